@@ -5,9 +5,12 @@ name of a fact, an attribute of the response (`response.id`), or a regular expre
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Callable
 
 APP = {"device": "app"}
+# A certificate for tests only, with its key.
+CERTIFICATE = Path(__file__).parent / "certificate"
 
 
 @dataclass
@@ -36,6 +39,25 @@ def token_intent(vault):
 def application(vault):
     created = vault.create_application()
     return {"APPLICATION_ID": created["id"], "API_KEY_ID": created["keys"][0]["id"]}
+
+
+def proxy(vault):
+    return {"PROXY_ID": vault.create_proxy()}
+
+
+def certificate(vault):
+    files = {"CERTIFICATE_FILE": str(CERTIFICATE / "client.pem"), "PRIVATE_KEY_FILE": str(CERTIFICATE / "client.key")}
+    return {**proxy(vault), **files}
+
+
+def proxy_with_certificate(vault):
+    facts = certificate(vault)
+    body = {
+        "certificate_pem": Path(facts["CERTIFICATE_FILE"]).read_text(),
+        "private_key_pem": Path(facts["PRIVATE_KEY_FILE"]).read_text(),
+    }
+    vault.send("PUT", f"/proxies/{facts['PROXY_ID']}/client-certificate", "management", body)
+    return facts
 
 
 def nonce(vault):
@@ -93,6 +115,14 @@ CASES = {
     "get_api_key": Case(application, ("API_KEY_ID",)),
     "delete_api_key": Case(application, ("deleted", "API_KEY_ID"), 204),
     "list_permissions": Case(nothing, ("token:read", "token:search")),
+    "list_proxies": Case(proxy, ("PROXY_ID", "Charges")),
+    "create_proxy": Case(nothing, ("response.id", "response.key", "Charges")),
+    "get_proxy": Case(proxy, ("PROXY_ID", "Charges", "psp.example")),
+    "update_proxy": Case(proxy, ("PROXY_ID", "Charges and refunds", "psp.example/v2")),
+    "patch_proxy": Case(proxy, ("changed", "PROXY_ID"), 204),
+    "delete_proxy": Case(proxy, ("deleted", "PROXY_ID"), 204),
+    "set_proxy_client_certificate": Case(certificate, ("CN=shop.example", "response.sha256")),
+    "delete_proxy_client_certificate": Case(proxy_with_certificate, ("deleted", "PROXY_ID"), 204),
     "create_access_session": Case(nothing, ("response.session_key", "response.nonce")),
     "authorize_access_session": Case(nonce, ("authorized",), 204),
     "create_threeds_session": Case(token, ("response.id", "Visa")),

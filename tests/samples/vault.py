@@ -75,6 +75,10 @@ class Vault:
         body = {"name": "Sample", "type": "private", "permissions": ["token:read"]}
         return self.send("POST", "/applications", "management", body)
 
+    def create_proxy(self):
+        body = {"name": "Charges", "destination_url": "https://psp.example/v1"}
+        return self.send("POST", "/proxies", "management", body)["id"]
+
     def create_session(self, number, kind="private", **attributes):
         body = {"token_id": self.create_token(number), **attributes}
         return self.send("POST", "/3ds/sessions", kind, body)["id"]

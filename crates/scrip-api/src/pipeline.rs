@@ -28,7 +28,10 @@ use hyper::{
 use scrip_core::{
     audit::Operation,
     error::Error,
-    policy::{Caller, Directory, RequestOrigin, rate_limit::ClientNetwork},
+    policy::{
+        Caller, Directory, RequestOrigin,
+        rate_limit::{ClientNetwork, RateLimitTarget},
+    },
 };
 use tower::ServiceExt;
 use tracing::Instrument;
@@ -53,9 +56,16 @@ use crate::{
         unread_body,
     },
     problem::Problem,
+    proxy::{
+        call::{
+            CallEntry, PROXY_PATH, ReceivedUri, is_proxy_path, method_name, request_host,
+            serve_call,
+        },
+        error::{CallDelivery, ProxyError},
+    },
     route::{
-        AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute, KeylessRoute,
-        Route, count_path_parameters,
+        AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute,
+        IncomingRequest, KeylessRoute, Route, count_path_parameters,
     },
 };
 
@@ -96,7 +106,7 @@ where
         let mut response = if request.method() == Method::OPTIONS {
             cors::preflight_response(request.headers())
         } else {
-            strip_trailing_slash(request.uri_mut());
+            strip_trailing_slash(&mut request);
             request.extensions_mut().insert(ClientAddress(client));
             request.extensions_mut().insert(trace.clone());
             let response = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
@@ -117,11 +127,12 @@ where
     .await
 }
 
-/// Some clients append a slash to every path.
-fn strip_trailing_slash(uri: &mut Uri) {
+/// Some clients append a slash to every path. The path of a proxied call is not changed.
+fn strip_trailing_slash(request: &mut Request) {
+    let uri = request.uri();
     let path = uri.path();
     let trimmed = path.trim_end_matches('/');
-    if trimmed.len() == path.len() || trimmed.is_empty() {
+    if trimmed.len() == path.len() || trimmed.is_empty() || is_proxy_path(path) {
         return;
     }
     let rest = uri.query().map(|it| format!("{trimmed}?{it}"));
@@ -129,7 +140,8 @@ fn strip_trailing_slash(uri: &mut Uri) {
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = rest.parse().ok();
     if let Ok(changed) = Uri::from_parts(parts) {
-        *uri = changed;
+        let received = std::mem::replace(request.uri_mut(), changed);
+        request.extensions_mut().insert(ReceivedUri(received));
     }
 }
 
@@ -147,6 +159,8 @@ pub(crate) enum MatchedRoute {
     /// A notification of a browser or a directory server, which have no API key.
     Callback(&'static CallbackRoute),
     Keyless(&'static KeylessRoute),
+    /// A proxied call.
+    Proxy,
     /// No route matches; every request gets the same problem.
     Unmatched(Arc<Problem>),
 }
@@ -161,7 +175,7 @@ impl MatchedRoute {
             Self::Callback(CallbackRoute { operation, path, .. }) => {
                 Some(RouteName { operation: *operation, method: "POST", path })
             }
-            Self::Keyless(_) | Self::Unmatched(_) => None,
+            Self::Keyless(_) | Self::Proxy | Self::Unmatched(_) => None,
         }
     }
 
@@ -170,7 +184,7 @@ impl MatchedRoute {
         let response = problem.response(trace);
         match self {
             Self::Callback(row) => (row.render_rejection)(response, &problem),
-            Self::Keyed(_) | Self::Keyless(_) | Self::Unmatched(_) => response,
+            Self::Keyed(_) | Self::Keyless(_) | Self::Proxy | Self::Unmatched(_) => response,
         }
     }
 }
@@ -185,19 +199,14 @@ pub(crate) fn name_storage_cause(app: &App, problem: Problem) -> Problem {
     }
 }
 
-/// A request on its way through the pipeline.
-struct IncomingRequest {
-    head: Parts,
-    body: Body,
-    trace: TraceId,
-    address: IpAddr,
-}
-
 /// Runs one request through the route.
 pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Request) -> Response {
     let (trace, address) = (trace::trace_id_of(&request), client_address(request.extensions()));
     let (head, body) = request.into_parts();
     let mut incoming = IncomingRequest { head, body, trace, address };
+    if let Some(entry) = find_call_entry(app, route, &incoming.head) {
+        return run_call(app, entry, &mut incoming).await;
+    }
     let Some(name) = route.route_name() else {
         let response = handle(app, route, &mut incoming).await;
         return response.unwrap_or_else(|problem| route.reject(app, problem, &incoming.trace));
@@ -209,6 +218,45 @@ pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Req
         response.unwrap_or_else(|problem| route.reject(app, problem, &incoming.trace));
     deprecation::add_headers(operation, incoming.head.uri.path(), response.headers_mut());
     watch.finish(app, &incoming.trace, response.status().as_u16());
+    response
+}
+
+/// Whether the request is a proxied call: by its path, or by a host that belongs to a proxy.
+fn find_call_entry(app: &App, route: &MatchedRoute, head: &Parts) -> Option<CallEntry> {
+    let directory = app.directory.load();
+    let is_host = directory.as_ref().is_some_and(|it| {
+        it.has_proxy_hosts()
+            && request_host(head).is_some_and(|host| it.find_proxy_by_host(host).is_some())
+    });
+    match route {
+        // A vault that is not ready rejects calls too.
+        MatchedRoute::Unmatched(problem) if matches!(**problem, Problem::NotReady(_)) => {
+            is_proxy_path(head.uri.path()).then_some(CallEntry::Path)
+        }
+        _ if is_host => Some(CallEntry::Host),
+        MatchedRoute::Proxy => Some(CallEntry::Path),
+        _ => None,
+    }
+}
+
+/// Runs a proxied call. All of its errors have the form of the proxy.
+async fn run_call(app: &Arc<App>, entry: CallEntry, incoming: &mut IncomingRequest) -> Response {
+    let trace = incoming.trace.clone();
+    let operation = Operation::InvokeProxy;
+    let name =
+        RouteName { operation, method: method_name(&incoming.head.method), path: PROXY_PATH };
+    let watch = RequestObserver::start(app, name, &trace, &incoming.head.headers);
+    let handling = async {
+        let result = serve_call(app, entry, incoming).await;
+        let name_cause =
+            |error: ProxyError| error.map_problem(|problem| name_storage_cause(app, problem));
+        Ok(result.unwrap_or_else(|error| name_cause(error).response(&trace)))
+    };
+    let response = watch.run_handler(app, handling).await.unwrap_or_else(|problem| {
+        // The call may have been sent before the panic.
+        ProxyError::from(problem).with_delivery(CallDelivery::MaybeSent).response(&trace)
+    });
+    watch.finish(app, &trace, response.status().as_u16());
     response
 }
 
@@ -227,6 +275,7 @@ async fn handle(
             }
             Ok((row.handler)(Arc::clone(app), incoming.trace.clone()).await)
         }
+        MatchedRoute::Proxy => Err(Problem::NoRoute),
         MatchedRoute::Unmatched(problem) => {
             throttle::count_anonymous(app, incoming.address).await?;
             Ok(problem.response(&incoming.trace))
@@ -277,7 +326,10 @@ async fn handle_keyed(
     let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address };
     let directory = app.directory.load_full();
     let caller = match authenticate(app, &incoming.head.headers, origin).await {
-        Ok(authenticated) => throttle::count_caller(app, route.operation, authenticated).await?,
+        Ok(authenticated) => {
+            let target = RateLimitTarget::Operation(route.operation);
+            throttle::count_caller(app, target, authenticated).await?
+        }
         Err(problem) => {
             if problem.status() == StatusCode::UNAUTHORIZED {
                 app.auth_failures.record(address);

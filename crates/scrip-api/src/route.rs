@@ -1,10 +1,10 @@
 //! Types of the route tables, and the requests that handlers receive.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
-use axum::{response::Response, routing::MethodFilter};
+use axum::{body::Body, response::Response, routing::MethodFilter};
 use bytes::Bytes;
-use hyper::header::HeaderValue;
+use hyper::{header::HeaderValue, http::request::Parts};
 use scrip_core::{
     audit::Operation,
     error::Error,
@@ -106,6 +106,14 @@ impl AuthenticatedRequest {
     ) -> Option<ResponseRecorder<T>> {
         self.claim.take().map(|claim| ResponseRecorder::new(claim, render))
     }
+}
+
+/// A request on its way through the pipeline.
+pub(crate) struct IncomingRequest {
+    pub(crate) head: Parts,
+    pub(crate) body: Body,
+    pub(crate) trace: TraceId,
+    pub(crate) address: IpAddr,
 }
 
 /// Parses an id from the path. Text that is not an id is a 404, the same as an unknown id.

@@ -18,7 +18,10 @@ use crate::{
     routes::{ROUTES, callbacks, keyless, missing_features::find_missing_feature},
 };
 
-/// Builds the router. The pipeline has already removed trailing slashes from paths. `extend` adds
+/// Proxied calls. A wildcard matches at least one character.
+const PROXY_PATHS: [&str; 3] = ["/proxy", "/proxy/", "/proxy/{*path}"];
+
+/// Builds the router. The pipeline has already removed trailing slashes from other paths. `extend` adds
 /// routes that are not part of the API.
 pub fn router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
     let run = |route: MatchedRoute| {
@@ -31,6 +34,9 @@ pub fn router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
     }
     for route in callbacks::CALLBACKS {
         router = router.route(route.path, post(run(MatchedRoute::Callback(route))));
+    }
+    for path in PROXY_PATHS {
+        router = router.route(path, any(run(MatchedRoute::Proxy)));
     }
     for route in ROUTES {
         router = router.route(route.path, on(route.method, run(MatchedRoute::Keyed(route))));

@@ -128,6 +128,12 @@ pub enum Denial {
     /// The operator has not enabled 3-D Secure for this tenant.
     #[error("3-D Secure is not enabled for this tenant")]
     ThreeDsDisabled,
+    /// The tenant allows pre-configured proxies only.
+    #[error(
+        "ephemeral proxies are disabled for this tenant (disable_ephemeral_proxy); use a \
+         pre-configured proxy"
+    )]
+    EphemeralProxyDisabled,
     /// The operation is only for the application that created the session.
     #[error("only the application that created the session may change it")]
     NotCreator,

@@ -206,10 +206,10 @@ impl MessageExpression {
         let evaluator = Evaluator::new(scope, inputs.objects, 0);
         let value = evaluator.apply_calls(value, &self.calls).map_err(fail)?;
         scope.budget.charge_value(&value).map_err(fail)?;
-        Ok(match value {
-            Datum::Borrowed(value) => EvaluatedMessage::Borrowed(value),
-            other => EvaluatedMessage::Owned(other.into_value()),
-        })
+        if let Datum::Borrowed(value) = value {
+            return Ok(EvaluatedMessage::Borrowed(value));
+        }
+        Ok(EvaluatedMessage::Owned(value.into_value()))
     }
 
     fn evaluate_source<'v>(
@@ -374,6 +374,12 @@ impl MessageTemplate {
     pub fn parse(source: &Value, place: ExpressionPlace) -> Result<Self, LeafError> {
         let mut leaf = |text: &str| text.contains("{{").then(|| MessageText::parse(text, place));
         JsonTree::compile(source, &mut leaf, JSON_DEPTH_MAX).map(Self)
+    }
+
+    /// Whether an expression can read this path of the objects, or a part of it.
+    #[must_use]
+    pub fn can_read(&self, path: &[&str]) -> bool {
+        self.0.any(|it| it.can_read(path))
     }
 
     /// # Errors

@@ -5,8 +5,15 @@ use std::{sync::Arc, time::Duration};
 use scrip_core::{
     Vault,
     id::ApplicationId,
-    operations::applications::create_application::{CreateKey, NewApplication, create_application},
+    operations::{
+        applications::create_application::{CreateKey, NewApplication, create_application},
+        proxies::{create_proxy::create_proxy, set_proxy_host::add_proxy_host},
+    },
     policy::{AccessPolicy, ApplicationKind, DisplayName, PolicyPermit},
+    proxy::{
+        DestinationUrl, HostName, LoopbackDestinations, ProxyConfiguration, ProxyDetails,
+        ProxyDraft, TlsMinimum, TransformList,
+    },
     store::Store,
     threeds::NoDirectoryServers,
     time::Clock,
@@ -59,4 +66,38 @@ pub async fn create_key(
     let outcome = create_application(vault, permit, pepper, new_application, None).await.unwrap();
     let key = outcome.api_key.unwrap().expose().to_owned();
     CreatedKey { application: outcome.application.record.id, key }
+}
+
+/// A proxy with this name, a configuration and the rights of this application.
+#[must_use]
+pub fn proxy_draft(name: &str, application: Option<ApplicationId>) -> ProxyDraft {
+    let url = format!("https://{name}.example/v1");
+    let configuration = [("secret".to_owned(), format!("secret of {name}"))].into();
+    ProxyDraft {
+        name: DisplayName::parse(name).unwrap(),
+        destination: DestinationUrl::parse(&url, LoopbackDestinations::Rejected).unwrap(),
+        request_transforms: TransformList::default(),
+        response_transforms: TransformList::default(),
+        application,
+        configuration: Some(ProxyConfiguration::parse(configuration).unwrap()),
+        require_auth: true,
+        disable_detokenization: false,
+        timeout: None,
+        authorities: None,
+        tls_min: TlsMinimum::default(),
+    }
+}
+
+/// Creates a proxy, and gives it a host with its name. The permits are those of the creator and of
+/// the operator.
+pub async fn create_proxy_with_host(
+    vault: &Vault,
+    pepper: &Pepper,
+    creator: PolicyPermit,
+    operator: PolicyPermit,
+    draft: ProxyDraft,
+) -> ProxyDetails {
+    let host = HostName::parse(&format!("{}.shop.example", draft.name.as_str())).unwrap();
+    let created = create_proxy(vault, creator, pepper, draft, None).await.unwrap();
+    add_proxy_host(vault, operator, created.record.id, host).await.unwrap()
 }

@@ -21,6 +21,7 @@ use crate::{
             access_session::{self, AccessSessionCommand},
             application::{self, ApplicationCommand},
             key::{self, KeyCommand},
+            proxy::{self, ProxyCommand},
             restore::{self as policy_restore, PolicyCommand},
             tenant::{self, TenantCommand},
         },
@@ -91,6 +92,9 @@ enum Command {
     /// Manage API keys: create, list, find, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Manage the hosts of proxies: add, remove, list.
+    #[command(subcommand)]
+    Proxy(ProxyCommand),
     /// Put an altered policy back from a backup.
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -254,6 +258,7 @@ impl Command {
             | Self::Tenant(_)
             | Self::Application(_)
             | Self::Key(_)
+            | Self::Proxy(_)
             | Self::Policy(_)
             | Self::AccessSession(_)
             | Self::Bin(_)
@@ -290,6 +295,7 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Tenant(command) => tenant::run(&command, environment),
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
+        Command::Proxy(command) => proxy::run(&command, environment),
         Command::Policy(command) => policy_restore::run(&command, environment),
         Command::AccessSession(command) => access_session::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),

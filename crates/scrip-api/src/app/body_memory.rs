@@ -116,6 +116,16 @@ impl BodyReservation {
         self.reserve(counted_bytes.saturating_mul(PARSED_FACTOR), self.memory.network_bytes_max)
     }
 
+    /// Releases the memory for parsing a body of this length, when the parsed form is gone.
+    pub(crate) fn release_parsed(&mut self, body_bytes: usize) {
+        let counted_bytes = body_bytes.saturating_sub(self.uncounted_bytes);
+        let released = self.bytes.saturating_sub(counted_bytes);
+        if released > 0 {
+            self.memory.pool.release(Some(self.network), released);
+            self.bytes = counted_bytes;
+        }
+    }
+
     fn reserve(&mut self, bytes: usize, network_bytes: usize) -> Result<(), MemoryExhausted> {
         if bytes == 0 {
             return Ok(());
@@ -160,6 +170,10 @@ mod tests {
         assert_eq!(memory.start_reservation(network(3)).grow(1), Err(MemoryExhausted::Pool));
         drop(first);
         same_network.grow(30).unwrap();
+        same_network.release_parsed(50);
+        assert_eq!(memory.free_bytes(), 0);
+        same_network.release_parsed(20);
+        assert_eq!(memory.free_bytes(), 30);
         drop((same_network, other_network));
         assert_eq!(memory.free_bytes(), 100);
         assert_eq!(memory.pool.networks_in_use(), 0);

@@ -18,7 +18,7 @@ use crate::{
     problem::{InvalidApiKey, Problem},
 };
 
-const HEADER: &str = "bt-api-key";
+pub(crate) const HEADER: &str = "bt-api-key";
 
 /// A caller, and the properties of its key that rate limits use.
 pub(crate) struct AuthenticatedCaller {

@@ -52,7 +52,7 @@ impl ComparedRequest {
     }
 }
 
-const HEADER: &str = "bt-idempotency-key";
+pub(crate) const HEADER: &str = "bt-idempotency-key";
 
 pub(crate) async fn claim_or_replay(
     app: &App,

@@ -7,6 +7,7 @@ use axum::{
     response::Response,
     routing::MethodFilter,
 };
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use scrip_core::{error::Error, policy::rate_limit::ClientNetwork};
 
@@ -59,6 +60,16 @@ impl<'a> ResponseBudget<'a> {
             memory.count_always(self.network, bytes)
         };
         Ok(Response::from_parts(head, Body::from(counted_bytes)))
+    }
+
+    /// Counts the answer of a destination. It is sent regardless of the limits, because the call
+    /// has taken effect.
+    pub(crate) fn count_answer(&self, bytes: Bytes) -> Bytes {
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if length <= UNCOUNTED_BYTES {
+            return bytes;
+        }
+        self.app.response_memory.count_always(self.network, bytes)
     }
 
     fn reject(&self, exhausted: MemoryExhausted) -> Problem {

@@ -4,7 +4,6 @@
 use std::{net::IpAddr, time::Duration};
 
 use scrip_core::{
-    audit::Operation,
     error::{Error, RateLimitExceeded},
     policy::{
         ApplicationKind, Caller,
@@ -35,7 +34,7 @@ pub(crate) fn check_address(app: &App, address: IpAddr) -> Result<(), Problem> {
 /// Counts the request of an authenticated caller.
 pub(crate) async fn count_caller(
     app: &App,
-    operation: Operation,
+    target: RateLimitTarget,
     authenticated: AuthenticatedCaller,
 ) -> Result<Caller, Problem> {
     let AuthenticatedCaller { caller, api_key_digest, is_legacy } = authenticated;
@@ -53,7 +52,6 @@ pub(crate) async fn count_caller(
         share: tenant.quotas.rate_limit,
     };
     let address = ClientNetwork::from_address(caller.origin().address);
-    let target = RateLimitTarget::Operation(operation);
     count_request(app, &RateLimitRequest { address, target, caller: Some(rate_limit_caller) })
         .await?;
     Ok(caller)
@@ -65,6 +63,15 @@ pub async fn count_anonymous(app: &App, client: IpAddr) -> Result<(), Problem> {
     let address = ClientNetwork::from_address(client);
     count_request(app, &RateLimitRequest { address, target: RateLimitTarget::Other, caller: None })
         .await
+}
+
+/// Counts the call of a proxy that needs no API key.
+pub(crate) async fn count_keyless(
+    app: &App,
+    address: ClientNetwork,
+    target: RateLimitTarget,
+) -> Result<(), Problem> {
+    count_request(app, &RateLimitRequest { address, target, caller: None }).await
 }
 
 async fn count_request(app: &App, request: &RateLimitRequest) -> Result<(), Problem> {

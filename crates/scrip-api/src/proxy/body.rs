@@ -21,6 +21,7 @@ use scrip_expression::{
 use serde_json::Value;
 
 pub use self::content_type::BodyFormat;
+pub(crate) use self::content_type::read_charset;
 use self::{
     content_type::read_format,
     multipart::Boundary,

@@ -7,6 +7,7 @@ use hyper::{
     StatusCode,
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
+pub use scrip_core::idempotency::CallDelivery;
 use scrip_core::error::{Error, FieldError};
 use serde::Serialize;
 
@@ -14,28 +15,6 @@ use crate::{middleware::trace::TraceId, problem::Problem};
 
 /// The status of the destination. A response has this header exactly if the destination answered.
 pub const DESTINATION_STATUS: HeaderName = HeaderName::from_static("bt-proxy-destination-status");
-
-/// Whether the request reached the destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallDelivery {
-    /// No byte left. The client can safely repeat the request.
-    NotSent,
-    /// The request may have arrived.
-    MaybeSent,
-    /// The destination answered, but its response cannot be returned.
-    Answered,
-}
-
-impl CallDelivery {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotSent => "not_sent",
-            Self::MaybeSent => "maybe_sent",
-            Self::Answered => "answered",
-        }
-    }
-}
 
 /// A failure of a proxied call.
 #[derive(Debug)]
@@ -110,6 +89,16 @@ impl ProxyError {
     #[must_use]
     pub fn too_large() -> Self {
         Problem::TooLarge.into()
+    }
+
+    /// The same failure with another problem, if it has one.
+    #[must_use]
+    pub fn map_problem(self, map: impl FnOnce(Problem) -> Problem) -> Self {
+        let failure = match self.failure {
+            CallFailure::Vault(problem) => CallFailure::Vault(Box::new(map(*problem))),
+            failure @ CallFailure::Call { .. } => failure,
+        };
+        Self { failure, ..self }
     }
 
     #[must_use]

@@ -4,7 +4,6 @@ use scrip_core::policy::MissingFeature;
 
 /// Each path stands for itself and for all paths below it.
 const PATHS: &[(&str, MissingFeature)] = &[
-    ("/proxy", MissingFeature::Proxies),
     ("/reactors", MissingFeature::Reactors),
     ("/reactor-formulas", MissingFeature::Reactors),
     ("/webhooks", MissingFeature::Webhooks),
@@ -44,9 +43,7 @@ mod tests {
     #[test]
     fn missing_features_are_found_by_whole_path_segments() {
         let cases = [
-            ("/proxy", Some(MissingFeature::Proxies)),
-            ("/proxy/v1/charges", Some(MissingFeature::Proxies)),
-            ("/proxyx", None),
+            ("/proxy", None),
             ("/proxies/x/y", None),
             ("/reactors/x/react-async", Some(MissingFeature::Reactors)),
             ("/tenants/self/members", Some(MissingFeature::People)),

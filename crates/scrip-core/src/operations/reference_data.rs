@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 pub use scrip_expression::{Reference, ReferenceKind};
 
-use scrip_expression::LeafError;
+use scrip_expression::{LeafError, ResolveReference};
 use serde_json::Value;
 
 use crate::{
@@ -248,7 +248,7 @@ fn collect_intents(references: &[ReferenceUse<'_>]) -> BTreeMap<TokenIntentId, b
 impl ReferenceData {
     /// The value of a reference; `None` if nothing with this id was loaded.
     #[must_use]
-    pub fn resolve(&self, reference: &Reference) -> Option<&Value> {
+    pub fn find(&self, reference: &Reference) -> Option<&Value> {
         const NO_DATA: &Value = &Value::Null;
         if reference.kind == ReferenceKind::TokenIntent {
             return self.intents.get(&TokenIntentId::parse(&reference.id)?).map(Plaintext::expose);
@@ -263,6 +263,12 @@ impl ReferenceData {
                 None
             }
         }
+    }
+}
+
+impl ResolveReference for ReferenceData {
+    fn resolve(&self, reference: &Reference) -> Option<&Value> {
+        self.find(reference)
     }
 }
 

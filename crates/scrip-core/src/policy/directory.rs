@@ -261,12 +261,15 @@ impl Directory {
         self.proxies_by_digest.get(&self.pepper.proxy_key_digest(proxy_key))
     }
 
+    /// Whether any proxy has a host.
+    #[must_use]
+    pub fn has_proxy_hosts(&self) -> bool {
+        !self.proxies_by_host.is_empty()
+    }
+
     /// Finds a proxy by the host of a request, with or without a port.
     #[must_use]
     pub fn find_proxy_by_host(&self, host: &str) -> Option<&ProxyLookup> {
-        if self.proxies_by_host.is_empty() {
-            return None;
-        }
         let name = host.split(':').next().unwrap_or_default();
         self.proxies_by_host.get(&HostName::parse(name).ok()?)
     }

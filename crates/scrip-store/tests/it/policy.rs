@@ -1,8 +1,9 @@
-//! Tenants, applications, keys and access sessions.
+//! Tenants, applications, keys, proxies and access sessions.
 
 mod access_sessions;
 mod column_alterations;
 mod directory;
 pub(crate) mod harness;
 mod key_timing;
+mod proxies;
 mod row_alterations;

@@ -1,8 +1,9 @@
-//! Commands that change tenants, applications, keys and access sessions.
+//! Commands that change tenants, applications, keys, proxies and access sessions.
 
 pub(crate) mod access_session;
 pub(crate) mod application;
 pub(crate) mod key;
 mod key_find;
+pub(crate) mod proxy;
 pub(crate) mod restore;
 pub(crate) mod tenant;

@@ -9,6 +9,7 @@ mod list_applications;
 pub(crate) mod operation_calls;
 mod permission_table;
 mod permissions;
+pub(crate) mod proxies;
 mod recorded_deletion;
 mod rejections;
 mod rules;

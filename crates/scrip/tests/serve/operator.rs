@@ -9,6 +9,7 @@ mod doctor;
 mod leaked_key;
 mod policy_restore;
 mod policy_restore_deleted;
+mod proxy_hosts;
 #[cfg(target_os = "linux")]
 mod quotas;
 #[cfg(target_os = "linux")]

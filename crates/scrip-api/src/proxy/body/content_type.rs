@@ -61,12 +61,16 @@ impl ContentType {
             essence if essence.starts_with("text/") => BodyFormat::Text,
             _ => BodyFormat::Other,
         };
-        let charset = find_parameter(parameters, "charset");
-        let is_utf8 = |it: &str| {
-            ["utf-8", "utf8", "us-ascii"].iter().any(|name| it.eq_ignore_ascii_case(name))
-        };
-        Ok(Self { format, has_utf8_charset: charset.is_none_or(|it| is_utf8(&it)) })
+        Ok(Self { format, has_utf8_charset: read_charset(text) })
     }
+}
+
+/// Whether the charset of a content type is UTF-8 or ASCII, or not stated.
+pub(crate) fn read_charset(content_type: &str) -> bool {
+    let parameters = content_type.split_once(';').map_or("", |it| it.1);
+    let is_utf8 =
+        |it: &str| ["utf-8", "utf8", "us-ascii"].iter().any(|name| it.eq_ignore_ascii_case(name));
+    find_parameter(parameters, "charset").is_none_or(|it| is_utf8(&it))
 }
 
 fn read_boundary(parameters: &str) -> Result<String, &'static str> {

@@ -254,6 +254,8 @@ const CONTENT_TYPES: &[&str] = &[
 ];
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn body_without_expressions_is_forwarded_unchanged(
         content_type in prop::sample::select(CONTENT_TYPES),

@@ -2,7 +2,7 @@
 
 use hyper::{
     HeaderMap,
-    header::{ACCEPT_ENCODING, CONNECTION, HeaderName, HeaderValue},
+    header::{ACCEPT_ENCODING, CONNECTION, HeaderName, HeaderValue, IF_RANGE, RANGE},
 };
 
 use super::hop_by_hop::HopByHopHeaders;
@@ -45,6 +45,9 @@ pub fn forward_request_headers(
     if has_response_transforms {
         // A transform reads the response as text. An encoded response would be rejected.
         forwarded.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        // A client could read a masked value in parts that the mask does not match.
+        forwarded.remove(RANGE);
+        forwarded.remove(IF_RANGE);
     }
     Ok(forwarded)
 }

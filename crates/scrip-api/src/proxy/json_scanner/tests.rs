@@ -136,7 +136,7 @@ fn json_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(5_000) })]
 
     #[test]
     fn scanner_accepts_the_same_texts_as_the_strict_parser(text in json_text()) {

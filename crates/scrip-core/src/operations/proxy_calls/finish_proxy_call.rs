@@ -86,6 +86,13 @@ pub async fn finish_proxy_call(
     }
 }
 
+/// Records that the outcome of a call is unknown: its client disconnected before the answer. Waits
+/// for nothing, so that a destructor can call it.
+pub fn abandon_proxy_call(vault: &Vault, started: &StartedCall) {
+    let delivery = CallDelivery::MaybeSent;
+    vault.outcome_queue.push(started.outcome_batch(delivery.as_str(), None, vault.clock.now()));
+}
+
 fn plan_change(
     vault: &Vault,
     record: &StartedRecord,

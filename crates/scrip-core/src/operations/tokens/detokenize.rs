@@ -48,7 +48,7 @@ pub async fn detokenize(
     vault.record_reads(caller, Operation::DetokenizeTokenIntent, entries.collect()).await?;
 
     let random = ReplayableRandom::new(vault.fill_random);
-    let resolve_reference = |it: &Reference| loaded.data.resolve(it);
+    let resolve_reference = |it: &Reference| loaded.data.find(it);
     let attempt = caller.work().run(|work_max| {
         random.rewind();
         let scope =

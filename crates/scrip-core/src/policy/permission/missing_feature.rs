@@ -4,7 +4,6 @@ words! {
     /// A feature of the interface that is not built. Delete the variant when the feature is built.
     pub enum MissingFeature {
         /// Requests through proxies. The objects exist.
-        Proxies = "proxies",
         Reactors = "reactors",
         Webhooks = "webhooks and events",
         ClientEncryptionKeys = "client encryption keys",

@@ -11,7 +11,7 @@ pub struct TenantSettings {
     /// Whether a create request that does not specify deduplication deduplicates.
     pub deduplicate_tokens: bool,
     pub token_deduplication_behavior: DeduplicationBehavior,
-    /// Reserved for proxies.
+    /// Whether only pre-configured proxies can be called.
     pub disable_ephemeral_proxy: bool,
 }
 

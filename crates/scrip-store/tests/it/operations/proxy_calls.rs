@@ -175,7 +175,7 @@ async fn token_is_used_in_full_whatever_the_transform_of_the_rule(harness: CallH
     let id = harness.create(card(VISA)).await;
     let right = UseRight::EphemeralProxy;
     let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
-    let data = used.data().resolve(&data_reference(&id)).unwrap();
+    let data = used.data().find(&data_reference(&id)).unwrap();
     assert_eq!(*data, json!({"number": VISA}));
 }
 
@@ -221,7 +221,7 @@ async fn token_of_another_tenant_has_no_data_for_a_call(harness: CallHarness) {
     let rules = use_rules("/", Permission::TokenUse);
     let stranger = harness.vault_harness.caller(&tenant, rules).await;
     let used = harness.use_token(&stranger, UseRight::EphemeralProxy, &id, true).await.unwrap();
-    assert_eq!(used.data().resolve(&data_reference(&id)), None);
+    assert_eq!(used.data().find(&data_reference(&id)), None);
 }
 
 async fn number_of_tokens_in_a_call_is_limited_by_the_quota(harness: CallHarness) {
@@ -247,7 +247,7 @@ async fn cvc_is_loaded_only_for_an_expression_that_reaches_it(harness: CallHarne
     {
         let right = UseRight::EphemeralProxy;
         let used = harness.use_token(&harness.caller, right, &id, reads_cvc).await.unwrap();
-        assert_eq!(used.data().resolve(&data_reference(&id)), Some(&expected));
+        assert_eq!(used.data().find(&data_reference(&id)), Some(&expected));
         harness.start(&used, None).await.unwrap();
     }
     let outcomes: Vec<_> =

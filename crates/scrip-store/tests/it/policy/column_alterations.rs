@@ -21,6 +21,7 @@ fn altered_row(table: &str) -> &'static str {
         "tenant_keys" | "permanent_keys" => "tenant = {victim}",
         "applications" => "id = {private}",
         "api_keys" => "application = {private}",
+        "proxies" => "id = {proxy}",
         _ => "TRUE",
     }
 }
@@ -168,6 +169,49 @@ const ALTERATIONS: &[ColumnAlteration] = &[
             "x''",
         ],
     ),
+    ("proxies", "tenant", &["{other}", "{fresh}", "x''", "x'00'"]),
+    ("proxies", "id", &["{fresh}", "x''", "x'00'"]),
+    ("proxies", "digest", &["zeroblob(32)", "substr(digest, 1, 31)", "x''"]),
+    ("proxies", "name", &["'another'", "''", "char(10)", "name || ' '"]),
+    ("proxies", "application", &["{manager}", "{public}", "{other private}", "x'00'", "NULL"]),
+    ("proxies", "require_auth", &["0", "2", "-1"]),
+    ("proxies", "disable_detokenization", &["1", "2", "-1"]),
+    ("proxies", "host", &["'a.example'", "upper(host)", "'localhost'", "''", "NULL"]),
+    (
+        "proxies",
+        "settings",
+        &[
+            "(SELECT settings FROM proxies WHERE id = {other proxy})",
+            "secrets",
+            "substr(settings, 1, length(settings) - 1)",
+            "zeroblob(length(settings))",
+            "x''",
+        ],
+    ),
+    (
+        "proxies",
+        "secrets",
+        &[
+            "(SELECT secrets FROM proxies WHERE id = {other proxy})",
+            "settings",
+            "substr(secrets, 1, length(secrets) - 1)",
+            "x''",
+        ],
+    ),
+    ("proxies", "created_by", &["{private}", "{other}", "x'00'", "NULL"]),
+    ("proxies", "created_at", &["created_at + 1", "0", "-1"]),
+    ("proxies", "modified_by", &["{private}", "{other}", "x'00'", "NULL"]),
+    ("proxies", "modified_at", &["modified_at + 1", "0", "NULL"]),
+    (
+        "proxies",
+        "mac",
+        &[
+            "(SELECT mac FROM proxies WHERE id = {other proxy})",
+            "(SELECT mac FROM applications WHERE id = {private})",
+            "zeroblob(32)",
+            "x''",
+        ],
+    ),
 ];
 
 /// Without the system key no API key can be checked, so the directory is not loaded.
@@ -277,6 +321,8 @@ pub(crate) async fn check_rejected(harness: &PolicyHarness, context: &str) -> Di
         for member in [&harness.victim.manager, &harness.victim.private, &harness.victim.public] {
             assert!(directory.principal(member.application).is_none(), "{context}");
         }
+        assert!(!harness.victim.has_proxy(&directory), "{context}");
+        assert!(harness.witness.has_proxy(&directory), "{context}");
         for key in harness.witness.keys() {
             expect_principal(directory.authenticate(key));
         }
@@ -301,6 +347,7 @@ pub(crate) async fn check_unaltered(
         let directory = harness.vault_harness.reload(previous).await.unwrap();
         assert_eq!(directory.alterations(), [], "{context}");
         for actor in [&harness.victim, &harness.other, &harness.witness] {
+            assert!(actor.has_proxy(&directory), "{context}");
             for key in actor.keys() {
                 expect_principal(directory.authenticate(key));
             }

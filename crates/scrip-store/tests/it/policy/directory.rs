@@ -332,6 +332,7 @@ async fn policy_change_with_keys_of_another_tenant_is_rejected(harness: VaultHar
         keys: Arc::clone(&tenant.keys),
         audit_key: Arc::clone(&other_tenant.audit_key),
         applications: std::collections::BTreeMap::new(),
+        proxies: std::collections::BTreeMap::new(),
         seal: other_tenant.seal,
     };
     let rejected = set_tenant_quotas(

@@ -10,21 +10,24 @@ use rusqlite::{
 };
 use scrip_core::{
     error::Error,
+    id::ProxyId,
     operations::{
         applications::{
             create_application::{CreateKey, NewApplication, create_application},
             update_application::update_application,
         },
+        proxies::update_proxy::patch_proxy,
         tenants::update_tenant::{set_tenant_quotas, update_tenant},
     },
     policy::{
         AccessPolicy, ApiKeyLookup, ApplicationKind, Caller, CallerRequirement, Directory,
         DisplayName, Permission, PolicyPermit, Tenant, TenantSettings, Transform,
     },
+    proxy::ProxyLookup,
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules, permissions_for_kind},
-    vault::{CreatedKey, create_key},
+    vault::{CreatedKey, create_key, create_proxy_with_host, proxy_draft},
     vault_harness::{Engine, VaultHarness, test_origin},
 };
 
@@ -35,6 +38,7 @@ pub(crate) const TABLES: &[&str] = &[
     "permanent_keys",
     "applications",
     "api_keys",
+    "proxies",
     "access_sessions",
     "system_keys",
     "directory_state",
@@ -60,11 +64,24 @@ pub(crate) struct PolicyActor {
     pub(crate) manager: CreatedKey,
     pub(crate) private: CreatedKey,
     pub(crate) public: CreatedKey,
+    pub(crate) proxy: ProxyId,
+    proxy_key: String,
 }
 
 impl PolicyActor {
     pub(crate) fn keys(&self) -> [&str; 3] {
         [&self.manager, &self.private, &self.public].map(|it| it.key.as_str())
+    }
+
+    /// Whether the proxy is found by its key and by its host.
+    pub(crate) fn has_proxy(&self, directory: &Directory) -> bool {
+        let host = format!("{}.shop.example", self.tenant.name.as_str());
+        let lookups =
+            [directory.find_proxy_by_key(&self.proxy_key), directory.find_proxy_by_host(&host)];
+        let is_found = |lookup: Option<&ProxyLookup>| matches!(lookup, Some(ProxyLookup::Found(it)) if it.record().id == self.proxy);
+        let found = lookups.map(is_found);
+        assert_eq!(found[0], found[1], "the lookups by key and by host differ");
+        found[0]
     }
 
     pub(crate) fn operator(&self) -> PolicyPermit {
@@ -118,6 +135,18 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
             update_application(&harness.vault, permit, member.application, name, access, None);
         update.await.unwrap();
     }
+    let pepper_directory = harness.directory().await;
+    let proxy = create_proxy_with_host(
+        &harness.vault,
+        pepper_directory.pepper(),
+        manager_permit(Permission::ProxyCreate),
+        operator.clone(),
+        proxy_draft(name, Some(private.application)),
+    )
+    .await;
+    let patch = manager_permit(Permission::ProxyUpdate);
+    let edit = Box::new(|it: &scrip_core::proxy::ProxyDetails| Ok(it.draft()));
+    patch_proxy(&harness.vault, patch, proxy.record.id, edit, None).await.unwrap();
     let mut quotas = tenant.quotas;
     quotas.set("tokenize_limit", "9").unwrap();
     set_tenant_quotas(&harness.vault, operator, Box::new(move |_| quotas)).await.unwrap();
@@ -126,7 +155,8 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
     let permit = manager_permit(Permission::TenantUpdate);
     update_tenant(&harness.vault, permit, name, keep_settings, None).await.unwrap();
     let tenant = Arc::clone(harness.directory().await.tenant(tenant.id).unwrap());
-    PolicyActor { tenant, manager, private, public }
+    let proxy_key = proxy.secrets.key.expose().to_owned();
+    PolicyActor { tenant, manager, private, public, proxy: proxy.record.id, proxy_key }
 }
 
 impl PolicyHarness {
@@ -171,6 +201,8 @@ impl PolicyHarness {
         replace_placeholder("{private}", self.victim.private.application.0.as_bytes());
         replace_placeholder("{public}", self.victim.public.application.0.as_bytes());
         replace_placeholder("{other private}", self.other.private.application.0.as_bytes());
+        replace_placeholder("{proxy}", self.victim.proxy.0.as_bytes());
+        replace_placeholder("{other proxy}", self.other.proxy.0.as_bytes());
         replace_placeholder("{fresh}", &[0x5c; 16]);
         assert!(!sql.contains('{') || sql.contains("{}") || sql.contains("{\""), "{sql}");
         let outcome = self.attacker.execute_batch(&format!("BEGIN; {sql}; COMMIT"));

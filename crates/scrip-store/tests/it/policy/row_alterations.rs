@@ -29,6 +29,7 @@ const ROW_ALTERATIONS: &[&str] = &[
     "DELETE FROM applications WHERE tenant = {victim}; DELETE FROM api_keys WHERE tenant = {victim}",
     "DELETE FROM tenants WHERE id = {victim}; DELETE FROM applications WHERE tenant = {victim};
         DELETE FROM api_keys WHERE tenant = {victim}",
+    "DELETE FROM proxies WHERE id = {proxy}",
     // Duplicated rows with another key.
     "INSERT INTO tenant_keys SELECT tenant, 2, padding, wrapped FROM tenant_keys
         WHERE tenant = {victim}",
@@ -36,13 +37,20 @@ const ROW_ALTERATIONS: &[&str] = &[
         modified_by, modified_at, mac FROM applications WHERE id = {manager}",
     "INSERT INTO api_keys SELECT tenant, application, {fresh}, zeroblob(32), created_by,
         created_at, mac FROM api_keys WHERE application = {manager}",
+    "INSERT INTO proxies SELECT tenant, {fresh}, zeroblob(32), name, application, require_auth,
+        disable_detokenization, NULL, settings, secrets, created_by, created_at, modified_by,
+        modified_at, mac FROM proxies WHERE id = {proxy}",
     // Unreadable rows.
     "INSERT INTO tenant_keys VALUES ({victim}, -1, zeroblob(1024), x'')",
     "INSERT INTO applications SELECT tenant, {fresh}, name, 'unheard of', access, created_by,
         created_at, modified_by, modified_at, mac FROM applications WHERE id = {manager}",
     "INSERT INTO api_keys SELECT tenant, application, {fresh}, x'00', created_by, created_at, mac
         FROM api_keys WHERE application = {manager}",
+    "INSERT INTO proxies SELECT tenant, {fresh}, x'00', name, application, require_auth,
+        disable_detokenization, NULL, settings, secrets, created_by, created_at, modified_by,
+        modified_at, mac FROM proxies WHERE id = {proxy}",
     // Rows of another tenant, unchanged or with this tenant's id.
+    "UPDATE proxies SET tenant = {victim} WHERE id = {other proxy}",
     "INSERT INTO tenant_keys SELECT {victim}, 2, padding, wrapped FROM tenant_keys
         WHERE tenant = {other}",
     "INSERT INTO applications SELECT {victim}, id, name, kind, access, created_by, created_at,
@@ -76,7 +84,13 @@ const ROW_ALTERATIONS: &[&str] = &[
     "UPDATE permanent_keys SET tenant = {fresh} WHERE tenant = {victim};
         UPDATE permanent_keys SET tenant = {victim} WHERE tenant = {other};
         UPDATE permanent_keys SET tenant = {other} WHERE tenant = {fresh}",
+    "UPDATE proxies SET host = 'saved.example' WHERE id = {proxy};
+        UPDATE proxies SET host = 'victim.shop.example' WHERE id = {other proxy};
+        UPDATE proxies SET host = 'other.shop.example' WHERE id = {proxy}",
     // Two related columns.
+    "UPDATE proxies SET modified_by = NULL, modified_at = NULL WHERE id = {proxy}",
+    "UPDATE proxies SET (settings, secrets, mac) = (SELECT settings, secrets, mac FROM proxies
+        WHERE id = {other proxy}) WHERE id = {proxy}",
     "UPDATE tenants SET modified_by = NULL, modified_at = NULL WHERE id = {victim}",
     "UPDATE applications SET modified_by = NULL, modified_at = NULL WHERE id = {private}",
     "UPDATE applications SET (kind, access, mac) = (SELECT kind, access, mac FROM applications
@@ -109,7 +123,8 @@ async fn tenant_with_all_rows_removed_is_unknown() {
         DELETE FROM tenant_keys WHERE tenant = {victim};
         DELETE FROM permanent_keys WHERE tenant = {victim};
         DELETE FROM applications WHERE tenant = {victim};
-        DELETE FROM api_keys WHERE tenant = {victim}";
+        DELETE FROM api_keys WHERE tenant = {victim};
+        DELETE FROM proxies WHERE tenant = {victim}";
     assert!(harness.try_write(sql));
     let directory_without_tenant =
         harness.vault_harness.reload(Some(&harness.loaded_directory)).await.unwrap();

@@ -56,6 +56,8 @@ impl PostgresPolicyHarness {
             .replace("{private}", &quote(self.victim.private.application.0))
             .replace("{public}", &quote(self.victim.public.application.0))
             .replace("{other private}", &quote(self.other.private.application.0))
+            .replace("{proxy}", &quote(self.victim.proxy.0))
+            .replace("{other proxy}", &quote(self.other.proxy.0))
             .replace("{fresh}", "'5c5c5c5c-5c5c-5c5c-5c5c-5c5c5c5c5c5c'")
     }
 
@@ -74,6 +76,8 @@ impl PostgresPolicyHarness {
                 );
             }
             assert!(directory.tenant(victim).is_none(), "{context}");
+            assert!(!self.victim.has_proxy(&directory), "{context}");
+            assert!(self.witness.has_proxy(&directory), "{context}");
             for key in self.witness.keys() {
                 expect_principal(directory.authenticate(key));
             }
@@ -94,6 +98,7 @@ impl PostgresPolicyHarness {
             let directory = self.vault_harness.reload(previous).await.unwrap();
             assert_eq!(directory.alterations(), [], "{context}");
             for actor in [&self.victim, &self.other, &self.witness] {
+                assert!(actor.has_proxy(&directory), "{context}");
                 for key in actor.keys() {
                     expect_principal(directory.authenticate(key));
                 }
@@ -222,6 +227,24 @@ const API_KEY_ALTERATIONS: &[PostgresAlteration] = &[
     ),
 ];
 
+const PROXY_ALTERATIONS: &[PostgresAlteration] = &[
+    ("tenant", &["{other}"]),
+    ("id", &["{fresh}"]),
+    ("digest", &[ZEROS, "substr(digest, 1, 31)", "''"]),
+    ("name", &["'another'", "''", "name || ' '"]),
+    ("application", &["{manager}", "{public}", "{other private}", "NULL"]),
+    ("require_auth", &["0", "2"]),
+    ("disable_detokenization", &["1", "2"]),
+    ("host", &["'a.example'", "upper(host)", "'localhost'", "NULL"]),
+    ("settings", &["(SELECT settings FROM proxies WHERE id = {other proxy})", "secrets", "''"]),
+    ("secrets", &["(SELECT secrets FROM proxies WHERE id = {other proxy})", "settings", "''"]),
+    ("created_by", &["{private}", "{other}", "NULL"]),
+    ("created_at", &["created_at + 1", "0", "-1"]),
+    ("modified_by", &["{private}", "{other}", "NULL"]),
+    ("modified_at", &["modified_at + 1", "0", "NULL"]),
+    ("mac", &["(SELECT mac FROM proxies WHERE id = {other proxy})", ZEROS, "''"]),
+];
+
 /// A table, the condition that selects the row, and the alterations of each column.
 const ALTERATIONS: &[(&str, &str, &[PostgresAlteration])] = &[
     ("tenants", "id = {victim}", TENANT_ALTERATIONS),
@@ -229,6 +252,7 @@ const ALTERATIONS: &[(&str, &str, &[PostgresAlteration])] = &[
     ("permanent_keys", "tenant = {victim}", PERMANENT_KEY_ALTERATIONS),
     ("applications", "id = {private}", APPLICATION_ALTERATIONS),
     ("api_keys", "application = {private}", API_KEY_ALTERATIONS),
+    ("proxies", "id = {proxy}", PROXY_ALTERATIONS),
 ];
 
 #[tokio::test]

@@ -172,6 +172,7 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("intent_cvcs", "SELECT INSERT DELETE"),
     ("log_records", "SELECT INSERT DELETE"),
     ("permanent_keys", "SELECT INSERT UPDATE"),
+    ("proxies", "SELECT INSERT UPDATE DELETE"),
     ("response_token_data", "SELECT INSERT"),
     ("schema_state", "SELECT"),
     ("system_keys", "SELECT INSERT"),

@@ -44,6 +44,7 @@ use scrip_testing::{
     policy::{access_rule, access_with_rules},
     requests::{DEBIT, VISA, card, card_with_cvc, create, get, visible_data},
     store_harness::{DAY, StoreHarness, token_record},
+    vault::{create_proxy_with_host, proxy_draft},
     vault_harness::{Engine, VaultHarness, containers, test_origin},
 };
 use serde_json::json;
@@ -134,6 +135,11 @@ impl TransferHarness {
         };
         let intent =
             create_token_intent(&harness.vault, &caller, new_intent, None).await.unwrap().id;
+        let operator = PolicyPermit::for_operator(Arc::clone(&tenants[0]));
+        let draft = proxy_draft("moved", Some(caller.application()));
+        let directory = harness.directory().await;
+        let (creator, pepper) = (operator.clone(), directory.pepper());
+        create_proxy_with_host(&harness.vault, pepper, creator, operator, draft).await;
         let session_key = create_authorized_session(&harness, &tenants[0], &caller).await;
         delete_tenant_with_token(&harness, &tenants[2]).await;
         prune(&harness).await;
@@ -315,6 +321,7 @@ async fn describe_policy_and_logs(store: &dyn Store) -> String {
     for tenant in &mut directory.tenants {
         tenant.applications.sort_by_key(|it| it.record.id.0);
         tenant.api_keys.sort_by_key(|it| it.record.id.0);
+        tenant.proxies.sort_by_key(|it| it.record.id.0);
     }
     let mut output = format!("{directory:?}\n{:?}\n", store.load_watermark().await.unwrap());
     for log in LogKind::ALL {

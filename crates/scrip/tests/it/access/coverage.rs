@@ -208,7 +208,8 @@ fn another_tenant_cannot_reach_or_detect_any_entity() {
     let (card, session) = (&harness.sessions.intent, &harness.sessions.new);
     let values =
         [&harness.token, &harness.intent, &harness.application, &harness.api_key, &harness.nonce];
-    let values: Vec<_> = values.into_iter().chain([&tenant, card, session]).collect();
+    let values = values.into_iter().chain([&tenant, card, session, &harness.proxy]);
+    let values: Vec<_> = values.collect();
     for route in ROUTES.iter() {
         for kind in allowed_kinds(route.requirement) {
             let other_tenant = TenantHarness::new(&COVERAGE_SERVER);
@@ -241,6 +242,7 @@ fn another_tenant_cannot_reach_or_detect_any_entity() {
                 application: Uuid::new_v4().to_string(),
                 api_key: Uuid::new_v4().to_string(),
                 nonce: "nobodys-nonce".to_owned(),
+                proxy: Uuid::new_v4().to_string(),
                 sessions: ThreeDsSessions::unknown(),
                 ..other_tenant
             };

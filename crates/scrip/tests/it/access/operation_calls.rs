@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
+    access::proxies::CERTIFICATE,
     harness::server::{TenantApiKeys, TestResponse, TestServer},
     threeds_sessions::requests,
 };
@@ -50,6 +51,14 @@ const ROWS: &[(Operation, BuildBody)] = &[
     (Operation::GetApiKey, |_| None),
     (Operation::DeleteApiKey, |_| None),
     (Operation::ListPermissions, |_| None),
+    (Operation::CreateProxy, |_| Some(json!({"name": "new", "destination_url": "https://psp.example"}))),
+    (Operation::ListProxies, |_| None),
+    (Operation::GetProxy, |_| None),
+    (Operation::UpdateProxy, |_| Some(json!({"name": "touched", "destination_url": "https://psp.example/v1"}))),
+    (Operation::PatchProxy, |_| Some(json!({"name": "touched"}))),
+    (Operation::DeleteProxy, |_| None),
+    (Operation::SetProxyClientCertificate, |_| Some(CERTIFICATE.clone())),
+    (Operation::DeleteProxyClientCertificate, |_| None),
     (Operation::CreateAccessSession, |_| None),
     (Operation::AuthorizeAccessSession, |it| Some(json!({"nonce": it.nonce, "permissions": [it.delegated_permission]}))),
     (Operation::CreateThreeDsSession, |it| Some(json!({"token_intent_id": it.sessions.intent}))),
@@ -75,6 +84,8 @@ pub(crate) struct TenantHarness<'a> {
     pub(crate) application: String,
     pub(crate) api_key: String,
     pub(crate) nonce: String,
+    /// A proxy with a client certificate.
+    pub(crate) proxy: String,
     /// The permission that is delegated when an access session is authorized.
     pub(crate) delegated_permission: &'static str,
     pub(crate) sessions: ThreeDsSessions,
@@ -134,6 +145,11 @@ impl<'a> TenantHarness<'a> {
         let body = json!({"type": "token", "data": 1, "containers": ["/covered/"]});
         let intent = server.post(&keys.private, "/token-intents", &body).expect_status(201);
         let intent = text(&intent["id"]);
+        let body = json!({"name": "covered", "destination_url": "https://psp.example/v1"});
+        let proxy = server.post(&keys.management, "/proxies", &body).expect_status(201);
+        let proxy = text(&proxy["id"]);
+        let path = format!("/proxies/{proxy}/client-certificate");
+        server.put(&keys.management, &path, &CERTIFICATE).expect_status(200);
         let sessions = ThreeDsSessions::new(server, &keys);
         let delegated = "token:read";
         Self {
@@ -144,6 +160,7 @@ impl<'a> TenantHarness<'a> {
             application,
             api_key,
             nonce,
+            proxy,
             delegated_permission: delegated,
             sessions,
         }
@@ -176,6 +193,7 @@ impl<'a> TenantHarness<'a> {
         let owner = match route.path.split('/').nth(1) {
             Some("tokens") => &self.token,
             Some("token-intents") => &self.intent,
+            Some("proxies") => &self.proxy,
             Some("3ds") => self.threeds_session(route.operation, key),
             _ => &self.application,
         };
@@ -236,6 +254,8 @@ impl<'a> TenantHarness<'a> {
             count("applications"),
             count("api_keys"),
             count("access_sessions"),
+            get_json(&format!("/proxies/{}", self.proxy), &self.keys.management),
+            count("proxies"),
             get_json(&format!("/3ds/sessions/{}", self.sessions.new), &self.keys.private),
             get_json(&format!("/3ds/sessions/{}", self.sessions.private_app), &self.keys.private),
             count("threeds_sessions"),

@@ -21,6 +21,7 @@ const CATALOG: &[(&[&str], &[&str])] = &[
             "token-intent:delete",
             "3ds:session:read",
             "3ds:session:authenticate",
+            "proxy:invoke",
             "orchestration:connection_formulas",
         ],
         &["private"],
@@ -36,6 +37,10 @@ const CATALOG: &[(&[&str], &[&str])] = &[
             "application:delete",
             "log:read",
             "report:read",
+            "proxy:read",
+            "proxy:create",
+            "proxy:update",
+            "proxy:delete",
         ],
         &["management"],
     ),
@@ -63,7 +68,7 @@ fn permission_catalog_lists_permissions_of_existing_features_with_their_applicat
 
 #[test]
 fn permission_catalog_is_filtered_by_application_type() {
-    for (kind, count) in [("public", 4), ("private", 13), ("management", 9)] {
+    for (kind, count) in [("public", 4), ("private", 14), ("management", 13)] {
         let catalog = list(&format!("/?application_type={kind}"));
         assert_eq!(catalog.len(), count, "{kind}");
         let includes_kind =
@@ -89,7 +94,7 @@ fn permission_catalog_requires_any_key() {
                 .as_array()
                 .unwrap()
                 .len(),
-            22
+            27
         );
     }
     SHARED_SERVER.request("GET", "/permissions").send().expect_problem(401, "BT-API-KEY");

@@ -204,6 +204,8 @@ fn delete_tenant_removes_its_keys_and_data_only() {
             &keys.private,
             &json!({"id": "same-id", "type": "token", "data": "x"}),
         );
+        let proxy = json!({"name": "x", "destination_url": "https://psp.example"});
+        server.post(&keys.management, "/proxies", &proxy).expect_status(201);
     }
     let create_session = |keys: &TenantApiKeys| {
         let session =
@@ -214,7 +216,8 @@ fn delete_tenant_removes_its_keys_and_data_only() {
     };
     let (deleted_session, remaining_session) =
         (create_session(&deleted_keys), create_session(&remaining));
-    let policy = ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys"];
+    let policy =
+        ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "proxies"];
     for table in policy {
         assert!(count_tenant_rows(&server, table, &deleted_keys) > 0, "{table}");
     }
@@ -287,7 +290,8 @@ fn deleted_production_tenant_keeps_its_keys_until_the_grace_period_ends() {
     server.clock.advance(HOUR);
     assert_eq!(destroy_due_keys(&server), 1);
     assert_eq!(destroy_due_keys(&server), 0);
-    for table in ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys"] {
+    for table in ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "proxies"]
+    {
         assert_eq!(count_tenant_rows(&server, table, &keys), 0, "{table}");
     }
     expect_unauthorized();

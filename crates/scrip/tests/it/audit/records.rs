@@ -78,6 +78,8 @@ fn is_read(operation: Operation) -> bool {
             | O::ListApiKeys
             | O::GetApiKey
             | O::ListLogs
+            | O::ListProxies
+            | O::GetProxy
     )
 }
 

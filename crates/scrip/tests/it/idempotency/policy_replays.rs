@@ -52,19 +52,26 @@ fn policy_calls(keys: &TenantApiKeys) -> Vec<PolicyCall> {
     let authorize_body =
         json!({"nonce": create_session_nonce(keys), "permissions": ["token:read"]});
     let tenant_body = json!({"name": "once"});
+    let proxy_body = json!({"name": "once", "destination_url": "https://psp.example/v1"});
+    let proxy = SHARED_SERVER.post(management, "/proxies", &proxy_body).expect_status(201);
+    let proxy = format!("/proxies/{}", text_field(&proxy, "id"));
     vec![
         PolicyCall::new("POST", "/applications", management, Some(application_body)),
         PolicyCall::new("PUT", &application, management, Some(update_body)),
         PolicyCall::new("POST", &format!("{application}/keys"), management, None),
         PolicyCall::new("PUT", "/tenants/self", management, Some(tenant_body)),
         PolicyCall::new("POST", "/sessions/authorize", &keys.private, Some(authorize_body)),
+        PolicyCall::new("POST", "/proxies", management, Some(proxy_body.clone())),
+        PolicyCall::new("PUT", &proxy, management, Some(proxy_body)),
     ]
 }
 
 /// Counts the policy rows and the policy changes of a tenant.
 fn policy_row_counts(keys: &TenantApiKeys) -> Vec<i64> {
     let count_rows = |table: &str| SHARED_SERVER.count_rows(&keys.tenant, table);
-    ["applications", "api_keys", "access_sessions", "log_records"].map(count_rows).to_vec()
+    ["applications", "api_keys", "proxies", "access_sessions", "log_records"]
+        .map(count_rows)
+        .to_vec()
 }
 
 #[test]

@@ -109,11 +109,11 @@ fn privacy_attribute_is_ignored_in_an_update() {
     }
 }
 
-/// Reactors and proxies are not implemented, so their deprecated attributes do not exist either.
+/// Reactors are not implemented, so their deprecated attributes do not exist either.
 #[test]
-fn reactor_and_proxy_paths_are_404() {
-    for path in ["/reactors", "/reactors/x/react", "/reactors/x/react-async", "/proxies"] {
-        let body = json!({"callback_url": "https://shop.example", "request_reactor_id": "x"});
+fn reactor_paths_are_404() {
+    for path in ["/reactors", "/reactors/x/react", "/reactors/x/react-async"] {
+        let body = json!({"callback_url": "https://shop.example"});
         SHARED_SERVER.post(&ACME.management, path, &body).expect_problem(404, "Not found.");
     }
 }

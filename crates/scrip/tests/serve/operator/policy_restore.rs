@@ -34,8 +34,15 @@ fn dump(connection: &Connection, tables: &[&str]) -> String {
     text
 }
 
-const POLICY_TABLES: &[&str] =
-    &["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "directory_state"];
+const POLICY_TABLES: &[&str] = &[
+    "tenants",
+    "tenant_keys",
+    "permanent_keys",
+    "applications",
+    "api_keys",
+    "proxies",
+    "directory_state",
+];
 const TOKEN_TABLES: &[&str] = &["tokens", "token_index", "usage_types", "usage_months"];
 
 pub(crate) fn create_backup(process: &ProcessHarness, name: &str) -> String {

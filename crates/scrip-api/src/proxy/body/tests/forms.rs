@@ -59,6 +59,8 @@ fn form_errors_name_the_field() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn text_of_a_token_is_read_back_from_a_form(text in any::<String>()) {
         let vault = FakeVault::with_text(&text);

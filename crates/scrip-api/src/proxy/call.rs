@@ -1,0 +1,357 @@
+//! A proxied call: from the request of a client to the answer of a destination.
+//!
+//! - Before the first byte leaves: proxy, sender, rate limits, body, idempotency key, destination,
+//!   tokens and permissions, expressions, request transforms, header expressions, durable record.
+//! - Afterwards: response transforms, the outcome of the call, response.
+//!
+//! Every error has the form of the proxy and says how far the call got.
+
+mod answer;
+mod exchange;
+mod outgoing;
+mod party;
+mod plan;
+mod selection;
+mod target;
+mod transforms;
+
+use std::sync::Arc;
+
+use axum::{body::HttpBody, response::Response};
+use bytes::Bytes;
+use hyper::{HeaderMap, Method, StatusCode};
+use scrip_core::{
+    audit::Operation,
+    error::Error,
+    idempotency::{CallContent, IdempotencyClaim},
+    operations::{
+        proxy_calls::claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call},
+        record_rejection::{RejectedRequest, record_rejection},
+    },
+    policy::{
+        Caller, CallerRequirement, Directory, RequestOrigin, rate_limit::ClientNetwork,
+    },
+    token::WorkMeter,
+};
+use tracing::Instrument;
+
+pub use self::answer::StreamedAnswer;
+pub(crate) use self::{
+    selection::{CallEntry, request_host},
+    target::{PROXY_PATH, ReceivedUri, is_proxy_path},
+};
+use self::{
+    answer::{AnswerBuilder, replay_response},
+    outgoing::{CallInputs, build_request, load_configuration, parse_message},
+    party::CallParty,
+    plan::CallPlan,
+    selection::SelectedProxy,
+    target::AppendedTarget,
+    transforms::CallTransforms,
+};
+use crate::{
+    app::{App, body_memory::BodyReservation},
+    metrics::{CallResult, IdempotencyOutcome},
+    middleware::{
+        authenticate::{not_ready, single_header},
+        body::read_body,
+        idempotency,
+        long_evaluation,
+        response_body::ResponseBudget,
+        throttle,
+    },
+    problem::Problem,
+    proxy::{
+        error::{CallDelivery, ProxyError},
+        transform::TransformInputs,
+    },
+    route::IncomingRequest,
+};
+
+/// The methods of calls, and whether a call with the method honors an idempotency key.
+pub(crate) const METHODS: [(&str, bool); 5] =
+    [("POST", true), ("GET", false), ("PUT", true), ("PATCH", true), ("DELETE", false)];
+
+/// A call whose sender is known and whose body has arrived.
+#[derive(Debug)]
+struct ReceivedCall {
+    method: Method,
+    headers: HeaderMap,
+    target: AppendedTarget,
+    body: Bytes,
+    entry: CallEntry,
+    selected: SelectedProxy,
+    party: CallParty,
+}
+
+impl ReceivedCall {
+    /// Whether `{{` begins an expression. A client without an API key has no rights by which an
+    /// expression could be evaluated.
+    fn evaluates_expressions(&self) -> bool {
+        let is_disabled = |it: &SelectedProxy| {
+            it.proxy().is_some_and(|it| it.record().disable_detokenization)
+        };
+        self.party.caller().is_some() && !is_disabled(&self.selected)
+    }
+
+    fn method_name(&self) -> &'static str {
+        method_name(&self.method)
+    }
+}
+
+/// The name of a supported method; empty for another one.
+pub(crate) fn method_name(method: &Method) -> &'static str {
+    METHODS.iter().find(|(it, _)| *it == method.as_str()).map_or("", |(it, _)| it)
+}
+
+/// Serves a call.
+///
+/// # Errors
+/// The call is rejected, or the destination does not answer.
+pub(crate) async fn serve_call(
+    app: &Arc<App>,
+    entry: CallEntry,
+    incoming: &mut IncomingRequest,
+) -> Result<Response, ProxyError> {
+    // Until the key is looked up, an earlier call with the same key may have been sent.
+    let has_key = find_idempotency_key(incoming).is_some();
+    let before_lookup = |error: ProxyError| match has_key {
+        true => error.with_delivery(CallDelivery::MaybeSent),
+        false => error,
+    };
+    if method_name(&incoming.head.method).is_empty() {
+        throttle::count_anonymous(app, incoming.address).await?;
+        return Err(Problem::MethodNotAllowed.into());
+    }
+    let identified = identify(app, entry, incoming).await.map_err(before_lookup)?;
+    let (caller, proxy) = (identified.party.caller().cloned(), identified.selected.proxy().cloned());
+    let result = match receive(app, entry, incoming, identified).await {
+        Err(error) => Err(before_lookup(error)),
+        Ok(received) => claim_and_run(app, incoming, received).await,
+    };
+    if let (Err(error), Some(caller)) = (&result, caller) {
+        let proxy = proxy.map(|it| it.record().id.to_string()).unwrap_or_default();
+        record_rejected_call(app, &caller, &proxy, error).await;
+    }
+    result
+}
+
+/// The proxy and the sender of a call, and the policy by which they were found.
+struct IdentifiedCall {
+    directory: Arc<Directory>,
+    selected: SelectedProxy,
+    party: CallParty,
+}
+
+async fn identify(
+    app: &App,
+    entry: CallEntry,
+    incoming: &IncomingRequest,
+) -> Result<IdentifiedCall, ProxyError> {
+    let IncomingRequest { head, trace, address, .. } = incoming;
+    throttle::check_address(app, *address)?;
+    let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
+    let selected = SelectedProxy::find(&directory, head, entry, app.loopback_destinations);
+    let selected = match selected {
+        Ok(selected) => selected,
+        Err(error) => {
+            // Guesses of keys count.
+            throttle::count_anonymous(app, *address).await?;
+            return Err(error);
+        }
+    };
+    let origin = RequestOrigin { trace: Arc::clone(&trace.0), address: *address };
+    let party = CallParty::identify(app, head, entry, &selected, origin).await?;
+    ResponseBudget::new(app, *address).check()?;
+    Ok(IdentifiedCall { directory, selected, party })
+}
+
+/// A received call, with the memory of its body and the current policy.
+struct PendingCall {
+    call: ReceivedCall,
+    reservation: BodyReservation,
+    directory: Arc<Directory>,
+}
+
+/// Reads the body.
+async fn receive(
+    app: &App,
+    entry: CallEntry,
+    incoming: &mut IncomingRequest,
+    identified: IdentifiedCall,
+) -> Result<PendingCall, ProxyError> {
+    let target = AppendedTarget::read(&incoming.head)?;
+    let IdentifiedCall { directory, selected, party } = identified;
+    let network = ClientNetwork::from_address(incoming.address);
+    let (mut reservation, deadline) = match &party {
+        CallParty::Caller { .. } => {
+            (app.body_memory.start_reservation(network), app.limits.body_deadline)
+        }
+        CallParty::Keyless(_) => (
+            app.keyless_body_memory.start_keyless_reservation(network),
+            app.limits.keyless_deadline(),
+        ),
+    };
+    let bytes_max = app.proxy_egress.limits.body_bytes_max;
+    let body = match incoming.body.is_end_stream() {
+        true => Bytes::new(),
+        false => {
+            read_body(app, &mut incoming.body, deadline, bytes_max, &mut reservation).await?
+        }
+    };
+    // While the body arrived, the proxy may have been changed, and its sender may have lost rights.
+    let current = app.directory.load_full().ok_or_else(|| not_ready(app))?;
+    let is_session = party.caller().is_some_and(|it| it.access_session().is_some());
+    let is_current = Arc::ptr_eq(&directory, &current) && app.rejection_reason().is_none();
+    let (selected, party) = if is_current && !is_session {
+        (selected, party)
+    } else {
+        let head = &incoming.head;
+        let selected = SelectedProxy::find(&current, head, entry, app.loopback_destinations)?;
+        let origin = party.origin().clone();
+        let party = CallParty::identify_again(app, head, &selected, origin).await?;
+        (selected, party)
+    };
+    let method = incoming.head.method.clone();
+    let headers = std::mem::take(&mut incoming.head.headers);
+    let call = ReceivedCall { method, headers, target, body, entry, selected, party };
+    Ok(PendingCall { call, reservation, directory: current })
+}
+
+/// The idempotency key, if calls with this method honor one.
+fn find_idempotency_key(incoming: &IncomingRequest) -> Option<&hyper::header::HeaderValue> {
+    let method = incoming.head.method.as_str();
+    let is_honored = METHODS.iter().any(|(it, is_honored)| *it == method && *is_honored);
+    incoming.head.headers.get(idempotency::HEADER).filter(|_| is_honored)
+}
+
+async fn claim_and_run(
+    app: &Arc<App>,
+    incoming: &IncomingRequest,
+    pending: PendingCall,
+) -> Result<Response, ProxyError> {
+    let Some(claim) = claim_key(app, &pending.call).await? else {
+        return run_call(app, pending, None).await;
+    };
+    let claim = match claim {
+        CallClaim::Proceed(claim) => claim,
+        CallClaim::Replay(stored) => {
+            app.metrics.proxy_calls.increment(CallResult::Replayed);
+            return Ok(replay_response(stored));
+        }
+    };
+    // In a separate task: a client that disconnects drops this future, and the outcome must be
+    // stored.
+    let (task_app, in_flight) = (Arc::clone(app), app.calls_in_flight.track());
+    let task = async move {
+        let result = run_call(&task_app, pending, Some(claim)).await;
+        drop(in_flight);
+        result
+    };
+    let trace = &incoming.trace;
+    tokio::spawn(task.in_current_span()).await.unwrap_or_else(|_| {
+        app.metrics.panics.increment();
+        tracing::error!(trace = &*trace.0, "a proxied call panicked");
+        let error = ProxyError::from(Error::Internal("a proxied call panicked".into()));
+        Err(error.with_delivery(CallDelivery::MaybeSent))
+    })
+}
+
+/// Claims the idempotency key of a call; `None` if it has none. Calls without an API key ignore it.
+async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, ProxyError> {
+    let is_honored = METHODS.iter().any(|(it, is_honored)| *it == call.method_name() && *is_honored);
+    let Some(caller) = call.party.caller().filter(|_| is_honored) else { return Ok(None) };
+    let key = single_header(&call.headers, idempotency::HEADER, "BT-IDEMPOTENCY-KEY")?;
+    let Some(key) = key else { return Ok(None) };
+    let destination = match &call.selected {
+        SelectedProxy::Ephemeral(url) => url.as_str().to_owned(),
+        SelectedProxy::PreConfigured(proxy) => proxy.record().id.to_string(),
+    };
+    let content = CallContent {
+        method: call.method_name(),
+        destination: &destination,
+        path_and_query: call.target.as_str(),
+        body: &call.body,
+    };
+    let claim = claim_proxy_call(&app.vault, caller, key.as_bytes(), content).await;
+    let outcome = match &claim {
+        Ok(CallClaim::Proceed(_)) => Some(IdempotencyOutcome::First),
+        Ok(CallClaim::Replay(_)) => Some(IdempotencyOutcome::Replay),
+        Err(CallRejection { error: Error::Conflict { .. }, .. }) => {
+            Some(IdempotencyOutcome::Conflict)
+        }
+        Err(_) => None,
+    };
+    if let Some(outcome) = outcome {
+        app.metrics.idempotency.increment(outcome);
+    }
+    let reject =
+        |it: CallRejection| ProxyError::from(it.error).with_delivery(it.delivery);
+    claim.map(Some).map_err(reject)
+}
+
+/// Sends the call and passes the answer on.
+async fn run_call(
+    app: &App,
+    pending: PendingCall,
+    claim: Option<IdempotencyClaim>,
+) -> Result<Response, ProxyError> {
+    let PendingCall { call, mut reservation, directory } = pending;
+    let plan = CallPlan::new(app, &directory, &call)?;
+    drop(directory);
+    let message = parse_message(&call)?;
+    let configuration = load_configuration(&call, &plan, &message)?;
+    let keyless_work = WorkMeter::new(long_evaluation::run_in_slot);
+    let work = call.party.caller().map_or(&keyless_work, Caller::work);
+    let inputs = CallInputs { configuration: configuration.expose(), work };
+    let transform_inputs = TransformInputs {
+        configuration: configuration.expose(),
+        work,
+        fill_random: app.vault.fill_random,
+        bytes_max: app.proxy_egress.limits.body_bytes_max,
+    };
+    let creator = plan.token_creator.as_ref();
+    let mut transforms = plan.has_transforms().then(|| {
+        CallTransforms::new(app, transform_inputs, creator, &call.headers, call.body.clone())
+    });
+    let outgoing =
+        build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await?;
+    // The values that were parsed from the body are no longer needed while the destination works.
+    drop(message);
+    reservation.release_parsed(call.body.len());
+    let is_stored = claim.is_some();
+    let (sent, answer) = exchange::send(app, &call, &plan, outgoing, claim).await?;
+    let builder = AnswerBuilder {
+        app,
+        call: &call,
+        plan: &plan,
+        transforms: transforms.as_mut(),
+        is_stored,
+    };
+    builder.pass_on(sent, answer).await
+}
+
+/// Records a rejected call of a known caller. A call that was started has its own records.
+async fn record_rejected_call(app: &App, caller: &Caller, proxy: &str, error: &ProxyError) {
+    let outcome = match (error.problem(), error.status()) {
+        (Some(problem), _) => problem.audit_outcome(),
+        (None, StatusCode::UNPROCESSABLE_ENTITY) => Some("unprocessable"),
+        (None, _) => None,
+    };
+    let Some(outcome) = outcome else { return };
+    let rejected = RejectedRequest {
+        operation: Operation::InvokeProxy,
+        requirement: CallerRequirement::AnyKey,
+        entity: proxy,
+        outcome,
+    };
+    if let Err(error) = record_rejection(&app.vault, caller, rejected).await {
+        let trace = &*caller.origin().trace;
+        tracing::error!(
+            trace,
+            cause = error.cause_text(),
+            outcome,
+            "failed to write the audit record of a rejected call"
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! Passes the answer of a destination on: streamed if possible, and stored for repetitions of a call
+//! with an idempotency key.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::{body::Body, response::Response};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::{
+    HeaderMap, StatusCode,
+    body::{Body as HttpBody, Frame, SizeHint},
+    header::{HeaderName, HeaderValue},
+};
+use scrip_core::{idempotency::CallResponse, operations::proxy_calls::finish_proxy_call::CallOutcome};
+use scrip_egress::{BodyError, EgressBody};
+
+use crate::{
+    app::App,
+    metrics::CallFailureReason,
+    middleware::response_body::ResponseBudget,
+    proxy::{
+        call::{ReceivedCall, exchange::SentCall, plan::CallPlan, transforms::CallTransforms},
+        error::{CallDelivery, ProxyError},
+        headers::forward_response_headers,
+        transform::{TransformDirection, TransformMessage},
+    },
+};
+
+/// Marks a response with a body that is still being received. Its connection is in use until the
+/// body ends.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamedAnswer;
+
+/// Answers up to this size are collected: the connection to the destination is free earlier, and an
+/// incomplete answer becomes an error instead of a broken response.
+const COLLECTED_BYTES_MAX: u64 = 64 * 1024;
+
+/// Builds the response of a call.
+pub(super) struct AnswerBuilder<'a, 'c> {
+    pub(super) app: &'a App,
+    pub(super) call: &'a ReceivedCall,
+    pub(super) plan: &'a CallPlan,
+    pub(super) transforms: Option<&'a mut CallTransforms<'c>>,
+    /// Whether the answer is stored for repetitions.
+    pub(super) is_stored: bool,
+}
+
+impl AnswerBuilder<'_, '_> {
+    /// Passes the answer on and records the outcome of the call.
+    ///
+    /// # Errors
+    /// The answer is incomplete or too large, or a transform cannot be applied to it.
+    pub(super) async fn pass_on(
+        mut self,
+        sent: SentCall<'_>,
+        answer: hyper::Response<EgressBody>,
+    ) -> Result<Response, ProxyError> {
+        let (head, body) = answer.into_parts();
+        let (status, bytes_max) = (head.status, self.app.proxy_egress.limits.body_bytes_max);
+        let length = HttpBody::size_hint(&body);
+        let length_max = u64::try_from(bytes_max).unwrap_or(u64::MAX);
+        if length.lower() > length_max {
+            sent.finish_without_response(status).await;
+            return Err(self.explain(BodyError::TooLarge, status));
+        }
+        let is_transformed = status.is_success() && !self.plan.response_transforms().is_empty();
+        let is_short = length.exact().is_some_and(|it| it <= COLLECTED_BYTES_MAX);
+        if is_transformed || is_short {
+            let collected = match body.collect(bytes_max).await {
+                Ok(collected) => collected,
+                Err(error) => {
+                    sent.finish_without_response(status).await;
+                    return Err(self.explain(error, status));
+                }
+            };
+            let mut message = TransformMessage { headers: head.headers, body: collected };
+            if is_transformed && let Err(error) = self.transform(&mut message, status).await {
+                sent.finish_without_response(status).await;
+                self.app.metrics.proxy_failures.increment(CallFailureReason::Transform);
+                return Err(error.after_answer(status));
+            }
+            let headers = self.forward_headers(&message.headers, status);
+            return Ok(self.respond_collected(sent, status, headers, message.body).await);
+        }
+        let headers = self.forward_headers(&head.headers, status);
+        let body = body.with_max_bytes(length_max);
+        if self.is_stored {
+            return self.respond_stored(sent, status, headers, body).await;
+        }
+        sent.finish_without_response(status).await;
+        Ok(respond_streamed(status, headers, Body::new(body)))
+    }
+
+    fn forward_headers(&self, headers: &HeaderMap, status: StatusCode) -> HeaderMap {
+        forward_response_headers(headers, status, self.call.entry.response_origin())
+    }
+
+    async fn transform(
+        &mut self,
+        message: &mut TransformMessage,
+        status: StatusCode,
+    ) -> Result<(), ProxyError> {
+        let Some(transforms) = &mut self.transforms else { return Ok(()) };
+        let direction = TransformDirection::Response(status);
+        transforms.apply(self.plan.response_transforms(), message, direction).await
+    }
+
+    async fn respond_collected(
+        &self,
+        sent: SentCall<'_>,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Response {
+        let is_storable = self.is_stored && body.len() <= CallResponse::BODY_BYTES_MAX;
+        let response = is_storable.then(|| to_stored_response(status, &headers, &body));
+        sent.finish(CallOutcome::Answered { status: status.as_u16(), response }).await;
+        let address = self.call.party.origin().address;
+        let body = ResponseBudget::new(self.app, address).count_answer(body);
+        build_response(status, headers, Body::from(body))
+    }
+
+    /// Reads as much as is stored. A longer answer is passed on while it arrives, and a repetition
+    /// of the call is rejected.
+    async fn respond_stored(
+        &self,
+        sent: SentCall<'_>,
+        status: StatusCode,
+        headers: HeaderMap,
+        mut body: EgressBody,
+    ) -> Result<Response, ProxyError> {
+        let mut start = BytesMut::new();
+        while start.len() <= CallResponse::BODY_BYTES_MAX {
+            match body.frame().await {
+                None => {
+                    return Ok(self.respond_collected(sent, status, headers, start.freeze()).await);
+                }
+                Some(Err(error)) => {
+                    sent.finish_without_response(status).await;
+                    return Err(self.explain(error, status));
+                }
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        start.extend_from_slice(&data);
+                    }
+                }
+            }
+        }
+        sent.finish_without_response(status).await;
+        let body = PrefixedBody { prefix: Some(start.freeze()), rest: body };
+        Ok(respond_streamed(status, headers, Body::new(body)))
+    }
+
+    fn explain(&self, error: BodyError, destination_status: StatusCode) -> ProxyError {
+        let (status, reason) = match error {
+            BodyError::TooLarge => (StatusCode::BAD_GATEWAY, CallFailureReason::TooLarge),
+            BodyError::Timeout => (StatusCode::REQUEST_TIMEOUT, CallFailureReason::Timeout),
+            BodyError::Closed => (StatusCode::BAD_GATEWAY, CallFailureReason::Closed),
+            BodyError::Malformed => (StatusCode::BAD_GATEWAY, CallFailureReason::Malformed),
+        };
+        self.app.metrics.proxy_failures.increment(reason);
+        ProxyError::new(status, CallDelivery::Answered, error.to_string())
+            .after_answer(destination_status)
+    }
+}
+
+/// The response of a repeated call.
+pub(super) fn replay_response(stored: CallResponse) -> Response {
+    let CallResponse { status, headers, body } = stored;
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let name = HeaderName::try_from(name);
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(&value)) {
+            map.append(name, value);
+        }
+    }
+    build_response(status, map, Body::from(body))
+}
+
+fn to_stored_response(status: StatusCode, headers: &HeaderMap, body: &Bytes) -> CallResponse {
+    let headers = headers.iter().map(|(name, value)| {
+        (name.as_str().to_owned(), value.as_bytes().to_vec())
+    });
+    CallResponse { status: status.as_u16(), headers: headers.collect(), body: body.to_vec() }
+}
+
+fn build_response(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
+    let mut response = Response::new(body);
+    (*response.status_mut(), *response.headers_mut()) = (status, headers);
+    response
+}
+
+fn respond_streamed(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
+    let mut response = build_response(status, headers, body);
+    response.extensions_mut().insert(StreamedAnswer);
+    response
+}
+
+/// The start of an answer that was already read, followed by its rest.
+struct PrefixedBody {
+    prefix: Option<Bytes>,
+    rest: EgressBody,
+}
+
+impl HttpBody for PrefixedBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.prefix.take() {
+            Some(prefix) => Poll::Ready(Some(Ok(Frame::data(prefix)))),
+            None => Pin::new(&mut self.rest).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.prefix.is_none() && HttpBody::is_end_stream(&self.rest)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let prefix = self.prefix.as_ref().map_or(0, Bytes::len);
+        let prefix = u64::try_from(prefix).unwrap_or(u64::MAX);
+        let rest = HttpBody::size_hint(&self.rest);
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(prefix));
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(prefix));
+        }
+        hint
+    }
+}

@@ -1,0 +1,146 @@
+//! Sends a call: the record before the first byte leaves, the exchange, and the outcome.
+
+use hyper::{Response, StatusCode};
+use scrip_core::{
+    error::Error,
+    idempotency::IdempotencyClaim,
+    operations::proxy_calls::{
+        finish_proxy_call::{CallOutcome, abandon_proxy_call, finish_proxy_call},
+        start_proxy_call::{CallDestination, StartedCall, start_proxy_call},
+    },
+};
+use scrip_egress::{Delivery, EgressBody, GuardRejection, SendError, SendFailure};
+use tokio::time::Instant;
+
+use crate::{
+    app::App,
+    metrics::{CallFailureReason, CallResult},
+    proxy::{
+        call::{ReceivedCall, outgoing::OutgoingRequest, plan::CallPlan},
+        error::{CallDelivery, ProxyError},
+    },
+};
+
+/// A call between its two records. If it is dropped, because its client disconnected, its outcome is
+/// recorded as unknown.
+pub(super) struct SentCall<'a> {
+    app: &'a App,
+    started: Option<StartedCall>,
+}
+
+impl SentCall<'_> {
+    /// Records the outcome. A failure is logged: the client gets its answer.
+    pub(super) async fn finish(mut self, outcome: CallOutcome) {
+        let Some(started) = self.started.take() else { return };
+        self.app.metrics.proxy_calls.increment(match &outcome {
+            CallOutcome::NotSent => CallResult::NotSent,
+            CallOutcome::MaybeSent => CallResult::MaybeSent,
+            CallOutcome::Answered { .. } => CallResult::Answered,
+        });
+        if let Err(error) = finish_proxy_call(&self.app.vault, started, outcome).await {
+            self.app.metrics.proxy_failures.increment(CallFailureReason::Record);
+            tracing::error!(
+                cause = error.cause_text(),
+                "the outcome of a proxied call with an idempotency key cannot be stored; a \
+                 repetition is rejected"
+            );
+        }
+    }
+
+    /// The destination answered, and the answer is not stored.
+    pub(super) async fn finish_without_response(self, status: StatusCode) {
+        self.finish(CallOutcome::Answered { status: status.as_u16(), response: None }).await;
+    }
+}
+
+impl Drop for SentCall<'_> {
+    fn drop(&mut self) {
+        if let Some(started) = self.started.take() {
+            self.app.metrics.proxy_calls.increment(CallResult::MaybeSent);
+            abandon_proxy_call(&self.app.vault, &started);
+        }
+    }
+}
+
+/// Records and sends the call, and returns when the head of the answer is received.
+///
+/// # Errors
+/// The call cannot be recorded, or the destination does not answer.
+pub(super) async fn send<'a>(
+    app: &'a App,
+    call: &ReceivedCall,
+    plan: &CallPlan,
+    outgoing: OutgoingRequest,
+    claim: Option<IdempotencyClaim>,
+) -> Result<(SentCall<'a>, Response<EgressBody>), ProxyError> {
+    let OutgoingRequest { request, used } = outgoing;
+    let destination = CallDestination {
+        proxy: call.selected.proxy().map(|it| it.record().id.to_string()),
+        host: plan.destination.host().to_owned(),
+        method: call.method_name(),
+    };
+    let has_claim = claim.is_some();
+    let sender = call.party.sender(&call.selected)?;
+    let started = start_proxy_call(&app.vault, sender, destination, &used, claim).await;
+    let started = started.map_err(|error| {
+        app.metrics.proxy_failures.increment(CallFailureReason::Record);
+        start_error(error, has_claim)
+    })?;
+    drop(used);
+    let sent = SentCall { app, started: Some(started) };
+    let client = app.proxy_egress.client()?;
+    let (started_at, deadline) = ((app.ticks)(), Instant::now() + plan.timeout);
+    let result =
+        client.send(&plan.destination, plan.scope, plan.tls.as_ref(), request, deadline).await;
+    match result {
+        Ok(response) => {
+            let duration = (app.ticks)().saturating_sub(started_at).as_micros();
+            app.metrics.proxy_answer_micros.record(duration.try_into().unwrap_or(u64::MAX));
+            Ok((sent, response))
+        }
+        Err(error) => {
+            let outcome = match error.delivery {
+                Delivery::NotSent => CallOutcome::NotSent,
+                Delivery::MaybeSent => CallOutcome::MaybeSent,
+            };
+            sent.finish(outcome).await;
+            Err(explain_send_error(app, error))
+        }
+    }
+}
+
+/// With an idempotency key, another server may have sent a call with the same key, or the record may
+/// have been written although the store reported an error.
+fn start_error(error: Error, has_claim: bool) -> ProxyError {
+    let delivery = if has_claim { CallDelivery::MaybeSent } else { CallDelivery::NotSent };
+    ProxyError::from(error).with_delivery(delivery)
+}
+
+/// A destination that the operator does not allow.
+pub(super) fn reject_by_guard(app: &App, rejection: GuardRejection) -> ProxyError {
+    app.metrics.proxy_failures.increment(CallFailureReason::Guard);
+    ProxyError::new(StatusCode::FORBIDDEN, CallDelivery::NotSent, rejection.to_string())
+}
+
+fn explain_send_error(app: &App, error: SendError) -> ProxyError {
+    let SendError { delivery, failure } = error;
+    let delivery = match delivery {
+        Delivery::NotSent => CallDelivery::NotSent,
+        Delivery::MaybeSent => CallDelivery::MaybeSent,
+    };
+    let (status, reason) = match failure {
+        SendFailure::Rejected(rejection) => return reject_by_guard(app, rejection),
+        SendFailure::InvalidRequest => (StatusCode::BAD_REQUEST, CallFailureReason::Malformed),
+        SendFailure::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, CallFailureReason::Overloaded),
+        SendFailure::Lookup => (StatusCode::BAD_GATEWAY, CallFailureReason::Lookup),
+        SendFailure::Connect(_) | SendFailure::ConnectTimeout | SendFailure::ForwardProxy => {
+            (StatusCode::BAD_GATEWAY, CallFailureReason::Connect)
+        }
+        SendFailure::Tls(_) => (StatusCode::BAD_GATEWAY, CallFailureReason::Tls),
+        SendFailure::Timeout => (StatusCode::REQUEST_TIMEOUT, CallFailureReason::Timeout),
+        SendFailure::Closed => (StatusCode::BAD_GATEWAY, CallFailureReason::Closed),
+        SendFailure::Malformed => (StatusCode::BAD_GATEWAY, CallFailureReason::Malformed),
+    };
+    app.metrics.proxy_failures.increment(reason);
+    ProxyError::new(status, delivery, failure.to_string())
+}

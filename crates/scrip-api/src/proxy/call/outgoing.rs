@@ -1,0 +1,129 @@
+//! Builds the request to the destination: body, transforms, headers.
+
+use bytes::Bytes;
+use hyper::Request;
+use scrip_core::{
+    operations::{
+        proxy_calls::use_tokens::{UsedTokens, use_tokens},
+        reference_data::ReferenceUse,
+    },
+    token::{Plaintext, WorkMeter},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    app::App,
+    proxy::{
+        body::{BodyInputs, MessageBody},
+        call::{ReceivedCall, party::CallParty, plan::CallPlan, transforms::CallTransforms},
+        error::ProxyError,
+        headers::{
+            HeaderInputs, evaluate_headers, forward_request_headers, has_header_expressions,
+        },
+        transform::{TransformDirection, TransformMessage},
+    },
+    wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS,
+};
+
+/// The request to the destination, and the tokens in it.
+pub(super) struct OutgoingRequest {
+    pub(super) request: Request<Bytes>,
+    pub(super) used: UsedTokens,
+}
+
+/// The values that expressions and transforms of a call share.
+pub(super) struct CallInputs<'c> {
+    /// An object of texts; empty if neither the message nor a transform needs it.
+    pub(super) configuration: &'c Value,
+    pub(super) work: &'c WorkMeter,
+}
+
+/// The body with its expressions compiled. Without a caller, and if the proxy says so, expressions
+/// are text.
+///
+/// # Errors
+/// The body has an invalid expression.
+pub(super) fn parse_message(call: &ReceivedCall) -> Result<MessageBody, ProxyError> {
+    let body = call.body.clone();
+    if call.evaluates_expressions() {
+        MessageBody::parse(&call.headers, body)
+    } else {
+        MessageBody::without_expressions(&call.headers, body)
+    }
+}
+
+/// The configuration of the proxy, if an expression or a transform may read it.
+///
+/// # Errors
+/// The secrets of the proxy cannot be opened.
+pub(super) fn load_configuration(
+    call: &ReceivedCall,
+    plan: &CallPlan,
+    message: &MessageBody,
+) -> Result<Plaintext, ProxyError> {
+    let has_header_expressions =
+        || call.evaluates_expressions() && has_header_expressions(&call.headers);
+    let is_read =
+        message.reads_configuration() || plan.has_transforms() || has_header_expressions();
+    let mut object = Map::new();
+    if let Some(proxy) = call.selected.proxy().filter(|_| is_read) {
+        let secrets = proxy.open_secrets()?;
+        let entries = secrets.configuration.iter().flat_map(|it| it.iter());
+        object.extend(entries.map(|(name, value)| (name.to_owned(), value.into())));
+    }
+    Ok(Plaintext::new(Value::Object(object)))
+}
+
+/// # Errors
+/// A token is unknown or not permitted, an expression or a transform fails, or the request is too
+/// large.
+pub(super) async fn build_request(
+    app: &App,
+    call: &ReceivedCall,
+    plan: &CallPlan,
+    message: &MessageBody,
+    inputs: &CallInputs<'_>,
+    transforms: Option<&mut CallTransforms<'_>>,
+) -> Result<OutgoingRequest, ProxyError> {
+    let used = load_tokens(app, call, message).await?;
+    let bytes_max = app.proxy_egress.limits.body_bytes_max;
+    let fill_random = app.vault.fill_random;
+    let body = message.render(&BodyInputs {
+        references: used.data(),
+        configuration: inputs.configuration,
+        work: inputs.work,
+        fill_random,
+        bytes_max,
+    })?;
+    let headers = forward_request_headers(&call.headers, !plan.response_transforms().is_empty())?;
+    let mut outgoing = TransformMessage { headers, body };
+    if let Some(transforms) = transforms {
+        let direction = TransformDirection::Request;
+        transforms.apply(plan.request_transforms(), &mut outgoing, direction).await?;
+    }
+    let TransformMessage { mut headers, body } = outgoing;
+    if call.evaluates_expressions() && has_header_expressions(&headers) {
+        let (configuration, work) = (inputs.configuration, inputs.work);
+        evaluate_headers(
+            &mut headers,
+            &HeaderInputs { body: &body, configuration, work, fill_random },
+        )?;
+    }
+    let mut request = Request::new(body);
+    *request.method_mut() = call.method.clone();
+    *request.headers_mut() = headers;
+    Ok(OutgoingRequest { request, used })
+}
+
+async fn load_tokens(
+    app: &App,
+    call: &ReceivedCall,
+    message: &MessageBody,
+) -> Result<UsedTokens, ProxyError> {
+    let CallParty::Caller { caller, right } = &call.party else { return Ok(UsedTokens::default()) };
+    let references = message.references().iter();
+    let references: Vec<_> = references
+        .map(|it| ReferenceUse { reference: &it.reference, reads_cvc: it.reads_cvc })
+        .collect();
+    Ok(use_tokens(&app.vault, caller, *right, &references, WHOLE_TOKEN_RENDERERS).await?)
+}

@@ -1,0 +1,173 @@
+//! The sender of a call: a caller with an API key, or a client that has only the key or the host of a
+//! proxy.
+
+use hyper::{HeaderMap, StatusCode, http::request::Parts};
+use scrip_core::{
+    audit::Operation,
+    error::{Denial, Error},
+    operations::proxy_calls::start_proxy_call::CallSender,
+    policy::{
+        Caller, RequestOrigin, Tenant, UseRight,
+        rate_limit::{ClientNetwork, CounterDigest, RateLimitTarget},
+    },
+    proxy::Proxy,
+};
+
+use crate::{
+    app::App,
+    middleware::{
+        authenticate::{self, AuthenticatedCaller, authenticate, not_ready},
+        throttle,
+    },
+    proxy::{
+        call::selection::{CallEntry, SelectedProxy, request_host},
+        error::ProxyError,
+    },
+};
+
+/// The sender of a call.
+#[derive(Debug, Clone)]
+pub(super) enum CallParty {
+    Caller { caller: Caller, right: UseRight },
+    Keyless(RequestOrigin),
+}
+
+impl CallParty {
+    /// Identifies the sender and counts the request toward its rate limits.
+    ///
+    /// # Errors
+    /// The API key is missing or invalid, a rate limit is full, or the caller may not use the proxy.
+    pub(super) async fn identify(
+        app: &App,
+        head: &Parts,
+        entry: CallEntry,
+        selected: &SelectedProxy,
+        origin: RequestOrigin,
+    ) -> Result<Self, ProxyError> {
+        let target = rate_limit_target(app, head, entry, selected)?;
+        let network = ClientNetwork::from_address(origin.address);
+        if let Some(proxy) = keyless_proxy(selected, &head.headers) {
+            let keyless_target =
+                RateLimitTarget::KeylessProxy(CounterDigest::from_digest(&proxy.record().digest));
+            let target = if entry == CallEntry::Host { target } else { keyless_target };
+            throttle::count_keyless(app, network, target).await?;
+            return Ok(Self::Keyless(origin));
+        }
+        let address = origin.address;
+        let caller = match authenticate(app, &head.headers, origin).await {
+            Ok(authenticated) => throttle::count_caller(app, target, authenticated).await?,
+            Err(problem) => {
+                if problem.status() == StatusCode::UNAUTHORIZED {
+                    app.auth_failures.record(address);
+                }
+                throttle::count_anonymous(app, address).await?;
+                return Err(problem.into());
+            }
+        };
+        Self::from_caller(caller, selected)
+    }
+
+    /// Identifies the sender again, after the policy has changed.
+    ///
+    /// # Errors
+    /// As [`CallParty::identify`].
+    pub(super) async fn identify_again(
+        app: &App,
+        head: &Parts,
+        selected: &SelectedProxy,
+        origin: RequestOrigin,
+    ) -> Result<Self, ProxyError> {
+        if keyless_proxy(selected, &head.headers).is_some() {
+            return Ok(Self::Keyless(origin));
+        }
+        let AuthenticatedCaller { caller, .. } =
+            authenticate(app, &head.headers, origin).await?;
+        Self::from_caller(caller, selected)
+    }
+
+    fn from_caller(caller: Caller, selected: &SelectedProxy) -> Result<Self, ProxyError> {
+        let right = match selected {
+            SelectedProxy::Ephemeral(_) if caller.tenant().settings.disable_ephemeral_proxy => {
+                return Err(Error::Forbidden(Denial::EphemeralProxyDisabled).into());
+            }
+            SelectedProxy::Ephemeral(_) => UseRight::EphemeralProxy,
+            // The proxy of another tenant does not exist for this caller.
+            SelectedProxy::PreConfigured(proxy) if proxy.tenant().id != caller.tenant().id => {
+                return Err(Error::NotFound.into());
+            }
+            SelectedProxy::PreConfigured(_) => UseRight::PreConfiguredProxy,
+        };
+        let needs_right = selected.proxy().is_none_or(|it| it.record().require_auth);
+        if needs_right {
+            drop(caller.permit_use_lookup(right)?);
+        }
+        Ok(Self::Caller { caller, right })
+    }
+
+    pub(super) fn caller(&self) -> Option<&Caller> {
+        match self {
+            Self::Caller { caller, .. } => Some(caller),
+            Self::Keyless(_) => None,
+        }
+    }
+
+    pub(super) fn origin(&self) -> &RequestOrigin {
+        match self {
+            Self::Caller { caller, .. } => caller.origin(),
+            Self::Keyless(origin) => origin,
+        }
+    }
+
+    /// The tenant of the call.
+    ///
+    /// # Errors
+    /// Never: a keyless call has a proxy.
+    pub(super) fn tenant<'a>(&'a self, selected: &'a SelectedProxy) -> Result<&'a Tenant, Error> {
+        match (self, selected) {
+            (Self::Caller { caller, .. }, _) => Ok(caller.tenant()),
+            (Self::Keyless(_), SelectedProxy::PreConfigured(proxy)) => Ok(proxy.tenant()),
+            (Self::Keyless(_), SelectedProxy::Ephemeral(_)) => {
+                Err(Error::Internal("an ephemeral proxy has no tenant".into()))
+            }
+        }
+    }
+
+    /// The sender, for the records of the call.
+    ///
+    /// # Errors
+    /// As [`CallParty::tenant`].
+    pub(super) fn sender<'a>(
+        &'a self,
+        selected: &'a SelectedProxy,
+    ) -> Result<CallSender<'a>, Error> {
+        match self {
+            Self::Caller { caller, right } => Ok(CallSender::Caller { caller, right: *right }),
+            Self::Keyless(origin) => {
+                Ok(CallSender::Keyless { tenant: self.tenant(selected)?, origin })
+            }
+        }
+    }
+}
+
+/// The proxy, if the call needs no API key and has none.
+fn keyless_proxy<'a>(selected: &'a SelectedProxy, headers: &HeaderMap) -> Option<&'a Proxy> {
+    let proxy = selected.proxy().filter(|it| !it.record().require_auth)?;
+    (!headers.contains_key(authenticate::HEADER)).then_some(&**proxy)
+}
+
+fn rate_limit_target(
+    app: &App,
+    head: &Parts,
+    entry: CallEntry,
+    selected: &SelectedProxy,
+) -> Result<RateLimitTarget, ProxyError> {
+    if entry == CallEntry::Path {
+        return Ok(RateLimitTarget::Operation(Operation::InvokeProxy));
+    }
+    let pepper = app.pepper().map_err(|_| not_ready(app))?;
+    // The name of the proxy's host, not the text of the request, which differs in case and port.
+    let host = selected.proxy().and_then(|it| it.record().host.as_ref()).map(|it| it.as_str());
+    let host = host.or_else(|| request_host(head)).unwrap_or_default();
+    let digest = pepper.counter_name(&[b"proxy host", host.as_bytes()]);
+    Ok(RateLimitTarget::ProxyHostname(CounterDigest::from_digest(&digest)))
+}

@@ -1,0 +1,129 @@
+//! What is known about a call before its body is read: destination, TLS, time limit, and who creates
+//! tokens for its transforms.
+
+use std::{sync::Arc, time::Duration};
+
+use hyper::StatusCode;
+use scrip_core::{
+    error::{Error, FieldError},
+    policy::{Caller, CallerRequirement, Directory, Permission},
+    proxy::{DestinationUrl, ProxyProgram, ProxyTransform},
+};
+use scrip_egress::{ConnectionScope, Destination, TlsOptions};
+
+use crate::{
+    app::App,
+    middleware::long_evaluation,
+    proxy::{
+        call::{ReceivedCall, exchange::reject_by_guard, selection::SelectedProxy},
+        error::{CallDelivery, ProxyError},
+    },
+};
+
+pub(super) struct CallPlan {
+    /// `None` for an ephemeral proxy.
+    pub(super) program: Option<Arc<ProxyProgram>>,
+    pub(super) destination: Destination,
+    pub(super) tls: Option<Arc<TlsOptions>>,
+    pub(super) timeout: Duration,
+    pub(super) scope: ConnectionScope,
+    /// The application of the proxy, if a transform creates tokens.
+    pub(super) token_creator: Option<Caller>,
+}
+
+const CODE_RULE: &str = "a transform of this proxy is code, and this server cannot run code";
+const NO_APPLICATION: &str =
+    "a transform of this proxy creates tokens, and the proxy has no application";
+
+impl CallPlan {
+    /// # Errors
+    /// The path cannot be appended to the destination, the operator does not allow the destination,
+    /// or a transform of the proxy cannot run.
+    pub(super) fn new(
+        app: &App,
+        directory: &Directory,
+        call: &ReceivedCall,
+    ) -> Result<Self, ProxyError> {
+        let tenant = call.party.tenant(&call.selected)?.id;
+        let tenant_bytes = *tenant.0.as_bytes();
+        let scope = |part: uuid::Uuid| ConnectionScope { tenant: tenant_bytes, part: part.into_bytes() };
+        let plan = match &call.selected {
+            SelectedProxy::Ephemeral(url) => {
+                let application = call.party.caller().map(|it| it.application().0);
+                Self {
+                    program: None,
+                    destination: join_destination(url, call)?,
+                    tls: None,
+                    timeout: app.proxy_egress.timeout(None),
+                    scope: scope(application.unwrap_or_default()),
+                    token_creator: None,
+                }
+            }
+            SelectedProxy::PreConfigured(proxy) => {
+                let program = proxy.program()?;
+                let token_creator = find_token_creator(directory, program, call)?;
+                Self {
+                    destination: join_destination(&program.destination, call)?,
+                    tls: app.proxy_egress.tls_options(proxy, program)?,
+                    timeout: app.proxy_egress.timeout(program.timeout),
+                    scope: scope(proxy.record().id.0),
+                    token_creator,
+                    program: Some(Arc::clone(program)),
+                }
+            }
+        };
+        let client = app.proxy_egress.client()?;
+        client.check_name(&plan.destination).map_err(|it| reject_by_guard(app, it))?;
+        Ok(plan)
+    }
+
+    pub(super) fn request_transforms(&self) -> &[ProxyTransform] {
+        self.program.as_ref().map_or(&[], |it| &it.request_transforms)
+    }
+
+    pub(super) fn response_transforms(&self) -> &[ProxyTransform] {
+        self.program.as_ref().map_or(&[], |it| &it.response_transforms)
+    }
+
+    pub(super) fn has_transforms(&self) -> bool {
+        !self.request_transforms().is_empty() || !self.response_transforms().is_empty()
+    }
+}
+
+/// Appends path and query. The query of the client stays as it is, so a byte that the destination's
+/// syntax does not allow is an error of the request.
+fn join_destination(url: &DestinationUrl, call: &ReceivedCall) -> Result<Destination, ProxyError> {
+    let joined = url.join(call.target.path(), call.target.query());
+    let joined = joined.map_err(|error| invalid_path(error.to_string()))?;
+    Destination::parse(&joined).map_err(|error| invalid_path(error.to_string()))
+}
+
+fn invalid_path(problem: String) -> ProxyError {
+    FieldError { field: "path".into(), problem: problem.into() }.into()
+}
+
+/// The application that creates tokens for `tokenize` transforms. Checked before the call: after the
+/// answer it would be too late.
+fn find_token_creator(
+    directory: &Directory,
+    program: &ProxyProgram,
+    call: &ReceivedCall,
+) -> Result<Option<Caller>, ProxyError> {
+    let mut transforms = program.request_transforms.iter().chain(&program.response_transforms);
+    let unprocessable =
+        |rule| ProxyError::new(StatusCode::UNPROCESSABLE_ENTITY, CallDelivery::NotSent, rule);
+    if transforms.clone().any(|it| matches!(it, ProxyTransform::Code { .. })) {
+        return Err(unprocessable(CODE_RULE));
+    }
+    if !transforms.any(|it| matches!(it, ProxyTransform::Tokenize { .. })) {
+        return Ok(None);
+    }
+    let application = call.selected.proxy().and_then(|it| it.record().application);
+    let principal = application.and_then(|it| directory.principal(it));
+    let principal = principal.ok_or_else(|| unprocessable(NO_APPLICATION))?;
+    let creator = Caller::new(Arc::clone(principal), call.party.origin().clone())
+        .with_long_evaluations(long_evaluation::run_in_slot);
+    let needed = CallerRequirement::Permission(Permission::TokenCreate);
+    creator.check_requirement(needed).map_err(Error::from)?;
+    Ok(Some(creator))
+}

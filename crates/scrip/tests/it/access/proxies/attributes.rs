@@ -1,0 +1,198 @@
+//! The attributes of a proxy: created, read, replaced and patched.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    certificate_pem, create_proxy, get_proxy, patch_proxy, proxy_body, proxy_path, try_create,
+};
+use crate::harness::server::{ACME, SHARED_SERVER, text_field};
+
+fn complete_attributes() -> Value {
+    json!({
+        "request_transforms": [
+            {"type": "tokenize", "options": {"identifier": "a", "token": {"type": "card", "data": "{{ req }}"}}},
+            {"type": "append_json", "options": {"location": "$.id", "value": "{{ transform_identifier: 'a' | json: '$.id' }}"}},
+            {"type": "append_header", "options": {"location": "X-Token", "value": "x"}},
+        ],
+        "response_transform": {"type": "mask", "matcher": "regex", "expression": "(\\d+)", "replacement": "*"},
+        "configuration": {"secret": "s3cr3t", "login": "shop"},
+        "require_auth": false, "disable_detokenization": true, "timeout": 60,
+        "ca_pem": certificate_pem(), "tls_min": "1.3",
+    })
+}
+
+#[test]
+fn created_proxy_has_all_attributes_and_a_key() {
+    let proxy = create_proxy(&complete_attributes());
+    assert_eq!(get_proxy(&proxy), proxy);
+    for (name, expected) in complete_attributes().as_object().unwrap() {
+        assert_eq!(&proxy[name], expected, "{name}");
+    }
+    let manager = SHARED_SERVER.get_path(&ACME.management, "/applications/key").expect_status(200);
+    for (name, expected) in [
+        ("name", json!("Charges")),
+        ("destination_url", json!("https://psp.example/v1")),
+        ("state", json!("active")),
+        ("tenant_id", json!(ACME.tenant.id.to_string())),
+        ("created_by", manager["id"].clone()),
+        ("request_transform", Value::Null),
+        ("response_transforms", Value::Null),
+        ("application_id", Value::Null),
+        ("proxy_host", Value::Null),
+        ("client_certificate", Value::Null),
+        ("modified_at", Value::Null),
+    ] {
+        assert_eq!(proxy[name], expected, "{name}");
+    }
+    assert!(Uuid::try_parse(&text_field(&proxy, "id")).is_ok());
+    let key = text_field(&proxy, "key");
+    assert!(key.len() >= 20 && key.bytes().all(|it| it.is_ascii_alphanumeric()), "{key}");
+    assert_ne!(key, text_field(&create_proxy(&json!({})), "key"));
+}
+
+#[test]
+fn proxy_without_optional_attributes_has_defaults() {
+    let nulls = json!({
+        "request_transform": null, "request_transforms": null, "response_transform": null,
+        "response_transforms": [], "application": null, "configuration": null, "require_auth": null,
+        "disable_detokenization": null, "timeout": null, "ca_pem": null, "tls_min": null,
+        "request_reactor_id": null, "response_reactor_id": null, "unknown": 1, "id": "mine", "key": "mine",
+    });
+    for changes in [json!({}), nulls] {
+        let proxy = create_proxy(&changes);
+        assert_eq!(
+            (&proxy["require_auth"], &proxy["disable_detokenization"]),
+            (&json!(true), &json!(false))
+        );
+        assert_eq!(proxy["tls_min"], "1.2");
+        for name in
+            ["request_transforms", "response_transforms", "configuration", "timeout", "ca_pem"]
+        {
+            assert_eq!(proxy.get(name), None, "{name}");
+        }
+        assert_ne!(proxy["key"], "mine");
+    }
+}
+
+#[test]
+fn invalid_proxy_is_rejected_and_its_values_are_not_repeated() {
+    let secret = "s3cr3t-7d1f";
+    for (changes, field) in [
+        (json!({"name": ""}), "name"),
+        (json!({"name": "x".repeat(201)}), "name"),
+        (json!({"destination_url": format!("http://{secret}.example")}), "destination_url"),
+        (json!({"destination_url": "https://127.0.0.1/"}), "destination_url"),
+        (json!({"destination_url": "https://localhost/"}), "destination_url"),
+        (
+            json!({"destination_url": format!("https://psp.example/{}", "x".repeat(2048))}),
+            "destination_url",
+        ),
+        (json!({"configuration": {"a": secret, "b": 1}}), "configuration"),
+        (json!({"configuration": {"a": secret.repeat(4000)}}), "configuration"),
+        (
+            json!({"request_transforms": [{"type": "mask", "matcher": "regex", "expression": secret, "replacement": "*"}]}),
+            "request_transforms[0].expression",
+        ),
+        (
+            json!({"request_transforms": vec![json!({"type": "append_text", "options": {"value": secret}}); 17]}),
+            "request_transforms",
+        ),
+        (json!({"response_transforms": [{"code": secret}, {"code": "x"}]}), "response_transforms"),
+        (json!({"application": {"id": Uuid::new_v4().to_string()}}), "application.id"),
+        (json!({"timeout": 61}), "timeout"),
+        (json!({"ca_pem": secret}), "ca_pem"),
+        (json!({"tls_min": "1.0"}), "tls_min"),
+        (json!({"request_reactor_id": secret}), "request_reactor_id"),
+    ] {
+        let response = try_create(&changes);
+        response.expect_invalid(field);
+        assert!(!response.text.contains(secret), "{}", response.text);
+    }
+    let hint = try_create(&json!({"response_reactor_id": "x"})).text;
+    assert!(hint.contains("response_transforms"), "{hint}");
+}
+
+#[test]
+fn put_replaces_all_attributes_and_keeps_the_key() {
+    let proxy = create_proxy(&complete_attributes());
+    let body = proxy_body(&json!({"name": "Refunds", "request_transform": {"code": "x"}}));
+    let updated =
+        SHARED_SERVER.put(&ACME.management, &proxy_path(&proxy), &body).expect_status(200);
+    assert_eq!((&updated["id"], &updated["key"]), (&proxy["id"], &proxy["key"]));
+    assert_eq!((&updated["name"], &updated["require_auth"]), (&json!("Refunds"), &json!(true)));
+    assert_eq!(updated["request_transform"], json!({"type": "code", "code": "x"}));
+    for name in ["request_transforms", "response_transform", "configuration", "timeout", "ca_pem"] {
+        assert_eq!(updated.get(name), None, "{name}");
+    }
+    assert!(updated["modified_at"].is_string());
+    assert_eq!(get_proxy(&proxy), updated);
+    SHARED_SERVER
+        .put(&ACME.management, &proxy_path(&proxy), &json!({"name": "x"}))
+        .expect_invalid("destination_url");
+    assert_eq!(get_proxy(&proxy), updated);
+}
+
+#[test]
+fn patch_changes_only_given_attributes() {
+    let proxy = create_proxy(&complete_attributes());
+    let patch = json!({
+        "name": "Refunds", "configuration": {"login": null, "password": "p"}, "timeout": null,
+        "response_transforms": [{"type": "append_text", "options": {"value": "x"}}],
+    });
+    let response = patch_proxy(&ACME.management, &proxy, &patch);
+    assert_eq!((response.status, response.text.as_str()), (204, ""));
+    let patched = get_proxy(&proxy);
+    assert_eq!(patched["name"], "Refunds");
+    assert_eq!(patched["configuration"], json!({"secret": "s3cr3t", "password": "p"}));
+    assert_eq!((patched.get("timeout"), patched.get("response_transform")), (None, None));
+    assert_eq!(patched["response_transforms"], patch["response_transforms"]);
+    for name in
+        ["key", "destination_url", "request_transforms", "require_auth", "ca_pem", "tls_min"]
+    {
+        assert_eq!(patched[name], proxy[name], "{name}");
+    }
+    for (patch, field) in [
+        (json!({"destination_url": null}), "destination_url"),
+        (json!({"name": null}), "name"),
+        (json!({"timeout": 0}), "timeout"),
+        (json!({"request_reactor_id": "x"}), "request_reactor_id"),
+    ] {
+        patch_proxy(&ACME.management, &proxy, &patch).expect_invalid(field);
+    }
+    assert_eq!(get_proxy(&proxy), patched);
+    let request = SHARED_SERVER.request("PATCH", &proxy_path(&proxy)).key(&ACME.management);
+    assert_eq!(request.json(&json!({"name": "x"})).send().status, 415);
+}
+
+#[test]
+fn deleted_proxy_is_not_found() {
+    let proxy = create_proxy(&json!({}));
+    let path = proxy_path(&proxy);
+    assert_eq!(SHARED_SERVER.delete(&ACME.management, &path).status, 204);
+    for response in [
+        SHARED_SERVER.get_path(&ACME.management, &path),
+        SHARED_SERVER.delete(&ACME.management, &path),
+        SHARED_SERVER.put(&ACME.management, &path, &proxy_body(&json!({}))),
+        patch_proxy(&ACME.management, &proxy, &json!({"name": "x"})),
+    ] {
+        response.expect_problem(404, "");
+    }
+}
+
+#[test]
+fn repeated_patch_with_an_idempotency_key_is_replayed() {
+    let proxy = create_proxy(&json!({"configuration": {"a": "1"}}));
+    let patch = |body: &Value| {
+        SHARED_SERVER
+            .request("PATCH", &proxy_path(&proxy))
+            .key(&ACME.management)
+            .idempotency_key("patch-once")
+            .merge_patch(body)
+            .send()
+    };
+    assert_eq!(patch(&json!({"configuration": {"a": "2"}})).status, 204);
+    let changed = get_proxy(&proxy);
+    assert_eq!(patch(&json!({"configuration": {"a": "2"}})).status, 204);
+    assert_eq!(get_proxy(&proxy), changed);
+}

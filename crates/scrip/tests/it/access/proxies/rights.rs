@@ -1,0 +1,124 @@
+//! The rights of a change: who redirects a live proxy reads every card that is sent through it.
+
+use scrip_core::policy::{
+    ApplicationKind::Management,
+    Permission::{ApplicationUpdate, ProxyCreate, ProxyRead, ProxyUpdate},
+};
+use serde_json::{Value, json};
+
+use super::{
+    CERTIFICATE, certificate_pem, create_proxy, get_proxy, patch_proxy, proxy_body, proxy_path,
+};
+use crate::harness::server::{ACME, SHARED_SERVER, text_field};
+
+const DENIAL: &str = "application:update";
+
+fn create_application(kind: &str, permission: &str) -> Value {
+    let body = json!({"name": "lender", "type": kind, "permissions": [permission]});
+    SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201)["id"].clone()
+}
+
+#[test]
+fn naming_an_application_needs_application_update() {
+    let creator = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyCreate]);
+    let both = [ProxyCreate, ApplicationUpdate];
+    let manager = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    let plain = proxy_body(&json!({}));
+    SHARED_SERVER.post(&creator, "/proxies", &plain).expect_status(201);
+    for (kind, permission) in [("private", "token:create"), ("public", "token:create")] {
+        let application = create_application(kind, permission);
+        let body = proxy_body(&json!({"application": {"id": application}}));
+        SHARED_SERVER.post(&creator, "/proxies", &body).expect_problem(403, DENIAL);
+        let created = SHARED_SERVER.post(&manager, "/proxies", &body).expect_status(201);
+        assert_eq!(created["application_id"], application);
+    }
+    let management = create_application("management", "tenant:read");
+    let body = proxy_body(&json!({"application": {"id": management}}));
+    SHARED_SERVER.post(&manager, "/proxies", &body).expect_invalid("application.id");
+    let other_tenant = SHARED_SERVER.create_test_tenant(Default::default());
+    let foreign =
+        SHARED_SERVER.get_path(&other_tenant.private, "/applications/key").expect_status(200);
+    let body = proxy_body(&json!({"application": {"id": foreign["id"]}}));
+    SHARED_SERVER.post(&manager, "/proxies", &body).expect_invalid("application.id");
+}
+
+#[test]
+fn redirecting_a_proxy_needs_application_update() {
+    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let both = [ProxyUpdate, ApplicationUpdate];
+    let manager = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    let application = create_application("private", "token:create");
+    let append = json!([{"type": "append_text", "options": {"value": "x"}}]);
+    for change in [
+        json!({"destination_url": "https://attacker.example"}),
+        json!({"request_transforms": append}),
+        json!({"response_transforms": append}),
+        json!({"request_transform": {"code": "x"}}),
+        json!({"require_auth": false}),
+        json!({"ca_pem": certificate_pem()}),
+        json!({"tls_min": "1.3"}),
+        json!({"application": {"id": application}}),
+    ] {
+        let proxy = create_proxy(&json!({}));
+        patch_proxy(&updater, &proxy, &change).expect_problem(403, DENIAL);
+        let body = proxy_body(&change);
+        SHARED_SERVER.put(&updater, &proxy_path(&proxy), &body).expect_problem(403, DENIAL);
+        assert_eq!(get_proxy(&proxy), proxy, "{change}");
+        assert_eq!(patch_proxy(&manager, &proxy, &change).status, 204, "{change}");
+        // The reverse change redirects too, except the removal of the application.
+        let is_application = change.get("application").is_some();
+        let response = SHARED_SERVER.put(&updater, &proxy_path(&proxy), &proxy_body(&json!({})));
+        assert_eq!(response.status, if is_application { 200 } else { 403 }, "{change}");
+    }
+    let proxy = create_proxy(&json!({}));
+    let path = format!("{}/client-certificate", proxy_path(&proxy));
+    SHARED_SERVER.put(&updater, &path, &CERTIFICATE).expect_problem(403, DENIAL);
+    SHARED_SERVER.put(&manager, &path, &CERTIFICATE).expect_status(200);
+    SHARED_SERVER.delete(&updater, &path).expect_problem(403, DENIAL);
+    assert_eq!(SHARED_SERVER.delete(&manager, &path).status, 204);
+}
+
+#[test]
+fn proxy_update_alone_changes_the_remaining_attributes() {
+    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let application = create_application("private", "token:create");
+    let attributes = json!({
+        "application": {"id": application}, "require_auth": false, "tls_min": "1.3",
+        "request_transforms": [{"type": "append_text", "options": {"value": "x"}}],
+    });
+    let proxy = create_proxy(&attributes);
+    let patch = json!({"name": "x", "configuration": {"a": "1"}, "timeout": 5, "disable_detokenization": true});
+    assert_eq!(patch_proxy(&updater, &proxy, &patch).status, 204);
+    let mut body = proxy_body(&attributes);
+    body["name"] = json!("y");
+    SHARED_SERVER.put(&updater, &proxy_path(&proxy), &body).expect_status(200);
+    // The application was deleted: the proxy stays changeable, and its rights are gone.
+    let path = format!("/applications/{}", application.as_str().unwrap());
+    assert_eq!(SHARED_SERVER.delete(&ACME.management, &path).status, 204);
+    assert_eq!(patch_proxy(&updater, &proxy, &json!({"name": "z"})).status, 204);
+    assert_eq!(get_proxy(&proxy)["application_id"], application);
+}
+
+#[test]
+fn reader_and_creator_cannot_change_a_proxy() {
+    let proxy = create_proxy(&json!({}));
+    for permissions in [[ProxyRead, ApplicationUpdate], [ProxyCreate, ApplicationUpdate]] {
+        let key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &permissions);
+        patch_proxy(&key, &proxy, &json!({"name": "x"})).expect_problem(403, "proxy:update");
+        SHARED_SERVER.delete(&key, &proxy_path(&proxy)).expect_problem(403, "proxy:delete");
+    }
+    assert_eq!(text_field(&get_proxy(&proxy), "name"), "Charges");
+}
+
+#[test]
+fn proxies_per_tenant_are_limited() {
+    let keys = SHARED_SERVER.create_test_tenant(Default::default());
+    let large = json!({"code": "x".repeat(50_000)});
+    let body = proxy_body(&json!({"request_transform": large, "response_transform": large}));
+    let statuses: Vec<_> = (0..100)
+        .map(|_| SHARED_SERVER.post(&keys.management, "/proxies", &body).status)
+        .take_while(|it| *it == 201)
+        .collect();
+    assert!((60..90).contains(&statuses.len()), "{} proxies of 100 KB", statuses.len());
+    SHARED_SERVER.post(&keys.management, "/proxies", &body).expect_problem(422, "8 MiB");
+}

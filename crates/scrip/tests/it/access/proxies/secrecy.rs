@@ -1,0 +1,64 @@
+//! Secrets of a proxy are in no table in clear, and in no audit record.
+
+use scrip_core::{audit::LogKind, policy::TenantSettings};
+use serde_json::json;
+
+use super::{CERTIFICATE, proxy_body};
+use crate::harness::server::{TestServer, text_field};
+
+#[test]
+fn secrets_of_a_proxy_are_sealed_and_not_recorded() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let secret = "s3cr3t-58d1c7";
+    let changes = json!({
+        "configuration": {"login": secret}, "destination_url": format!("https://{secret}.example/v1"),
+        "request_transforms": [{"type": "append_text", "options": {"value": secret}}],
+    });
+    let proxy = server.post(&keys.management, "/proxies", &proxy_body(&changes)).expect_status(201);
+    let path = format!("/proxies/{}", text_field(&proxy, "id"));
+    server
+        .put(&keys.management, &format!("{path}/client-certificate"), &CERTIFICATE)
+        .expect_status(200);
+    server.put(&keys.management, &path, &proxy_body(&changes)).expect_status(200);
+    let patch = json!({"configuration": {"password": secret}});
+    let request = server.request("PATCH", &path).key(&keys.management).idempotency_key(secret);
+    assert_eq!(request.merge_patch(&patch).send().status, 204);
+    server.get_path(&keys.management, "/proxies").expect_status(200);
+    server.delete(&keys.management, &path);
+    server.get_path(&keys.management, &path).expect_problem(404, "");
+    let created =
+        server.post(&keys.management, "/proxies", &proxy_body(&changes)).expect_status(201);
+
+    let rows = server.engine.select("SELECT name, digest, settings, secrets, mac FROM proxies");
+    assert_eq!(rows.len(), 1);
+    let records = server.engine.select("SELECT operation, entity, outcome FROM log_records");
+    let reads = server
+        .engine
+        .select_from_log(LogKind::Read, "SELECT operation, entity, outcome FROM log_records");
+    let stored = format!("{rows:?}{records:?}{reads:?}");
+    let private_key = CERTIFICATE["private_key_pem"].as_str().unwrap();
+    let private_key = private_key.lines().nth(1).unwrap();
+    let proxy_keys = [text_field(&proxy, "key"), text_field(&created, "key")];
+    let stored_hex = stored.replace(", ", "");
+    for hidden in [secret, private_key, &proxy_keys[0], &proxy_keys[1]] {
+        let hex: String = hidden.bytes().map(|it| format!("{it:02x}")).collect();
+        assert!(!stored_hex.contains(&hex), "{hidden} is stored in clear");
+        assert!(!stored.contains(hidden), "{hidden} is stored in clear");
+    }
+    let id = text_field(&proxy, "id");
+    let operations_of = |records: &[Vec<String>]| -> Vec<String> {
+        let of_proxy = records.iter().filter(|it| it[1] == id);
+        of_proxy.map(|it| format!("{} {}", it[0], it[2])).collect()
+    };
+    let expected = [
+        "create_proxy done",
+        "set_proxy_client_certificate done",
+        "update_proxy done",
+        "patch_proxy done",
+        "delete_proxy done",
+    ];
+    assert_eq!(operations_of(&records), expected);
+    assert_eq!(operations_of(&reads), ["get_proxy not_found"]);
+    assert!(reads.iter().any(|it| it[0] == "list_proxies" && it[2] == "read"), "{reads:?}");
+}
