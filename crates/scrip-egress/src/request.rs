@@ -40,6 +40,7 @@ pub(crate) fn prepare(
     for name in CONNECTION_HEADERS {
         parts.headers.remove(name);
     }
+    parts.headers.remove("proxy-connection");
     parts.headers.insert(header::HOST, destination.host_header().clone());
     parts.version = Version::HTTP_11;
     parts.uri = Uri::from(destination.request_target().clone());

@@ -25,7 +25,10 @@ use crate::{
 
 /// Fields in the head of a response.
 const HEADERS_MAX: usize = 256;
+/// The library accepts no smaller buffer.
+const BUFFER_BYTES_MIN: usize = 8192;
 
+#[derive(Debug)]
 pub(crate) struct Http1Connection {
     sender: SendRequest<Full<Bytes>>,
     connection: Connection<TokioIo<EgressStream>, Full<Bytes>>,
@@ -41,7 +44,8 @@ impl Http1Connection {
         let written = stream.bytes_written();
         let mut builder = http1::Builder::new();
         // Vectored writes avoid a copy of the body, which may contain card numbers.
-        builder.writev(true).max_buf_size(head_bytes_max.max(8192)).max_headers(HEADERS_MAX);
+        builder.writev(true).max_headers(HEADERS_MAX);
+        builder.max_header_size(head_bytes_max).max_buf_size(head_bytes_max.max(BUFFER_BYTES_MIN));
         let handshake = builder.handshake(TokioIo::new(stream)).await;
         let (sender, connection) =
             handshake.map_err(|error| SendFailure::from_http_error(&error))?;
@@ -103,5 +107,72 @@ impl Http1Connection {
         // An idle connection wakes no task.
         let mut context = Context::from_waker(Waker::noop());
         self.poll_connection(&mut context).is_pending() && self.sender.is_ready()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hyper::Request;
+    use tokio::{
+        io::AsyncReadExt,
+        net::{TcpListener, TcpStream},
+        time::sleep,
+    };
+
+    use super::*;
+    use crate::{connect::stream::CountedTcp, error::Delivery};
+
+    fn request() -> OutgoingRequest {
+        let request = Request::post("/").header("host", "peer.example");
+        request.body(Full::new(Bytes::from_static(b"card"))).unwrap()
+    }
+
+    async fn connect() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn connection_that_is_closed_before_the_first_byte_returns_the_request() {
+        let (client, server) = connect().await;
+        drop(server);
+        // The end of the connection has arrived.
+        client.readable().await.unwrap();
+        let stream = EgressStream::Plain(CountedTcp::new(client));
+        let connection = Http1Connection::open(stream, 10_000).await.unwrap();
+        let mut deadline = pin!(sleep(Duration::from_secs(60)));
+        let failure = connection.exchange(request(), deadline.as_mut()).await.unwrap_err();
+        assert_eq!(failure.error.delivery, Delivery::NotSent);
+        assert!(failure.request.is_some());
+    }
+
+    #[tokio::test]
+    async fn connection_that_is_closed_after_the_first_byte_keeps_the_request() {
+        let (client, mut server) = connect().await;
+        let stream = EgressStream::Plain(CountedTcp::new(client));
+        let connection = Http1Connection::open(stream, 10_000).await.unwrap();
+        let mut deadline = pin!(sleep(Duration::from_secs(60)));
+        let (result, _) = tokio::join!(connection.exchange(request(), deadline.as_mut()), async {
+            server.read_u8().await.unwrap();
+            drop(server);
+        });
+        let failure = result.unwrap_err();
+        assert_eq!(failure.error.delivery, Delivery::MaybeSent);
+        assert!(failure.request.is_none());
+    }
+
+    #[tokio::test]
+    async fn connection_with_unexpected_bytes_is_not_reusable() {
+        let (client, server) = connect().await;
+        let stream = EgressStream::Plain(CountedTcp::new(client));
+        let mut connection = Http1Connection::open(stream, 10_000).await.unwrap();
+        assert!(connection.is_reusable());
+        server.try_write(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        while connection.is_reusable() {
+            sleep(Duration::from_millis(2)).await;
+        }
     }
 }
