@@ -5,7 +5,7 @@ pub mod body;
 pub mod client_address;
 pub(crate) mod cors;
 pub(crate) mod idempotency;
-mod long_evaluation;
+pub(crate) mod long_evaluation;
 pub(crate) mod rejection_record;
 pub(crate) mod request_head;
 pub(crate) mod request_observer;

@@ -13,6 +13,8 @@ pub mod json_scanner;
 pub mod secret_buffer;
 pub mod transform;
 
+pub use self::call::StreamedAnswer;
+
 use scrip_core::{proxy::ProxyConfiguration, token::Plaintext};
 use serde_json::Value;
 

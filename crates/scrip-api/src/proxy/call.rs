@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use axum::{body::HttpBody, response::Response};
 use bytes::Bytes;
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode, http::request::Parts};
 use scrip_core::{
     audit::Operation,
     error::Error,
@@ -28,18 +28,12 @@ use scrip_core::{
         proxy_calls::claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call},
         record_rejection::{RejectedRequest, record_rejection},
     },
-    policy::{
-        Caller, CallerRequirement, Directory, RequestOrigin, rate_limit::ClientNetwork,
-    },
+    policy::{Caller, CallerRequirement, Directory, RequestOrigin, rate_limit::ClientNetwork},
     token::WorkMeter,
 };
 use tracing::Instrument;
 
 pub use self::answer::StreamedAnswer;
-pub(crate) use self::{
-    selection::{CallEntry, request_host},
-    target::{PROXY_PATH, ReceivedUri, is_proxy_path},
-};
 use self::{
     answer::{AnswerBuilder, replay_response},
     outgoing::{CallInputs, build_request, load_configuration, parse_message},
@@ -49,16 +43,20 @@ use self::{
     target::AppendedTarget,
     transforms::CallTransforms,
 };
+pub(crate) use self::{
+    selection::{CallEntry, request_host},
+    target::{PROXY_PATH, ReceivedUri, is_proxy_path},
+};
 use crate::{
     app::{App, body_memory::BodyReservation},
     metrics::{CallResult, IdempotencyOutcome},
     middleware::{
         authenticate::{not_ready, single_header},
         body::read_body,
-        idempotency,
-        long_evaluation,
+        idempotency, long_evaluation,
         response_body::ResponseBudget,
         throttle,
+        trace::TraceId,
     },
     problem::Problem,
     proxy::{
@@ -88,9 +86,8 @@ impl ReceivedCall {
     /// Whether `{{` begins an expression. A client without an API key has no rights by which an
     /// expression could be evaluated.
     fn evaluates_expressions(&self) -> bool {
-        let is_disabled = |it: &SelectedProxy| {
-            it.proxy().is_some_and(|it| it.record().disable_detokenization)
-        };
+        let is_disabled =
+            |it: &SelectedProxy| it.proxy().is_some_and(|it| it.record().disable_detokenization);
         self.party.caller().is_some() && !is_disabled(&self.selected)
     }
 
@@ -114,7 +111,7 @@ pub(crate) async fn serve_call(
     incoming: &mut IncomingRequest,
 ) -> Result<Response, ProxyError> {
     // Until the key is looked up, an earlier call with the same key may have been sent.
-    let has_key = find_idempotency_key(incoming).is_some();
+    let has_key = has_idempotency_key(&incoming.head);
     let before_lookup = |error: ProxyError| match has_key {
         true => error.with_delivery(CallDelivery::MaybeSent),
         false => error,
@@ -123,17 +120,24 @@ pub(crate) async fn serve_call(
         throttle::count_anonymous(app, incoming.address).await?;
         return Err(Problem::MethodNotAllowed.into());
     }
-    let identified = identify(app, entry, incoming).await.map_err(before_lookup)?;
-    let (caller, proxy) = (identified.party.caller().cloned(), identified.selected.proxy().cloned());
+    let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address: incoming.address };
+    let identified = identify(app, entry, &incoming.head, origin).await.map_err(before_lookup)?;
+    let (caller, proxy) =
+        (identified.party.caller().cloned(), identified.selected.proxy().cloned());
     let result = match receive(app, entry, incoming, identified).await {
         Err(error) => Err(before_lookup(error)),
-        Ok(received) => claim_and_run(app, incoming, received).await,
+        Ok(received) => claim_and_run(app, &incoming.trace, received).await,
     };
-    if let (Err(error), Some(caller)) = (&result, caller) {
-        let proxy = proxy.map(|it| it.record().id.to_string()).unwrap_or_default();
-        record_rejected_call(app, &caller, &proxy, error).await;
+    match result {
+        Ok(response) => Ok(response),
+        Err(error) => {
+            if let Some(caller) = caller {
+                let proxy = proxy.map(|it| it.record().id.to_string()).unwrap_or_default();
+                record_rejected_call(app, &caller, &proxy, &error).await;
+            }
+            Err(error)
+        }
     }
-    result
 }
 
 /// The proxy and the sender of a call, and the policy by which they were found.
@@ -146,23 +150,23 @@ struct IdentifiedCall {
 async fn identify(
     app: &App,
     entry: CallEntry,
-    incoming: &IncomingRequest,
+    head: &Parts,
+    origin: RequestOrigin,
 ) -> Result<IdentifiedCall, ProxyError> {
-    let IncomingRequest { head, trace, address, .. } = incoming;
-    throttle::check_address(app, *address)?;
+    let address = origin.address;
+    throttle::check_address(app, address)?;
     let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
     let selected = SelectedProxy::find(&directory, head, entry, app.loopback_destinations);
     let selected = match selected {
         Ok(selected) => selected,
         Err(error) => {
             // Guesses of keys count.
-            throttle::count_anonymous(app, *address).await?;
+            throttle::count_anonymous(app, address).await?;
             return Err(error);
         }
     };
-    let origin = RequestOrigin { trace: Arc::clone(&trace.0), address: *address };
     let party = CallParty::identify(app, head, entry, &selected, origin).await?;
-    ResponseBudget::new(app, *address).check()?;
+    ResponseBudget::new(app, address).check()?;
     Ok(IdentifiedCall { directory, selected, party })
 }
 
@@ -195,9 +199,7 @@ async fn receive(
     let bytes_max = app.proxy_egress.limits.body_bytes_max;
     let body = match incoming.body.is_end_stream() {
         true => Bytes::new(),
-        false => {
-            read_body(app, &mut incoming.body, deadline, bytes_max, &mut reservation).await?
-        }
+        false => read_body(app, &mut incoming.body, deadline, bytes_max, &mut reservation).await?,
     };
     // While the body arrived, the proxy may have been changed, and its sender may have lost rights.
     let current = app.directory.load_full().ok_or_else(|| not_ready(app))?;
@@ -218,16 +220,18 @@ async fn receive(
     Ok(PendingCall { call, reservation, directory: current })
 }
 
-/// The idempotency key, if calls with this method honor one.
-fn find_idempotency_key(incoming: &IncomingRequest) -> Option<&hyper::header::HeaderValue> {
-    let method = incoming.head.method.as_str();
-    let is_honored = METHODS.iter().any(|(it, is_honored)| *it == method && *is_honored);
-    incoming.head.headers.get(idempotency::HEADER).filter(|_| is_honored)
+/// Whether a call with this method honors an idempotency key.
+fn honors_idempotency_key(method: &str) -> bool {
+    METHODS.contains(&(method, true))
+}
+
+fn has_idempotency_key(head: &Parts) -> bool {
+    honors_idempotency_key(head.method.as_str()) && head.headers.contains_key(idempotency::HEADER)
 }
 
 async fn claim_and_run(
     app: &Arc<App>,
-    incoming: &IncomingRequest,
+    trace: &TraceId,
     pending: PendingCall,
 ) -> Result<Response, ProxyError> {
     let Some(claim) = claim_key(app, &pending.call).await? else {
@@ -248,7 +252,6 @@ async fn claim_and_run(
         drop(in_flight);
         result
     };
-    let trace = &incoming.trace;
     tokio::spawn(task.in_current_span()).await.unwrap_or_else(|_| {
         app.metrics.panics.increment();
         tracing::error!(trace = &*trace.0, "a proxied call panicked");
@@ -259,7 +262,7 @@ async fn claim_and_run(
 
 /// Claims the idempotency key of a call; `None` if it has none. Calls without an API key ignore it.
 async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, ProxyError> {
-    let is_honored = METHODS.iter().any(|(it, is_honored)| *it == call.method_name() && *is_honored);
+    let is_honored = honors_idempotency_key(call.method_name());
     let Some(caller) = call.party.caller().filter(|_| is_honored) else { return Ok(None) };
     let key = single_header(&call.headers, idempotency::HEADER, "BT-IDEMPOTENCY-KEY")?;
     let Some(key) = key else { return Ok(None) };
@@ -285,8 +288,7 @@ async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, 
     if let Some(outcome) = outcome {
         app.metrics.idempotency.increment(outcome);
     }
-    let reject =
-        |it: CallRejection| ProxyError::from(it.error).with_delivery(it.delivery);
+    let reject = |it: CallRejection| ProxyError::from(it.error).with_delivery(it.delivery);
     claim.map(Some).map_err(reject)
 }
 
@@ -314,20 +316,14 @@ async fn run_call(
     let mut transforms = plan.has_transforms().then(|| {
         CallTransforms::new(app, transform_inputs, creator, &call.headers, call.body.clone())
     });
-    let outgoing =
-        build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await?;
+    let outgoing = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await?;
     // The values that were parsed from the body are no longer needed while the destination works.
     drop(message);
     reservation.release_parsed(call.body.len());
     let is_stored = claim.is_some();
     let (sent, answer) = exchange::send(app, &call, &plan, outgoing, claim).await?;
-    let builder = AnswerBuilder {
-        app,
-        call: &call,
-        plan: &plan,
-        transforms: transforms.as_mut(),
-        is_stored,
-    };
+    let builder =
+        AnswerBuilder { app, call: &call, plan: &plan, transforms: transforms.as_mut(), is_stored };
     builder.pass_on(sent, answer).await
 }
 

@@ -7,8 +7,8 @@ use hyper::{
     StatusCode,
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
-pub use scrip_core::idempotency::CallDelivery;
 use scrip_core::error::{Error, FieldError};
+pub use scrip_core::idempotency::CallDelivery;
 use serde::Serialize;
 
 use crate::{middleware::trace::TraceId, problem::Problem};

@@ -9,12 +9,18 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
-use axum::{Router, response::Response};
-use hyper::{Request, body::Incoming, service::Service};
-use scrip_api::{app::App, pipeline};
+use axum::{Router, body::Body, response::Response};
+use bytes::Bytes;
+use hyper::{
+    Request,
+    body::{Body as HttpBody, Frame, Incoming, SizeHint},
+    service::Service,
+};
+use scrip_api::{app::App, pipeline, proxy::StreamedAnswer};
 use tokio::time::sleep;
 
 use crate::{
@@ -64,9 +70,15 @@ impl Service<Request<Incoming>> for ConnectionService {
             if must_wait {
                 app.wait_until_unsealed().await;
             }
-            let response = pipeline::serve_api_request(&app.metrics, router, client, request).await;
-            drop(guard);
-            Ok(response)
+            let mut response =
+                pipeline::serve_api_request(&app.metrics, router, client, request).await;
+            let is_streamed = response.extensions_mut().remove::<StreamedAnswer>().is_some();
+            // A streamed answer is in progress until its last byte.
+            Ok(if is_streamed {
+                response.map(|it| Body::new(GuardedBody(it, guard)))
+            } else {
+                response
+            })
         })
     }
 }
@@ -210,5 +222,30 @@ impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.finish_request();
         self.1.metrics.in_flight.decrement();
+    }
+}
+
+/// A body that counts its request as in flight until it ends.
+struct GuardedBody(Body, RequestGuard);
+
+impl HttpBody for GuardedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.0).poll_frame(context);
+        self.1.0.record_progress();
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        HttpBody::size_hint(&self.0)
     }
 }

@@ -14,7 +14,9 @@ use hyper::{
     body::{Body as HttpBody, Frame, SizeHint},
     header::{HeaderName, HeaderValue},
 };
-use scrip_core::{idempotency::CallResponse, operations::proxy_calls::finish_proxy_call::CallOutcome};
+use scrip_core::{
+    idempotency::CallResponse, operations::proxy_calls::finish_proxy_call::CallOutcome,
+};
 use scrip_egress::{BodyError, EgressBody};
 
 use crate::{
@@ -182,9 +184,8 @@ pub(super) fn replay_response(stored: CallResponse) -> Response {
 }
 
 fn to_stored_response(status: StatusCode, headers: &HeaderMap, body: &Bytes) -> CallResponse {
-    let headers = headers.iter().map(|(name, value)| {
-        (name.as_str().to_owned(), value.as_bytes().to_vec())
-    });
+    let headers =
+        headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
     CallResponse { status: status.as_u16(), headers: headers.collect(), body: body.to_vec() }
 }
 

@@ -80,8 +80,7 @@ impl CallParty {
         if keyless_proxy(selected, &head.headers).is_some() {
             return Ok(Self::Keyless(origin));
         }
-        let AuthenticatedCaller { caller, .. } =
-            authenticate(app, &head.headers, origin).await?;
+        let AuthenticatedCaller { caller, .. } = authenticate(app, &head.headers, origin).await?;
         Self::from_caller(caller, selected)
     }
 

@@ -46,7 +46,8 @@ impl CallPlan {
     ) -> Result<Self, ProxyError> {
         let tenant = call.party.tenant(&call.selected)?.id;
         let tenant_bytes = *tenant.0.as_bytes();
-        let scope = |part: uuid::Uuid| ConnectionScope { tenant: tenant_bytes, part: part.into_bytes() };
+        let scope =
+            |part: uuid::Uuid| ConnectionScope { tenant: tenant_bytes, part: part.into_bytes() };
         let plan = match &call.selected {
             SelectedProxy::Ephemeral(url) => {
                 let application = call.party.caller().map(|it| it.application().0);

@@ -1,14 +1,11 @@
 //! Runs the transforms of a proxy, and creates the tokens of `tokenize` transforms.
 
+use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode};
 use scrip_core::{
-    error::Error,
-    operations::tokens::create_token::create_token,
-    policy::Caller,
-    proxy::ProxyTransform,
-    token::Plaintext,
+    error::Error, operations::tokens::create_token::create_token, policy::Caller,
+    proxy::ProxyTransform, token::Plaintext,
 };
-use bytes::Bytes;
 
 use crate::{
     app::App,
