@@ -66,7 +66,7 @@ for (const [name, options] of [
     const { title, text, kind } = await outcome(page);
     assert.deepEqual([title, kind], ["Paid", "outcome good"]);
     assert.match(text, /successful \(Y\)/);
-    assert.equal(await page.locator("#steps > li.done").count(), 4);
+    assert.equal(await page.locator("#steps > li.done").count(), 5);
     // The next message of the shop is in view and has the focus for a screen reader.
     assert.ok(await page.locator("#outcome-title").evaluate((it) => it === document.activeElement));
     await page.waitForFunction(() => {
@@ -85,7 +85,7 @@ for (const [name, options] of [
     const { title, text } = await outcome(page);
     assert.equal(title, "Paid");
     assert.match(text, /successful \(Y\)/);
-    assert.equal(await page.locator("#steps > li.done").count(), 6);
+    assert.equal(await page.locator("#steps > li.done").count(), 7);
     assert.equal(await page.locator("dialog[open]").count(), 0);
     if (name === "desktop") await picture(page, "paid");
   });
@@ -209,6 +209,54 @@ inDemo("steps show no card number and no request contains the private key", DESK
   assert.ok(!JSON.stringify(sent).includes(vault.keys.private));
   const withCard = sent.filter(([, body]) => body?.includes("4000020000000000"));
   assert.deepEqual(withCard.map(([url]) => url), [`${vault.url}/token-intents`]);
+});
+
+inDemo("provider receives the card that the shop only refers to", DESKTOP, async (page) => {
+  await pay(page, PAID);
+  const { text } = await outcome(page);
+  assert.match(text, /Chargech_[0-9a-f]{24}, approved/);
+  // The provider: another origin, with its own copy of the request.
+  const received = page.frameLocator("iframe[title='What the provider received']").locator("pre");
+  const body = JSON.parse(await received.textContent());
+  assert.equal(body.card.number, PAID);
+  assert.equal(body.card.cvc, "123");
+  assert.equal(typeof body.card.expiration_month, "number");
+  assert.equal(body.threeds.eci, "02");
+  const frame = page.frames().find((it) => it.url().startsWith(`${vault.provider}/charges/`));
+  assert.ok(frame, `no frame of ${vault.provider}`);
+  const isReadable = await page.evaluate(
+    () => document.querySelector("iframe[title='What the provider received']").contentDocument !== null,
+  );
+  assert.equal(isReadable, false);
+  // The shop: references before, the last four digits afterwards.
+  const step = page.locator("#steps > li").last();
+  await step.locator("summary").click();
+  const [request, response] = await step.locator(".raw pre").allTextContents();
+  const sent = JSON.parse(request);
+  assert.match(sent.card.number, /^\{\{ token_intent: [0-9a-f-]{36} \| json: '\$\.data\.number' \}\}$/);
+  assert.deepEqual(JSON.parse(response).card, { last4: PAID.slice(-4) });
+  assert.ok(!(await page.locator("#steps").evaluate((it) => it.textContent)).includes(PAID));
+  await step.evaluate((it) => it.scrollIntoView({ block: "end", behavior: "instant" }));
+  await picture(page, "provider");
+  // The card is no longer in the vault, so its code cannot outlive the authorization.
+  const intent = /token_intent: ([0-9a-f-]+)/.exec(sent.card.number)[1];
+  assert.equal((await vault.send("private", "GET", `/token-intents/${intent}`)).status, 404);
+});
+
+inDemo("repeated charge of a session reaches the provider once", DESKTOP, async (page) => {
+  const bodies = [];
+  page.on("request", (it) => it.url().endsWith("/demo/charge") && bodies.push(it.postData()));
+  await pay(page, PAID);
+  const { text } = await outcome(page);
+  const [id] = /ch_[0-9a-f]{24}/.exec(text);
+  const repeated = await page.evaluate(async (body) => {
+    const headers = { "Content-Type": "application/json" };
+    const response = await fetch("/demo/charge", { method: "POST", headers, body });
+    return response.json();
+  }, bodies[0]);
+  assert.notEqual(repeated.status, 200);
+  assert.equal(repeated.destination_status ?? null, null);
+  assert.equal((await fetch(`${vault.provider}/charges/${id}`)).status, 200);
 });
 
 inDemo("every sandbox card has the outcome that the demo announces", DESKTOP, async (page) => {

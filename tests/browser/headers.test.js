@@ -68,7 +68,7 @@ test("demo has a strict policy", async () => {
   assert.equal(
     policy,
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-      "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      `frame-src 'self' ${vault.provider}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   );
   assert.doesNotMatch(html, /<style|style=|\son\w+=|https?:/);
   const files = [...html.matchAll(/(?:src|href)="(\/demo\/[^"]+)"/g)].map((it) => it[1]);

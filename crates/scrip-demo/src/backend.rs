@@ -19,7 +19,7 @@ use crate::Demo;
 const BODY_BYTES_MAX: usize = 4 * 1024;
 
 pub(super) type BackendHandler = for<'a> fn(&'a ShopBackend<'a>, Body) -> BackendFuture<'a>;
-type BackendFuture<'a> =
+pub(super) type BackendFuture<'a> =
     std::pin::Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send + 'a>>;
 
 pub(super) struct ShopBackend<'a> {
@@ -40,8 +40,53 @@ struct PayerRequest {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PaymentRequest {
-    session_id: String,
+pub(super) struct PaymentRequest {
+    pub(super) session_id: String,
+}
+
+/// The API key of a request: the shop's own, or the key that manages its proxy.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum KeyOwner {
+    Private,
+    Management,
+}
+
+/// A request of the backend to the vault.
+pub(super) struct VaultRequest<'a> {
+    method: &'static str,
+    path: &'a str,
+    key: KeyOwner,
+    headers: Vec<(&'static str, &'a str)>,
+    body: Option<Value>,
+}
+
+impl<'a> VaultRequest<'a> {
+    pub(super) fn new(method: &'static str, path: &'a str) -> Self {
+        Self { method, path, key: KeyOwner::Private, headers: Vec::new(), body: None }
+    }
+
+    pub(super) fn with_key(mut self, key: KeyOwner) -> Self {
+        self.key = key;
+        self
+    }
+
+    pub(super) fn with_header(mut self, name: &'static str, value: &'a str) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    pub(super) fn with_body(mut self, body: Value) -> Self {
+        self.body = Some(body);
+        self
+    }
+}
+
+/// The response of the vault. Its body is null if it is no JSON.
+pub(super) struct VaultResponse {
+    pub(super) status: u16,
+    /// The status of the provider, if the provider answered.
+    pub(super) destination_status: Option<String>,
+    pub(super) body: Value,
 }
 
 /// Returns the settings of the page.
@@ -91,12 +136,15 @@ fn authenticate_request(payer: &PayerRequest, unix_ms: i64) -> Value {
     })
 }
 
-fn parse_session_id(text: &str) -> Result<ThreeDsSessionId, Problem> {
+pub(super) fn parse_session_id(text: &str) -> Result<ThreeDsSessionId, Problem> {
     ThreeDsSessionId::parse(text).ok_or(Problem::Failed(Error::NotFound))
 }
 
 impl ShopBackend<'_> {
-    async fn read_json<T: for<'de> Deserialize<'de>>(&self, mut body: Body) -> Result<T, Problem> {
+    pub(super) async fn read_json<T: for<'de> Deserialize<'de>>(
+        &self,
+        mut body: Body,
+    ) -> Result<T, Problem> {
         let mut reservation = self
             .app
             .keyless_body_memory
@@ -117,30 +165,48 @@ impl ShopBackend<'_> {
         path: &str,
         body: Option<Value>,
     ) -> Result<Response, Problem> {
-        let failed = |it: axum::http::Error| Problem::Failed(Error::Internal(it.into()));
-        let text = body.as_ref().map(Value::to_string).unwrap_or_default();
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("bt-api-key", self.private_key_header()?);
-        let json = HeaderValue::from_static("application/json");
-        let request = request.header(CONTENT_TYPE, json).body(Body::from(text)).map_err(failed)?;
-        let (metrics, api) = (&self.app.metrics, self.router.clone());
-        let response = pipeline::serve_api_request(metrics, api, self.client, request).await;
-        let status = response.status().as_u16();
-        let bytes = response.into_body().collect().await.map(|it| it.to_bytes());
-        let response_body: Value =
-            bytes.ok().and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or_default();
+        let request = VaultRequest { body: body.clone(), ..VaultRequest::new(method, path) };
+        let answer = self.send(request).await?;
         let exchange = json!({
             "request": { "method": method, "path": path, "body": body },
-            "status": status,
-            "answer": response_body,
+            "status": answer.status,
+            "answer": answer.body,
         });
         Ok(response::json(200, exchange.to_string()))
     }
 
-    fn private_key_header(&self) -> Result<HeaderValue, Problem> {
-        let key = HeaderValue::from_bytes(self.demo.private_key.expose());
+    pub(super) async fn send(&self, request: VaultRequest<'_>) -> Result<VaultResponse, Problem> {
+        let failed = |it: axum::http::Error| Problem::Failed(Error::Internal(it.into()));
+        let text = request.body.as_ref().map(Value::to_string).unwrap_or_default();
+        let mut builder = Request::builder()
+            .method(request.method)
+            .uri(request.path)
+            .header("bt-api-key", self.key_header(request.key)?)
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in request.headers {
+            builder = builder.header(name, value);
+        }
+        let request = builder.body(Body::from(text)).map_err(failed)?;
+        let (metrics, api) = (&self.app.metrics, self.router.clone());
+        let response = pipeline::serve_api_request(metrics, api, self.client, request).await;
+        let (head, body) = response.into_parts();
+        let destination_status = head.headers.get("bt-proxy-destination-status");
+        let bytes = body.collect().await.map(|it| it.to_bytes());
+        Ok(VaultResponse {
+            status: head.status.as_u16(),
+            destination_status: destination_status
+                .and_then(|it| it.to_str().ok())
+                .map(str::to_owned),
+            body: bytes.ok().and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or_default(),
+        })
+    }
+
+    fn key_header(&self, owner: KeyOwner) -> Result<HeaderValue, Problem> {
+        let key = match owner {
+            KeyOwner::Private => &self.demo.private_key,
+            KeyOwner::Management => &self.demo.management_key,
+        };
+        let key = HeaderValue::from_bytes(key.expose());
         let mut key = key.map_err(|it| Problem::Failed(Error::Internal(it.into())))?;
         key.set_sensitive(true);
         Ok(key)

@@ -1,9 +1,13 @@
 //! The demo shop of `scrip dev`: a checkout page and a minimal backend.
 //!
 //! The page is an API client with the public key. Calls that need the private key go through the
-//! backend, which is an API client too: its requests pass through the same router and pipeline.
+//! backend, which is an API client too: its requests pass through the same router and pipeline. The
+//! backend charges the card through the proxy of the vault, at a fake provider with its own
+//! listener.
 
 mod backend;
+mod charge;
+pub mod provider;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -24,9 +28,12 @@ use hyper::{
 };
 use scrip_api::{app::App, middleware::trace, pipeline, problem::Problem};
 use scrip_seal::Secret;
-use tokio::sync::SetOnce;
+use tokio::sync::{OnceCell, SetOnce};
 
-use crate::backend::{BackendHandler, ShopBackend};
+use crate::{
+    backend::{BackendHandler, ShopBackend},
+    provider::Provider,
+};
 
 /// The keys and addresses of the shop.
 #[derive(Debug)]
@@ -35,11 +42,46 @@ pub struct Demo {
     pub public_key: String,
     /// For the backend only.
     pub private_key: Secret,
+    /// For the proxy of the backend only.
+    pub management_key: Secret,
     /// The authorities of the vault's configured URLs.
     pub own_authorities: Vec<String>,
+    /// The destination of the charges.
+    pub provider: Provider,
+    /// The key of the proxy to the provider, from the first charge on.
+    proxy_key: OnceCell<String>,
+}
+
+/// The API keys of the tenant in which the shop works.
+#[derive(Debug)]
+pub struct ShopKeys {
+    pub public: String,
+    pub private: Secret,
+    pub management: Secret,
 }
 
 impl Demo {
+    #[must_use]
+    pub fn new(keys: ShopKeys, own_authorities: Vec<String>, provider: Provider) -> Self {
+        let ShopKeys { public: public_key, private: private_key, management: management_key } =
+            keys;
+        let proxy_key = OnceCell::new();
+        Self { public_key, private_key, management_key, own_authorities, provider, proxy_key }
+    }
+
+    /// The page loads only its own files. Its frames are its own too, except for the page of the
+    /// provider. The pages in the frames have their own policy. No other site can put the shop into
+    /// a frame.
+    fn content_security_policy(&self) -> Option<HeaderValue> {
+        let policy = format!(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+             connect-src 'self'; frame-src 'self' {}; base-uri 'none'; form-action 'none'; \
+             frame-ancestors 'none'",
+            self.provider.url
+        );
+        HeaderValue::try_from(policy).ok()
+    }
+
     /// Whether the `Host` of a request is this machine. Protects against DNS rebinding: a foreign
     /// page can make its name resolve to this address, but the browser still sends that name.
     fn is_own_host(&self, authority: &str) -> bool {
@@ -59,12 +101,6 @@ impl Demo {
 pub fn authority(url: &str) -> Option<String> {
     url.parse::<Uri>().ok()?.authority().map(|it| it.as_str().to_owned())
 }
-
-/// The page loads only its own files and frames. The pages in the frames have their own policy. No
-/// other site can put the shop into a frame.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-                      connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; \
-                      frame-ancestors 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -94,10 +130,12 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<SetOnce<Demo>>) -> R
         let demo = Arc::clone(demo);
         let serve_file = async move |request: Request| {
             let trace = trace::trace_id_of(&request);
-            if demo.wait().await.is_own_host(request_host(&request)) {
-                file_response(kind, text)
-            } else {
-                Problem::NoRoute.response(&trace)
+            let demo = demo.wait().await;
+            match demo.content_security_policy() {
+                Some(policy) if demo.is_own_host(request_host(&request)) => {
+                    file_response(kind, text, policy)
+                }
+                _ => Problem::NoRoute.response(&trace),
             }
         };
         router = router.route(path, get(serve_file));
@@ -114,17 +152,18 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<SetOnce<Demo>>) -> R
         .route("/demo/settings", get(backend_route(backend::settings)))
         .route("/demo/authenticate", post(backend_route(backend::authenticate)))
         .route("/demo/challenge-result", post(backend_route(backend::challenge_result)))
+        .route("/demo/charge", post(backend_route(charge::charge)))
 }
 
-fn file_response(content_type: &'static str, text: &'static str) -> Response {
+fn file_response(content_type: &'static str, text: &'static str, policy: HeaderValue) -> Response {
     let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     let mut insert_header = |name: HeaderName, value| {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     };
     insert_header(CONTENT_TYPE, content_type);
     insert_header(X_CONTENT_TYPE_OPTIONS, "nosniff");
     insert_header(REFERRER_POLICY, "no-referrer");
-    insert_header(CONTENT_SECURITY_POLICY, POLICY);
     response
 }
 
@@ -192,8 +231,10 @@ mod tests {
     #[test]
     fn only_loopback_and_configured_hosts_are_accepted() {
         let own_authorities = vec!["vault.example:4242".to_owned()];
-        let private_key = Secret::new(Vec::new());
-        let demo = Demo { public_key: String::new(), private_key, own_authorities };
+        let secret = || Secret::new(Vec::new());
+        let keys = ShopKeys { public: String::new(), private: secret(), management: secret() };
+        let provider = Provider { url: "http://127.0.0.1:1".to_owned(), api_key: String::new() };
+        let demo = Demo::new(keys, own_authorities, provider);
         for authority in [
             "127.0.0.1:4242",
             "127.0.0.1",

@@ -17,7 +17,7 @@ use scrip_core::{
     },
     token::Container,
 };
-use scrip_demo::{Demo, authority};
+use scrip_demo::{Demo, ShopKeys, authority, provider};
 use scrip_seal::{KeySource, Pepper, Secret};
 use scrip_server::{
     config::{Environment, FlagValue, Settings, Switch},
@@ -25,6 +25,7 @@ use scrip_server::{
     storage::{create_folder, explain},
 };
 use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
 
 use crate::{
     cli::DevArguments,
@@ -74,11 +75,12 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
                 tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed");
             }
-            let demo_shop = open_demo(settings, addresses, &keys);
+            let demo_shop = open_demo(settings, addresses, &keys).await?;
             let demo = demo_shop.is_some().then(|| format!("{}/demo", addresses.url));
             let announcement = DevAnnouncement {
                 addresses,
                 demo,
+                provider: demo_shop.as_ref().map(|it| it.provider.url.as_str()),
                 simulator: simulator_url(settings),
                 keys: &keys,
             };
@@ -92,18 +94,30 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
     )
 }
 
-/// Creates the demo shop with the keys of this vault. Its backend requires no key, so the shop is
-/// served on a loopback address only.
-fn open_demo(settings: &Settings, addresses: &Addresses, dev_keys: &DevKeys) -> Option<Demo> {
+/// Creates the demo shop with the keys of this vault, and the provider that it charges. The backend
+/// of the shop requires no key, so the shop is served on a loopback address only.
+async fn open_demo(
+    settings: &Settings,
+    addresses: &Addresses,
+    dev_keys: &DevKeys,
+) -> anyhow::Result<Option<Demo>> {
     let url = &addresses.url;
     if !settings.server.listen.ip().is_loopback() {
-        return None;
+        return Ok(None);
     }
-    let DevApiKeys { public, private, .. } = &dev_keys.keys;
-    let private_key = Secret::new(private.as_bytes().to_vec());
+    let DevApiKeys { public, private, management } = &dev_keys.keys;
+    let secret = |it: &str| Secret::new(it.as_bytes().to_vec());
+    let keys = ShopKeys {
+        public: public.clone(),
+        private: secret(private),
+        management: secret(management),
+    };
     let public_url = settings.directory_servers_settings(url).threeds.public_url;
     let own_authorities = [url, &public_url].into_iter().filter_map(|it| authority(it)).collect();
-    Some(Demo { public_key: public.clone(), private_key, own_authorities })
+    // Any free port: several of these may run on one machine.
+    let listener = TcpListener::bind("127.0.0.1:0").await;
+    let listener = listener.context("binding the listener of the demo provider failed")?;
+    Ok(Some(Demo::new(keys, own_authorities, provider::start(listener)?)))
 }
 
 /// Settings from the command line, and defaults for development.
@@ -223,6 +237,8 @@ async fn create_applications(
 struct DevAnnouncement<'a> {
     addresses: &'a Addresses,
     demo: Option<String>,
+    /// The fake provider of the demo shop.
+    provider: Option<&'a str>,
     simulator: Option<String>,
     keys: &'a DevKeys,
 }
@@ -233,12 +249,11 @@ fn simulator_url(settings: &Settings) -> Option<String> {
 }
 
 fn announce_json(announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
-    let DevAnnouncement { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } =
-        announcement;
-    let Addresses { url, metrics, .. } = addresses;
+    let DevAnnouncement { addresses, demo, provider, simulator, keys } = announcement;
+    let (Addresses { url, metrics, .. }, DevKeys { tenant_id, keys }) = (addresses, keys);
     let line = serde_json::json!({
-        "url": url, "metrics": metrics, "demo": demo, "simulator": simulator,
-        "tenant_id": tenant_id, "keys": keys,
+        "url": url, "metrics": metrics, "demo": demo, "provider": provider,
+        "simulator": simulator, "tenant_id": tenant_id, "keys": keys,
     });
     print_output(&format!("{line}\n"))
 }
@@ -248,9 +263,8 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
         Switch::On => "on, as for every test tenant",
         Switch::Off => "off; turn them on with --rate-limits on",
     };
-    let DevAnnouncement { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } =
-        announcement;
-    let Addresses { url, metrics, .. } = addresses;
+    let DevAnnouncement { addresses, demo, provider, simulator, keys } = announcement;
+    let (Addresses { url, metrics, .. }, DevKeys { tenant_id, keys }) = (addresses, keys);
     let demo = demo.as_ref().map_or_else(
         || "No demo shop: it is served on a loopback address only".to_owned(),
         |it| format!("Open {it} in a browser for a demo shop"),
@@ -262,6 +276,7 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
   rate limits {limits}
   metrics at {metrics}
   3-D Secure by the simulator at {simulator}
+  charges of the demo shop by a fake provider at {provider}
 
   {demo}
 
@@ -277,6 +292,7 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
 ",
         data = settings.storage.data_dir.display(),
         simulator = simulator.as_deref().unwrap_or("none"),
+        provider = provider.unwrap_or("none"),
         metrics = metrics.as_deref().unwrap_or("none"),
         management = keys.management,
         private = keys.private,

@@ -2,7 +2,7 @@
 
 import { brandOf, digitsOf, expiryOf, rules, spaced, spacedExpiry } from "/demo/card.js";
 import { Journal, element } from "/demo/journal.js";
-import { describeAuthentication, describeFailure, show } from "/demo/outcome.js";
+import { describePayment, describeFailure, show } from "/demo/outcome.js";
 import { PaymentError, pay } from "/demo/payment.js";
 import { CARDS, CARD_GROUPS } from "/demo/sandbox.js";
 
@@ -134,7 +134,7 @@ async function attempt() {
   try {
     publicKey ??= await settings();
     const payer = { card, name: fields.name.value.trim(), email: fields.email.value.trim() };
-    return describeAuthentication(await pay(payer, { journal, publicKey }));
+    return describePayment(await pay(payer, { journal, publicKey }));
   } catch (error) {
     return describeFailure(error instanceof PaymentError ? error : new PaymentError(0, null));
   }

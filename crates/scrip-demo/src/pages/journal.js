@@ -50,6 +50,16 @@ class Step {
     details.append(raw);
     this.item.append(details);
   }
+
+  // Shows a page of another origin. Its content is not available to this page.
+  showFrame(title, address) {
+    const panel = element("figure", { className: "foreign" });
+    const caption = element("figcaption", { textContent: `${title}: a page of ${new URL(address).host}` });
+    const frame = element("iframe", { title, src: address });
+    frame.setAttribute("sandbox", "");
+    panel.append(caption, frame);
+    this.item.append(panel);
+  }
 }
 
 function figure(title, { line, value }) {

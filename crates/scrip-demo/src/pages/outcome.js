@@ -3,11 +3,11 @@
 import { element } from "/demo/journal.js";
 
 const DESCRIPTIONS = {
-  successful: ["good", "Paid", "The bank confirmed the cardholder. The shop charges the card and sends the coffee."],
+  successful: ["good", "Paid", "The bank confirmed the cardholder, and the provider charged the card. The shop sends the coffee."],
   attempted: [
     "good",
     "Paid",
-    "The bank could not check the cardholder, but accepts liability. The shop charges the card.",
+    "The bank could not check the cardholder, but accepts liability. The provider charged the card.",
   ],
   failed: ["bad", "Not paid", "The bank could not confirm the cardholder. The shop asks for another card."],
   rejected: ["bad", "Not paid", "The bank rejected the payment. The shop does not try again."],
@@ -19,10 +19,12 @@ const DESCRIPTIONS = {
   informational: ["care", "Undecided", "The bank received the request for information only and decided nothing."],
 };
 const OTHER = ["care", "Undecided", "The bank decides later."];
+const DECLINED = ["bad", "Not paid", "The bank confirmed the cardholder, but the provider declined the charge."];
 
-export function describeAuthentication(authentication) {
+export function describePayment({ authentication, charge }) {
   const status = authentication.authentication_status;
-  const [kind, title, text] = DESCRIPTIONS[status] ?? OTHER;
+  const isDeclined = charge !== undefined && charge.status !== "approved";
+  const [kind, title, text] = isDeclined ? DECLINED : (DESCRIPTIONS[status] ?? OTHER);
   const reason = authentication.authentication_status_reason;
   const facts = [
     ["Status", `${status} (${authentication.authentication_status_code})`],
@@ -30,6 +32,7 @@ export function describeAuthentication(authentication) {
     ["Liability", authentication.liability_shifted ? "the bank's" : "the shop's"],
     ["ECI", authentication.eci],
     ["Proof", authentication.authentication_value],
+    ["Charge", charge && `${charge.id}, ${charge.status}`],
   ];
   return { kind, title, text, facts };
 }

@@ -1,4 +1,4 @@
-// A payment, from the card to the result of the bank. A real shop uses the official SDK and its own backend.
+// A payment, from the card to the charge. A real shop uses the official SDK and its own backend.
 
 import { encodeBase64Url, runChallenge, runMethod } from "/demo/frames.js";
 
@@ -16,9 +16,12 @@ export async function pay(payer, { journal, publicKey }) {
   const intent = await createIntent(payer.card, journal, vault);
   const session = await createSession(intent, journal, vault);
   await checkBrowser(session, journal);
-  const authentication = await authenticate(session, payer, journal);
-  if (authentication.authentication_status !== "challenge") return authentication;
-  return challenge(session, authentication, journal);
+  let authentication = await authenticate(session, payer, journal);
+  if (authentication.authentication_status === "challenge") {
+    authentication = await challenge(session, authentication, journal);
+  }
+  if (!isGood(authentication.authentication_status)) return { authentication };
+  return { authentication, charge: await charge(session, journal) };
 }
 
 async function createIntent(card, journal, vault) {
@@ -103,6 +106,20 @@ async function result(session, journal) {
   return response;
 }
 
+// The backend sends references to the card; the provider receives the card. The page of the provider is in a frame
+// of another origin, which the shop cannot read.
+async function charge(session, journal) {
+  const title = "Charge the card through the proxy";
+  const step = journal.begin(title, "The shop's backend charges the card through Scrip, without the number…");
+  const { answer, page } = await callShop(step, "/demo/charge", { session_id: session.id }, readCharge);
+  if (page) step.showFrame("What the provider received", page);
+  const text = `The shop sent references, Scrip replaced them, and the provider answered: ${answer.status}. Then the shop removed the card and its code from the vault.`;
+  step.end(answer.status === "approved" ? "done" : "bad", text);
+  return answer;
+}
+
+const readCharge = ({ answer, provider_page: page }) => ({ answer, page });
+
 const isGood = (status) => status === "successful" || status === "attempted";
 
 // Calls the vault from the browser.
@@ -117,7 +134,7 @@ async function callVault(step, vault, path, body) {
 }
 
 // Calls the shop's backend, which calls the vault and returns request and response.
-async function callShop(step, path, body) {
+async function callShop(step, path, body, read = ({ answer }) => answer) {
   const headers = { "Content-Type": "application/json" };
   const init = { method: "POST", headers, body: JSON.stringify(body) };
   const { status, body: response } = await fetchJson(step, path, init);
@@ -130,7 +147,8 @@ async function callShop(step, path, body) {
     },
     { line: String(response.status), value: response.answer },
   );
-  return checkStatus(step, response.status, response.answer);
+  checkStatus(step, response.status, response.answer?.proxy_error ?? response.answer);
+  return read(response);
 }
 
 async function fetchJson(step, path, init) {
