@@ -16,6 +16,7 @@ pub mod directory_records;
 pub mod guessing_budget;
 pub mod permission;
 pub mod principal;
+pub mod proxy;
 pub mod rate_limit;
 pub mod signed_row;
 pub mod tenant;
