@@ -39,7 +39,6 @@ pub mod listing;
 pub mod metrics;
 pub mod operations;
 pub mod policy;
-pub mod proxy;
 pub mod store;
 pub mod threeds;
 pub mod time;
@@ -48,6 +47,7 @@ pub mod vault;
 
 pub use self::{
     error::{Error, FieldError},
+    policy::proxy,
     time::Timestamp,
     vault::Vault,
 };

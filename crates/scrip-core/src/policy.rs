@@ -12,10 +12,10 @@ pub mod caller;
 pub(crate) mod change;
 pub mod change_record;
 pub mod directory;
-pub mod directory_records;
 pub mod guessing_budget;
 pub mod permission;
 pub mod principal;
+pub mod proxy;
 pub mod rate_limit;
 pub mod signed_row;
 pub mod tenant;
@@ -29,8 +29,10 @@ pub use self::{
         TenantDeletion, UseRight,
     },
     change_record::{DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy},
-    directory::{ApiKeyLookup, Directory},
-    directory_records::{DirectoryRecords, SystemKeys},
+    directory::{
+        ApiKeyLookup, Directory,
+        directory_records::{DirectoryRecords, SystemKeys},
+    },
     permission::{ApplicationKind, MissingFeature, Permission, Permissions, Transform},
     principal::Principal,
     tenant::{

@@ -1,5 +1,7 @@
 //! The directory: all API keys, applications, proxies and tenants, in memory.
 
+pub mod directory_records;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,

@@ -63,7 +63,8 @@ impl DestinationUrl {
         if is_loopback && loopback == LoopbackDestinations::Rejected {
             return Err(reject("must have a DNS name with a dot as its host"));
         }
-        if !is_https && !(is_loopback && scheme.eq_ignore_ascii_case("http")) {
+        let is_loopback_http = is_loopback && scheme.eq_ignore_ascii_case("http");
+        if !is_https && !is_loopback_http {
             return Err(reject(NO_SCHEME));
         }
         let host = match is_loopback {
