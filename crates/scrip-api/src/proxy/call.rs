@@ -184,8 +184,10 @@ async fn receive(
     incoming: &mut IncomingRequest,
     identified: IdentifiedCall,
 ) -> Result<PendingCall, ProxyError> {
-    let target = AppendedTarget::read(&incoming.head)?;
     let IdentifiedCall { directory, selected, party } = identified;
+    // Here and not earlier, so that a denial is recorded.
+    party.check_rights(&selected)?;
+    let target = AppendedTarget::read(&incoming.head)?;
     let network = ClientNetwork::from_address(incoming.address);
     let (mut reservation, deadline) = match &party {
         CallParty::Caller { .. } => {
@@ -212,6 +214,7 @@ async fn receive(
         let selected = SelectedProxy::find(&current, head, entry, app.loopback_destinations)?;
         let origin = party.origin().clone();
         let party = CallParty::identify_again(app, head, &selected, origin).await?;
+        party.check_rights(&selected)?;
         (selected, party)
     };
     let method = incoming.head.method.clone();

@@ -8,7 +8,7 @@ mod detokenize;
 mod expire_token;
 mod expressions;
 mod get_token;
-mod intents;
+pub(crate) mod intents;
 mod list_tokens;
 mod search_tokens;
 mod tokenize;

@@ -42,14 +42,17 @@ pub(super) struct CallInputs<'c> {
 /// are text.
 ///
 /// # Errors
-/// The body has an invalid expression.
+/// The body has an invalid expression, or the caller has no right to evaluate one.
 pub(super) fn parse_message(call: &ReceivedCall) -> Result<MessageBody, ProxyError> {
     let body = call.body.clone();
-    if call.evaluates_expressions() {
-        MessageBody::parse(&call.headers, body)
-    } else {
-        MessageBody::without_expressions(&call.headers, body)
+    if !call.evaluates_expressions() {
+        return MessageBody::without_expressions(&call.headers, body);
     }
+    let message = MessageBody::parse(&call.headers, body)?;
+    if message.has_expressions() || has_header_expressions(&call.headers) {
+        call.party.check_expression_right()?;
+    }
+    Ok(message)
 }
 
 /// The configuration of the proxy, if an expression or a transform may read it.

@@ -64,7 +64,7 @@ impl CallParty {
                 return Err(problem.into());
             }
         };
-        Self::from_caller(caller, selected)
+        Ok(Self::from_caller(caller, selected))
     }
 
     /// Identifies the sender again, after the policy has changed.
@@ -81,26 +81,50 @@ impl CallParty {
             return Ok(Self::Keyless(origin));
         }
         let AuthenticatedCaller { caller, .. } = authenticate(app, &head.headers, origin).await?;
-        Self::from_caller(caller, selected)
+        Ok(Self::from_caller(caller, selected))
     }
 
-    fn from_caller(caller: Caller, selected: &SelectedProxy) -> Result<Self, ProxyError> {
+    fn from_caller(caller: Caller, selected: &SelectedProxy) -> Self {
         let right = match selected {
-            SelectedProxy::Ephemeral(_) if caller.tenant().settings.disable_ephemeral_proxy => {
-                return Err(Error::Forbidden(Denial::EphemeralProxyDisabled).into());
-            }
             SelectedProxy::Ephemeral(_) => UseRight::EphemeralProxy,
-            // The proxy of another tenant does not exist for this caller.
-            SelectedProxy::PreConfigured(proxy) if proxy.tenant().id != caller.tenant().id => {
-                return Err(Error::NotFound.into());
-            }
             SelectedProxy::PreConfigured(_) => UseRight::PreConfiguredProxy,
         };
-        let needs_right = selected.proxy().is_none_or(|it| it.record().require_auth);
-        if needs_right {
-            drop(caller.permit_use_lookup(right)?);
+        Self::Caller { caller, right }
+    }
+
+    /// Checks that the sender may use the proxy.
+    ///
+    /// # Errors
+    /// The caller has no right to use tokens through the proxy, or the proxy belongs to another
+    /// tenant.
+    pub(super) fn check_rights(&self, selected: &SelectedProxy) -> Result<(), ProxyError> {
+        let Self::Caller { caller, .. } = self else { return Ok(()) };
+        match selected {
+            SelectedProxy::Ephemeral(_) if caller.tenant().settings.disable_ephemeral_proxy => {
+                Err(Error::Forbidden(Denial::EphemeralProxyDisabled).into())
+            }
+            // The proxy of another tenant does not exist for this caller.
+            SelectedProxy::PreConfigured(proxy) if proxy.tenant().id != caller.tenant().id => {
+                Err(Error::NotFound.into())
+            }
+            SelectedProxy::PreConfigured(proxy) if !proxy.record().require_auth => Ok(()),
+            SelectedProxy::Ephemeral(_) | SelectedProxy::PreConfigured(_) => {
+                self.check_expression_right()
+            }
         }
-        Ok(Self::Caller { caller, right })
+    }
+
+    /// Checks that the sender may let the vault evaluate expressions. At a proxy without
+    /// `require_auth`, a public API key is sufficient for a call, but it must not read the
+    /// configuration of the proxy.
+    ///
+    /// # Errors
+    /// The caller has no right to use tokens through the proxy.
+    pub(super) fn check_expression_right(&self) -> Result<(), ProxyError> {
+        if let Self::Caller { caller, right } = self {
+            drop(caller.permit_use_lookup(*right)?);
+        }
+        Ok(())
     }
 
     pub(super) fn caller(&self) -> Option<&Caller> {

@@ -12,7 +12,7 @@ use crate::{
     harness::server::{
         ACME, SHARED_SERVER, TenantApiKeys, card_body, text_field, unique_card_number,
     },
-    intents::conversion_rights::create_customer_session,
+    tokens::intents::conversion_rights::create_customer_session,
 };
 
 fn create_updating_tenant() -> TenantApiKeys {

@@ -12,7 +12,7 @@ fn call_records(harness: &ProxyHarness, tenant: &Tenant) -> Vec<Vec<String>> {
     let tenant = server.engine.sql_id(tenant.id.0);
     let sql = format!(
         "SELECT entity, outcome, detail FROM log_records WHERE tenant = {tenant} \
-         AND operation = 'invoke_proxy' ORDER BY sequence"
+         AND operation IN ('invoke_proxy', 'use_token') ORDER BY sequence"
     );
     server.engine.select_from_log(LogKind::Read, &sql)
 }
@@ -79,7 +79,7 @@ fn denied_use_is_recorded_and_names_no_card() {
     let response = request.json(&json!([card.number_expression()])).send();
     response.expect_error(403, StatedDelivery::NotSent);
     let records = call_records(&harness, &harness.keys.tenant);
-    assert!(records.iter().any(|it| it[1].contains("denied")), "{records:?}");
+    assert!(records.iter().any(|it| it[1] == "forbidden"), "{records:?}");
     assert!(!format!("{records:?}").contains(&card.number));
 }
 

@@ -131,6 +131,10 @@ fn body_that_ends_early_never_looks_complete() {
             assert!(response.to_ascii_lowercase().contains("bt-proxy-destination-status: 200"));
             continue;
         }
+        // The server may notice the failure before it has sent the head.
+        if response.is_empty() {
+            continue;
+        }
         assert!(response.starts_with("HTTP/1.1 200"), "{response}");
         let is_chunked = response.to_ascii_lowercase().contains("transfer-encoding: chunked");
         let length: Option<usize> = response

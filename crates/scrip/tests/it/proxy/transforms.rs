@@ -93,7 +93,7 @@ fn response_collection_creates_a_token_and_hides_the_card() {
     let application = create_application("private");
     let transforms = json!([
         {"type": "tokenize", "options": {"identifier": "card", "token": {
-            "type": "card", "data": {"number": "{{ res.body.account.pan }}"}}}},
+            "type": "card", "data": {"number": "{{ res.account.pan }}"}}}},
         regex_mask("\"pan\":\"(\\d+)\""),
         {"type": "append_json", "options": {"location": "$.token_id",
             "value": "{{ transform_identifier: 'card' | json: '$.id' }}"}},
@@ -121,7 +121,7 @@ fn keyless_request_collection_creates_a_token_and_hides_the_card() {
     let application = create_application("public");
     let transforms = json!([
         {"type": "tokenize", "options": {"identifier": "card", "token": {
-            "type": "card", "data": {"number": "{{ req.body.card }}"}}}},
+            "type": "card", "data": {"number": "{{ req.card }}"}}}},
         regex_mask("\"card\":\"(\\d+)\""),
         {"type": "append_json", "options": {"location": "$.token",
             "value": "{{ transform_identifier: 'card' | json: '$.id' }}"}},
@@ -145,7 +145,7 @@ fn keyless_request_collection_creates_a_token_and_hides_the_card() {
 /// Without an application there are no rights to lend, not even those of the caller.
 #[test]
 fn tokenize_without_an_application_is_422_and_nothing_is_sent() {
-    let token = json!({"type": "token", "data": "{{ req.body.a }}"});
+    let token = json!({"type": "token", "data": "{{ req.a }}"});
     let transforms = json!([{"type": "tokenize", "options": {"token": token}}]);
     for require_auth in [true, false] {
         let attributes = json!({"require_auth": require_auth, "request_transforms": transforms});
@@ -168,7 +168,7 @@ fn create_application(kind: &str) -> Value {
 fn failed_response_transform_is_answered_and_hides_the_answer() {
     let application = create_application("private");
     let tokenize = json!({"type": "tokenize", "options": {"token": {
-        "type": "card", "data": {"number": "{{ res.body.pan }}"}}}});
+        "type": "card", "data": {"number": "{{ res.pan }}"}}}});
     let append = json!({"type": "append_json", "options": {"location": "$.a", "value": "x"}});
     for transform in [tokenize, append] {
         let (_, proxy) = create_proxy(

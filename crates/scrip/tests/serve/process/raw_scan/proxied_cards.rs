@@ -138,7 +138,7 @@ fn send_through_transforms(harness: &mut ScanHarness) {
         "replacement": "*" }]);
     let collect = json!([
         { "type": "tokenize", "options": { "identifier": "card", "token": {
-            "type": "card", "data": { "number": "{{ req.body.card }}" } } } },
+            "type": "card", "data": { "number": "{{ req.card }}" } } } },
         { "type": "append_json", "options": { "location": "$.token",
             "value": "{{ transform_identifier: 'card' | json: '$.id' }}" } },
     ]);
