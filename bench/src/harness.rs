@@ -1,8 +1,10 @@
 //! The measurement tools: servers, load generator and results.
 
 pub(crate) mod bare_server;
+pub(crate) mod call_script;
 pub(crate) mod clock;
 pub(crate) mod load;
+pub(crate) mod nginx;
 pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod results;

@@ -18,8 +18,8 @@ use clap::{Parser, Subcommand};
 use crate::{
     harness::{bare_server, process},
     measurements::{
-        duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, rounds, start,
-        sweep,
+        duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, proxy, rounds,
+        start, sweep,
     },
 };
 
@@ -62,6 +62,9 @@ struct BenchArguments {
     /// or, with `--million`, 1,000,000.
     #[arg(long)]
     start: bool,
+    /// Only measure proxied calls against nginx as a reverse proxy (a minute; needs nginx).
+    #[arg(long)]
+    proxy: bool,
     /// Write the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -126,6 +129,12 @@ fn main() -> anyhow::Result<()> {
         return Ok(print(&hostile::report_hostile_clients(
             &runtime.block_on(hostile::measure_hostile_clients(&plan))?,
         ))?);
+    }
+    if arguments.proxy {
+        return Ok(print(&match runtime.block_on(proxy::measure_proxy(&plan))? {
+            Some(results) => proxy::report_proxy(&results),
+            None => proxy::NGINX_MISSING.to_owned(),
+        })?);
     }
     if arguments.postgres {
         return Ok(print(&postgres::report_postgres(

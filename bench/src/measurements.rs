@@ -8,6 +8,7 @@ pub(crate) mod limits;
 pub(crate) mod metrics_cost;
 mod pgbench;
 pub(crate) mod postgres;
+pub(crate) mod proxy;
 mod raw;
 pub(crate) mod rounds;
 pub(crate) mod start;

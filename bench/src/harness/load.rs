@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::harness::{
     clock::{micros, now},
-    process::{Pid, cpu_time},
+    process::{Pid, cpu_time, own_cpu_time},
     results::MeasurementResult,
     script::RequestScript,
 };
@@ -33,6 +33,8 @@ pub(crate) struct LoadPlan {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
     pub(crate) server: Pid,
+    /// The process that the server calls, if its processor time is measured too.
+    pub(crate) upstream: Option<Pid>,
     pub(crate) status: u16,
     pub(crate) until: LoadDuration,
     /// The interval between requests of each connection. `None` sends the next request after each
@@ -54,6 +56,21 @@ struct LoadSignals {
     measure: AtomicBool,
     stop: AtomicBool,
     requests_left: AtomicI64,
+}
+
+/// The processor time of the measured processes so far.
+#[derive(Debug, Clone, Copy)]
+struct CpuTimes {
+    server: Duration,
+    upstream: Duration,
+    load: Duration,
+}
+
+impl CpuTimes {
+    fn read(load: &LoadPlan) -> anyhow::Result<Self> {
+        let upstream = load.upstream.map(cpu_time).transpose()?.unwrap_or_default();
+        Ok(Self { server: cpu_time(load.server)?, upstream, load: own_cpu_time(Pid::own())? })
+    }
 }
 
 /// Opens a connection from this local address.
@@ -98,7 +115,7 @@ pub(crate) async fn run_from<S: RequestScript>(
     if let LoadDuration::Time(warm_up, _) = load.until {
         sleep(warm_up).await;
     }
-    let cpu = (cpu_time(load.server)?, cpu_time(Pid::own())?);
+    let cpu_before = CpuTimes::read(&load)?;
     let start = now();
     signals.measure.store(true, Ordering::Relaxed);
     let mut finished = Vec::with_capacity(connection_count);
@@ -112,8 +129,7 @@ pub(crate) async fn run_from<S: RequestScript>(
     }
     signals.measure.store(false, Ordering::Relaxed);
     let elapsed = start.elapsed();
-    let cpu =
-        (cpu_time(load.server)?.saturating_sub(cpu.0), cpu_time(Pid::own())?.saturating_sub(cpu.1));
+    let cpu_after = CpuTimes::read(&load)?;
     signals.stop.store(true, Ordering::Relaxed);
     while let Some(outcome) = connection_tasks.join_next().await {
         finished.push(outcome??);
@@ -124,8 +140,11 @@ pub(crate) async fn run_from<S: RequestScript>(
     let (latencies, scripts): (Vec<_>, Vec<_>) = finished.into_iter().map(|(_, it)| it).unzip();
     let mut result =
         MeasurementResult::new(load.name, connection_count, latencies.concat(), 1, elapsed);
-    result.server_cpu_us = Some(result.cpu_us(cpu.0));
-    result.load_cpu_us = Some(result.cpu_us(cpu.1));
+    let cpu_us = |of: fn(&CpuTimes) -> Duration| {
+        Some(result.cpu_us(of(&cpu_after).saturating_sub(of(&cpu_before))))
+    };
+    (result.server_cpu_us, result.load_cpu_us) = (cpu_us(|it| it.server), cpu_us(|it| it.load));
+    result.upstream_cpu_us = load.upstream.and_then(|_| cpu_us(|it| it.upstream));
     Ok((result, scripts))
 }
 

@@ -21,6 +21,10 @@ impl Pid {
     pub(crate) fn own() -> Self {
         Self(std::process::id())
     }
+
+    pub(crate) fn of_child(child: &Child) -> Self {
+        Self(child.id())
+    }
 }
 
 /// A child process that is killed when this value is dropped.
@@ -32,6 +36,8 @@ pub(crate) struct BenchServer {
     pub(crate) api_key: String,
     /// The key of the public application.
     pub(crate) public_key: String,
+    /// The key of the management application.
+    pub(crate) management_key: String,
     /// The id of the tenant that these keys belong to.
     pub(crate) tenant: String,
     /// The address of the metrics listener, if there is one.
@@ -55,10 +61,20 @@ impl BenchServer {
         folder: &Path,
         read_log_mode: &str,
     ) -> anyhow::Result<Self> {
+        let settings = [("SCRIP_AUDIT_READS", read_log_mode)];
+        Self::start_scrip_with_settings(program, folder, &settings)
+    }
+
+    /// Starts the program with these settings in its environment.
+    pub(crate) fn start_scrip_with_settings(
+        program: &Path,
+        folder: &Path,
+        settings: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let mut command = scrip_command(program, folder, 0);
         // The log is written to a file, because logging is part of the work.
         command.stderr(fs::File::create(folder.with_extension("log"))?);
-        command.env("SCRIP_AUDIT_READS", read_log_mode);
+        command.envs(settings.iter().copied());
         Self::spawn(command)
     }
 
@@ -84,6 +100,9 @@ impl BenchServer {
         if let Some(key) = ready.pointer("/keys/public").and_then(|it| it.as_str()) {
             key.clone_into(&mut server.public_key);
         }
+        if let Some(key) = ready.pointer("/keys/management").and_then(|it| it.as_str()) {
+            key.clone_into(&mut server.management_key);
+        }
         if let Some(tenant) = ready.get("tenant_id").and_then(|it| it.as_str()) {
             tenant.clone_into(&mut server.tenant);
         }
@@ -95,8 +114,15 @@ impl BenchServer {
 
     fn new(child: Child, address: SocketAddr) -> Self {
         let no_value = || "none".to_owned();
-        let (api_key, public_key, tenant) = (no_value(), no_value(), no_value());
-        Self { child, address, api_key, public_key, tenant, metrics: None }
+        Self {
+            child,
+            address,
+            api_key: no_value(),
+            public_key: no_value(),
+            management_key: no_value(),
+            tenant: no_value(),
+            metrics: None,
+        }
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -216,8 +242,20 @@ fn responds_ok(address: SocketAddr, probe: Probe) -> anyhow::Result<bool> {
     Ok(line.starts_with("HTTP/1.1 200"))
 }
 
-/// The processor time of all threads so far, in user space and in the kernel.
+/// The processor time of a process and its children so far, in user space and in the kernel.
 pub(crate) fn cpu_time(pid: Pid) -> anyhow::Result<Duration> {
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", pid.0));
+    let children = children.unwrap_or_default();
+    let mut total = own_cpu_time(pid)?;
+    for child in children.split_whitespace() {
+        // A child may have ended since.
+        total += own_cpu_time(Pid(child.parse()?)).unwrap_or_default();
+    }
+    Ok(total)
+}
+
+/// The processor time of all threads of a process.
+pub(crate) fn own_cpu_time(pid: Pid) -> anyhow::Result<Duration> {
     /// Linux reports ticks of 10 ms on every common machine.
     const TICK: Duration = Duration::from_millis(10);
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.0))?;
@@ -234,4 +272,14 @@ pub(crate) fn anonymous_mb(pid: Pid) -> anyhow::Result<f64> {
     let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).context("RssAnon")?;
     let kib: u32 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(f64::from(kib) * 1024.0 / 1e6)
+}
+
+/// Raises the limit of file descriptors. If this is not permitted, there are fewer sockets.
+pub(crate) fn raise_descriptor_limit() {
+    /// For all connections of every measurement, and some more.
+    const DESCRIPTORS_MAX: usize = 8192;
+    let mut command = Command::new("prlimit");
+    command.args(["--pid", &std::process::id().to_string()]);
+    command.arg(format!("--nofile={DESCRIPTORS_MAX}"));
+    drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
 }

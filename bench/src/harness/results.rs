@@ -17,6 +17,8 @@ pub(crate) struct MeasurementResult {
     pub(crate) server_cpu_us: Option<f64>,
     /// Processor time of the load generator, which shares the cores.
     pub(crate) load_cpu_us: Option<f64>,
+    /// Processor time of the process that the server calls.
+    pub(crate) upstream_cpu_us: Option<f64>,
 }
 
 impl MeasurementResult {
@@ -40,6 +42,7 @@ impl MeasurementResult {
             p99_us: percentile(&latencies_us, 99),
             server_cpu_us: None,
             load_cpu_us: None,
+            upstream_cpu_us: None,
         }
     }
 
@@ -59,9 +62,11 @@ pub(crate) fn print_result(result: &MeasurementResult) -> io::Result<()> {
     writeln!(io::stderr(), "{}", result_row(result))
 }
 
+pub(crate) fn format_cpu(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"))
+}
+
 pub(crate) fn result_row(it: &MeasurementResult) -> String {
-    let format_cpu =
-        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
     format!(
         "| {:<21} | {:>4} | {:>9.0} | {:>7} | {:>7} | {:>10} | {:>8} |",
         it.name,

@@ -17,7 +17,7 @@ use crate::harness::random::XorshiftRandom;
 pub(crate) type IdText = [u8; 36];
 
 const NUMBER_PLACEHOLDER: &str = "NNNNNNNNNNNNNNNN";
-const ID_PLACEHOLDER: &str = "IIIIIIII-IIII-IIII-IIII-IIIIIIIIIIII";
+pub(super) const ID_PLACEHOLDER: &str = "IIIIIIII-IIII-IIII-IIII-IIIIIIIIIIII";
 
 /// The sequence of requests of one connection.
 pub(crate) trait RequestScript: Send + 'static {
@@ -218,11 +218,11 @@ impl RequestScript for ListScript {
     }
 }
 
-fn find_range(text: &str, placeholder: &str) -> Option<Range<usize>> {
+pub(super) fn find_range(text: &str, placeholder: &str) -> Option<Range<usize>> {
     text.find(placeholder).map(|start| start..start.saturating_add(placeholder.len()))
 }
 
-fn overwrite(request: &mut [u8], range: &Range<usize>, bytes: &[u8]) {
+pub(super) fn overwrite(request: &mut [u8], range: &Range<usize>, bytes: &[u8]) {
     if let Some(target) = request.get_mut(range.clone()) {
         for (target_byte, byte) in target.iter_mut().zip(bytes) {
             *target_byte = *byte;

@@ -73,7 +73,8 @@ impl DuplicatesBench {
         let scripts =
             (0..CONNECTIONS).map(|_| RepeatedCreateScript::create(&self.server.api_key, &body));
         let (address, server) = (self.server.address, self.server.pid());
-        let load = LoadPlan { name, address, server, status: 201, until, interval: None };
+        let load =
+            LoadPlan { name, address, server, upstream: None, status: 201, until, interval: None };
         let (result, _) = load::run(load, scripts.collect()).await?;
         print_result(&result)?;
         Ok(result)

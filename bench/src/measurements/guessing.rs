@@ -74,7 +74,15 @@ impl GuessingBench<'_> {
         let (warm_up, measured): (Duration, Duration) = self.plan.durations;
         let until = LoadDuration::Time(warm_up, measured);
         let (address, pid) = (server.address, server.pid());
-        let load = LoadPlan { name, address, server: pid, status: 201, until, interval: None };
+        let load = LoadPlan {
+            name,
+            address,
+            server: pid,
+            upstream: None,
+            status: 201,
+            until,
+            interval: None,
+        };
         let (result, _) = load::run(load, scripts).await?;
         print_result(&result)?;
         server.stop()?;

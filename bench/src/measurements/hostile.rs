@@ -3,7 +3,6 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -22,7 +21,7 @@ use crate::{
     harness::{
         clock::{micros, now},
         load::{self, LoadDuration, LoadPlan, connect_from},
-        process::BenchServer,
+        process::{BenchServer, raise_descriptor_limit},
         results::{MeasurementResult, print_result},
         script::{CreateScript, CreateVariant},
     },
@@ -42,8 +41,6 @@ const EXPENSIVE_CONNECTIONS: usize = 2;
 /// A closed connection is reopened after a pause, because the load shares the machine.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(5);
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
-/// File descriptors for all connections and some more.
-const DESCRIPTORS_MAX: usize = 8192;
 
 #[derive(Debug)]
 pub(crate) struct HostileClientsResult {
@@ -127,15 +124,6 @@ pub(crate) async fn measure_hostile_clients(
     })
 }
 
-/// Raises the limit of file descriptors. If this is not permitted, there are fewer sockets, and the
-/// report contains their number.
-fn raise_descriptor_limit() {
-    let mut command = Command::new("prlimit");
-    command.args(["--pid", &std::process::id().to_string()]);
-    command.arg(format!("--nofile={DESCRIPTORS_MAX}"));
-    drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
-}
-
 async fn measure_creates(
     name: &'static str,
     server: &BenchServer,
@@ -146,7 +134,8 @@ async fn measure_creates(
     let scripts = (0..CREATE_CONNECTIONS).map(build_script).collect::<anyhow::Result<Vec<_>>>()?;
     let until = LoadDuration::Time(plan.durations.0, plan.durations.1);
     let (address, server) = (server.address, server.pid());
-    let load = LoadPlan { name, address, server, status: 201, until, interval: None };
+    let load =
+        LoadPlan { name, address, server, upstream: None, status: 201, until, interval: None };
     let (result, _) = load::run_from(HONEST_CLIENT, load, scripts).await?;
     print_result(&result)?;
     Ok(result)

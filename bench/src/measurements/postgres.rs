@@ -185,6 +185,7 @@ impl PostgresBench {
             name,
             address: server.address,
             server: server.pid(),
+            upstream: None,
             status,
             until,
             interval: None,

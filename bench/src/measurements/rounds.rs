@@ -281,6 +281,7 @@ impl VaultBench {
             name,
             address: server.address,
             server: server.pid(),
+            upstream: None,
             status,
             until,
             interval: None,

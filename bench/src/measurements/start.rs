@@ -61,6 +61,7 @@ async fn fill(plan: &BenchPlan, data: &Path, tokens: u32) -> anyhow::Result<()> 
         name: "create",
         address: server.address,
         server: server.pid(),
+        upstream: None,
         status: 201,
         until: LoadDuration::Count(tokens),
         interval: None,

@@ -111,7 +111,7 @@ impl SweepBench {
 
     fn load_plan(&self, name: &'static str, until: LoadDuration) -> LoadPlan {
         let (address, server) = (self.server.address, self.server.pid());
-        LoadPlan { name, address, server, status: 201, until, interval: None }
+        LoadPlan { name, address, server, upstream: None, status: 201, until, interval: None }
     }
 
     fn count_expiring(&self) -> anyhow::Result<i64> {

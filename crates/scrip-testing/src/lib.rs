@@ -15,6 +15,7 @@
 
 pub mod clock;
 pub mod contract;
+pub mod destination;
 pub mod directory_server;
 pub mod faults;
 pub mod memory;

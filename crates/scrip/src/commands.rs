@@ -1,6 +1,7 @@
 //! Commands for the operator. They work on the store directly, with or without a running server,
 //! and are authorized by the root key.
 
+pub(crate) mod alterations;
 pub(crate) mod audit;
 pub(crate) mod bin;
 pub(crate) mod doctor;
@@ -20,8 +21,8 @@ use scrip_core::{
     Vault,
     error::Error,
     id::{ApplicationId, TenantId},
-    policy::{Application, Directory, PolicyAlteration, PolicyPermit, Tenant},
-    store::StoreCondition,
+    policy::{Application, Directory, PolicyPermit, Tenant},
+    store::{StoreCondition, StoreError},
 };
 use scrip_seal::KeySource;
 use scrip_server::{
@@ -32,8 +33,9 @@ use scrip_server::{
 };
 
 use crate::commands::{
+    alterations::AlteredPolicies,
     output::{CommandOutput, print_message},
-    transfer::progress::{Progress, ProgressUnit},
+    transfer::progress::{Progress, ProgressUnit, WithoutTerminal},
 };
 
 /// Arguments of all commands: location of the vault, and output format.
@@ -84,14 +86,21 @@ impl CommonArguments {
         self.print_output(&output)
     }
 
-    /// Progress of a step in bytes.
+    /// Progress of a step in bytes, of a command that writes a file or a vault.
     pub(crate) fn progress(&self, step: &'static str) -> Progress {
-        Progress::new(step, ProgressUnit::Bytes, self.json)
+        Progress::new(step, ProgressUnit::Bytes, self.without_terminal())
     }
 
-    /// Progress of a step in records.
+    /// Progress of a step in records, of a command that writes a file or a vault.
     pub(crate) fn record_progress(&self, step: &'static str) -> Progress {
-        Progress::new(step, ProgressUnit::Records, self.json)
+        Progress::new(step, ProgressUnit::Records, self.without_terminal())
+    }
+
+    fn without_terminal(&self) -> WithoutTerminal {
+        match self.json {
+            true => WithoutTerminal::Hidden,
+            false => WithoutTerminal::Lines,
+        }
     }
 
     pub(crate) fn print_output(&self, output: &CommandOutput) -> anyhow::Result<()> {
@@ -102,48 +111,68 @@ impl CommonArguments {
 /// Records a command that also works without the root key. Without a root key there is no record;
 /// if recording fails with a root key, a warning is printed. Returns the altered policy rows, which
 /// only the root key finds.
-pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) -> Vec<String> {
+pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) -> AlteredPolicies {
     if settings.key_source().is_err() {
-        return Vec::new();
+        return AlteredPolicies::default();
     }
     let record = async {
         let operator = Operator::open(settings).await?;
-        operator.vault.record_command(command, "completed").await.map_err(explain)?;
-        Ok(describe_alterations(&operator.directory))
+        let recorded = operator.vault.record_command(command, "completed").await;
+        recorded.map_err(|error| explain_record_failure(&operator.vault, error))?;
+        Ok(operator.alterations)
     };
     record.await.unwrap_or_else(|error: anyhow::Error| {
         warn(&error.context("the command is not recorded in the audit log"));
-        Vec::new()
+        AlteredPolicies::default()
     })
 }
 
-/// Records a step of a command that works on the files of the vault and needs the root key only for
-/// the record.
+/// Records the start of a command that works on the files of the vault and needs the root key only
+/// for its records.
 ///
 /// # Errors
-/// The root key is missing or does not open the vault, or the record cannot be written.
-pub(crate) async fn record_command(
-    settings: &Settings,
-    command: &str,
-    outcome: &'static str,
-) -> anyhow::Result<()> {
+/// The root key is missing or does not open the vault, or the record cannot be written. The command
+/// must not run then.
+pub(crate) async fn record_start(settings: &Settings, command: &str) -> anyhow::Result<()> {
     let vault = settings.open_vault_for_command().await?;
     let operator = Operator::load(settings, vault).await;
     let operator = operator.context(
         "this command is recorded in the audit log, which requires the root key; provide the root \
          key, or use --without-root-key to run without a record",
     )?;
-    let recorded = operator.vault.record_command(command, outcome).await;
+    let recorded = operator.vault.record_command(command, "started").await;
     let alternative = "; or use --without-root-key to run without a record";
     recorded.map_err(|error| explain_unrecorded(&operator.vault, error, alternative))?;
     let saved = head_file::update(&settings.head_file(), &operator.vault).await;
     saved.map_err(|error| match is_storage_full(&error) {
         true => error.context(format!(
-            "the disk of the head file is full, so the record cannot be secured. Free some \
-             space{alternative}"
+            "the disk of the head file is full, so the record cannot be secured, and the command \
+             was not run. Free some space{alternative}"
         )),
-        false => error,
+        false => error.context(format!(
+            "the record cannot be secured, and the command was not run. Correct the \
+             cause{alternative}"
+        )),
     })
+}
+
+/// Records the completion of a command, and saves the chain heads. The result of the command exists
+/// already, so a failure is only a warning.
+pub(crate) async fn record_completion(settings: &Settings, command: &str) {
+    let record = async {
+        let operator = Operator::open(settings).await?;
+        let recorded = operator.vault.record_command(command, "completed").await;
+        recorded.map_err(|error| explain_record_failure(&operator.vault, error))?;
+        anyhow::Ok(operator.vault)
+    };
+    match record.await {
+        Err(error) => warn_about_outcome(error),
+        Ok(vault) => {
+            if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
+                warn(&error);
+            }
+        }
+    }
 }
 
 fn is_storage_full(error: &anyhow::Error) -> bool {
@@ -153,18 +182,42 @@ fn is_storage_full(error: &anyhow::Error) -> bool {
     error.chain().filter_map(find_kind).any(|it| it == io::ErrorKind::StorageFull)
 }
 
-/// Explains why a command could not be recorded. A full disk is named without the error of the
-/// commit, because the operator can only free space or use the alternative.
+/// Explains why a command could not be recorded and did not run. A full disk is named without the
+/// error of the commit, because the operator can only free space or use the alternative.
 fn explain_unrecorded(vault: &Vault, error: Error, alternative: &str) -> anyhow::Error {
     match vault.store.condition() {
         StoreCondition::DiskFull => anyhow::anyhow!(
-            "the disk of the vault is full, so this command cannot be recorded in the audit log. \
-             Free some space{alternative}"
+            "the disk of the vault is full, so this command cannot be recorded in the audit log \
+             and was not run. Free some space{alternative}"
         ),
         StoreCondition::Up | StoreCondition::CommitFailed | StoreCondition::Unreachable => {
-            explain(error).context("the command cannot be recorded in the audit log")
+            explain_record_failure(vault, error)
+                .context("the command cannot be recorded in the audit log and was not run")
         }
     }
+}
+
+/// Returns the cause of a record that was not written.
+pub(crate) fn explain_record_failure(vault: &Vault, error: Error) -> anyhow::Error {
+    if vault.store.condition() == StoreCondition::DiskFull {
+        return anyhow::anyhow!("the disk of the vault is full");
+    }
+    // A command has no queue of its own, so it waited for a transaction of another process.
+    if let Error::Unavailable(cause) = &error
+        && matches!(cause.downcast_ref(), Some(StoreError::Busy))
+    {
+        return anyhow::anyhow!(
+            "an earlier commit got no response in time. PostgreSQL waits for a standby that is \
+             away, or a server is overloaded: see the log of the server"
+        );
+    }
+    explain(error)
+}
+
+/// Warns that the change of a command was made, but its outcome is not recorded.
+fn warn_about_outcome(error: anyhow::Error) {
+    let message = "the command was run, but its outcome is not recorded in the audit log";
+    warn(&error.context(message));
 }
 
 /// Prints a warning; the command itself succeeded.
@@ -182,6 +235,7 @@ pub(crate) struct Operator {
     pub(crate) vault: Vault,
     pub(crate) key_source: Arc<dyn KeySource>,
     pub(crate) directory: Directory,
+    pub(crate) alterations: AlteredPolicies,
     pub(crate) head_file: PathBuf,
     os_user: Option<Arc<str>>,
 }
@@ -200,27 +254,34 @@ impl Operator {
         if let Some(os_user) = &settings.os_user {
             vault.audit_trail.set_os_user(os_user);
         }
+        let alterations = AlteredPolicies::load(&vault, &directory).await?;
         let os_user = settings.os_user.clone();
         let head_file = settings.head_file();
-        Ok(Self { vault, key_source: source, directory, head_file, os_user })
+        Ok(Self { vault, key_source: source, directory, alterations, head_file, os_user })
     }
 
     /// Runs a command between two audit records in the chain of the vault: its start and its
-    /// outcome. A command that cannot be recorded does not run.
+    /// outcome. A command without the first record does not run. A missing second record is a
+    /// warning, because the change was made, and its result must not be lost.
     pub(crate) async fn run_recorded<T>(
         &self,
         command: &str,
         action: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
-        let record = async |outcome| {
-            let recorded = self.vault.record_command(command, outcome).await;
-            recorded.map_err(|error| explain_unrecorded(&self.vault, error, ""))
-        };
-        record("started").await?;
+        let started = self.vault.record_command(command, "started").await;
+        started.map_err(|error| explain_unrecorded(&self.vault, error, ""))?;
         let result = action.await;
-        let recorded = record(if result.is_ok() { "completed" } else { "aborted" }).await;
-        let result = result?;
-        recorded.map(|()| result)
+        let outcome = if result.is_ok() { "completed" } else { "aborted" };
+        if let Err(error) = self.vault.record_command(command, outcome).await {
+            let cause = explain_record_failure(&self.vault, error);
+            match &result {
+                Ok(_) => warn_about_outcome(cause),
+                Err(_) => warn(
+                    &cause.context("the failure of this command is not recorded in the audit log"),
+                ),
+            }
+        }
+        result
     }
 
     /// Returns the permit of the operator for a tenant, with the operating-system user.
@@ -240,14 +301,9 @@ impl Operator {
             if let Some(tenant) = self.directory.tenant(id) {
                 return Ok(tenant);
             }
-            if self.is_altered(id) {
-                let alterations = self.directory.alterations().iter();
-                let alterations = alterations.filter(|it| it.tenant == Some(id));
-                let alterations: Vec<_> = alterations.map(|it| it.description.as_str()).collect();
-                bail!(
-                    "the policy of tenant {id} was altered outside the vault: {}. {REPAIR_HINT}",
-                    alterations.join("; ")
-                );
+            if self.alterations.contains(id) {
+                let message = self.alterations.message(Some(id));
+                bail!("this policy was altered outside the vault: {message}");
             }
             bail!("tenant {id} does not exist; run: scrip tenant list");
         }
@@ -287,7 +343,7 @@ impl Operator {
     /// Extends the message about a missing row: rows of a tenant with an altered policy are not
     /// loaded, so the row may be one of them.
     pub(crate) fn missing_message(&self, message: &str) -> String {
-        match self.directory.alterations().is_empty() {
+        match self.alterations.is_empty() {
             true => message.to_owned(),
             false => format!("{message}, or it belongs to {}", self.altered_policy_message()),
         }
@@ -295,14 +351,8 @@ impl Operator {
 
     /// Names the altered rows and the command that repairs them.
     pub(crate) fn altered_policy_message(&self) -> String {
-        let alterations = describe_alterations(&self.directory).join("; ");
-        format!(
-            "a tenant with a policy that was altered outside the vault: {alterations}. {REPAIR_HINT}"
-        )
-    }
-
-    pub(crate) fn is_altered(&self, id: TenantId) -> bool {
-        self.directory.alterations().iter().any(|it| it.tenant == Some(id))
+        let message = self.alterations.message(None);
+        format!("a tenant with a policy that was altered outside the vault: {message}")
     }
 
     /// Returns one tenant by id or name, or all tenants.
@@ -312,28 +362,4 @@ impl Operator {
             None => Ok(self.directory.tenants()),
         }
     }
-}
-
-/// How to repair an altered policy.
-pub(crate) const REPAIR_HINT: &str =
-    "To put it back run: scrip policy restore --from BACKUP --tenant TENANT_ID";
-
-/// Returns the lines that every list prints below its table: tenants with an altered policy are not
-/// in the table.
-pub(crate) fn alteration_lines(alterations: &[String]) -> String {
-    let describe = |it: &String| format!("altered outside the vault and rejected: {it}\n");
-    let mut lines: String = alterations.iter().map(describe).collect();
-    if !alterations.is_empty() {
-        lines += &format!("{REPAIR_HINT}\n");
-    }
-    lines
-}
-
-/// Returns one line per altered policy row.
-pub(crate) fn describe_alterations(directory: &Directory) -> Vec<String> {
-    let describe = |it: &PolicyAlteration| match it.tenant {
-        Some(id) => format!("tenant {id}: {}", it.description),
-        None => it.description.clone(),
-    };
-    directory.alterations().iter().map(describe).collect()
 }

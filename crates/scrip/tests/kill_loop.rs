@@ -1,7 +1,7 @@
 //! Kills the server repeatedly under load. Afterwards acknowledged writes must still exist, and no
 //! request may have taken effect twice.
 //!
-//! Three of the scenarios run a store with a known fault. They pass when the fault is detected.
+//! Four of the scenarios run a store with a known fault. They pass when the fault is detected.
 
 #![expect(
     clippy::indexing_slicing,
@@ -13,6 +13,8 @@
 mod database_rows;
 #[path = "kill_loop/faulty_server.rs"]
 mod faulty_server;
+#[path = "kill_loop/proxied_calls.rs"]
+mod proxied_calls;
 #[path = "kill_loop/token_histories.rs"]
 mod token_histories;
 
@@ -125,8 +127,9 @@ fn main() -> ExitCode {
         }
         _ => (),
     }
-    let rounds = if std::env::var_os("SCRIP_TEST_LONG").is_some() { 100 } else { 10 };
-    let outcomes = [
+    let is_long = std::env::var_os("SCRIP_TEST_LONG").is_some();
+    let rounds = if is_long { 100 } else { 10 };
+    let mut outcomes = vec![
         scenario(
             "honest",
             None,
@@ -163,6 +166,7 @@ fn main() -> ExitCode {
             found_unrecorded_read,
         ),
     ];
+    outcomes.extend(proxied_calls::run_scenarios(is_long));
     let failed = outcomes.iter().filter(|outcome| !**outcome).count();
     println!("kill_loop: {} passed, {failed} failed", outcomes.len() - failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

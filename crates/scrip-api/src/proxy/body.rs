@@ -109,7 +109,11 @@ impl MessageBody {
                 boundary = Some(found);
                 pieces
             }
-            format => find_pieces(&format, &body)?,
+            format @ (BodyFormat::Json
+            | BodyFormat::Form
+            | BodyFormat::Xml
+            | BodyFormat::Text
+            | BodyFormat::Other) => find_pieces(&format, &body)?,
         };
         let references = collect_references(&pieces);
         Ok(Self { original: body, pieces, references, boundary })

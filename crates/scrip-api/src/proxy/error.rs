@@ -120,7 +120,7 @@ impl ProxyError {
                 };
                 CallFailure::Call { status: StatusCode::BAD_GATEWAY, detail: detail.into() }
             }
-            failure => failure,
+            failure @ (CallFailure::Vault(_) | CallFailure::Call { .. }) => failure,
         };
         let destination_status = Some(destination_status);
         Self { failure, delivery: CallDelivery::Answered, destination_status }

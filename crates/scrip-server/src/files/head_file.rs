@@ -70,21 +70,9 @@ async fn update_existing_or_new(path: &Path, vault: &Vault) -> anyhow::Result<Op
     let (lock, text) = spawn_blocking(move || lock_and_read(&owned_path)).await??;
     let saved = text.map(|it| parse(path, key, &it)).transpose()?;
     let file_before = if saved.is_some() { FileBefore::Existing } else { FileBefore::Missing };
-    let mut current = BTreeMap::new();
-    for log in LogKind::ALL {
-        let heads = vault.store.list_heads(log).await.map_err(explain)?;
-        // Ignore altered heads; their saved heads stay.
-        let valid_heads = heads.iter().filter(|it| it.has_valid_mac(key, log));
-        current.extend(valid_heads.map(|it| ((log, it.tenant), SavedHead::from_head(log, it))));
-    }
-    let mut is_rolled_back = false;
-    for saved_head in saved.iter().flat_map(|it| &it.heads) {
-        let chain = (saved_head.log, saved_head.tenant);
-        if !is_continued(vault, key, saved_head, current.get(&chain)).await? {
-            is_rolled_back = true;
-            current.insert(chain, *saved_head);
-        }
-    }
+    let mut current = list_current_heads(vault, key).await?;
+    let discontinued = find_discontinued(vault, key, saved.as_ref(), &current).await?;
+    current.extend(discontinued.iter().map(|it| ((it.log, it.tenant), *it)));
     let current =
         SavedHeads { saved_at: vault.clock.now(), heads: current.into_values().collect() };
     if saved.is_none_or(|it| it.heads != current.heads) {
@@ -97,14 +85,67 @@ async fn update_existing_or_new(path: &Path, vault: &Vault) -> anyhow::Result<Op
         let result = spawn_blocking(write).await?;
         result.with_context(|| format!("{} cannot be written", path.display()))?;
     }
-    if is_rolled_back {
-        bail!(
-            "the logs do not continue the chain heads in {}: an older database was restored, or \
-             records or a head were altered or removed; run: scrip audit verify",
-            path.display()
-        );
+    if !discontinued.is_empty() {
+        bail!(describe_rollback(path));
     }
     Ok(Some(file_before))
+}
+
+/// The heads of all chains.
+type HeadsByChain = BTreeMap<(LogKind, TenantId), SavedHead>;
+
+/// Ignores altered heads; their saved heads stay.
+async fn list_current_heads(vault: &Vault, key: &AuditKey) -> anyhow::Result<HeadsByChain> {
+    let mut current = BTreeMap::new();
+    for log in LogKind::ALL {
+        let heads = vault.store.list_heads(log).await.map_err(explain)?;
+        let valid_heads = heads.iter().filter(|it| it.has_valid_mac(key, log));
+        current.extend(valid_heads.map(|it| ((log, it.tenant), SavedHead::from_head(log, it))));
+    }
+    Ok(current)
+}
+
+/// Returns the saved heads that the chains do not continue.
+async fn find_discontinued(
+    vault: &Vault,
+    key: &AuditKey,
+    saved: Option<&SavedHeads>,
+    current: &HeadsByChain,
+) -> anyhow::Result<Vec<SavedHead>> {
+    let mut discontinued = Vec::new();
+    for saved_head in saved.iter().flat_map(|it| &it.heads) {
+        let current_head = current.get(&(saved_head.log, saved_head.tenant));
+        if !is_continued(vault, key, saved_head, current_head).await? {
+            discontinued.push(*saved_head);
+        }
+    }
+    Ok(discontinued)
+}
+
+/// Returns the heads in the file that the chains do not continue, and changes nothing. A missing
+/// file has no heads.
+///
+/// # Errors
+/// The file was altered, or the file or the logs cannot be read.
+pub async fn list_discontinued_chains(
+    path: &Path,
+    vault: &Vault,
+) -> anyhow::Result<Vec<SavedHead>> {
+    let Some(key) = vault.audit_trail.key() else { return Ok(Vec::new()) };
+    // Before the heads, which a server may advance and save at the same time.
+    let saved = read(path, key)?;
+    let current = list_current_heads(vault, key).await?;
+    find_discontinued(vault, key, saved.as_ref(), &current).await
+}
+
+/// Returns the message about chains that do not continue the heads in the file.
+#[must_use]
+pub fn describe_rollback(path: &Path) -> String {
+    format!(
+        "the logs do not continue the chain heads in {}: an older database was restored, or \
+         records or a head were altered or removed; run: scrip audit verify",
+        path.display()
+    )
 }
 
 /// Returns whether the chain still contains the saved head.

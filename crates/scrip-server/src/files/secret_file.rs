@@ -1,6 +1,7 @@
 //! A file with a key or a password, which must not be accessible to other users.
 
 use std::{
+    fmt::Display,
     fs::{self, Metadata},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
@@ -52,9 +53,10 @@ impl SecretFile {
         let is_trusted = |it: &Metadata| [0, user].contains(&it.uid());
         if link.file_type().is_symlink() && !is_trusted(&link) {
             bail!(
-                "{name} is a symbolic link that belongs to user {}, who could change its target; \
-                 run: chown -h {user} {name}",
-                link.uid()
+                "{name} is a symbolic link that belongs to user {owner}, who could change its \
+                 target; {}",
+                owner_advice(user, "chown -h", &name),
+                owner = link.uid(),
             );
         }
         let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
@@ -66,7 +68,8 @@ impl SecretFile {
             bail!("{name} is not a regular file");
         }
         if !is_trusted(&metadata) {
-            bail!("{name} belongs to user {}; run: chown {user} {name}", metadata.uid());
+            let advice = owner_advice(user, "chown", &name);
+            bail!("{name} belongs to user {}; {advice}", metadata.uid());
         }
         let mode = metadata.mode() & 0o777;
         if mode & self.readers.forbidden_mode_bits() != 0 {
@@ -77,6 +80,19 @@ impl SecretFile {
             bail!("{name} is accessible to other users (mode {mode:o}); run: chmod {fix} {name}");
         }
         Ok(())
+    }
+}
+
+/// A command may run as another user than the server, usually as root. A file of that user would
+/// seal the next start of the server, so root gets no command that changes the owner to root.
+fn owner_advice(user: u32, command: &str, name: &dyn Display) -> String {
+    let advice = "run scrip as the user of the server";
+    match user {
+        0 => format!(
+            "{advice}. If the server runs as another user, give the file to the user of the server \
+             with {command}"
+        ),
+        _ => format!("{advice}. If that is user {user}, run: {command} {user} {name}"),
     }
 }
 
@@ -148,8 +164,13 @@ mod tests {
             let check_error = |path: &Path| {
                 format!("{:#}", secret(path, AllowedReaders::Owner).check_for(0).unwrap_err())
             };
-            assert!(check_error(&path).contains("belongs to user 4242; run: chown 0 "));
-            assert!(check_error(&link).contains("symbolic link that belongs to user 4242"));
+            // Root is rarely the user of the server, which could not read a file of root.
+            for path in [&path, &link] {
+                let error = check_error(path);
+                assert!(error.contains("belongs to user 4242"), "{error}");
+                assert!(error.contains("run scrip as the user of the server"), "{error}");
+                assert!(!error.contains("chown 0") && !error.contains("chown -h 0"), "{error}");
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     audit::ReadLogBatch,
+    idempotency::IdempotencyRecord,
     policy::LookupPermit,
     store::{Store, StoreFuture},
     token::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
@@ -29,6 +30,8 @@ pub enum StoreFault {
     LostIdempotencyRecord,
     /// Returns data before the read is recorded.
     UnrecordedRead,
+    /// Sends proxied calls without a record of the intention.
+    LostCallRecord,
 }
 
 impl StoreFault {
@@ -38,6 +41,7 @@ impl StoreFault {
             Self::EarlyResponse => "early_response",
             Self::LostIdempotencyRecord => "lost_idempotency_record",
             Self::UnrecordedRead => "unrecorded_read",
+            Self::LostCallRecord => "lost_call_record",
         }
     }
 
@@ -47,12 +51,13 @@ impl StoreFault {
             Self::EarlyResponse,
             Self::LostIdempotencyRecord,
             Self::UnrecordedRead,
+            Self::LostCallRecord,
         ];
         all.into_iter().find(|it| it.name() == name).expect("a known fault")
     }
 }
 
-/// The fault is in token writes or in read log records. Batches with updates have no fault.
+/// The fault is in token writes, in read log records or in records of proxied calls. Batches with updates have no fault.
 impl Interceptor for StoreFault {
     fn write_tokens<'a>(
         &'a self,
@@ -61,12 +66,13 @@ impl Interceptor for StoreFault {
         mut batch: TokenBatch,
     ) -> StoreFuture<'a, BatchOutcome> {
         let has_only_inserts = batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_)));
-        if !has_only_inserts || *self == Self::UnrecordedRead {
+        let has_other_fault = [Self::UnrecordedRead, Self::LostCallRecord].contains(self);
+        if !has_only_inserts || has_other_fault {
             return engine.write_tokens(lookup, batch);
         }
         let engine = Arc::clone(engine);
         match self {
-            Self::LateResponse | Self::UnrecordedRead => (),
+            Self::LateResponse | Self::UnrecordedRead | Self::LostCallRecord => (),
             Self::LostIdempotencyRecord => batch.build_record = None,
             Self::EarlyResponse => {
                 let claimed_outcomes = batch.writes.iter().map(|_| WriteOutcome::New).collect();
@@ -84,6 +90,19 @@ impl Interceptor for StoreFault {
             sleep(DELAY).await;
             outcome
         })
+    }
+
+    fn insert_call_record<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        permit: &'a LookupPermit,
+        record: IdempotencyRecord,
+        entries: ReadLogBatch,
+    ) -> StoreFuture<'a, ()> {
+        if *self == Self::LostCallRecord {
+            return engine.append_read_log(entries);
+        }
+        engine.insert_call_record(permit, record, entries)
     }
 
     fn append_read_log<'a>(

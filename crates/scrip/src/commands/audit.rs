@@ -15,9 +15,11 @@ use scrip_store::sqlite::verify::verify_log;
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, Operator,
+    CommonArguments, Operator, explain_record_failure,
     output::{CommandOutput, format_count},
-    runtime, warn,
+    runtime,
+    transfer::progress::{Progress, ProgressUnit},
+    warn,
 };
 
 const EXAMPLES: &str = "\
@@ -62,7 +64,8 @@ async fn verify_logs(arguments: &VerifyAuditArguments, settings: &Settings) -> a
     let operator = Operator::open(settings).await?;
     // A log that can no longer be written can still be verified.
     if let Err(error) = operator.vault.record_command("audit verify", "started").await {
-        warn(&explain(error).context("the command is not recorded in the audit log"));
+        let cause = explain_record_failure(&operator.vault, error);
+        warn(&cause.context("the command is not recorded in the audit log"));
     }
     let key = operator.directory.audit_key();
     // Read the saved heads before the logs: they are then never ahead of the logs.
@@ -100,10 +103,11 @@ async fn verify_one_log(
     operator: &Operator,
     saved_heads: &[SavedHead],
 ) -> anyhow::Result<Verifier> {
-    let mut progress = arguments.common.record_progress(match log {
+    let step = match log {
         LogKind::Audit => "audit log",
         LogKind::Read => "read log",
-    });
+    };
+    let mut progress = Progress::of_report(step, ProgressUnit::Records);
     let create_verifier =
         |heads| Verifier::new(log, operator.directory.audit_key().clone(), heads, saved_heads);
     let wal_bytes_max = arguments.wal_mib_max.saturating_mul(1024 * 1024);

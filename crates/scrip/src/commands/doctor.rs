@@ -1,5 +1,6 @@
 //! `scrip doctor`: check the installation and print how to fix problems.
 
+mod audit;
 mod certificates;
 mod deletions;
 mod epoch_keys;
@@ -12,7 +13,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use anyhow::bail;
 use scrip_core::{
     Vault,
-    audit::{ReadRecording, authentic_time::load_authentic_time},
+    audit::authentic_time::load_authentic_time,
     policy::Directory,
     time::{Clock, ClockWatermark},
 };
@@ -26,7 +27,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments,
+    CommonArguments, explain_record_failure,
     output::{CommandOutput, format_bytes, format_count},
     runtime,
 };
@@ -63,8 +64,8 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
     let settings = common.confined_settings(environment)?;
     let mut findings = vec![passed("settings", "the settings are valid")];
     findings.extend(settings.warnings.iter().map(|it| warning("settings", it)));
-    match settings.check_data_dir() {
-        Ok(()) => findings.extend(check_data_dir(&settings)),
+    match settings.existing_data_dir() {
+        Ok(_) => findings.extend(check_data_dir(&settings)),
         Err(error) => {
             findings.push(failed("data directory", format!("{error:#}")));
             findings.extend(check_secret_files(&settings));
@@ -90,17 +91,17 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
 /// Checks the files in the data directory, and those that the settings place elsewhere.
 fn check_data_dir(settings: &Settings) -> Vec<Finding> {
     let mut findings = check_files(settings);
-    findings.push(storage::check_disk(&settings.storage.data_dir));
+    findings.push(storage::check_disk(settings));
     findings.push(check_bin_data(settings));
-    findings.push(check_audit_trail(settings));
+    findings.push(audit::check_settings(settings));
     findings
 }
 
 /// Checks the epoch keys and the store. The embedded engine stores the vault in the data directory.
-/// A directory that cannot be used is one finding, so the store is not opened to report it again.
+/// A directory without a vault is one finding, so the store is not opened to report it again.
 async fn check_store(settings: &Settings) -> Vec<Finding> {
     let mut findings = epoch_keys::check_epoch_keys(settings).await;
-    if settings.storage.url.is_none() && settings.check_data_dir().is_err() {
+    if settings.storage.url.is_none() && settings.existing_data_dir().is_err() {
         return findings;
     }
     match settings.open_vault_for_command().await {
@@ -116,28 +117,6 @@ fn check_bin_data(settings: &Settings) -> Finding {
         Ok(Some(it)) => passed("BIN data", format_count(it.row_count(), "row")),
         Err(error) => failed("BIN data", format!("{error:#}; import it again")),
     }
-}
-
-/// Checks only the prerequisites of a verification, which would take long.
-fn check_audit_trail(settings: &Settings) -> Finding {
-    let file = settings.head_file();
-    let name = file.display();
-    if !file.exists() {
-        return failed("audit", format!("{name} is missing; run: scrip audit verify"));
-    }
-    if settings.audit.reads == ReadRecording::Off {
-        return warning("audit", "reads are not recorded: audit.reads is off");
-    }
-    let message = "reads are recorded; to verify the logs run: scrip audit verify";
-    if settings.has_data_in(file.parent()) {
-        let message = format!(
-            "{message}. {name} is stored with the data: restoring an older data directory also \
-             restores this file, and the rollback stays undetected. Set audit.head_file to another \
-             location"
-        );
-        return warning("audit", message);
-    }
-    passed("audit", message)
 }
 
 fn report(findings: &[Finding]) -> CommandOutput {
@@ -266,7 +245,13 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
         Err(error) => findings.push(failed("canary", format!("{:#}", explain(error)))),
         Ok(directory) => {
             findings.push(passed("canary", "the root key opens the vault"));
-            findings.extend(record_run(settings, vault, &directory).await);
+            vault.audit_trail.set_key(directory.audit_key());
+            // A missing data directory is a finding of its own.
+            if settings.check_data_dir().is_ok() {
+                // Before the record of this run, which continues the chain of the vault.
+                findings.extend(audit::check_chain_heads(settings, vault, &directory).await);
+            }
+            findings.extend(record_run(settings, vault).await);
             findings.push(check_clock(vault, &directory).await);
             findings.extend(deletions::check_deletions(vault, &directory).await);
             findings.extend(tenant_types::check_tenant_types(settings, &directory));
@@ -284,13 +269,13 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
 }
 
 /// Records the run like any other command; a failure is a finding.
-async fn record_run(settings: &Settings, vault: &Vault, directory: &Directory) -> Option<Finding> {
-    vault.audit_trail.set_key(directory.audit_key());
+async fn record_run(settings: &Settings, vault: &Vault) -> Option<Finding> {
     if let Some(os_user) = &settings.os_user {
         vault.audit_trail.set_os_user(os_user);
     }
     let recorded = vault.record_command("doctor", "completed").await;
-    let message = |it| format!("recording this command failed: {:#}", explain(it));
+    let message =
+        |it| format!("recording this command failed: {:#}", explain_record_failure(vault, it));
     recorded.err().map(|it| failed("audit", message(it)))
 }
 

@@ -17,7 +17,9 @@ use scrip_server::{
     storage::{create_folder, explain},
 };
 
-use crate::commands::{output::print_output, runtime, warn};
+use crate::commands::{
+    explain_record_failure, output::print_output, runtime, warn, warn_about_outcome,
+};
 
 pub(crate) fn run(
     config: Option<&Path>,
@@ -88,7 +90,9 @@ async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
     // An existing vault may have another root key.
     Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
     create_vault_chain(&vault).await.map_err(explain)?;
-    vault.record_command("init", "completed").await.map_err(explain)?;
+    if let Err(error) = vault.record_command("init", "completed").await {
+        warn_about_outcome(explain_record_failure(&vault, error));
+    }
     if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
         warn(&error);
     }

@@ -8,7 +8,7 @@ use scrip_server::{
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, alteration_lines,
+    CommonArguments,
     output::{CommandOutput, format_bytes, format_count, name_value_list},
     record_if_key_present, runtime,
 };
@@ -77,9 +77,9 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
         "counts": counts,
         "key_versions": versions,
         "server": server,
-        "alterations": alterations,
+        "alterations": alterations.descriptions(),
     });
-    let text = name_value_list(&rows) + &alteration_lines(&alterations);
+    let text = name_value_list(&rows) + &alterations.lines();
     common.print_output(&CommandOutput::new(text, json))
 }
 

@@ -5,7 +5,7 @@ mod evaluation_cost;
 mod guessing_budget;
 mod guessing_budget_harness;
 mod guessing_budget_open_data;
-mod harness;
+pub(crate) mod harness;
 mod model;
 mod rate_table;
 mod redis_counters;

@@ -8,6 +8,7 @@ mod detokenize;
 mod expire_token;
 mod expressions;
 mod get_token;
+mod intents;
 mod list_tokens;
 mod search_tokens;
 mod tokenize;

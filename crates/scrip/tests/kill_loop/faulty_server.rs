@@ -2,8 +2,15 @@
 
 use std::{fs, io::Write, path::Path, sync::Arc};
 
-use scrip_api::{app::App, limiter::Limiter};
-use scrip_core::policy::Directory;
+use scrip_api::{
+    app::{
+        App,
+        proxy_egress::{CallLimits, DestinationRoots, ProxyEgress},
+    },
+    limiter::Limiter,
+};
+use scrip_core::{policy::Directory, proxy::LoopbackDestinations};
+use scrip_egress::{EgressSettings, TrustedRoots};
 use scrip_seal::RootKey;
 use scrip_server::{
     listen::serve_plain,
@@ -37,6 +44,12 @@ pub(crate) fn run(fault: StoreFault, data: &Path) {
         writeln!(std::io::stdout(), "{ready_message}").expect("write the ready message");
         let mut app = App::new(vault, directory, Arc::new(source), ticks);
         app.limiter = Limiter::disabled();
+        // Like the development server, so that a destination can be on this machine.
+        app.loopback_destinations = LoopbackDestinations::Allowed;
+        let egress =
+            EgressSettings { loopback_http: true, ..EgressSettings::new(TrustedRoots::none()) };
+        let limits = CallLimits::default();
+        app.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
         let node = Node::new(Arc::new(app), NodeSettings::default());
         serve_plain(Arc::new(node), listener, std::future::pending()).await;
     });

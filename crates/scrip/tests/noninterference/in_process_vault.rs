@@ -181,9 +181,13 @@ async fn create_tenant_keys(
     let public_permissions = permissions_for_kind(ApplicationKind::Public);
     let policy_with_rules = |rules| AccessPolicy { permissions: Permissions::default(), rules };
     let backend_rules = vec![access_rule("/", Transform::Reveal, &private_permissions)];
+    // The data of a token that a caller may use is not hidden: the caller chooses the destination.
+    let mut permissions_without_use = private_permissions.clone();
+    permissions_without_use
+        .retain(|it| ![Permission::TokenUse, Permission::ProxyInvoke].contains(it));
     let merchant_rules = vec![
         access_rule("/own/", Transform::Reveal, &private_permissions),
-        access_rule("/bank/", Transform::Redact, &private_permissions),
+        access_rule("/bank/", Transform::Redact, &permissions_without_use),
         access_rule(
             "/general/",
             Transform::Mask,

@@ -26,6 +26,9 @@ use crate::{
     step::{Actor, Sequence, Step},
 };
 
+/// The guard rejects the port without a lookup of the name.
+const UNREACHABLE_URL: &str = "https://destination.test:1/";
+
 /// Two vaults that differ only in hidden data.
 #[derive(Debug)]
 struct VaultPair {
@@ -139,6 +142,9 @@ impl<'a> SequenceRun<'a> {
             .header("bt-trace-id", format!("step-{}", step.serial));
         if let Some(key) = &step.idempotency_key {
             request = request.header("bt-idempotency-key", key);
+        }
+        if step.path.starts_with("/proxy") {
+            request = request.header("bt-proxy-url", UNREACHABLE_URL);
         }
         let content_type = if step.method == "PATCH" {
             "application/merge-patch+json"

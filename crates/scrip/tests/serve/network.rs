@@ -6,5 +6,6 @@ mod limits;
 mod policy_restore;
 #[cfg(target_os = "linux")]
 mod postgres;
+mod proxied_calls;
 mod tls;
 pub(crate) mod tls_client;

@@ -12,6 +12,7 @@ mod policy_restore_deleted;
 mod proxy_hosts;
 #[cfg(target_os = "linux")]
 mod quotas;
+mod recorded_commands;
 #[cfg(target_os = "linux")]
 mod stalled_command;
 mod tenant_types;

@@ -81,7 +81,10 @@ impl MessagePiece {
             |it: Range<usize>| it.start.saturating_add(offset)..it.end.saturating_add(offset);
         let format = match self.format {
             PieceFormat::Form { name } => PieceFormat::Form { name: shift(name) },
-            format => format,
+            format @ (PieceFormat::Json
+            | PieceFormat::XmlText
+            | PieceFormat::XmlAttribute
+            | PieceFormat::Plain) => format,
         };
         let (span, document) = (shift(self.span), shift(self.document));
         Self { span, format, document, part: Some(Arc::clone(part)), ..self }

@@ -35,7 +35,7 @@ const BODY_RULE: &str = "proxy.request.body is not available: the body is not UT
 /// Whether a value contains an expression. Most requests have none.
 #[must_use]
 pub fn has_header_expressions(headers: &HeaderMap) -> bool {
-    headers.values().any(|it| has_braces(it))
+    headers.values().any(has_braces)
 }
 
 fn has_braces(value: &HeaderValue) -> bool {
@@ -125,7 +125,9 @@ fn build_value(name: &HeaderName, value: &Plaintext) -> Result<HeaderValue, Prox
     let text = match value.expose() {
         Value::Null => Plaintext::new("".into()),
         Value::String(text) => Plaintext::new(text.as_str().into()),
-        other => Plaintext::new(other.to_string().into()),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            Plaintext::new(other.to_string().into())
+        }
     };
     let text = text.expose().as_str().unwrap_or_default();
     let value = Some(text).filter(|it| !it.contains(char::is_control));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::columns::Columns;
 use crate::commands::{
     output::format_count,
-    transfer::progress::{Progress, ProgressUnit},
+    transfer::progress::{Progress, ProgressUnit, WithoutTerminal},
 };
 
 /// Maximum number of line numbers in a report.
@@ -100,7 +100,8 @@ fn tallies_json(tallies: &BTreeMap<&'static str, LineTally>) -> Value {
 /// The file cannot be read, its header is unknown, or most of its rows are invalid.
 pub(super) fn read_list(file: File) -> anyhow::Result<(BinTable, ImportReport)> {
     let total_bytes = file.metadata().map_or(0, |it| it.len());
-    let mut progress = Progress::new("reading the list", ProgressUnit::Bytes, false);
+    let mut progress =
+        Progress::new("reading the list", ProgressUnit::Bytes, WithoutTerminal::Lines);
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let delimiter = find_delimiter(reader.fill_buf()?);
     let mut reader = ReaderBuilder::new()

@@ -1,42 +1,25 @@
 //! Checks of altered policies and of deleted tenants.
 
 use scrip_core::{
-    Vault,
-    id::TenantId,
-    operations::tenants::{
-        purge_tenants::find_forged_deletions, recorded_deletion::list_completed_deletions,
-    },
-    policy::{Directory, PolicyAlteration},
+    Vault, id::TenantId, operations::tenants::purge_tenants::find_forged_deletions,
+    policy::Directory,
 };
 use scrip_server::storage::explain;
 
 use crate::commands::{
-    REPAIR_HINT,
+    alterations::AlteredPolicies,
     doctor::{Finding, failed, warning},
 };
 
-/// Reports altered policy rows. A restoration would bring a deleted tenant back, so its rows are
-/// reported as leftovers.
+/// Reports altered policy rows.
 pub(super) async fn check_alterations(vault: &Vault, directory: &Directory) -> Vec<Finding> {
-    if directory.alterations().is_empty() {
-        return Vec::new();
+    match AlteredPolicies::load(vault, directory).await {
+        Err(error) => vec![failed("policy", format!("{error:#}"))],
+        Ok(altered) => {
+            let rows = altered.rows().iter();
+            rows.map(|it| failed("policy", format!("{}. {}", it.text, it.advice))).collect()
+        }
     }
-    let deleted = match list_completed_deletions(vault, directory.audit_key()).await {
-        Ok(deleted) => deleted,
-        Err(error) => return vec![failed("policy", format!("{:#}", explain(error)))],
-    };
-    let to_finding = |it: &PolicyAlteration| {
-        let tenant = it.tenant.map(|it| format!("tenant {it}: ")).unwrap_or_default();
-        let hint = match it.tenant.filter(|it| deleted.contains(it)) {
-            Some(id) => format!(
-                "The tenant was deleted on purpose, and another program added these leftovers; to \
-                 delete them run: scrip tenant delete {id} --yes"
-            ),
-            None => REPAIR_HINT.to_owned(),
-        };
-        failed("policy", format!("{tenant}{}. {hint}", it.description))
-    };
-    directory.alterations().iter().map(to_finding).collect()
 }
 
 /// Reports deleted tenants, and forged rows of deletions.

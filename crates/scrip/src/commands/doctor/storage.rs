@@ -1,7 +1,5 @@
 //! Checks the running server and the free space of its data directory.
 
-use std::path::Path;
-
 use scrip_server::{
     config::Settings,
     control::{self, ServerStatus},
@@ -19,24 +17,30 @@ const WARNING_PERCENT: u64 = 10;
 const WARNING_BYTES: u64 = 1024 * 1024 * 1024;
 const FAILURE_PERCENT: u64 = 2;
 
-pub(super) fn check_disk(folder: &Path) -> Finding {
+pub(super) fn check_disk(settings: &Settings) -> Finding {
+    let folder = &settings.storage.data_dir;
     match DiskSpace::read(folder) {
-        Ok(space) => assess_space(space),
+        Ok(space) => assess_space(space, full_disk_effect(settings)),
         Err(error) => failed("disk", format!("{} cannot be inspected: {error}", folder.display())),
     }
 }
 
-fn assess_space(space: DiskSpace) -> Finding {
+fn full_disk_effect(settings: &Settings) -> &'static str {
+    match &settings.storage.url {
+        None => "writes and reads are refused when the disk is full",
+        Some(_) => {
+            "requests continue when this disk is full, because the vault is in PostgreSQL, but this \
+             node cannot save the chain heads, and a rollback may stay undetected"
+        }
+    }
+}
+
+fn assess_space(space: DiskSpace, effect: &str) -> Finding {
     let DiskSpace { free_bytes, size_bytes } = space;
     let percent = u128::from(free_bytes) * 100 / u128::from(size_bytes.max(1));
     let message = format!("{} free ({percent} %)", format_bytes(free_bytes));
     if percent < u128::from(FAILURE_PERCENT) {
-        failed(
-            "disk",
-            format!(
-                "{message}; writes and reads are refused when the disk is full; free some space"
-            ),
-        )
+        failed("disk", format!("{message}; {effect}; free some space"))
     } else if percent < u128::from(WARNING_PERCENT) || free_bytes < WARNING_BYTES {
         warning("disk", message)
     } else {
@@ -77,6 +81,8 @@ fn assess_server(status: &ServerStatus) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use scrip_server::config::Environment;
+
     use super::*;
     use crate::commands::doctor::CheckVerdict;
 
@@ -91,8 +97,22 @@ mod tests {
             (0, 0, CheckVerdict::Failed),
         ];
         for (free_bytes, size_bytes, expected) in cases {
-            let finding = assess_space(DiskSpace { free_bytes, size_bytes });
+            let finding = assess_space(DiskSpace { free_bytes, size_bytes }, "");
             assert_eq!(finding.verdict, expected, "{}", finding.message);
         }
+    }
+
+    #[test]
+    fn full_disk_refuses_requests_only_with_the_embedded_engine() {
+        let message_with = |flags: &[(&'static str, String)]| {
+            let settings = Settings::load_with(None, flags, &Environment::default()).unwrap();
+            let space = DiskSpace { free_bytes: 0, size_bytes: 1 };
+            assess_space(space, full_disk_effect(&settings)).message
+        };
+        let refusal = "writes and reads are refused";
+        assert!(message_with(&[]).contains(refusal));
+        let url = "postgres://scrip@127.0.0.1/scrip".to_owned();
+        let message = message_with(&[("storage.url", url)]);
+        assert!(!message.contains(refusal) && message.contains("requests continue"), "{message}");
     }
 }

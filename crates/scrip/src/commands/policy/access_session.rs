@@ -16,7 +16,7 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator, alteration_lines, describe_alterations,
+    CommonArguments, Operator,
     output::{CommandOutput, table},
 };
 
@@ -84,8 +84,8 @@ async fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Comma
         text += "there are more sessions: the list contains the 1000 of each tenant that expire \
                  last\n";
     }
-    let alterations = describe_alterations(&operator.directory);
-    text += &alteration_lines(&alterations);
+    let alterations = operator.alterations.descriptions();
+    text += &operator.alterations.lines();
     let sessions: Vec<Value> = tenant_sessions.iter().map(session_json).collect();
     let json = json!({
         "access_sessions": sessions, "complete": !is_truncated, "alterations": alterations,

@@ -21,7 +21,7 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator, alteration_lines, describe_alterations,
+    CommonArguments, Operator,
     output::{CommandOutput, table},
 };
 
@@ -195,9 +195,9 @@ fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<CommandOutp
         ]
     };
     let rows: Vec<_> = applications.iter().map(row).collect();
-    let alterations = describe_alterations(&operator.directory);
+    let alterations = operator.alterations.descriptions();
     let mut text = table(["ID", "TYPE", "KEYS", "TENANT", "NAME"], &rows);
-    text += &alteration_lines(&alterations);
+    text += &operator.alterations.lines();
     let bodies = applications
         .iter()
         .map(|(_, it)| body_as_json(&wire::policy::application::render_application(it)));

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::commands::{
-    CommonArguments, Operator, alteration_lines, describe_alterations,
+    CommonArguments, Operator,
     output::{CommandOutput, table},
     policy::{application::body_as_json, key_find},
 };
@@ -173,9 +173,9 @@ fn list(
         ]
     });
     let names = ["ID", "CREATED", "TYPE", "APPLICATION", "TENANT", "NAME"];
-    let alterations = describe_alterations(&operator.directory);
+    let alterations = operator.alterations.descriptions();
     let mut text = table(names, &rows.collect::<Vec<_>>());
-    text += &alteration_lines(&alterations);
+    text += &operator.alterations.lines();
     let bodies = keys.iter().map(|(tenant, application, key)| {
         json!({
             "id": key.id.to_string(),

@@ -83,7 +83,7 @@ async fn restore(
     arguments: &PolicyRestoreArguments,
 ) -> anyhow::Result<CommandOutput> {
     let stored = operator.vault.store.load_directory().await.map_err(explain)?;
-    let backup = source::read_backup(&arguments.from, &arguments.common)?;
+    let backup = source::read_backup(&arguments.from)?;
     let BackupPolicy { tenant, records: backup } =
         find_backup_policy(operator, &stored, backup, &arguments.tenant)?;
     let id = tenant.id;

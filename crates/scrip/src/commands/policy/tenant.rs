@@ -19,7 +19,7 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator, alteration_lines, describe_alterations,
+    CommonArguments, Operator,
     output::{CommandOutput, format_count, name_value_list, table},
 };
 
@@ -262,8 +262,8 @@ fn list_tenants(operator: &Operator) -> CommandOutput {
         let destroyed_at = it.deletes_at.map(|it| it.to_string()).unwrap_or_default();
         text += &format!("deleted, keys will be destroyed at {destroyed_at}: {}\n", it.id);
     }
-    let alterations = describe_alterations(&operator.directory);
-    text += &alteration_lines(&alterations);
+    let alterations = operator.alterations.descriptions();
+    text += &operator.alterations.lines();
     let tenants: Vec<_> = tenants.into_iter().map(|it| tenant_json(it)).collect();
     let deleted: Vec<_> = deleted.iter().map(|it| deleted_tenant_json(it)).collect();
     let json = json!({ "tenants": tenants, "deleted": deleted, "alterations": alterations });
@@ -310,7 +310,7 @@ async fn delete(
         return delete_with_grace(operator, found_tenant, confirmation).await;
     }
     // A tenant with an altered policy has no trusted name, only an id.
-    let altered = TenantId::parse(tenant).filter(|it| operator.is_altered(*it));
+    let altered = TenantId::parse(tenant).filter(|it| operator.alterations.contains(*it));
     let (id, description, quotas) = match altered {
         Some(id) => (id, "with an altered policy".to_owned(), None),
         None => {

@@ -23,10 +23,14 @@ use scrip_store::sqlite::backup::{CopyResult, ExaminedBackup, copy_database, exa
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, describe_alterations,
+    CommonArguments,
+    alterations::describe_alterations,
     output::{self, CommandOutput, format_bytes, format_count},
-    record_command, runtime,
-    transfer::backup::file::{BackupFile, Manifest, finish_backup},
+    record_completion, record_start, runtime,
+    transfer::{
+        backup::file::{BackupFile, Manifest, finish_backup},
+        progress::{Progress, ProgressUnit},
+    },
 };
 
 const EXAMPLES: &str = "\
@@ -36,6 +40,9 @@ Examples:
 
 A server may keep running. The file does not contain the root key, and its tokens are unreadable
 without it: store the root key in another place. A backup never contains CVCs.";
+
+/// The step of [`examine_database`].
+pub(crate) const READING: &str = "reading the database";
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -99,11 +106,9 @@ fn create_backup(
     if !arguments.force && fs::symlink_metadata(file).is_ok() {
         bail!("{name} exists already; choose another name, or use --force to replace it");
     }
-    let record = |outcome| match arguments.without_root_key {
-        true => Ok(()),
-        false => runtime()?.block_on(record_command(&settings, "backup", outcome)),
-    };
-    record("started")?;
+    if !arguments.without_root_key {
+        runtime()?.block_on(record_start(&settings, "backup"))?;
+    }
     let mut temporary = AtomicFile::open(file, "backup", OnFailure::Remove)?;
     temporary.file.set_len(0)?;
     let created_at = SystemClock.now();
@@ -121,8 +126,9 @@ fn create_backup(
     temporary
         .rename_into_place(file, &folder)
         .with_context(|| format!("renaming the temporary file to {name} failed"))?;
-    record("completed")?;
-
+    if !arguments.without_root_key {
+        runtime()?.block_on(record_completion(&settings, "backup"));
+    }
     let text = format!(
         "{name} has {}, in {}; it does not contain the root key or CVCs",
         contents_text(&manifest),
@@ -170,8 +176,10 @@ pub(crate) fn folder_outside_data_dir(file: &Path, settings: &Settings) -> anyho
 fn verify(arguments: &VerifyBackupArguments, environment: &Environment) -> anyhow::Result<()> {
     let common = &arguments.common;
     let settings = common.confined_settings(environment)?;
-    let manifest = BackupFile::open(&arguments.file)?.check(&mut common.progress("checksum"))?;
-    let examined = examine_database(&arguments.file, common)?;
+    let manifest = BackupFile::open(&arguments.file)?
+        .check(&mut Progress::of_report("checksum", ProgressUnit::Bytes))?;
+    let examined =
+        examine_database(&arguments.file, Progress::of_report(READING, ProgressUnit::Bytes))?;
     let warnings =
         if arguments.without_root_key { Vec::new() } else { check_root_key(&settings, examined)? };
     let now = SystemClock.now();
@@ -196,9 +204,8 @@ fn verify(arguments: &VerifyBackupArguments, environment: &Environment) -> anyho
 /// Reads a database of a backup completely.
 pub(crate) fn examine_database(
     database: &Path,
-    common: &CommonArguments,
+    mut progress: Progress,
 ) -> anyhow::Result<ExaminedBackup> {
-    let mut progress = common.progress("reading the database");
     let examined = examine(database, move || progress.tick());
     examined.map_err(explain).context("this backup cannot be used")
 }

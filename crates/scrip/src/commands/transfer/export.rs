@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::commands::{
     CommonArguments,
     output::{self, CommandOutput, format_bytes},
-    record_command, runtime,
+    record_completion, record_start, runtime,
     transfer::backup::folder_outside_data_dir,
 };
 
@@ -64,19 +64,17 @@ pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> any
     if arguments.force {
         temporary.file.set_len(0)?;
     }
-    let record = |outcome| match arguments.without_root_key {
-        true => Ok(()),
-        false => runtime()?.block_on(record_command(&settings, "export", outcome)),
-    };
     // Not for a resumed export: an additional record would change the vault.
-    if temporary.file.metadata()?.len() == 0 {
-        record("started")?;
+    if !arguments.without_root_key && temporary.file.metadata()?.len() == 0 {
+        runtime()?.block_on(record_start(&settings, "export"))?;
     }
     let result = runtime()?.block_on(write_export(&settings, &mut temporary, common))?;
     temporary
         .rename_into_place(file, &folder)
         .with_context(|| format!("renaming the temporary file to {name} failed"))?;
-    record("completed")?;
+    if !arguments.without_root_key {
+        runtime()?.block_on(record_completion(&settings, "export"));
+    }
     common.print_output(&report(file, &result))
 }
 

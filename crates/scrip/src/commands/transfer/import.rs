@@ -7,7 +7,6 @@ use clap::Args;
 use scrip_core::policy::{Directory, DirectoryRecords, SystemKeys};
 use scrip_server::{
     config::{Environment, Settings},
-    files::head_file,
     process,
     storage::explain,
 };
@@ -15,9 +14,9 @@ use scrip_store::transfer::{CheckedExport, ImportPhase, ImportResult, TransferEr
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, Operator, init,
+    CommonArguments, init,
     output::{CommandOutput, format_count},
-    runtime,
+    record_completion, runtime,
     transfer::{
         backup::file::open_regular_file,
         export::{contents_text, summary_json},
@@ -57,7 +56,7 @@ pub(crate) fn run(arguments: &ImportArguments, environment: &Environment) -> any
     let result = runtime()?.block_on(async {
         let result = write_import(&settings, export, common).await?;
         if !arguments.without_root_key {
-            record_import(&settings).await?;
+            record_completion(&settings, "import").await;
         }
         anyhow::Ok(result)
     })?;
@@ -113,14 +112,6 @@ fn check_root_key(settings: &Settings, system_keys: Option<SystemKeys>) -> anyho
     let source = settings.key_source().context(hint)?;
     let records = DirectoryRecords { system_keys, ..DirectoryRecords::default() };
     Directory::open(records, &*source, None).map(drop).map_err(explain).context(hint)
-}
-
-/// Records the import, and saves the chain heads.
-async fn record_import(settings: &Settings) -> anyhow::Result<()> {
-    let hint = "the vault was imported, but the import was not recorded";
-    let operator = Operator::open(settings).await.context(hint)?;
-    operator.vault.record_command("import", "completed").await.map_err(explain)?;
-    head_file::update(&settings.head_file(), &operator.vault).await
 }
 
 fn report(settings: &Settings, file: &Path, result: &ImportResult) -> CommandOutput {

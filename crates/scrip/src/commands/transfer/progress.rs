@@ -1,4 +1,4 @@
-//! Progress of a long command: a bar on a terminal, occasional lines otherwise.
+//! Progress of a long command: a bar on a terminal, occasional lines or nothing otherwise.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -34,7 +34,15 @@ enum ProgressDisplay {
     Bar(ProgressBar),
     /// Printed tenths; `None` before the first line.
     Lines(Option<u64>),
-    /// For JSON output.
+    Hidden,
+}
+
+/// The progress in a file or a pipe.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WithoutTerminal {
+    /// For the log of a timer.
+    Lines,
+    /// For JSON output, and for reports that operators save.
     Hidden,
 }
 
@@ -46,14 +54,22 @@ struct ProgressBar {
 }
 
 impl Progress {
-    /// A bar on a terminal; otherwise lines, or nothing with JSON output.
-    pub(crate) fn new(step: &'static str, unit: ProgressUnit, json: bool) -> Self {
-        let display = match (io::stderr().is_terminal(), json) {
+    pub(crate) fn new(
+        step: &'static str,
+        unit: ProgressUnit,
+        without_terminal: WithoutTerminal,
+    ) -> Self {
+        let display = match (io::stderr().is_terminal(), without_terminal) {
             (true, _) => ProgressDisplay::Bar(ProgressBar { start_ticks: ticks(), drawn_at: None }),
-            (false, true) => ProgressDisplay::Hidden,
-            (false, false) => ProgressDisplay::Lines(None),
+            (false, WithoutTerminal::Hidden) => ProgressDisplay::Hidden,
+            (false, WithoutTerminal::Lines) => ProgressDisplay::Lines(None),
         };
         Self { step, display, unit }
+    }
+
+    /// The progress of a command that only reports: a bar on a terminal, nothing otherwise.
+    pub(crate) fn of_report(step: &'static str, unit: ProgressUnit) -> Self {
+        Self::new(step, unit, WithoutTerminal::Hidden)
     }
 
     /// Reports `done` of about `total`.

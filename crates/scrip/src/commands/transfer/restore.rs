@@ -13,10 +13,7 @@ use scrip_core::time::Clock;
 use scrip_server::{
     config::{Environment, Settings},
     control,
-    files::{
-        atomic_file::{path_with_suffix, sync_folder},
-        head_file,
-    },
+    files::atomic_file::{path_with_suffix, sync_folder},
     process::{self, clock::SystemClock},
     storage::explain,
 };
@@ -24,11 +21,11 @@ use scrip_store::sqlite::backup::{extract_read_log, lock_exclusively, upgrade};
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, Operator, init,
+    CommonArguments, init,
     output::CommandOutput,
-    runtime,
+    record_completion, runtime,
     transfer::backup::{
-        age_text, check_root_key, contents_text, examine_database,
+        READING, age_text, check_root_key, contents_text, examine_database,
         file::{BackupFile, Manifest},
         manifest_json, reject_postgres,
     },
@@ -108,7 +105,7 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     fs::rename(&restored.path, settings.database_file())?;
     sync_folder(&folder)?;
     if !arguments.without_root_key {
-        save_heads(&settings)?;
+        runtime()?.block_on(record_completion(&settings, "restore"));
     }
     let mut warnings = warnings;
     warnings.extend(
@@ -127,14 +124,6 @@ fn move_head_file_aside(settings: &Settings) -> anyhow::Result<Option<PathBuf>> 
     let new_path = path_with_suffix(&file, &format!(".before-restore-{}", timestamp_digits()));
     fs::rename(&file, &new_path).with_context(|| format!("{} cannot be moved", file.display()))?;
     Ok(Some(new_path))
-}
-
-fn save_heads(settings: &Settings) -> anyhow::Result<()> {
-    runtime()?.block_on(async {
-        let operator = Operator::open(settings).await?;
-        operator.vault.record_command("restore", "completed").await.map_err(explain)?;
-        head_file::update(&settings.head_file(), &operator.vault).await
-    })
 }
 
 /// Rejects a directory that contains a vault. A read log without its database is not a vault: a
@@ -210,10 +199,10 @@ fn check_database(
     settings: &Settings,
     arguments: &RestoreArguments,
 ) -> anyhow::Result<Vec<String>> {
-    let mut examined = examine_database(database, &arguments.common)?;
+    let mut examined = examine_database(database, arguments.common.progress(READING))?;
     if !examined.is_current {
         upgrade(database).map_err(explain).context("migrating the restored database failed")?;
-        examined = examine_database(database, &arguments.common)?;
+        examined = examine_database(database, arguments.common.progress(READING))?;
     }
     if arguments.without_root_key { Ok(Vec::new()) } else { check_root_key(settings, examined) }
 }

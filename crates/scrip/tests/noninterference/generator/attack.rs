@@ -344,7 +344,14 @@ impl SequenceGenerator {
                 grammar::detokenization_expression(&mut self.random, &reference)
             }
         };
-        self.push_step(actor, "POST", "/detokenize", Some(&json!({"value": text})));
+        // A caller with `token:use` may send all data to a destination of its own, so that nothing
+        // is hidden from it: only callers without this right try.
+        let is_proxied = actor != Actor::Masked && self.random.chance_in_percent(40);
+        let path = if is_proxied { "/proxy/charges" } else { "/detokenize" };
+        let serial = self.push_step(actor, "POST", path, Some(&json!({"value": text})));
+        if is_proxied {
+            self.maybe_set_idempotency_key(serial);
+        }
     }
 
     fn intent(&mut self, actor: Actor) {

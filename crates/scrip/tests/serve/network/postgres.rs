@@ -410,3 +410,31 @@ fn nodes_share_cvcs_through_redis() {
         assert_eq!((status, &token["data"]["cvc"]), (200, &"123".into()), "{token}");
     }
 }
+
+/// A commit that waits for a standby holds the lock of its chain, so other processes wait too.
+#[test]
+fn command_names_a_commit_that_does_not_end() {
+    const LOCK: &str = "LOCK TABLE chain_heads IN EXCLUSIVE MODE; SELECT pg_sleep(600)";
+    const IS_LOCKED: &str = "SELECT count(*)::text FROM pg_locks \
+        WHERE mode = 'ExclusiveLock' AND relation = 'chain_heads'::regclass";
+    const END: &str = "SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity \
+        WHERE query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()";
+    let cluster = Cluster::start(&[NO_FSYNC]);
+    let (process, _) = create_vault(&cluster);
+    let (key_list, doctor) = std::thread::scope(|scope| {
+        let lock = scope.spawn(|| cluster.query_primary(LOCK));
+        let is_locked = becomes_true(|| cluster.query_primary(IS_LOCKED) == ["1"]);
+        let outputs = (process.run(&["key", "list"]), process.run(&["doctor"]));
+        cluster.query_primary(END);
+        drop(lock.join());
+        assert!(is_locked);
+        outputs
+    });
+    let cause = "an earlier commit got no response in time";
+    let message = String::from_utf8(key_list.stderr).unwrap();
+    assert!(!key_list.status.success() && message.contains(cause), "{message}");
+    assert!(message.contains("was not run"), "{message}");
+    let report = String::from_utf8(doctor.stdout).unwrap();
+    let line = report.lines().find(|it| it.contains("recording this command failed")).unwrap();
+    assert!(line.contains(cause), "{line}");
+}

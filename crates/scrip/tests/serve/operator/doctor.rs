@@ -1,11 +1,11 @@
 //! The report of `scrip doctor` on a vault with a problem.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use scrip_testing::process::harness::ProcessHarness;
 use serde_json::Value;
 
-use crate::operator::commands::{create_with_application, value_text};
+use crate::operator::commands::{create_with_application, run_json, value_text};
 
 /// The verdicts of one check.
 fn verdicts_of_check(report: &Value, check: &str) -> Vec<String> {
@@ -84,4 +84,104 @@ fn doctor_reports_a_missing_data_directory_once() {
     let [failed] = failed.as_slice() else { panic!("one failed check: {report}") };
     assert_eq!(failed["check"], "data directory");
     assert!(value_text(&failed["message"]).contains("run: scrip init"), "{failed}");
+}
+
+/// The failed checks with their messages.
+fn failed_checks(process: &ProcessHarness) -> Vec<(String, String)> {
+    let (well, report) = run_doctor(process);
+    let checks = report["checks"].as_array().expect("checks").iter();
+    let failed = checks.filter(|it| it["verdict"] == "failed");
+    let failed = failed.map(|it| (value_text(&it["check"]), value_text(&it["message"])));
+    let failed: Vec<_> = failed.collect();
+    assert_eq!(well, failed.is_empty(), "{report}");
+    failed
+}
+
+/// Expects one failed check, of the audit trail, with this text.
+#[track_caller]
+fn expect_failed_audit(process: &ProcessHarness, text: &str) {
+    let failed = failed_checks(process);
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    for (check, message) in &failed {
+        assert!(check == "audit" && message.contains(text), "{failed:?}");
+        assert!(message.contains("scrip audit verify"), "{failed:?}");
+    }
+}
+
+#[test]
+fn doctor_reports_a_directory_without_a_vault_once() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    fs::create_dir(process.data()).unwrap();
+    fs::set_permissions(process.data(), fs::Permissions::from_mode(0o700)).unwrap();
+    let failed = failed_checks(&process);
+    let [(check, message)] = failed.as_slice() else { panic!("one failed check: {failed:?}") };
+    assert!(check == "data directory" && message.contains("contains no vault"), "{failed:?}");
+}
+
+#[test]
+fn doctor_reports_a_head_file_that_is_altered_or_cannot_be_read() {
+    let (process, ..) = create_with_application("private");
+    let file = process.data().join("audit.head");
+    let head = fs::read_to_string(&file).unwrap();
+    fs::write(&file, head.replace("audit", "adit")).unwrap();
+    expect_failed_audit(&process, "audit.head was altered or belongs to another vault");
+    fs::remove_file(&file).unwrap();
+    expect_failed_audit(&process, "audit.head is missing");
+    // A directory cannot be read as a file, not even by root.
+    fs::create_dir(&file).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
+    expect_failed_audit(&process, "audit.head cannot be read: ");
+    fs::remove_dir(&file).unwrap();
+    fs::write(&file, head).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(failed_checks(&process), []);
+}
+
+#[test]
+fn doctor_reports_a_rolled_back_database() {
+    let (process, _, application) = create_with_application("private");
+    let copy = process.path("copy");
+    fs::create_dir(&copy).unwrap();
+    let copy_files = |source: &Path, target: &Path| {
+        for file in ["scrip.db", "read_log.db"] {
+            fs::copy(source.join(file), target.join(file)).unwrap();
+        }
+    };
+    copy_files(&process.data(), &copy);
+    run_json(&process, &["key", "create", &value_text(&application["id"])]);
+    assert_eq!(failed_checks(&process), []);
+    copy_files(&copy, &process.data());
+    let expected = "the logs do not continue the chain heads in";
+    expect_failed_audit(&process, expected);
+    // A rolled-back chain that has grown is still reported.
+    for _ in 0..3 {
+        run_json(&process, &["key", "create", &value_text(&application["id"])]);
+    }
+    expect_failed_audit(&process, expected);
+}
+
+#[test]
+fn doctor_reports_a_missing_or_altered_chain_head() {
+    let (process, tenant, _) = create_with_application("private");
+    let tenant = value_text(&tenant["id"]);
+    let connection = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
+    connection.execute_batch("CREATE TABLE saved AS SELECT * FROM chain_heads").unwrap();
+    let head_file = process.data().join("audit.head");
+    let head = fs::read(&head_file).unwrap();
+    for alteration in ["DELETE FROM chain_heads", "UPDATE chain_heads SET sequence = sequence + 1"]
+    {
+        connection.execute(alteration, []).unwrap();
+        let expected = format!("the chain head of tenant {tenant} is missing or altered");
+        expect_failed_audit(&process, &expected);
+        // The head file is not needed for this check.
+        fs::remove_file(&head_file).unwrap();
+        let failed = failed_checks(&process);
+        assert!(failed.iter().any(|(_, message)| message.contains(&expected)), "{failed:?}");
+        fs::write(&head_file, &head).unwrap();
+        fs::set_permissions(&head_file, fs::Permissions::from_mode(0o600)).unwrap();
+        let restore = "DELETE FROM chain_heads; INSERT INTO chain_heads SELECT * FROM saved";
+        connection.execute_batch(restore).unwrap();
+    }
+    connection.execute_batch("DROP TABLE saved").unwrap();
+    assert_eq!(failed_checks(&process), []);
 }

@@ -115,6 +115,16 @@ fn doctor_names_leftovers_of_a_deleted_tenant_and_tenant_delete_removes_them() {
     let line = report.lines().find(|it| it.contains(&id)).unwrap();
     assert!(line.contains("leftover") && !line.contains("policy restore"), "{line}");
     assert!(line.contains(&format!("scrip tenant delete {id} --yes")), "{line}");
+    for command in [&["tenant", "list"][..], &["key", "list"], &["status"]] {
+        let text = run_text(process, command);
+        let advice = format!("to delete them run: scrip tenant delete {id} --yes");
+        assert!(text.contains(&advice) && !text.contains("policy restore"), "{text}");
+    }
+    for command in [&["tenant", "show", &id][..], &["tenant", "show", "Unknown"]] {
+        let message = failure(process, command);
+        assert!(!message.contains("policy restore"), "{message}");
+        assert!(message.contains(&format!("scrip tenant delete {id} --yes")), "{message}");
+    }
 
     run_json(process, &["tenant", "delete", &id, "--yes"]);
     assert_eq!(count_rows(&connection, "permanent_keys", &vault.id), 0);

@@ -1,6 +1,8 @@
 //! No card number is on disk in clear text, in any encoding: not in the database, its WAL, a backup
 //! or the server log.
 
+mod proxied_cards;
+
 use std::{
     fs::{self, File},
     path::Path,

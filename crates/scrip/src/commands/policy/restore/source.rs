@@ -9,22 +9,19 @@ use anyhow::{Context, bail};
 use scrip_core::policy::DirectoryRecords;
 use scrip_store::transfer::read_policy;
 
-use crate::commands::{
-    CommonArguments,
-    transfer::backup::{
-        examine_database,
+use crate::commands::transfer::{
+    backup::{
+        READING, examine_database,
         file::{BackupFile, open_regular_file},
     },
+    progress::{Progress, ProgressUnit},
 };
 
 /// The start of every SQLite database, and therefore of every backup.
 const DATABASE_START: &[u8] = b"SQLite format 3\0";
 
 /// Reads all policies of the file. Their MACs are not checked yet.
-pub(super) fn read_backup(
-    path: &Path,
-    common: &CommonArguments,
-) -> anyhow::Result<DirectoryRecords> {
+pub(super) fn read_backup(path: &Path) -> anyhow::Result<DirectoryRecords> {
     let name = path.display();
     let unreadable = || format!("{name} cannot be read");
     let mut file = open_regular_file(path)?;
@@ -36,8 +33,8 @@ pub(super) fn read_backup(
         let records = read_policy(&file);
         return records.with_context(|| format!("{name} is not a usable backup or export"));
     }
-    BackupFile::open(path)?.check(&mut common.progress("checksum"))?;
-    let examined = examine_database(path, common)?;
+    BackupFile::open(path)?.check(&mut Progress::of_report("checksum", ProgressUnit::Bytes))?;
+    let examined = examine_database(path, Progress::of_report(READING, ProgressUnit::Bytes))?;
     if !examined.is_current {
         bail!(
             "{name} has the schema of an older version. Restore it into an empty directory with \

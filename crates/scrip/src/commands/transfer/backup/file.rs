@@ -198,10 +198,10 @@ fn copy_with_checksum(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::transfer::progress::ProgressUnit;
+    use crate::commands::transfer::progress::{ProgressUnit, WithoutTerminal};
 
     fn hidden_progress() -> Progress {
-        Progress::new("test", ProgressUnit::Bytes, true)
+        Progress::new("test", ProgressUnit::Bytes, WithoutTerminal::Hidden)
     }
 
     /// Creates a backup of a small fake database.

@@ -1,0 +1,88 @@
+//! Checks the audit trail without reading every record, which would take long: `scrip audit verify`
+//! does that.
+
+use scrip_core::{
+    Vault,
+    audit::{LogKind, ReadRecording},
+    id::TenantId,
+    policy::Directory,
+};
+use scrip_server::{config::Settings, files::head_file, storage::explain};
+
+use crate::commands::doctor::{Finding, failed, passed, warning};
+
+const VERIFY: &str = "to verify every record run: scrip audit verify";
+
+/// Checks the settings of the audit trail and the place of the head file.
+pub(super) fn check_settings(settings: &Settings) -> Finding {
+    let file = settings.head_file();
+    let name = file.display();
+    if !file.exists() {
+        return failed("audit", format!("{name} is missing; run: scrip audit verify"));
+    }
+    if settings.audit.reads == ReadRecording::Off {
+        return warning("audit", "reads are not recorded: audit.reads is off");
+    }
+    let message = format!("reads are recorded; {VERIFY}");
+    if settings.has_data_in(file.parent()) {
+        let message = format!(
+            "{message}. {name} is stored with the data: restoring an older data directory also \
+             restores this file, and the rollback stays undetected. Set audit.head_file to another \
+             location"
+        );
+        return warning("audit", message);
+    }
+    passed("audit", message)
+}
+
+/// Compares the chain heads with the tenants and with the head file.
+pub(super) async fn check_chain_heads(
+    settings: &Settings,
+    vault: &Vault,
+    directory: &Directory,
+) -> Vec<Finding> {
+    let damaged = match list_damaged_heads(vault, directory).await {
+        Ok(damaged) => damaged,
+        Err(error) => return vec![failed("audit", format!("{error:#}"))],
+    };
+    let to_finding = |(log, tenant): &(LogKind, TenantId)| {
+        let log = log.as_str();
+        failed(
+            "audit",
+            format!("{log} log: the chain head of tenant {tenant} is missing or altered; {VERIFY}"),
+        )
+    };
+    let mut findings: Vec<_> = damaged.iter().map(to_finding).collect();
+    let file = settings.head_file();
+    match head_file::list_discontinued_chains(&file, vault).await {
+        Err(error) => findings.push(failed("audit", format!("{error:#}; {VERIFY}"))),
+        Ok(mut chains) => {
+            chains.retain(|it| !damaged.contains(&(it.log, it.tenant)));
+            if !chains.is_empty() {
+                findings.push(failed("audit", head_file::describe_rollback(&file)));
+            }
+        }
+    }
+    findings
+}
+
+/// Lists the chains with a missing or altered head. The vault and each tenant have a chain from
+/// their creation on.
+async fn list_damaged_heads(
+    vault: &Vault,
+    directory: &Directory,
+) -> anyhow::Result<Vec<(LogKind, TenantId)>> {
+    let mut damaged = Vec::new();
+    for log in LogKind::ALL {
+        let heads = vault.store.list_heads(log).await.map_err(explain)?;
+        let mut chains: Vec<_> = match log {
+            LogKind::Audit => directory.tenants().iter().map(|it| it.id).collect(),
+            LogKind::Read => vec![TenantId::VAULT],
+        };
+        chains.retain(|it| !heads.iter().any(|head| head.tenant == *it));
+        let altered = heads.iter().filter(|it| !it.has_valid_mac(directory.audit_key(), log));
+        chains.extend(altered.map(|it| it.tenant));
+        damaged.extend(chains.into_iter().map(|it| (log, it)));
+    }
+    Ok(damaged)
+}

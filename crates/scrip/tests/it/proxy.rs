@@ -1,0 +1,16 @@
+//! Proxied requests to a real destination with TLS.
+
+mod attacks;
+mod audit;
+mod broken_destinations;
+mod content_types;
+mod error_answers;
+mod harness;
+mod headers;
+mod hosts;
+mod idempotency;
+mod idempotency_limits;
+mod rights;
+mod tls;
+mod transforms;
+mod urls;

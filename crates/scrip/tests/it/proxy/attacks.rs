@@ -1,0 +1,6 @@
+//! Attackers: with a key of the tenant, in control of the destination, and against the network of
+//! the vault.
+
+mod hostile_destinations;
+mod limited_keys;
+mod own_network;

@@ -1,0 +1,125 @@
+//! Answers that are too large to be stored, answers to a CVC, and rights at the time of a replay.
+
+use std::time::Duration;
+
+use scrip_core::policy::{
+    Permission::{TokenCreate, TokenRead, TokenUse},
+    Transform::Reveal,
+};
+use scrip_testing::destination::behavior::DestinationBehavior;
+use serde_json::json;
+
+use crate::{
+    harness::server::grant,
+    proxy::{
+        harness::{PROXY, ProxyHarness, StatedDelivery},
+        idempotency::new_key,
+    },
+};
+
+const STORED_BYTES_MAX: usize = 64 * 1024;
+
+#[test]
+fn answer_of_64_kib_is_stored_and_a_larger_one_is_not() {
+    for (length, is_stored) in
+        [(STORED_BYTES_MAX, true), (STORED_BYTES_MAX + 1, false), (900_000, false)]
+    {
+        let body = "x".repeat(length);
+        let host = PROXY.destinations.host(&[DestinationBehavior::text(200, &body)]);
+        let key = new_key();
+        let send = || PROXY.post(&host.url("")).idempotency_key(&key).json(&json!({"n": 1})).send();
+        assert_eq!(send().expect_answer(200).text().len(), length);
+        let repeated = send();
+        if is_stored {
+            assert_eq!(repeated.expect_answer(200).text().len(), length);
+        } else {
+            let error = repeated.expect_error(409, StatedDelivery::Answered);
+            assert!(error["detail"].as_str().unwrap().contains("not stored"), "{error}");
+        }
+        assert_eq!(host.request_count(), 1, "{length} bytes");
+    }
+}
+
+#[test]
+fn replay_needs_the_rights_of_the_first_call() {
+    let host = PROXY.destinations.host(&[DestinationBehavior::text(200, "secret answer")]);
+    let card = PROXY.create_card_of(&PROXY.keys, json!({"containers": ["/cards/"]}));
+    let management = &PROXY.keys.management;
+    let rule = |container: &str| {
+        json!([{"description": "cards", "priority": 1, "container": container,
+            "transform": "reveal", "permissions": ["token:use"]}])
+    };
+    let body = json!({"name": "temporary", "type": "private", "rules": rule("/cards/")});
+    let created = PROXY.server.post(management, "/applications", &body).expect_status(201);
+    let api_key = created["key"].as_str().or_else(|| created["keys"][0]["key"].as_str());
+    let (api_key, id) = (api_key.unwrap().to_owned(), created["id"].as_str().unwrap().to_owned());
+    let key = new_key();
+    let send = || {
+        let request = PROXY.request("POST", "").api_key(&api_key).url(&host.url(""));
+        request.idempotency_key(&key).json(&json!([card.number_expression()])).send()
+    };
+    send().expect_answer(200);
+    send().expect_answer(200);
+    let update = json!({"name": "temporary", "rules": rule("/elsewhere/")});
+    PROXY.server.put(management, &format!("/applications/{id}"), &update).expect_status(200);
+    let denied = send();
+    let delivery = denied.response.json()["proxy_error"]["errors"]["proxy"].clone();
+    assert_eq!((denied.status(), delivery), (403, json!(["answered"])), "{}", denied.text());
+    assert!(!denied.text().contains("secret answer"));
+    assert_eq!(host.request_count(), 1);
+}
+
+/// The destination may repeat the CVC in its answer. Its copy must end with the CVC.
+#[test]
+fn stored_answer_to_a_cvc_ends_with_the_cvc() {
+    let harness = ProxyHarness::start();
+    let card = harness.create_card();
+    let host = harness.destinations.host(&[]);
+    let (with_cvc, without_cvc) = (new_key(), new_key());
+    let send = |key: &str, expression: String| {
+        harness.post(&host.url("")).idempotency_key(key).json(&json!([expression])).send()
+    };
+    let send_cvc = || send(&with_cvc, card.cvc_expression());
+    let send_number = || send(&without_cvc, card.number_expression());
+    assert_eq!(send_cvc().expect_answer(200).text(), r#"["123"]"#);
+    send_number().expect_answer(200);
+    assert_eq!(send_cvc().expect_answer(200).text(), r#"["123"]"#);
+    harness.server.clock.advance(Duration::from_secs(60 * 60));
+    send_cvc().expect_error(409, StatedDelivery::Answered);
+    send_number().expect_answer(200);
+    assert_eq!(host.request_count(), 2);
+}
+
+#[test]
+fn stored_answer_expires_like_other_responses() {
+    let harness = ProxyHarness::start();
+    let host = harness.destinations.host(&[]);
+    let key = new_key();
+    let send = || harness.post(&host.url("")).idempotency_key(&key).json(&json!({})).send();
+    send().expect_answer(200);
+    harness.server.clock.advance(Duration::from_secs(23 * 60 * 60));
+    send().expect_answer(200);
+    assert_eq!(host.request_count(), 1);
+    harness.server.clock.advance(Duration::from_secs(2 * 60 * 60));
+    send().expect_answer(200);
+    assert_eq!(host.request_count(), 2);
+}
+
+#[test]
+fn call_that_cannot_be_recorded_is_503_and_not_sent() {
+    let harness = ProxyHarness::start();
+    let host = harness.destinations.host(&[]);
+    let card = harness.create_card();
+    let rules = vec![grant("/", Reveal, &[TokenUse, TokenRead, TokenCreate])];
+    let api_key = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    let send = || {
+        let request = harness.request("POST", "").api_key(&api_key).url(&host.url(""));
+        request.json(&json!([card.number_expression()])).send()
+    };
+    harness.server.engine.reject_read_log_writes();
+    send().expect_error(503, StatedDelivery::NotSent);
+    assert_eq!(host.request_count(), 0, "an unrecorded call was sent");
+    harness.server.engine.allow_read_log_writes();
+    send().expect_answer(200);
+    assert_eq!(host.request_count(), 1);
+}
