@@ -8,6 +8,7 @@ pub mod mask;
 mod objects;
 mod scan_meter;
 mod stratus;
+mod tokenize;
 
 use bytes::Bytes;
 use hyper::{
@@ -122,6 +123,7 @@ impl<'c> TransformRun<'c> {
             }
             ProxyTransform::Tokenize { token, .. } => {
                 let body = self.evaluate(token, message, direction)?;
+                tokenize::check_expressions(token, body.expose())?;
                 return Ok(TransformEffect::CreateToken(body));
             }
             ProxyTransform::AppendJson { location, value } => {

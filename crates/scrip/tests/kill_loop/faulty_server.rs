@@ -46,8 +46,8 @@ pub(crate) fn run(fault: StoreFault, data: &Path) {
         app.limiter = Limiter::disabled();
         // Like the development server, so that a destination can be on this machine.
         app.loopback_destinations = LoopbackDestinations::Allowed;
-        let egress =
-            EgressSettings { loopback_http: true, ..EgressSettings::new(TrustedRoots::none()) };
+        let mut egress = EgressSettings::new(TrustedRoots::none());
+        egress.loopback_http = true;
         let limits = CallLimits::default();
         app.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
         let node = Node::new(Arc::new(app), NodeSettings::default());

@@ -10,7 +10,7 @@ use crate::proxy::{body::read_charset, secret_buffer::SecretBuffer};
 
 const TEXT_RULE: &str = "cannot be applied: the body is not UTF-8 text";
 const CHARSET_RULE: &str = "cannot be applied: the charset of the body is not UTF-8";
-const WORK_RULE: &str = "cannot be applied: the expression reads the body too often";
+const WORK_RULE: &str = "cannot be applied: the expression needs too much work for this body";
 
 /// A mask in another charset would match nothing.
 pub(super) fn check_charset(headers: &HeaderMap) -> Result<(), TransformError> {

@@ -26,10 +26,10 @@ impl<'p> ScanMeter<'p> {
         Self { pattern, text, cache: pattern.scanner().create_cache(), bytes_left }
     }
 
-    /// The end of the bytes that a search from this byte reads. `None` if the budget is used up.
+    /// The end of the bytes that a search from this byte reads. `None` if the budget is used up, or
+    /// if the automaton needs ever new states.
     pub(super) fn find_scan_end(&mut self, start: usize) -> Option<usize> {
-        // If the automaton fails, the search may read everything.
-        let end = self.run_automaton(start).unwrap_or(self.text.len());
+        let end = self.run_automaton(start)?;
         let read = end.saturating_sub(start).saturating_add(1);
         self.bytes_left = self.bytes_left.checked_sub(read)?;
         Some(end)
