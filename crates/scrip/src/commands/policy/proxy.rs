@@ -15,7 +15,7 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, Operator, alteration_lines, describe_alterations,
+    CommonArguments, Operator,
     output::{CommandOutput, table},
 };
 
@@ -145,9 +145,9 @@ fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<CommandOutp
         ]
     };
     let rows: Vec<_> = hosts.iter().map(row).collect();
-    let alterations = describe_alterations(&operator.directory);
+    let alterations = operator.alterations.descriptions();
     let mut text = table(["HOST", "PROXY", "TENANT", "NAME"], &rows);
-    text += &alteration_lines(&alterations);
+    text += &operator.alterations.lines();
     let body = |(host, tenant, proxy): &(&HostName, &Arc<Tenant>, &Arc<ProxyRecord>)| {
         json!({
             "host": host.as_str(), "proxy_id": proxy.id.to_string(), "name": proxy.name.as_str(),
