@@ -22,8 +22,7 @@ pub(crate) struct CallScript {
 impl CallScript {
     /// A charge that names one token in three expressions.
     pub(crate) fn with_token(headers: &str, ids: &Arc<Vec<IdText>>, seed: u64) -> Self {
-        let value =
-            |path: &str| format!("{{{{ token: {ID_PLACEHOLDER} | json: '$.data.{path}' }}}}");
+        let value = |path: &str| format!("{{{{ {ID_PLACEHOLDER} | json: '$.{path}' }}}}");
         let (number, month) = (value("number"), value("expiration_month"));
         let year = value("expiration_year");
         let body = charge(&number, &month, &year);

@@ -143,8 +143,10 @@ pub(crate) async fn run_from<S: RequestScript>(
     let cpu_us = |of: fn(&CpuTimes) -> Duration| {
         Some(result.cpu_us(of(&cpu_after).saturating_sub(of(&cpu_before))))
     };
-    (result.server_cpu_us, result.load_cpu_us) = (cpu_us(|it| it.server), cpu_us(|it| it.load));
-    result.upstream_cpu_us = load.upstream.and_then(|_| cpu_us(|it| it.upstream));
+    let (server, load_cpu) = (cpu_us(|it| it.server), cpu_us(|it| it.load));
+    let upstream = load.upstream.and_then(|_| cpu_us(|it| it.upstream));
+    (result.server_cpu_us, result.load_cpu_us) = (server, load_cpu);
+    result.upstream_cpu_us = upstream;
     Ok((result, scripts))
 }
 

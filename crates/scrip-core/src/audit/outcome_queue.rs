@@ -61,6 +61,8 @@ impl OutcomeQueue {
 /// Waits for all writes at the same time, so that they share a commit.
 async fn count_failures(mut writes: Vec<StoreFuture<'_, ()>>) -> usize {
     let mut failures = 0_usize;
+    // Each future is polled once, which queues its write; then one after the other, because polling
+    // all of them at each wake-up would cost their number squared.
     poll_fn(|context| {
         writes.retain_mut(|it| match it.as_mut().poll(context) {
             Poll::Pending => true,
@@ -69,8 +71,11 @@ async fn count_failures(mut writes: Vec<StoreFuture<'_, ()>>) -> usize {
                 false
             }
         });
-        if writes.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        Poll::Ready(())
     })
     .await;
+    for write in writes {
+        failures = failures.saturating_add(usize::from(write.await.is_err()));
+    }
     failures
 }
