@@ -4,8 +4,8 @@
 //! The sink never delays a request: a separate task reads committed records. The task saves its
 //! position after the sink accepted a record. A crash in between repeats records and never loses
 //! one. Records that were pruned before the sink received them are reported as a count. If a chain
-//! is not the chain that was written before (an older database was restored), a line reports this
-//! and the chain is written again from its first record.
+//! is not the chain that was written before (an older database was restored, or its head was
+//! altered), a line reports this and the chain is written again from its first record, once.
 
 mod line;
 mod position;
@@ -148,7 +148,7 @@ async fn read_batch(
         Some(last_written) if is_different_chain(last_written, head, records.first()) => {
             tracing::warn!(
                 "a log differs from the records written to the audit sink: an older database was \
-                 restored; writing the log again from its start"
+                 restored, or a chain head was altered; writing the log again from its start"
             );
             lines.push(line::format_rolled_back(log, head.tenant, last_written.sequence));
             records = list(0).await?;
@@ -168,9 +168,13 @@ async fn read_batch(
         }
     }
     lines.extend(records.iter().map(|it| line::format_record(log, it)));
-    // If no record is left, all records up to the head were pruned.
-    let (sequence, link) =
-        records.last().map_or((head.sequence, head.link), |it| (it.sequence, it.link));
+    // If no record is left, all records up to the head were pruned. At the end of the chain the
+    // position is the head itself: the head of an altered chain may differ from the last record, and
+    // must not be reported and written again until it changes.
+    let (sequence, link) = records
+        .last()
+        .filter(|it| it.sequence != head.sequence)
+        .map_or((head.sequence, head.link), |it| (it.sequence, it.link));
     Ok(SinkBatch { lines, last_position: SinkPosition { sequence, link } })
 }
 
@@ -302,6 +306,30 @@ mod tests {
         assert_eq!(it.count_lines(), 1);
         it.writer.catch_up(&it.vault).await.unwrap();
         assert_eq!(it.count_lines(), 2);
+    }
+
+    #[tokio::test]
+    async fn altered_head_is_reported_once_across_restarts() {
+        let mut it = SinkHarness::new().await;
+        delete_tenant_by_id(&it.vault, it.tenant, None).await.unwrap();
+        it.writer.catch_up(&it.vault).await.unwrap();
+        assert_eq!(it.count_lines(), 2);
+        let head = it.vault.store.list_heads(LogKind::Audit).await.unwrap().remove(0);
+        let lowered = ChainHead { sequence: 1, ..head };
+        let other_link = ChainHead { link: Mac([0xa7; 32]), ..head };
+        // Each state writes the report and the log up to the head. The last one is the real head.
+        for (state, line_count) in [(&lowered, 4), (&other_link, 7), (&head, 10)] {
+            for _ in 0..3 {
+                while it.writer.write_next_batch(&it.vault, LogKind::Audit, state).await.unwrap() {
+                    assert!(it.count_lines() <= line_count, "the log is written again and again");
+                }
+                assert_eq!(it.count_lines(), line_count);
+                // A restart reads the saved positions.
+                it.writer.state = None;
+            }
+        }
+        it.writer.catch_up(&it.vault).await.unwrap();
+        assert_eq!(it.count_lines(), 10);
     }
 
     #[tokio::test]

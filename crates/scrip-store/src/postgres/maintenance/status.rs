@@ -85,6 +85,38 @@ const PROBE_WRITE: &str = "
 -- probe_write
 UPDATE directory_state SET version = version WHERE singleton = 1";
 
+/// The space that must be free before the disk counts as recovered. Without this reserve, a commit
+/// into free space of existing files could succeed on a disk that is still full.
+const RESERVE_BYTES: u64 = 1024 * 1024;
+
+/// Writes to a table without tenants that the serving role may update.
+const RESERVE_SPACE: &str = "
+-- reserve_space
+INSERT INTO clock_watermark (singleton, now, earliest, mac) VALUES (1, 0, 0, $1)
+ON CONFLICT (singleton) DO UPDATE SET mac = $1";
+
+/// Makes PostgreSQL extend a file, and rolls back. Vacuum returns the space later.
+async fn reserve_space(pool: &ConnectionPool) -> Result<(), StoreError> {
+    let filler = incompressible_filler();
+    let mut connection = pool.acquire().await?;
+    connection.batch(&RowScope::no_tenant().begin_write()).await?;
+    let written = connection.execute_raw(RESERVE_SPACE, &[&filler]).await;
+    connection.batch("ROLLBACK").await?;
+    connection.release();
+    written.map(drop)
+}
+
+/// Returns bytes that PostgreSQL cannot compress, because compressed bytes would reserve less.
+fn incompressible_filler() -> Vec<u8> {
+    let words = 0..RESERVE_BYTES / 8;
+    let mixed = words.map(|it| {
+        let word = it.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word ^ (word >> 27)
+    });
+    mixed.flat_map(u64::to_le_bytes).collect()
+}
+
 /// Compares the server with the recorded condition. Uses a reserved connection, so that load does
 /// not look like an outage. Writes only if a commit has failed.
 async fn probe(pool: &ConnectionPool) -> Result<(), StoreError> {
@@ -114,7 +146,9 @@ async fn probe(pool: &ConnectionPool) -> Result<(), StoreError> {
     }
     match health.condition() {
         StoreCondition::Up => return Ok(()),
-        StoreCondition::CommitFailed | StoreCondition::DiskFull => {
+        StoreCondition::CommitFailed => drop(client.execute(PROBE_WRITE, &[]).await?),
+        StoreCondition::DiskFull => {
+            reserve_space(&reserved_pool).await?;
             client.execute(PROBE_WRITE, &[]).await?;
         }
         StoreCondition::Unreachable => (),

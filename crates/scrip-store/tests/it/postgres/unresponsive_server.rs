@@ -180,6 +180,44 @@ async fn commit_without_a_response_is_a_failed_commit_until_a_probe_commits() {
     assert_eq!(store.condition(), StoreCondition::Up);
 }
 
+/// A disk that is full while `full_disk` has a row: an update in place succeeds, and a write that
+/// needs more space fails.
+const FULL_DISK: &str = "
+CREATE TABLE full_disk (free_bytes int);
+INSERT INTO full_disk VALUES (1000);
+CREATE FUNCTION check_space() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+    'BEGIN
+    IF EXISTS (SELECT FROM public.full_disk WHERE free_bytes < octet_length(NEW::text)) THEN
+        RAISE SQLSTATE ''53100'';
+    END IF;
+    RETURN NEW;
+    END';
+CREATE TRIGGER check_space BEFORE INSERT OR UPDATE ON clock_watermark
+    FOR EACH ROW EXECUTE FUNCTION check_space();
+CREATE FUNCTION reject_row() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+    'BEGIN RAISE SQLSTATE ''53100''; END';
+CREATE TRIGGER reject_row BEFORE INSERT ON tokens FOR EACH ROW EXECUTE FUNCTION reject_row()";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_disk_stays_full_until_a_large_probe_write_succeeds() {
+    let harness = StoreHarness::open(Engine::Postgres).await;
+    let superuser = connect_superuser(&harness).await;
+    let settings = node_settings(harness.vault_harness.database());
+    let store: Arc<dyn Store> = Arc::new(PostgresStore::open(settings).await.unwrap());
+    superuser.batch_execute(FULL_DISK).await.unwrap();
+    assert!(run_operation(&harness, &*store, 2).await.is_err());
+    for _ in 0..3 {
+        assert_eq!(store.condition(), StoreCondition::DiskFull);
+        assert!(store.probe().await.is_err());
+    }
+    let watermark = store.load_watermark().await.unwrap();
+    superuser.batch_execute("DELETE FROM full_disk").await.unwrap();
+    store.probe().await.unwrap();
+    assert_eq!(store.condition(), StoreCondition::Up);
+    // The probe keeps nothing that it wrote.
+    assert_eq!(store.load_watermark().await.unwrap(), watermark);
+}
+
 /// A listening node is notified of a change immediately, without polling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn directory_change_notifies_other_nodes() {
