@@ -135,11 +135,7 @@ impl TransferHarness {
         };
         let intent =
             create_token_intent(&harness.vault, &caller, new_intent, None).await.unwrap().id;
-        let operator = PolicyPermit::for_operator(Arc::clone(&tenants[0]));
-        let draft = proxy_draft("moved", Some(caller.application()));
-        let directory = harness.directory().await;
-        let (creator, pepper) = (operator.clone(), directory.pepper());
-        create_proxy_with_host(&harness.vault, pepper, creator, operator, draft).await;
+        create_moved_proxy(&harness, &tenants[0], &caller).await;
         let session_key = create_authorized_session(&harness, &tenants[0], &caller).await;
         delete_tenant_with_token(&harness, &tenants[2]).await;
         prune(&harness).await;
@@ -294,6 +290,15 @@ async fn create_authorized_session(
         authorize_access_session(&harness.vault, permit, directory.pepper(), authorization, None);
     authorize.await.unwrap();
     session.key.expose().to_owned()
+}
+
+/// Creates a proxy with a host and with the rights of the caller's application.
+async fn create_moved_proxy(harness: &VaultHarness, tenant: &Arc<Tenant>, caller: &Caller) {
+    let operator = PolicyPermit::for_operator(Arc::clone(tenant));
+    let draft = proxy_draft("moved", Some(caller.application()));
+    let directory = harness.directory().await;
+    let (creator, pepper) = (operator.clone(), directory.pepper());
+    create_proxy_with_host(&harness.vault, pepper, creator, operator, draft).await;
 }
 
 /// Creates a token of the tenant and deletes the tenant. The token is not purged yet.

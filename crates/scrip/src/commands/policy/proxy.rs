@@ -96,17 +96,11 @@ async fn add(operator: &Operator, host: &str, proxy: &str) -> anyhow::Result<Com
     let (tenant, record) =
         found.with_context(|| operator.missing_message(&format!("proxy {id} does not exist")))?;
     let permit = operator.policy_permit(tenant);
-    add_proxy_host(&operator.vault, permit, id, host.clone()).await.map_err(
-        |error| match error {
-            Error::Conflict { .. } => {
-                anyhow::anyhow!(
-                    "another proxy has the host {}; run: scrip proxy host list",
-                    host.as_str()
-                )
-            }
-            error => explain(error),
-        },
-    )?;
+    let added = add_proxy_host(&operator.vault, permit, id, host.clone()).await;
+    if let Err(Error::Conflict { .. }) = added {
+        bail!("another proxy has the host {}; run: scrip proxy host list", host.as_str());
+    }
+    added.map_err(explain)?;
     let mut text = format!("{} selects proxy {id} ({})\n", host.as_str(), record.name.as_str());
     if !record.require_auth {
         text +=

@@ -5,11 +5,9 @@ use serde_json::json;
 use super::*;
 
 fn parse(body: Value) -> Result<ProxyDraft, Vec<String>> {
-    parse_draft(Plaintext::new(body), LoopbackDestinations::Rejected).map_err(|it| match it {
-        ParseError::Failed(Error::Invalid(errors)) => {
-            errors.into_iter().map(|it| it.field.into_owned()).collect()
-        }
-        other => panic!("{other:?}"),
+    parse_draft(Plaintext::new(body), LoopbackDestinations::Rejected).map_err(|it| {
+        let ParseError::Failed(Error::Invalid(errors)) = it else { panic!("{it:?}") };
+        errors.into_iter().map(|it| it.field.into_owned()).collect()
     })
 }
 

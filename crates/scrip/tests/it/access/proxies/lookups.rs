@@ -27,20 +27,23 @@ fn id(proxy: &Value) -> ProxyId {
     ProxyId::parse(&text_field(proxy, "id")).unwrap()
 }
 
+#[track_caller]
+fn expect_found(lookup: &ProxyLookup) -> Arc<Proxy> {
+    let found = match lookup {
+        ProxyLookup::Found(proxy) => Some(Arc::clone(proxy)),
+        ProxyLookup::PolicyAltered => None,
+    };
+    found.expect("the policy is not altered")
+}
+
 fn find_by_key(server: &TestServer, key: &str) -> Option<Arc<Proxy>> {
     let directory = server.app.directory.load_full().unwrap();
-    match directory.find_proxy_by_key(key)? {
-        ProxyLookup::Found(proxy) => Some(Arc::clone(proxy)),
-        ProxyLookup::PolicyAltered => panic!("the policy is altered"),
-    }
+    Some(expect_found(directory.find_proxy_by_key(key)?))
 }
 
 fn find_by_host(server: &TestServer, host: &str) -> Option<ProxyId> {
     let directory = server.app.directory.load_full().unwrap();
-    match directory.find_proxy_by_host(host)? {
-        ProxyLookup::Found(proxy) => Some(proxy.record().id),
-        ProxyLookup::PolicyAltered => panic!("the policy is altered"),
-    }
+    Some(expect_found(directory.find_proxy_by_host(host)?).record().id)
 }
 
 #[test]
