@@ -16,7 +16,7 @@ const RESPONSE_HEADERS: [(HeaderName, &str); 2] = [
     (
         ACCESS_CONTROL_EXPOSE_HEADERS,
         "bt-trace-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, \
-         x-ratelimit-reset, deprecation, sunset, link",
+         x-ratelimit-reset, deprecation, sunset, link, bt-proxy-destination-status",
     ),
 ];
 

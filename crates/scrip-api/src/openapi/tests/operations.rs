@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     deprecation,
     openapi::{document, tests::operations},
+    proxy::call::{METHODS, PROXY_PATH},
     route::{AddressLimit, BodyKind, CallbackFormat, Route},
     routes::{ROUTES, callbacks::CALLBACKS, keyless::KEYLESS_ROUTES},
 };
@@ -51,6 +52,10 @@ fn routes_and_documented_operations_are_the_same() {
         // These rows have no operation of the vault; the names are in the document.
         let id = operation("GET", row.path)["operationId"].as_str().unwrap_or_default();
         routes.insert((row.path, "GET", id.to_owned()));
+    }
+    for (method, _) in METHODS {
+        let id = format!("invoke_proxy_{}", method.to_ascii_lowercase());
+        routes.insert((PROXY_PATH, method, id));
     }
     let described = operations().into_iter().map(|it| {
         let method = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -123,6 +128,21 @@ fn documented_request_body_matches_the_route() {
     }
     for row in CALLBACKS {
         assert_eq!(content_types(operation("POST", row.path)), [row.format.content_type]);
+    }
+}
+
+/// A call can have the status of any destination.
+#[test]
+fn documented_calls_honor_an_idempotency_key_and_have_any_status() {
+    for (method, honors_key) in METHODS {
+        let operation = operation(method, PROXY_PATH);
+        let parameters = operation["parameters"].as_array().unwrap();
+        let is_documented = parameters
+            .iter()
+            .any(|it| it["$ref"].as_str() == Some("#/components/parameters/IdempotencyKey"));
+        assert_eq!(is_documented, honors_key, "{method}");
+        let statuses: Vec<_> = operation["responses"].as_object().unwrap().keys().collect();
+        assert_eq!(statuses, ["default"], "{method}");
     }
 }
 
