@@ -45,6 +45,10 @@ def proxy(vault):
     return {"PROXY_ID": vault.create_proxy()}
 
 
+def proxied_call(vault):
+    return {**token(vault), "PROXY_KEY": vault.create_local_proxy()}
+
+
 def certificate(vault):
     files = {"CERTIFICATE_FILE": str(CERTIFICATE / "client.pem"), "PRIVATE_KEY_FILE": str(CERTIFICATE / "client.key")}
     return {**proxy(vault), **files}
@@ -123,6 +127,11 @@ CASES = {
     "delete_proxy": Case(proxy, ("deleted", "PROXY_ID"), 204),
     "set_proxy_client_certificate": Case(certificate, ("CN=shop.example", "response.sha256")),
     "delete_proxy_client_certificate": Case(proxy_with_certificate, ("deleted", "PROXY_ID"), 204),
+    "invoke_proxy_get": Case(proxied_call, ("ch_1", "GET")),
+    "invoke_proxy_post": Case(proxied_call, ("ch_1", "POST", r"\b\d{4}\b")),
+    "invoke_proxy_put": Case(proxied_call, ("ch_1", "PUT", r"\b\d{4}\b")),
+    "invoke_proxy_patch": Case(proxied_call, ("ch_1", "PATCH", r"\b\d{4}\b")),
+    "invoke_proxy_delete": Case(proxied_call, ("ch_1", "DELETE")),
     "create_access_session": Case(nothing, ("response.session_key", "response.nonce")),
     "authorize_access_session": Case(nonce, ("authorized",), 204),
     "create_threeds_session": Case(token, ("response.id", "Visa")),

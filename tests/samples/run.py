@@ -26,6 +26,7 @@ from pathlib import Path
 
 from cases import CASES
 from controls import CONTROLS
+from destination import Destination
 from relay import Relay
 from vault import start_simulator, start_vault
 
@@ -215,6 +216,9 @@ def main():
             it.label: stack.enter_context(start_vault(folder / f"vault-{it.folder}", directory))
             for it in LANGUAGES
         }
+        destination = stack.enter_context(Destination())
+        for vault in vaults.values():
+            vault.destination = destination.url
         document = vaults["curl"].send("GET", "/openapi.json")
         operations = read_operations(document)
         assert CASES.keys() == operations.keys(), CASES.keys() ^ operations.keys()

@@ -79,6 +79,11 @@ class Vault:
         body = {"name": "Charges", "destination_url": "https://psp.example/v1"}
         return self.send("POST", "/proxies", "management", body)["id"]
 
+    def create_local_proxy(self):
+        """The key of a proxy to the destination of the suite."""
+        body = {"name": "Local charges", "destination_url": self.destination}
+        return self.send("POST", "/proxies", "management", body)["key"]
+
     def create_session(self, number, kind="private", **attributes):
         body = {"token_id": self.create_token(number), **attributes}
         return self.send("POST", "/3ds/sessions", kind, body)["id"]

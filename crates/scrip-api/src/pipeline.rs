@@ -233,9 +233,12 @@ fn find_call_entry(app: &App, route: &MatchedRoute, head: &Parts) -> Option<Call
         MatchedRoute::Unmatched(problem) if matches!(**problem, Problem::NotReady(_)) => {
             is_proxy_path(head.uri.path()).then_some(CallEntry::Path)
         }
-        _ if is_host => Some(CallEntry::Host),
-        MatchedRoute::Proxy => Some(CallEntry::Path),
-        _ => None,
+        MatchedRoute::Proxy if !is_host => Some(CallEntry::Path),
+        MatchedRoute::Proxy
+        | MatchedRoute::Keyed(_)
+        | MatchedRoute::Callback(_)
+        | MatchedRoute::Keyless(_)
+        | MatchedRoute::Unmatched(_) => is_host.then_some(CallEntry::Host),
     }
 }
 

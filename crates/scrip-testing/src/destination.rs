@@ -1,6 +1,8 @@
 //! A destination of proxied requests for tests: a server on a loopback port with any number of host
-//! names. It records every request byte for byte, and each host has its own behavior, certificate
-//! and HTTP version.
+//! names.
+//!
+//! It records every request byte for byte, and each host has its own behavior, certificate and HTTP
+//! version.
 //!
 //! All hosts share one port, so that the allow-list of a server under test names one port.
 
@@ -139,7 +141,13 @@ impl HostState {
                     tokio::time::sleep(delay).await;
                     *reaction
                 }
-                reaction => return reaction,
+                DestinationBehavior::Echo
+                | DestinationBehavior::Respond(_)
+                | DestinationBehavior::Raw(_)
+                | DestinationBehavior::RawThenSilent(_)
+                | DestinationBehavior::Silent
+                | DestinationBehavior::HangUp
+                | DestinationBehavior::Endless => return behavior,
             };
         }
     }

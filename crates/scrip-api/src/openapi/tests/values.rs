@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use scrip_core::{
     audit::{EntityType, Operation, message::OUTCOMES},
     card::bin_data::{AuthenticationRequirement, Brand, Funding},
+    idempotency::CallDelivery,
     listing::{
         NEWEST_TOKENS_MAX,
         page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},
@@ -152,6 +153,7 @@ fn policy(lists: &mut EnumsByAttribute) {
 
 fn proxies(lists: &mut EnumsByAttribute) {
     add_enum(lists, &["active"], &["Proxy.state"]);
+    add_enum(lists, &texts!(CallDelivery), &["ProxyError.proxy_error.errors.proxy"]);
     let types = ["ProxyTransform.type", "NewProxyTransform.type"];
     add_enum(lists, &texts!(TransformType), &types);
     let matchers = ["ProxyTransform.matcher", "NewProxyTransform.matcher"];

@@ -38,7 +38,7 @@ fn compile_field(
         format!("body.{}", name_path(name).as_str())
     };
     let decoded = decode_value(encoded);
-    if !memchr::memmem::find(&decoded, b"{{").is_some() {
+    if memchr::memmem::find(&decoded, b"{{").is_none() {
         return Ok(None);
     }
     let decoded = std::str::from_utf8(&decoded)

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use hyper::StatusCode;
 use scrip_core::{
-    error::{Error, FieldError},
+    error::FieldError,
     policy::{Caller, CallerRequirement, Directory, Permission},
     proxy::{DestinationUrl, ProxyProgram, ProxyTransform},
 };
@@ -125,6 +125,6 @@ fn find_token_creator(
     let creator = Caller::new(Arc::clone(principal), call.party.origin().clone())
         .with_long_evaluations(long_evaluation::run_in_slot);
     let needed = CallerRequirement::Permission(Permission::TokenCreate);
-    creator.check_requirement(needed).map_err(Error::from)?;
+    creator.check_requirement(needed)?;
     Ok(Some(creator))
 }

@@ -68,3 +68,39 @@ curl -sS --fail-with-body -X PUT "$SCRIP_URL/proxies/$PROXY_ID/client-certificat
 curl -sS --fail-with-body -X DELETE "$SCRIP_URL/proxies/$PROXY_ID/client-certificate" \
   -H "BT-API-KEY: $SCRIP_KEY" \
   -w "deleted the certificate of $PROXY_ID: %{http_code}\n"
+
+# operation: invoke_proxy_get
+# Asks the destination. Expressions in header values work for every method.
+curl -sS --fail-with-body "$SCRIP_URL/proxy" \
+  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-PROXY-KEY: $PROXY_KEY"
+
+# operation: invoke_proxy_post
+# The vault replaces the expression: the destination gets the number, and this program never has it.
+curl -sS --fail-with-body "$SCRIP_URL/proxy" \
+  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-PROXY-KEY: $PROXY_KEY" \
+  -H "Content-Type: application/json" \
+  -d "{ \"amount\": 1500, \"number\": \"{{ $TOKEN_ID | json: '\$.data.number' }}\" }"
+
+# operation: invoke_proxy_put
+# Replaces an object of the destination.
+curl -sS --fail-with-body -X PUT "$SCRIP_URL/proxy" \
+  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-PROXY-KEY: $PROXY_KEY" \
+  -H "Content-Type: application/json" \
+  -d "{ \"amount\": 1500, \"number\": \"{{ $TOKEN_ID | json: '\$.data.number' }}\" }"
+
+# operation: invoke_proxy_patch
+# Changes an object of the destination.
+curl -sS --fail-with-body -X PATCH "$SCRIP_URL/proxy" \
+  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-PROXY-KEY: $PROXY_KEY" \
+  -H "Content-Type: application/json" \
+  -d "{ \"amount\": 1500, \"number\": \"{{ $TOKEN_ID | json: '\$.data.number' }}\" }"
+
+# operation: invoke_proxy_delete
+# Deletes an object of the destination.
+curl -sS --fail-with-body -X DELETE "$SCRIP_URL/proxy" \
+  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-PROXY-KEY: $PROXY_KEY"

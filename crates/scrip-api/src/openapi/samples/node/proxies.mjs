@@ -98,3 +98,68 @@ const response = await fetch(`${SCRIP_URL}/proxies/${PROXY_ID}/client-certificat
 });
 if (!response.ok) throw new Error(await response.text());
 console.log("deleted the certificate of", PROXY_ID);
+
+// operation: invoke_proxy_get
+// Asks the destination. Expressions in header values work for every method.
+const { SCRIP_URL, SCRIP_KEY, PROXY_KEY } = process.env;
+const response = await fetch(`${SCRIP_URL}/proxy`, {
+  method: "GET",
+  headers: { "BT-API-KEY": SCRIP_KEY, "BT-PROXY-KEY": PROXY_KEY },
+});
+if (!response.ok) throw new Error(await response.text());
+console.log(JSON.stringify(await response.json()));
+
+// operation: invoke_proxy_post
+// The vault replaces the expression: the destination gets the number, and this program never has it.
+const { SCRIP_URL, SCRIP_KEY, PROXY_KEY, TOKEN_ID } = process.env;
+const response = await fetch(`${SCRIP_URL}/proxy`, {
+  method: "POST",
+  headers: {
+    "BT-API-KEY": SCRIP_KEY,
+    "BT-PROXY-KEY": PROXY_KEY,
+    "Content-Type": "application/json",
+  },
+  body: JSON.stringify({ amount: 1500, number: `{{ ${TOKEN_ID} | json: '$.data.number' }}` }),
+});
+if (!response.ok) throw new Error(await response.text());
+console.log(JSON.stringify(await response.json()));
+
+// operation: invoke_proxy_put
+// Replaces an object of the destination.
+const { SCRIP_URL, SCRIP_KEY, PROXY_KEY, TOKEN_ID } = process.env;
+const response = await fetch(`${SCRIP_URL}/proxy`, {
+  method: "PUT",
+  headers: {
+    "BT-API-KEY": SCRIP_KEY,
+    "BT-PROXY-KEY": PROXY_KEY,
+    "Content-Type": "application/json",
+  },
+  body: JSON.stringify({ amount: 1500, number: `{{ ${TOKEN_ID} | json: '$.data.number' }}` }),
+});
+if (!response.ok) throw new Error(await response.text());
+console.log(JSON.stringify(await response.json()));
+
+// operation: invoke_proxy_patch
+// Changes an object of the destination.
+const { SCRIP_URL, SCRIP_KEY, PROXY_KEY, TOKEN_ID } = process.env;
+const response = await fetch(`${SCRIP_URL}/proxy`, {
+  method: "PATCH",
+  headers: {
+    "BT-API-KEY": SCRIP_KEY,
+    "BT-PROXY-KEY": PROXY_KEY,
+    "Content-Type": "application/json",
+  },
+  body: JSON.stringify({ amount: 1500, number: `{{ ${TOKEN_ID} | json: '$.data.number' }}` }),
+});
+if (!response.ok) throw new Error(await response.text());
+console.log(JSON.stringify(await response.json()));
+
+// operation: invoke_proxy_delete
+// Deletes an object of the destination.
+const { SCRIP_URL, SCRIP_KEY, PROXY_KEY } = process.env;
+const response = await fetch(`${SCRIP_URL}/proxy`, {
+  method: "DELETE",
+  headers: { "BT-API-KEY": SCRIP_KEY, "BT-PROXY-KEY": PROXY_KEY },
+});
+if (!response.ok) throw new Error(await response.text());
+console.log(JSON.stringify(await response.json()));

@@ -112,3 +112,91 @@ request = urllib.request.Request(
 )
 urllib.request.urlopen(request).close()
 print("deleted the certificate of", os.environ["PROXY_ID"])
+
+# operation: invoke_proxy_get
+# Asks the destination. Expressions in header values work for every method.
+import json
+import os
+import urllib.request
+
+request = urllib.request.Request(
+    f"{os.environ['SCRIP_URL']}/proxy",
+    headers={"BT-API-KEY": os.environ["SCRIP_KEY"], "BT-PROXY-KEY": os.environ["PROXY_KEY"]},
+    method="GET",
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response))
+
+# operation: invoke_proxy_post
+# The vault replaces the expression: the destination gets the number, and this program never has it.
+import json
+import os
+import urllib.request
+
+number = "{{ %s | json: '$.data.number' }}" % os.environ["TOKEN_ID"]
+request = urllib.request.Request(
+    f"{os.environ['SCRIP_URL']}/proxy",
+    data=json.dumps({"amount": 1500, "number": number}).encode(),
+    headers={
+        "BT-API-KEY": os.environ["SCRIP_KEY"],
+        "BT-PROXY-KEY": os.environ["PROXY_KEY"],
+        "Content-Type": "application/json",
+    },
+    method="POST",
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response))
+
+# operation: invoke_proxy_put
+# Replaces an object of the destination.
+import json
+import os
+import urllib.request
+
+number = "{{ %s | json: '$.data.number' }}" % os.environ["TOKEN_ID"]
+request = urllib.request.Request(
+    f"{os.environ['SCRIP_URL']}/proxy",
+    data=json.dumps({"amount": 1500, "number": number}).encode(),
+    headers={
+        "BT-API-KEY": os.environ["SCRIP_KEY"],
+        "BT-PROXY-KEY": os.environ["PROXY_KEY"],
+        "Content-Type": "application/json",
+    },
+    method="PUT",
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response))
+
+# operation: invoke_proxy_patch
+# Changes an object of the destination.
+import json
+import os
+import urllib.request
+
+number = "{{ %s | json: '$.data.number' }}" % os.environ["TOKEN_ID"]
+request = urllib.request.Request(
+    f"{os.environ['SCRIP_URL']}/proxy",
+    data=json.dumps({"amount": 1500, "number": number}).encode(),
+    headers={
+        "BT-API-KEY": os.environ["SCRIP_KEY"],
+        "BT-PROXY-KEY": os.environ["PROXY_KEY"],
+        "Content-Type": "application/json",
+    },
+    method="PATCH",
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response))
+
+# operation: invoke_proxy_delete
+# Deletes an object of the destination.
+import json
+import os
+import urllib.request
+
+request = urllib.request.Request(
+    f"{os.environ['SCRIP_URL']}/proxy",
+    headers={"BT-API-KEY": os.environ["SCRIP_KEY"], "BT-PROXY-KEY": os.environ["PROXY_KEY"]},
+    method="DELETE",
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response))
