@@ -224,11 +224,8 @@ async fn run_server(
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", tcp.local_addr()?);
     let servers = connect_schemes(&mut settings, mode, &url).await?;
-    let results_tls = settings
-        .results_listener_settings()
-        .map(ResultsTls::load_reloadable)
-        .transpose()?
-        .map(Arc::new);
+    let results_tls = settings.results_listener_settings().map(ResultsTls::load_reloadable);
+    let results_tls = results_tls.transpose()?.map(Arc::new);
     let mut reloadables = servers.credentials();
     reloadables.extend(tls.iter().map(Reloadable::to_reload_files));
     reloadables.extend(results_tls.iter().map(Reloadable::to_reload_files));
@@ -244,8 +241,8 @@ async fn run_server(
     let (metrics, operator_listener) = metrics_listener.unzip();
     let results = listeners.results.map(TcpListener::from_std).transpose()?;
     let results_address = results.as_ref().map(TcpListener::local_addr).transpose()?;
-    let results_url = results_address.map(|it| format!("https://{it}"));
-    let addresses = Addresses { url, metrics, results: results_url };
+    let addresses =
+        Addresses { url, metrics, results: results_address.map(|it| format!("https://{it}")) };
     reload_certificates(reloadables, &settings.tls)?;
     start_bin_data_reload(&settings, &app);
     let control = start_control_socket(&settings, &node, &addresses.url);
