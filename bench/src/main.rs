@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     harness::{bare_server, process},
@@ -102,44 +103,10 @@ fn main() -> anyhow::Result<()> {
     };
     // Half of the cores generate the load. The other cores serve it.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads((cores / 2).max(1))
-        .enable_all()
-        .build()?;
-    if arguments.sweep {
-        let tokens = if arguments.quick { 20_000 } else { 100_000 };
-        let sweep_result = runtime.block_on(sweep::measure_sweep(&plan, tokens))?;
-        return Ok(print(&report::report_sweep(&sweep_result))?);
-    }
-    if arguments.duplicates {
-        return Ok(print(&duplicates::report_duplicates(
-            &runtime.block_on(duplicates::measure_duplicates(&plan))?,
-        ))?);
-    }
-    if arguments.guessing {
-        return Ok(print(&guessing::report_guessing_budget(
-            &runtime.block_on(guessing::measure_guessing_budget(&plan))?,
-        ))?);
-    }
-    if arguments.start {
-        let starts = runtime.block_on(start::measure_starts(&plan))?;
-        return Ok(print(&start::report_starts(&starts))?);
-    }
-    if arguments.hostile {
-        return Ok(print(&hostile::report_hostile_clients(
-            &runtime.block_on(hostile::measure_hostile_clients(&plan))?,
-        ))?);
-    }
-    if arguments.proxy {
-        return Ok(print(&match runtime.block_on(proxy::measure_proxy(&plan))? {
-            Some(results) => proxy::report_proxy(&results),
-            None => proxy::NGINX_MISSING.to_owned(),
-        })?);
-    }
-    if arguments.postgres {
-        return Ok(print(&postgres::report_postgres(
-            &runtime.block_on(postgres::measure_postgres(&plan))?,
-        ))?);
+    let runtime =
+        Builder::new_multi_thread().worker_threads((cores / 2).max(1)).enable_all().build()?;
+    if let Some(report) = run_single_measurement(&arguments, &runtime, &plan)? {
+        return Ok(print(&report)?);
     }
     let (expression_cost, limiter_cost) =
         (expressions::measure_expressions()?, limits::measure_limits()?);
@@ -154,6 +121,39 @@ fn main() -> anyhow::Result<()> {
             .with_context(|| format!("{} cannot be written", file.display()))?;
     }
     Ok(())
+}
+
+/// The report of the measurement that a flag selects; `None` without such a flag.
+fn run_single_measurement(
+    arguments: &BenchArguments,
+    runtime: &Runtime,
+    plan: &rounds::BenchPlan,
+) -> anyhow::Result<Option<String>> {
+    let report = if arguments.sweep {
+        let tokens = if arguments.quick { 20_000 } else { 100_000 };
+        report::report_sweep(&runtime.block_on(sweep::measure_sweep(plan, tokens))?)
+    } else if arguments.duplicates {
+        let results = runtime.block_on(duplicates::measure_duplicates(plan))?;
+        duplicates::report_duplicates(&results)
+    } else if arguments.guessing {
+        let results = runtime.block_on(guessing::measure_guessing_budget(plan))?;
+        guessing::report_guessing_budget(&results)
+    } else if arguments.start {
+        start::report_starts(&runtime.block_on(start::measure_starts(plan))?)
+    } else if arguments.hostile {
+        let results = runtime.block_on(hostile::measure_hostile_clients(plan))?;
+        hostile::report_hostile_clients(&results)
+    } else if arguments.proxy {
+        match runtime.block_on(proxy::measure_proxy(plan))? {
+            Some(results) => proxy::report_proxy(&results),
+            None => proxy::NGINX_MISSING.to_owned(),
+        }
+    } else if arguments.postgres {
+        postgres::report_postgres(&runtime.block_on(postgres::measure_postgres(plan))?)
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(report))
 }
 
 fn print(text: &str) -> io::Result<()> {
