@@ -13,4 +13,5 @@ pub(crate) mod response_body;
 pub(crate) mod span;
 pub mod throttle;
 pub mod trace;
+pub(crate) mod trailing_slash;
 pub mod unread_body;

@@ -21,7 +21,7 @@ use axum::{
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hyper::{
-    HeaderMap, Method, StatusCode, Uri,
+    HeaderMap, Method, StatusCode,
     header::{ACCEPT, CACHE_CONTROL, HeaderValue},
     http::{Extensions, request::Parts},
 };
@@ -53,14 +53,12 @@ use crate::{
         span::RouteName,
         throttle,
         trace::{self, TraceId},
+        trailing_slash::strip_trailing_slash,
         unread_body,
     },
     problem::Problem,
     proxy::{
-        call::{
-            CallEntry, PROXY_PATH, ReceivedUri, is_proxy_path, method_name, request_host,
-            serve_call,
-        },
+        call::{CallEntry, PROXY_PATH, is_proxy_path, method_name, request_host, serve_call},
         error::{CallDelivery, ProxyError},
     },
     route::{
@@ -125,24 +123,6 @@ where
         response
     })
     .await
-}
-
-/// Some clients append a slash to every path. The path of a proxied call is not changed.
-fn strip_trailing_slash(request: &mut Request) {
-    let uri = request.uri();
-    let path = uri.path();
-    let trimmed = path.trim_end_matches('/');
-    if trimmed.len() == path.len() || trimmed.is_empty() || is_proxy_path(path) {
-        return;
-    }
-    let rest = uri.query().map(|it| format!("{trimmed}?{it}"));
-    let rest = rest.unwrap_or_else(|| trimmed.to_owned());
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = rest.parse().ok();
-    if let Ok(changed) = Uri::from_parts(parts) {
-        let received = std::mem::replace(request.uri_mut(), changed);
-        request.extensions_mut().insert(ReceivedUri(received));
-    }
 }
 
 /// Returns the client's IP address, as reported by trusted proxies.

@@ -23,7 +23,6 @@ pub mod policy;
 pub mod postgres;
 pub mod process;
 pub mod random;
-pub mod redis;
 pub mod requests;
 pub mod store_harness;
 pub mod vault;

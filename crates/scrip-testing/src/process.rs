@@ -3,6 +3,7 @@
 pub mod client;
 pub mod harness;
 pub mod prometheus;
+pub mod redis;
 
 use std::{
     io::{BufRead, BufReader},

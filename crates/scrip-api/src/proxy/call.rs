@@ -8,6 +8,7 @@
 
 mod answer;
 mod exchange;
+mod failure;
 mod outgoing;
 mod party;
 mod plan;

@@ -9,14 +9,16 @@ use scrip_core::{
         start_proxy_call::{CallDestination, StartedCall, start_proxy_call},
     },
 };
-use scrip_egress::{Delivery, EgressBody, GuardRejection, SendError, SendFailure};
+use scrip_egress::{Delivery, EgressBody};
 use tokio::time::Instant;
 
 use crate::{
     app::App,
     metrics::{CallFailureReason, CallResult},
     proxy::{
-        call::{ReceivedCall, outgoing::OutgoingRequest, plan::CallPlan},
+        call::{
+            ReceivedCall, failure::explain_send_error, outgoing::OutgoingRequest, plan::CallPlan,
+        },
         error::{CallDelivery, ProxyError},
     },
 };
@@ -114,33 +116,4 @@ pub(super) async fn send<'a>(
 fn start_error(error: Error, has_claim: bool) -> ProxyError {
     let delivery = if has_claim { CallDelivery::MaybeSent } else { CallDelivery::NotSent };
     ProxyError::from(error).with_delivery(delivery)
-}
-
-/// A destination that the operator does not allow.
-pub(super) fn reject_by_guard(app: &App, rejection: GuardRejection) -> ProxyError {
-    app.metrics.proxy_failures.increment(CallFailureReason::Guard);
-    ProxyError::new(StatusCode::FORBIDDEN, CallDelivery::NotSent, rejection.to_string())
-}
-
-fn explain_send_error(app: &App, error: SendError) -> ProxyError {
-    let SendError { delivery, failure } = error;
-    let delivery = match delivery {
-        Delivery::NotSent => CallDelivery::NotSent,
-        Delivery::MaybeSent => CallDelivery::MaybeSent,
-    };
-    let (status, reason) = match failure {
-        SendFailure::Rejected(rejection) => return reject_by_guard(app, rejection),
-        SendFailure::InvalidRequest => (StatusCode::BAD_REQUEST, CallFailureReason::Malformed),
-        SendFailure::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, CallFailureReason::Overloaded),
-        SendFailure::Lookup => (StatusCode::BAD_GATEWAY, CallFailureReason::Lookup),
-        SendFailure::Connect(_) | SendFailure::ConnectTimeout | SendFailure::ForwardProxy => {
-            (StatusCode::BAD_GATEWAY, CallFailureReason::Connect)
-        }
-        SendFailure::Tls(_) => (StatusCode::BAD_GATEWAY, CallFailureReason::Tls),
-        SendFailure::Timeout => (StatusCode::REQUEST_TIMEOUT, CallFailureReason::Timeout),
-        SendFailure::Closed => (StatusCode::BAD_GATEWAY, CallFailureReason::Closed),
-        SendFailure::Malformed => (StatusCode::BAD_GATEWAY, CallFailureReason::Malformed),
-    };
-    app.metrics.proxy_failures.increment(reason);
-    ProxyError::new(status, delivery, failure.to_string())
 }

@@ -15,7 +15,7 @@ use crate::{
     app::App,
     middleware::long_evaluation,
     proxy::{
-        call::{ReceivedCall, exchange::reject_by_guard, selection::SelectedProxy},
+        call::{ReceivedCall, failure::reject_by_guard, selection::SelectedProxy},
         error::{CallDelivery, ProxyError},
     },
 };

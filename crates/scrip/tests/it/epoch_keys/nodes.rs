@@ -15,7 +15,7 @@ use scrip_seal::{
     EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer, SharedEpoch, WrappedEpochKey,
 };
 use scrip_server::epoch_keys::redis_exchange::{DiskPolicy, RedisKeyExchange};
-use scrip_testing::redis::RedisServer;
+use scrip_testing::process::redis::RedisServer;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 

@@ -11,7 +11,7 @@ use scrip_server::epoch_keys::{
     persistence::Persistence,
     redis_exchange::{DiskPolicy, RedisKeyExchange},
 };
-use scrip_testing::redis::RedisServer;
+use scrip_testing::process::redis::RedisServer;
 use tokio::runtime::Runtime;
 
 const VAULT: [u8; 32] = [7; 32];

@@ -13,7 +13,7 @@ use scrip_core::{
 };
 use scrip_seal::Pepper;
 use scrip_server::rate_limit::RedisCounters;
-use scrip_testing::redis::RedisServer;
+use scrip_testing::process::redis::RedisServer;
 
 #[derive(Default)]
 struct CounterModel {

@@ -12,7 +12,7 @@ use scrip_core::policy::{
 };
 use scrip_seal::Pepper;
 use scrip_server::rate_limit::RedisCounters;
-use scrip_testing::{redis::RedisServer, vault::root_key};
+use scrip_testing::{process::redis::RedisServer, vault::root_key};
 use tokio::runtime::Runtime;
 
 use crate::limits::harness::RateLimitHarness;

@@ -8,9 +8,9 @@ use scrip_testing::{
     process::{
         harness::{ProcessHarness, RunningServer, becomes_true},
         prometheus::ParsedMetricsPage,
+        redis::RedisServer,
         terminate, wait,
     },
-    redis::RedisServer,
 };
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, thread::sleep, time::Duration};
 
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
-use scrip_testing::{
-    process::harness::{ProcessHarness, RunningServer, becomes_true},
+use scrip_testing::process::{
+    harness::{ProcessHarness, RunningServer, becomes_true},
     redis::RedisServer,
 };
 use serde_json::{Value, json};

@@ -1,0 +1,39 @@
+//! The errors of calls that the destination did not answer.
+
+use hyper::StatusCode;
+use scrip_egress::{Delivery, GuardRejection, SendError, SendFailure};
+
+use crate::{
+    app::App,
+    metrics::CallFailureReason,
+    proxy::error::{CallDelivery, ProxyError},
+};
+
+/// A destination that the operator does not allow.
+pub(super) fn reject_by_guard(app: &App, rejection: GuardRejection) -> ProxyError {
+    app.metrics.proxy_failures.increment(CallFailureReason::Guard);
+    ProxyError::new(StatusCode::FORBIDDEN, CallDelivery::NotSent, rejection.to_string())
+}
+
+pub(super) fn explain_send_error(app: &App, error: SendError) -> ProxyError {
+    let SendError { delivery, failure } = error;
+    let delivery = match delivery {
+        Delivery::NotSent => CallDelivery::NotSent,
+        Delivery::MaybeSent => CallDelivery::MaybeSent,
+    };
+    let (status, reason) = match failure {
+        SendFailure::Rejected(rejection) => return reject_by_guard(app, rejection),
+        SendFailure::InvalidRequest => (StatusCode::BAD_REQUEST, CallFailureReason::Malformed),
+        SendFailure::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, CallFailureReason::Overloaded),
+        SendFailure::Lookup => (StatusCode::BAD_GATEWAY, CallFailureReason::Lookup),
+        SendFailure::Connect(_) | SendFailure::ConnectTimeout | SendFailure::ForwardProxy => {
+            (StatusCode::BAD_GATEWAY, CallFailureReason::Connect)
+        }
+        SendFailure::Tls(_) => (StatusCode::BAD_GATEWAY, CallFailureReason::Tls),
+        SendFailure::Timeout => (StatusCode::REQUEST_TIMEOUT, CallFailureReason::Timeout),
+        SendFailure::Closed => (StatusCode::BAD_GATEWAY, CallFailureReason::Closed),
+        SendFailure::Malformed => (StatusCode::BAD_GATEWAY, CallFailureReason::Malformed),
+    };
+    app.metrics.proxy_failures.increment(reason);
+    ProxyError::new(status, delivery, failure.to_string())
+}
