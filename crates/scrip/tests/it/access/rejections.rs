@@ -93,8 +93,7 @@ fn error_for_an_unknown_token_type_lists_the_types() {
 #[test]
 fn paths_of_missing_features_name_the_feature_with_and_without_a_key() {
     let cases = [
-        ("/proxy", "proxies"),
-        ("/proxy/v1/charges?bt-proxy-key=4242424242424242", "proxies"),
+        ("/reactors?key=4242424242424242", "reactors"),
         ("/reactors/x/react-async", "reactors"),
         ("/webhooks/x/events", "webhooks and events"),
         ("/events", "webhooks and events"),

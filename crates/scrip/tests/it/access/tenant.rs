@@ -170,6 +170,7 @@ fn quotas_can_be_read_but_not_changed_by_the_tenant() {
         SHARED_SERVER.get_path(&keys.management, "/tenants/self/quotas/").expect_status(200);
     let expected = json!({
         "log_retention_seconds": 86_400, "tokenize_limit": 5, "detokenize_limit": 5,
+        "proxy_token_limit": 20,
         "cvc_retention_seconds": 3_600, "token_intent_retention_seconds": 86_400,
         "rate_limit": "default", "threeds_access": true, "deletion_grace_seconds": 0,
     });

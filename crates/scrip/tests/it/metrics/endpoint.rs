@@ -425,7 +425,8 @@ fn metric_labels_contain_no_client_text() {
         audit_records usage_counters expressions vault read allowed rejected 200 201 204 400 401 403 404 408 409 410 \
         411 413 415 422 429 500 503 other keyed keyless pool network_share network_full full \
         no_first_byte response_not_read response_rate descriptors disk_full commit_failed \
-        store_unreachable root_key starting data"
+        store_unreachable root_key starting data answered maybe_sent not_sent replayed guard \
+        lookup connect tls timeout closed malformed overloaded too_large transform record"
         .split_whitespace()
         .collect();
     let mut series = 0;
@@ -438,7 +439,7 @@ fn metric_labels_contain_no_client_text() {
                 "le" => word == "+Inf" || word.parse::<f64>().is_ok(),
                 "version" => word == env!("CARGO_PKG_VERSION"),
                 "status" | "reason" | "outcome" | "kind" | "cache" | "log" | "decision"
-                | "pool" | "directory" => words.contains(word.as_str()),
+                | "pool" | "directory" | "result" => words.contains(word.as_str()),
                 "budget" => GuessBudget::ALL.iter().any(|it| it.as_str() == word),
                 _ => false,
             };

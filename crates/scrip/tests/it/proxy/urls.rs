@@ -146,7 +146,7 @@ fn malformed_destination_urls_are_rejected() {
             response.starts_with("HTTP/1.1 400") || response.starts_with("HTTP/1.1 403");
         assert!(is_rejected, "{url}: {response}");
         assert!(response.contains("not_sent"), "{url}: {response}");
-        let has_status = response.to_ascii_lowercase().contains("bt-proxy-destination-status");
+        let has_status = response.to_ascii_lowercase().contains("\nbt-proxy-destination-status:");
         assert!(!has_status, "{url}: {response}");
     }
     let response = PROXY.request("POST", "").api_key(&PROXY.keys.private).send();
