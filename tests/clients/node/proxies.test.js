@@ -91,7 +91,7 @@ test("the pager returns each proxy once and filters", async () => {
 test("invalid proxies are rejected", async () => {
   for (const [wrong, attribute] of [
     [{ destinationUrl: "http://psp.example" }, "destination_url"],
-    [{ destinationUrl: "https://127.0.0.1" }, "destination_url"],
+    [{ destinationUrl: "https://10.0.0.1" }, "destination_url"],
     [{ requestTransform: { type: "mask" } }, "request_transform.matcher"],
     [{ requestTransforms: [CODE, CODE] }, "request_transforms"],
   ]) {

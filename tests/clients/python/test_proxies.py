@@ -69,7 +69,7 @@ def test_pager_returns_each_proxy_once_and_filters(management):
 def test_invalid_proxies_are_rejected(vault, management):
     for wrong, attribute in (
         ({"destination_url": "http://psp.example"}, "destination_url"),
-        ({"destination_url": "https://127.0.0.1"}, "destination_url"),
+        ({"destination_url": "https://10.0.0.1"}, "destination_url"),
         ({"request_reactor_id": str(uuid.uuid4())}, "request_reactor_id"),
         ({"request_transform": ProxyTransform(type="mask")}, "request_transform.matcher"),
         ({"request_transforms": [CODE, CODE]}, "request_transforms"),

@@ -2,7 +2,7 @@
 
 use scrip_testing::{
     destination::{DestinationServer, behavior::DestinationBehavior},
-    process::harness::{ProcessHarness, RunningServer},
+    process::harness::{ProcessHarness, RunningServer, becomes_true},
     requests::http_client::{BlockingClient, ClientResponse},
 };
 use serde_json::json;
@@ -14,6 +14,13 @@ use crate::SCRIP;
 fn call(server: &RunningServer, key: &str, url: &str) -> ClientResponse {
     let request = BlockingClient::default().post(format!("{}/proxy", server.own_url));
     request.api_key(key).header("BT-PROXY-URL", url).json(&json!({ "a": 1 })).send()
+}
+
+/// Starts the server and waits until its vault is unsealed.
+fn serve_ready(harness: &ProcessHarness) -> RunningServer {
+    let server = harness.serve();
+    assert!(becomes_true(|| server.status("/readyz") == 200), "{}", harness.log());
+    server
 }
 
 #[track_caller]
@@ -37,14 +44,14 @@ fn loopback_destinations_need_a_setting() {
         format!("http://127.0.0.1:{port}/"),
         format!("https://localhost:{port}/"),
     ];
-    let server = harness.serve();
+    let server = serve_ready(&harness);
     for url in &urls {
         expect_not_sent(&call(&server, &key, url));
     }
     assert_eq!(host.connections(), 0);
     drop(server);
     let harness = harness.with_variable("SCRIP_PROXY_LOOPBACK_HTTP", "true");
-    let server = harness.serve();
+    let server = serve_ready(&harness);
     for url in &urls[..2] {
         let response = call(&server, &key, url);
         assert_eq!(response.status, 200, "{url}: {response:?}");
@@ -57,7 +64,7 @@ fn loopback_destinations_need_a_setting() {
 fn listeners_of_the_vault_are_never_destinations() {
     let (harness, key) = with_loopback();
     let harness = harness.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
-    let server = harness.serve();
+    let server = serve_ready(&harness);
     let metrics = server.metrics.clone().expect("a metrics listener");
     for url in [server.own_url.clone(), server.own_url.replace("127.0.0.1", "localhost"), metrics] {
         let url = url.trim_end_matches("/metrics").to_owned();
@@ -72,7 +79,7 @@ fn time_limit_of_the_operator_applies_to_ephemeral_calls() {
     let (harness, key) = with_loopback();
     let harness = harness.with_variable("SCRIP_PROXY_TIMEOUT_SECONDS", "1");
     let (_destination, host) = DestinationServer::start_plain(&[DestinationBehavior::Silent]);
-    let server = harness.serve();
+    let server = serve_ready(&harness);
     let response = call(&server, &key, &host.url(""));
     assert_eq!(response.status, 408, "{response:?}");
     assert_eq!(response.json()["proxy_error"]["errors"]["proxy"], json!(["maybe_sent"]));
@@ -85,7 +92,7 @@ fn body_limit_of_the_operator_applies() {
     let (harness, key) = with_loopback();
     let harness = harness.with_variable("SCRIP_PROXY_BODY_MAX", "2048");
     let (_destination, host) = DestinationServer::start_plain(&[DestinationBehavior::Echo]);
-    let server = harness.serve();
+    let server = serve_ready(&harness);
     for (length, status) in [(2048, 200), (2049, 413)] {
         let request = BlockingClient::default().post(format!("{}/proxy", server.own_url));
         let request = request.api_key(&key).header("BT-PROXY-URL", host.url(""));
@@ -103,7 +110,7 @@ fn command_maps_a_host_to_a_proxy() {
     let keys: serde_json::Value = serde_json::from_str(&keys).unwrap();
     let management = keys["keys"]["management"].as_str().unwrap();
     let (_destination, host) = DestinationServer::start_plain(&[DestinationBehavior::Echo]);
-    let server = harness.serve();
+    let server = serve_ready(&harness);
     let body =
         json!({ "name": "inbound", "destination_url": host.url("/in"), "require_auth": false });
     let created = server.request("POST", "/proxies").api_key(management).json(&body).send();

@@ -143,9 +143,13 @@ fn send_through_transforms(harness: &mut ScanHarness) {
             "value": "{{ transform_identifier: 'card' | json: '$.id' }}" } },
     ]);
     let secret = harness.new_number();
+    let configuration = json!({ "secret": secret });
+    let application = harness.request("GET", "/applications/key").api_key(harness.key("private"));
+    let application = json!({ "id": application.send().expect_status(200).json()["id"] });
     let proxies = [
-        json!({ "response_transforms": mask }),
-        json!({ "request_transforms": collect, "configuration": { "secret": secret } }),
+        json!({ "response_transforms": mask, "configuration": configuration }),
+        json!({ "request_transforms": collect, "configuration": configuration,
+            "application": application }),
     ];
     for attributes in proxies {
         let proxy_key = harness.create_proxy(&attributes);
@@ -154,14 +158,6 @@ fn send_through_transforms(harness: &mut ScanHarness) {
             let request = harness.request("POST", "/proxy").api_key(harness.key("private"));
             let request =
                 request.header("BT-PROXY-KEY", &proxy_key).header("X-C", "{{ config: secret }}");
-            let request = if attributes.get("configuration").is_some() {
-                request
-            } else {
-                harness
-                    .request("POST", "/proxy")
-                    .api_key(harness.key("private"))
-                    .header("BT-PROXY-KEY", &proxy_key)
-            };
             expect_status(&request.json(&json!({ "card": number })).send(), 200);
         }
     }
