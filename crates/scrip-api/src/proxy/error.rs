@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use axum::{body::Body, response::Response};
 use hyper::{
     StatusCode,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use scrip_core::error::{Error, FieldError};
 pub use scrip_core::idempotency::CallDelivery;
@@ -15,6 +15,9 @@ use crate::{middleware::trace::TraceId, problem::Problem};
 
 /// The status of the destination. A response has this header exactly if the destination answered.
 pub const DESTINATION_STATUS: HeaderName = HeaderName::from_static("bt-proxy-destination-status");
+
+/// The methods of calls, for the response to another one.
+const ALLOWED_METHODS: &str = "POST, GET, PUT, PATCH, DELETE";
 
 /// A failure of a proxied call.
 #[derive(Debug)]
@@ -178,6 +181,9 @@ impl ProxyError {
         if let CallFailure::Vault(problem) = &self.failure {
             problem.log(trace);
             problem.add_retry_headers(headers);
+        }
+        if self.status() == StatusCode::METHOD_NOT_ALLOWED {
+            headers.insert(ALLOW, HeaderValue::from_static(ALLOWED_METHODS));
         }
         if let Some(status) = self.destination_status {
             headers.insert(DESTINATION_STATUS, HeaderValue::from(status.as_u16()));

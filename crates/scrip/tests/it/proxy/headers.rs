@@ -235,7 +235,9 @@ fn every_method_and_status_is_forwarded() {
     let before = host.request_count();
     for method in ["HEAD", "TRACE", "PROPFIND"] {
         let request = PROXY.request(method, "/a").api_key(&PROXY.keys.private).url(&host.url(""));
-        assert_eq!(request.send().status(), 405, "{method}");
+        let response = request.send();
+        assert_eq!(response.status(), 405, "{method}");
+        assert_eq!(response.header("allow"), Some("POST, GET, PUT, PATCH, DELETE"), "{method}");
     }
     assert_eq!(host.request_count(), before);
 }

@@ -81,7 +81,7 @@ curl -sS --fail-with-body "$SCRIP_URL/proxy" \
   -H "BT-API-KEY: $SCRIP_KEY" \
   -H "BT-PROXY-KEY: $PROXY_KEY" \
   -H "Content-Type: application/json" \
-  -d "{ \"amount\": 1500, \"number\": \"{{ $TOKEN_ID | json: '\$.data.number' }}\" }"
+  -d "{ \"amount\": 1500, \"number\": \"{{ $TOKEN_ID | json: '\$.number' }}\" }"
 
 # operation: invoke_proxy_put
 # Replaces an object of the destination.
@@ -89,7 +89,7 @@ curl -sS --fail-with-body -X PUT "$SCRIP_URL/proxy" \
   -H "BT-API-KEY: $SCRIP_KEY" \
   -H "BT-PROXY-KEY: $PROXY_KEY" \
   -H "Content-Type: application/json" \
-  -d "{ \"amount\": 1500, \"number\": \"{{ $TOKEN_ID | json: '\$.data.number' }}\" }"
+  -d "{ \"amount\": 1500, \"number\": \"{{ $TOKEN_ID | json: '\$.number' }}\" }"
 
 # operation: invoke_proxy_patch
 # Changes an object of the destination.
@@ -97,7 +97,7 @@ curl -sS --fail-with-body -X PATCH "$SCRIP_URL/proxy" \
   -H "BT-API-KEY: $SCRIP_KEY" \
   -H "BT-PROXY-KEY: $PROXY_KEY" \
   -H "Content-Type: application/json" \
-  -d "{ \"amount\": 1500, \"number\": \"{{ $TOKEN_ID | json: '\$.data.number' }}\" }"
+  -d "{ \"amount\": 1500, \"number\": \"{{ $TOKEN_ID | json: '\$.number' }}\" }"
 
 # operation: invoke_proxy_delete
 # Deletes an object of the destination.

@@ -119,7 +119,7 @@ const response = await fetch(`${SCRIP_URL}/proxy`, {
     "BT-PROXY-KEY": PROXY_KEY,
     "Content-Type": "application/json",
   },
-  body: JSON.stringify({ amount: 1500, number: `{{ ${TOKEN_ID} | json: '$.data.number' }}` }),
+  body: JSON.stringify({ amount: 1500, number: `{{ ${TOKEN_ID} | json: '$.number' }}` }),
 });
 if (!response.ok) throw new Error(await response.text());
 console.log(JSON.stringify(await response.json()));
@@ -134,7 +134,7 @@ const response = await fetch(`${SCRIP_URL}/proxy`, {
     "BT-PROXY-KEY": PROXY_KEY,
     "Content-Type": "application/json",
   },
-  body: JSON.stringify({ amount: 1500, number: `{{ ${TOKEN_ID} | json: '$.data.number' }}` }),
+  body: JSON.stringify({ amount: 1500, number: `{{ ${TOKEN_ID} | json: '$.number' }}` }),
 });
 if (!response.ok) throw new Error(await response.text());
 console.log(JSON.stringify(await response.json()));
@@ -149,7 +149,7 @@ const response = await fetch(`${SCRIP_URL}/proxy`, {
     "BT-PROXY-KEY": PROXY_KEY,
     "Content-Type": "application/json",
   },
-  body: JSON.stringify({ amount: 1500, number: `{{ ${TOKEN_ID} | json: '$.data.number' }}` }),
+  body: JSON.stringify({ amount: 1500, number: `{{ ${TOKEN_ID} | json: '$.number' }}` }),
 });
 if (!response.ok) throw new Error(await response.text());
 console.log(JSON.stringify(await response.json()));

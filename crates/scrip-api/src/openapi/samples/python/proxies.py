@@ -133,7 +133,7 @@ import json
 import os
 import urllib.request
 
-number = "{{ %s | json: '$.data.number' }}" % os.environ["TOKEN_ID"]
+number = "{{ %s | json: '$.number' }}" % os.environ["TOKEN_ID"]
 request = urllib.request.Request(
     f"{os.environ['SCRIP_URL']}/proxy",
     data=json.dumps({"amount": 1500, "number": number}).encode(),
@@ -153,7 +153,7 @@ import json
 import os
 import urllib.request
 
-number = "{{ %s | json: '$.data.number' }}" % os.environ["TOKEN_ID"]
+number = "{{ %s | json: '$.number' }}" % os.environ["TOKEN_ID"]
 request = urllib.request.Request(
     f"{os.environ['SCRIP_URL']}/proxy",
     data=json.dumps({"amount": 1500, "number": number}).encode(),
@@ -173,7 +173,7 @@ import json
 import os
 import urllib.request
 
-number = "{{ %s | json: '$.data.number' }}" % os.environ["TOKEN_ID"]
+number = "{{ %s | json: '$.number' }}" % os.environ["TOKEN_ID"]
 request = urllib.request.Request(
     f"{os.environ['SCRIP_URL']}/proxy",
     data=json.dumps({"amount": 1500, "number": number}).encode(),
