@@ -123,7 +123,7 @@ fn command_maps_a_host_to_a_proxy() {
         request.header("Host", "pay.shop.example").json(&json!({ "a": 1 })).send()
     };
     let is_mapped = || send().status == 200;
-    assert!(scrip_testing::process::harness::becomes_true(is_mapped), "{:?}", send());
+    assert!(becomes_true(is_mapped), "{:?}", send());
     assert!(host.requests().iter().all(|it| it.target == "/in/x"));
     let output = harness.run(&["proxy", "host", "list"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("pay.shop.example"), "{output:?}");
