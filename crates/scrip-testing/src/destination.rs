@@ -311,7 +311,7 @@ impl DestinationHost {
         self.state.received.lock().unwrap().len()
     }
 
-    /// The number of connections whose handshake named this host.
+    /// The number of connections with a handshake for this host.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)

@@ -71,7 +71,7 @@ use crate::{
 pub(crate) const METHODS: [(&str, bool); 5] =
     [("POST", true), ("GET", false), ("PUT", true), ("PATCH", true), ("DELETE", false)];
 
-/// A call whose sender is known and whose body has arrived.
+/// A call with a known sender and a complete body.
 #[derive(Debug)]
 struct ReceivedCall {
     method: Method,

@@ -1,4 +1,4 @@
-//! A byte buffer whose memory is wiped, also when it grows.
+//! A byte buffer that wipes its memory, also when it grows.
 
 use std::{fmt, io};
 

@@ -1,4 +1,4 @@
-//! What is known about a call before its body is read: destination, TLS, time limit, and who creates
+//! The plan of a received call: destination, TLS, time limit, and the application that creates
 //! tokens for its transforms.
 
 use std::{sync::Arc, time::Duration};

@@ -22,7 +22,7 @@ fn call(behavior: DestinationBehavior) -> crate::proxy::harness::ProxyResponse {
     response
 }
 
-/// A request to a host whose handshake fails never leaves the vault.
+/// A request never leaves the vault if the handshake with its host fails.
 #[test]
 fn destination_with_broken_tls_receives_nothing() {
     for tls in [

@@ -12,7 +12,7 @@ fn regex_mask(expression: &str) -> Value {
     json!({"type": "mask", "matcher": "regex", "expression": expression, "replacement": "*"})
 }
 
-/// Creates a proxy whose destination answers with this text.
+/// Creates a proxy to a destination that answers with this text.
 fn create_proxy(
     answer: DestinationBehavior,
     attributes: Value,

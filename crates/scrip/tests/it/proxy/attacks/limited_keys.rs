@@ -147,7 +147,7 @@ fn proxy_create_alone_lends_no_rights() {
     scene.expect_nothing_in(&created.to_string());
 }
 
-/// Whoever changes the destination of a live proxy reads every card that is sent through it.
+/// A caller that changes the destination of a live proxy reads every card that is sent through it.
 #[test]
 fn proxy_update_alone_cannot_redirect_a_live_proxy() {
     let scene = AttackScene::new();
@@ -222,7 +222,7 @@ fn key_of_another_tenant_uses_neither_card_nor_proxy() {
     scene.expect_unchanged_proxy();
 }
 
-/// The private key of a live proxy and its configuration are shown to nobody but proxy:read.
+/// Only proxy:read shows the configuration of a live proxy; its private key is never shown.
 #[test]
 fn client_key_is_never_returned() {
     let scene = AttackScene::new();
