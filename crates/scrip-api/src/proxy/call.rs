@@ -15,6 +15,7 @@ mod plan;
 mod selection;
 mod target;
 mod transforms;
+mod unsent_tokens;
 
 use std::sync::Arc;
 
@@ -37,12 +38,13 @@ use tracing::Instrument;
 pub use self::answer::StreamedAnswer;
 use self::{
     answer::{AnswerBuilder, replay_response},
-    outgoing::{CallInputs, build_request, load_configuration, parse_message},
+    outgoing::{CallInputs, build_request, load_configuration, load_tokens, parse_message},
     party::CallParty,
     plan::CallPlan,
     selection::SelectedProxy,
     target::AppendedTarget,
     transforms::CallTransforms,
+    unsent_tokens::UnsentTokens,
 };
 pub(crate) use self::{
     selection::{CallEntry, request_host},
@@ -309,7 +311,10 @@ async fn run_call(
     let configuration = load_configuration(&call, &plan, &message)?;
     let keyless_work = WorkMeter::new(long_evaluation::run_in_slot);
     let work = call.party.caller().map_or(&keyless_work, Caller::work);
-    let inputs = CallInputs { configuration: configuration.expose(), work };
+    let used = load_tokens(app, &call, &message).await?;
+    let tokens = UnsentTokens::new(app, &call, &plan, used);
+    let references = tokens.used().data();
+    let inputs = CallInputs { references, configuration: configuration.expose(), work };
     let transform_inputs = TransformInputs {
         configuration: configuration.expose(),
         work,
@@ -320,12 +325,16 @@ async fn run_call(
     let mut transforms = plan.has_transforms().then(|| {
         CallTransforms::new(app, transform_inputs, creator, &call.headers, call.body.clone())
     });
-    let outgoing = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await?;
+    let request = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await;
+    let request = match request {
+        Ok(request) => request,
+        Err(error) => return Err(tokens.reject(error).await),
+    };
     // The values that were parsed from the body are no longer needed while the destination works.
     drop(message);
     reservation.release_parsed(call.body.len());
     let is_stored = claim.is_some();
-    let (sent, answer) = exchange::send(app, &call, &plan, outgoing, claim).await?;
+    let (sent, answer) = exchange::send(app, &call, &plan, request, tokens, claim).await?;
     let builder =
         AnswerBuilder { app, call: &call, plan: &plan, transforms: transforms.as_mut(), is_stored };
     builder.pass_on(sent, answer).await

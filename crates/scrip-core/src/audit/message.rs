@@ -46,6 +46,11 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("unauthenticated", "was denied: no valid API key"),
     ("used_in_call", "is used in a proxied call"),
     ("used_in_call_with_cvc", "is used in a proxied call, with its CVC"),
+    ("used_in_rejected_call", "was evaluated for a proxied call that was rejected and not sent"),
+    (
+        "used_in_rejected_call_with_cvc",
+        "was evaluated with its CVC for a proxied call that was rejected and not sent",
+    ),
     ("call_started", "is about to be sent to the destination"),
     ("answered", "was answered by the destination"),
     ("maybe_sent", "may have been sent; the destination did not answer"),

@@ -2,5 +2,6 @@
 
 pub mod claim_proxy_call;
 pub mod finish_proxy_call;
+pub mod record_rejected_use;
 pub mod start_proxy_call;
 pub mod use_tokens;

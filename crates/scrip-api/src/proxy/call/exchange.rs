@@ -1,12 +1,13 @@
 //! Sends a call: the record before the first byte leaves, the exchange, and the outcome.
 
-use hyper::{Response, StatusCode};
+use bytes::Bytes;
+use hyper::{Request, Response, StatusCode};
 use scrip_core::{
     error::Error,
     idempotency::IdempotencyClaim,
     operations::proxy_calls::{
         finish_proxy_call::{CallOutcome, abandon_proxy_call, finish_proxy_call},
-        start_proxy_call::{CallDestination, StartedCall, start_proxy_call},
+        start_proxy_call::{StartedCall, start_proxy_call},
     },
 };
 use scrip_egress::{Delivery, EgressBody};
@@ -17,7 +18,7 @@ use crate::{
     metrics::{CallFailureReason, CallResult},
     proxy::{
         call::{
-            ReceivedCall, failure::explain_send_error, outgoing::OutgoingRequest, plan::CallPlan,
+            ReceivedCall, failure::explain_send_error, plan::CallPlan, unsent_tokens::UnsentTokens,
         },
         error::{CallDelivery, ProxyError},
     },
@@ -72,23 +73,25 @@ pub(super) async fn send<'a>(
     app: &'a App,
     call: &ReceivedCall,
     plan: &CallPlan,
-    outgoing: OutgoingRequest,
+    request: Request<Bytes>,
+    tokens: UnsentTokens<'_>,
     claim: Option<IdempotencyClaim>,
 ) -> Result<(SentCall<'a>, Response<EgressBody>), ProxyError> {
-    let OutgoingRequest { request, used } = outgoing;
-    let destination = CallDestination {
-        proxy: call.selected.proxy().map(|it| it.record().id.to_string()),
-        host: plan.destination.host().to_owned(),
-        method: call.method_name(),
-    };
     let has_claim = claim.is_some();
     let sender = call.party.sender(&call.selected)?;
-    let started = start_proxy_call(&app.vault, sender, destination, &used, claim).await;
-    let started = started.map_err(|error| {
-        app.metrics.proxy_failures.increment(CallFailureReason::Record);
-        start_error(error, has_claim)
-    })?;
-    drop(used);
+    let started =
+        start_proxy_call(&app.vault, sender, tokens.destination(), tokens.used(), claim).await;
+    let started = match started {
+        Ok(started) => started,
+        Err(error) => {
+            app.metrics.proxy_failures.increment(CallFailureReason::Record);
+            // If the store is unavailable, a second record would fail too.
+            let is_recordable = matches!(error, Error::Conflict { .. });
+            let error = start_error(error, has_claim);
+            return Err(if is_recordable { tokens.reject(error).await } else { error });
+        }
+    };
+    tokens.start();
     let sent = SentCall { app, started: Some(started) };
     let client = app.proxy_egress.client()?;
     let (started_at, deadline) = ((app.ticks)(), Instant::now() + plan.timeout);

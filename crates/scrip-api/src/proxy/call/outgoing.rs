@@ -5,7 +5,7 @@ use hyper::Request;
 use scrip_core::{
     operations::{
         proxy_calls::use_tokens::{UsedTokens, use_tokens},
-        reference_data::ReferenceUse,
+        reference_data::{ReferenceData, ReferenceUse},
     },
     token::{Plaintext, WorkMeter},
 };
@@ -25,14 +25,9 @@ use crate::{
     wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS,
 };
 
-/// The request to the destination, and the tokens in it.
-pub(super) struct OutgoingRequest {
-    pub(super) request: Request<Bytes>,
-    pub(super) used: UsedTokens,
-}
-
 /// The values that expressions and transforms of a call share.
 pub(super) struct CallInputs<'c> {
+    pub(super) references: &'c ReferenceData,
     /// An object of texts; empty if neither the message nor a transform needs it.
     pub(super) configuration: &'c Value,
     pub(super) work: &'c WorkMeter,
@@ -77,9 +72,11 @@ pub(super) fn load_configuration(
     Ok(Plaintext::new(Value::Object(object)))
 }
 
+/// Builds the request with the data of the tokens.
+///
 /// # Errors
-/// A token is unknown or not permitted, an expression or a transform fails, or the request is too
-/// large.
+/// A token is unknown, an expression or a transform fails, or the request is too large. The failure
+/// may depend on the data.
 pub(super) async fn build_request(
     app: &App,
     call: &ReceivedCall,
@@ -87,12 +84,11 @@ pub(super) async fn build_request(
     message: &MessageBody,
     inputs: &CallInputs<'_>,
     transforms: Option<&mut CallTransforms<'_>>,
-) -> Result<OutgoingRequest, ProxyError> {
-    let used = load_tokens(app, call, message).await?;
+) -> Result<Request<Bytes>, ProxyError> {
     let bytes_max = app.proxy_egress.limits.body_bytes_max;
     let fill_random = app.vault.fill_random;
     let body = message.render(&BodyInputs {
-        references: used.data(),
+        references: inputs.references,
         configuration: inputs.configuration,
         work: inputs.work,
         fill_random,
@@ -115,10 +111,14 @@ pub(super) async fn build_request(
     let mut request = Request::new(body);
     *request.method_mut() = call.method.clone();
     *request.headers_mut() = headers;
-    Ok(OutgoingRequest { request, used })
+    Ok(request)
 }
 
-async fn load_tokens(
+/// Loads the tokens that the body names.
+///
+/// # Errors
+/// The caller may not use a token, or the store is unavailable.
+pub(super) async fn load_tokens(
     app: &App,
     call: &ReceivedCall,
     message: &MessageBody,

@@ -56,7 +56,7 @@ pub async fn finish_proxy_call(
     outcome: CallOutcome,
 ) -> Result<(), Error> {
     let (now, delivery, status) = (vault.clock.now(), outcome.delivery(), outcome.status());
-    let entry = || started.outcome_batch(delivery.as_str(), status, now);
+    let entry = || started.audit.outcome_batch(delivery.as_str(), status, now);
     let Some(record) = &started.record else {
         vault.outcome_queue.push(entry());
         return Ok(());
@@ -90,7 +90,11 @@ pub async fn finish_proxy_call(
 /// for nothing, so that a destructor can call it.
 pub fn abandon_proxy_call(vault: &Vault, started: &StartedCall) {
     let delivery = CallDelivery::MaybeSent;
-    vault.outcome_queue.push(started.outcome_batch(delivery.as_str(), None, vault.clock.now()));
+    vault.outcome_queue.push(started.audit.outcome_batch(
+        delivery.as_str(),
+        None,
+        vault.clock.now(),
+    ));
 }
 
 fn plan_change(

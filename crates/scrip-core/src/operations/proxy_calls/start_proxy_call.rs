@@ -9,7 +9,7 @@ use crate::{
         IdempotencyClaim,
         proxy_call::{CallSealer, CallState, CallTarget},
     },
-    operations::proxy_calls::use_tokens::UsedTokens,
+    operations::proxy_calls::use_tokens::{UsePurpose, UsedTokens},
     policy::{Actor, Caller, LookupPermit, RequestOrigin, Tenant, UseRight},
 };
 
@@ -39,10 +39,16 @@ pub struct CallDestination {
 /// A call that may have been sent. Pass it to `finish_proxy_call`.
 #[derive(Debug)]
 pub struct StartedCall {
+    pub(super) audit: CallAudit,
+    pub(super) record: Option<StartedRecord>,
+}
+
+/// The common parts of all log entries of a call.
+#[derive(Debug)]
+pub(super) struct CallAudit {
     tenant: TenantId,
     audit: AuditRecord,
     destination: CallDestination,
-    pub(super) record: Option<StartedRecord>,
 }
 
 /// The record of the idempotency key of a started call.
@@ -74,18 +80,8 @@ pub async fn start_proxy_call(
     claim: Option<IdempotencyClaim>,
 ) -> Result<StartedCall, Error> {
     let now = vault.clock.now();
-    let (tenant, audit) = match sender {
-        CallSender::Caller { caller, .. } => {
-            (caller.tenant(), AuditRecord::new(Operation::InvokeProxy, caller, now))
-        }
-        CallSender::Keyless { tenant, origin } => {
-            let (actor, operation) = (Actor::Unauthenticated, Operation::InvokeProxy);
-            let key = &tenant.audit_key;
-            (tenant, AuditRecord::for_request(actor, operation, origin, key, now))
-        }
-    };
-    let mut started = StartedCall { tenant: tenant.id, audit, destination, record: None };
-    let batch = started.start_batch(used);
+    let mut started = StartedCall { audit: CallAudit::new(sender, destination, now), record: None };
+    let batch = started.audit.start_batch(used);
     match (sender, claim) {
         (CallSender::Caller { caller, right }, Some(claim)) => {
             let record = StartedRecord {
@@ -122,13 +118,36 @@ impl StartedRecord {
     }
 }
 
-impl StartedCall {
+impl CallAudit {
+    pub(super) fn new(
+        sender: CallSender<'_>,
+        destination: CallDestination,
+        now: Timestamp,
+    ) -> Self {
+        let (tenant, audit) = match sender {
+            CallSender::Caller { caller, .. } => {
+                (caller.tenant(), AuditRecord::new(Operation::InvokeProxy, caller, now))
+            }
+            CallSender::Keyless { tenant, origin } => {
+                let (actor, operation) = (Actor::Unauthenticated, Operation::InvokeProxy);
+                let key = &tenant.audit_key;
+                (tenant, AuditRecord::for_request(actor, operation, origin, key, now))
+            }
+        };
+        Self { tenant: tenant.id, audit, destination }
+    }
+
     fn start_batch(&self, used: &UsedTokens) -> ReadLogBatch {
-        let mut entries = used.entries();
+        let mut entries = used.entries(UsePurpose::Call);
         if entries.is_empty() {
             entries.push(ReadLogEntry::new(self.entity(), "call_started"));
         }
         self.batch(self.audit.at, None, entries)
+    }
+
+    /// The entries for the tokens of a call that was rejected.
+    pub(super) fn rejection_batch(&self, used: &UsedTokens) -> ReadLogBatch {
+        self.batch(self.audit.at, None, used.entries(UsePurpose::RejectedCall))
     }
 
     /// The entry for the outcome of the call.

@@ -15,7 +15,8 @@ use crate::{
 };
 use scrip_expression::ReferenceKind;
 
-/// The data for the expressions of a call. Call `start_proxy_call` before any of it leaves.
+/// The data for the expressions of a call. Call `start_proxy_call` before any of it leaves, or
+/// `record_rejected_use` if the call is rejected.
 #[derive(Debug, Default)]
 pub struct UsedTokens {
     loaded: LoadedReferences,
@@ -60,17 +61,23 @@ impl UsedTokens {
         &self.loaded.data
     }
 
-    pub(super) fn entries(&self) -> Vec<ReadLogEntry> {
+    /// Whether the call uses no token or intent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.loaded.tokens.is_empty() && self.loaded.intents.is_empty()
+    }
+
+    pub(super) fn entries(&self, purpose: UsePurpose) -> Vec<ReadLogEntry> {
         let LoadedReferences { tokens, intents, .. } = &self.loaded;
         let mut entries = Vec::with_capacity(tokens.len().saturating_add(intents.len()).max(1));
         entries.extend(tokens.iter().map(|it| ReadLogEntry {
             created_at: Some(it.record.created_at),
             operation: Some(Operation::UseToken),
-            ..ReadLogEntry::new(it.record.id.as_str(), use_outcome(it.cvc_expires_at))
+            ..ReadLogEntry::new(it.record.id.as_str(), purpose.outcome(it.cvc_expires_at))
         }));
         entries.extend(intents.iter().map(|it| ReadLogEntry {
             operation: Some(Operation::UseTokenIntent),
-            ..ReadLogEntry::new(it.record.id.to_string(), use_outcome(it.cvc_expires_at))
+            ..ReadLogEntry::new(it.record.id.to_string(), purpose.outcome(it.cvc_expires_at))
         }));
         entries
     }
@@ -92,6 +99,21 @@ impl UsedTokens {
     }
 }
 
-fn use_outcome(cvc_expires_at: Option<Timestamp>) -> &'static str {
-    if cvc_expires_at.is_some() { "used_in_call_with_cvc" } else { "used_in_call" }
+/// The purpose for which tokens were loaded.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum UsePurpose {
+    Call,
+    /// The call was not sent, but its failure may depend on the data.
+    RejectedCall,
+}
+
+impl UsePurpose {
+    fn outcome(self, cvc_expires_at: Option<Timestamp>) -> &'static str {
+        match (self, cvc_expires_at) {
+            (Self::Call, None) => "used_in_call",
+            (Self::Call, Some(_)) => "used_in_call_with_cvc",
+            (Self::RejectedCall, None) => "used_in_rejected_call",
+            (Self::RejectedCall, Some(_)) => "used_in_rejected_call_with_cvc",
+        }
+    }
 }

@@ -1,0 +1,89 @@
+//! The tokens of a call between their loading and the start of the call.
+
+use scrip_core::operations::proxy_calls::{
+    record_rejected_use::{queue_rejected_use, record_rejected_use},
+    start_proxy_call::CallDestination,
+    use_tokens::UsedTokens,
+};
+
+use crate::{
+    app::App,
+    metrics::CallFailureReason,
+    proxy::{
+        call::{ReceivedCall, plan::CallPlan},
+        error::ProxyError,
+    },
+};
+
+/// The tokens that were loaded for a call which is not sent yet. If the call ends before, the log
+/// says that they were evaluated: a failure that depends on the data discloses a part of it.
+pub(super) struct UnsentTokens<'a> {
+    app: &'a App,
+    call: &'a ReceivedCall,
+    plan: &'a CallPlan,
+    used: UsedTokens,
+    /// Whether the log has the use of the tokens.
+    is_recorded: bool,
+}
+
+impl<'a> UnsentTokens<'a> {
+    pub(super) fn new(
+        app: &'a App,
+        call: &'a ReceivedCall,
+        plan: &'a CallPlan,
+        used: UsedTokens,
+    ) -> Self {
+        Self { app, call, plan, used, is_recorded: false }
+    }
+
+    pub(super) fn used(&self) -> &UsedTokens {
+        &self.used
+    }
+
+    /// The destination of the call, for its records.
+    pub(super) fn destination(&self) -> CallDestination {
+        CallDestination {
+            proxy: self.call.selected.proxy().map(|it| it.record().id.to_string()),
+            host: self.plan.destination.host().to_owned(),
+            method: self.call.method_name(),
+        }
+    }
+
+    /// The use is recorded as part of a started call.
+    pub(super) fn start(mut self) {
+        self.is_recorded = true;
+    }
+
+    /// Records the use in a rejected call. Returns the error for the client: another one if the
+    /// record cannot be written, so that the client does not learn why the call was rejected.
+    pub(super) async fn reject(mut self, error: ProxyError) -> ProxyError {
+        match self.record_rejection().await {
+            Ok(()) => {
+                self.is_recorded = true;
+                error
+            }
+            Err(record_error) => {
+                self.app.metrics.proxy_failures.increment(CallFailureReason::Record);
+                record_error.with_delivery(error.delivery())
+            }
+        }
+    }
+
+    async fn record_rejection(&self) -> Result<(), ProxyError> {
+        let sender = self.call.party.sender(&self.call.selected)?;
+        let (vault, destination) = (&self.app.vault, self.destination());
+        Ok(record_rejected_use(vault, sender, destination, &self.used).await?)
+    }
+}
+
+impl Drop for UnsentTokens<'_> {
+    /// The client disconnected, or the evaluation panicked, or a record could not be written.
+    fn drop(&mut self) {
+        if self.is_recorded {
+            return;
+        }
+        if let Ok(sender) = self.call.party.sender(&self.call.selected) {
+            queue_rejected_use(&self.app.vault, sender, self.destination(), &self.used);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! An attacker that may use cards and sees only masks: an expression that fails or succeeds depending
+//! on a digit discloses the digit, also if nothing is sent. Each attempt is in the log.
+
+use std::sync::Arc;
+
+use scrip_core::{
+    audit::{AuditTrail, ReadRecording},
+    policy::{
+        Permission::{ProxyInvoke, TokenRead},
+        Transform::Mask,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{card_body, grant, text_field, unique_card_number},
+    proxy::{
+        harness::{CreatedProxy, PROXY, ProxyHarness, ProxyRequest, StatedDelivery, TestCard},
+        idempotency::new_key,
+    },
+};
+
+/// A destination that receives nothing, its proxy, a card, and the key of the attacker.
+struct OracleAttack<'a> {
+    harness: &'a ProxyHarness,
+    host: scrip_testing::destination::DestinationHost,
+    proxy: CreatedProxy,
+    card: TestCard,
+    api_key: String,
+}
+
+impl<'a> OracleAttack<'a> {
+    fn new(harness: &'a ProxyHarness, proxy_attributes: Value) -> Self {
+        let host = harness.destinations.host(&[]);
+        let proxy = harness.create_proxy_to(&host, proxy_attributes);
+        let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
+        let api_key = harness.server.key_with_rules(&harness.keys.tenant, rules);
+        let card = harness.create_card();
+        Self { harness, host, proxy, card, api_key }
+    }
+
+    fn request(&self) -> ProxyRequest {
+        self.harness.request("POST", "").api_key(&self.api_key).proxy_key(&self.proxy.key)
+    }
+
+    /// An expression that fails exactly if the digit at this position has this value.
+    fn guess(&self, position: usize, digit: char) -> String {
+        let id = &self.card.id;
+        format!(
+            "{{{{ {id} | json: '$.number' | slice: {position}, 1 | replace: '{digit}', 'x' | \
+             to_number }}}}"
+        )
+    }
+
+    /// An expression that always fails.
+    fn failing_guess(&self) -> String {
+        self.guess(7, char::from(self.card.number.as_bytes()[7]))
+    }
+
+    /// The records of uses of an entity: outcome and message, oldest first.
+    fn uses(&self, operation: &str, entity: &str) -> Vec<(String, String)> {
+        let path = format!("/logs?operation={operation}&entity_id={entity}&size=100");
+        let logs = self.harness.server.get_path(&self.harness.keys.management, &path);
+        let logs = logs.expect_status(200);
+        let records = logs["data"].as_array().unwrap().iter().rev();
+        records.map(|it| (text_field(it, "outcome"), text_field(it, "message"))).collect()
+    }
+
+    /// Expects one use of the card, and its outcome.
+    #[track_caller]
+    fn expect_single_use(&self, expected: &str) {
+        let uses = self.uses("use_token", &self.card.id);
+        let [(outcome, message)] = &*uses else { panic!("{uses:?}") };
+        assert_eq!(outcome, expected);
+        assert!(message.contains(&format!("POST {}", self.host.name())), "{message}");
+        assert!(message.contains(&format!("proxy {}", self.proxy.id)), "{message}");
+        assert!(message.contains("not sent"), "{message}");
+        assert_eq!(self.host.request_count(), 0);
+    }
+}
+
+#[test]
+fn each_guess_of_a_digit_by_a_failing_expression_is_recorded() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let digit = char::from(attack.card.number.as_bytes()[7]);
+    let mut found = None;
+    let mut attempts = Vec::new();
+    for guess in '0'..='9' {
+        let response = attack.request().json(&json!([attack.guess(7, guess)])).send();
+        attempts.push(if response.status() == 200 {
+            "used_in_call"
+        } else {
+            response.expect_error(400, StatedDelivery::NotSent);
+            found = Some(guess);
+            "used_in_rejected_call"
+        });
+    }
+    assert_eq!(found, Some(digit), "the failure discloses the digit");
+    let uses = attack.uses("use_token", &attack.card.id);
+    let outcomes: Vec<_> = uses.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!(outcomes, attempts);
+}
+
+#[test]
+fn failing_expression_in_the_body_is_recorded_as_use_in_a_rejected_call() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let response = attack.request().json(&json!([attack.failing_guess()])).send();
+    response.expect_error(400, StatedDelivery::NotSent);
+    attack.expect_single_use("used_in_rejected_call");
+}
+
+#[test]
+fn failing_expression_that_reaches_the_cvc_is_recorded_with_the_cvc() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let id = &attack.card.id;
+    let expression = format!("{{{{ {id} | json: '$.cvc' | replace: '1', 'x' | to_number }}}}");
+    let response = attack.request().json(&json!([expression])).send();
+    response.expect_error(400, StatedDelivery::NotSent);
+    attack.expect_single_use("used_in_rejected_call_with_cvc");
+}
+
+#[test]
+fn rejected_call_with_an_idempotency_key_is_recorded() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let request = attack.request().idempotency_key(&new_key());
+    let response = request.json(&json!([attack.failing_guess()])).send();
+    response.expect_error(400, StatedDelivery::NotSent);
+    attack.expect_single_use("used_in_rejected_call");
+}
+
+#[test]
+fn failing_header_expression_over_the_body_is_recorded() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let header = "{{ proxy.request.body | to_number }}";
+    let request = attack.request().header("X-Guess", header);
+    let response = request.json(&json!([attack.card.number_expression()])).send();
+    response.expect_error(400, StatedDelivery::NotSent);
+    attack.expect_single_use("used_in_rejected_call");
+}
+
+#[test]
+fn failing_request_transform_is_recorded() {
+    let transforms = json!([{"type": "append_header", "options": {"location": "X-Guess",
+        "value": "{{ req.guess | to_number }}"}}]);
+    let attack = OracleAttack::new(&PROXY, json!({"request_transforms": transforms}));
+    let body = json!({"guess": format!("x{}", attack.card.number_expression())});
+    let response = attack.request().json(&body).send();
+    response.expect_error(400, StatedDelivery::NotSent);
+    attack.expect_single_use("used_in_rejected_call");
+}
+
+/// The body exceeds its limit only because of the data in it.
+#[test]
+fn call_that_becomes_too_large_is_recorded() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let expression = format!("{{{{ {} | json: '$.number' | pad_left: 60000 }}}}", attack.card.id);
+    let body: Value = (0..20).map(|_| expression.clone()).collect();
+    let response = attack.request().json(&body).send();
+    response.expect_error(413, StatedDelivery::NotSent);
+    attack.expect_single_use("used_in_rejected_call");
+}
+
+#[test]
+fn token_next_to_an_unknown_one_is_recorded() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let body = json!([attack.card.number_expression(), "{{ no-such-token }}"]);
+    attack.request().json(&body).send().expect_error(400, StatedDelivery::NotSent);
+    attack.expect_single_use("used_in_rejected_call");
+}
+
+#[test]
+fn token_intent_in_a_rejected_call_is_recorded() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let body = card_body(&unique_card_number());
+    let keys = &attack.harness.keys;
+    let created = attack.harness.server.post(&keys.private, "/token-intents", &body);
+    let intent = text_field(&created.expect_status(201), "id");
+    let expression = format!(
+        "{{{{ token_intent: {intent} | json: '$.data.number' | append: 'x' | to_number }}}}"
+    );
+    let response = attack.request().json(&json!([expression])).send();
+    response.expect_error(400, StatedDelivery::NotSent);
+    let uses = attack.uses("use_token_intent", &intent);
+    let [(outcome, message)] = &*uses else { panic!("{uses:?}") };
+    assert_eq!(outcome, "used_in_rejected_call");
+    assert!(message.contains(&attack.proxy.id), "{message}");
+}
+
+#[test]
+fn rejected_call_is_recorded_if_reads_are_not_recorded() {
+    let harness = ProxyHarness::start_with(|setup, _| {
+        let trail = AuditTrail::new(ReadRecording::Off);
+        trail.set_key(setup.vault.audit_trail.key().unwrap());
+        setup.vault.audit_trail = Arc::new(trail);
+    });
+    let attack = OracleAttack::new(&harness, json!({}));
+    let response = attack.request().json(&json!([attack.failing_guess()])).send();
+    response.expect_error(400, StatedDelivery::NotSent);
+    attack.expect_single_use("used_in_rejected_call");
+}
+
+/// Without a record, an attacker must not learn whether its expression failed.
+#[test]
+fn rejected_call_that_cannot_be_recorded_is_503_like_any_other_call() {
+    let harness = ProxyHarness::start();
+    let attack = OracleAttack::new(&harness, json!({}));
+    attack.harness.server.engine.reject_read_log_writes();
+    let failing = attack.request().json(&json!([attack.failing_guess()])).send();
+    let successful = attack.request().json(&json!([attack.card.number_expression()])).send();
+    let failing = failing.expect_error(503, StatedDelivery::NotSent);
+    assert_eq!(failing, successful.expect_error(503, StatedDelivery::NotSent));
+    assert_eq!(attack.host.request_count(), 0);
+    attack.harness.server.engine.allow_read_log_writes();
+    let response = attack.request().json(&json!([attack.failing_guess()])).send();
+    response.expect_error(400, StatedDelivery::NotSent);
+}
+
+#[test]
+fn rejection_before_a_token_is_loaded_is_no_use() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let invalid = json!([attack.card.number_expression(), "{{ unfinished |"]);
+    attack.request().json(&invalid).send().expect_error(400, StatedDelivery::NotSent);
+    let ephemeral = attack.harness.request("POST", "").api_key(&attack.api_key);
+    let request = ephemeral.url(&attack.host.url("")).json(&json!([attack.failing_guess()]));
+    request.send().expect_error(403, StatedDelivery::NotSent);
+    assert!(attack.uses("use_token", &attack.card.id).is_empty());
+}
