@@ -9,8 +9,7 @@ use scrip_core::{
 
 use crate::{app::App, middleware::request_head::extract_path_ids, problem::Problem, route::Route};
 
-/// Writes the audit record of a rejected, authenticated request. If the write fails, the request is
-/// still rejected.
+/// Writes the audit record of a rejected, authenticated request.
 pub(crate) async fn record_rejected_request(
     app: &App,
     route: &Route,
@@ -29,6 +28,13 @@ pub(crate) async fn record_rejected_request(
         entity,
         outcome,
     };
+    write_rejection(app, caller, rejected).await;
+}
+
+/// Writes the audit record of a rejected request. A failure is logged, and the request stays
+/// rejected.
+pub(crate) async fn write_rejection(app: &App, caller: &Caller, rejected: RejectedRequest<'_>) {
+    let outcome = rejected.outcome;
     if let Err(error) = record_rejection(&app.vault, caller, rejected).await {
         let trace = &*caller.origin().trace;
         tracing::error!(

@@ -28,7 +28,7 @@ use scrip_core::{
     idempotency::{CallContent, IdempotencyClaim},
     operations::{
         proxy_calls::claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call},
-        record_rejection::{RejectedRequest, record_rejection},
+        record_rejection::RejectedRequest,
     },
     policy::{Caller, CallerRequirement, Directory, RequestOrigin, rate_limit::ClientNetwork},
     token::WorkMeter,
@@ -57,6 +57,7 @@ use crate::{
         authenticate::{not_ready, single_header},
         body::read_body,
         idempotency, long_evaluation,
+        rejection_record::write_rejection,
         response_body::ResponseBudget,
         throttle,
         trace::TraceId,
@@ -354,13 +355,5 @@ async fn record_rejected_call(app: &App, caller: &Caller, proxy: &str, error: &P
         entity: proxy,
         outcome,
     };
-    if let Err(error) = record_rejection(&app.vault, caller, rejected).await {
-        let trace = &*caller.origin().trace;
-        tracing::error!(
-            trace,
-            cause = error.cause_text(),
-            outcome,
-            "failed to write the audit record of a rejected call"
-        );
-    }
+    write_rejection(app, caller, rejected).await;
 }
