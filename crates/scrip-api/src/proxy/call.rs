@@ -17,7 +17,7 @@ mod target;
 mod transforms;
 mod unsent_tokens;
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{body::HttpBody, response::Response};
 use bytes::Bytes;
@@ -39,7 +39,7 @@ pub use self::answer::StreamedAnswer;
 use self::{
     answer::{AnswerBuilder, replay_response},
     outgoing::{CallInputs, build_request, load_configuration, load_tokens, parse_message},
-    party::CallParty,
+    party::{CallParty, is_keyless},
     plan::CallPlan,
     selection::SelectedProxy,
     target::AppendedTarget,
@@ -114,18 +114,20 @@ pub(crate) async fn serve_call(
     entry: CallEntry,
     incoming: &mut IncomingRequest,
 ) -> Result<Response, ProxyError> {
-    // Until the key is looked up, an earlier call with the same key may have been sent.
-    let has_key = has_idempotency_key(&incoming.head);
-    let before_lookup = |error: ProxyError| match has_key {
-        true => error.with_delivery(CallDelivery::MaybeSent),
-        false => error,
-    };
     if method_name(&incoming.head.method).is_empty() {
         throttle::count_anonymous(app, incoming.address).await?;
         return Err(Problem::MethodNotAllowed.into());
     }
     let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address: incoming.address };
-    let identified = identify(app, entry, &incoming.head, origin).await.map_err(before_lookup)?;
+    let mut has_key = has_idempotency_key(&incoming.head);
+    let (directory, selected) = select_proxy(app, entry, &incoming.head, incoming.address)
+        .await
+        .map_err(|error| before_lookup(error, has_key))?;
+    // A call without an API key ignores the idempotency key.
+    has_key &= !is_keyless(&selected, &incoming.head.headers);
+    let before_lookup = |error| before_lookup(error, has_key);
+    let party = identify_sender(app, entry, &incoming.head, &selected, origin).await;
+    let identified = IdentifiedCall { directory, selected, party: party.map_err(before_lookup)? };
     let (caller, proxy) =
         (identified.party.caller().cloned(), identified.selected.proxy().cloned());
     let result = match receive(app, entry, incoming, identified).await {
@@ -151,27 +153,42 @@ struct IdentifiedCall {
     party: CallParty,
 }
 
-async fn identify(
+/// An error before the idempotency key is looked up: an earlier call with the same key may have been
+/// sent.
+fn before_lookup(error: ProxyError, has_key: bool) -> ProxyError {
+    if has_key { error.with_delivery(CallDelivery::MaybeSent) } else { error }
+}
+
+async fn select_proxy(
     app: &App,
     entry: CallEntry,
     head: &Parts,
-    origin: RequestOrigin,
-) -> Result<IdentifiedCall, ProxyError> {
-    let address = origin.address;
+    address: IpAddr,
+) -> Result<(Arc<Directory>, SelectedProxy), ProxyError> {
     throttle::check_address(app, address)?;
     let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
     let selected = SelectedProxy::find(&directory, head, entry, app.loopback_destinations);
-    let selected = match selected {
-        Ok(selected) => selected,
+    match selected {
+        Ok(selected) => Ok((directory, selected)),
         Err(error) => {
             // Guesses of keys count.
             throttle::count_anonymous(app, address).await?;
-            return Err(error);
+            Err(error)
         }
-    };
-    let party = CallParty::identify(app, head, entry, &selected, origin).await?;
+    }
+}
+
+async fn identify_sender(
+    app: &App,
+    entry: CallEntry,
+    head: &Parts,
+    selected: &SelectedProxy,
+    origin: RequestOrigin,
+) -> Result<CallParty, ProxyError> {
+    let address = origin.address;
+    let party = CallParty::identify(app, head, entry, selected, origin).await?;
     ResponseBudget::new(app, address).check()?;
-    Ok(IdentifiedCall { directory, selected, party })
+    Ok(party)
 }
 
 /// A received call, with the memory of its body and the current policy.

@@ -172,6 +172,11 @@ impl CallParty {
     }
 }
 
+/// Whether the call needs no API key and has none.
+pub(super) fn is_keyless(selected: &SelectedProxy, headers: &HeaderMap) -> bool {
+    keyless_proxy(selected, headers).is_some()
+}
+
 /// The proxy, if the call needs no API key and has none.
 fn keyless_proxy<'a>(selected: &'a SelectedProxy, headers: &HeaderMap) -> Option<&'a Proxy> {
     let proxy = selected.proxy().filter(|it| !it.record().require_auth)?;

@@ -250,3 +250,27 @@ fn keyless_calls_ignore_the_idempotency_key() {
     }
     assert_eq!(host.request_count(), 3);
 }
+
+/// An error before the lookup of the key says `maybe_sent`, unless the call ignores the key.
+#[test]
+fn early_error_of_a_keyless_call_is_not_sent_although_it_has_a_key() {
+    let host = PROXY.destinations.host(&[]);
+    let (proxy, key) = (create_keyless_proxy(&host), new_key());
+    let too_large = "x".repeat(2 * 1024 * 1024);
+    let requests = || {
+        let base =
+            |path: &str| PROXY.request("POST", path).proxy_key(&proxy.key).idempotency_key(&key);
+        [(base("/{{x}}"), 400), (base("").body("text/plain", too_large.clone()), 413)]
+    };
+    for (request, status) in requests() {
+        request.send().expect_error(status, StatedDelivery::NotSent);
+    }
+    for (request, status) in requests() {
+        let response = request.api_key(&PROXY.keys.private).send();
+        response.expect_error(status, StatedDelivery::MaybeSent);
+    }
+    // Without the proxy, nothing is known of the call.
+    let request = PROXY.request("POST", "").proxy_key("unknown").idempotency_key(&key);
+    request.send().expect_error(404, StatedDelivery::MaybeSent);
+    assert_eq!(host.request_count(), 0);
+}
