@@ -312,8 +312,10 @@ async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, 
     if let Some(outcome) = outcome {
         app.metrics.idempotency.increment(outcome);
     }
-    let reject = |it: CallRejection| ProxyError::from(it.error).with_delivery(it.delivery);
-    claim.map(Some).map_err(reject)
+    claim.map(Some).map_err(|CallRejection { error, delivery, answered_status }| {
+        let status = answered_status.and_then(|it| StatusCode::from_u16(it).ok());
+        ProxyError::from(error).with_delivery(delivery).with_destination_status(status)
+    })
 }
 
 /// Sends the call and passes the answer on.

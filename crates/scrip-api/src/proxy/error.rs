@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::{middleware::trace::TraceId, problem::Problem};
 
-/// The status of the destination. A response has this header exactly if the destination answered.
+/// The status of the destination. A response has this header exactly if the destination answered
+/// this call, or the first one of equal calls with the same idempotency key.
 pub const DESTINATION_STATUS: HeaderName = HeaderName::from_static("bt-proxy-destination-status");
 
 /// The methods of calls, for the response to another one.
@@ -107,6 +108,13 @@ impl ProxyError {
     #[must_use]
     pub fn with_delivery(self, delivery: CallDelivery) -> Self {
         Self { delivery, ..self }
+    }
+
+    /// The same failure, with the status that the destination answered to the first call with the
+    /// same idempotency key.
+    #[must_use]
+    pub fn with_destination_status(self, destination_status: Option<StatusCode>) -> Self {
+        Self { destination_status, ..self }
     }
 
     /// The same failure, after the destination answered with this status. A request cannot be

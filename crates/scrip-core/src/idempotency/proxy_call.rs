@@ -78,7 +78,10 @@ pub struct CallRecordKey {
 #[derive(Debug)]
 pub(crate) enum CallState {
     MaybeSent,
-    Answered,
+    /// The answer is not stored, or can no longer be read. Old records have no status.
+    Answered {
+        status: Option<u16>,
+    },
     Response(CallResponse),
 }
 
@@ -86,7 +89,7 @@ impl CallState {
     pub(crate) fn delivery(&self) -> CallDelivery {
         match self {
             Self::MaybeSent => CallDelivery::MaybeSent,
-            Self::Answered | Self::Response(_) => CallDelivery::Answered,
+            Self::Answered { .. } | Self::Response(_) => CallDelivery::Answered,
         }
     }
 }
@@ -118,6 +121,9 @@ impl CallTarget {
 #[derive(Serialize, Deserialize)]
 struct CallHead {
     state: CallHeadState,
+    /// The status of an answer that is not stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answered_status: Option<u16>,
     request: Option<[u8; 32]>,
     is_ephemeral: bool,
     targets: Vec<CallTarget>,
@@ -160,13 +166,16 @@ impl CallSealer<'_> {
         state: &CallState,
         now: Timestamp,
     ) -> Result<IdempotencyRecord, Error> {
-        let (state, response) = match state {
-            CallState::MaybeSent => (CallHeadState::MaybeSent, Vec::new()),
-            CallState::Answered => (CallHeadState::Answered, Vec::new()),
-            CallState::Response(response) => self.seal_response(epoch_keys, response, now),
+        let (answered_status, (state, response)) = match state {
+            CallState::MaybeSent => (None, (CallHeadState::MaybeSent, Vec::new())),
+            CallState::Answered { status } => (*status, (CallHeadState::Answered, Vec::new())),
+            CallState::Response(response) => {
+                (Some(response.status), self.seal_response(epoch_keys, response, now))
+            }
         };
         let head = CallHead {
             state,
+            answered_status,
             request: self.digests.request,
             is_ephemeral: self.right == UseRight::EphemeralProxy,
             targets: self.targets.clone(),
@@ -240,14 +249,14 @@ impl OpenedCall {
         let head: CallHead = serde_json::from_slice(head).map_err(|_| unreadable())?;
         let state = match head.state {
             CallHeadState::MaybeSent => CallState::MaybeSent,
-            CallHeadState::Answered => CallState::Answered,
+            CallHeadState::Answered => CallState::Answered { status: head.answered_status },
             CallHeadState::Response { status, cvc_ends_ms: None } => {
                 CallState::Response(decode_response(status, response).ok_or_else(unreadable)?)
             }
-            CallHeadState::Response { cvc_ends_ms: Some(ends_ms), .. }
+            CallHeadState::Response { status, cvc_ends_ms: Some(ends_ms) }
                 if ends_ms <= now.unix_ms =>
             {
-                CallState::Answered
+                CallState::Answered { status: Some(status) }
             }
             CallHeadState::Response { status, cvc_ends_ms: Some(ends_ms) } => {
                 let sealed = Sealed::from_stored(response.to_vec());
@@ -258,7 +267,9 @@ impl OpenedCall {
                     Err(_) => OpenedValue::KeyNotLoaded,
                 };
                 match opened {
-                    OpenedValue::KeyDestroyed | OpenedValue::KeyNotLoaded => CallState::Answered,
+                    OpenedValue::KeyDestroyed | OpenedValue::KeyNotLoaded => {
+                        CallState::Answered { status: Some(status) }
+                    }
                     OpenedValue::Open(response) => {
                         let response = decode_response(status, response.expose());
                         CallState::Response(response.ok_or_else(unreadable)?)

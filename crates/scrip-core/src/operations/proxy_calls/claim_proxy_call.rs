@@ -28,6 +28,15 @@ pub enum CallClaim {
 pub struct CallRejection {
     pub error: Error,
     pub delivery: CallDelivery,
+    /// The status of the answer to the first call. Only for an equal call of a caller with the rights
+    /// of the first one: for others, it would be the status of another call.
+    pub answered_status: Option<u16>,
+}
+
+impl CallRejection {
+    fn new(error: Error, delivery: CallDelivery) -> Self {
+        Self { error, delivery, answered_status: None }
+    }
 }
 
 /// Keys of proxied calls are separate from those of other operations.
@@ -51,7 +60,7 @@ pub async fn claim_proxy_call(
     idempotency_key: &[u8],
     content: CallContent<'_>,
 ) -> Result<CallClaim, CallRejection> {
-    let reject = |error, delivery| Err(CallRejection { error, delivery });
+    let reject = |error, delivery| Err(CallRejection::new(error, delivery));
     if !(1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&idempotency_key.len()) {
         let error = FieldError::new("BT-IDEMPOTENCY-KEY", INVALID_KEY).into();
         return reject(error, CallDelivery::NotSent);
@@ -84,17 +93,19 @@ async fn repeat_call(
 ) -> Result<CallClaim, CallRejection> {
     let now = vault.clock.latest();
     let opened = OpenedCall::open(caller, &vault.epoch_keys, stored, now).await;
-    let opened =
-        opened.map_err(|error| CallRejection { error, delivery: CallDelivery::MaybeSent })?;
+    let opened = opened.map_err(|error| CallRejection::new(error, CallDelivery::MaybeSent))?;
     let delivery = opened.state.delivery();
-    let reject = |error| CallRejection { error, delivery };
+    let reject = |error| CallRejection::new(error, delivery);
     if opened.request != Some(content.digest(caller)) {
         return Err(reject(Error::Conflict { reason: OTHER_CALL }));
     }
     opened.check_rights(caller).map_err(reject)?;
     match opened.state {
         CallState::MaybeSent => Err(reject(Error::Conflict { reason: SENT_BEFORE })),
-        CallState::Answered => Err(reject(Error::Conflict { reason: ANSWERED_BEFORE })),
+        CallState::Answered { status } => Err(CallRejection {
+            answered_status: status,
+            ..reject(Error::Conflict { reason: ANSWERED_BEFORE })
+        }),
         CallState::Response(response) => {
             let entries = vec![ReadLogEntry::new("", "replayed")];
             let recording = vault.record_reads(caller, Operation::InvokeProxy, entries).await;

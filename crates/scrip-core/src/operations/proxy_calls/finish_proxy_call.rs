@@ -113,7 +113,7 @@ fn plan_change(
         {
             CallState::Response(response)
         }
-        CallOutcome::Answered { .. } => CallState::Answered,
+        CallOutcome::Answered { status, .. } => CallState::Answered { status: Some(status) },
     };
     let latest = vault.clock.latest();
     Ok(RecordChange::Replace(record.sealer().seal_record(&vault.epoch_keys, &state, latest)?))

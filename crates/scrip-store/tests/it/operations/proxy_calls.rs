@@ -129,10 +129,12 @@ impl CallHarness {
         }
     }
 
+    /// Expects the rejection of an equal call. Its status is that of the first call.
     async fn expect_conflict(&self, expected: CallDelivery) {
-        let CallRejection { error, delivery } = self.claim().await.unwrap_err();
+        let CallRejection { error, delivery, answered_status } = self.claim().await.unwrap_err();
         assert!(matches!(error, Error::Conflict { .. }), "{error:?}");
         assert_eq!(delivery, expected);
+        assert_eq!(answered_status, (expected == CallDelivery::Answered).then_some(402));
     }
 
     async fn start(
@@ -348,9 +350,9 @@ async fn answer_is_replayed_to_an_equal_call_only(harness: CallHarness) {
     ];
     for content in other_calls {
         let outcome = claim_proxy_call(harness.vault(), &harness.caller, KEY, content).await;
-        let CallRejection { error, delivery } = outcome.unwrap_err();
+        let CallRejection { error, delivery, answered_status } = outcome.unwrap_err();
         assert!(matches!(error, Error::Conflict { .. }), "{error:?}");
-        assert_eq!(delivery, CallDelivery::Answered);
+        assert_eq!((delivery, answered_status), (CallDelivery::Answered, None));
     }
 }
 
@@ -397,9 +399,9 @@ async fn replay_of_a_call_needs_the_right_to_use_its_tokens(harness: CallHarness
         claim_proxy_call(harness.vault(), &caller, KEY, CONTENT).await
     };
     assert!(matches!(claim_with("/a/").await, Ok(CallClaim::Replay(_))));
-    let CallRejection { error, delivery } = claim_with("/b/").await.unwrap_err();
+    let CallRejection { error, delivery, answered_status } = claim_with("/b/").await.unwrap_err();
     assert!(matches!(error, Error::Forbidden(_)), "{error:?}");
-    assert_eq!(delivery, CallDelivery::Answered);
+    assert_eq!((delivery, answered_status), (CallDelivery::Answered, None));
 }
 
 async fn record_of_a_call_expires_after_its_retention(harness: CallHarness) {

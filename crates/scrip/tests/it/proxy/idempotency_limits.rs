@@ -25,14 +25,15 @@ fn answer_of_64_kib_is_stored_and_a_larger_one_is_not() {
         [(STORED_BYTES_MAX, true), (STORED_BYTES_MAX + 1, false), (900_000, false)]
     {
         let body = "x".repeat(length);
-        let host = PROXY.destinations.host(&[DestinationBehavior::text(200, &body)]);
+        let host = PROXY.destinations.host(&[DestinationBehavior::text(402, &body)]);
         let key = new_key();
         let send = || PROXY.post(&host.url("")).idempotency_key(&key).json(&json!({"n": 1})).send();
-        assert_eq!(send().expect_answer(200).text().len(), length);
+        assert_eq!(send().expect_answer(402).text().len(), length);
         let repeated = send();
         if is_stored {
-            assert_eq!(repeated.expect_answer(200).text().len(), length);
+            assert_eq!(repeated.expect_answer(402).text().len(), length);
         } else {
+            assert_eq!(repeated.destination_status(), Some(402), "the status of the first call");
             let error = repeated.expect_error(409, StatedDelivery::Answered);
             assert!(error["detail"].as_str().unwrap().contains("not stored"), "{error}");
         }
@@ -66,6 +67,7 @@ fn replay_needs_the_rights_of_the_first_call() {
     let delivery = denied.response.json()["proxy_error"]["errors"]["proxy"].clone();
     assert_eq!((denied.status(), delivery), (403, json!(["answered"])), "{}", denied.text());
     assert!(!denied.text().contains("secret answer"));
+    assert_eq!(denied.destination_status(), None, "the status belongs to the answer");
     assert_eq!(host.request_count(), 1);
 }
 
@@ -85,7 +87,9 @@ fn stored_answer_to_a_cvc_ends_with_the_cvc() {
     send_number().expect_answer(200);
     assert_eq!(send_cvc().expect_answer(200).text(), r#"["123"]"#);
     harness.server.clock.advance(Duration::from_secs(60 * 60));
-    send_cvc().expect_error(409, StatedDelivery::Answered);
+    let expired = send_cvc();
+    expired.expect_error(409, StatedDelivery::Answered);
+    assert_eq!(expired.destination_status(), Some(200), "the status of the first call");
     send_number().expect_answer(200);
     assert_eq!(host.request_count(), 2);
 }
