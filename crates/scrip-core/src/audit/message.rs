@@ -72,6 +72,8 @@ const REQUEST_OUTCOMES: &[&str] = &[
     "not_sent",
 ];
 
+const STORED_ANSWER: &str = "stored answer of a proxied call";
+
 /// The outcome with this name in [`OUTCOMES`].
 #[must_use]
 pub fn parse_outcome(text: &str) -> Option<&'static str> {
@@ -92,7 +94,12 @@ pub fn message(operation: &str, outcome: &str, detail: Option<&str>) -> Option<S
         false if entity.starts_with("API") => entity.to_owned(),
         false => entity.to_lowercase(),
     };
-    let phrase = if outcome == "done" { change_phrase(&words).unwrap_or(phrase) } else { phrase };
+    let (subject, phrase) = match (operation, outcome) {
+        (_, "done") => (subject, change_phrase(&words).unwrap_or(phrase)),
+        // The entity is the proxy, but the response shows the answer of a destination.
+        (Operation::InvokeProxy, "replayed") => (STORED_ANSWER.to_owned(), "was sent again"),
+        _ => (subject, *phrase),
+    };
     let detail = detail.map(|it| format!(" ({it})")).unwrap_or_default();
     Some(format!("{}{remaining}: the {subject} {phrase}{detail}.", first.to_uppercase()))
 }
@@ -134,6 +141,10 @@ mod tests {
         let rejection = "Search tokens: the request was rejected: it is invalid.";
         check("search_tokens", "invalid", Some(rejection));
         check("get_token", "forbidden", Some("Get token: the request was denied: no permission."));
+        let replay = "Invoke proxy: the stored answer of a proxied call was sent again.";
+        check("invoke_proxy", "replayed", Some(replay));
+        let replay = "Create token: the token was shown again in a replayed response.";
+        check("create_token", "replayed", Some(replay));
         check("create_token", "4242", None);
         check("4242", "created", None);
         check("list_permissions", "read", None);
