@@ -27,7 +27,9 @@ use scrip_core::{
     error::Error,
     idempotency::{CallContent, IdempotencyClaim},
     operations::{
-        proxy_calls::claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call},
+        proxy_calls::claim_proxy_call::{
+            CallClaim, CallRejection, claim_proxy_call, end_rejected_claim,
+        },
         record_rejection::RejectedRequest,
     },
     policy::{Caller, CallerRequirement, Directory, RequestOrigin, rate_limit::ClientNetwork},
@@ -259,7 +261,7 @@ async fn claim_and_run(
     pending: PendingCall,
 ) -> Result<Response, ProxyError> {
     let Some(claim) = claim_key(app, &pending.call).await? else {
-        return run_call(app, pending, None).await;
+        return run_call(app, pending, &mut None).await;
     };
     let claim = match claim {
         CallClaim::Proceed(claim) => claim,
@@ -272,7 +274,7 @@ async fn claim_and_run(
     // stored.
     let (task_app, in_flight) = (Arc::clone(app), app.calls_in_flight.track());
     let task = async move {
-        let result = run_call(&task_app, pending, Some(claim)).await;
+        let result = run_claimed_call(&task_app, pending, claim).await;
         drop(in_flight);
         result
     };
@@ -282,6 +284,24 @@ async fn claim_and_run(
         let error = ProxyError::from(Error::Internal("a proxied call panicked".into()));
         Err(error.with_delivery(CallDelivery::MaybeSent))
     })
+}
+
+/// Runs a call with a claimed idempotency key.
+async fn run_claimed_call(
+    app: &App,
+    pending: PendingCall,
+    claim: IdempotencyClaim,
+) -> Result<Response, ProxyError> {
+    let caller = pending.call.party.caller().cloned();
+    let mut unstarted = Some(claim);
+    let result = run_call(app, pending, &mut unstarted).await;
+    match (result, caller, unstarted) {
+        (Err(error), Some(caller), Some(claim)) => {
+            let delivery = end_rejected_claim(&app.vault, &caller, claim).await;
+            Err(error.with_delivery(delivery))
+        }
+        (result, ..) => result,
+    }
 }
 
 /// Claims the idempotency key of a call; `None` if it has none. Calls without an API key ignore it.
@@ -318,11 +338,11 @@ async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, 
     })
 }
 
-/// Sends the call and passes the answer on.
+/// Sends the call and passes the answer on. Takes the claim when the call is started.
 async fn run_call(
     app: &App,
     pending: PendingCall,
-    claim: Option<IdempotencyClaim>,
+    claim: &mut Option<IdempotencyClaim>,
 ) -> Result<Response, ProxyError> {
     let PendingCall { call, mut reservation, directory } = pending;
     let plan = CallPlan::new(app, &directory, &call)?;
@@ -354,7 +374,7 @@ async fn run_call(
     drop(message);
     reservation.release_parsed(call.body.len());
     let is_stored = claim.is_some();
-    let (sent, answer) = exchange::send(app, &call, &plan, request, tokens, claim).await?;
+    let (sent, answer) = exchange::send(app, &call, &plan, request, tokens, claim.take()).await?;
     let builder =
         AnswerBuilder { app, call: &call, plan: &plan, transforms: transforms.as_mut(), is_stored };
     builder.pass_on(sent, answer).await

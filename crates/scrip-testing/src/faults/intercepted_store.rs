@@ -66,6 +66,14 @@ pub trait Interceptor: Send + Sync {
         engine.insert_call_record(permit, record, entries)
     }
 
+    fn claim_idempotency_key<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        lookup: IdempotencyLookup,
+    ) -> StoreFuture<'a, ClaimOutcome> {
+        engine.claim_idempotency_key(lookup)
+    }
+
     fn append_read_log<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
@@ -140,8 +148,11 @@ impl<I: Interceptor> IdempotencyStore for InterceptedStore<I> {
         self.interceptor.insert_call_record(&self.engine, permit, record, entries)
     }
 
+    fn claim_idempotency_key(&self, lookup: IdempotencyLookup) -> StoreFuture<'_, ClaimOutcome> {
+        self.interceptor.claim_idempotency_key(&self.engine, lookup)
+    }
+
     forward! {
-        claim_idempotency_key(lookup: IdempotencyLookup) -> ClaimOutcome;
         replace_call_record(permit: &'a LookupPermit, record: IdempotencyRecord, entries: ReadLogBatch) -> ChangeOutcome;
         delete_call_record(permit: &'a LookupPermit, key: CallRecordKey, entries: ReadLogBatch) -> ChangeOutcome;
         delete_expired_responses(cutoff: Timestamp) -> usize;

@@ -10,6 +10,7 @@ mod headers;
 mod hosts;
 mod idempotency;
 mod idempotency_limits;
+mod interrupted_calls;
 mod rights;
 mod tls;
 mod transforms;

@@ -65,12 +65,9 @@ pub async fn claim_proxy_call(
         let error = FieldError::new("BT-IDEMPOTENCY-KEY", INVALID_KEY).into();
         return reject(error, CallDelivery::NotSent);
     }
-    let tenant = caller.tenant();
     let scope = [&*key_scope(caller), KEY_SCOPE].concat();
-    let digest = tenant.keys.idempotency_digest(&scope, idempotency_key);
-    let (now, latest) = (vault.clock.now(), vault.clock.latest());
-    let since = now.minus(RESPONSE_RETENTION);
-    let lookup = IdempotencyLookup { tenant: tenant.id, digest, now: latest, since };
+    let digest = caller.tenant().keys.idempotency_digest(&scope, idempotency_key);
+    let lookup = build_lookup(vault, caller, digest);
     match vault.store.claim_idempotency_key(lookup).await {
         Ok(ClaimOutcome::Claimed(mut claim)) => {
             claim.digests.request = Some(content.digest(caller));
@@ -82,6 +79,31 @@ pub async fn claim_proxy_call(
         }
         // An earlier call with this key may have been sent.
         Err(error) => reject(error.into(), CallDelivery::MaybeSent),
+    }
+}
+
+fn build_lookup(vault: &Vault, caller: &Caller, digest: [u8; 32]) -> IdempotencyLookup {
+    let since = vault.clock.now().minus(RESPONSE_RETENTION);
+    IdempotencyLookup { tenant: caller.tenant().id, digest, now: vault.clock.latest(), since }
+}
+
+/// Ends the claim of a call that was rejected before it was started, and finds out whether a call
+/// with the same key may have been sent since the claim.
+///
+/// A claim excludes other calls on this node only. If several nodes share the store, another one can
+/// start a call with the key; its record is then in the store. A call that starts after this lookup
+/// is not found: its client sends it while it waits for the answer to this one.
+pub async fn end_rejected_claim(
+    vault: &Vault,
+    caller: &Caller,
+    claim: IdempotencyClaim,
+) -> CallDelivery {
+    let lookup = build_lookup(vault, caller, claim.digests.key);
+    // The lookup claims the key again.
+    drop(claim);
+    match vault.store.claim_idempotency_key(lookup).await {
+        Ok(ClaimOutcome::Claimed(_)) => CallDelivery::NotSent,
+        Ok(ClaimOutcome::Completed(_) | ClaimOutcome::InFlight) | Err(_) => CallDelivery::MaybeSent,
     }
 }
 

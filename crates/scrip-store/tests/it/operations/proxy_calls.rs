@@ -12,7 +12,7 @@ use scrip_core::{
     operations::{
         claim_idempotency_key::RESPONSE_RETENTION,
         proxy_calls::{
-            claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call},
+            claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
             finish_proxy_call::{CallOutcome, finish_proxy_call},
             start_proxy_call::{CallDestination, CallSender, StartedCall, start_proxy_call},
             use_tokens::{UsedTokens, use_tokens},
@@ -49,6 +49,7 @@ on_every_engine! {
     replay_of_a_call_needs_the_right_to_use_its_tokens
     record_of_a_call_expires_after_its_retention
     second_node_cannot_start_a_call_with_the_same_key
+    rejected_call_finds_the_call_of_another_node_with_the_same_key
 }
 
 const KEY: &[u8] = b"order-7";
@@ -428,4 +429,18 @@ async fn second_node_cannot_start_a_call_with_the_same_key(harness: CallHarness)
     let records = harness.records(LogKind::Audit).await;
     let outcomes: Vec<_> = records.iter().map(|it| it.outcome.as_str()).collect();
     assert_eq!(outcomes, ["call_started", "answered"]);
+}
+
+async fn rejected_call_finds_the_call_of_another_node_with_the_same_key(harness: CallHarness) {
+    let end = async |claim| end_rejected_claim(harness.vault(), &harness.caller, claim).await;
+    assert_eq!(end(harness.expect_claim().await).await, CallDelivery::NotSent);
+    let claim = harness.expect_claim().await;
+    // Nodes do not share claims in memory.
+    let other_claim = IdempotencyClaim::new(claim.digests.key, Box::new(()));
+    let started = harness.start(&UsedTokens::default(), Some(other_claim)).await.unwrap();
+    assert_eq!(end(claim).await, CallDelivery::MaybeSent);
+    // Without its record, the call of the other node can be repeated.
+    finish_proxy_call(harness.vault(), started, CallOutcome::NotSent).await.unwrap();
+    let claim = harness.expect_claim().await;
+    assert_eq!(end(claim).await, CallDelivery::NotSent);
 }

@@ -79,11 +79,7 @@ impl ProxyHarness {
     ) -> Self {
         let destinations = DestinationServer::start();
         let resolver = Arc::new(ScriptedResolver::default());
-        let roots = TrustedRoots::from_pem(&destinations.authority.root_pem()).unwrap();
-        let mut egress = EgressSettings::new(roots);
-        egress.allow_list = AllowList::parse(["*", "127.0.0.0/8"]).unwrap();
-        egress.allowed_ports = vec![443, destinations.address.port()];
-        egress.resolver = Arc::<ScriptedResolver>::clone(&resolver);
+        let mut egress = egress_settings(&destinations, &resolver);
         let server = TestServer::start_with(|setup| {
             configure(setup, &mut egress);
             let limits = CallLimits::default();
@@ -93,6 +89,16 @@ impl ProxyHarness {
         Self { server, destinations, resolver, keys, client: BlockingClient::default() }
     }
 
+    /// Starts another node on the same store.
+    pub(crate) fn start_second_node(&self, configure: impl FnOnce(&mut ServerSetup)) -> TestServer {
+        let egress = egress_settings(&self.destinations, &self.resolver);
+        self.server.start_second_node(|setup| {
+            configure(setup);
+            let limits = CallLimits::default();
+            setup.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
+        })
+    }
+
     /// A proxied request without an API key. `path` follows `/proxy`.
     pub(crate) fn request(&self, method: &str, path: &str) -> ProxyRequest {
         self.request_at(method, &format!("/proxy{path}"))
@@ -100,7 +106,12 @@ impl ProxyHarness {
 
     /// A request to any path of the server.
     pub(crate) fn request_at(&self, method: &str, path: &str) -> ProxyRequest {
-        let url = format!("http://{}{path}", self.server.address);
+        self.request_to(&self.server, method, path)
+    }
+
+    /// A request to any path of a node.
+    pub(crate) fn request_to(&self, node: &TestServer, method: &str, path: &str) -> ProxyRequest {
+        let url = format!("http://{}{path}", node.address);
         ProxyRequest { request: self.client.request(method, url) }
     }
 
@@ -163,6 +174,19 @@ impl ProxyHarness {
     ) -> CreatedProxy {
         self.create_proxy(&host.url(""), attributes)
     }
+}
+
+/// The operator allows the loopback network and the port of the destination.
+fn egress_settings(
+    destinations: &DestinationServer,
+    resolver: &Arc<ScriptedResolver>,
+) -> EgressSettings {
+    let roots = TrustedRoots::from_pem(&destinations.authority.root_pem()).unwrap();
+    let mut egress = EgressSettings::new(roots);
+    egress.allow_list = AllowList::parse(["*", "127.0.0.0/8"]).unwrap();
+    egress.allowed_ports = vec![443, destinations.address.port()];
+    egress.resolver = Arc::<ScriptedResolver>::clone(resolver);
+    egress
 }
 
 /// The body of a request that creates or replaces a proxy.
