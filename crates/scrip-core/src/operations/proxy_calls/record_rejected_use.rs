@@ -8,11 +8,10 @@ use crate::{
     },
 };
 
-/// Records that tokens were loaded for a call that is not sent: its failure may depend on the data,
-/// and so disclose a part of it. Call this before the client gets the error. Does nothing if the call
-/// uses no token.
+/// Records that tokens were loaded for a call that is not sent.
 ///
-/// As for a call that is sent, this is recorded even if the recording of reads is off.
+/// The failure may depend on the data, and so disclose a part of it. Call this before the client
+/// gets the error. Does nothing if the call uses no token. As for a call that is sent, this is recorded even if the recording of reads is off.
 ///
 /// # Errors
 /// The use cannot be recorded: the client must not learn why the call was rejected.

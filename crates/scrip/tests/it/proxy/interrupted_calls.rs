@@ -133,7 +133,7 @@ impl Interceptor for OtherNode {
                 ClaimOutcome::InFlight => {
                     ClaimOutcome::Claimed(IdempotencyClaim::new(lookup.digest, Box::new(())))
                 }
-                outcome => outcome,
+                outcome @ (ClaimOutcome::Claimed(_) | ClaimOutcome::Completed(_)) => outcome,
             })
         })
     }

@@ -70,7 +70,8 @@ impl<'a> OracleAttack<'a> {
     #[track_caller]
     fn expect_single_use(&self, expected: &str) {
         let uses = self.uses("use_token", &self.card.id);
-        let [(outcome, message)] = &*uses else { panic!("{uses:?}") };
+        assert_eq!(uses.len(), 1, "{uses:?}");
+        let (outcome, message) = &uses[0];
         assert_eq!(outcome, expected);
         assert!(message.contains(&format!("POST {}", self.host.name())), "{message}");
         assert!(message.contains(&format!("proxy {}", self.proxy.id)), "{message}");
