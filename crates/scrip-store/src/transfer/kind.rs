@@ -127,8 +127,7 @@ kinds! {
     AuditRecords "audit_records" {
         Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,
-        Text os_user optional, Number repeats optional, Text detail optional,
-        Bytes link,
+        Text os_user optional, Number repeats optional, Bytes link, Text detail optional,
     }
     AuditHeads "audit_heads" {
         Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
@@ -137,8 +136,7 @@ kinds! {
     ReadLogRecords "read_log_records" {
         Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,
-        Text os_user optional, Number repeats optional, Text detail optional,
-        Bytes link,
+        Text os_user optional, Number repeats optional, Bytes link, Text detail optional,
     }
     ReadLogHeads "read_log_heads" {
         Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,

@@ -14,7 +14,12 @@ pub struct Quotas {
     pub tokenize_limit: u64,
     /// The maximum number of tokens that one detokenize request names.
     pub detokenize_limit: u64,
-    /// The maximum number of tokens that one proxied call names.
+    /// The maximum number of tokens that one proxied call names. The text form omits the default:
+    /// tenants from before proxied calls have a row and a MAC without this quota.
+    #[serde(
+        default = "default_proxy_token_limit",
+        skip_serializing_if = "is_default_proxy_token_limit"
+    )]
     pub proxy_token_limit: u64,
     pub cvc_retention_seconds: u64,
     pub token_intent_retention_seconds: u64,
@@ -102,6 +107,16 @@ impl RateLimitShare {
     }
 }
 
+/// Never changes: it is the value of the rows that omit the quota.
+fn default_proxy_token_limit() -> u64 {
+    20
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default_proxy_token_limit(limit: &u64) -> bool {
+    *limit == default_proxy_token_limit()
+}
+
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
@@ -114,7 +129,7 @@ impl Quotas {
             log_retention_seconds: DAY,
             tokenize_limit: 5,
             detokenize_limit: 5,
-            proxy_token_limit: 20,
+            proxy_token_limit: default_proxy_token_limit(),
             cvc_retention_seconds: HOUR,
             token_intent_retention_seconds: DAY,
             rate_limit: RateLimitShare::Default,

@@ -34,8 +34,13 @@ impl DatabaseKind {
     /// kinds have the same versions, because a backup contains both and stores one version.
     fn migrations(self) -> &'static [&'static str] {
         match self {
-            Self::Vault => &[include_str!("../migrations/0004.sql")],
-            Self::ReadLog => &[include_str!("../migrations/read-log-0004.sql")],
+            Self::Vault => {
+                &[include_str!("../migrations/0004.sql"), include_str!("../migrations/0005.sql")]
+            }
+            Self::ReadLog => &[
+                include_str!("../migrations/read-log-0004.sql"),
+                include_str!("../migrations/read-log-0005.sql"),
+            ],
         }
     }
 
@@ -90,10 +95,19 @@ const COMMAND_BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 const STATEMENTS_MAX: usize = 128;
 
 pub(crate) fn open_writer(path: &Path, kind: DatabaseKind) -> Result<Connection, StoreError> {
+    open_writer_with(path, kind, kind.migrations().len())
+}
+
+/// Opens or creates a file, and runs its first migrations only.
+pub(crate) fn open_writer_with(
+    path: &Path,
+    kind: DatabaseKind,
+    migrations: usize,
+) -> Result<Connection, StoreError> {
     create_private(path)?;
     let mut connection = open(path)?;
     connection.execute_batch(kind.cache_pragma()).map_err(store_error)?;
-    migrate(&mut connection, kind)?;
+    run_missing_migrations(&mut connection, kind, migrations)?;
     Ok(connection)
 }
 
@@ -271,10 +285,20 @@ pub(crate) fn is_current(migrations: usize) -> bool {
     migrations == DatabaseKind::Vault.migrations().len()
 }
 
+/// Migrates a database to the newest schema.
 pub(crate) fn migrate(connection: &mut Connection, kind: DatabaseKind) -> Result<(), StoreError> {
+    run_missing_migrations(connection, kind, kind.migrations().len())
+}
+
+/// Runs those of the first migrations that the database does not have yet, each in a transaction.
+fn run_missing_migrations(
+    connection: &mut Connection,
+    kind: DatabaseKind,
+    count: usize,
+) -> Result<(), StoreError> {
     let applied = applied_migrations(connection, kind)?;
     let application_id = kind.application_id();
-    for (index, sql) in kind.migrations().iter().enumerate().skip(applied) {
+    for (index, sql) in kind.migrations().iter().enumerate().take(count).skip(applied) {
         let transaction = connection.transaction().map_err(store_error)?;
         let new_version = VERSION_BEFORE_FIRST.saturating_add(index).saturating_add(1);
         let pragmas = format!(
