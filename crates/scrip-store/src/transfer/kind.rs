@@ -159,11 +159,6 @@ impl RowKind {
     pub fn index(self) -> usize {
         Self::ALL.iter().position(|it| *it == self).unwrap_or(Self::ALL.len())
     }
-
-    #[must_use]
-    pub fn from_index(index: usize) -> Option<Self> {
-        Self::ALL.get(index).copied()
-    }
 }
 
 #[cfg(test)]
@@ -173,11 +168,10 @@ mod tests {
     #[test]
     fn each_row_kind_has_its_own_index_and_name() {
         for (index, kind) in RowKind::ALL.into_iter().enumerate() {
-            assert_eq!((kind.index(), RowKind::from_index(index)), (index, Some(kind)));
+            assert_eq!(kind.index(), index);
             let same_name_count = RowKind::ALL.iter().filter(|it| it.name() == kind.name()).count();
             assert_eq!(same_name_count, 1, "number of kinds with the name of {kind:?}");
             assert!(!kind.columns().is_empty());
         }
-        assert_eq!(RowKind::from_index(RowKind::ALL.len()), None);
     }
 }

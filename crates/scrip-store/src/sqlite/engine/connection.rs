@@ -66,6 +66,10 @@ impl DatabaseKind {
 /// released: their policy has no MACs, or their rows lack columns of this schema.
 const VERSION_BEFORE_FIRST: usize = 3;
 
+const UNRELEASED_VERSION: StoreError = StoreError::Corrupt(
+    "the database has an early version that was never released; create a new one",
+);
+
 /// `synchronous = FULL` makes a commit durable. A background thread checkpoints the WAL and does
 /// not shrink it, because overwriting is much cheaper than appending. Only a WAL that grew during a
 /// long read, such as a backup, is truncated at its next restart: the size limit is twice the
@@ -241,9 +245,7 @@ fn applied_migrations(connection: &Connection, kind: DatabaseKind) -> Result<usi
         return Err(StoreError::Corrupt("the file is not a Scrip database"));
     }
     if !is_new && version <= VERSION_BEFORE_FIRST {
-        return Err(StoreError::Corrupt(
-            "the database has an early version that was never released; create a new one",
-        ));
+        return Err(UNRELEASED_VERSION);
     }
     let applied = version.saturating_sub(VERSION_BEFORE_FIRST);
     if applied > kind.migrations().len() {
@@ -304,9 +306,17 @@ fn run_missing_migrations(
         let pragmas = format!(
             "PRAGMA user_version = {new_version}; PRAGMA application_id = {application_id};"
         );
-        transaction.execute_batch(sql).map_err(store_error)?;
+        transaction.execute_batch(sql).map_err(migration_error)?;
         transaction.execute_batch(&pragmas).map_err(store_error)?;
         transaction.commit().map_err(store_error)?;
     }
     Ok(())
+}
+
+/// The SQL of a migration is valid for the schema before it. If SQLite cannot prepare the SQL, a
+/// build between two versions created the schema: for example, a table of the migration exists.
+fn migration_error(error: rusqlite::Error) -> StoreError {
+    let is_schema_error =
+        error.sqlite_error().is_none_or(|it| it.extended_code == rusqlite::ffi::SQLITE_ERROR);
+    if is_schema_error { UNRELEASED_VERSION } else { store_error(error) }
 }
