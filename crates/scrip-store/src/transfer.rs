@@ -6,6 +6,7 @@
 mod error;
 mod export;
 mod file;
+mod format;
 mod frames;
 mod import;
 mod kind;

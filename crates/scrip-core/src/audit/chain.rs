@@ -243,6 +243,9 @@ impl HeadSigner {
 
 impl LogRow<'_> {
     /// Computes the link that the record must have after a record with `previous_link`.
+    ///
+    /// A record without a detail has the link that it had before details existed, so that older
+    /// chains stay valid. The detail is the last part: a record with one has one part more.
     #[must_use]
     pub fn compute_link(&self, key: &AuditKey, log: LogKind, previous_link: Mac) -> Mac {
         let actor = self.actor.as_ref().map(|it| it.0.as_bytes().as_slice());
@@ -261,8 +264,11 @@ impl LogRow<'_> {
             .text(self.address)
             .optional_bytes(self.api_key.as_ref().map(|it| it.0.as_bytes().as_slice()))
             .optional_bytes(self.os_user.map(str::as_bytes))
-            .optional_number(self.repeats)
-            .optional_bytes(self.detail.map(str::as_bytes));
+            .optional_number(self.repeats);
+        let place = match self.detail {
+            Some(detail) => place.text(detail),
+            None => place,
+        };
         key.mac(&place)
     }
 

@@ -9,10 +9,8 @@ use std::{
 use crate::transfer::{
     PageBounds, Portion, RowPage, TransferEngine, TransferProgress,
     error::TransferError,
-    file::{
-        ExportInfo, ExportReader, ExportSummary, MAGIC, NextFrame, check_rows, encode_frame,
-        magic_checksum,
-    },
+    file::{ExportInfo, ExportReader, ExportSummary, NextFrame, check_rows, encode_frame},
+    format::FileFormat,
     frames::{ExportHeader, encode_end, encode_portion},
     kind::RowKind,
     totals::ExportTotals,
@@ -139,7 +137,9 @@ impl<'f> PartialExport<'f> {
         match ExportReader::open(BufReader::new(&*file)) {
             Ok(contents) => {
                 let (contents, end_offset) = scan_complete_frames(contents)?;
-                if contents.header.vault_checksum != header.vault_checksum {
+                if contents.format != FileFormat::NEWEST
+                    || contents.header.vault_checksum != header.vault_checksum
+                {
                     return Err(TransferError::ExportOutdated);
                 }
                 let ExportReader { checksum, header, portions, totals, last, .. } = contents;
@@ -160,11 +160,11 @@ impl<'f> PartialExport<'f> {
     fn begin(file: &'f mut File, header: ExportHeader) -> Result<Self, TransferError> {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
-        file.write_all(&MAGIC)?;
+        file.write_all(&FileFormat::NEWEST.magic())?;
         let body = header.encode().ok_or(WRONG_COLUMNS)?;
         let (totals, last) = (ExportTotals::default(), None);
-        let mut partial_export =
-            Self { file, header, checksum: magic_checksum(), portions: 0, totals, last };
+        let checksum = FileFormat::NEWEST.magic_checksum();
+        let mut partial_export = Self { file, header, checksum, portions: 0, totals, last };
         partial_export.append(&body)?;
         Ok(partial_export)
     }

@@ -9,6 +9,7 @@ use scrip_seal::Checksum;
 use crate::transfer::{
     Portion,
     error::TransferError,
+    format::{FileFormat, MAGIC_BYTES},
     frames::{ExportHeader, FrameBody, decode_frame_body},
     kind::RowKind,
     token::token_entries,
@@ -17,18 +18,8 @@ use crate::transfer::{
 
 pub use crate::transfer::frames::ExportInfo;
 
-/// The version number increases when older programs cannot read the new format.
-pub(super) const MAGIC: [u8; 16] = *b"\nscrip export 1\n";
-
 /// Maximum size of a frame, far above the size of any portion.
 const FRAME_BYTES_MAX: u32 = 256 * 1024 * 1024;
-
-/// Returns the checksum before the first frame.
-pub(super) fn magic_checksum() -> [u8; 32] {
-    let mut checksum = Checksum::new();
-    checksum.add(&MAGIC);
-    checksum.finish()
-}
 
 /// Encodes a frame. Also returns its checksum.
 pub(super) fn encode_frame(
@@ -53,6 +44,7 @@ fn frame_checksum(previous_checksum: [u8; 32], length: [u8; 4], body: &[u8]) -> 
 #[derive(Debug)]
 pub(super) struct ExportReader<R> {
     input: R,
+    pub(super) format: FileFormat,
     /// Offset after the last complete frame.
     pub(super) offset: u64,
     pub(super) checksum: [u8; 32],
@@ -74,20 +66,19 @@ pub(super) enum NextFrame {
 
 impl<R: Read> ExportReader<R> {
     pub(super) fn open(mut input: R) -> Result<Self, TransferError> {
-        let mut magic = [0; MAGIC.len()];
+        let mut magic = [0; MAGIC_BYTES];
         match input.read_exact(&mut magic) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 return Err(TransferError::NotAnExport);
             }
             result => result?,
         }
-        if magic != MAGIC {
-            return Err(TransferError::NotAnExport);
-        }
+        let format = FileFormat::from_magic(magic).ok_or(TransferError::NotAnExport)?;
         let mut reader = Self {
             input,
-            offset: u64::try_from(MAGIC.len()).unwrap_or_default(),
-            checksum: magic_checksum(),
+            format,
+            offset: u64::try_from(MAGIC_BYTES).unwrap_or_default(),
+            checksum: format.magic_checksum(),
             header: ExportHeader::default(),
             header_checksum: [0; 32],
             portions: 0,
@@ -95,7 +86,7 @@ impl<R: Read> ExportReader<R> {
             last: None,
         };
         let body = reader.next_frame()?;
-        reader.header = ExportHeader::decode(&body).ok_or(TransferError::NotAnExport)?;
+        reader.header = ExportHeader::decode(format, &body).ok_or(TransferError::NotAnExport)?;
         reader.header_checksum = reader.checksum;
         Ok(reader)
     }
@@ -145,7 +136,7 @@ impl<R: Read> ExportReader<R> {
     /// Checks that a frame is valid at this position and updates the totals. The error is the
     /// reason for the rejection.
     pub(super) fn accept_frame(&mut self, body: &[u8]) -> Result<NextFrame, &'static str> {
-        match decode_frame_body(body).ok_or("unknown frame")? {
+        match decode_frame_body(self.format, body).ok_or("unknown frame")? {
             FrameBody::Portion(number, portion) => {
                 if number != self.portions.saturating_add(1) {
                     return Err("a portion is out of order");

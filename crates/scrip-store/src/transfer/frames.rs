@@ -2,8 +2,9 @@
 
 use crate::transfer::{
     Portion, RowPage,
+    format::FileFormat,
     kind::RowKind,
-    row::{decode_row, encode_row, put_bytes, take_array, take_bytes},
+    row::{RowValue, decode_row, encode_row, put_bytes, take_array, take_bytes},
     totals::RowTotal,
 };
 
@@ -43,7 +44,7 @@ impl ExportHeader {
     }
 
     /// Returns `None` if the body is not a valid header or has other kinds of rows.
-    pub(super) fn decode(mut body: &[u8]) -> Option<Self> {
+    pub(super) fn decode(format: FileFormat, mut body: &[u8]) -> Option<Self> {
         let input = &mut body;
         let to_text = |bytes| str::from_utf8(bytes).ok().map(str::to_owned);
         let info = ExportInfo {
@@ -54,6 +55,9 @@ impl ExportHeader {
         };
         let vault_checksum = take_array(input)?;
         let read_count = |kind: &RowKind| {
+            if !format.has_kind(*kind) {
+                return Some(0);
+            }
             let is_same_kind = take_bytes(input)? == kind.name().as_bytes();
             is_same_kind.then_some(u64::from_be_bytes(take_array(input)?))
         };
@@ -104,14 +108,17 @@ pub(super) fn encode_end(portions: u64, totals: &[RowTotal]) -> Vec<u8> {
 
 /// Decodes a frame after the header; `None` if it is invalid. The caller, which counts the rows,
 /// sets `rows_before`.
-pub(super) fn decode_frame_body(mut body: &[u8]) -> Option<FrameBody> {
+pub(super) fn decode_frame_body(format: FileFormat, mut body: &[u8]) -> Option<FrameBody> {
     let input = &mut body;
     let [tag] = take_array(input)?;
     let number = u64::from_be_bytes(take_array(input)?);
     let frame = match tag {
-        PORTION_TAG => FrameBody::Portion(number, decode_portion(input)?),
+        PORTION_TAG => FrameBody::Portion(number, decode_portion(format, input)?),
         END_TAG => {
-            let read_total = |_| {
+            let read_total = |kind: &RowKind| {
+                if !format.has_kind(*kind) {
+                    return Some(RowTotal::default());
+                }
                 let rows = u64::from_be_bytes(take_array(input)?);
                 Some(RowTotal { rows, checksum: take_array(input)? })
             };
@@ -122,9 +129,9 @@ pub(super) fn decode_frame_body(mut body: &[u8]) -> Option<FrameBody> {
     body.is_empty().then_some(frame)
 }
 
-fn decode_portion(input: &mut &[u8]) -> Option<Portion> {
+fn decode_portion(format: FileFormat, input: &mut &[u8]) -> Option<Portion> {
     let [kind] = take_array(input)?;
-    let kind = RowKind::from_index(usize::from(kind))?;
+    let kind = format.kinds().nth(usize::from(kind))?;
     let position = take_bytes(input)?.to_owned();
     let count = u32::from_be_bytes(take_array(input)?);
     if count > PORTION_ROWS_MAX {
@@ -132,7 +139,9 @@ fn decode_portion(input: &mut &[u8]) -> Option<Portion> {
     }
     let mut rows = Vec::new();
     for _ in 0..count {
-        rows.push(decode_row(kind.columns(), input)?);
+        let mut row = decode_row(format.columns(kind), input)?;
+        row.resize(kind.columns().len(), RowValue::Null);
+        rows.push(row);
     }
     let page = RowPage { rows, position };
     (count > 0).then_some(Portion { kind, rows_before: 0, page })
@@ -151,7 +160,7 @@ mod tests {
             put_bytes(&mut body, b"").unwrap();
             body.extend(count.to_be_bytes());
             body.resize(body.len() + 8 * usize::try_from(count).unwrap(), 0);
-            decode_frame_body(&body).is_some()
+            decode_frame_body(FileFormat::NEWEST, &body).is_some()
         };
         assert!(decode(65_536));
         assert!(!decode(65_537));

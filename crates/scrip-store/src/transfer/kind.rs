@@ -127,8 +127,7 @@ kinds! {
     AuditRecords "audit_records" {
         Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,
-        Text os_user optional, Number repeats optional, Text detail optional,
-        Bytes link,
+        Text os_user optional, Number repeats optional, Bytes link, Text detail optional,
     }
     AuditHeads "audit_heads" {
         Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
@@ -137,8 +136,7 @@ kinds! {
     ReadLogRecords "read_log_records" {
         Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,
-        Text os_user optional, Number repeats optional, Text detail optional,
-        Bytes link,
+        Text os_user optional, Number repeats optional, Bytes link, Text detail optional,
     }
     ReadLogHeads "read_log_heads" {
         Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
@@ -161,11 +159,6 @@ impl RowKind {
     pub fn index(self) -> usize {
         Self::ALL.iter().position(|it| *it == self).unwrap_or(Self::ALL.len())
     }
-
-    #[must_use]
-    pub fn from_index(index: usize) -> Option<Self> {
-        Self::ALL.get(index).copied()
-    }
 }
 
 #[cfg(test)]
@@ -175,11 +168,10 @@ mod tests {
     #[test]
     fn each_row_kind_has_its_own_index_and_name() {
         for (index, kind) in RowKind::ALL.into_iter().enumerate() {
-            assert_eq!((kind.index(), RowKind::from_index(index)), (index, Some(kind)));
+            assert_eq!(kind.index(), index);
             let same_name_count = RowKind::ALL.iter().filter(|it| it.name() == kind.name()).count();
             assert_eq!(same_name_count, 1, "number of kinds with the name of {kind:?}");
             assert!(!kind.columns().is_empty());
         }
-        assert_eq!(RowKind::from_index(RowKind::ALL.len()), None);
     }
 }

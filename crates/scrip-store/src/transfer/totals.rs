@@ -11,6 +11,7 @@ use scrip_seal::Checksum;
 use uuid::Uuid;
 
 use crate::transfer::{
+    format::FileFormat,
     kind::RowKind,
     row::{RowValue, TransferRow, encode_row},
 };
@@ -33,8 +34,7 @@ pub(super) struct RowAccumulator {
 impl RowAccumulator {
     /// Adds a row; `None` if the row does not match the kind.
     pub(super) fn add(&mut self, kind: RowKind, row: &TransferRow) -> Option<()> {
-        let mut bytes = Vec::new();
-        encode_row(kind.columns(), row, &mut bytes)?;
+        let bytes = encode_digested_row(kind, row)?;
         let mut row_checksum = Checksum::new();
         let tenant =
             (kind == RowKind::Tokens).then(|| row.first().and_then(RowValue::id)).flatten();
@@ -50,6 +50,21 @@ impl RowAccumulator {
         add_digest(&mut self.total.checksum, &digest);
         Some(())
     }
+}
+
+/// Encodes a row for its digest. A row without values in the columns of later file versions has the
+/// digest of the first version, so that the totals of an older file can be compared with the vault.
+fn encode_digested_row(kind: RowKind, row: &TransferRow) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let first_columns = FileFormat::First.columns(kind);
+    let (first_values, added_values) = row.split_at_checked(first_columns.len())?;
+    let is_complete = row.len() == kind.columns().len();
+    if is_complete && added_values.iter().all(|it| *it == RowValue::Null) {
+        encode_row(first_columns, first_values, &mut bytes)?;
+    } else {
+        encode_row(kind.columns(), row, &mut bytes)?;
+    }
+    Some(bytes)
 }
 
 /// Adds two 256-bit numbers modulo 2^256.

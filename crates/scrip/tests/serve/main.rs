@@ -14,6 +14,7 @@ mod process;
 mod storage;
 mod telemetry;
 mod threeds_sessions;
+mod upgrade;
 
 /// The program under test.
 pub(crate) const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");

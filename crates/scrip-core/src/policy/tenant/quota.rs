@@ -14,7 +14,12 @@ pub struct Quotas {
     pub tokenize_limit: u64,
     /// The maximum number of tokens that one detokenize request names.
     pub detokenize_limit: u64,
-    /// The maximum number of tokens that one proxied call names.
+    /// The maximum number of tokens that one proxied call names. The text form omits the default:
+    /// tenants from before proxied calls have a row and a MAC without this quota.
+    #[serde(
+        default = "default_proxy_token_limit",
+        skip_serializing_if = "is_default_proxy_token_limit"
+    )]
     pub proxy_token_limit: u64,
     pub cvc_retention_seconds: u64,
     pub token_intent_retention_seconds: u64,
@@ -102,6 +107,16 @@ impl RateLimitShare {
     }
 }
 
+/// Never changes: it is the value of the rows that omit the quota.
+fn default_proxy_token_limit() -> u64 {
+    20
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default_proxy_token_limit(limit: &u64) -> bool {
+    *limit == default_proxy_token_limit()
+}
+
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
@@ -114,7 +129,7 @@ impl Quotas {
             log_retention_seconds: DAY,
             tokenize_limit: 5,
             detokenize_limit: 5,
-            proxy_token_limit: 20,
+            proxy_token_limit: default_proxy_token_limit(),
             cvc_retention_seconds: HOUR,
             token_intent_retention_seconds: DAY,
             rate_limit: RateLimitShare::Default,
@@ -348,6 +363,20 @@ mod tests {
         }
         assert_eq!(Quotas::from_text(&quotas.to_text()), Some(quotas));
         assert_eq!(Quotas::from_text("{}"), None);
+    }
+
+    /// The MAC of a tenant covers this text.
+    #[test]
+    fn quotas_from_before_proxied_calls_keep_their_text() {
+        let text = r#"{"log_retention_seconds":86400,"tokenize_limit":5,"detokenize_limit":5,"cvc_retention_seconds":3600,"token_intent_retention_seconds":86400,"rate_limit":"default","threeds_access":false,"deletion_grace_seconds":86400,"number_guesses_day":{"count":20},"number_guesses_quarter":{"count":40},"number_guesses_application":{"count":1000},"search_misses":{"count":20}}"#;
+        let mut quotas = Quotas::from_text(text).unwrap();
+        assert_eq!(quotas, Quotas::default_for(TenantKind::Production));
+        quotas.proxy_token_limit = 21;
+        assert!(quotas.to_text().contains(r#""detokenize_limit":5,"proxy_token_limit":21,"#));
+        assert_eq!(Quotas::from_text(&quotas.to_text()), Some(quotas));
+        // A second text of the same quotas would have another MAC.
+        let with_default = quotas.to_text().replace(":21,", ":20,");
+        assert_eq!(Quotas::from_text(&with_default), None);
     }
 
     #[test]

@@ -7,10 +7,11 @@ use deadpool_postgres::{Client, GenericClient};
 use scrip_core::store::StoreError;
 use tokio_postgres::error::SqlState;
 
-use crate::postgres::engine::error::store_error;
+use crate::postgres::engine::error::{store_error, unavailable};
 
 /// The migrations in order. A released migration never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
 
 const CREATE_SCHEMA_STATE: &str = "
 CREATE TABLE IF NOT EXISTS schema_state (singleton INTEGER PRIMARY KEY CHECK (singleton = 1), version BIGINT NOT NULL);
@@ -19,7 +20,7 @@ CREATE TABLE IF NOT EXISTS schema_state (singleton INTEGER PRIMARY KEY CHECK (si
 /// Maximum number of attempts, because two nodes may create the table at the same time.
 const CREATE_ATTEMPTS_MAX: usize = 8;
 
-pub(crate) const NEWEST_VERSION: i64 = 1;
+pub(crate) const NEWEST_VERSION: i64 = 2;
 
 /// Schema version before and after a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub(crate) async fn migrate(client: &mut Client) -> Result<MigrationResult, Stor
     }
     let applied = usize::try_from(from).map_err(|_| INVALID_VERSION)?;
     for migration in MIGRATIONS.iter().skip(applied) {
-        transaction.batch_execute(migration).await.map_err(store_error)?;
+        transaction.batch_execute(migration).await.map_err(migration_error)?;
     }
     if from < NEWEST_VERSION {
         let sql = "UPDATE schema_state SET version = $1 WHERE singleton = 1";
@@ -54,6 +55,19 @@ pub(crate) async fn migrate(client: &mut Client) -> Result<MigrationResult, Stor
     }
     transaction.commit().await.map_err(store_error)?;
     Ok(MigrationResult { from, to: NEWEST_VERSION })
+}
+
+/// A migration creates tables and columns that the schema before it does not have. If they exist, a
+/// build between two versions created them.
+fn migration_error(error: tokio_postgres::Error) -> StoreError {
+    let duplicates = [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_COLUMN];
+    if error.code().is_some_and(|it| duplicates.contains(it)) {
+        return unavailable(
+            "the schema has an early version that was never released, or other programs use this \
+             database; create a new database",
+        );
+    }
+    store_error(error)
 }
 
 /// Checks that this program supports the schema version.

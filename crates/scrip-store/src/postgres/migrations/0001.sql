@@ -107,30 +107,6 @@ CREATE TABLE api_keys (
 
 CREATE INDEX api_keys_by_digest ON api_keys (digest);
 
--- The settings and the secrets are sealed. A policy change checks, under the lock of the directory
--- version, that digests and hosts are unique across tenants.
-CREATE TABLE proxies (
-    tenant                 UUID NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
-    id                     UUID NOT NULL,
-    digest                 BYTEA NOT NULL,
-    name                   TEXT NOT NULL,
-    application            UUID,
-    require_auth           BIGINT NOT NULL,
-    disable_detokenization BIGINT NOT NULL,
-    host                   TEXT COLLATE "C",
-    settings               BYTEA NOT NULL,
-    secrets                BYTEA NOT NULL,
-    created_by             UUID,
-    created_at             BIGINT NOT NULL,
-    modified_by            UUID,
-    modified_at            BIGINT,
-    mac                    BYTEA NOT NULL,
-    PRIMARY KEY (tenant, id)
-);
-
-CREATE INDEX proxies_by_digest ON proxies (digest);
-CREATE INDEX proxies_by_host ON proxies (host) WHERE host IS NOT NULL;
-
 -- Deleted tenants with rows that are not purged yet. Their keys are destroyed, so the rows cannot
 -- be decrypted.
 CREATE TABLE deleted_tenants (
@@ -386,8 +362,6 @@ CREATE TABLE log_records (
     api_key    UUID,
     os_user    TEXT,
     repeats    BIGINT,
-    -- Of a proxied call.
-    detail     TEXT,
     link       BYTEA NOT NULL,
     PRIMARY KEY (tenant, log, sequence)
 );
@@ -442,10 +416,6 @@ CREATE POLICY tenant_isolation ON applications USING (tenant::text = current_set
 
 ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant_isolation ON api_keys USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'all');
-
-ALTER TABLE proxies ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant_isolation ON proxies USING (tenant::text = current_setting('scrip.tenant', true)
     OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE deleted_tenants ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;

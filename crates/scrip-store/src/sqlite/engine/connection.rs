@@ -34,8 +34,13 @@ impl DatabaseKind {
     /// kinds have the same versions, because a backup contains both and stores one version.
     fn migrations(self) -> &'static [&'static str] {
         match self {
-            Self::Vault => &[include_str!("../migrations/0004.sql")],
-            Self::ReadLog => &[include_str!("../migrations/read-log-0004.sql")],
+            Self::Vault => {
+                &[include_str!("../migrations/0004.sql"), include_str!("../migrations/0005.sql")]
+            }
+            Self::ReadLog => &[
+                include_str!("../migrations/read-log-0004.sql"),
+                include_str!("../migrations/read-log-0005.sql"),
+            ],
         }
     }
 
@@ -60,6 +65,10 @@ impl DatabaseKind {
 /// The version before the first migration. Files with this version or an older one were never
 /// released: their policy has no MACs, or their rows lack columns of this schema.
 const VERSION_BEFORE_FIRST: usize = 3;
+
+const UNRELEASED_VERSION: StoreError = StoreError::Corrupt(
+    "the database has an early version that was never released; create a new one",
+);
 
 /// `synchronous = FULL` makes a commit durable. A background thread checkpoints the WAL and does
 /// not shrink it, because overwriting is much cheaper than appending. Only a WAL that grew during a
@@ -90,10 +99,19 @@ const COMMAND_BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 const STATEMENTS_MAX: usize = 128;
 
 pub(crate) fn open_writer(path: &Path, kind: DatabaseKind) -> Result<Connection, StoreError> {
+    open_writer_with(path, kind, kind.migrations().len())
+}
+
+/// Opens or creates a file, and runs its first migrations only.
+pub(crate) fn open_writer_with(
+    path: &Path,
+    kind: DatabaseKind,
+    migrations: usize,
+) -> Result<Connection, StoreError> {
     create_private(path)?;
     let mut connection = open(path)?;
     connection.execute_batch(kind.cache_pragma()).map_err(store_error)?;
-    migrate(&mut connection, kind)?;
+    run_missing_migrations(&mut connection, kind, migrations)?;
     Ok(connection)
 }
 
@@ -227,9 +245,7 @@ fn applied_migrations(connection: &Connection, kind: DatabaseKind) -> Result<usi
         return Err(StoreError::Corrupt("the file is not a Scrip database"));
     }
     if !is_new && version <= VERSION_BEFORE_FIRST {
-        return Err(StoreError::Corrupt(
-            "the database has an early version that was never released; create a new one",
-        ));
+        return Err(UNRELEASED_VERSION);
     }
     let applied = version.saturating_sub(VERSION_BEFORE_FIRST);
     if applied > kind.migrations().len() {
@@ -271,18 +287,36 @@ pub(crate) fn is_current(migrations: usize) -> bool {
     migrations == DatabaseKind::Vault.migrations().len()
 }
 
+/// Migrates a database to the newest schema.
 pub(crate) fn migrate(connection: &mut Connection, kind: DatabaseKind) -> Result<(), StoreError> {
+    run_missing_migrations(connection, kind, kind.migrations().len())
+}
+
+/// Runs those of the first migrations that the database does not have yet, each in a transaction.
+fn run_missing_migrations(
+    connection: &mut Connection,
+    kind: DatabaseKind,
+    count: usize,
+) -> Result<(), StoreError> {
     let applied = applied_migrations(connection, kind)?;
     let application_id = kind.application_id();
-    for (index, sql) in kind.migrations().iter().enumerate().skip(applied) {
+    for (index, sql) in kind.migrations().iter().enumerate().take(count).skip(applied) {
         let transaction = connection.transaction().map_err(store_error)?;
         let new_version = VERSION_BEFORE_FIRST.saturating_add(index).saturating_add(1);
         let pragmas = format!(
             "PRAGMA user_version = {new_version}; PRAGMA application_id = {application_id};"
         );
-        transaction.execute_batch(sql).map_err(store_error)?;
+        transaction.execute_batch(sql).map_err(migration_error)?;
         transaction.execute_batch(&pragmas).map_err(store_error)?;
         transaction.commit().map_err(store_error)?;
     }
     Ok(())
+}
+
+/// The SQL of a migration is valid for the schema before it. If SQLite cannot prepare the SQL, a
+/// build between two versions created the schema: for example, a table of the migration exists.
+fn migration_error(error: rusqlite::Error) -> StoreError {
+    let is_schema_error =
+        error.sqlite_error().is_none_or(|it| it.extended_code == rusqlite::ffi::SQLITE_ERROR);
+    if is_schema_error { UNRELEASED_VERSION } else { store_error(error) }
 }

@@ -216,6 +216,16 @@ fn copy_read_log(
 ) -> Result<CopyResult, StoreError> {
     attach(connection, &read_log_path(vault), "read_log")?;
     let transaction = connection.unchecked_transaction().map_err(store_error)?;
+    let version: u32 = transaction
+        .query_row("PRAGMA read_log.user_version", [], |row| row.get(0))
+        .map_err(store_error)?;
+    // The two files are migrated one after the other. A backup stores one version for both.
+    if version != copied.schema {
+        return Err(StoreError::Corrupt(
+            "the vault and its read log have different schema versions: a migration was \
+             interrupted. Start the server, which completes the migration",
+        ));
+    }
     for (name, copy_name) in READ_LOG_TABLES {
         let sql = format!("CREATE TABLE main.{copy_name} AS SELECT * FROM read_log.{name}");
         transaction.execute_batch(&sql).map_err(store_error)?;
@@ -227,12 +237,17 @@ fn copy_read_log(
     Ok(copied)
 }
 
-/// Moves the read log from a copy, which no process has open, into a new database, and syncs both.
+/// Moves the read log from a copy, which no process has open, into a new database with the newest
+/// schema, and syncs both.
 ///
 /// # Errors
 /// The copy has no read log, or a file cannot be written.
 pub fn extract_read_log(copy: &Path, read_log: &Path) -> Result<(), StoreError> {
-    let connection = connection::open_writer(read_log, DatabaseKind::ReadLog)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let migrations =
+        vault_migrations(&Connection::open_with_flags(copy, flags).map_err(store_error)?)?;
+    // The rows have the columns of the copy's schema.
+    let mut connection = connection::open_writer_with(read_log, DatabaseKind::ReadLog, migrations)?;
     attach(&connection, copy, "copy")?;
     let transaction = connection.unchecked_transaction().map_err(store_error)?;
     for (name, copy_name) in READ_LOG_TABLES {
@@ -243,6 +258,8 @@ pub fn extract_read_log(copy: &Path, read_log: &Path) -> Result<(), StoreError> 
     for (_, copy_name) in READ_LOG_TABLES {
         connection.execute_batch(&format!("DROP TABLE copy.{copy_name}")).map_err(store_error)?;
     }
+    connection.execute_batch("DETACH copy").map_err(store_error)?;
+    migrate(&mut connection, DatabaseKind::ReadLog)?;
     connection.close().map_err(|(_, error)| store_error(error))
 }
 
@@ -299,15 +316,19 @@ pub fn examine(
     Ok(ExaminedBackup { schema, is_current, directory })
 }
 
-/// Migrates a copy, which no process has open, to the newest schema and syncs it.
+/// Migrates a copy, which no process has open, to the newest schema, syncs it, and reads its policy.
+/// [`extract_read_log`] must have removed the read log, which has a schema of its own.
 ///
 /// # Errors
 /// The copy cannot be written, or is not a Scrip database.
-pub fn upgrade(path: &Path) -> Result<(), StoreError> {
+pub fn upgrade(path: &Path) -> Result<ExaminedBackup, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
     migrate(&mut connection, DatabaseKind::Vault)?;
-    connection.close().map_err(|(_, error)| store_error(error))
+    let directory = load_directory(&connection)?;
+    let schema = u32::try_from(schema_version(&connection)?).unwrap_or_default();
+    connection.close().map_err(|(_, error)| store_error(error))?;
+    Ok(ExaminedBackup { schema, is_current: true, directory })
 }
 
 /// Allows its holder to replace the database: no server has the database open, and no server can

@@ -87,26 +87,6 @@ CREATE TABLE api_keys (
     FOREIGN KEY (tenant, application) REFERENCES applications (tenant, id) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- The settings and the secrets are sealed.
-CREATE TABLE proxies (
-    tenant                 BLOB NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
-    id                     BLOB NOT NULL,
-    digest                 BLOB NOT NULL UNIQUE,
-    name                   TEXT NOT NULL,
-    application            BLOB,
-    require_auth           INTEGER NOT NULL,
-    disable_detokenization INTEGER NOT NULL,
-    host                   TEXT UNIQUE,
-    settings               BLOB NOT NULL,
-    secrets                BLOB NOT NULL,
-    created_by             BLOB,
-    created_at             INTEGER NOT NULL,
-    modified_by            BLOB,
-    modified_at            INTEGER,
-    mac                    BLOB NOT NULL,
-    PRIMARY KEY (tenant, id)
-) STRICT, WITHOUT ROWID;
-
 -- Deleted tenants with rows that are not purged yet. Their keys are destroyed, so the rows cannot
 -- be decrypted.
 CREATE TABLE deleted_tenants (
@@ -330,8 +310,6 @@ CREATE TABLE log_records (
     api_key    BLOB,
     os_user    TEXT,
     repeats    INTEGER,
-    -- Of a proxied call.
-    detail     TEXT,
     link       BLOB NOT NULL
 ) STRICT;
 

@@ -14,8 +14,6 @@ CREATE TABLE log_records (
     api_key    BLOB,
     os_user    TEXT,
     repeats    INTEGER,
-    -- Of a proxied call.
-    detail     TEXT,
     link       BLOB NOT NULL
 ) STRICT;
 

@@ -152,9 +152,9 @@ const TAMPERINGS: &[Tampering] = &[
     ("UPDATE log_records SET tenant = {two}, sequence = (SELECT max(sequence) + 1 FROM log_records WHERE tenant = {two}) \
       WHERE tenant = {one} AND sequence = {last}", MOVED, MOVED),
     ("INSERT INTO main.log_records SELECT tenant, (SELECT max(sequence) + 1 FROM main.log_records WHERE tenant = {one}), at, actor_kind, \
-      actor, operation, entity, outcome, trace, address, api_key, os_user, repeats, detail, link FROM other.log_records WHERE tenant = {one} LIMIT 1", ADDED, ADDED),
+      actor, operation, entity, outcome, trace, address, api_key, os_user, repeats, link, detail FROM other.log_records WHERE tenant = {one} LIMIT 1", ADDED, ADDED),
     ("INSERT INTO main.log_records SELECT tenant, sequence + 1, at, actor_kind, actor, operation, entity, outcome, trace, address, \
-      api_key, os_user, repeats, detail, link FROM main.log_records WHERE tenant = {one} ORDER BY sequence DESC LIMIT 1", ADDED, ADDED),
+      api_key, os_user, repeats, link, detail FROM main.log_records WHERE tenant = {one} ORDER BY sequence DESC LIMIT 1", ADDED, ADDED),
     ("UPDATE chain_checkpoints SET (sequence, link, at, mac) = \
       (SELECT sequence, link, at, mac FROM chain_checkpoints WHERE tenant = {two}) WHERE tenant = {one}",
       OTHER_CHECKPOINT, OTHER_CHECKPOINT),

@@ -93,10 +93,7 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     }
     let restored = RestoredDatabase::new(&folder);
     let manifest = restored.extract_from(&mut backup, common)?;
-    let warnings = check_database(&restored.path, &settings, arguments)?;
-    extract_read_log(&restored.path, &restored.read_log_path)
-        .map_err(explain)
-        .context("the read log cannot be extracted from this backup")?;
+    let warnings = prepare_database(&restored, &settings, arguments)?;
     let old_vault_folder =
         move_vault_aside(&folder).context("moving the existing vault aside failed")?;
     let old_head_file = move_head_file_aside(&settings)?;
@@ -193,18 +190,28 @@ impl Drop for RestoredDatabase {
     }
 }
 
-/// Checks that the database can be served; returns warnings.
-fn check_database(
-    database: &Path,
+/// Checks that the database can be served, extracts its read log and migrates an older schema;
+/// returns warnings.
+fn prepare_database(
+    restored: &RestoredDatabase,
     settings: &Settings,
     arguments: &RestoreArguments,
 ) -> anyhow::Result<Vec<String>> {
-    let mut examined = examine_database(database, arguments.common.progress(READING))?;
-    if !examined.is_current {
-        upgrade(database).map_err(explain).context("migrating the restored database failed")?;
-        examined = examine_database(database, arguments.common.progress(READING))?;
+    let check = |examined| {
+        if arguments.without_root_key { Ok(Vec::new()) } else { check_root_key(settings, examined) }
+    };
+    let examined = examine_database(&restored.path, arguments.common.progress(READING))?;
+    let is_current = examined.is_current;
+    let warnings = check(examined)?;
+    extract_read_log(&restored.path, &restored.read_log_path)
+        .map_err(explain)
+        .context("the read log cannot be extracted from this backup")?;
+    if is_current {
+        return Ok(warnings);
     }
-    if arguments.without_root_key { Ok(Vec::new()) } else { check_root_key(settings, examined) }
+    // Only after the migration the policy can be read and checked.
+    let upgraded = upgrade(&restored.path).map_err(explain);
+    check(upgraded.context("migrating the restored database failed")?)
 }
 
 /// Links every file of the old vault under a new name, and only then removes the old names: its WAL

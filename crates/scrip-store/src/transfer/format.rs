@@ -1,0 +1,58 @@
+//! The versions of the export file. A program writes the newest version and reads all of them.
+
+use scrip_seal::Checksum;
+
+use crate::transfer::kind::{RowColumn, RowKind};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum FileFormat {
+    /// Without proxies, and without the detail of log records.
+    First,
+    #[default]
+    Second,
+}
+
+/// The length of the magic number.
+pub(super) const MAGIC_BYTES: usize = 16;
+
+impl FileFormat {
+    pub(super) const NEWEST: Self = Self::Second;
+
+    /// The start of the file.
+    pub(super) fn magic(self) -> [u8; MAGIC_BYTES] {
+        match self {
+            Self::First => *b"\nscrip export 1\n",
+            Self::Second => *b"\nscrip export 2\n",
+        }
+    }
+
+    pub(super) fn from_magic(magic: [u8; MAGIC_BYTES]) -> Option<Self> {
+        [Self::First, Self::Second].into_iter().find(|it| it.magic() == magic)
+    }
+
+    /// The checksum before the first frame.
+    pub(super) fn magic_checksum(self) -> [u8; 32] {
+        let mut checksum = Checksum::new();
+        checksum.add(&self.magic());
+        checksum.finish()
+    }
+
+    /// Whether files of this version contain the kind.
+    pub(super) fn has_kind(self, kind: RowKind) -> bool {
+        self == Self::NEWEST || kind != RowKind::Proxies
+    }
+
+    /// The kinds in the order of the file. A portion has the position of its kind in this list.
+    pub(super) fn kinds(self) -> impl Iterator<Item = RowKind> {
+        RowKind::ALL.into_iter().filter(move |it| self.has_kind(*it))
+    }
+
+    /// The columns of a kind. Later versions append columns, which are NULL in older rows.
+    pub(super) fn columns(self, kind: RowKind) -> &'static [RowColumn] {
+        let has_detail = [RowKind::AuditRecords, RowKind::ReadLogRecords].contains(&kind);
+        match kind.columns() {
+            [columns @ .., _] if has_detail && self == Self::First => columns,
+            columns => columns,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Migrations never change, and run only on the schema before them.
+
+use std::{fs, path::Path};
+
+use rusqlite::Connection;
+use scrip_seal::{Checksum, Mac};
+use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
+use scrip_testing::postgres::{TestDatabase, query::query_database};
+
+/// SHA-256 of every migration.
+const CHECKSUMS: [(&str, &str); 6] = [
+    (
+        "postgres/migrations/0001.sql",
+        "9ee371d7984c9093af6f5bbf9e40f72ecd56da6e52f8ba316d9789f9f82c3219",
+    ),
+    (
+        "postgres/migrations/0002.sql",
+        "f00db661d243e975e73772424555b4ed42559d660cee6cb2736bbdacbd4f3cad",
+    ),
+    (
+        "sqlite/migrations/0004.sql",
+        "a39b8e7fba7584116e0da7d39f4b154c7ae4c4737ecf339a082d246a20561989",
+    ),
+    (
+        "sqlite/migrations/0005.sql",
+        "2656ba2e27215cf0e22d1b3ba9b3025f5eb4154d51ed05317987881b6b56285d",
+    ),
+    (
+        "sqlite/migrations/read-log-0004.sql",
+        "b641a4ca0bf5dd993a49fc7bf8221fc45d9304f90a1af472a1579f3514d63080",
+    ),
+    (
+        "sqlite/migrations/read-log-0005.sql",
+        "5bf1950b406e7dee2d8001491bec573d88a7ae047747df0f5b345d388421472f",
+    ),
+];
+
+/// A database that has a migration never runs it again, so a change of the file creates databases
+/// with the same version and different schemas. SQLite also stores the comments, and a backup with
+/// other comments is rejected.
+#[test]
+fn migrations_never_change() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (name, expected) in CHECKSUMS {
+        let mut checksum = Checksum::new();
+        checksum.add(&fs::read(source.join(name)).unwrap());
+        let checksum = Mac(checksum.finish()).to_hex();
+        assert_eq!(checksum, expected, "{name} was changed: add a new migration instead");
+    }
+    let list_files = |folder: &str| fs::read_dir(source.join(folder)).unwrap().count();
+    let file_count = list_files("sqlite/migrations") + list_files("postgres/migrations");
+    assert_eq!(file_count, CHECKSUMS.len(), "the table has no row for a new migration");
+}
+
+/// A build between two versions had the next table already.
+const NEXT_TABLE: &str = "CREATE TABLE proxies (id INTEGER)";
+
+#[test]
+fn sqlite_schema_between_two_versions_is_rejected_without_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scrip.db");
+    let connection = Connection::open(&file).unwrap();
+    let schema = include_str!("../../src/sqlite/migrations/0004.sql");
+    connection.execute_batch(schema).unwrap();
+    let pragmas = "PRAGMA user_version = 4; PRAGMA application_id = 0x73637270;";
+    connection.execute_batch(&format!("{pragmas} {NEXT_TABLE}")).unwrap();
+    let error = SqliteStore::open(&file).unwrap_err();
+    assert!(format!("{error:?}").contains("never released"), "{error:?}");
+    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    let sql = "SELECT count(*) FROM pragma_table_info('log_records') WHERE name = 'detail'";
+    let new_columns: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!((version, new_columns), (4, 0));
+    connection.execute_batch("DROP TABLE proxies").unwrap();
+    drop(connection);
+    SqliteStore::open(&file).unwrap();
+}
+
+#[tokio::test]
+async fn postgres_schema_between_two_versions_is_rejected_without_changes() {
+    let database = TestDatabase::create_empty().await;
+    let schema = include_str!("../../src/postgres/migrations/0001.sql");
+    let state =
+        "CREATE TABLE schema_state (singleton INTEGER PRIMARY KEY, version BIGINT NOT NULL);
+        INSERT INTO schema_state (singleton, version) VALUES (1, 1)";
+    let url = database.owner_url();
+    drop(query_database(&url, &format!("{schema}; {state}; {NEXT_TABLE}")));
+    let settings = PostgresSettings::parse(&url).unwrap();
+    let error = PostgresStore::migrate(settings.clone()).await.unwrap_err();
+    assert!(format!("{error:?}").contains("never released"), "{error:?}");
+    assert_eq!(PostgresStore::schema_version(settings.clone()).await.unwrap(), Some(1));
+    drop(query_database(&url, "DROP TABLE proxies"));
+    let result = PostgresStore::migrate(settings).await.unwrap();
+    assert_eq!((result.from, result.to), (1, 2));
+}

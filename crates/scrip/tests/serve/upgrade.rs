@@ -1,0 +1,5 @@
+//! Vaults, backups and exports of an earlier version.
+
+mod earlier_vault;
+mod embedded;
+mod postgres;

@@ -1,0 +1,184 @@
+//! A vault of the last version before proxied calls: schema version 4 of the embedded engine, 1 of
+//! PostgreSQL.
+//!
+//! The program of that version wrote the rows in the folder `earlier_vault`, so their encryption,
+//! MACs and links are real. It served the vault in the embedded engine, exported it (`export`) and
+//! imported it into PostgreSQL. The files have the rows as SQL, without CVCs. `contents.json` has
+//! the root key, API keys and token ids. Two tenants, two tokens, a token intent, a 3DS session, an
+//! idempotency record and both logs; the logs of the tenant with tokens are kept for ten years.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use rusqlite::Connection;
+use scrip_testing::{
+    destination::{DestinationServer, behavior::DestinationBehavior},
+    postgres::{TestDatabase, query::query_database},
+    process::harness::{ProcessHarness, RunningServer, becomes_true},
+    requests::http_client::BlockingClient,
+};
+use serde_json::{Value, json};
+
+use crate::operator::{backup::expect_success, commands::run_json};
+
+/// The files of the embedded engine: name, schema, rows and application id.
+const FILES: [(&str, &str, &str, i32); 2] = [
+    (
+        "scrip.db",
+        include_str!("../../../../scrip-store/src/sqlite/migrations/0004.sql"),
+        include_str!("earlier_vault/vault.sql"),
+        0x7363_7270,
+    ),
+    (
+        "read_log.db",
+        include_str!("../../../../scrip-store/src/sqlite/migrations/read-log-0004.sql"),
+        include_str!("earlier_vault/read-log.sql"),
+        0x7363_7261,
+    ),
+];
+
+const POSTGRES_SCHEMA: &str =
+    include_str!("../../../../scrip-store/src/postgres/migrations/0001.sql");
+const POSTGRES_ROWS: &str = include_str!("earlier_vault/postgres.sql");
+
+/// The rows contain these rows too, with other values.
+const DELETE_FIRST_ROWS: &str = "DELETE FROM directory_state; DELETE FROM threeds_event_state;";
+
+/// A machine with the root key of the earlier vault.
+pub(super) struct EarlierVault {
+    pub(super) process: ProcessHarness,
+    contents: Value,
+}
+
+impl EarlierVault {
+    /// A machine without storage.
+    pub(super) fn root_key_only() -> Self {
+        let contents: Value =
+            serde_json::from_str(include_str!("earlier_vault/contents.json")).unwrap();
+        let process = ProcessHarness::new(crate::SCRIP)
+            .with_variable("SCRIP_PROXY_LOOPBACK_HTTP", "true")
+            .with_variable("SCRIP_SERVER_LOCK_MEMORY", "off");
+        fs::create_dir(process.data()).unwrap();
+        let root_key = process.data().join("root.key");
+        fs::write(&root_key, contents["root_key"].as_str().unwrap()).unwrap();
+        fs::set_permissions(&root_key, fs::Permissions::from_mode(0o600)).unwrap();
+        Self { process, contents }
+    }
+
+    pub(super) fn embedded() -> Self {
+        let vault = Self::root_key_only();
+        vault.write_saved_heads(include_str!("earlier_vault/audit.head"));
+        for (name, schema, rows, application_id) in FILES {
+            let connection = Connection::open(vault.process.data().join(name)).unwrap();
+            connection.execute_batch(&format!("BEGIN; {schema}")).unwrap();
+            if name == "scrip.db" {
+                connection.execute_batch(DELETE_FIRST_ROWS).unwrap();
+            }
+            connection.execute_batch(&format!("{rows} COMMIT;")).unwrap();
+            connection.pragma_update(None, "user_version", 4).unwrap();
+            connection.pragma_update(None, "application_id", application_id).unwrap();
+        }
+        vault
+    }
+
+    pub(super) fn on_empty_postgres(database: &TestDatabase) -> Self {
+        let Self { process, contents } = Self::root_key_only();
+        let process = process
+            .with_variable("SCRIP_STORAGE_URL", &database.url())
+            .with_variable("SCRIP_STORAGE_SINGLE_NODE", "true");
+        Self { process, contents }
+    }
+
+    pub(super) fn on_postgres(database: &TestDatabase) -> Self {
+        let create_schema_state = "CREATE TABLE schema_state (singleton INTEGER PRIMARY KEY \
+             CHECK (singleton = 1), version BIGINT NOT NULL);";
+        let create_schema = format!("{create_schema_state} {POSTGRES_SCHEMA}");
+        drop(query_database(&database.owner_url(), &create_schema));
+        let insert_rows = format!("{DELETE_FIRST_ROWS} {POSTGRES_ROWS}");
+        drop(query_database(&database.superuser_url(), &insert_rows));
+        let vault = Self::on_empty_postgres(database);
+        vault.write_saved_heads(include_str!("earlier_vault/postgres-audit.head"));
+        vault
+    }
+
+    /// Writes the saved chain heads, which prove that the logs were not rolled back.
+    fn write_saved_heads(&self, saved_heads: &str) {
+        fs::write(self.process.data().join("audit.head"), saved_heads).unwrap();
+    }
+
+    pub(super) fn path(&self, name: &str) -> String {
+        self.process.path(name).display().to_string()
+    }
+
+    fn serve(&self) -> RunningServer {
+        let server = self.process.serve();
+        assert!(becomes_true(|| server.status("/readyz") == 200), "{}", self.process.log());
+        server
+    }
+
+    /// Reads a token with the API key of the earlier version.
+    #[track_caller]
+    fn read_token(&self, server: &RunningServer, name: &str) -> Value {
+        let id = self.contents[name].as_str().unwrap();
+        let api_key = self.contents["private"].as_str().unwrap();
+        let request = server.request("GET", &format!("/tokens/{id}")).api_key(api_key);
+        request.send().expect_status(200).json()
+    }
+
+    fn create_application(&self, kind: &str) -> String {
+        let command =
+            ["application", "create", "--tenant", "Acme", "--name", "New", "--type", kind];
+        let created = run_json(&self.process, &[&command[..], &["--all"]].concat());
+        created["key"].as_str().unwrap().to_owned()
+    }
+
+    /// Expects that every record of both logs is valid, and that no policy is altered.
+    #[track_caller]
+    pub(super) fn expect_valid(&self) {
+        expect_success(&self.process, &["audit", "verify"]);
+        let output = self.process.run(&["doctor", "--json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for check in ["store", "canary", "policy"] {
+            let checks = report["checks"].as_array().unwrap();
+            let found = checks.iter().find(|it| it["check"] == check).unwrap();
+            assert_eq!(found["verdict"], "passed", "{found}");
+        }
+    }
+
+    /// Expects that the earlier tokens and API keys work, and that proxied calls work.
+    #[track_caller]
+    pub(super) fn expect_served(&self) {
+        self.expect_valid();
+        let [management_key, private_key] =
+            ["management", "private"].map(|it| self.create_application(it));
+        expect_success(
+            &self.process,
+            &["tenant", "quota", "set", "Acme", "proxy_token_limit=30", "tokenize_limit=7"],
+        );
+        let (_destination, host) = DestinationServer::start_plain(&[DestinationBehavior::Echo]);
+        let server = self.serve();
+        let card = self.read_token(&server, "card");
+        assert_eq!(card["data"]["number"], "4242424242424242");
+        let name = self.read_token(&server, "name");
+        assert_eq!(
+            (&name["data"], &name["metadata"]["customer"]),
+            (&json!("Ada Lovelace"), &json!("7"))
+        );
+        let body = json!({ "name": "charge", "destination_url": host.url("/charge") });
+        let request = server.request("POST", "/proxies").api_key(&management_key).json(&body);
+        let proxy = request.send().expect_status(201).json();
+        let body = json!({ "name": format!("{{{{ {} }}}}", name["id"].as_str().unwrap()) });
+        let request = BlockingClient::default().post(format!("{}/proxy", server.own_url));
+        let request = request.header("BT-PROXY-KEY", proxy["key"].as_str().unwrap());
+        let response = request.api_key(&private_key).json(&body).send().expect_status(200);
+        assert!(response.text().contains("Ada Lovelace"), "{response:?}");
+        drop(server);
+        // Now the chains have records with and without a detail.
+        self.expect_valid();
+    }
+}
+
+/// Returns the schema version of a file of the embedded engine.
+pub(super) fn schema_version(file: &Path) -> i64 {
+    let connection = Connection::open(file).unwrap();
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+}

@@ -1,0 +1,82 @@
+//! The embedded engine: a server or a command migrates the files, a restore migrates a backup.
+
+use rusqlite::Connection;
+
+use crate::{
+    operator::{
+        backup::expect_success,
+        commands::{run_json, run_text},
+    },
+    upgrade::earlier_vault::{EarlierVault, schema_version},
+};
+
+/// The versions of the vault and of its read log.
+fn versions(vault: &EarlierVault) -> [i64; 2] {
+    ["scrip.db", "read_log.db"].map(|it| schema_version(&vault.process.data().join(it)))
+}
+
+#[test]
+fn data_directory_of_an_earlier_version_is_upgraded() {
+    let vault = EarlierVault::embedded();
+    assert_eq!(versions(&vault), [4, 4]);
+    vault.expect_served();
+    assert_eq!(versions(&vault), [5, 5]);
+    assert_eq!(run_json(&vault.process, &["status"])["counts"]["proxies"], 1);
+}
+
+#[test]
+fn quotas_of_an_earlier_version_get_the_default_of_a_new_quota() {
+    let vault = EarlierVault::embedded();
+    let quotas = run_json(&vault.process, &["tenant", "quota", "show", "Acme"]);
+    assert_eq!(
+        (&quotas["proxy_token_limit"], &quotas["detokenize_limit"]),
+        (&20.into(), &50.into())
+    );
+}
+
+/// The two files are migrated one after the other, so a crash can leave them with two versions.
+#[test]
+fn interrupted_upgrade_is_completed() {
+    let vault = EarlierVault::embedded();
+    let migration = include_str!("../../../../scrip-store/src/sqlite/migrations/0005.sql");
+    let connection = Connection::open(vault.process.data().join("scrip.db")).unwrap();
+    let migrate = format!("BEGIN; {migration} PRAGMA user_version = 5; COMMIT");
+    connection.execute_batch(&migrate).unwrap();
+    drop(connection);
+    assert_eq!(versions(&vault), [5, 4]);
+    let file = vault.path("backup");
+    vault.process.assert_fails(&["backup", "--without-root-key", &file], "was interrupted");
+    vault.expect_served();
+    assert_eq!(versions(&vault), [5, 5]);
+}
+
+/// The command copies an older schema unchanged, as the earlier version did.
+#[test]
+fn backup_of_an_earlier_version_is_verified_and_restored() {
+    let vault = EarlierVault::embedded();
+    let file = vault.path("backup");
+    let backup = run_json(&vault.process, &["backup", "--without-root-key", &file]);
+    assert_eq!((&backup["backup"]["schema"], versions(&vault)), (&4.into(), [4, 4]));
+    let second_machine = EarlierVault::root_key_only();
+    run_text(&second_machine.process, &["backup", "verify", &file]);
+    let output = run_text(&second_machine.process, &["restore", &file]);
+    assert!(output.contains("restored 2 tenants and 2 tokens"), "{output}");
+    assert_eq!(versions(&second_machine), [5, 5]);
+    second_machine.expect_served();
+    // A backup of the upgraded vault has the schema of a new vault.
+    let file = second_machine.path("backup");
+    expect_success(&second_machine.process, &["backup", &file]);
+    let third_machine = EarlierVault::root_key_only();
+    run_text(&third_machine.process, &["restore", &file]);
+    third_machine.expect_valid();
+}
+
+#[test]
+fn export_of_an_earlier_version_is_imported() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/serve/upgrade/earlier_vault/export");
+    let vault = EarlierVault::root_key_only();
+    let output = run_text(&vault.process, &["import", &file.display().to_string()]);
+    assert!(output.contains("2 tenants and 2 tokens"), "{output}");
+    vault.expect_served();
+}

@@ -1,0 +1,39 @@
+//! PostgreSQL: `scrip migrate` migrates the schema.
+
+use std::path::Path;
+
+use scrip_testing::postgres::TestDatabase;
+
+use crate::{
+    operator::commands::{run_json, run_text},
+    upgrade::earlier_vault::EarlierVault,
+};
+
+fn create_database() -> TestDatabase {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(TestDatabase::create_empty())
+}
+
+#[test]
+fn postgres_vault_of_an_earlier_version_is_upgraded_by_the_command() {
+    let database = create_database();
+    let vault = EarlierVault::on_postgres(&database);
+    for command in ["serve", "status"] {
+        vault.process.assert_fails(&[command], "needs version 2; run: scrip migrate");
+    }
+    let result = run_json(&vault.process, &["migrate"]);
+    assert_eq!((&result["from"], &result["to"]), (&1.into(), &2.into()));
+    vault.expect_served();
+    assert_eq!(run_json(&vault.process, &["status"])["counts"]["proxies"], 1);
+}
+
+#[test]
+fn export_of_an_earlier_version_is_imported_into_postgres() {
+    let database = create_database();
+    let vault = EarlierVault::on_empty_postgres(&database);
+    run_text(&vault.process, &["migrate"]);
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serve/upgrade/earlier_vault/export");
+    run_text(&vault.process, &["import", &file.display().to_string()]);
+    vault.expect_served();
+}
