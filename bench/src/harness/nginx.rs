@@ -128,7 +128,7 @@ impl NginxServer {
     }
 
     pub(crate) fn pid(&self) -> Pid {
-        Pid::of_child(&self.child)
+        Pid::from_child(&self.child)
     }
 }
 

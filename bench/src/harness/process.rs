@@ -22,7 +22,7 @@ impl Pid {
         Self(std::process::id())
     }
 
-    pub(crate) fn of_child(child: &Child) -> Self {
+    pub(crate) fn from_child(child: &Child) -> Self {
         Self(child.id())
     }
 }

@@ -62,7 +62,7 @@ impl InProcessServer {
     }
 
     pub async fn respond(&self, client: IpAddr, request: Request) -> Response {
-        pipeline::serve_api_request(&self.app.metrics, self.router.clone(), client, request).await
+        pipeline::serve_api_request(&self.app, self.router.clone(), client, request).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! The shop's backend: it defines the purchase and has the private key.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{Router, body::Body, extract::Request, response::Response};
 use http_body_util::BodyExt;
@@ -23,7 +23,7 @@ pub(super) type BackendFuture<'a> =
     std::pin::Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send + 'a>>;
 
 pub(super) struct ShopBackend<'a> {
-    pub(super) app: &'a App,
+    pub(super) app: &'a Arc<App>,
     pub(super) demo: &'a Demo,
     /// The API of the vault.
     pub(super) router: &'a Router,
@@ -187,8 +187,8 @@ impl ShopBackend<'_> {
             builder = builder.header(name, value);
         }
         let request = builder.body(Body::from(text)).map_err(failed)?;
-        let (metrics, api) = (&self.app.metrics, self.router.clone());
-        let response = pipeline::serve_api_request(metrics, api, self.client, request).await;
+        let api = self.router.clone();
+        let response = pipeline::serve_api_request(self.app, api, self.client, request).await;
         let (head, body) = response.into_parts();
         let destination_status = head.headers.get("bt-proxy-destination-status");
         let bytes = body.collect().await.map(|it| it.to_bytes());

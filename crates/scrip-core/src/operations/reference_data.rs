@@ -104,10 +104,12 @@ pub(crate) async fn load_references(
     let stored_tokens = vault.store.find_tokens(loader.permit_lookup()?, &ids, loader.now).await?;
     for ((id, needed), stored) in needed_tokens.into_iter().zip(stored_tokens) {
         let Some(stored) = stored else { continue };
+        if !loaded.tokens.is_empty() {
+            yield_now().await;
+        }
         let (input, token) = loader.load_token(stored, needed).await?;
         loaded.data.tokens.insert(id.as_str().to_owned(), input);
         loaded.tokens.push(token);
-        yield_now().await;
     }
     for (id, needs_cvc) in collect_intents(references) {
         if let Some((input, token_intent)) = loader.load_intent(id, needs_cvc).await? {

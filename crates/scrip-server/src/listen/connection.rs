@@ -70,8 +70,7 @@ impl Service<Request<Incoming>> for ConnectionService {
             if must_wait {
                 app.wait_until_unsealed().await;
             }
-            let mut response =
-                pipeline::serve_api_request(&app.metrics, router, client, request).await;
+            let mut response = pipeline::serve_api_request(&app, router, client, request).await;
             let is_streamed = response.extensions_mut().remove::<StreamedAnswer>().is_some();
             // A streamed answer is in progress until its last byte.
             Ok(if is_streamed {

@@ -274,9 +274,9 @@ impl TokenStore for SqliteStore {
     ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
         let tenant = lookup.tenant().id;
         self.read(move |it| {
-            with_snapshot(it, || {
-                ids.iter().map(|id| find_stored_token(it, tenant, id, now)).collect()
-            })
+            let find_all = || ids.iter().map(|id| find_stored_token(it, tenant, id, now)).collect();
+            // A single statement sees one snapshot without a transaction.
+            if ids.len() > 1 { with_snapshot(it, find_all) } else { find_all() }
         })
     }
 
