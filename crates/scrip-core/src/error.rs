@@ -134,6 +134,11 @@ pub enum Denial {
          pre-configured proxy"
     )]
     EphemeralProxyDisabled,
+    #[error(
+        "an idempotency key of a proxied call needs token:use or proxy:invoke; this caller can call \
+         the proxy without a key"
+    )]
+    IdempotencyKeyNeedsUse,
     /// The operation is only for the application that created the session.
     #[error("only the application that created the session may change it")]
     NotCreator,

@@ -267,7 +267,7 @@ async fn claim_and_run(
         CallClaim::Proceed(claim) => claim,
         CallClaim::Replay(stored) => {
             app.metrics.proxy_calls.increment(CallResult::Replayed);
-            return Ok(replay_response(stored));
+            return Ok(replay_response(stored, pending.call.entry));
         }
     };
     // In a separate task: a client that disconnects drops this future, and the outcome must be
@@ -294,7 +294,10 @@ async fn run_claimed_call(
 ) -> Result<Response, ProxyError> {
     let caller = pending.call.party.caller().cloned();
     let mut unstarted = Some(claim);
-    let result = run_call(app, pending, &mut unstarted).await;
+    let result = match pending.call.party.check_idempotency_right() {
+        Ok(()) => run_call(app, pending, &mut unstarted).await,
+        Err(error) => Err(error),
+    };
     match (result, caller, unstarted) {
         (Err(error), Some(caller), Some(claim)) => {
             let delivery = end_rejected_claim(&app.vault, &caller, claim).await;

@@ -24,9 +24,12 @@ use crate::{
     metrics::CallFailureReason,
     middleware::response_body::ResponseBudget,
     proxy::{
-        call::{ReceivedCall, exchange::SentCall, plan::CallPlan, transforms::CallTransforms},
+        call::{
+            ReceivedCall, exchange::SentCall, plan::CallPlan, selection::CallEntry,
+            transforms::CallTransforms,
+        },
         error::{CallDelivery, ProxyError},
-        headers::forward_response_headers,
+        headers::{filter_replayed_headers, forward_response_headers},
         transform::{TransformDirection, TransformMessage},
     },
 };
@@ -176,8 +179,8 @@ impl AnswerBuilder<'_, '_> {
     }
 }
 
-/// The response of a repeated call.
-pub(super) fn replay_response(stored: CallResponse) -> Response {
+/// The response of a repeated call, with the headers that its entry allows.
+pub(super) fn replay_response(stored: CallResponse, entry: CallEntry) -> Response {
     let CallResponse { status, headers, body } = stored;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut map = HeaderMap::with_capacity(headers.len());
@@ -187,6 +190,7 @@ pub(super) fn replay_response(stored: CallResponse) -> Response {
             map.append(name, value);
         }
     }
+    filter_replayed_headers(&mut map, entry.response_origin());
     build_response(status, map, Body::from(body))
 }
 

@@ -99,6 +99,15 @@ pub fn forward_response_headers(
     forwarded
 }
 
+/// Drops headers of a stored answer. The first call may have come from another host than its
+/// repetition.
+pub fn filter_replayed_headers(headers: &mut HeaderMap, origin: ResponseOrigin) {
+    let names: Vec<_> = headers.keys().filter(|it| !is_forwarded(it, origin)).cloned().collect();
+    for name in names.into_iter().filter(|it| it != DESTINATION_STATUS) {
+        headers.remove(name);
+    }
+}
+
 /// The vault itself writes its own headers, which begin with `bt-`, and those of CORS.
 fn is_forwarded(name: &HeaderName, origin: ResponseOrigin) -> bool {
     let name = name.as_str();
