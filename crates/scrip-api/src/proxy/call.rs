@@ -49,7 +49,7 @@ use self::{
     unsent_tokens::UnsentTokens,
 };
 pub(crate) use self::{
-    selection::{CallEntry, request_host},
+    selection::{CallEntry, check_single_host, request_host},
     target::{PROXY_PATH, ReceivedUri, is_proxy_path},
 };
 use crate::{
@@ -122,6 +122,10 @@ pub(crate) async fn serve_call(
     }
     let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address: incoming.address };
     let mut has_key = has_idempotency_key(&incoming.head);
+    if let Err(problem) = check_single_host(&incoming.head) {
+        throttle::count_anonymous(app, incoming.address).await?;
+        return Err(before_lookup(problem.into(), has_key));
+    }
     let (directory, selected) = select_proxy(app, entry, &incoming.head, incoming.address)
         .await
         .map_err(|error| before_lookup(error, has_key))?;
