@@ -81,7 +81,8 @@ pub(crate) fn read_charset(content_type: &str) -> bool {
 }
 
 fn read_boundary(parameters: &str) -> Result<String, &'static str> {
-    let mut boundaries = Parameters(parameters).filter(|it| it.name.eq_ignore_ascii_case("boundary"));
+    let mut boundaries =
+        Parameters(parameters).filter(|it| it.name.eq_ignore_ascii_case("boundary"));
     let boundary = boundaries.next().and_then(|it| it.value).unwrap_or_default();
     let is_ambiguous =
         boundaries.next().is_some() || Parameters(parameters).any(|it| it.is_extended("boundary"));

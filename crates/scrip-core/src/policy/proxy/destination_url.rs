@@ -94,7 +94,9 @@ impl DestinationUrl {
             None => (target, None),
         };
         if check_path(path).is_err() {
-            return Err(reject("must not contain .. segments, control characters or invalid UTF-8 text"));
+            return Err(reject(
+                "must not contain .. segments, control characters or invalid UTF-8 text",
+            ));
         }
         let scheme = if is_https { "https" } else { "http" };
         let port = port.map(|it| format!(":{it}")).unwrap_or_default();

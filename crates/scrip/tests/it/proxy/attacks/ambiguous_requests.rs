@@ -44,7 +44,8 @@ fn chain_of_encodings_is_rejected_by_its_length() {
     let host = PROXY.destinations.host(&[]);
     let proxy = PROXY.create_proxy_to(&host, json!({"require_auth": false}));
     let send = |path: &str| PROXY.request("GET", path).proxy_key(&proxy.key).send();
-    let error = send(&format!("/%{}", "25".repeat(30_000))).expect_error(400, StatedDelivery::NotSent);
+    let error =
+        send(&format!("/%{}", "25".repeat(30_000))).expect_error(400, StatedDelivery::NotSent);
     assert!(error.to_string().contains("16384"), "{error}");
     for path in ["/..%3f/admin", "/%c0%ae%c0%ae/admin", "/%ef%bc%8e%ef%bc%8e/admin"] {
         send(path).expect_error(400, StatedDelivery::NotSent);
