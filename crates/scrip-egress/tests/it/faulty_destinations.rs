@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::{Request, body::Body};
+use hyper::Request;
 use scrip_egress::{
     BodyError, Delivery, EgressClient, EgressSettings, SendError, SendFailure, TrustedRoots,
 };
@@ -357,5 +357,4 @@ async fn trailers_of_a_response_are_dropped() {
         received.extend_from_slice(&frame.unwrap().into_data().expect("data and no trailers"));
     }
     assert_eq!(received, b"hello");
-    assert!(body.is_end_stream());
 }
