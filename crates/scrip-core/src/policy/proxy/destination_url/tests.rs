@@ -145,7 +145,7 @@ fn decode_in_rounds(text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn one_pass_decodes_as_much_as_repeated_decoding() {
+fn complete_decoding_equals_repeated_decoding() {
     let alphabet = b"%%%2235efE./";
     let mut state = 7_u64;
     for _ in 0..50_000 {
