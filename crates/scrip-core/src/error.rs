@@ -134,6 +134,12 @@ pub enum Denial {
          pre-configured proxy"
     )]
     EphemeralProxyDisabled,
+    /// A proxy without `require_auth` is open to the caller, but its record needs a right.
+    #[error(
+        "an idempotency key of a proxied call needs token:use or proxy:invoke; this caller can call \
+         the proxy without a key"
+    )]
+    IdempotencyKeyNeedsUse,
     /// The operation is only for the application that created the session.
     #[error("only the application that created the session may change it")]
     NotCreator,

@@ -49,7 +49,7 @@ use self::{
     unsent_tokens::UnsentTokens,
 };
 pub(crate) use self::{
-    selection::{CallEntry, request_host},
+    selection::{CallEntry, check_single_host, request_host},
     target::{PROXY_PATH, ReceivedUri, is_proxy_path},
 };
 use crate::{
@@ -122,6 +122,10 @@ pub(crate) async fn serve_call(
     }
     let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address: incoming.address };
     let mut has_key = has_idempotency_key(&incoming.head);
+    if let Err(problem) = check_single_host(&incoming.head) {
+        throttle::count_anonymous(app, incoming.address).await?;
+        return Err(before_lookup(problem.into(), has_key));
+    }
     let (directory, selected) = select_proxy(app, entry, &incoming.head, incoming.address)
         .await
         .map_err(|error| before_lookup(error, has_key))?;
@@ -267,7 +271,7 @@ async fn claim_and_run(
         CallClaim::Proceed(claim) => claim,
         CallClaim::Replay(stored) => {
             app.metrics.proxy_calls.increment(CallResult::Replayed);
-            return Ok(replay_response(stored));
+            return Ok(replay_response(stored, pending.call.entry));
         }
     };
     // In a separate task: a client that disconnects drops this future, and the outcome must be
@@ -294,7 +298,10 @@ async fn run_claimed_call(
 ) -> Result<Response, ProxyError> {
     let caller = pending.call.party.caller().cloned();
     let mut unstarted = Some(claim);
-    let result = run_call(app, pending, &mut unstarted).await;
+    let result = match pending.call.party.check_idempotency_right() {
+        Ok(()) => run_call(app, pending, &mut unstarted).await,
+        Err(error) => Err(error),
+    };
     match (result, caller, unstarted) {
         (Err(error), Some(caller), Some(claim)) => {
             let delivery = end_rejected_claim(&app.vault, &caller, claim).await;

@@ -8,7 +8,7 @@ pub mod response;
 pub use self::{
     expression::{HeaderInputs, evaluate_headers, has_header_expressions},
     request::forward_request_headers,
-    response::{ResponseOrigin, forward_response_headers},
+    response::{ResponseOrigin, filter_replayed_headers, forward_response_headers},
 };
 
 #[cfg(test)]

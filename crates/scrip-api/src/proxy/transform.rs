@@ -109,8 +109,8 @@ impl<'c> TransformRun<'c> {
         message: &mut TransformMessage,
         direction: TransformDirection,
     ) -> Result<TransformEffect, TransformError> {
-        let encoding = message.headers.get(CONTENT_ENCODING);
-        if encoding.is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        let mut encodings = message.headers.get_all(CONTENT_ENCODING).iter();
+        if encodings.any(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return Err(TransformError::Rule(ENCODED_RULE));
         }
         let bytes_max = self.inputs.bytes_max;

@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::{
     HeaderMap, StatusCode,
     body::{Body as HttpBody, Frame, SizeHint},
-    header::{HeaderName, HeaderValue},
+    header::{CONTENT_RANGE, HeaderName, HeaderValue},
 };
 use scrip_core::{
     idempotency::CallResponse, operations::proxy_calls::finish_proxy_call::CallOutcome,
@@ -24,9 +24,12 @@ use crate::{
     metrics::CallFailureReason,
     middleware::response_body::ResponseBudget,
     proxy::{
-        call::{ReceivedCall, exchange::SentCall, plan::CallPlan, transforms::CallTransforms},
+        call::{
+            ReceivedCall, exchange::SentCall, plan::CallPlan, selection::CallEntry,
+            transforms::CallTransforms,
+        },
         error::{CallDelivery, ProxyError},
-        headers::forward_response_headers,
+        headers::{filter_replayed_headers, forward_response_headers},
         transform::{TransformDirection, TransformMessage},
     },
 };
@@ -39,6 +42,9 @@ pub struct StreamedAnswer;
 /// Answers up to this size are collected: the connection to the destination is free earlier, and an
 /// incomplete answer becomes an error instead of a broken response.
 const COLLECTED_BYTES_MAX: u64 = 64 * 1024;
+
+/// A mask does not match a part of a value.
+const PARTIAL_RULE: &str = "cannot be applied: the destination answered with a part only";
 
 /// Builds the response of a call.
 pub(super) struct AnswerBuilder<'a, 'c> {
@@ -105,6 +111,10 @@ impl AnswerBuilder<'_, '_> {
         message: &mut TransformMessage,
         status: StatusCode,
     ) -> Result<(), ProxyError> {
+        let is_partial = matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::IM_USED);
+        if is_partial || message.headers.contains_key(CONTENT_RANGE) {
+            return Err(ProxyError::invalid("response_transforms", PARTIAL_RULE));
+        }
         let Some(transforms) = &mut self.transforms else { return Ok(()) };
         let direction = TransformDirection::Response(status);
         transforms.apply(self.plan.response_transforms(), message, direction).await
@@ -169,8 +179,8 @@ impl AnswerBuilder<'_, '_> {
     }
 }
 
-/// The response of a repeated call.
-pub(super) fn replay_response(stored: CallResponse) -> Response {
+/// The response of a repeated call, with the headers that its entry allows.
+pub(super) fn replay_response(stored: CallResponse, entry: CallEntry) -> Response {
     let CallResponse { status, headers, body } = stored;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut map = HeaderMap::with_capacity(headers.len());
@@ -180,6 +190,7 @@ pub(super) fn replay_response(stored: CallResponse) -> Response {
             map.append(name, value);
         }
     }
+    filter_replayed_headers(&mut map, entry.response_origin());
     build_response(status, map, Body::from(body))
 }
 

@@ -95,18 +95,21 @@ pub(super) async fn build_request(
         bytes_max,
     })?;
     let headers = forward_request_headers(&call.headers, !plan.response_transforms().is_empty())?;
+    // Header expressions are evaluated last, because they can read the body as it is sent. Values
+    // that a transform writes are not evaluated.
+    let evaluates_headers = call.evaluates_expressions() && has_header_expressions(&headers);
+    let client_headers = evaluates_headers.then(|| headers.clone());
     let mut outgoing = TransformMessage { headers, body };
     if let Some(transforms) = transforms {
         let direction = TransformDirection::Request;
         transforms.apply(plan.request_transforms(), &mut outgoing, direction).await?;
     }
     let TransformMessage { mut headers, body } = outgoing;
-    if call.evaluates_expressions() && has_header_expressions(&headers) {
+    if let Some(client_headers) = &client_headers {
         let (configuration, work) = (inputs.configuration, inputs.work);
-        evaluate_headers(
-            &mut headers,
-            &HeaderInputs { body: &body, configuration, work, fill_random },
-        )?;
+        let header_inputs =
+            HeaderInputs { client_headers, body: &body, configuration, work, fill_random };
+        evaluate_headers(&mut headers, &header_inputs)?;
     }
     let mut request = Request::new(body);
     *request.method_mut() = call.method.clone();

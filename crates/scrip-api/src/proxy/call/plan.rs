@@ -31,6 +31,7 @@ pub(super) struct CallPlan {
     pub(super) token_creator: Option<Caller>,
 }
 
+const REPEATED_RULE: &str = "must not repeat a parameter of the destination_url of the proxy";
 const CODE_RULE: &str = "a transform of this proxy is code, and this server cannot run code";
 const NO_APPLICATION: &str =
     "a transform of this proxy creates tokens, and the proxy has no application";
@@ -62,9 +63,14 @@ impl CallPlan {
             }
             SelectedProxy::PreConfigured(proxy) => {
                 let program = proxy.program()?;
+                let destination = join_destination(&program.destination, call)?;
+                // The query of a proxy is a decision of its administrator.
+                if program.destination.repeats_base_parameter(call.target.query()) {
+                    return Err(ProxyError::invalid("query", REPEATED_RULE));
+                }
                 let token_creator = find_token_creator(directory, program, call)?;
                 Self {
-                    destination: join_destination(&program.destination, call)?,
+                    destination,
                     tls: app.proxy_egress.tls_options(proxy, program)?,
                     timeout: app.proxy_egress.timeout(program.timeout),
                     scope: scope(proxy.record().id.0),

@@ -20,6 +20,8 @@ use crate::proxy::error::ProxyError;
 /// The values for the expressions of headers, and the limits of their evaluation.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderInputs<'v> {
+    /// The forwarded headers of the client, before any transform.
+    pub client_headers: &'v HeaderMap,
     /// The body as it is sent, after all transforms.
     pub body: &'v [u8],
     /// The configuration of the proxy, an object of texts.
@@ -42,8 +44,11 @@ fn has_braces(value: &HeaderValue) -> bool {
     memmem::find(value.as_bytes(), b"{{").is_some()
 }
 
-/// Replaces the expressions in the values of the headers that are forwarded. All expressions read
-/// the headers as they were before.
+/// Replaces the expressions in the values that the client sent. All expressions read the headers as
+/// they were before.
+///
+/// A value that a transform wrote is text: it can contain the data of a token, or a part of the body
+/// of a caller who has no right to evaluate expressions.
 ///
 /// # Errors
 /// An expression is invalid, a filter rejects its value, or a result has a control character.
@@ -52,8 +57,10 @@ pub fn evaluate_headers(
     inputs: &HeaderInputs<'_>,
 ) -> Result<(), ProxyError> {
     let mut compiled = Vec::new();
+    let mut ordinals = HeaderOrdinals::default();
     for (index, (name, value)) in headers.iter().enumerate() {
-        if has_braces(value) {
+        let ordinal = ordinals.next(name);
+        if has_braces(value) && is_of_client(inputs.client_headers, name, ordinal, value) {
             let source = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| ProxyError::invalid(header_path(name), TEXT_RULE))?;
             let text = MessageText::parse(source, ExpressionPlace::Header)
@@ -93,6 +100,32 @@ pub fn evaluate_headers(
         }
     }
     Ok(())
+}
+
+/// Counts the values of each header. A map lists the values of a name one after the other.
+#[derive(Default)]
+struct HeaderOrdinals<'h> {
+    name: Option<&'h HeaderName>,
+    count: usize,
+}
+
+impl<'h> HeaderOrdinals<'h> {
+    fn next(&mut self, name: &'h HeaderName) -> usize {
+        self.count = if self.name == Some(name) { self.count.saturating_add(1) } else { 0 };
+        self.name = Some(name);
+        self.count
+    }
+}
+
+/// Transforms append values, or remove all values of a name. So the values of the client come first,
+/// and a value at the place of another one is new.
+fn is_of_client(
+    client_headers: &HeaderMap,
+    name: &HeaderName,
+    ordinal: usize,
+    value: &HeaderValue,
+) -> bool {
+    client_headers.get_all(name).iter().nth(ordinal) == Some(value)
 }
 
 fn header_path(name: &HeaderName) -> String {

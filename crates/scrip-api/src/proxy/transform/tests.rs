@@ -121,14 +121,25 @@ fn searches_that_read_the_body_again_and_again_are_rejected() {
 fn mask_of_a_body_that_is_no_utf8_text_is_rejected() {
     let mut encoded = message("text/plain", "4242");
     encoded.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    let mut encoded_later = message("text/plain", "4242");
+    for encoding in ["identity", "gzip"] {
+        encoded_later.headers.append(CONTENT_ENCODING, HeaderValue::from_static(encoding));
+    }
+    let charset = "the charset of the body is not UTF-8";
     let mut binary = message("text/plain", "");
     binary.body = Bytes::from_static(b"\xff4242");
     let messages = [
         (encoded, "the body has a Content-Encoding"),
+        (encoded_later, "the body has a Content-Encoding"),
         (binary, "the body is not UTF-8 text"),
         (message("text/plain", "4\u{0}2\u{0}"), "the body is not UTF-8 text"),
-        (message("text/plain; charset=utf-16le", "4242"), "the charset of the body is not UTF-8"),
-        (message("text/plain; charset=ibm037", "4242"), "the charset of the body is not UTF-8"),
+        (message("text/plain; charset=utf-16le", "4242"), charset),
+        (message("text/plain; charset=ibm037", "4242"), charset),
+        (message("text/plain; x; charset=ibm037", "4242"), charset),
+        (message("text/plain; x=\"a;\"; y ; charset = ibm037", "4242"), charset),
+        (message("text/plain; charset=utf-8; charset=ibm037", "4242"), charset),
+        (message("text/plain; charset*=us-ascii'en'ibm037", "4242"), charset),
+        (message("text/plain; x=\"open; charset=ibm037", "4242"), charset),
     ];
     for (mut message, expected) in messages {
         for transform in [
