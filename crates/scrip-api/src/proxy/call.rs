@@ -35,6 +35,7 @@ use scrip_core::{
     policy::{Caller, CallerRequirement, Directory, RequestOrigin, rate_limit::ClientNetwork},
     token::WorkMeter,
 };
+use tokio::time::Instant;
 use tracing::Instrument;
 
 pub use self::answer::StreamedAnswer;
@@ -362,9 +363,10 @@ async fn run_call(
         bytes_max: app.proxy_egress.limits.body_bytes_max,
     };
     let creator = plan.token_creator.as_ref();
-    let mut transforms = plan.has_transforms().then(|| {
-        CallTransforms::new(app, transform_inputs, creator, &call.headers, call.body.clone())
-    });
+    let mut transforms = match plan.has_transforms() {
+        true => Some(CallTransforms::new(app, transform_inputs, creator, &call)?),
+        false => None,
+    };
     let request = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await;
     let request = match request {
         Ok(request) => request,
@@ -374,7 +376,13 @@ async fn run_call(
     drop(message);
     reservation.release_parsed(call.body.len());
     let is_stored = claim.is_some();
-    let (sent, answer) = exchange::send(app, &call, &plan, request, tokens, claim.take()).await?;
+    let deadline = Instant::now() + plan.timeout;
+    let claim = claim.take();
+    let (sent, answer) =
+        exchange::send(app, &call, &plan, (request, deadline), tokens, claim).await?;
+    if let Some(transforms) = &mut transforms {
+        transforms.set_deadline(deadline);
+    }
     let builder =
         AnswerBuilder { app, call: &call, plan: &plan, transforms: transforms.as_mut(), is_stored };
     builder.pass_on(sent, answer).await

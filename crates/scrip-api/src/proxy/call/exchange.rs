@@ -73,7 +73,7 @@ pub(super) async fn send<'a>(
     app: &'a App,
     call: &ReceivedCall,
     plan: &CallPlan,
-    request: Request<Bytes>,
+    (request, deadline): (Request<Bytes>, Instant),
     tokens: UnsentTokens<'_>,
     claim: Option<IdempotencyClaim>,
 ) -> Result<(SentCall<'a>, Response<EgressBody>), ProxyError> {
@@ -94,7 +94,7 @@ pub(super) async fn send<'a>(
     tokens.start();
     let sent = SentCall { app, started: Some(started) };
     let client = app.proxy_egress.client()?;
-    let (started_at, deadline) = ((app.ticks)(), Instant::now() + plan.timeout);
+    let started_at = (app.ticks)();
     let result =
         client.send(&plan.destination, plan.scope, plan.tls.as_ref(), request, deadline).await;
     match result {
