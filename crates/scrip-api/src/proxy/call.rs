@@ -275,9 +275,15 @@ async fn claim_and_run(
     // stored.
     let (task_app, in_flight) = (Arc::clone(app), app.calls_in_flight.track());
     let task = async move {
-        let result = run_claimed_call(&task_app, pending, claim).await;
-        drop(in_flight);
-        result
+        let mut in_flight = in_flight;
+        tokio::select! {
+            result = run_claimed_call(&task_app, pending, claim) => result,
+            () = in_flight.wait_for_stop() => {
+                let (status, delivery) =
+                    (StatusCode::SERVICE_UNAVAILABLE, CallDelivery::MaybeSent);
+                Err(ProxyError::new(status, delivery, "the server stopped during the call"))
+            }
+        }
     };
     tokio::spawn(task.in_current_span()).await.unwrap_or_else(|_| {
         app.metrics.panics.increment();
@@ -354,6 +360,9 @@ async fn run_call(
     let work = call.party.caller().map_or(&keyless_work, Caller::work);
     let used = load_tokens(app, &call, &message).await?;
     let tokens = UnsentTokens::new(app, &call, &plan, used);
+    if let Err(error) = message.check_references(tokens.used().data()) {
+        return Err(tokens.reject_openly(error).await);
+    }
     let references = tokens.used().data();
     let inputs = CallInputs { references, configuration: configuration.expose(), work };
     let transform_inputs = TransformInputs {
@@ -383,8 +392,14 @@ async fn run_call(
     if let Some(transforms) = &mut transforms {
         transforms.set_deadline(deadline);
     }
-    let builder =
-        AnswerBuilder { app, call: &call, plan: &plan, transforms: transforms.as_mut(), is_stored };
+    let builder = AnswerBuilder {
+        app,
+        call: &call,
+        plan: &plan,
+        transforms: transforms.as_mut(),
+        is_stored,
+        reservation,
+    };
     builder.pass_on(sent, answer).await
 }
 

@@ -88,7 +88,7 @@ pub(super) async fn send<'a>(
             // If the store is unavailable, a second record would fail too.
             let is_recordable = matches!(error, Error::Conflict { .. });
             let error = start_error(error, has_claim);
-            return Err(if is_recordable { tokens.reject(error).await } else { error });
+            return Err(if is_recordable { tokens.reject_openly(error).await } else { error });
         }
     };
     tokens.start();

@@ -62,8 +62,13 @@ impl<'a> UnsentTokens<'a> {
 
     /// Records the use in a rejected call. Returns the error for the client: another one if the
     /// record cannot be written, so that the client does not learn why the call was rejected.
-    pub(super) async fn reject(mut self, error: ProxyError) -> ProxyError {
+    pub(super) async fn reject(self, error: ProxyError) -> ProxyError {
         let error = self.hide_cause(error);
+        self.reject_openly(error).await
+    }
+
+    /// Like [`UnsentTokens::reject`], for an error that does not depend on the data.
+    pub(super) async fn reject_openly(mut self, error: ProxyError) -> ProxyError {
         match self.record_rejection().await {
             Ok(()) => {
                 self.is_recorded = true;

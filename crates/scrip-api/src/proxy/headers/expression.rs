@@ -11,7 +11,8 @@ use scrip_core::{
     token::{Plaintext, WorkMeter, expression::message::evaluate_message},
 };
 use scrip_expression::{
-    ExpressionError, ExpressionPlace, MessageInputs, MessageText, NoReferences, Scope,
+    ExpressionError, ExpressionPlace, MessageInputs, MessagePart, MessageSource, MessageText,
+    NoReferences, Scope,
 };
 use serde_json::{Map, Value, json};
 
@@ -42,15 +43,29 @@ fn has_braces(value: &HeaderValue) -> bool {
     memmem::find(value.as_bytes(), b"{{").is_some()
 }
 
-/// Replaces the expressions in the values of the headers that are forwarded. All expressions read
-/// the headers as they were before.
+/// Whether an expression in a value can read the configuration of the proxy.
 ///
 /// # Errors
-/// An expression is invalid, a filter rejects its value, or a result has a control character.
-pub fn evaluate_headers(
-    headers: &mut HeaderMap,
-    inputs: &HeaderInputs<'_>,
-) -> Result<(), ProxyError> {
+/// An expression is invalid.
+pub fn reads_configuration(headers: &HeaderMap) -> Result<bool, ProxyError> {
+    let is_configuration = |part: &MessagePart| match part {
+        MessagePart::Expression(expression) => {
+            matches!(expression.source(), MessageSource::Configuration(_))
+        }
+        MessagePart::Text(_) => false,
+    };
+    let reads = |(_, _, text): &CompiledHeader| {
+        text.parts().iter().any(is_configuration)
+            || text.can_read(&["config"])
+            || text.can_read(&["proxy", "config"])
+    };
+    Ok(compile_headers(headers)?.iter().any(reads))
+}
+
+/// The index of a header, its name, and its value.
+type CompiledHeader = (usize, HeaderName, MessageText);
+
+fn compile_headers(headers: &HeaderMap) -> Result<Vec<CompiledHeader>, ProxyError> {
     let mut compiled = Vec::new();
     for (index, (name, value)) in headers.iter().enumerate() {
         if has_braces(value) {
@@ -61,6 +76,19 @@ pub fn evaluate_headers(
             compiled.push((index, name.clone(), text));
         }
     }
+    Ok(compiled)
+}
+
+/// Replaces the expressions in the values of the headers that are forwarded. All expressions read
+/// the headers as they were before.
+///
+/// # Errors
+/// An expression is invalid, a filter rejects its value, or a result has a control character.
+pub fn evaluate_headers(
+    headers: &mut HeaderMap,
+    inputs: &HeaderInputs<'_>,
+) -> Result<(), ProxyError> {
+    let compiled = compile_headers(headers)?;
     if compiled.is_empty() {
         return Ok(());
     }
@@ -78,7 +106,7 @@ pub fn evaluate_headers(
         objects: objects.expose(),
     };
     let evaluate = |scope: &Scope<'_>| {
-        let evaluate_header = |(index, name, text): &(usize, HeaderName, MessageText)| {
+        let evaluate_header = |(index, name, text): &CompiledHeader| {
             let value =
                 text.evaluate(&message_inputs, scope).map_err(|error| explain(name, error))?;
             Ok((*index, build_value(name, &Plaintext::new(value))?))

@@ -60,10 +60,10 @@ fn answer_for_transforms_without_free_memory_is_503_after_the_answer() {
 #[test]
 fn answer_without_transforms_needs_no_free_memory() {
     let harness = start_with_little_memory();
-    let answer = "a".repeat(60_000);
+    let answer = "a".repeat(64_000);
     let host = harness.destinations.host(&[DestinationBehavior::text(200, &answer)]);
     let proxy = harness.create_proxy_to(&host, json!({}));
-    let body = "x".repeat(10_000);
+    let body = "x".repeat(3_000);
     let plain = harness.post_to(&proxy).body("text/plain", body.as_str()).send();
     assert_eq!(plain.expect_answer(200).text(), answer);
     let key = new_key();
