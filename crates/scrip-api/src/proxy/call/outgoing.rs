@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use hyper::Request;
 use scrip_core::{
+    error::{Denial, Error},
     operations::{
         proxy_calls::use_tokens::{UsedTokens, use_tokens},
         reference_data::{ReferenceData, ReferenceUse},
     },
+    policy::Caller,
     token::{Plaintext, WorkMeter},
 };
 use serde_json::{Map, Value};
@@ -19,6 +21,7 @@ use crate::{
         error::ProxyError,
         headers::{
             HeaderInputs, evaluate_headers, forward_request_headers, has_header_expressions,
+            reads_configuration as headers_read_configuration,
         },
         transform::{TransformDirection, TransformMessage},
     },
@@ -44,8 +47,16 @@ pub(super) fn parse_message(call: &ReceivedCall) -> Result<MessageBody, ProxyErr
         return MessageBody::without_expressions(&call.headers, body);
     }
     let message = MessageBody::parse(&call.headers, body)?;
+    let mut reads_configuration = message.reads_configuration();
     if message.has_expressions() || has_header_expressions(&call.headers) {
         call.party.check_expression_right()?;
+        // Errors of syntax are found before a token is loaded, so that they do not depend on data.
+        let headers = forward_request_headers(&call.headers, false)?;
+        reads_configuration |= headers_read_configuration(&headers)?;
+    }
+    // A browser is not trusted with the key of a provider, and a destination can repeat it.
+    if reads_configuration && call.party.caller().is_some_and(Caller::is_browser) {
+        return Err(Error::Forbidden(Denial::ConfigurationForBrowser).into());
     }
     Ok(message)
 }

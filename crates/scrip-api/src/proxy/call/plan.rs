@@ -33,6 +33,8 @@ pub(super) struct CallPlan {
 
 const REPEATED_RULE: &str = "must not repeat a parameter of the destination_url of the proxy";
 const CODE_RULE: &str = "a transform of this proxy is code, and this server cannot run code";
+const OVERSIZED_RULE: &str = "the expression of a mask of this proxy has more than 256 steps, which \
+    this server does not run; change the proxy";
 const NO_APPLICATION: &str =
     "a transform of this proxy creates tokens, and the proxy has no application";
 
@@ -121,6 +123,9 @@ fn find_token_creator(
         |rule| ProxyError::new(StatusCode::UNPROCESSABLE_ENTITY, CallDelivery::NotSent, rule);
     if transforms.clone().any(|it| matches!(it, ProxyTransform::Code { .. })) {
         return Err(unprocessable(CODE_RULE));
+    }
+    if transforms.clone().any(|it| matches!(it, ProxyTransform::OversizedMask)) {
+        return Err(unprocessable(OVERSIZED_RULE));
     }
     if !transforms.any(|it| matches!(it, ProxyTransform::Tokenize { .. })) {
         return Ok(None);

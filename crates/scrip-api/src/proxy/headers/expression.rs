@@ -11,7 +11,8 @@ use scrip_core::{
     token::{Plaintext, WorkMeter, expression::message::evaluate_message},
 };
 use scrip_expression::{
-    ExpressionError, ExpressionPlace, MessageInputs, MessageText, NoReferences, Scope,
+    ExpressionError, ExpressionPlace, MessageInputs, MessagePart, MessageSource, MessageText,
+    NoReferences, Scope,
 };
 use serde_json::{Map, Value, json};
 
@@ -44,6 +45,48 @@ fn has_braces(value: &HeaderValue) -> bool {
     memmem::find(value.as_bytes(), b"{{").is_some()
 }
 
+/// Whether an expression in a value can read the configuration of the proxy.
+///
+/// # Errors
+/// An expression is invalid.
+pub fn reads_configuration(headers: &HeaderMap) -> Result<bool, ProxyError> {
+    let is_configuration = |part: &MessagePart| match part {
+        MessagePart::Expression(expression) => {
+            matches!(expression.source(), MessageSource::Configuration(_))
+        }
+        MessagePart::Text(_) => false,
+    };
+    let reads = |(_, _, text): &CompiledHeader| {
+        text.parts().iter().any(is_configuration)
+            || text.can_read(&["config"])
+            || text.can_read(&["proxy", "config"])
+    };
+    Ok(compile_headers(headers, headers)?.iter().any(reads))
+}
+
+/// The index of a header, its name, and its value.
+type CompiledHeader = (usize, HeaderName, MessageText);
+
+/// Compiles the values that the client sent.
+fn compile_headers(
+    headers: &HeaderMap,
+    client_headers: &HeaderMap,
+) -> Result<Vec<CompiledHeader>, ProxyError> {
+    let mut compiled = Vec::new();
+    let mut ordinals = HeaderOrdinals::default();
+    for (index, (name, value)) in headers.iter().enumerate() {
+        let ordinal = ordinals.next(name);
+        if has_braces(value) && is_of_client(client_headers, name, ordinal, value) {
+            let source = std::str::from_utf8(value.as_bytes())
+                .map_err(|_| ProxyError::invalid(header_path(name), TEXT_RULE))?;
+            let text = MessageText::parse(source, ExpressionPlace::Header)
+                .map_err(|error| explain(name, error))?;
+            compiled.push((index, name.clone(), text));
+        }
+    }
+    Ok(compiled)
+}
+
 /// Replaces the expressions in the values that the client sent. All expressions read the headers as
 /// they were before.
 ///
@@ -56,18 +99,7 @@ pub fn evaluate_headers(
     headers: &mut HeaderMap,
     inputs: &HeaderInputs<'_>,
 ) -> Result<(), ProxyError> {
-    let mut compiled = Vec::new();
-    let mut ordinals = HeaderOrdinals::default();
-    for (index, (name, value)) in headers.iter().enumerate() {
-        let ordinal = ordinals.next(name);
-        if has_braces(value) && is_of_client(inputs.client_headers, name, ordinal, value) {
-            let source = std::str::from_utf8(value.as_bytes())
-                .map_err(|_| ProxyError::invalid(header_path(name), TEXT_RULE))?;
-            let text = MessageText::parse(source, ExpressionPlace::Header)
-                .map_err(|error| explain(name, error))?;
-            compiled.push((index, name.clone(), text));
-        }
-    }
+    let compiled = compile_headers(headers, inputs.client_headers)?;
     if compiled.is_empty() {
         return Ok(());
     }
@@ -85,7 +117,7 @@ pub fn evaluate_headers(
         objects: objects.expose(),
     };
     let evaluate = |scope: &Scope<'_>| {
-        let evaluate_header = |(index, name, text): &(usize, HeaderName, MessageText)| {
+        let evaluate_header = |(index, name, text): &CompiledHeader| {
             let value =
                 text.evaluate(&message_inputs, scope).map_err(|error| explain(name, error))?;
             Ok((*index, build_value(name, &Plaintext::new(value))?))

@@ -1,5 +1,7 @@
 //! The headers of a request to a destination.
 
+use std::borrow::Cow;
+
 use hyper::{
     HeaderMap,
     header::{ACCEPT_ENCODING, CONNECTION, HeaderName, HeaderValue},
@@ -84,9 +86,12 @@ fn is_forwarded(name: &HeaderName) -> bool {
     let name = name.as_str();
     let is_name_byte = |it: u8| it.is_ascii_alphanumeric() || it == b'-' || it == b'_';
     // Many servers do not distinguish the two characters.
-    let dashed = name.replace('_', "-");
+    let dashed = match name.contains('_') {
+        true => Cow::Owned(name.replace('_', "-")),
+        false => Cow::Borrowed(name),
+    };
     name.bytes().all(is_name_byte)
         && !name.starts_with("bt-")
         && !FORWARDING_PREFIXES.iter().any(|it| dashed.starts_with(it))
-        && !FORWARDING.contains(&dashed.as_str())
+        && !FORWARDING.contains(&&*dashed)
 }

@@ -2,6 +2,8 @@
 //! around the vault.
 
 mod ambiguous_requests;
+mod browsers;
+mod exhaustion;
 mod failing_expressions;
 mod front_servers;
 mod hostile_destinations;
