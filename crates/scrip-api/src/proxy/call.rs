@@ -395,7 +395,7 @@ async fn run_call(
     let deadline = Instant::now() + plan.timeout;
     let claim = claim.take();
     let (sent, answer) =
-        exchange::send(app, &call, &plan, (request, deadline), tokens, claim).await?;
+        exchange::send(app, &call, &plan, request, deadline, tokens, claim).await?;
     if let Some(transforms) = &mut transforms {
         transforms.set_deadline(deadline);
     }

@@ -142,7 +142,8 @@ impl<'c> TransformRun<'c> {
 
     fn mask_body(
         &self,
-        (matcher, replacement): (&MaskMatcher, char),
+        matcher: &MaskMatcher,
+        replacement: char,
         body: &Bytes,
         mask_work_max: u64,
     ) -> Result<Bytes, TransformError> {
@@ -169,8 +170,7 @@ impl<'c> TransformRun<'c> {
             ProxyTransform::Code { .. } => return Err(TransformError::Code),
             ProxyTransform::Mask { matcher, replacement } => {
                 mask::check_charset(&message.headers)?;
-                let mask = (matcher, *replacement);
-                let body = self.mask_body(mask, &message.body, mask_work_max)?;
+                let body = self.mask_body(matcher, *replacement, &message.body, mask_work_max)?;
                 message.change_body(body);
             }
             ProxyTransform::OversizedMask => return Err(TransformError::Rule(OVERSIZED_RULE)),

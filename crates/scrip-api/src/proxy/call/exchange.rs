@@ -73,7 +73,8 @@ pub(super) async fn send<'a>(
     app: &'a App,
     call: &ReceivedCall,
     plan: &CallPlan,
-    (request, deadline): (Request<Bytes>, Instant),
+    request: Request<Bytes>,
+    deadline: Instant,
     tokens: UnsentTokens<'_>,
     claim: Option<IdempotencyClaim>,
 ) -> Result<(SentCall<'a>, Response<EgressBody>), ProxyError> {

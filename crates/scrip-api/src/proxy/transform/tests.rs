@@ -104,7 +104,7 @@ fn mask_that_matches_nothing_returns_the_same_bytes() {
 fn searches_that_read_the_body_again_and_again_are_rejected() {
     let body = "a".repeat(200_000);
     let error = mask(regex("(a)(?:.*z)?"), &body).unwrap_err();
-    assert!(detail(&error).contains("the expression needs too much work for this body"));
+    assert!(detail(&error).contains("too much work for this body"));
     assert_eq!(
         (error.status(), error.delivery()),
         (StatusCode::BAD_GATEWAY, CallDelivery::Answered)
@@ -404,12 +404,12 @@ proptest! {
     /// The range that the meter computes does not change the result of the search.
     #[test]
     fn metered_search_finds_the_same_matches(
-        body in "[ab\\nc]{0,40}",
-        expression in prop::sample::select(&["(a)b", "(a|ab)(c|bcd)?", "(?m)^(a.*)$", "(a+?)b*", "(b)$", "\\b(a)\\b", "(a)(?:.*c)?"][..]),
+        body in "[ab\\ncé]{0,40}",
+        expression in prop::sample::select(&["(a)b", "(a|ab)(c|bcd)?", "(?m)^(a.*)$", "(a+?)b*", "(b)$", "\\b(a)\\b", "(a)(?:.*c)?", "(b?)", "(a*)(b|$)"][..]),
     ) {
         let masked = mask(regex(expression), &body).unwrap();
         let mut expected = vec![false; body.len()];
-        let pattern = regex_automata::meta::Regex::new(expression).unwrap();
+        let pattern = regex_automata::meta::Regex::new(&expression.replace("\\b", "(?-u:\\b)")).unwrap();
         for captures in pattern.captures_iter(&body) {
             let found = captures.get_match().unwrap();
             for span in captures.iter().skip(1).flatten() {
@@ -419,7 +419,7 @@ proptest! {
                 }
             }
         }
-        let expected: String = body.chars().zip(&expected).map(|(c, is_masked)| if *is_masked { '*' } else { c }).collect();
+        let expected: String = body.char_indices().map(|(at, it)| if expected[at] { '*' } else { it }).collect();
         prop_assert_eq!(masked, expected);
     }
 }
