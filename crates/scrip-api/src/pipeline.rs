@@ -6,6 +6,8 @@
 //!   content type, idempotency, body, handler.
 //! - At a callback also: content type, body, handler.
 
+mod proxied_call;
+
 use std::{
     net::{IpAddr, Ipv4Addr},
     panic::AssertUnwindSafe,
@@ -23,7 +25,7 @@ use futures_util::FutureExt;
 use hyper::{
     HeaderMap, Method, StatusCode,
     header::{ACCEPT, CACHE_CONTROL, HeaderValue},
-    http::{Extensions, request::Parts},
+    http::Extensions,
 };
 use scrip_core::{
     audit::Operation,
@@ -37,6 +39,7 @@ use tower::ServiceExt;
 use tracing::Instrument;
 use zeroize::Zeroizing;
 
+use self::proxied_call::{find_call_entry, run_call};
 use crate::{
     app::{App, body_memory::BodyReservation},
     deprecation,
@@ -56,10 +59,7 @@ use crate::{
         unread_body,
     },
     problem::Problem,
-    proxy::{
-        call::{CallEntry, PROXY_PATH, is_proxy_path, method_name, request_host, serve_call},
-        error::{CallDelivery, ProxyError},
-    },
+    proxy::call::{check_host, is_proxy_path},
     route::{
         AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute,
         IncomingRequest, KeylessRoute, Route, count_path_parameters,
@@ -208,54 +208,12 @@ pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Req
     response
 }
 
-/// Whether the request is a proxied call: by its path, or by a host that belongs to a proxy.
-fn find_call_entry(app: &App, route: &MatchedRoute, head: &Parts) -> Option<CallEntry> {
-    let directory = app.directory.load();
-    let is_host = directory.as_ref().is_some_and(|it| {
-        it.has_proxy_hosts()
-            && request_host(head).is_some_and(|host| it.find_proxy_by_host(host).is_some())
-    });
-    match route {
-        // A vault that is not ready rejects calls too.
-        MatchedRoute::Unmatched(problem) if matches!(**problem, Problem::NotReady(_)) => {
-            is_proxy_path(head.uri.path()).then_some(CallEntry::Path)
-        }
-        MatchedRoute::Proxy if !is_host => Some(CallEntry::Path),
-        MatchedRoute::Proxy
-        | MatchedRoute::Keyed(_)
-        | MatchedRoute::Callback(_)
-        | MatchedRoute::Keyless(_)
-        | MatchedRoute::Unmatched(_) => is_host.then_some(CallEntry::Host),
-    }
-}
-
-/// Runs a proxied call. All of its errors have the form of the proxy.
-async fn run_call(app: &Arc<App>, entry: CallEntry, incoming: &mut IncomingRequest) -> Response {
-    let trace = incoming.trace.clone();
-    let operation = Operation::InvokeProxy;
-    let name =
-        RouteName { operation, method: method_name(&incoming.head.method), path: PROXY_PATH };
-    let watch = RequestObserver::start(app, name, &trace, &incoming.head.headers);
-    let handling = async {
-        let result = serve_call(app, entry, incoming).await;
-        let name_cause =
-            |error: ProxyError| error.map_problem(|problem| name_storage_cause(app, problem));
-        Ok(result.unwrap_or_else(|error| name_cause(error).response(&trace)))
-    };
-    let response = watch.run_handler(app, handling).await.unwrap_or_else(|problem| {
-        // The call may have been sent before the panic.
-        ProxyError::from(problem).with_delivery(CallDelivery::MaybeSent).response(&trace)
-    });
-    watch.finish(app, &trace, response.status().as_u16());
-    response
-}
-
 async fn handle(
     app: &Arc<App>,
     route: &MatchedRoute,
     incoming: &mut IncomingRequest,
 ) -> Result<Response, Problem> {
-    crate::proxy::call::check_host(app, &incoming.head, incoming.address).await?;
+    check_host(app, &incoming.head, incoming.address).await?;
     match route {
         MatchedRoute::Keyed(route) => handle_keyed(app, route, incoming).await,
         MatchedRoute::Callback(row) => handle_callback(app, row, incoming).await,
