@@ -43,6 +43,7 @@ use self::proxied_call::{find_call_entry, run_call};
 use crate::{
     app::{App, body_memory::BodyReservation},
     deprecation,
+    metrics::Metrics,
     middleware::{
         authenticate::{authenticate, not_ready},
         body::read_body,
@@ -99,6 +100,21 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<axum::BoxError>,
 {
+    let respond = async |request: Request| route_request(app, router, request).await;
+    serve_with_recovery(&app.metrics, client, request, respond).await
+}
+
+/// Responds to a request of the API. A panic becomes an error without details.
+async fn serve_with_recovery<B>(
+    metrics: &Metrics,
+    client: IpAddr,
+    request: hyper::Request<B>,
+    respond: impl AsyncFnOnce(Request) -> Response,
+) -> Response
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
     serve_request(request, async |mut request: Request, trace: &TraceId| {
         let mut response = if request.method() == Method::OPTIONS {
             cors::preflight_response(request.headers())
@@ -106,9 +122,9 @@ where
             strip_trailing_slash(&mut request);
             request.extensions_mut().insert(ClientAddress(client));
             request.extensions_mut().insert(trace.clone());
-            let response = AssertUnwindSafe(route_request(app, router, request)).catch_unwind();
+            let response = AssertUnwindSafe(respond(request)).catch_unwind();
             response.await.unwrap_or_else(|_| {
-                app.metrics.panics.increment();
+                metrics.panics.increment();
                 Problem::Failed(Error::Internal("a handler panicked".into())).response(trace)
             })
         };
@@ -452,7 +468,8 @@ mod tests {
         let client = [127, 0, 0, 1].into();
         let metrics = Metrics::new(Timestamp { unix_ms: 0 });
         let request = request.body(Body::empty()).unwrap();
-        let response = serve_api_request(&metrics, router, client, request).await;
+        let respond = async |request: Request| router.oneshot(request).await.unwrap();
+        let response = serve_with_recovery(&metrics, client, request, respond).await;
         assert_eq!(metrics.panics.get(), 1);
         assert_eq!(response.status(), 500);
         assert_eq!(response.headers()["bt-trace-id"], "trace-7");
