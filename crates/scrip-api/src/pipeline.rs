@@ -57,7 +57,10 @@ use crate::{
     },
     problem::Problem,
     proxy::{
-        call::{CallEntry, PROXY_PATH, is_proxy_path, method_name, request_host, serve_call},
+        call::{
+            CallEntry, PROXY_PATH, check_single_host, is_proxy_path, method_name, request_host,
+            serve_call,
+        },
         error::{CallDelivery, ProxyError},
     },
     route::{
@@ -255,6 +258,10 @@ async fn handle(
     route: &MatchedRoute,
     incoming: &mut IncomingRequest,
 ) -> Result<Response, Problem> {
+    if let Err(problem) = check_single_host(&incoming.head) {
+        throttle::count_anonymous(app, incoming.address).await?;
+        return Err(problem);
+    }
     match route {
         MatchedRoute::Keyed(route) => handle_keyed(app, route, incoming).await,
         MatchedRoute::Callback(row) => handle_callback(app, row, incoming).await,

@@ -134,6 +134,18 @@ pub enum Denial {
          pre-configured proxy"
     )]
     EphemeralProxyDisabled,
+    /// A proxy without `require_auth` is open to the caller, but its record needs a right.
+    #[error(
+        "an idempotency key of a proxied call needs token:use or proxy:invoke; this caller can call \
+         the proxy without a key"
+    )]
+    IdempotencyKeyNeedsUse,
+    /// The configuration of a proxy can contain the key of a provider.
+    #[error(
+        "an access session or a public key cannot evaluate an expression that reads the \
+         configuration of the proxy; put the expression into a request transform of the proxy"
+    )]
+    ConfigurationForBrowser,
     /// The operation is only for the application that created the session.
     #[error("only the application that created the session may change it")]
     NotCreator,

@@ -43,7 +43,7 @@ pub(crate) enum BodyConnection {
     None,
 }
 
-/// The body of a response.
+/// The body of a response. Trailers are dropped.
 pub struct EgressBody {
     incoming: Incoming,
     connection: BodyConnection,
@@ -88,7 +88,7 @@ impl EgressBody {
         self
     }
 
-    /// Reads the body completely. Trailers are dropped.
+    /// Reads the body completely.
     ///
     /// # Errors
     /// The body is larger than `bytes_max`, incomplete, or too slow.
@@ -140,14 +140,17 @@ impl EgressBody {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(context));
-        let frame = match frame {
-            None => {
-                self.finish();
-                return Poll::Ready(None);
+        let frame = loop {
+            match ready!(Pin::new(&mut self.incoming).poll_frame(context)) {
+                None => {
+                    self.finish();
+                    return Poll::Ready(None);
+                }
+                Some(Err(error)) => return self.fail(BodyError::from_http_error(&error)),
+                // Trailers are headers that no filter of headers has seen.
+                Some(Ok(frame)) if frame.is_trailers() => (),
+                Some(Ok(frame)) => break frame,
             }
-            Some(Err(error)) => return self.fail(BodyError::from_http_error(&error)),
-            Some(Ok(frame)) => frame,
         };
         let length = frame.data_ref().map_or(0, Bytes::len);
         let length = u64::try_from(length).unwrap_or(u64::MAX);

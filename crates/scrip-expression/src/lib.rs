@@ -38,6 +38,7 @@ pub use crate::{
     message::{
         EvaluatedMessage, ExpressionPlace, MessageExpression, MessageInputs, MessagePart,
         MessageSource, MessageTemplate, MessageText, NoReferences, ResolveReference,
+        UNKNOWN_REFERENCE,
     },
     syntax::{PlainPart, ast::Expression},
     template::Template,

@@ -139,6 +139,12 @@ impl MessageExpression {
         Self { position, ..self }
     }
 
+    /// The position in its text, for errors.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
     /// Whether the result can depend on the CVC of the referenced token: the expression takes all
     /// data of the token, or a part that can contain the CVC.
     #[must_use]
@@ -226,7 +232,7 @@ impl MessageExpression {
         };
         let value = match &self.source {
             MessageSource::Reference(reference) => {
-                inputs.references.resolve(reference).ok_or("no token has this id")?
+                inputs.references.resolve(reference).ok_or(UNKNOWN_REFERENCE)?
             }
             MessageSource::Configuration(name) => property(inputs.configuration, name)?
                 .ok_or("the configuration of the proxy has no value of this name")?,
@@ -240,6 +246,9 @@ impl MessageExpression {
         Ok(Datum::Borrowed(value))
     }
 }
+
+/// The problem of an expression with a reference that cannot be resolved.
+pub const UNKNOWN_REFERENCE: &str = "no token has this id";
 
 /// A missing object is an error, unlike a missing property: `encrypted` must not become null when
 /// the request has no encrypted data.

@@ -31,7 +31,7 @@ use scrip_core::policy::rate_limit::ClientNetwork;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_rustls::server::TlsStream;
 
@@ -60,7 +60,7 @@ const STREAMS_MAX: u32 = 100;
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// Maximum time from the answer of a destination until its record is stored.
+/// Maximum time until the calls that are stopped at the drain deadline have ended.
 const CALL_WRITE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Time for an evicted idle connection to close gracefully.
@@ -122,6 +122,7 @@ pub async fn serve_on(
     }
     drop((tcp, drain_signal));
     drain_sender.send_replace(());
+    let drain_end = Instant::now() + limits.drain_deadline;
     if timeout(limits.drain_deadline, drain_sender.closed()).await.is_err() {
         tracing::warn!("some requests did not finish before the drain deadline");
     }
@@ -133,9 +134,13 @@ pub async fn serve_on(
         );
     }
     // Without its outcome, a call that was answered would count as one that may have been sent.
-    let call_time_max = app.proxy_egress.limits.timeout_max.saturating_add(CALL_WRITE_TIME_MAX);
-    if !app.calls_in_flight.wait_until_idle(call_time_max).await {
-        tracing::warn!("the outcome of some proxied calls is unknown");
+    let rest = drain_end.saturating_duration_since(Instant::now());
+    if !app.calls_in_flight.wait_until_idle(rest).await {
+        tracing::warn!("some proxied calls did not finish before the drain deadline");
+        app.calls_in_flight.stop();
+        if !app.calls_in_flight.wait_until_idle(CALL_WRITE_TIME_MAX).await {
+            tracing::warn!("the outcome of some proxied calls is unknown");
+        }
     }
     let lost_outcomes = app.vault.outcome_queue.flush(&*app.vault.store).await;
     if lost_outcomes > 0 {

@@ -116,6 +116,11 @@ impl BodyReservation {
         self.reserve(counted_bytes.saturating_mul(PARSED_FACTOR), self.memory.network_bytes_max)
     }
 
+    /// Counts bytes of the answer to a proxied call, while the answer is collected.
+    pub(crate) fn grow_for_answer(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
+        self.reserve(bytes, self.memory.network_bytes_max)
+    }
+
     /// Releases the memory for parsing a body of this length, when the parsed form is gone.
     pub(crate) fn release_parsed(&mut self, body_bytes: usize) {
         let counted_bytes = body_bytes.saturating_sub(self.uncounted_bytes);

@@ -6,28 +6,44 @@ use tokio::{sync::watch, time::timeout};
 
 /// Tracks the running tasks.
 #[derive(Debug)]
-pub struct InFlightTasks(watch::Sender<()>);
+pub struct InFlightTasks(watch::Sender<bool>);
 
 /// Marks one task as running until it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
-    _receiver: watch::Receiver<()>,
+    /// Whether the task must stop.
+    stop: watch::Receiver<bool>,
 }
 
 impl Default for InFlightTasks {
     fn default() -> Self {
-        Self(watch::Sender::new(()))
+        Self(watch::Sender::new(false))
     }
 }
 
 impl InFlightTasks {
     pub(crate) fn track(&self) -> InFlightGuard {
-        InFlightGuard { _receiver: self.0.subscribe() }
+        InFlightGuard { stop: self.0.subscribe() }
     }
 
     /// Returns whether all tasks ended within the timeout.
     pub async fn wait_until_idle(&self, timeout_after: Duration) -> bool {
         timeout(timeout_after, self.0.closed()).await.is_ok()
+    }
+
+    /// Stops the tasks, also those that start later.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl InFlightGuard {
+    /// Completes when the task must stop.
+    pub(crate) async fn wait_for_stop(&mut self) {
+        if self.stop.wait_for(|it| *it).await.is_err() {
+            // The application is gone, and with it everything that could stop the task.
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -45,5 +61,16 @@ mod tests {
         assert!(!tasks.wait_until_idle(wait_time).await);
         drop(second_task);
         assert!(tasks.wait_until_idle(wait_time).await);
+    }
+
+    #[tokio::test]
+    async fn task_that_waits_for_stop_ends_when_the_server_stops() {
+        let tasks = InFlightTasks::default();
+        let mut guard = tasks.track();
+        let task = tokio::spawn(async move { guard.wait_for_stop().await });
+        assert!(!tasks.wait_until_idle(Duration::from_millis(1)).await);
+        tasks.stop();
+        assert!(tasks.wait_until_idle(Duration::from_secs(30)).await);
+        task.await.unwrap();
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! An evaluation that reaches the inline bound of its request hands its worker to the other
 //! requests and waits for one of a few slots. Half of the cores remain free for other work.
+//!
+//! Slots are shared fairly between tenants: a tenant that waits with one evaluation is not behind
+//! all evaluations of a tenant that waits with many, and a full queue rejects an evaluation of the
+//! tenant that has the most.
 
 use std::{
     sync::{Condvar, LazyLock, Mutex, PoisonError},
@@ -9,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use scrip_core::id::TenantId;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task::block_in_place,
@@ -26,6 +31,16 @@ static SLOTS: LazyLock<EvaluationSlots> = LazyLock::new(|| {
 
 /// Runs an evaluation in a slot. Returns `false` if the queue is full or the wait timed out.
 pub(crate) fn run_in_slot(evaluate: &mut dyn FnMut()) -> bool {
+    run_for_owner(None, evaluate)
+}
+
+/// Like [`run_in_slot`], for a tenant. Evaluations without a tenant share the slots as if they were
+/// those of one more tenant.
+pub(crate) fn run_in_slot_of(tenant: TenantId, evaluate: &mut dyn FnMut()) -> bool {
+    run_for_owner(Some(tenant), evaluate)
+}
+
+fn run_for_owner(owner: SlotOwner, evaluate: &mut dyn FnMut()) -> bool {
     let is_on_worker = Handle::try_current()
         .is_ok_and(|it| matches!(it.runtime_flavor(), RuntimeFlavor::MultiThread));
     if !is_on_worker {
@@ -34,21 +49,72 @@ pub(crate) fn run_in_slot(evaluate: &mut dyn FnMut()) -> bool {
         evaluate();
         return true;
     }
-    SLOTS.run(evaluate)
+    SLOTS.run(owner, evaluate)
 }
+
+type SlotOwner = Option<TenantId>;
 
 struct EvaluationSlots {
     running_max: usize,
     waiting_max: usize,
     wait_max: Duration,
-    state: Mutex<SlotCounts>,
+    state: Mutex<SlotQueue>,
     slot_freed: Condvar,
 }
 
 #[derive(Default)]
-struct SlotCounts {
+struct SlotQueue {
     running: usize,
-    waiting: usize,
+    waiting: Vec<WaitingEvaluation>,
+    next_ticket: u64,
+    /// The round of the evaluation that got a slot last.
+    round: u64,
+}
+
+#[derive(Clone, Copy)]
+struct WaitingEvaluation {
+    owner: SlotOwner,
+    ticket: u64,
+    /// The evaluations of an owner are in different rounds, so owners take turns.
+    round: u64,
+}
+
+impl SlotQueue {
+    /// Joins the queue. If it is full, the owner with the most waiting evaluations loses its last
+    /// one. Returns `None` if this is the new one.
+    fn join(&mut self, owner: SlotOwner, waiting_max: usize) -> Option<u64> {
+        let last_round = self.of_owner(owner).map(|it| it.round).max();
+        let next_round = last_round.map_or(self.round, |it| it.saturating_add(1));
+        let (ticket, round) = (self.next_ticket, next_round.max(self.round));
+        self.next_ticket = ticket.saturating_add(1);
+        self.waiting.push(WaitingEvaluation { owner, ticket, round });
+        if self.waiting.len() > waiting_max {
+            let count = |it: &WaitingEvaluation| self.of_owner(it.owner).count();
+            let last = self.waiting.iter().max_by_key(|it| (count(it), it.ticket));
+            let last_ticket = last.map(|it| it.ticket);
+            self.waiting.retain(|it| Some(it.ticket) != last_ticket);
+        }
+        self.is_waiting(ticket).then_some(ticket)
+    }
+
+    fn of_owner(&self, owner: SlotOwner) -> impl Iterator<Item = &WaitingEvaluation> {
+        self.waiting.iter().filter(move |it| it.owner == owner)
+    }
+
+    fn is_waiting(&self, ticket: u64) -> bool {
+        self.waiting.iter().any(|it| it.ticket == ticket)
+    }
+
+    fn is_next(&self, ticket: u64) -> bool {
+        let next = self.waiting.iter().min_by_key(|it| (it.round, it.ticket));
+        next.is_some_and(|it| it.ticket == ticket)
+    }
+
+    /// Leaves the queue. Returns the entry if the queue still had it.
+    fn leave(&mut self, ticket: u64) -> Option<WaitingEvaluation> {
+        let index = self.waiting.iter().position(|it| it.ticket == ticket)?;
+        Some(self.waiting.swap_remove(index))
+    }
 }
 
 /// Frees the slot when the evaluation ends, also after a panic.
@@ -58,7 +124,7 @@ impl Drop for EvaluationSlot<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.running = state.running.saturating_sub(1);
-        self.0.slot_freed.notify_one();
+        self.0.slot_freed.notify_all();
     }
 }
 
@@ -68,15 +134,17 @@ impl EvaluationSlots {
         Self { running_max, waiting_max, wait_max, state, slot_freed }
     }
 
-    fn run(&self, evaluate: &mut dyn FnMut()) -> bool {
+    fn run(&self, owner: SlotOwner, evaluate: &mut dyn FnMut()) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.running >= self.running_max && state.waiting >= self.waiting_max {
-            return false;
-        }
-        state.waiting = state.waiting.saturating_add(1);
+        // An evaluation that gets a free slot at once is in the queue for a moment.
+        let free = self.running_max.saturating_sub(state.running);
+        let ticket = state.join(owner, self.waiting_max.saturating_add(free));
         drop(state);
+        // Another evaluation may have lost its place.
+        self.slot_freed.notify_all();
+        let Some(ticket) = ticket else { return false };
         block_in_place(|| {
-            let slot = self.wait_for_slot();
+            let slot = self.wait_for_slot(ticket);
             if slot.is_some() {
                 evaluate();
             }
@@ -84,15 +152,18 @@ impl EvaluationSlots {
         })
     }
 
-    fn wait_for_slot(&self) -> Option<EvaluationSlot<'_>> {
+    fn wait_for_slot(&self, ticket: u64) -> Option<EvaluationSlot<'_>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |it: &mut SlotCounts| it.running >= self.running_max;
-        let wait_result = self.slot_freed.wait_timeout_while(state, self.wait_max, is_full);
+        let must_wait = |it: &mut SlotQueue| {
+            it.is_waiting(ticket) && (it.running >= self.running_max || !it.is_next(ticket))
+        };
+        let wait_result = self.slot_freed.wait_timeout_while(state, self.wait_max, must_wait);
         let (mut state, timeout) = wait_result.unwrap_or_else(PoisonError::into_inner);
-        state.waiting = state.waiting.saturating_sub(1);
-        if timeout.timed_out() {
-            return None;
-        }
+        let left = state.leave(ticket);
+        // The next one in the queue may have waited for this one only.
+        self.slot_freed.notify_all();
+        let granted = left.filter(|_| !timeout.timed_out())?;
+        state.round = state.round.max(granted.round);
         state.running = state.running.saturating_add(1);
         Some(EvaluationSlot(self))
     }
@@ -139,7 +210,7 @@ mod tests {
         let first_slots = Arc::clone(&slots);
         let first = tokio::spawn(async move {
             let mut start_sender = Some(start_sender);
-            first_slots.run(&mut || {
+            first_slots.run(None, &mut || {
                 start_sender.take().unwrap().send(()).unwrap();
                 end_receiver.recv_timeout(DEADLINE).unwrap();
             })
@@ -147,12 +218,12 @@ mod tests {
         start_receiver.await.unwrap();
         let second_slots = Arc::clone(&slots);
         let second =
-            tokio::spawn(async move { second_slots.run(&mut || panic!("no slot is free")) });
+            tokio::spawn(async move { second_slots.run(None, &mut || panic!("no slot is free")) });
         assert!(!second.await.unwrap());
-        assert_eq!(slots.state.lock().unwrap().waiting, 0);
+        assert_eq!(slots.state.lock().unwrap().waiting.len(), 0);
         end_sender.send(()).unwrap();
         assert!(first.await.unwrap());
-        assert!(tokio::spawn(async move { slots.run(&mut || ()) }).await.unwrap());
+        assert!(tokio::spawn(async move { slots.run(None, &mut || ()) }).await.unwrap());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,7 +238,7 @@ mod tests {
                 (Arc::clone(&slots), Arc::clone(&concurrent_max), Arc::clone(&concurrent));
             let end_receiver = Arc::clone(&end_receiver);
             tokio::spawn(async move {
-                slots.run(&mut || {
+                slots.run(None, &mut || {
                     concurrent_max.fetch_max(concurrent.fetch_add(1, SeqCst) + 1, SeqCst);
                     end_receiver.lock().unwrap().recv_timeout(DEADLINE).unwrap();
                     concurrent.fetch_sub(1, SeqCst);
@@ -178,7 +249,7 @@ mod tests {
         loop {
             let (running, waiting) = {
                 let state = slots.state.lock().unwrap();
-                (state.running, state.waiting)
+                (state.running, state.waiting.len())
             };
             if (running, waiting) == (1, 2) {
                 break;
@@ -193,5 +264,23 @@ mod tests {
             assert!(it.await.unwrap());
         }
         assert_eq!(concurrent_max.load(SeqCst), 1);
+    }
+
+    #[test]
+    fn tenant_with_one_evaluation_is_served_before_the_queue_of_another_tenant() {
+        let [first, second] = [1, 2].map(|it| Some(TenantId(uuid::Uuid::from_u128(it))));
+        let mut queue = SlotQueue::default();
+        let flood: Vec<_> = (0..32).map(|_| queue.join(first, 32).unwrap()).collect();
+        assert_eq!(queue.join(first, 32), None, "the queue is full");
+        let single = queue.join(second, 32).expect("a place in the full queue");
+        assert!(!queue.is_waiting(flood[31]), "the last evaluation of the flood loses its place");
+        let mut order = Vec::new();
+        while let Some(next) = queue.waiting.iter().find(|it| queue.is_next(it.ticket)).copied() {
+            queue.leave(next.ticket);
+            queue.round = next.round;
+            order.push(next.ticket);
+        }
+        assert_eq!(order[..3], [flood[0], single, flood[1]]);
+        assert_eq!(order.len(), 32);
     }
 }

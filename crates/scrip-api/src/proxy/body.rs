@@ -17,6 +17,7 @@ use scrip_core::{
 };
 use scrip_expression::{
     ExpressionError, MessageInputs, MessageSource, Reference, ResolveReference, Scope,
+    UNKNOWN_REFERENCE,
 };
 use serde_json::Value;
 
@@ -128,6 +129,25 @@ impl MessageBody {
     #[must_use]
     pub fn references(&self) -> &[MessageReference] {
         &self.references
+    }
+
+    /// Checks that all tokens and intents exist. This does not depend on their data.
+    ///
+    /// # Errors
+    /// A token or an intent is unknown.
+    pub fn check_references(&self, references: &dyn ResolveReference) -> Result<(), ProxyError> {
+        for piece in &self.pieces {
+            for expression in piece.expressions() {
+                if let MessageSource::Reference(reference) = expression.source()
+                    && references.resolve(reference).is_none()
+                {
+                    let position = expression.position();
+                    let cause = ExpressionError { position, problem: UNKNOWN_REFERENCE };
+                    return Err(piece.explain(&self.original, cause));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether an expression reads the configuration of the proxy.

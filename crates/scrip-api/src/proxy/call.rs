@@ -35,6 +35,7 @@ use scrip_core::{
     policy::{Caller, CallerRequirement, Directory, RequestOrigin, rate_limit::ClientNetwork},
     token::WorkMeter,
 };
+use tokio::time::Instant;
 use tracing::Instrument;
 
 pub use self::answer::StreamedAnswer;
@@ -49,7 +50,7 @@ use self::{
     unsent_tokens::UnsentTokens,
 };
 pub(crate) use self::{
-    selection::{CallEntry, request_host},
+    selection::{CallEntry, check_single_host, request_host},
     target::{PROXY_PATH, ReceivedUri, is_proxy_path},
 };
 use crate::{
@@ -122,6 +123,10 @@ pub(crate) async fn serve_call(
     }
     let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address: incoming.address };
     let mut has_key = has_idempotency_key(&incoming.head);
+    if let Err(problem) = check_single_host(&incoming.head) {
+        throttle::count_anonymous(app, incoming.address).await?;
+        return Err(before_lookup(problem.into(), has_key));
+    }
     let (directory, selected) = select_proxy(app, entry, &incoming.head, incoming.address)
         .await
         .map_err(|error| before_lookup(error, has_key))?;
@@ -267,16 +272,22 @@ async fn claim_and_run(
         CallClaim::Proceed(claim) => claim,
         CallClaim::Replay(stored) => {
             app.metrics.proxy_calls.increment(CallResult::Replayed);
-            return Ok(replay_response(stored));
+            return Ok(replay_response(stored, pending.call.entry));
         }
     };
     // In a separate task: a client that disconnects drops this future, and the outcome must be
     // stored.
     let (task_app, in_flight) = (Arc::clone(app), app.calls_in_flight.track());
     let task = async move {
-        let result = run_claimed_call(&task_app, pending, claim).await;
-        drop(in_flight);
-        result
+        let mut in_flight = in_flight;
+        tokio::select! {
+            result = run_claimed_call(&task_app, pending, claim) => result,
+            () = in_flight.wait_for_stop() => {
+                let (status, delivery) =
+                    (StatusCode::SERVICE_UNAVAILABLE, CallDelivery::MaybeSent);
+                Err(ProxyError::new(status, delivery, "the server stopped during the call"))
+            }
+        }
     };
     tokio::spawn(task.in_current_span()).await.unwrap_or_else(|_| {
         app.metrics.panics.increment();
@@ -294,7 +305,10 @@ async fn run_claimed_call(
 ) -> Result<Response, ProxyError> {
     let caller = pending.call.party.caller().cloned();
     let mut unstarted = Some(claim);
-    let result = run_call(app, pending, &mut unstarted).await;
+    let result = match pending.call.party.check_idempotency_right() {
+        Ok(()) => run_call(app, pending, &mut unstarted).await,
+        Err(error) => Err(error),
+    };
     match (result, caller, unstarted) {
         (Err(error), Some(caller), Some(claim)) => {
             let delivery = end_rejected_claim(&app.vault, &caller, claim).await;
@@ -353,6 +367,9 @@ async fn run_call(
     let work = call.party.caller().map_or(&keyless_work, Caller::work);
     let used = load_tokens(app, &call, &message).await?;
     let tokens = UnsentTokens::new(app, &call, &plan, used);
+    if let Err(error) = message.check_references(tokens.used().data()) {
+        return Err(tokens.reject_openly(error).await);
+    }
     let references = tokens.used().data();
     let inputs = CallInputs { references, configuration: configuration.expose(), work };
     let transform_inputs = TransformInputs {
@@ -362,9 +379,10 @@ async fn run_call(
         bytes_max: app.proxy_egress.limits.body_bytes_max,
     };
     let creator = plan.token_creator.as_ref();
-    let mut transforms = plan.has_transforms().then(|| {
-        CallTransforms::new(app, transform_inputs, creator, &call.headers, call.body.clone())
-    });
+    let mut transforms = match plan.has_transforms() {
+        true => Some(CallTransforms::new(app, transform_inputs, creator, &call)?),
+        false => None,
+    };
     let request = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await;
     let request = match request {
         Ok(request) => request,
@@ -374,9 +392,21 @@ async fn run_call(
     drop(message);
     reservation.release_parsed(call.body.len());
     let is_stored = claim.is_some();
-    let (sent, answer) = exchange::send(app, &call, &plan, request, tokens, claim.take()).await?;
-    let builder =
-        AnswerBuilder { app, call: &call, plan: &plan, transforms: transforms.as_mut(), is_stored };
+    let deadline = Instant::now() + plan.timeout;
+    let claim = claim.take();
+    let (sent, answer) =
+        exchange::send(app, &call, &plan, request, deadline, tokens, claim).await?;
+    if let Some(transforms) = &mut transforms {
+        transforms.set_deadline(deadline);
+    }
+    let builder = AnswerBuilder {
+        app,
+        call: &call,
+        plan: &plan,
+        transforms: transforms.as_mut(),
+        is_stored,
+        reservation,
+    };
     builder.pass_on(sent, answer).await
 }
 

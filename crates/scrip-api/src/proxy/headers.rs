@@ -6,9 +6,9 @@ pub mod request;
 pub mod response;
 
 pub use self::{
-    expression::{HeaderInputs, evaluate_headers, has_header_expressions},
+    expression::{HeaderInputs, evaluate_headers, has_header_expressions, reads_configuration},
     request::forward_request_headers,
-    response::{ResponseOrigin, forward_response_headers},
+    response::{ResponseOrigin, filter_replayed_headers, forward_response_headers},
 };
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 
 mod append;
 pub mod mask;
+mod match_finder;
 mod objects;
-mod scan_meter;
 mod stratus;
 mod tokenize;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use hyper::{
@@ -17,7 +19,7 @@ use hyper::{
 };
 use scrip_core::{
     error::FieldError,
-    proxy::ProxyTransform,
+    proxy::{ProxyTransform, transform::MaskMatcher},
     token::{AttributePath, Plaintext, WorkMeter, expression::message::evaluate_message},
 };
 use scrip_expression::{
@@ -25,7 +27,10 @@ use scrip_expression::{
 };
 use serde_json::{Map, Value};
 
-use self::objects::{ClientMessage, build_objects};
+use self::{
+    match_finder::{WorkAllowance, WorkExceeded},
+    objects::{ClientMessage, build_objects},
+};
 use crate::proxy::error::{CallDelivery, ProxyError};
 
 /// A request or a response between two transforms.
@@ -62,7 +67,15 @@ pub struct TransformRun<'c> {
     client_message: ClientMessage,
     /// The tokens that transforms created, by identifier.
     identifiers: Plaintext,
+    /// The work that the masks of the call have done.
+    mask_work: AtomicU64,
 }
+
+/// All masks of a call may do this work together. It takes at most about 0.3 seconds.
+pub const MASK_WORK_MAX: u64 = 40_000_000;
+/// The masks of a call may do this work on a worker of the async runtime. It takes at most about a
+/// millisecond.
+pub const INLINE_MASK_WORK_MAX: u64 = 150_000;
 
 /// The effect of a transform.
 #[derive(Debug)]
@@ -77,6 +90,9 @@ pub enum TransformEffect {
 /// Headers that describe the bytes of a body. They are wrong after a change.
 const BODY_DIGESTS: [&str; 4] = ["content-digest", "content-md5", "digest", "repr-digest"];
 
+const WORK_RULE: &str =
+    "cannot be applied: the masks of the proxy need too much work for this body";
+const OVERSIZED_RULE: &str = "cannot be applied: the expression of the mask has too many steps";
 const ENCODED_RULE: &str = "cannot be applied: the body has a Content-Encoding";
 
 impl<'c> TransformRun<'c> {
@@ -85,10 +101,12 @@ impl<'c> TransformRun<'c> {
     pub fn new(inputs: TransformInputs<'c>, headers: &HeaderMap, body: Bytes) -> Self {
         let content_type = headers.get(CONTENT_TYPE).cloned();
         let client_message = ClientMessage { content_type, body };
-        Self { inputs, client_message, identifiers: Plaintext::new(Map::new().into()) }
+        let (identifiers, mask_work) = (Plaintext::new(Map::new().into()), AtomicU64::new(0));
+        Self { inputs, client_message, identifiers, mask_work }
     }
 
-    /// Applies the transform with this index in its list.
+    /// Applies the transform with this index in its list. A mask can take long: see
+    /// [`TransformRun::apply_inline`].
     ///
     /// # Errors
     /// The transform cannot be applied to this message.
@@ -99,8 +117,41 @@ impl<'c> TransformRun<'c> {
         message: &mut TransformMessage,
         direction: TransformDirection,
     ) -> Result<TransformEffect, ProxyError> {
-        let result = self.apply_unchecked(transform, message, direction);
+        let result = self.apply_unchecked(transform, message, direction, MASK_WORK_MAX);
         result.map_err(|error| error.explain(index, direction))
+    }
+
+    /// Like [`TransformRun::apply`], for a worker of the async runtime. Returns `None` if a mask
+    /// takes too long for it; then the message is unchanged.
+    ///
+    /// # Errors
+    /// The transform cannot be applied to this message.
+    pub fn apply_inline(
+        &self,
+        index: usize,
+        transform: &ProxyTransform,
+        message: &mut TransformMessage,
+        direction: TransformDirection,
+    ) -> Result<Option<TransformEffect>, ProxyError> {
+        match self.apply_unchecked(transform, message, direction, INLINE_MASK_WORK_MAX) {
+            Err(TransformError::Work) => Ok(None),
+            Ok(effect) => Ok(Some(effect)),
+            Err(error) => Err(error.explain(index, direction)),
+        }
+    }
+
+    fn mask_body(
+        &self,
+        matcher: &MaskMatcher,
+        replacement: char,
+        body: &Bytes,
+        mask_work_max: u64,
+    ) -> Result<Bytes, TransformError> {
+        let allowed = mask_work_max.saturating_sub(self.mask_work.load(Relaxed));
+        let mut work = WorkAllowance::new(allowed);
+        let masked = mask::mask_body(matcher, replacement, body, self.inputs.bytes_max, &mut work);
+        self.mask_work.fetch_add(allowed.saturating_sub(work.left()), Relaxed);
+        masked
     }
 
     fn apply_unchecked(
@@ -108,9 +159,10 @@ impl<'c> TransformRun<'c> {
         transform: &ProxyTransform,
         message: &mut TransformMessage,
         direction: TransformDirection,
+        mask_work_max: u64,
     ) -> Result<TransformEffect, TransformError> {
-        let encoding = message.headers.get(CONTENT_ENCODING);
-        if encoding.is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        let mut encodings = message.headers.get_all(CONTENT_ENCODING).iter();
+        if encodings.any(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return Err(TransformError::Rule(ENCODED_RULE));
         }
         let bytes_max = self.inputs.bytes_max;
@@ -118,9 +170,10 @@ impl<'c> TransformRun<'c> {
             ProxyTransform::Code { .. } => return Err(TransformError::Code),
             ProxyTransform::Mask { matcher, replacement } => {
                 mask::check_charset(&message.headers)?;
-                let body = mask::mask_body(matcher, *replacement, &message.body, bytes_max)?;
+                let body = self.mask_body(matcher, *replacement, &message.body, mask_work_max)?;
                 message.change_body(body);
             }
+            ProxyTransform::OversizedMask => return Err(TransformError::Rule(OVERSIZED_RULE)),
             ProxyTransform::Tokenize { token, .. } => {
                 let body = self.evaluate(token, message, direction)?;
                 tokenize::check_expressions(token, body.expose())?;
@@ -195,14 +248,6 @@ pub fn check_transforms<'t>(
     Ok(())
 }
 
-/// Whether a transform takes so long that it must not run on a worker of the async runtime.
-#[must_use]
-pub fn is_long(transform: &ProxyTransform, body: &[u8]) -> bool {
-    /// Takes about a millisecond.
-    const INLINE_BYTES_MAX: usize = 32 * 1024;
-    matches!(transform, ProxyTransform::Mask { .. }) && body.len() > INLINE_BYTES_MAX
-}
-
 impl TransformMessage {
     fn change_body(&mut self, body: Bytes) {
         if body != self.body {
@@ -222,7 +267,15 @@ enum TransformError {
     Rule(&'static str),
     Expression(LeafError),
     TooLarge,
+    /// A mask needs more work than allowed.
+    Work,
     Failed(Box<ProxyError>),
+}
+
+impl From<WorkExceeded> for TransformError {
+    fn from(WorkExceeded: WorkExceeded) -> Self {
+        Self::Work
+    }
 }
 
 impl TransformError {
@@ -239,6 +292,7 @@ impl TransformError {
                 "the proxy has a code transform, which this server cannot run",
             ),
             Self::Rule(rule) => ProxyError::invalid(path, rule),
+            Self::Work => ProxyError::invalid(path, WORK_RULE),
             Self::Expression(error) => {
                 let steps = AttributePath::from_steps(&error.path);
                 let field =

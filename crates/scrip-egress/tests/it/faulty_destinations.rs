@@ -3,6 +3,7 @@
 use std::{io, time::Duration};
 
 use bytes::Bytes;
+use http_body_util::BodyExt;
 use hyper::Request;
 use scrip_egress::{
     BodyError, Delivery, EgressClient, EgressSettings, SendError, SendFailure, TrustedRoots,
@@ -340,4 +341,20 @@ async fn not_sent_means_that_the_destination_received_no_byte() {
             }
         }
     }
+}
+
+/// A caller filters the headers of a response. Trailers would pass it by.
+#[tokio::test]
+async fn trailers_of_a_response_are_dropped() {
+    let setup = Setup::new();
+    let response = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: set-cookie\r\n\r\n\
+                    5\r\nhello\r\n0\r\nset-cookie: sid=evil\r\n\r\n";
+    let peer = setup.canned(response).await;
+    let (client, destination) = (setup.client(&peer), peer_url(peer.port(), "/"));
+    let mut body = send(&client, &destination, get()).await.unwrap().into_body();
+    let mut received = Vec::new();
+    while let Some(frame) = body.frame().await {
+        received.extend_from_slice(&frame.unwrap().into_data().expect("data and no trailers"));
+    }
+    assert_eq!(received, b"hello");
 }

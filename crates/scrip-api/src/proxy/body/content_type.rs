@@ -70,29 +70,70 @@ pub(crate) fn read_charset(content_type: &str) -> bool {
     let parameters = content_type.split_once(';').map_or("", |it| it.1);
     let is_utf8 =
         |it: &str| ["utf-8", "utf8", "us-ascii"].iter().any(|name| it.eq_ignore_ascii_case(name));
-    find_parameter(parameters, "charset").is_none_or(|it| is_utf8(&it))
+    // Of two charsets, another program may use the second one. A quote without an end hides the
+    // parameters after it.
+    Parameters(parameters).all(|it| match it {
+        Parameter { name, value: Some(value) } if name.eq_ignore_ascii_case("charset") => {
+            is_utf8(&value)
+        }
+        parameter => !parameter.is_extended("charset"),
+    }) && parameters.bytes().filter(|it| *it == b'"').count().is_multiple_of(2)
 }
 
 fn read_boundary(parameters: &str) -> Result<String, &'static str> {
-    let boundary = find_parameter(parameters, "boundary").unwrap_or_default();
+    let mut boundaries =
+        Parameters(parameters).filter(|it| it.name.eq_ignore_ascii_case("boundary"));
+    let boundary = boundaries.next().and_then(|it| it.value).unwrap_or_default();
+    let is_ambiguous =
+        boundaries.next().is_some() || Parameters(parameters).any(|it| it.is_extended("boundary"));
     let is_boundary_byte = |it: u8| it.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(&it);
     let is_valid = (1..=BOUNDARY_CHARACTERS_MAX).contains(&boundary.len())
         && boundary.bytes().all(is_boundary_byte)
-        && !boundary.ends_with(' ');
+        && !boundary.ends_with(' ')
+        && !is_ambiguous;
     if is_valid { Ok(boundary.into_owned()) } else { Err("must have a valid boundary") }
 }
 
 /// The value of a parameter, without quotes.
 pub(super) fn find_parameter<'p>(parameters: &'p str, name: &str) -> Option<Cow<'p, str>> {
-    let mut rest = parameters;
-    loop {
-        rest = rest.trim_start_matches([' ', '\t', ';']);
-        let (parameter_name, after) = rest.split_once('=')?;
-        let (value, after) = read_parameter_value(after);
-        if parameter_name.trim().eq_ignore_ascii_case(name) {
-            return Some(value);
+    Parameters(parameters).find(|it| it.name.eq_ignore_ascii_case(name)).and_then(|it| it.value)
+}
+
+struct Parameter<'p> {
+    name: &'p str,
+    /// Without quotes.
+    value: Option<Cow<'p, str>>,
+}
+
+impl Parameter<'_> {
+    /// Whether the parameter is an encoded form or a part of another one: `charset*`, `charset*0`.
+    fn is_extended(&self, name: &str) -> bool {
+        self.name.split_once('*').is_some_and(|(it, _)| it.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Reads parameters one after the other, from the text that remains. A parameter may have no value.
+struct Parameters<'p>(&'p str);
+
+impl<'p> Iterator for Parameters<'p> {
+    type Item = Parameter<'p>;
+
+    fn next(&mut self) -> Option<Parameter<'p>> {
+        let text = self.0.trim_start_matches([' ', '\t', ';']);
+        if text.is_empty() {
+            return None;
         }
-        rest = after;
+        let end = text.find(['=', ';']).unwrap_or(text.len());
+        let (name, after) = text.split_at(end);
+        let (value, after) = match after.strip_prefix('=') {
+            Some(after) => {
+                let (value, after) = read_parameter_value(after);
+                (Some(value), after)
+            }
+            None => (None, after),
+        };
+        self.0 = after;
+        Some(Parameter { name: name.trim(), value })
     }
 }
 

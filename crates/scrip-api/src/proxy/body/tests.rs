@@ -175,7 +175,12 @@ fn several_content_types_are_rejected() {
 
 #[test]
 fn body_with_expressions_must_be_utf8() {
-    for content_type in ["text/plain; charset=iso-8859-1", "application/json;charset=utf-16"] {
+    for content_type in [
+        "text/plain; charset=iso-8859-1",
+        "application/json;charset=utf-16",
+        "text/plain; x; charset=utf-16",
+        "text/plain; charset=utf-8; charset=utf-16",
+    ] {
         check_rejected(
             content_type,
             &[(

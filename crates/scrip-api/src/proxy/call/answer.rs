@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::{
     HeaderMap, StatusCode,
     body::{Body as HttpBody, Frame, SizeHint},
-    header::{HeaderName, HeaderValue},
+    header::{CONTENT_RANGE, HeaderName, HeaderValue},
 };
 use scrip_core::{
     idempotency::CallResponse, operations::proxy_calls::finish_proxy_call::CallOutcome,
@@ -20,13 +20,16 @@ use scrip_core::{
 use scrip_egress::{BodyError, EgressBody};
 
 use crate::{
-    app::App,
+    app::{App, body_memory::BodyReservation},
     metrics::CallFailureReason,
     middleware::response_body::ResponseBudget,
     proxy::{
-        call::{ReceivedCall, exchange::SentCall, plan::CallPlan, transforms::CallTransforms},
+        call::{
+            ReceivedCall, exchange::SentCall, plan::CallPlan, selection::CallEntry,
+            transforms::CallTransforms,
+        },
         error::{CallDelivery, ProxyError},
-        headers::forward_response_headers,
+        headers::{filter_replayed_headers, forward_response_headers},
         transform::{TransformDirection, TransformMessage},
     },
 };
@@ -40,6 +43,9 @@ pub struct StreamedAnswer;
 /// incomplete answer becomes an error instead of a broken response.
 const COLLECTED_BYTES_MAX: u64 = 64 * 1024;
 
+/// A mask does not match a part of a value.
+const PARTIAL_RULE: &str = "cannot be applied: the destination answered with a part only";
+
 /// Builds the response of a call.
 pub(super) struct AnswerBuilder<'a, 'c> {
     pub(super) app: &'a App,
@@ -48,7 +54,17 @@ pub(super) struct AnswerBuilder<'a, 'c> {
     pub(super) transforms: Option<&'a mut CallTransforms<'c>>,
     /// Whether the answer is stored for repetitions.
     pub(super) is_stored: bool,
+    /// The memory of the call. It also counts an answer while the answer is collected.
+    pub(super) reservation: BodyReservation,
 }
+
+/// Why an answer is not collected.
+enum CollectError {
+    Body(BodyError),
+    NoMemory,
+}
+
+const MEMORY_RULE: &str = "the memory for the answers of destinations is used up";
 
 impl AnswerBuilder<'_, '_> {
     /// Passes the answer on and records the outcome of the call.
@@ -69,13 +85,21 @@ impl AnswerBuilder<'_, '_> {
             return Err(self.explain(BodyError::TooLarge, status));
         }
         let is_transformed = status.is_success() && !self.plan.response_transforms().is_empty();
-        let is_short = length.exact().is_some_and(|it| it <= COLLECTED_BYTES_MAX);
+        let short_length = length.exact().filter(|it| *it <= COLLECTED_BYTES_MAX);
+        let short_length = short_length.and_then(|it| usize::try_from(it).ok());
+        // Without memory, an answer that need not be collected is passed on while it arrives.
+        let is_short = !is_transformed
+            && short_length.is_some_and(|it| self.reservation.grow_for_answer(it).is_ok());
         if is_transformed || is_short {
-            let collected = match body.collect(bytes_max).await {
+            let collected = match is_short {
+                true => body.collect(bytes_max).await.map_err(CollectError::Body),
+                false => self.collect_counted(body.with_max_bytes(length_max)).await,
+            };
+            let collected = match collected {
                 Ok(collected) => collected,
                 Err(error) => {
                     sent.finish_without_response(status).await;
-                    return Err(self.explain(error, status));
+                    return Err(self.explain_collection(error, status));
                 }
             };
             let mut message = TransformMessage { headers: head.headers, body: collected };
@@ -89,11 +113,36 @@ impl AnswerBuilder<'_, '_> {
         }
         let headers = self.forward_headers(&head.headers, status);
         let body = body.with_max_bytes(length_max);
-        if self.is_stored {
+        let stored_bytes = CallResponse::BODY_BYTES_MAX;
+        if self.is_stored && self.reservation.grow_for_answer(stored_bytes).is_ok() {
             return self.respond_stored(sent, status, headers, body).await;
         }
         sent.finish_without_response(status).await;
         Ok(respond_streamed(status, headers, Body::new(body)))
+    }
+
+    /// Collects an answer and counts its bytes as they arrive.
+    async fn collect_counted(&mut self, mut body: EgressBody) -> Result<Bytes, CollectError> {
+        let mut collected = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(CollectError::Body)?.into_data() else { continue };
+            let grown = self.reservation.grow_for_answer(data.len());
+            grown.map_err(|_| CollectError::NoMemory)?;
+            collected.extend_from_slice(&data);
+        }
+        Ok(collected.freeze())
+    }
+
+    fn explain_collection(&self, error: CollectError, status: StatusCode) -> ProxyError {
+        match error {
+            CollectError::Body(error) => self.explain(error, status),
+            CollectError::NoMemory => {
+                self.app.metrics.proxy_failures.increment(CallFailureReason::Overloaded);
+                let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+                ProxyError::new(unavailable, CallDelivery::Answered, MEMORY_RULE)
+                    .after_answer(status)
+            }
+        }
     }
 
     fn forward_headers(&self, headers: &HeaderMap, status: StatusCode) -> HeaderMap {
@@ -105,6 +154,10 @@ impl AnswerBuilder<'_, '_> {
         message: &mut TransformMessage,
         status: StatusCode,
     ) -> Result<(), ProxyError> {
+        let is_partial = matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::IM_USED);
+        if is_partial || message.headers.contains_key(CONTENT_RANGE) {
+            return Err(ProxyError::invalid("response_transforms", PARTIAL_RULE));
+        }
         let Some(transforms) = &mut self.transforms else { return Ok(()) };
         let direction = TransformDirection::Response(status);
         transforms.apply(self.plan.response_transforms(), message, direction).await
@@ -169,8 +222,8 @@ impl AnswerBuilder<'_, '_> {
     }
 }
 
-/// The response of a repeated call.
-pub(super) fn replay_response(stored: CallResponse) -> Response {
+/// The response of a repeated call, with the headers that its entry allows.
+pub(super) fn replay_response(stored: CallResponse, entry: CallEntry) -> Response {
     let CallResponse { status, headers, body } = stored;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut map = HeaderMap::with_capacity(headers.len());
@@ -180,6 +233,7 @@ pub(super) fn replay_response(stored: CallResponse) -> Response {
             map.append(name, value);
         }
     }
+    filter_replayed_headers(&mut map, entry.response_origin());
     build_response(status, map, Body::from(body))
 }
 

@@ -74,6 +74,7 @@ pub(super) async fn send<'a>(
     call: &ReceivedCall,
     plan: &CallPlan,
     request: Request<Bytes>,
+    deadline: Instant,
     tokens: UnsentTokens<'_>,
     claim: Option<IdempotencyClaim>,
 ) -> Result<(SentCall<'a>, Response<EgressBody>), ProxyError> {
@@ -88,13 +89,13 @@ pub(super) async fn send<'a>(
             // If the store is unavailable, a second record would fail too.
             let is_recordable = matches!(error, Error::Conflict { .. });
             let error = start_error(error, has_claim);
-            return Err(if is_recordable { tokens.reject(error).await } else { error });
+            return Err(if is_recordable { tokens.reject_openly(error).await } else { error });
         }
     };
     tokens.start();
     let sent = SentCall { app, started: Some(started) };
     let client = app.proxy_egress.client()?;
-    let (started_at, deadline) = ((app.ticks)(), Instant::now() + plan.timeout);
+    let started_at = (app.ticks)();
     let result =
         client.send(&plan.destination, plan.scope, plan.tls.as_ref(), request, deadline).await;
     match result {

@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use hyper::Request;
 use scrip_core::{
+    error::{Denial, Error},
     operations::{
         proxy_calls::use_tokens::{UsedTokens, use_tokens},
         reference_data::{ReferenceData, ReferenceUse},
     },
+    policy::Caller,
     token::{Plaintext, WorkMeter},
 };
 use serde_json::{Map, Value};
@@ -19,6 +21,7 @@ use crate::{
         error::ProxyError,
         headers::{
             HeaderInputs, evaluate_headers, forward_request_headers, has_header_expressions,
+            reads_configuration as headers_read_configuration,
         },
         transform::{TransformDirection, TransformMessage},
     },
@@ -44,8 +47,16 @@ pub(super) fn parse_message(call: &ReceivedCall) -> Result<MessageBody, ProxyErr
         return MessageBody::without_expressions(&call.headers, body);
     }
     let message = MessageBody::parse(&call.headers, body)?;
+    let mut reads_configuration = message.reads_configuration();
     if message.has_expressions() || has_header_expressions(&call.headers) {
         call.party.check_expression_right()?;
+        // Errors of syntax are found before a token is loaded, so that they do not depend on data.
+        let headers = forward_request_headers(&call.headers, false)?;
+        reads_configuration |= headers_read_configuration(&headers)?;
+    }
+    // A browser is not trusted with the key of a provider, and a destination can repeat it.
+    if reads_configuration && call.party.caller().is_some_and(Caller::is_browser) {
+        return Err(Error::Forbidden(Denial::ConfigurationForBrowser).into());
     }
     Ok(message)
 }
@@ -95,18 +106,21 @@ pub(super) async fn build_request(
         bytes_max,
     })?;
     let headers = forward_request_headers(&call.headers, !plan.response_transforms().is_empty())?;
+    // Header expressions are evaluated last, because they can read the body as it is sent. Values
+    // that a transform writes are not evaluated.
+    let evaluates_headers = call.evaluates_expressions() && has_header_expressions(&headers);
+    let client_headers = evaluates_headers.then(|| headers.clone());
     let mut outgoing = TransformMessage { headers, body };
     if let Some(transforms) = transforms {
         let direction = TransformDirection::Request;
         transforms.apply(plan.request_transforms(), &mut outgoing, direction).await?;
     }
     let TransformMessage { mut headers, body } = outgoing;
-    if call.evaluates_expressions() && has_header_expressions(&headers) {
+    if let Some(client_headers) = &client_headers {
         let (configuration, work) = (inputs.configuration, inputs.work);
-        evaluate_headers(
-            &mut headers,
-            &HeaderInputs { body: &body, configuration, work, fill_random },
-        )?;
+        let header_inputs =
+            HeaderInputs { client_headers, body: &body, configuration, work, fill_random };
+        evaluate_headers(&mut headers, &header_inputs)?;
     }
     let mut request = Request::new(body);
     *request.method_mut() = call.method.clone();

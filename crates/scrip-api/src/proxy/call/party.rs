@@ -127,6 +127,20 @@ impl CallParty {
         Ok(())
     }
 
+    /// Checks that the sender may use an idempotency key. Its record needs the right to use tokens,
+    /// because a replay needs it too. To ignore the key would let a repetition be sent twice.
+    ///
+    /// # Errors
+    /// The caller has no right to use tokens through the proxy.
+    pub(super) fn check_idempotency_right(&self) -> Result<(), ProxyError> {
+        match self.check_expression_right() {
+            Err(error) if error.status() == StatusCode::FORBIDDEN => {
+                Err(Error::Forbidden(Denial::IdempotencyKeyNeedsUse).into())
+            }
+            result => result,
+        }
+    }
+
     pub(super) fn caller(&self) -> Option<&Caller> {
         match self {
             Self::Caller { caller, .. } => Some(caller),

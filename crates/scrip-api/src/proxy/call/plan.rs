@@ -31,7 +31,10 @@ pub(super) struct CallPlan {
     pub(super) token_creator: Option<Caller>,
 }
 
+const REPEATED_RULE: &str = "must not repeat a parameter of the destination_url of the proxy";
 const CODE_RULE: &str = "a transform of this proxy is code, and this server cannot run code";
+const OVERSIZED_RULE: &str = "the expression of a mask of this proxy has more than 256 steps, which \
+    this server does not run; change the proxy";
 const NO_APPLICATION: &str =
     "a transform of this proxy creates tokens, and the proxy has no application";
 
@@ -62,9 +65,14 @@ impl CallPlan {
             }
             SelectedProxy::PreConfigured(proxy) => {
                 let program = proxy.program()?;
+                let destination = join_destination(&program.destination, call)?;
+                // The query of a proxy is a decision of its administrator.
+                if program.destination.repeats_base_parameter(call.target.query()) {
+                    return Err(ProxyError::invalid("query", REPEATED_RULE));
+                }
                 let token_creator = find_token_creator(directory, program, call)?;
                 Self {
-                    destination: join_destination(&program.destination, call)?,
+                    destination,
                     tls: app.proxy_egress.tls_options(proxy, program)?,
                     timeout: app.proxy_egress.timeout(program.timeout),
                     scope: scope(proxy.record().id.0),
@@ -115,6 +123,9 @@ fn find_token_creator(
         |rule| ProxyError::new(StatusCode::UNPROCESSABLE_ENTITY, CallDelivery::NotSent, rule);
     if transforms.clone().any(|it| matches!(it, ProxyTransform::Code { .. })) {
         return Err(unprocessable(CODE_RULE));
+    }
+    if transforms.clone().any(|it| matches!(it, ProxyTransform::OversizedMask)) {
+        return Err(unprocessable(OVERSIZED_RULE));
     }
     if !transforms.any(|it| matches!(it, ProxyTransform::Tokenize { .. })) {
         return Ok(None);

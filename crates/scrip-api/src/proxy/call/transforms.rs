@@ -1,43 +1,56 @@
 //! Runs the transforms of a proxy, and creates the tokens of `tokenize` transforms.
 
-use bytes::Bytes;
-use hyper::{HeaderMap, StatusCode};
+use hyper::StatusCode;
 use scrip_core::{
-    error::Error, operations::tokens::create_token::create_token, policy::Caller,
+    error::Error, id::TenantId, operations::tokens::create_token::create_token, policy::Caller,
     proxy::ProxyTransform, token::Plaintext,
 };
+use tokio::time::Instant;
 
 use crate::{
     app::App,
     middleware::long_evaluation,
     problem::Problem,
     proxy::{
+        call::ReceivedCall,
         error::{CallDelivery, ProxyError},
         transform::{
             TransformDirection, TransformEffect, TransformInputs, TransformMessage, TransformRun,
-            is_long,
         },
     },
     wire::tokens::{token, token_response},
 };
+
+const TIMEOUT_RULE: &str =
+    "the time limit of the call ended before all transforms of the answer were applied";
 
 /// The transforms of one call.
 pub(super) struct CallTransforms<'c> {
     app: &'c App,
     run: TransformRun<'c>,
     token_creator: Option<&'c Caller>,
+    tenant: TenantId,
+    /// The end of the time limit of the call, when its request was sent.
+    deadline: Option<Instant>,
 }
 
 impl<'c> CallTransforms<'c> {
-    /// `headers` and `body` are those of the client.
+    /// # Errors
+    /// Never: a call has a tenant.
     pub(super) fn new(
         app: &'c App,
         inputs: TransformInputs<'c>,
         token_creator: Option<&'c Caller>,
-        headers: &HeaderMap,
-        body: Bytes,
-    ) -> Self {
-        Self { app, run: TransformRun::new(inputs, headers, body), token_creator }
+        call: &ReceivedCall,
+    ) -> Result<Self, ProxyError> {
+        let run = TransformRun::new(inputs, &call.headers, call.body.clone());
+        let tenant = call.party.tenant(&call.selected)?.id;
+        Ok(Self { app, run, token_creator, tenant, deadline: None })
+    }
+
+    /// Transforms of the answer must start before this time.
+    pub(super) fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = Some(deadline);
     }
 
     /// Applies the transforms in order.
@@ -51,6 +64,10 @@ impl<'c> CallTransforms<'c> {
         direction: TransformDirection,
     ) -> Result<(), ProxyError> {
         for (index, transform) in transforms.iter().enumerate() {
+            if self.deadline.is_some_and(|it| it <= Instant::now()) {
+                let (status, delivery) = (StatusCode::REQUEST_TIMEOUT, CallDelivery::NotSent);
+                return Err(ProxyError::new(status, delivery, TIMEOUT_RULE));
+            }
             let effect = self.apply_one(index, transform, message, direction)?;
             let (TransformEffect::CreateToken(body), ProxyTransform::Tokenize { identifier, .. }) =
                 (effect, transform)
@@ -65,7 +82,7 @@ impl<'c> CallTransforms<'c> {
         Ok(())
     }
 
-    /// A mask of a large body runs outside of the async workers.
+    /// A mask that takes long runs outside of the async workers.
     fn apply_one(
         &self,
         index: usize,
@@ -73,11 +90,11 @@ impl<'c> CallTransforms<'c> {
         message: &mut TransformMessage,
         direction: TransformDirection,
     ) -> Result<TransformEffect, ProxyError> {
-        if !is_long(transform, &message.body) {
-            return self.run.apply(index, transform, message, direction);
+        if let Some(effect) = self.run.apply_inline(index, transform, message, direction)? {
+            return Ok(effect);
         }
         let mut effect = None;
-        long_evaluation::run_in_slot(&mut || {
+        long_evaluation::run_in_slot_of(self.tenant, &mut || {
             effect = Some(self.run.apply(index, transform, message, direction));
         });
         let overload = || {

@@ -1,9 +1,13 @@
 //! The tokens of a call between their loading and the start of the call.
 
-use scrip_core::operations::proxy_calls::{
-    record_rejected_use::{queue_rejected_use, record_rejected_use},
-    start_proxy_call::CallDestination,
-    use_tokens::UsedTokens,
+use hyper::StatusCode;
+use scrip_core::{
+    operations::proxy_calls::{
+        record_rejected_use::{queue_rejected_use, record_rejected_use},
+        start_proxy_call::CallDestination,
+        use_tokens::UsedTokens,
+    },
+    policy::Caller,
 };
 
 use crate::{
@@ -14,6 +18,8 @@ use crate::{
         error::ProxyError,
     },
 };
+
+const DATA_RULE: &str = "an expression cannot be evaluated with the data of its token";
 
 /// The tokens that were loaded for a call which is not sent yet. If the call ends before, the log
 /// says that they were evaluated: a failure that depends on the data discloses a part of it.
@@ -56,7 +62,13 @@ impl<'a> UnsentTokens<'a> {
 
     /// Records the use in a rejected call. Returns the error for the client: another one if the
     /// record cannot be written, so that the client does not learn why the call was rejected.
-    pub(super) async fn reject(mut self, error: ProxyError) -> ProxyError {
+    pub(super) async fn reject(self, error: ProxyError) -> ProxyError {
+        let error = self.hide_cause(error);
+        self.reject_openly(error).await
+    }
+
+    /// Like [`UnsentTokens::reject`], for an error that does not depend on the data.
+    pub(super) async fn reject_openly(mut self, error: ProxyError) -> ProxyError {
         match self.record_rejection().await {
             Ok(()) => {
                 self.is_recorded = true;
@@ -67,6 +79,17 @@ impl<'a> UnsentTokens<'a> {
                 record_error.with_delivery(error.delivery())
             }
         }
+    }
+
+    /// An error that depends on data which the caller may not read is the same for all causes:
+    /// otherwise one body with many expressions would disclose many digits.
+    fn hide_cause(&self, error: ProxyError) -> ProxyError {
+        let is_readable = |it: &Caller| self.used.are_readable_by(it);
+        let is_hidden = !self.used.is_empty() && !self.call.party.caller().is_some_and(is_readable);
+        if is_hidden && error.status().is_client_error() {
+            return ProxyError::new(StatusCode::BAD_REQUEST, error.delivery(), DATA_RULE);
+        }
+        error
     }
 
     async fn record_rejection(&self) -> Result<(), ProxyError> {

@@ -11,7 +11,8 @@ use scrip_core::{
     token::{Plaintext, WorkMeter, expression::message::evaluate_message},
 };
 use scrip_expression::{
-    ExpressionError, ExpressionPlace, MessageInputs, MessageText, NoReferences, Scope,
+    ExpressionError, ExpressionPlace, MessageInputs, MessagePart, MessageSource, MessageText,
+    NoReferences, Scope,
 };
 use serde_json::{Map, Value, json};
 
@@ -20,6 +21,8 @@ use crate::proxy::error::ProxyError;
 /// The values for the expressions of headers, and the limits of their evaluation.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderInputs<'v> {
+    /// The forwarded headers of the client, before any transform.
+    pub client_headers: &'v HeaderMap,
     /// The body as it is sent, after all transforms.
     pub body: &'v [u8],
     /// The configuration of the proxy, an object of texts.
@@ -42,18 +45,38 @@ fn has_braces(value: &HeaderValue) -> bool {
     memmem::find(value.as_bytes(), b"{{").is_some()
 }
 
-/// Replaces the expressions in the values of the headers that are forwarded. All expressions read
-/// the headers as they were before.
+/// Whether an expression in a value can read the configuration of the proxy.
 ///
 /// # Errors
-/// An expression is invalid, a filter rejects its value, or a result has a control character.
-pub fn evaluate_headers(
-    headers: &mut HeaderMap,
-    inputs: &HeaderInputs<'_>,
-) -> Result<(), ProxyError> {
+/// An expression is invalid.
+pub fn reads_configuration(headers: &HeaderMap) -> Result<bool, ProxyError> {
+    let is_configuration = |part: &MessagePart| match part {
+        MessagePart::Expression(expression) => {
+            matches!(expression.source(), MessageSource::Configuration(_))
+        }
+        MessagePart::Text(_) => false,
+    };
+    let reads = |(_, _, text): &CompiledHeader| {
+        text.parts().iter().any(is_configuration)
+            || text.can_read(&["config"])
+            || text.can_read(&["proxy", "config"])
+    };
+    Ok(compile_headers(headers, headers)?.iter().any(reads))
+}
+
+/// The index of a header, its name, and its value.
+type CompiledHeader = (usize, HeaderName, MessageText);
+
+/// Compiles the values that the client sent.
+fn compile_headers(
+    headers: &HeaderMap,
+    client_headers: &HeaderMap,
+) -> Result<Vec<CompiledHeader>, ProxyError> {
     let mut compiled = Vec::new();
+    let mut ordinals = HeaderOrdinals::default();
     for (index, (name, value)) in headers.iter().enumerate() {
-        if has_braces(value) {
+        let ordinal = ordinals.next(name);
+        if has_braces(value) && is_of_client(client_headers, name, ordinal, value) {
             let source = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| ProxyError::invalid(header_path(name), TEXT_RULE))?;
             let text = MessageText::parse(source, ExpressionPlace::Header)
@@ -61,6 +84,22 @@ pub fn evaluate_headers(
             compiled.push((index, name.clone(), text));
         }
     }
+    Ok(compiled)
+}
+
+/// Replaces the expressions in the values that the client sent. All expressions read the headers as
+/// they were before.
+///
+/// A value that a transform wrote is text: it can contain the data of a token, or a part of the body
+/// of a caller who has no right to evaluate expressions.
+///
+/// # Errors
+/// An expression is invalid, a filter rejects its value, or a result has a control character.
+pub fn evaluate_headers(
+    headers: &mut HeaderMap,
+    inputs: &HeaderInputs<'_>,
+) -> Result<(), ProxyError> {
+    let compiled = compile_headers(headers, inputs.client_headers)?;
     if compiled.is_empty() {
         return Ok(());
     }
@@ -78,7 +117,7 @@ pub fn evaluate_headers(
         objects: objects.expose(),
     };
     let evaluate = |scope: &Scope<'_>| {
-        let evaluate_header = |(index, name, text): &(usize, HeaderName, MessageText)| {
+        let evaluate_header = |(index, name, text): &CompiledHeader| {
             let value =
                 text.evaluate(&message_inputs, scope).map_err(|error| explain(name, error))?;
             Ok((*index, build_value(name, &Plaintext::new(value))?))
@@ -93,6 +132,32 @@ pub fn evaluate_headers(
         }
     }
     Ok(())
+}
+
+/// Counts the values of each header. A map lists the values of a name one after the other.
+#[derive(Default)]
+struct HeaderOrdinals<'h> {
+    name: Option<&'h HeaderName>,
+    count: usize,
+}
+
+impl<'h> HeaderOrdinals<'h> {
+    fn next(&mut self, name: &'h HeaderName) -> usize {
+        self.count = if self.name == Some(name) { self.count.saturating_add(1) } else { 0 };
+        self.name = Some(name);
+        self.count
+    }
+}
+
+/// Transforms append values, or remove all values of a name. So the values of the client come first,
+/// and a value at the place of another one is new.
+fn is_of_client(
+    client_headers: &HeaderMap,
+    name: &HeaderName,
+    ordinal: usize,
+    value: &HeaderValue,
+) -> bool {
+    client_headers.get_all(name).iter().nth(ordinal) == Some(value)
 }
 
 fn header_path(name: &HeaderName) -> String {

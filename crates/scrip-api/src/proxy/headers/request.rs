@@ -1,8 +1,10 @@
 //! The headers of a request to a destination.
 
+use std::borrow::Cow;
+
 use hyper::{
     HeaderMap,
-    header::{ACCEPT_ENCODING, CONNECTION, HeaderName, HeaderValue, IF_RANGE, RANGE},
+    header::{ACCEPT_ENCODING, CONNECTION, HeaderName, HeaderValue},
 };
 
 use super::hop_by_hop::HopByHopHeaders;
@@ -15,8 +17,34 @@ const ENCRYPTED: &str = "bt-encrypted";
 
 /// Load balancers in front of the vault add these. A payment provider must not see the addresses of
 /// the vault's clients.
-const FORWARDING: [&str; 3] = ["forwarded", "via", "x-real-ip"];
-const FORWARDING_PREFIX: &str = "x-forwarded-";
+///
+/// Some servers take the path from `x-original-url` or `x-rewrite-url`: with these, a call could leave
+/// the base path of the proxy. A server that runs CGI programs passes `proxy` to them as a setting.
+const FORWARDING: [&str; 19] = [
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-pseudo-ipv4",
+    "client-ip",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "forwarded",
+    "proxy",
+    "true-client-ip",
+    "via",
+    "x-azure-clientip",
+    "x-azure-socketip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-originating-ip",
+    "x-real-ip",
+    "x-remote-ip",
+    "x-rewrite-url",
+];
+const FORWARDING_PREFIXES: [&str; 2] = ["x-forwarded", "x-original-"];
+/// Headers that ask for a part of an answer, or for a difference. Some servers honor `request-range`,
+/// an old name of `range`.
+const PARTIAL: [&str; 4] = ["range", "if-range", "request-range", "a-im"];
 
 /// # Errors
 /// The request has a header that the vault cannot honour yet.
@@ -46,8 +74,9 @@ pub fn forward_request_headers(
         // A transform reads the response as text. An encoded response would be rejected.
         forwarded.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // A client could read a masked value in parts that the mask does not match.
-        forwarded.remove(RANGE);
-        forwarded.remove(IF_RANGE);
+        for name in PARTIAL {
+            forwarded.remove(name);
+        }
     }
     Ok(forwarded)
 }
@@ -56,8 +85,13 @@ pub fn forward_request_headers(
 fn is_forwarded(name: &HeaderName) -> bool {
     let name = name.as_str();
     let is_name_byte = |it: u8| it.is_ascii_alphanumeric() || it == b'-' || it == b'_';
+    // Many servers do not distinguish the two characters.
+    let dashed = match name.contains('_') {
+        true => Cow::Owned(name.replace('_', "-")),
+        false => Cow::Borrowed(name),
+    };
     name.bytes().all(is_name_byte)
         && !name.starts_with("bt-")
-        && !name.starts_with(FORWARDING_PREFIX)
-        && !FORWARDING.contains(&name)
+        && !FORWARDING_PREFIXES.iter().any(|it| dashed.starts_with(it))
+        && !FORWARDING.contains(&&*dashed)
 }

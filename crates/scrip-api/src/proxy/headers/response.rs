@@ -17,17 +17,58 @@ pub enum ResponseOrigin {
     CustomHost,
 }
 
-/// Headers that change how a browser treats later requests to the same host.
-const HOST_STATE: [&str; 9] = [
+/// Headers by which an application controls the server in front of it: a reverse proxy would send a
+/// file or another internal page to the client, a gateway would regard the vault as broken, and a
+/// cache would store the answer although the vault says `no-store`. The server in front of the vault
+/// cannot see that the destination wrote them.
+const FRONT_SERVER: [&str; 4] =
+    ["cdn-cache-control", "edge-control", "expires", "surrogate-control"];
+const FRONT_SERVER_PREFIXES: [&str; 7] = [
+    "x-accel-",
+    "x-appengine-",
+    "x-envoy-",
+    "x-lighttpd-",
+    "x-litespeed-",
+    "x-reproxy-",
+    "x-sendfile",
+];
+/// The caches of single vendors have their own names for `cdn-cache-control`.
+const CACHE_SUFFIX: &str = "-cdn-cache-control";
+
+/// Headers that change how a browser treats other pages or later requests of the same host, or that
+/// let it load or open something although the answer is sandboxed.
+const HOST_STATE: [&str; 31] = [
+    "accept-ch",
+    "accept-ch-lifetime",
+    "activate-storage-access",
     "alt-svc",
     "clear-site-data",
+    "critical-ch",
+    "expect-ct",
     "nel",
+    "observe-browsing-topics",
+    "origin-agent-cluster",
+    "origin-trial",
     "public-key-pins",
+    "public-key-pins-report-only",
+    "refresh",
     "report-to",
     "reporting-endpoints",
+    "sec-session-challenge",
+    "sec-session-registration",
+    "secure-session-challenge",
+    "secure-session-registration",
     "service-worker-allowed",
     "set-cookie",
+    "set-cookie2",
+    "set-login",
+    "shared-storage-write",
+    "sourcemap",
+    "speculation-rules",
     "strict-transport-security",
+    "supports-loading-mode",
+    "use-as-dictionary",
+    "x-sourcemap",
 ];
 
 /// Foreign content must not run script on the origin of the vault. A browser enforces all policies
@@ -58,9 +99,22 @@ pub fn forward_response_headers(
     forwarded
 }
 
+/// Drops headers of a stored answer. The first call may have come from another host than its
+/// repetition.
+pub fn filter_replayed_headers(headers: &mut HeaderMap, origin: ResponseOrigin) {
+    let names: Vec<_> = headers.keys().filter(|it| !is_forwarded(it, origin)).cloned().collect();
+    for name in names.into_iter().filter(|it| it != DESTINATION_STATUS) {
+        headers.remove(name);
+    }
+}
+
 /// The vault itself writes its own headers, which begin with `bt-`, and those of CORS.
 fn is_forwarded(name: &HeaderName, origin: ResponseOrigin) -> bool {
     let name = name.as_str();
     let is_host_state = origin == ResponseOrigin::Vault && HOST_STATE.contains(&name);
-    !name.starts_with("bt-") && !name.starts_with("access-control-") && !is_host_state
+    let is_for_front_server = FRONT_SERVER.contains(&name)
+        || FRONT_SERVER_PREFIXES.iter().any(|it| name.starts_with(it))
+        || name.ends_with(CACHE_SUFFIX);
+    let is_for_vault = name.starts_with("bt-") || name.starts_with("access-control-");
+    !is_for_vault && !is_for_front_server && !is_host_state
 }

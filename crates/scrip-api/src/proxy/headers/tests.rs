@@ -59,6 +59,17 @@ const RECEIVED: &[(&str, &str)] = &[
     ("X-Real-IP", "192.0.2.1"),
     ("Forwarded", "for=192.0.2.1"),
     ("Via", "1.1 lb"),
+    ("True-Client-IP", "192.0.2.1"),
+    ("CF-Connecting-IP", "192.0.2.1"),
+    ("X-Client-IP", "192.0.2.1"),
+    ("X-Cluster-Client-IP", "192.0.2.1"),
+    ("Fastly-Client-IP", "192.0.2.1"),
+    ("X-Original-Forwarded-For", "192.0.2.1"),
+    ("X_Forwarded_For", "192.0.2.1"),
+    ("X-Forwarded", "192.0.2.1"),
+    ("X-Original-URL", "/admin"),
+    ("X-Rewrite-URL", "/admin"),
+    ("Proxy", "http://192.0.2.1"),
     ("X.Dot", "dropped"),
     ("X!Mark", "dropped"),
     ("Authorization", "Bearer x"),
@@ -102,8 +113,13 @@ fn response_transforms_request_an_unencoded_response() {
         forward_request_headers(&build(&[("Accept-Encoding", "gzip, br")]), true).unwrap();
     check_headers(&forwarded, &[("accept-encoding", "identity")]);
     // A mask does not match a part of a value.
-    let ranges = build(&[("Range", "bytes=0-9"), ("If-Range", "x")]);
-    assert_eq!(forward_request_headers(&ranges, false).unwrap().len(), 2);
+    let ranges = build(&[
+        ("Range", "bytes=0-9"),
+        ("Request-Range", "bytes=0-9"),
+        ("If-Range", "x"),
+        ("A-IM", "vcdiff"),
+    ]);
+    assert_eq!(forward_request_headers(&ranges, false).unwrap().len(), 4);
     check_headers(
         &forward_request_headers(&ranges, true).unwrap(),
         &[("accept-encoding", "identity")],
@@ -175,11 +191,44 @@ fn custom_host_keeps_cookies_and_policies_of_the_destination() {
 }
 
 fn evaluate(headers: &mut HeaderMap, body: &[u8], configuration: &Value) -> Result<(), ProxyError> {
+    let client_headers = headers.clone();
+    evaluate_of_client(headers, &client_headers, body, configuration)
+}
+
+fn evaluate_of_client(
+    headers: &mut HeaderMap,
+    client_headers: &HeaderMap,
+    body: &[u8],
+    configuration: &Value,
+) -> Result<(), ProxyError> {
     let work = WorkMeter::default();
-    evaluate_headers(
-        headers,
-        &HeaderInputs { body, configuration, work: &work, fill_random: |it| it.fill(7) },
-    )
+    let fill_random = |it: &mut [u8]| it.fill(7);
+    let inputs = HeaderInputs { client_headers, body, configuration, work: &work, fill_random };
+    evaluate_headers(headers, &inputs)
+}
+
+#[test]
+fn header_that_a_transform_wrote_is_not_evaluated() {
+    let (client, written) = ("{{ config: a }}", "{{ config: b }}");
+    let client_headers =
+        build(&[("X-Both", client), ("X-Both", client), ("Digest", client), ("X-Own", client)]);
+    // A transform removed a header of the client, and appended others.
+    let mut headers = build(&[
+        ("X-Both", client),
+        ("X-Both", client),
+        ("X-Both", client),
+        ("X-Both", written),
+        ("Digest", written),
+        ("X-Own", client),
+        ("X-Written", "{{ never closed"),
+    ]);
+    let configuration = json!({"a": "1", "b": "2"});
+    evaluate_of_client(&mut headers, &client_headers, b"", &configuration).unwrap();
+    let values: Vec<_> = headers.get_all("x-both").iter().collect();
+    assert_eq!(values, ["1", "1", client, written]);
+    assert_eq!(headers["digest"], written);
+    assert_eq!(headers["x-own"], "1");
+    assert_eq!(headers["x-written"], "{{ never closed");
 }
 
 #[test]

@@ -2,15 +2,17 @@
 
 use bytes::Bytes;
 use hyper::{HeaderMap, header::CONTENT_TYPE};
-use regex_automata::Input;
 use scrip_core::proxy::transform::{MaskMatcher, MaskPattern};
 
-use super::{TransformError, scan_meter::ScanMeter, stratus};
+use super::{
+    TransformError,
+    match_finder::{MatchFinder, WorkAllowance},
+    stratus,
+};
 use crate::proxy::{body::read_charset, secret_buffer::SecretBuffer};
 
 const TEXT_RULE: &str = "cannot be applied: the body is not UTF-8 text";
 const CHARSET_RULE: &str = "cannot be applied: the charset of the body is not UTF-8";
-const WORK_RULE: &str = "cannot be applied: the expression needs too much work for this body";
 
 /// A mask in another charset would match nothing.
 pub(super) fn check_charset(headers: &HeaderMap) -> Result<(), TransformError> {
@@ -23,21 +25,23 @@ pub(super) fn check_charset(headers: &HeaderMap) -> Result<(), TransformError> {
     Ok(())
 }
 
-/// Replaces every character that the matcher finds. This can take long for a large body: see
-/// [`super::is_long`].
+/// Replaces every character that the matcher finds, if the work is allowed.
 pub(super) fn mask_body(
     matcher: &MaskMatcher,
     replacement: char,
     body: &Bytes,
     bytes_max: usize,
+    work: &mut WorkAllowance,
 ) -> Result<Bytes, TransformError> {
+    // Each byte is read at least once.
+    work.charge(u64::try_from(body.len()).unwrap_or(u64::MAX))?;
     let text = std::str::from_utf8(body).map_err(|_| TransformError::Rule(TEXT_RULE))?;
     // UTF-16 without a declaration looks like this.
     if text.contains('\0') {
         return Err(TransformError::Rule(TEXT_RULE));
     }
     let masked = match matcher {
-        MaskMatcher::Regex(pattern) => find_captured(pattern, text)?,
+        MaskMatcher::Regex(pattern) => find_captured(pattern, text, work)?,
         MaskMatcher::ChaseStratusPan => stratus::find_fields(text),
     };
     if !masked.contains(&true) {
@@ -50,14 +54,16 @@ pub(super) fn mask_body(
 type MaskedBytes = Vec<bool>;
 
 /// In each match, every occurrence of every captured value.
-fn find_captured(pattern: &MaskPattern, text: &str) -> Result<MaskedBytes, TransformError> {
+fn find_captured(
+    pattern: &MaskPattern,
+    text: &str,
+    work: &mut WorkAllowance,
+) -> Result<MaskedBytes, TransformError> {
     let mut masked = vec![false; text.len()];
-    let mut captures = pattern.regex().create_captures();
-    let mut meter = ScanMeter::new(pattern, text);
+    let mut finder = MatchFinder::new(pattern, text, work);
     let mut at = 0_usize;
     while at <= text.len() {
-        let end = meter.find_scan_end(at).ok_or(TransformError::Rule(WORK_RULE))?;
-        pattern.regex().search_captures(&Input::new(text).range(at..end), &mut captures);
+        let Some(captures) = finder.find(at)? else { break };
         let Some(found) = captures.get_match() else { break };
         let match_text = text.get(found.range()).unwrap_or_default();
         for span in captures.iter().skip(1).flatten() {

@@ -11,7 +11,7 @@ use crate::{
             load_references,
         },
     },
-    policy::{Caller, UseRight},
+    policy::{Caller, Permission, Transform, UseRight},
 };
 use scrip_expression::ReferenceKind;
 
@@ -65,6 +65,19 @@ impl UsedTokens {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.loaded.tokens.is_empty() && self.loaded.intents.is_empty()
+    }
+
+    /// Whether the caller could read all of this data in clear. If not, an error that depends on
+    /// the data must not say which expression failed.
+    #[must_use]
+    pub fn are_readable_by(&self, caller: &Caller) -> bool {
+        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let reveals = |it: Option<Transform>| it == Some(Transform::Reveal);
+        tokens.iter().all(|it| reveals(caller.transform(Permission::TokenRead, &it.record)))
+            && intents.iter().map(|it| &it.record.containers).all(|containers| {
+                reveals(caller.transform(Permission::TokenRead, containers))
+                    && caller.transform(Permission::TokenIntentRead, containers).is_some()
+            })
     }
 
     pub(super) fn entries(&self, purpose: UsePurpose) -> Vec<ReadLogEntry> {

@@ -4,8 +4,16 @@
 //! use the difference. A pre-configured destination is a permission boundary, so a request cannot
 //! leave the base path.
 
-use std::{borrow::Cow, net::IpAddr};
+mod path;
+mod percent_encoding;
+mod query;
 
+use std::net::IpAddr;
+
+use self::{
+    path::check_path,
+    query::{drop_proxy_key, repeats_parameter},
+};
 use crate::{error::FieldError, proxy::HostName};
 
 /// A base URL such as `https://api.example.com/v1?mode=live`.
@@ -32,11 +40,18 @@ pub enum LoopbackDestinations {
 pub enum PathError {
     #[error("the path must not contain .. segments")]
     LeavesBasePath,
-    #[error("the path and the query must consist of visible ASCII characters without #")]
+    #[error(
+        "the path and the query must consist of visible ASCII characters without #, and the decoded \
+         path of UTF-8 text without control characters"
+    )]
     InvalidCharacter,
+    #[error("the path and the query must have at most 16384 bytes")]
+    TooLong,
 }
 
 pub const URL_CHARS_MAX: usize = 2048;
+/// The client for destinations has the same limit for a URL.
+const TARGET_BYTES_MAX: usize = 16 * 1024;
 /// The query parameter that names a proxy. It is a secret of the vault.
 pub const PROXY_KEY_PARAMETER: &str = "bt-proxy-key";
 
@@ -79,7 +94,9 @@ impl DestinationUrl {
             None => (target, None),
         };
         if check_path(path).is_err() {
-            return Err(reject("must not contain .. segments"));
+            return Err(reject(
+                "must not contain .. segments, control characters or invalid UTF-8 text",
+            ));
         }
         let scheme = if is_https { "https" } else { "http" };
         let port = port.map(|it| format!(":{it}")).unwrap_or_default();
@@ -115,8 +132,13 @@ impl DestinationUrl {
     /// `bt-proxy-key` is dropped.
     ///
     /// # Errors
-    /// The path would leave the base path, or a character is not allowed in a URL.
+    /// The path would leave the base path, a character is not allowed in a URL, or the path and the
+    /// query are too long.
     pub fn join(&self, path: &str, query: Option<&str>) -> Result<String, PathError> {
+        // First: the other checks take time for each byte.
+        if path.len().saturating_add(query.map_or(0, str::len)) > TARGET_BYTES_MAX {
+            return Err(PathError::TooLong);
+        }
         let is_valid = |it: &str| it.bytes().all(|it| it.is_ascii_graphic() && it != b'#');
         if !is_valid(path) || !query.is_none_or(is_valid) || path.contains('?') {
             return Err(PathError::InvalidCharacter);
@@ -146,6 +168,16 @@ impl DestinationUrl {
         }
         Ok(url)
     }
+
+    /// Whether the query has a parameter of the base query, in any encoding of its name. Servers
+    /// differ in which one of two they use, so a request could replace a parameter of the base.
+    #[must_use]
+    pub fn repeats_base_parameter(&self, query: Option<&str>) -> bool {
+        match (&self.query, query) {
+            (Some(base_query), Some(query)) => repeats_parameter(base_query, query),
+            (_, _) => false,
+        }
+    }
 }
 
 const NO_SCHEME: &str = "must begin with https://";
@@ -172,67 +204,6 @@ fn is_loopback_host(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost")
         || address.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
-}
-
-/// Destinations decode paths in different ways, some more than once. A segment that is `..` after
-/// any number of decodings is rejected, with every separator that some server accepts.
-fn check_path(path: &str) -> Result<(), PathError> {
-    if !path.contains('.') && !path.contains('%') {
-        return Ok(());
-    }
-    let mut decoded = Cow::Borrowed(path.as_bytes());
-    loop {
-        // Some servers ignore what follows a semicolon in a segment.
-        let is_separator = |it: &u8| matches!(it, b'/' | b'\\' | b';' | 0);
-        if decoded.split(is_separator).any(|it| it == b"..") {
-            return Err(PathError::LeavesBasePath);
-        }
-        match percent_decode(&decoded) {
-            Some(bytes) => decoded = Cow::Owned(bytes),
-            None => return Ok(()),
-        }
-    }
-}
-
-/// Decodes once. `None` if no character was encoded. The result is shorter than the input.
-fn percent_decode(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut remaining = bytes;
-    while let [first, tail @ ..] = remaining {
-        let byte = match (first, tail) {
-            (b'%', [high, low, ..]) => hex_digit(*high).zip(hex_digit(*low)),
-            (_, _) => None,
-        };
-        match byte {
-            Some((high, low)) => {
-                decoded.push((high << 4) | low);
-                remaining = tail.get(2..).unwrap_or_default();
-            }
-            None => {
-                decoded.push(*first);
-                remaining = tail;
-            }
-        }
-    }
-    (decoded.len() < bytes.len()).then_some(decoded)
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|it| u8::try_from(it).ok())
-}
-
-/// Removes the parameter that names the proxy, in any case and encoding of its name.
-fn drop_proxy_key(query: &str) -> Cow<'_, str> {
-    let is_proxy_key = |parameter: &&str| {
-        let name = parameter.split('=').next().unwrap_or_default().as_bytes();
-        let name = percent_decode(name).map_or(Cow::Borrowed(name), Cow::Owned);
-        name.eq_ignore_ascii_case(PROXY_KEY_PARAMETER.as_bytes())
-    };
-    if !query.split('&').any(|it| is_proxy_key(&it)) {
-        return Cow::Borrowed(query);
-    }
-    let parameters: Vec<_> = query.split('&').filter(|it| !is_proxy_key(it)).collect();
-    Cow::Owned(parameters.join("&"))
 }
 
 #[cfg(test)]

@@ -58,6 +58,8 @@ impl ProxyDraft {
             || !self.request_transforms.has_same_effect(&current.request_transforms)
             || !self.response_transforms.has_same_effect(&current.response_transforms)
             || self.require_auth != current.require_auth
+            // Expressions that were text become card data.
+            || (current.disable_detokenization && !self.disable_detokenization)
             || self.authorities != current.authorities
             || self.tls_min != current.tls_min
             || (self.application.is_some() && self.application != current.application)

@@ -52,6 +52,8 @@ pub enum ProxyTransform {
         matcher: MaskMatcher,
         replacement: char,
     },
+    /// A stored mask that is larger than this version allows. It cannot run.
+    OversizedMask,
     /// Creates a token from this body of a create-token request, with expressions in its texts.
     Tokenize {
         token: Value,
@@ -151,7 +153,7 @@ impl TransformList {
     /// Compiles stored transforms. `None` if a rule is violated, so that the vault did not write
     /// them.
     pub(crate) fn compile(&self) -> Option<Vec<ProxyTransform>> {
-        self.sources.iter().map(|it| it.compile().ok()).collect()
+        self.sources.iter().map(TransformSource::compile_stored).collect()
     }
 
     /// Whether the same transforms run in the same order.

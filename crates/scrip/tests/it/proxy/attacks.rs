@@ -1,7 +1,13 @@
-//! Attackers: with a key of the tenant, in control of the destination, and against the network of
-//! the vault.
+//! Attackers: with a key of the tenant, in control of the destination, and against the servers
+//! around the vault.
 
+mod ambiguous_requests;
+mod browsers;
+mod exhaustion;
 mod failing_expressions;
+mod front_servers;
 mod hostile_destinations;
 mod limited_keys;
 mod own_network;
+mod repeated_calls;
+mod second_evaluation;

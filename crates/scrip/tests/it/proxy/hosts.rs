@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Maps a host to a proxy, like the operator's command.
-fn map_host(harness: &ProxyHarness, proxy: &CreatedProxy, host: &str) {
+pub(crate) fn map_host(harness: &ProxyHarness, proxy: &CreatedProxy, host: &str) {
     let (app, runtime) = (&harness.server.app, &harness.server.runtime);
     let permit = PolicyPermit::for_operator(Arc::clone(&harness.keys.tenant));
     let id = ProxyId::parse(&proxy.id).unwrap();

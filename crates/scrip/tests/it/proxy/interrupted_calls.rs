@@ -18,6 +18,7 @@ use scrip_core::{
     store::{Store, StoreFuture},
 };
 use scrip_testing::{
+    destination::behavior::DestinationBehavior,
     faults::intercepted_store::{InterceptedStore, Interceptor},
     process::harness::becomes_true,
 };
@@ -241,4 +242,22 @@ fn use_is_recorded_if_the_client_disconnects_before_the_rejection() {
     assert!(paused.uses().is_empty());
     paused.pause.resume_all();
     assert!(becomes_true(|| paused.uses() == ["used_in_rejected_call"]), "{:?}", paused.uses());
+}
+
+/// Otherwise a slow destination would delay the stop of the server beyond its drain deadline.
+#[test]
+fn call_in_its_own_task_ends_when_the_server_stops_and_is_maybe_sent() {
+    let harness = ProxyHarness::start();
+    let host = harness.destinations.host(&[DestinationBehavior::Silent]);
+    let proxy = harness.create_proxy_to(&host, json!({"timeout": 60}));
+    let key = new_key();
+    let send = || harness.post_to(&proxy).idempotency_key(&key).json(&json!({})).send();
+    thread::scope(|scope| {
+        let call = scope.spawn(send);
+        host.wait_for_requests(1);
+        harness.server.app.calls_in_flight.stop();
+        call.join().unwrap().expect_error(503, StatedDelivery::MaybeSent);
+    });
+    send().expect_error(409, StatedDelivery::MaybeSent);
+    assert_eq!(host.request_count(), 1);
 }

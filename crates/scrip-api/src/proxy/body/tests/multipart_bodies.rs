@@ -86,6 +86,27 @@ fn malformed_multipart_with_expressions_is_rejected() {
     assert_eq!(describe(&error), "headers.Content-Type: must have a valid boundary");
 }
 
+/// The destination could use another one than the vault.
+#[test]
+fn multipart_with_two_boundaries_is_rejected() {
+    for parameters in [
+        "boundary=a; boundary=b",
+        "boundary=a; boundary=a",
+        "boundary=a; Boundary=\"b\"",
+        "boundary=a; x; boundary=b",
+        "boundary=a; boundary*0=b",
+        "boundary*=a",
+    ] {
+        let headers = headers(&format!("multipart/form-data; {parameters}"));
+        let result = MessageBody::parse(&headers, Bytes::from("--a--"));
+        assert!(result.is_err(), "{parameters}");
+        let result = MessageBody::without_expressions(&headers, Bytes::from("--a--"));
+        assert!(result.is_err(), "{parameters}");
+    }
+    let headers = headers("multipart/form-data; x; y=boundary; boundary=a");
+    assert!(MessageBody::parse(&headers, Bytes::from("--a--")).is_ok());
+}
+
 #[test]
 fn multipart_errors_name_the_part() {
     let json = part("name=meta\r\ncontent-type: application/json", r#"{"a":["{{ nobody }}"]}"#);

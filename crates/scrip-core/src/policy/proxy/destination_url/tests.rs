@@ -1,6 +1,9 @@
 //! Valid and hostile URLs, and appended paths and queries.
 
-use super::*;
+use super::{
+    percent_encoding::{decode_completely, percent_decode},
+    *,
+};
 
 fn parse(text: &str) -> Result<DestinationUrl, FieldError> {
     DestinationUrl::parse(text, LoopbackDestinations::Rejected)
@@ -71,14 +74,123 @@ fn path_cannot_leave_the_base_path() {
         "/%25252e%25252e%252fadmin",
         "/a/..",
         "/..%00/a",
+        // Servers that cut a segment at a delimiter, or trim it.
+        "/..%3f/admin",
+        "/..%23/admin",
+        "/..%20/admin",
+        "/%20../admin",
+        "/..%0a/admin",
+        "/..%253f/admin",
+        "/..%2c/admin",
+        // Servers that normalize Unicode text.
+        "/%ef%bc%8e%ef%bc%8e/admin",
+        "/.%ef%bc%8e/admin",
+        "/%e2%80%a4%e2%80%a4/admin",
+        "/%e2%80%a5/admin",
+        "/%ef%b9%92%ef%b9%92/admin",
+        "/..%ef%bc%8fadmin",
+        "/a%ef%bc%bc..%ef%bc%bcadmin",
+        "/%2e%ef%bc%85%32%65/admin",
     ] {
         assert_eq!(url.join(path, None), Err(PathError::LeavesBasePath), "{path}");
     }
-    for path in ["/a b", "/a#b", "/a\u{e9}", "/a?b", "/a\r\nHost: x"] {
+    for path in [
+        "/a b",
+        "/a#b",
+        "/a\u{e9}",
+        "/a?b",
+        "/a\r\nHost: x",
+        "/a%0ab",
+        "/.%09./admin",
+        // An overlong encoding of a dot, a part of a character, and a surrogate.
+        "/%c0%ae%c0%ae/admin",
+        "/%25c0%25ae/admin",
+        "/%e0%80%ae/admin",
+        "/%ff",
+        "/%e2%80",
+        "/%ed%a0%80",
+    ] {
         assert_eq!(url.join(path, None), Err(PathError::InvalidCharacter), "{path}");
     }
     assert_eq!(url.join("/a", Some("b#c")), Err(PathError::InvalidCharacter));
     assert!(url.join("/a", Some("b=..")).is_ok(), "a query has no segments");
+    for path in ["/a%20b", "/..a", "/a..", "/...", "/a..b/..-c", "/%C3%A9", "/100%25", "/%zz", "/%"]
+    {
+        assert!(url.join(path, None).is_ok(), "{path}");
+    }
+}
+
+#[test]
+fn long_path_and_query_are_rejected_before_they_are_decoded() {
+    let url = parse("https://example.com/api").unwrap();
+    let path = format!("/{}", "a".repeat(8 * 1024));
+    let query = "b".repeat(8 * 1024 - 1);
+    assert!(url.join(&path, Some(&query)).is_ok());
+    let longer = format!("{query}b");
+    assert_eq!(url.join(&path, Some(&longer)), Err(PathError::TooLong));
+    // The path would be rejected for another reason if it were decoded.
+    let encoded = format!("/..%{}2f", "25".repeat(32 * 1024));
+    assert_eq!(url.join(&encoded, None), Err(PathError::TooLong));
+    let encoded = format!("/..%{}2f", "25".repeat(7 * 1024));
+    assert_eq!(url.join(&encoded, None), Err(PathError::LeavesBasePath));
+}
+
+/// Decodes in rounds until nothing is encoded.
+fn decode_in_rounds(text: &[u8]) -> Vec<u8> {
+    let mut decoded = text.to_vec();
+    while let Some(bytes) = percent_decode(&decoded) {
+        decoded = bytes;
+    }
+    decoded
+}
+
+#[test]
+fn complete_decoding_equals_repeated_decoding() {
+    let alphabet = b"%%%2235efE./";
+    let mut state = 7_u64;
+    for _ in 0..50_000 {
+        let text: Vec<u8> = (0..14)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                alphabet[usize::try_from(state >> 33).unwrap() % alphabet.len()]
+            })
+            .collect();
+        let shown = String::from_utf8_lossy(&text);
+        assert_eq!(decode_completely(&text), decode_in_rounds(&text), "{shown}");
+    }
+}
+
+#[test]
+fn parameters_of_the_base_query_cannot_be_repeated() {
+    let repeats = |base: &str, query: &str| {
+        let url = parse(&format!("https://example.com/api?{base}")).unwrap();
+        url.repeats_base_parameter(Some(query))
+    };
+    for (base, query) in [
+        ("mid=7", "mid=8"),
+        ("mid=7&env=test", "a=1&env=live"),
+        ("mid=7", "%6Did=8"),
+        ("mid=7", "%256did=8"),
+        ("mid=7", "MID=8"),
+        ("mid", "mid"),
+        ("mid=7", "a=1;mid=8"),
+        ("mid=7", "mid[]=8"),
+        ("mid=7", "mid%5b%5d=8"),
+        ("mid=7", "+mid=8"),
+        ("mid[a]=7", "mid=8"),
+        ("mid[a]=7", "mid[a][b]=8"),
+        ("my_id=7", "my.id=8"),
+        ("m%69d=7", "mid=8"),
+    ] {
+        assert!(repeats(base, query), "{base} and {query}");
+    }
+    for (base, query) in
+        [("mid=7", "midi=8"), ("mid=7", ""), ("page[size]=7", "page[number]=8"), ("a=1&&b=2", "&")]
+    {
+        assert!(!repeats(base, query), "{base} and {query}");
+    }
+    assert!(!parse("https://example.com/api").unwrap().repeats_base_parameter(Some("mid=8")));
+    assert!(!parse("https://example.com/api?a=1").unwrap().repeats_base_parameter(None));
 }
 
 #[test]

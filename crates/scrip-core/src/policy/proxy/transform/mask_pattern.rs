@@ -5,81 +5,167 @@ use std::sync::Arc;
 use regex_automata::{
     MatchKind,
     hybrid::dfa::DFA,
-    meta::Regex,
-    nfa::thompson::{self, WhichCaptures},
+    nfa::thompson::{self, NFA, WhichCaptures, pikevm::PikeVM},
     util::syntax,
 };
 use regex_syntax::hir::{Capture, Hir, HirKind, Look, Repetition};
 
-/// A compiled expression with at least one capture group. One search takes linear time.
+/// A compiled expression with at least one capture group.
+///
+/// The ends of a match are found by two automata, forward and backward. Their states are computed
+/// when they are needed. Only the text of a match is searched for captures, which takes time
+/// proportional to the steps of the expression.
 #[derive(Debug, Clone)]
-pub struct MaskPattern {
-    regex: Regex,
-    scanner: Arc<DFA>,
+pub struct MaskPattern(Arc<CompiledPattern>);
+
+#[derive(Debug)]
+struct CompiledPattern {
+    forward: DFA,
+    backward: DFA,
+    captures: PikeVM,
+    steps: u64,
 }
 
 const EXPRESSION_CHARS_MAX: usize = 1000;
-/// The time of a match is proportional to this size and to the size of the body.
 const COMPILED_BYTES_MAX: usize = 256 * 1024;
 const NESTING_MAX: u32 = 32;
 const CAPTURE_GROUPS_MAX: usize = 32;
-/// The time to find the captured text of a match is at most proportional to the number of states.
+/// The steps of an expression that a search can be at, after the same character. The time for one
+/// byte is at most proportional to them.
+const STEPS_MAX: u64 = 256;
+/// The number of states that are compiled. A class of characters of several bytes needs many, but a
+/// search is only at one of them.
 const STATES_MAX: usize = 4096;
-/// The memory of the scanner's states. If they need more, they are cleared and computed again, up
-/// to this many times for one body.
-const SCANNER_BYTES_MAX: usize = 1024 * 1024;
-const SCANNER_CLEARS_MAX: usize = 32;
+/// The memory of the states of one automaton during a search. An expression that needs more for a
+/// body is rejected: clearing the states and computing them again would take long.
+const AUTOMATON_BYTES_MAX: usize = 1024 * 1024;
+const AUTOMATON_CLEARS_MAX: usize = 0;
+
+/// Why an expression cannot be a mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaskPatternError {
+    /// It is larger than this version allows. An earlier version may have stored it.
+    TooLarge,
+    Invalid(&'static str),
+}
+
+impl MaskPatternError {
+    #[must_use]
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::TooLarge => TOO_LARGE,
+            Self::Invalid(rule) => rule,
+        }
+    }
+}
 
 impl MaskPattern {
     /// # Errors
     /// The expression is invalid, too large, or has no capture group.
-    pub fn parse(expression: &str) -> Result<Self, &'static str> {
+    pub fn parse(expression: &str) -> Result<Self, MaskPatternError> {
         if expression.is_empty() || expression.chars().count() > EXPRESSION_CHARS_MAX {
-            return Err("must have 1 to 1000 characters");
+            return Err(MaskPatternError::Invalid("must have 1 to 1000 characters"));
         }
         let syntax = syntax::Config::new().nest_limit(NESTING_MAX);
-        let tree = syntax::parse_with(expression, &syntax).map_err(|_| INVALID)?;
-        let tree = with_ascii_boundaries(tree);
+        let tree = syntax::parse_with(expression, &syntax);
+        let tree = with_ascii_boundaries(tree.map_err(|_| MaskPatternError::Invalid(INVALID))?);
         if tree.properties().explicit_captures_len() == 0 {
-            return Err("must have at least one capture group, which selects the masked text");
+            return Err(MaskPatternError::Invalid(NO_GROUP));
         }
         if tree.properties().explicit_captures_len() > CAPTURE_GROUPS_MAX {
-            return Err("must have at most 32 capture groups");
+            return Err(MaskPatternError::Invalid("must have at most 32 capture groups"));
         }
-        let limits = Regex::config().nfa_size_limit(Some(COMPILED_BYTES_MAX));
-        let regex =
-            Regex::builder().configure(limits).build_from_hir(&tree).map_err(|_| TOO_LARGE)?;
-        Ok(Self { regex, scanner: Arc::new(compile_scanner(&tree)?) })
+        let steps = count_steps(&tree);
+        if steps > STEPS_MAX {
+            return Err(MaskPatternError::TooLarge);
+        }
+        let captures = compile_states(&tree, WhichCaptures::All, SearchDirection::Forward)?;
+        let captures = PikeVM::new_from_nfa(captures).map_err(|_| MaskPatternError::TooLarge)?;
+        let forward = compile_automaton(&tree, SearchDirection::Forward)?;
+        let backward = compile_automaton(&tree, SearchDirection::Backward)?;
+        Ok(Self(Arc::new(CompiledPattern { forward, backward, captures, steps })))
     }
 
+    /// Finds the end of a match. It can be run byte by byte, to measure how far it reads.
     #[must_use]
-    pub fn regex(&self) -> &Regex {
-        &self.regex
+    pub fn forward(&self) -> &DFA {
+        &self.0.forward
     }
 
-    /// The same expression as an automaton that can be run byte by byte, to measure how far a
-    /// search reads.
+    /// Finds the start of a match with a known end.
     #[must_use]
-    pub fn scanner(&self) -> &DFA {
-        &self.scanner
+    pub fn backward(&self) -> &DFA {
+        &self.0.backward
+    }
+
+    /// Finds the captured text in a match.
+    #[must_use]
+    pub fn captures(&self) -> &PikeVM {
+        &self.0.captures
+    }
+
+    /// The maximum number of steps that a search is at.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.0.steps
     }
 }
 
-fn compile_scanner(tree: &Hir) -> Result<DFA, &'static str> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SearchDirection {
+    Forward,
+    Backward,
+}
+
+fn compile_states(
+    tree: &Hir,
+    captures: WhichCaptures,
+    direction: SearchDirection,
+) -> Result<NFA, MaskPatternError> {
     let limits = thompson::Config::new()
         .nfa_size_limit(Some(COMPILED_BYTES_MAX))
-        .which_captures(WhichCaptures::None);
+        .reverse(direction == SearchDirection::Backward)
+        .shrink(direction == SearchDirection::Backward)
+        .which_captures(captures);
     let mut compiler = thompson::Compiler::new();
-    let states = compiler.configure(limits).build_from_hir(tree).map_err(|_| TOO_LARGE)?;
+    let states = compiler.configure(limits).build_from_hir(tree);
+    let states = states.map_err(|_| MaskPatternError::TooLarge)?;
     if states.states().len() > STATES_MAX {
-        return Err(TOO_LARGE);
+        return Err(MaskPatternError::TooLarge);
     }
+    Ok(states)
+}
+
+fn compile_automaton(tree: &Hir, direction: SearchDirection) -> Result<DFA, MaskPatternError> {
+    let states = compile_states(tree, WhichCaptures::None, direction)?;
     let config = DFA::config()
-        .match_kind(MatchKind::LeftmostFirst)
-        .cache_capacity(SCANNER_BYTES_MAX)
+        .match_kind(match direction {
+            SearchDirection::Forward => MatchKind::LeftmostFirst,
+            // The start of a leftmost match is the first one of all starts.
+            SearchDirection::Backward => MatchKind::All,
+        })
+        .prefilter(None)
+        .cache_capacity(AUTOMATON_BYTES_MAX)
         .skip_cache_capacity_check(true)
-        .minimum_cache_clear_count(Some(SCANNER_CLEARS_MAX));
-    DFA::builder().configure(config).build_from_nfa(states).map_err(|_| TOO_LARGE)
+        .minimum_cache_clear_count(Some(AUTOMATON_CLEARS_MAX));
+    let automaton = DFA::builder().configure(config).build_from_nfa(states);
+    automaton.map_err(|_| MaskPatternError::TooLarge)
+}
+
+/// The number of steps, with all repetitions written out. A class is one step: all searches are at
+/// the same byte of a character, and a class has one state for the bytes that were read of it.
+fn count_steps(tree: &Hir) -> u64 {
+    let sum = |parts: &[Hir]| parts.iter().map(count_steps).fold(1, u64::saturating_add);
+    match tree.kind() {
+        HirKind::Empty | HirKind::Class(_) | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => u64::try_from(literal.0.len()).unwrap_or(u64::MAX),
+        HirKind::Repetition(Repetition { sub, min, max, .. }) => {
+            let count = u64::from(max.unwrap_or(*min).max(1));
+            count_steps(sub).saturating_add(1).saturating_mul(count)
+        }
+        HirKind::Capture(Capture { sub, .. }) => count_steps(sub).saturating_add(2),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => sum(parts),
+    }
 }
 
 /// Makes `\b` a boundary of ASCII words. The automaton cannot decide boundaries of other words, and
@@ -125,13 +211,23 @@ fn with_ascii_boundaries(tree: Hir) -> Hir {
     }
 }
 
-const TOO_LARGE: &str = "is too large when compiled; use shorter repetitions";
+const TOO_LARGE: &str = "is too large: it must have at most 256 steps when all repetitions are \
+    written out, and 256 KiB when compiled; use shorter repetitions";
+const NO_GROUP: &str = "must have at least one capture group, which selects the masked text";
 const INVALID: &str =
     "is not a valid regular expression (look-around and back-references are not supported)";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_of_an_expression_are_those_of_its_repetitions() {
+        for (expression, steps) in [("(a)", 3), ("(abc)", 5), ("(a{3})", 8), (r"(\d{4,9})", 20)] {
+            assert_eq!(MaskPattern::parse(expression).unwrap().steps(), steps, "{expression}");
+        }
+        assert_eq!(MaskPattern::parse("(a{400})").unwrap_err(), MaskPatternError::TooLarge);
+    }
 
     #[test]
     fn mask_expression_needs_a_capture_group_and_a_bounded_size() {
@@ -152,6 +248,9 @@ mod tests {
             "((a{1000}){1000})",
             r"(\w{1,50})",
             "((?:a?){3000})",
+            "^([ab]*a[ab]{1900})",
+            "(a{300})",
+            "((?:a{16}){16})",
             "(?P<n>a){9999999}",
             long.as_str(),
             nested.as_str(),

@@ -7,6 +7,7 @@ use crate::{
     error::FieldError,
     proxy::transform::{
         JsonLocation, MaskMatcher, MaskPattern, MatcherType, ProxyTransform, TransformType,
+        mask_pattern::MaskPatternError,
     },
 };
 
@@ -78,7 +79,23 @@ impl TransformSource {
     /// # Errors
     /// Every violated rule, with the path of its attribute.
     pub fn compile(&self) -> Result<ProxyTransform, Vec<FieldError>> {
-        let mut rules = RuleCheck { source: self, errors: Vec::new() };
+        self.compile_with_rules().map_err(|it| it.errors)
+    }
+
+    /// Compiles a stored transform. A mask that is too large was allowed by an earlier version: its
+    /// proxy can be read and changed, and its calls are rejected.
+    pub(super) fn compile_stored(&self) -> Option<ProxyTransform> {
+        match self.compile_with_rules() {
+            Ok(transform) => Some(transform),
+            Err(RuleCheck { is_mask_too_large: true, errors, .. }) if errors.len() == 1 => {
+                Some(ProxyTransform::OversizedMask)
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn compile_with_rules(&self) -> Result<ProxyTransform, RuleCheck<'_>> {
+        let mut rules = RuleCheck { source: self, errors: Vec::new(), is_mask_too_large: false };
         rules.check_unused_attributes();
         let transform = match self.transform_type() {
             TransformType::Code => rules.compile_code(),
@@ -92,7 +109,7 @@ impl TransformSource {
         };
         match transform {
             Some(transform) if rules.errors.is_empty() => Ok(transform),
-            _ => Err(rules.errors),
+            _ => Err(rules),
         }
     }
 }
@@ -101,6 +118,7 @@ impl TransformSource {
 struct RuleCheck<'a> {
     source: &'a TransformSource,
     errors: Vec<FieldError>,
+    is_mask_too_large: bool,
 }
 
 impl<'a> RuleCheck<'a> {
@@ -160,8 +178,9 @@ impl<'a> RuleCheck<'a> {
             }
             (Some(MatcherType::Regex), Some(expression)) => match MaskPattern::parse(expression) {
                 Ok(pattern) => Some(MaskMatcher::Regex(pattern)),
-                Err(rule) => {
-                    self.reject("expression", rule);
+                Err(error) => {
+                    self.is_mask_too_large = error == MaskPatternError::TooLarge;
+                    self.reject("expression", error.rule());
                     None
                 }
             },

@@ -108,3 +108,15 @@ fn single_transform_and_array_are_distinguished() {
     let errors = TransformList::parse_single("request_transform", TransformSource::default());
     assert_eq!(errors.unwrap_err()[0].field, "request_transform.code");
 }
+
+#[test]
+fn stored_mask_that_is_too_large_now_can_be_loaded() {
+    let stored = |expression: &str| -> TransformList {
+        serde_json::from_value(json!({"sources": [{"type": "mask", "matcher": "regex",
+            "expression": expression, "replacement": "*"}]}))
+        .unwrap()
+    };
+    let transforms = stored("^([ab]*a[ab]{1900})").compile().unwrap();
+    assert!(matches!(transforms.as_slice(), [ProxyTransform::OversizedMask]), "{transforms:?}");
+    assert!(stored("(a").compile().is_none());
+}

@@ -91,6 +91,9 @@ fn proxy_update_alone_changes_the_remaining_attributes() {
     assert_eq!(patch_proxy(&updater, &proxy, &patch).status, 204);
     let mut body = proxy_body(&attributes);
     body["name"] = json!("y");
+    // A PUT without the attribute would let the proxy detokenize again.
+    SHARED_SERVER.put(&updater, &proxy_path(&proxy), &body).expect_problem(403, DENIAL);
+    body["disable_detokenization"] = json!(true);
     SHARED_SERVER.put(&updater, &proxy_path(&proxy), &body).expect_status(200);
     // The application was deleted: the proxy stays changeable, and its rights are gone.
     let path = format!("/applications/{}", application.as_str().unwrap());

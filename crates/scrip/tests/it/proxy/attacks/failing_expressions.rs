@@ -57,6 +57,16 @@ impl<'a> OracleAttack<'a> {
         self.guess(7, char::from(self.card.number.as_bytes()[7]))
     }
 
+    /// The error for a caller that may not read the card, whatever fails.
+    fn expected_error(&self) -> Value {
+        let request = self.harness.request("POST", "").api_key(&self.api_key);
+        let request = request.proxy_key(&self.proxy.key);
+        let other_card = self.harness.create_card();
+        let expression = format!("{{{{ {} | to_number }}}}", other_card.id);
+        let response = request.json(&json!({"deep": {"path": expression}})).send();
+        response.expect_error(400, StatedDelivery::NotSent)
+    }
+
     /// The records of uses of an entity: outcome and message, oldest first.
     fn uses(&self, operation: &str, entity: &str) -> Vec<(String, String)> {
         let path = format!("/logs?operation={operation}&entity_id={entity}&size=100");
@@ -100,6 +110,42 @@ fn each_guess_of_a_digit_by_a_failing_expression_is_recorded() {
     let uses = attack.uses("use_token", &attack.card.id);
     let outcomes: Vec<_> = uses.iter().map(|it| it.0.as_str()).collect();
     assert_eq!(outcomes, attempts);
+}
+
+/// Otherwise one body with an expression for each possible value would disclose many digits.
+#[test]
+fn error_of_a_failing_expression_does_not_say_which_one_failed() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let digit = attack.card.number.as_bytes()[7];
+    let other = if digit == b'0' { '1' } else { '0' };
+    let (failing, other) = (attack.guess(7, char::from(digit)), attack.guess(7, other));
+    let first = attack.request().json(&json!([failing, other])).send();
+    let first = first.expect_error(400, StatedDelivery::NotSent);
+    let second = attack.request().json(&json!([other, failing])).send();
+    assert_eq!(first, second.expect_error(400, StatedDelivery::NotSent));
+    assert_eq!(first["errors"], json!({"proxy": ["not_sent"]}));
+    assert_eq!(first, attack.expected_error());
+    let header = "{{ proxy.request.body | to_number }}";
+    let request = attack.request().header("X-Guess", header);
+    let in_header = request.json(&json!([attack.card.number_expression()])).send();
+    assert_eq!(first, in_header.expect_error(400, StatedDelivery::NotSent));
+    let request = attack.harness.post_to(&attack.proxy);
+    let detailed = request.json(&json!([other, failing])).send();
+    let detailed = detailed.expect_error(400, StatedDelivery::NotSent);
+    assert!(detailed["errors"]["body[1]"].is_array(), "{detailed}");
+}
+
+#[test]
+fn errors_that_do_not_depend_on_the_data_stay_detailed() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let body = json!([attack.failing_guess(), "{{ no-such-token }}"]);
+    let unknown = attack.request().json(&body).send();
+    let unknown = unknown.expect_error(400, StatedDelivery::NotSent);
+    assert!(unknown["errors"]["body[1]"].is_array(), "{unknown}");
+    let request = attack.request().header("X-Guess", "{{ proxy.request.body | unknown_filter }}");
+    let invalid = request.json(&json!([attack.card.number_expression()])).send();
+    let invalid = invalid.expect_error(400, StatedDelivery::NotSent);
+    assert!(invalid["errors"]["headers.x-guess"].is_array(), "{invalid}");
 }
 
 #[test]
@@ -157,7 +203,7 @@ fn call_that_becomes_too_large_is_recorded() {
     let expression = format!("{{{{ {} | json: '$.number' | pad_left: 60000 }}}}", attack.card.id);
     let body: Value = (0..20).map(|_| expression.clone()).collect();
     let response = attack.request().json(&body).send();
-    response.expect_error(413, StatedDelivery::NotSent);
+    assert_eq!(response.expect_error(400, StatedDelivery::NotSent), attack.expected_error());
     attack.expect_single_use("used_in_rejected_call");
 }
 

@@ -186,6 +186,25 @@ fn proxy_update_alone_cannot_redirect_a_live_proxy() {
     scene.expect_unchanged_proxy();
 }
 
+/// Who lets a proxy detokenize sends cards to a destination that was to receive none.
+#[test]
+fn proxy_update_alone_cannot_switch_detokenization_on() {
+    let honest = PROXY.destinations.host(&[]);
+    let proxy = PROXY.create_proxy_to(&honest, json!({}));
+    let path = format!("/proxies/{}", proxy.id);
+    let key = management_key(&[ProxyUpdate]);
+    let change = |key: &str, is_disabled: bool| {
+        let request = PROXY.server.request("PATCH", &path).key(key);
+        request.merge_patch(&json!({"disable_detokenization": is_disabled})).send()
+    };
+    assert_eq!(change(&key, true).status, 204, "to send less data needs no other right");
+    expect_denied(&change(&key, false), "application:update");
+    assert_eq!(change(&key, true).status, 204);
+    let body = proxy_body(&honest.url(""), json!({"disable_detokenization": false}));
+    expect_denied(&PROXY.server.put(&key, &path, &body), "application:update");
+    assert_eq!(change(&PROXY.keys.management, false).status, 204);
+}
+
 /// Without proxy:update, the other permissions together change nothing.
 #[test]
 fn application_update_alone_cannot_change_a_proxy() {

@@ -1,0 +1,74 @@
+//! A browser with an access session: it must not read the configuration of a proxy, where the key of
+//! the provider is.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::text_field,
+    proxy::harness::{PROXY, ProxyRequest, StatedDelivery, TestCard},
+};
+
+const SECRET: &str = "provider-secret-7391";
+
+/// A session that may use one card.
+fn create_session(card: &TestCard) -> String {
+    let server = &PROXY.server;
+    let created = server.request("POST", "/sessions").key(&PROXY.keys.public).send().json();
+    let rules = json!([{"description": "one card", "priority": 1, "transform": "mask",
+        "conditions": [{"attribute": "id", "operator": "equals", "value": card.id}],
+        "permissions": ["token:use"]}]);
+    let body = json!({"nonce": created["nonce"], "rules": rules});
+    assert_eq!(server.post(&PROXY.keys.private, "/sessions/authorize", &body).status, 204);
+    text_field(&created, "session_key")
+}
+
+#[test]
+fn access_session_cannot_evaluate_expressions_over_the_configuration() {
+    let host = PROXY.destinations.host(&[]);
+    let proxy = PROXY.create_proxy_to(&host, json!({"configuration": {"api_key": SECRET}}));
+    let card = PROXY.create_card();
+    let session = create_session(&card);
+    let request = |key: &str| PROXY.request("POST", "").api_key(key).proxy_key(&proxy.key);
+    let in_body =
+        |request: ProxyRequest| request.json(&json!({"reference": "{{ config: api_key }}"})).send();
+    let in_header = |request: ProxyRequest, value: &str| {
+        request.header("X-Reference", value).json(&json!({})).send()
+    };
+    let header_values = [
+        "{{ config: api_key }}",
+        "{{ config.api_key }}",
+        "{{ proxy.config.api_key }}",
+        "{{ proxy.request.body | hmac: 'sha-256', proxy.config.api_key | to_base16 }}",
+    ];
+    let mut responses = vec![in_body(request(&session))];
+    responses.extend(header_values.map(|it| in_header(request(&session), it)));
+    for response in responses {
+        let error = response.expect_error(403, StatedDelivery::NotSent);
+        assert!(error["detail"].as_str().unwrap().contains("configuration"), "{error}");
+    }
+    assert_eq!(host.request_count(), 0);
+    let body = json!({"number": card.number_expression()});
+    request(&session)
+        .header("X-Length", "{{ proxy.request.body | size }}")
+        .json(&body)
+        .send()
+        .expect_answer(200);
+    in_body(request(&PROXY.keys.private)).expect_answer(200);
+    assert!(host.last_request().text().contains(SECRET));
+}
+
+/// The proxy evaluates its own transforms, so a browser can call a provider that needs a key.
+#[test]
+fn request_transform_adds_the_key_of_the_provider_for_an_access_session() {
+    let host = PROXY.destinations.host(&[]);
+    let transforms: Value = json!([{"type": "append_header",
+        "options": {"location": "X-API-Key", "value": "{{ config: api_key }}"}}]);
+    let attributes =
+        json!({"configuration": {"api_key": SECRET}, "request_transforms": transforms});
+    let proxy = PROXY.create_proxy_to(&host, attributes);
+    let card = PROXY.create_card();
+    let request = PROXY.request("POST", "").api_key(&create_session(&card)).proxy_key(&proxy.key);
+    request.json(&json!({"number": card.number_expression()})).send().expect_answer(200);
+    assert_eq!(host.single_request().header("x-api-key"), Some(SECRET));
+    assert!(host.single_request().text().contains(&card.number));
+}

@@ -1,0 +1,65 @@
+//! Text that a transform wrote into a header is not evaluated again: it can come from the body of a
+//! caller without rights, or from the data of a token.
+
+use scrip_testing::destination::DestinationHost;
+use serde_json::{Value, json};
+
+use crate::proxy::harness::{CreatedProxy, PROXY, StatedDelivery};
+
+const SECRET: &str = "sk_live_configured";
+
+/// A proxy that copies an attribute of the body to a header.
+fn create_copying_proxy(attributes: Value) -> (DestinationHost, CreatedProxy) {
+    let host = PROXY.destinations.host(&[]);
+    let mut all = json!({
+        "configuration": {"secret_key": SECRET},
+        "request_transforms": [{"type": "append_header", "options":
+            {"location": "X-Order", "value": "{{ req.order }}"}}],
+    });
+    for (name, value) in attributes.as_object().unwrap() {
+        all[name] = value.clone();
+    }
+    let proxy = PROXY.create_proxy_to(&host, all);
+    (host, proxy)
+}
+
+#[test]
+fn public_key_cannot_read_the_configuration_through_a_transform() {
+    let (host, proxy) = create_copying_proxy(json!({"require_auth": false}));
+    let direct = json!({"order": "{{ config: secret_key }}"});
+    let request = PROXY.request("POST", "").api_key(&PROXY.keys.public).proxy_key(&proxy.key);
+    request.json(&direct).send().expect_error(403, StatedDelivery::NotSent);
+    for expression in
+        ["{{ config: secret_key }}", "{{ proxy.config }}", "{{ proxy.request.body }}", "{{ broken"]
+    {
+        let body = json!({"order": expression});
+        let request = PROXY.request("POST", "").api_key(&PROXY.keys.public).proxy_key(&proxy.key);
+        // No expression is looked for in an encoded body, so no right is needed.
+        let request = request.header("Content-Encoding", "identity").json(&body);
+        request.send().expect_answer(200);
+        let request = host.last_request();
+        assert_eq!(request.header("x-order"), Some(expression));
+        assert!(!String::from_utf8_lossy(&request.head).contains(SECRET));
+    }
+}
+
+#[test]
+fn token_data_in_a_header_of_a_transform_is_not_evaluated() {
+    let (host, proxy) = create_copying_proxy(json!({}));
+    let card = PROXY.create_card();
+    let text = "{{ proxy.config }} {{ proxy.request.body }}";
+    let token = PROXY.create_token(json!({"name": text}));
+    let body = json!({
+        "order": format!("{{{{ {token} | json: '$.name' }}}}"),
+        "card": card.number_expression(),
+    });
+    // The headers of the client are evaluated, also one of the same name.
+    let request = PROXY.post_to(&proxy).header("X-Key", "{{ config: secret_key }}");
+    let request = request.header("X-Order", "{{ proxy.request.body }}");
+    request.json(&body).send().expect_answer(200);
+    let received = host.single_request();
+    assert_eq!(received.header("x-key"), Some(SECRET));
+    let sent = json!({"order": text, "card": card.number});
+    assert_eq!(serde_json::from_str::<Value>(received.text()).unwrap(), sent);
+    assert_eq!(received.headers_named("x-order"), [received.text(), text]);
+}
