@@ -64,6 +64,15 @@ def proxy_with_certificate(vault):
     return facts
 
 
+def no_webhook(vault):
+    vault.delete_webhooks()
+    return {}
+
+
+def webhook(vault):
+    return {"WEBHOOK_ID": vault.create_webhook()}
+
+
 def nonce(vault):
     return {"NONCE": vault.send("POST", "/sessions", "public")["nonce"]}
 
@@ -132,6 +141,13 @@ CASES = {
     "invoke_proxy_put": Case(proxied_call, ("ch_1", "PUT", r"\b\d{4}\b")),
     "invoke_proxy_patch": Case(proxied_call, ("ch_1", "PATCH", r"\b\d{4}\b")),
     "invoke_proxy_delete": Case(proxied_call, ("ch_1", "DELETE")),
+    "list_webhooks": Case(webhook, ("WEBHOOK_ID", "Orders")),
+    "create_webhook": Case(no_webhook, ("response.id", "response.secret", "Orders")),
+    "list_webhook_event_types": Case(nothing, ("token.created", "3ds.session.created")),
+    "get_webhook": Case(webhook, ("WEBHOOK_ID", "Orders", "shop.example")),
+    "update_webhook": Case(webhook, ("WEBHOOK_ID", "Orders and refunds", "shop.example/webhooks/v2")),
+    "delete_webhook": Case(webhook, ("deleted", "WEBHOOK_ID"), 204),
+    "rotate_webhook_secret": Case(webhook, ("WEBHOOK_ID", "response.secret")),
     "create_access_session": Case(nothing, ("response.session_key", "response.nonce")),
     "authorize_access_session": Case(nonce, ("authorized",), 204),
     "create_threeds_session": Case(token, ("response.id", "Visa")),
@@ -150,6 +166,7 @@ CASES = {
     "receive_result": Case(challenged_session, ("SESSION_ID", "RRes")),
     "healthz": Case(nothing, (r"\bok\b",)),
     "readyz": Case(nothing, (r"\bready\b",)),
+    "ping": Case(nothing, ("reachable",), 204),
     "get_openapi": Case(nothing, (r"openapi\.json: [1-9]\d* bytes|/v2/tokens",)),
     "get_root": Case(nothing, (r"302 \S*/docs",), status=302),
     "get_docs": Case(nothing, (r"docs\.html: [1-9]\d* \w+ of text/html",)),

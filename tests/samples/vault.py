@@ -84,6 +84,16 @@ class Vault:
         body = {"name": "Local charges", "destination_url": self.destination}
         return self.send("POST", "/proxies", "management", body)["key"]
 
+    def delete_webhooks(self):
+        """A tenant has few webhooks: each case removes those of the cases before."""
+        for webhook in self.send("GET", "/webhooks", "management")["data"]:
+            self.send("DELETE", f"/webhooks/{webhook['id']}", "management")
+
+    def create_webhook(self):
+        self.delete_webhooks()
+        body = {"name": "Orders", "url": "https://shop.example/webhooks", "events": ["token.created"]}
+        return self.send("POST", "/webhooks", "management", body)["id"]
+
     def create_session(self, number, kind="private", **attributes):
         body = {"token_id": self.create_token(number), **attributes}
         return self.send("POST", "/3ds/sessions", kind, body)["id"]

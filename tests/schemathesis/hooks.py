@@ -120,6 +120,9 @@ LABEL = st.from_regex("[a-z][a-z0-9]{0,9}", fullmatch=True)
 URL_PATH = st.sampled_from(["", "/", "/v1", "/v1/charges?mode=live", ":8443/a%20b"])
 schemathesis.openapi.format("destination-url", st.tuples(LABEL, URL_PATH).map(lambda it: f"https://{it[0]}.example{it[1]}"))
 
+LOCAL_PART = st.from_regex("[a-z][a-z0-9+_-]{0,9}([.][a-z0-9]{1,9})?", fullmatch=True)
+schemathesis.openapi.format("notify-email", st.tuples(LOCAL_PART, LABEL).map(lambda it: f"{it[0]}@{it[1]}.example"))
+
 QUOTED = st.text("abcXYZ 0123456789-/:*(é日", min_size=1, max_size=20).map(lambda it: f'"{it}"')
 BARE = st.from_regex("[a-zA-Z0-9_./-]{1,20}", fullmatch=True)
 VALUE = QUOTED | BARE

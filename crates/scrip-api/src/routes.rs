@@ -14,7 +14,7 @@ use scrip_core::{
 use crate::{
     handlers::{
         access_sessions, api_keys, applications, catalogs, logs, proxies, tenants, threeds,
-        token_intents, tokenize, tokens,
+        token_intents, tokenize, tokens, webhooks,
     },
     problem::Problem,
     route::{AuthenticatedRequest, BodyKind, Handled, HandlerFuture, Route, count_path_parameters},
@@ -73,6 +73,14 @@ pub const ROUTES: &[Route] = &[
     route(Operation::DeleteProxy, MethodFilter::DELETE, "/proxies/{id}", requires(Permission::ProxyDelete), None, |it| Box::pin(proxies::delete(it))),
     route(Operation::SetProxyClientCertificate, MethodFilter::PUT, "/proxies/{id}/client-certificate", requires(Permission::ProxyUpdate), Json, |it| Box::pin(proxies::set_client_certificate(it))),
     route(Operation::DeleteProxyClientCertificate, MethodFilter::DELETE, "/proxies/{id}/client-certificate", requires(Permission::ProxyUpdate), None, |it| Box::pin(proxies::delete_client_certificate(it))),
+
+    route(Operation::CreateWebhook, MethodFilter::POST, "/webhooks", requires(Permission::WebhookCreate), Json, |it| Box::pin(webhooks::create(it))),
+    route(Operation::ListWebhooks, MethodFilter::GET, "/webhooks", requires(Permission::WebhookRead), None, |it| Box::pin(webhooks::list(it))),
+    route(Operation::ListWebhookEventTypes, MethodFilter::GET, "/webhooks/event-types", requires(Permission::WebhookRead), None, |it| Box::pin(webhooks::event_types(it))),
+    route(Operation::GetWebhook, MethodFilter::GET, "/webhooks/{id}", requires(Permission::WebhookRead), None, |it| Box::pin(webhooks::get(it))),
+    route(Operation::UpdateWebhook, MethodFilter::PUT, "/webhooks/{id}", requires(Permission::WebhookUpdate), Json, |it| Box::pin(webhooks::update(it))),
+    route(Operation::DeleteWebhook, MethodFilter::DELETE, "/webhooks/{id}", requires(Permission::WebhookDelete), None, |it| Box::pin(webhooks::delete(it))),
+    route(Operation::RotateWebhookSecret, MethodFilter::POST, "/webhooks/{id}/secret", requires(Permission::WebhookUpdate), Ignored, |it| Box::pin(webhooks::rotate_secret(it))),
 
     route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, None, |it| Box::pin(access_sessions::create(it))),
     route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, Json, |it| Box::pin(access_sessions::authorize(it))),

@@ -10,6 +10,7 @@ pub(crate) mod query;
 pub mod response;
 pub(crate) mod threeds;
 pub(crate) mod tokens;
+pub(crate) mod webhooks;
 
 use scrip_core::error::Error;
 

@@ -135,6 +135,13 @@ operations! {
     // By the operator: the host that selects a proxy.
     AddProxyHost "add_proxy_host" of Proxy;
     RemoveProxyHost "remove_proxy_host" of Proxy;
+    CreateWebhook "create_webhook" of Webhook;
+    ListWebhooks "list_webhooks" of Webhook;
+    GetWebhook "get_webhook" of Webhook;
+    UpdateWebhook "update_webhook" of Webhook;
+    DeleteWebhook "delete_webhook" of Webhook;
+    RotateWebhookSecret "rotate_webhook_secret" of Webhook;
+    ListWebhookEventTypes "list_webhook_event_types";
     CreateAccessSession "create_access_session" of AccessSession;
     AuthorizeAccessSession "authorize_access_session" of AccessSession;
     ListAccessSessions "list_access_sessions" of AccessSession;
@@ -174,6 +181,7 @@ words! {
         AccessSession = "session",
         ThreeDsSession = "3ds_session",
         Proxy = "proxy",
+        Webhook = "webhook",
     }
 }
 
@@ -190,6 +198,7 @@ impl EntityType {
             Self::AccessSession => "Session",
             Self::ThreeDsSession => "3DS session",
             Self::Proxy => "Proxy",
+            Self::Webhook => "Webhook",
         }
     }
 }

@@ -47,7 +47,7 @@ pub mod vault;
 
 pub use self::{
     error::{Error, FieldError},
-    policy::proxy,
+    policy::{proxy, webhook},
     time::Timestamp,
     vault::Vault,
 };

@@ -12,6 +12,7 @@ pub mod tenants;
 pub mod threeds_sessions;
 pub mod token_intents;
 pub mod tokens;
+pub mod webhooks;
 
 use std::{future::poll_fn, task::Poll};
 

@@ -1,4 +1,4 @@
-//! The policy of a tenant: its applications, API keys, access rules and proxies.
+//! The policy of a tenant: its applications, API keys, access rules, proxies and webhooks.
 //!
 //! Policy rows are stored in clear, because lookups need them. Each row therefore has a MAC, and
 //! all rows of a tenant together have a seal: a MAC with a counter. The vault checks both before it
@@ -10,7 +10,6 @@ pub mod access_session;
 pub mod application;
 pub mod caller;
 pub(crate) mod change;
-pub mod change_record;
 pub mod directory;
 pub mod guessing_budget;
 pub mod permission;
@@ -19,6 +18,7 @@ pub mod proxy;
 pub mod rate_limit;
 pub mod signed_row;
 pub mod tenant;
+pub mod webhook;
 
 pub use self::{
     access::{AccessCondition, AccessPolicy, AccessRule, AccessScope, AccessTarget},
@@ -28,7 +28,9 @@ pub use self::{
         Actor, Caller, CallerRequirement, LookupPermit, Permit, PolicyPermit, RequestOrigin,
         TenantDeletion, UseRight,
     },
-    change_record::{DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy},
+    change::change_record::{
+        DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy,
+    },
     directory::{
         ApiKeyLookup, Directory,
         directory_records::{DirectoryRecords, SystemKeys},
@@ -44,8 +46,9 @@ use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
     error::Error,
-    id::{ApiKeyId, ApplicationId, ProxyId, TenantId},
+    id::{ApiKeyId, ApplicationId, ProxyId, TenantId, WebhookId},
     proxy::ProxyRecord,
+    webhook::WebhookRecord,
 };
 
 /// All policy rows of one tenant.
@@ -55,6 +58,7 @@ pub struct PolicyRecords {
     pub applications: Vec<SignedRow<ApplicationRecord>>,
     pub api_keys: Vec<SignedRow<ApiKeyRecord>>,
     pub proxies: Vec<SignedRow<ProxyRecord>>,
+    pub webhooks: Vec<SignedRow<WebhookRecord>>,
     pub seal: PolicySeal,
 }
 
@@ -72,10 +76,12 @@ pub enum PolicyWrite {
     PutApplication(SignedRow<ApplicationRecord>),
     PutApiKey(SignedRow<ApiKeyRecord>),
     PutProxy(Box<SignedRow<ProxyRecord>>),
+    PutWebhook(Box<SignedRow<WebhookRecord>>),
     /// Also removes the API keys of the application.
     RemoveApplication(ApplicationId),
     RemoveApiKey(ApiKeyId),
     RemoveProxy(ProxyId),
+    RemoveWebhook(WebhookId),
 }
 
 /// A change of a policy that the vault did not write. The description names rows, never their
@@ -97,7 +103,7 @@ impl PolicySeal {
 }
 
 impl PolicyRecords {
-    /// A tenant without applications, API keys and proxies.
+    /// A tenant without applications, API keys, proxies and webhooks.
     #[must_use]
     pub fn new(keys: &TenantKeys, tenant: TenantRecord) -> Self {
         let mut records = Self {
@@ -105,6 +111,7 @@ impl PolicyRecords {
             applications: Vec::new(),
             api_keys: Vec::new(),
             proxies: Vec::new(),
+            webhooks: Vec::new(),
             seal: PolicySeal { counter: 0, mac: Mac([0; 32]) },
         };
         records.seal = records.next_seal(keys);
@@ -130,6 +137,9 @@ impl PolicyRecords {
         }
         for it in self.proxies.iter().filter(|it| !it.has_valid_mac(keys)) {
             report(format!("the row of proxy {} was altered", it.record.id));
+        }
+        for it in self.webhooks.iter().filter(|it| !it.has_valid_mac(keys)) {
+            report(format!("the row of webhook {} was altered", it.record.id));
         }
         if !self.has_valid_seal(keys) {
             report("a row of the policy was added, removed or rolled back".to_owned());
@@ -182,6 +192,11 @@ impl PolicyRecords {
             }
             PolicyWrite::RemoveApiKey(id) => self.api_keys.retain(|it| it.record.id != *id),
             PolicyWrite::RemoveProxy(id) => self.proxies.retain(|it| it.record.id != *id),
+            PolicyWrite::PutWebhook(webhook) => {
+                self.webhooks.retain(|it| it.record.id != webhook.record.id);
+                self.webhooks.push(webhook.as_ref().clone());
+            }
+            PolicyWrite::RemoveWebhook(id) => self.webhooks.retain(|it| it.record.id != *id),
         }
     }
 
@@ -196,6 +211,7 @@ impl PolicyRecords {
         let mut macs: Vec<_> = self.applications.iter().map(|it| it.mac).collect();
         macs.extend(self.api_keys.iter().map(|it| it.mac));
         macs.extend(self.proxies.iter().map(|it| it.mac));
+        macs.extend(self.webhooks.iter().map(|it| it.mac));
         macs.sort_unstable();
         let place = Place::new("policy.set")
             .bytes(self.tenant.record.id.0.as_bytes())

@@ -18,6 +18,7 @@ use scrip_core::{
     threeds::NoDirectoryServers,
     time::Clock,
     token::disclosure::DisclosureRules,
+    webhook::{EventList, NotifyEmail, WebhookDraft},
 };
 use scrip_seal::{EpochKeys, Pepper, RootKey, fill_random};
 
@@ -85,6 +86,19 @@ pub fn proxy_draft(name: &str, application: Option<ApplicationId>) -> ProxyDraft
         timeout: None,
         authorities: None,
         tls_min: TlsMinimum::default(),
+    }
+}
+
+/// A webhook with this name and all optional attributes.
+#[must_use]
+pub fn webhook_draft(name: &str) -> WebhookDraft {
+    let url = format!("https://{name}.shop.example/webhooks");
+    WebhookDraft {
+        name: DisplayName::parse(name).unwrap(),
+        url: DestinationUrl::parse(&url, LoopbackDestinations::Rejected).unwrap(),
+        events: EventList::from_text("token.created,token.deleted").unwrap(),
+        notify_email: Some(NotifyEmail::parse("ops@shop.example").unwrap()),
+        status: None,
     }
 }
 

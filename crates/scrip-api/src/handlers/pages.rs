@@ -4,9 +4,11 @@
 //! Any shop may embed them, and they may embed any bank, so the policy restricts neither. The pages
 //! store nothing: they validate messages and forward them.
 
+pub(crate) mod html;
+
 use axum::response::Response;
 
-use crate::handlers::html::{self, generate_nonce};
+use crate::handlers::pages::html::generate_nonce;
 
 const METHOD_PAGE: &str = include_str!("pages/method.html");
 const CHALLENGE_PAGE: &str = include_str!("pages/challenge.html");

@@ -25,6 +25,11 @@ pub fn health_response() -> Response {
     wire::response::json(200, r#"{"status":"ok"}"#.to_owned())
 }
 
+/// For clients that test the address of the server.
+pub(crate) fn ping_response() -> Response {
+    wire::response::from_rendered(wire::response::no_content())
+}
+
 /// Probes have short timeouts, so a slow check is reported as "not ready" before the client gives
 /// up.
 pub const READINESS_TIMEOUT: Duration = Duration::from_secs(2);

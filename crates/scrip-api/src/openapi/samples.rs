@@ -20,7 +20,7 @@ pub(super) struct Language {
 macro_rules! files {
     ($folder:literal, $extension:literal) => {
         files!($folder, $extension,
-            "tokens" "token_intents" "applications" "api_keys" "proxies" "sessions" "threeds" "tenant" "logs"
+            "tokens" "token_intents" "applications" "api_keys" "proxies" "webhooks" "sessions" "threeds" "tenant" "logs"
             "connections" "service")
     };
     ($folder:literal, $extension:literal, $($name:literal)*) => {

@@ -11,7 +11,10 @@ use hyper::{
 
 use crate::{
     app::App,
-    handlers::{html, pages, probes},
+    handlers::{
+        pages::{self, html},
+        probes,
+    },
     middleware::trace::TraceId,
     openapi,
     route::{AddressLimit, KeylessRoute, ResponseFuture},
@@ -21,6 +24,7 @@ use crate::{
 pub(crate) const KEYLESS_ROUTES: &[KeylessRoute] = &[
     KeylessRoute { address_limit: AddressLimit::Exempt, path: "/healthz", handler: |_, _| Box::pin(probes::healthz()) },
     KeylessRoute { address_limit: AddressLimit::Exempt, path: "/readyz", handler: readyz },
+    KeylessRoute { address_limit: AddressLimit::Counted, path: "/ping", handler: |_, _| ready_response(probes::ping_response()) },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/openapi.json", handler: |_, _| ready_response(document_response()) },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/", handler: |_, _| ready_response(redirect_to_docs()) },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/docs", handler: |_, _| ready_response(html::html_response(openapi::html(), POLICY)) },

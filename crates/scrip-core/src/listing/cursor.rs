@@ -2,6 +2,7 @@
 //! not see. It is bound to the query, so that it cannot be used with another one.
 
 use scrip_seal::{Place, Purpose, Sealed, Secret};
+use uuid::Uuid;
 
 use crate::{
     Error, FieldError, Timestamp, listing::ListPosition, policy::Caller, token::Container,
@@ -48,6 +49,37 @@ pub(crate) fn open_log_positions(
         let (first, remaining) = bytes.split_first_chunk()?;
         let second = remaining.try_into().ok()?;
         Some([i64::from_be_bytes(*first), i64::from_be_bytes(second)])
+    })
+}
+
+/// The position after an entity of a list that is newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EntityPosition {
+    pub(crate) created_at: Timestamp,
+    pub(crate) id: Uuid,
+}
+
+pub(crate) fn seal_entity_position(
+    caller: &Caller,
+    query: Place,
+    position: EntityPosition,
+) -> Sealed {
+    let mut bytes = position.created_at.unix_ms.to_be_bytes().to_vec();
+    bytes.extend_from_slice(position.id.as_bytes());
+    seal_bytes(caller, query, bytes)
+}
+
+/// # Errors
+/// As for [`open_position`].
+pub(crate) fn open_entity_position(
+    caller: &Caller,
+    query: Place,
+    cursor: &Sealed,
+) -> Result<EntityPosition, Error> {
+    open_bytes(caller, query, cursor, |bytes| {
+        let (created_at, id) = bytes.split_first_chunk()?;
+        let created_at = Timestamp { unix_ms: i64::from_be_bytes(*created_at) };
+        Some(EntityPosition { created_at, id: Uuid::from_slice(id).ok()? })
     })
 }
 

@@ -1,6 +1,8 @@
 //! Policy changes: decided inside the transaction on the current rows, then sealed again. Rows that
 //! were altered outside of the vault are never sealed.
 
+pub(crate) mod change_record;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use scrip_seal::Pepper;

@@ -94,9 +94,9 @@ mod table {
         KeysRead "keys:read" [Management], "Read client encryption keys";
         KeysCreate "keys:create" [Management], "Create client encryption keys";
         KeysDelete "keys:delete" [Management], "Delete client encryption keys";
-        WebhookRead "webhook:read" [Management], "Read webhooks";
-        WebhookCreate "webhook:create" [Management], "Create webhooks";
-        WebhookUpdate "webhook:update" [Management], "Update webhooks";
+        WebhookRead "webhook:read" [Management], "Read webhooks (never their secrets)";
+        WebhookCreate "webhook:create" [Management], "Create webhooks, which send the events of the tenant to any URL";
+        WebhookUpdate "webhook:update" [Management], "Update webhooks: their URLs, events and secrets";
         WebhookDelete "webhook:delete" [Management], "Delete webhooks";
         ProxyRead "proxy:read" [Management], "Read proxies with their keys and configurations";
         ProxyCreate "proxy:create" [Management], "Create proxies";
@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(names(Public).len(), 4);
         assert_eq!(names(Private).len(), 14);
         let management = names(Management);
-        assert_eq!(management.len(), 13, "{management:?}");
-        for resource in ["keys:", "webhook:", "reactor:"] {
+        assert_eq!(management.len(), 17, "{management:?}");
+        for resource in ["keys:", "reactor:"] {
             assert!(management.iter().all(|it| !it.starts_with(resource)), "{management:?}");
         }
     }

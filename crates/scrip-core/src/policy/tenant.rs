@@ -13,12 +13,13 @@ use std::{
 use scrip_seal::{AuditKey, TenantKeys};
 
 use crate::{
-    id::{ApplicationId, ProxyId, TenantId},
+    id::{ApplicationId, ProxyId, TenantId, WebhookId},
     policy::{
         Application, ApplicationRecord, ChangeStamp, DisplayName, PolicyRecords, PolicySeal, Quotas,
     },
     proxy::ProxyRecord,
     time::Timestamp,
+    webhook::{EventType, EventTypes, WebhookRecord, WebhookStatus},
 };
 
 pub use self::kind::TenantKind;
@@ -45,6 +46,9 @@ pub struct Tenant {
     pub audit_key: Arc<AuditKey>,
     pub applications: BTreeMap<ApplicationId, Application>,
     pub proxies: BTreeMap<ProxyId, Arc<ProxyRecord>>,
+    pub webhooks: BTreeMap<WebhookId, Arc<WebhookRecord>>,
+    /// The events that some enabled webhook wants.
+    pub subscribed_events: EventTypes,
     /// The seal of the policy that was loaded.
     pub seal: PolicySeal,
 }
@@ -66,6 +70,9 @@ impl Tenant {
         let applications = applications.collect();
         let proxies = records.proxies.into_iter().map(|it| (it.record.id, Arc::new(it.record)));
         let proxies = proxies.collect();
+        let webhooks = records.webhooks.into_iter().map(|it| (it.record.id, Arc::new(it.record)));
+        let webhooks: BTreeMap<_, _> = webhooks.collect();
+        let subscribed_events = union_of_enabled(webhooks.values());
         let TenantRecord {
             id, name, kind, settings, quotas, created, modified, deletes_at, ..
         } = records.tenant.record;
@@ -83,7 +90,21 @@ impl Tenant {
             audit_key,
             applications,
             proxies,
+            webhooks,
+            subscribed_events,
             seal,
         }
     }
+
+    /// Whether some enabled webhook wants the event. Costs one `and`, so that writes ask for every
+    /// event that they could raise.
+    #[must_use]
+    pub fn wants_event(&self, event: EventType) -> bool {
+        self.subscribed_events.has(event)
+    }
+}
+
+fn union_of_enabled<'a>(webhooks: impl Iterator<Item = &'a Arc<WebhookRecord>>) -> EventTypes {
+    let enabled = webhooks.filter(|it| it.status == WebhookStatus::Enabled);
+    enabled.fold(EventTypes::default(), |events, it| events.union(it.events.to_set()))
 }

@@ -1,6 +1,8 @@
 //! Every alteration of a policy outside of the vault is detected.
 
-use scrip_seal::{RootKey, Sealed, WrappedTenantKeys};
+use std::sync::Arc;
+
+use scrip_seal::{AuditKey, RootKey, Sealed, WrappedTenantKeys};
 use uuid::Uuid;
 
 use super::*;
@@ -11,6 +13,7 @@ use crate::{
     },
     proxy::HostName,
     time::Timestamp,
+    webhook::{EventList, EventType, WebhookStatus},
 };
 
 fn stamp(unix_ms: i64) -> ChangeStamp {
@@ -65,6 +68,20 @@ fn proxy(byte: u8) -> ProxyRecord {
     }
 }
 
+fn webhook(byte: u8) -> WebhookRecord {
+    WebhookRecord {
+        id: WebhookId(Uuid::from_bytes([byte; 16])),
+        tenant: TenantId(Uuid::nil()),
+        name: DisplayName::parse("webhook").unwrap(),
+        status: WebhookStatus::Enabled,
+        events: EventList::from_text("token.created").unwrap(),
+        settings: Sealed::from_stored(vec![1]),
+        secrets: Sealed::from_stored(vec![2]),
+        created: stamp(1),
+        modified: None,
+    }
+}
+
 fn records() -> (TenantKeys, PolicyRecords) {
     let (keys, wrapped) = keys();
     let tenant = TenantRecord {
@@ -86,6 +103,8 @@ fn records() -> (TenantKeys, PolicyRecords) {
         records.apply(&PolicyWrite::PutApiKey(signed_row));
         let signed_row = Box::new(SignedRow::new(&keys, proxy(byte + 20)));
         records.apply(&PolicyWrite::PutProxy(signed_row));
+        let signed_row = Box::new(SignedRow::new(&keys, webhook(byte + 30)));
+        records.apply(&PolicyWrite::PutWebhook(signed_row));
     }
     records.seal = records.next_seal(&keys);
     (keys, records)
@@ -136,6 +155,38 @@ fn altered_column_of_a_proxy_is_detected() {
 }
 
 #[test]
+fn altered_column_of_a_webhook_is_detected() {
+    check(|it, _| it.webhooks[0].record.name = DisplayName::parse("x").unwrap(), true);
+    check(|it, _| it.webhooks[0].record.status = WebhookStatus::Disabled, true);
+    let events = EventList::from_text("token.created,token.read").unwrap();
+    check(|it, _| it.webhooks[0].record.events = events, true);
+    check(|it, _| it.webhooks[0].record.settings = Sealed::from_stored(vec![2]), true);
+    check(|it, _| it.webhooks[0].record.secrets = Sealed::from_stored(vec![1]), true);
+    check(|it, _| it.webhooks[0].record.created.at.unix_ms = 2, true);
+    check(|it, _| it.webhooks[0].record.modified = Some(stamp(3)), true);
+    check(|it, _| it.webhooks[0].record.id = it.webhooks[1].record.id, true);
+}
+
+#[test]
+fn tenant_wants_the_events_of_its_enabled_webhooks() {
+    let (keys, mut records) = records();
+    records.webhooks[1].record.events = EventList::from_text("token.read,token.deleted").unwrap();
+    let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
+    let audit_key = Arc::new(AuditKey::create(&root).unwrap().0);
+    let keys = Arc::new(keys);
+    let load = |records: &PolicyRecords| {
+        let tenant = Tenant::new(keys.clone(), audit_key.clone(), records.clone());
+        EventType::ALL.into_iter().filter(|it| tenant.wants_event(*it)).collect::<Vec<_>>()
+    };
+    let all = [EventType::TokenCreated, EventType::TokenDeleted, EventType::TokenRead];
+    assert_eq!(load(&records), all);
+    records.webhooks[1].record.status = WebhookStatus::Disabled;
+    assert_eq!(load(&records), [EventType::TokenCreated]);
+    records.webhooks.clear();
+    assert_eq!(load(&records), []);
+}
+
+#[test]
 fn added_or_removed_policy_row_is_detected() {
     check(|it, _| it.applications.truncate(1), true);
     check(|it, _| it.api_keys.truncate(1), true);
@@ -143,8 +194,11 @@ fn added_or_removed_policy_row_is_detected() {
     check(|it, _| it.api_keys.push(it.api_keys[0].clone()), true);
     check(|it, _| it.proxies.truncate(1), true);
     check(|it, keys| it.proxies.push(SignedRow::new(keys, proxy(99))), true);
+    check(|it, _| it.webhooks.truncate(1), true);
+    check(|it, keys| it.webhooks.push(SignedRow::new(keys, webhook(99))), true);
     check(|it, _| it.applications.reverse(), false);
     check(|it, _| it.proxies.reverse(), false);
+    check(|it, _| it.webhooks.reverse(), false);
 }
 
 #[test]
@@ -163,7 +217,7 @@ fn restored_old_policy_row_is_detected() {
 fn policy_macs_do_not_verify_with_another_tenants_keys() {
     let (_, records) = records();
     let (other_keys, _) = keys();
-    assert_eq!(records.find_alterations(&other_keys).len(), 8);
+    assert_eq!(records.find_alterations(&other_keys).len(), 10);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use scrip_core::{
     id::{
         ApiKeyId, ApplicationId, CardNumberVersion, ProxyId, TenantId, ThreeDsSessionId, TokenId,
-        TokenIntentId,
+        TokenIntentId, WebhookId,
     },
     policy::{
         AccessPolicy, AccessSessionId, ApplicationKind, DisplayName, Quotas, TenantKind,
@@ -13,6 +13,7 @@ use scrip_core::{
     store::StoreError,
     time::Timestamp,
     token::{Container, Containers, ExpressionProvenance, TokenType},
+    webhook::{EventList, WebhookStatus},
 };
 use scrip_seal::{Fingerprint, IndexDigest, Mac, Sealed};
 use uuid::Uuid;
@@ -83,6 +84,7 @@ wrapped_columns! {
     ApplicationId: Uuid => ApplicationId,
     ApiKeyId: Uuid => ApiKeyId,
     ProxyId: Uuid => ProxyId,
+    WebhookId: Uuid => WebhookId,
     TokenIntentId: Uuid => TokenIntentId,
     ThreeDsSessionId: Uuid => ThreeDsSessionId,
     CardNumberVersion: Uuid => CardNumberVersion,
@@ -124,6 +126,8 @@ parsed_columns! {
     TenantSettings: &str => TenantSettings::from_text,
     Quotas: &str => Quotas::from_text,
     ApplicationKind: &str => ApplicationKind::parse,
+    EventList: &str => EventList::from_text,
+    WebhookStatus: &str => WebhookStatus::parse,
 }
 
 /// A digest or a MAC.

@@ -6,7 +6,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use scrip_core::{
     id::{
         ApiKeyId, ApplicationId, CardNumberVersion, ProxyId, TenantId, ThreeDsSessionId, TokenId,
-        TokenIntentId,
+        TokenIntentId, WebhookId,
     },
     policy::AccessSessionId,
     time::{Month, Timestamp},
@@ -94,6 +94,7 @@ parameter_types! {
     ApplicationId => |it: ApplicationId| Parameter::Uuid(it.0),
     ApiKeyId => |it: ApiKeyId| Parameter::Uuid(it.0),
     ProxyId => |it: ProxyId| Parameter::Uuid(it.0),
+    WebhookId => |it: WebhookId| Parameter::Uuid(it.0),
     bool => |it: bool| Parameter::Number(it.into()),
     TokenIntentId => |it: TokenIntentId| Parameter::Uuid(it.0),
     ThreeDsSessionId => |it: ThreeDsSessionId| Parameter::Uuid(it.0),

@@ -8,26 +8,29 @@ use crate::transfer::kind::{RowColumn, RowKind};
 pub(super) enum FileFormat {
     /// Without proxies, and without the detail of log records.
     First,
-    #[default]
+    /// Without webhooks.
     Second,
+    #[default]
+    Third,
 }
 
 /// The length of the magic number.
 pub(super) const MAGIC_BYTES: usize = 16;
 
 impl FileFormat {
-    pub(super) const NEWEST: Self = Self::Second;
+    pub(super) const NEWEST: Self = Self::Third;
 
     /// The start of the file.
     pub(super) fn magic(self) -> [u8; MAGIC_BYTES] {
         match self {
             Self::First => *b"\nscrip export 1\n",
             Self::Second => *b"\nscrip export 2\n",
+            Self::Third => *b"\nscrip export 3\n",
         }
     }
 
     pub(super) fn from_magic(magic: [u8; MAGIC_BYTES]) -> Option<Self> {
-        [Self::First, Self::Second].into_iter().find(|it| it.magic() == magic)
+        [Self::First, Self::Second, Self::Third].into_iter().find(|it| it.magic() == magic)
     }
 
     /// The checksum before the first frame.
@@ -39,7 +42,12 @@ impl FileFormat {
 
     /// Whether files of this version contain the kind.
     pub(super) fn has_kind(self, kind: RowKind) -> bool {
-        self == Self::NEWEST || kind != RowKind::Proxies
+        let missing: &[RowKind] = match self {
+            Self::First => &[RowKind::Proxies, RowKind::Webhooks],
+            Self::Second => &[RowKind::Webhooks],
+            Self::Third => &[],
+        };
+        !missing.contains(&kind)
     }
 
     /// The kinds in the order of the file. A portion has the position of its kind in this list.

@@ -47,7 +47,7 @@ macro_rules! kinds {
         }
 
         impl RowKind {
-            pub const ALL: [Self; 29] = [$(Self::$kind),*];
+            pub const ALL: [Self; 30] = [$(Self::$kind),*];
 
             /// The name in the file and in messages.
             #[must_use]
@@ -89,6 +89,11 @@ kinds! {
     Proxies "proxies" {
         Id tenant, Id id, Bytes digest, Text name, Id application optional, Number require_auth,
         Number disable_detokenization, Text host optional, Bytes settings, Bytes secrets,
+        Id created_by optional, Number created_at, Id modified_by optional,
+        Number modified_at optional, Bytes mac,
+    }
+    Webhooks "webhooks" {
+        Id tenant, Id id, Text name, Text status, Text events, Bytes settings, Bytes secrets,
         Id created_by optional, Number created_at, Id modified_by optional,
         Number modified_at optional, Bytes mac,
     }

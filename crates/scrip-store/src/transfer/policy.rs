@@ -12,7 +12,7 @@ use scrip_seal::Sealed;
 use crate::{
     shared::policy::directory::{
         PolicyRows, decode_api_key, decode_application, decode_proxy, decode_tenant,
-        decode_tenant_key, decode_wrapped_key,
+        decode_tenant_key, decode_webhook, decode_wrapped_key,
     },
     sql::{ColumnReader, MISSING_COLUMNS, read_required},
     transfer::{
@@ -70,6 +70,20 @@ const PROXY_COLUMNS: &[&str] = &[
     "modified_by",
     "modified_at",
 ];
+const WEBHOOK_COLUMNS: &[&str] = &[
+    "tenant",
+    "id",
+    "name",
+    "status",
+    "events",
+    "settings",
+    "secrets",
+    "mac",
+    "created_by",
+    "created_at",
+    "modified_by",
+    "modified_at",
+];
 const TENANT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped", "version"];
 const PERMANENT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped"];
 
@@ -116,6 +130,9 @@ impl CollectedRows {
         } else if kind == RowKind::Proxies {
             let row = reorder(kind, row, PROXY_COLUMNS)?;
             add_row(&mut rows.proxies, unreadable, &row, decode_proxy);
+        } else if kind == RowKind::Webhooks {
+            let row = reorder(kind, row, WEBHOOK_COLUMNS)?;
+            add_row(&mut rows.webhooks, unreadable, &row, decode_webhook);
         } else if kind == RowKind::TenantKeys {
             let row = reorder(kind, row, TENANT_KEY_COLUMNS)?;
             add_row(&mut rows.sealing_keys, unreadable, &row, decode_tenant_key);

@@ -8,7 +8,7 @@ use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::postgres::{TestDatabase, query::query_database};
 
 /// SHA-256 of every migration.
-const CHECKSUMS: [(&str, &str); 6] = [
+const CHECKSUMS: [(&str, &str); 9] = [
     (
         "postgres/migrations/0001.sql",
         "9ee371d7984c9093af6f5bbf9e40f72ecd56da6e52f8ba316d9789f9f82c3219",
@@ -16,6 +16,10 @@ const CHECKSUMS: [(&str, &str); 6] = [
     (
         "postgres/migrations/0002.sql",
         "f00db661d243e975e73772424555b4ed42559d660cee6cb2736bbdacbd4f3cad",
+    ),
+    (
+        "postgres/migrations/0003.sql",
+        "ed2df9ff12fd6379c3e80b3d32527af1d669856f50f02e9cb115bfa4e94e2914",
     ),
     (
         "sqlite/migrations/0004.sql",
@@ -26,12 +30,20 @@ const CHECKSUMS: [(&str, &str); 6] = [
         "2656ba2e27215cf0e22d1b3ba9b3025f5eb4154d51ed05317987881b6b56285d",
     ),
     (
+        "sqlite/migrations/0006.sql",
+        "2a23467b5b48bb97765313e699538316177fa1cb4ed9113dd6cf94b8608d3c73",
+    ),
+    (
         "sqlite/migrations/read-log-0004.sql",
         "b641a4ca0bf5dd993a49fc7bf8221fc45d9304f90a1af472a1579f3514d63080",
     ),
     (
         "sqlite/migrations/read-log-0005.sql",
         "5bf1950b406e7dee2d8001491bec573d88a7ae047747df0f5b345d388421472f",
+    ),
+    (
+        "sqlite/migrations/read-log-0006.sql",
+        "ae6188d77713847e7b22960f1de45dab24c217a8a5e0f25e90c186faaba4b85e",
     ),
 ];
 
@@ -90,5 +102,5 @@ async fn postgres_schema_between_two_versions_is_rejected_without_changes() {
     assert_eq!(PostgresStore::schema_version(settings.clone()).await.unwrap(), Some(1));
     drop(query_database(&url, "DROP TABLE proxies"));
     let result = PostgresStore::migrate(settings).await.unwrap();
-    assert_eq!((result.from, result.to), (1, 2));
+    assert_eq!((result.from, result.to), (1, 3));
 }

@@ -1,4 +1,4 @@
-//! Tenants, applications, keys, proxies and access sessions.
+//! Tenants, applications, keys, proxies, webhooks and access sessions.
 
 mod access_sessions;
 mod column_alterations;
@@ -7,3 +7,4 @@ pub(crate) mod harness;
 mod key_timing;
 mod proxies;
 mod row_alterations;
+mod webhooks;

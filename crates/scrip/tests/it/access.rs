@@ -13,4 +13,5 @@ pub(crate) mod proxies;
 mod recorded_deletion;
 mod rejections;
 mod rules;
+mod sealed_start;
 mod tenant;

@@ -18,6 +18,6 @@ mod limits;
 mod metrics;
 mod openapi;
 mod proxy;
-mod sealed_start;
 mod threeds_sessions;
 mod tokens;
+mod webhooks;

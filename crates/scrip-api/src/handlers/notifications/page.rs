@@ -9,7 +9,7 @@ use scrip_core::id::ThreeDsSessionId;
 use serde_json::{Value, json};
 
 use crate::{
-    handlers::html::{self, generate_nonce},
+    handlers::pages::html::{self, generate_nonce},
     problem::Problem,
 };
 

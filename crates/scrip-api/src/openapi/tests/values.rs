@@ -25,6 +25,7 @@ use scrip_core::{
         },
     },
     token::TokenType,
+    webhook::{EventType, WebhookStatus, notify_email::EMAIL_CHARS_MAX},
 };
 use scrip_threeds::{
     code::{
@@ -162,6 +163,16 @@ fn proxies(lists: &mut EnumsByAttribute) {
     add_enum(lists, &texts!(TlsMinimum), &versions);
 }
 
+fn webhooks(lists: &mut EnumsByAttribute) {
+    let names = texts!(EventType);
+    let raised: EnumValues = EventType::RAISED.iter().map(|it| it.as_str()).collect();
+    for schema in ["NewWebhook", "Webhook", "WebhookWithSecret"] {
+        add_enum(lists, &names, &[&format!("{schema}.events")]);
+        add_enum(lists, &texts!(WebhookStatus), &[&format!("{schema}.status")]);
+    }
+    add_enum(lists, &raised, &["list_webhook_event_types"]);
+}
+
 fn tokens(lists: &mut EnumsByAttribute) {
     let types = texts!(TokenType);
     add_enum(
@@ -282,6 +293,7 @@ fn every_enum_matches_the_code() {
     let mut lists = EnumsByAttribute::new();
     policy(&mut lists);
     proxies(&mut lists);
+    webhooks(&mut lists);
     tokens(&mut lists);
     records(&mut lists);
     threeds_responses(&mut lists);
@@ -346,6 +358,7 @@ fn documented_limits_match_the_vault() {
         "list_tokens_v1.size",
         "list_applications.size",
         "list_proxies.size",
+        "list_webhooks.size",
         "list_api_keys.size",
         "list_logs.size",
         "TokenSearch.size",
@@ -362,7 +375,7 @@ fn documented_limits_match_the_vault() {
 }
 
 #[test]
-fn documented_limits_of_proxies_match_the_vault() {
+fn documented_limits_of_proxies_and_webhooks_match_the_vault() {
     for request in ["NewProxy", "ProxyPatch"] {
         let attribute = |name: &str| format!("{request}.{name}");
         assert_limit_usize(&[&attribute("destination_url")], "maxLength", URL_CHARS_MAX);
@@ -378,4 +391,6 @@ fn documented_limits_of_proxies_match_the_vault() {
     let certificate =
         ["NewProxyCertificate.certificate_pem", "NewProxyCertificate.private_key_pem"];
     assert_limit_usize(&certificate, "maxLength", PEM_BYTES_MAX);
+    assert_limit_usize(&["NewWebhook.url"], "maxLength", URL_CHARS_MAX);
+    assert_limit_usize(&["NewWebhook.notify_email"], "maxLength", EMAIL_CHARS_MAX);
 }

@@ -5,7 +5,6 @@ words! {
     pub enum MissingFeature {
         /// Requests through proxies. The objects exist.
         Reactors = "reactors",
-        Webhooks = "webhooks and events",
         ClientEncryptionKeys = "client encryption keys",
         HostedFields = "hosted card fields (Elements)",
         Documents = "documents",
@@ -27,7 +26,6 @@ impl MissingFeature {
         let (resource, _) = name.split_once(':')?;
         match resource {
             "reactor" => Some(Self::Reactors),
-            "webhook" => Some(Self::Webhooks),
             "keys" => Some(Self::ClientEncryptionKeys),
             "documents" => Some(Self::Documents),
             "google-pay" => Some(Self::GooglePay),

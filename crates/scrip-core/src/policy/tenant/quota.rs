@@ -21,6 +21,9 @@ pub struct Quotas {
         skip_serializing_if = "is_default_proxy_token_limit"
     )]
     pub proxy_token_limit: u64,
+    /// The maximum number of webhooks. The text form omits the default, for the same reason.
+    #[serde(default = "default_webhook_limit", skip_serializing_if = "is_default_webhook_limit")]
+    pub webhook_limit: u64,
     pub cvc_retention_seconds: u64,
     pub token_intent_retention_seconds: u64,
     pub rate_limit: RateLimitShare,
@@ -117,9 +120,22 @@ fn is_default_proxy_token_limit(limit: &u64) -> bool {
     *limit == default_proxy_token_limit()
 }
 
+/// Never changes: it is the value of the rows that omit the quota.
+fn default_webhook_limit() -> u64 {
+    5
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default_webhook_limit(limit: &u64) -> bool {
+    *limit == default_webhook_limit()
+}
+
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
+
+/// Every change of a policy reads all webhooks, and every event looks at each of them.
+const WEBHOOK_LIMIT_MAX: u64 = 100;
 
 impl Quotas {
     /// The default quotas, as the API documents them.
@@ -130,6 +146,7 @@ impl Quotas {
             tokenize_limit: 5,
             detokenize_limit: 5,
             proxy_token_limit: default_proxy_token_limit(),
+            webhook_limit: default_webhook_limit(),
             cvc_retention_seconds: HOUR,
             token_intent_retention_seconds: DAY,
             rate_limit: RateLimitShare::Default,
@@ -173,6 +190,7 @@ impl Quotas {
             ("tokenize_limit", self.tokenize_limit.to_string()),
             ("detokenize_limit", self.detokenize_limit.to_string()),
             ("proxy_token_limit", self.proxy_token_limit.to_string()),
+            ("webhook_limit", self.webhook_limit.to_string()),
             ("cvc_retention", format_duration(self.cvc_retention_seconds)),
             ("token_intent_retention", format_duration(self.token_intent_retention_seconds)),
             ("rate_limit", self.rate_limit.to_string()),
@@ -220,6 +238,10 @@ impl Quotas {
                 Some(it) => self.proxy_token_limit = it,
                 None => return reject("proxy_token_limit", "must be from 1 to 1000"),
             },
+            "webhook_limit" => match parse_count(value).filter(|it| *it <= WEBHOOK_LIMIT_MAX) {
+                Some(it) => self.webhook_limit = it,
+                None => return reject("webhook_limit", "must be from 1 to 100"),
+            },
             "rate_limit" => match RateLimitShare::parse(value) {
                 Some(it) => self.rate_limit = it,
                 None => return reject("rate_limit", "must be default, off, or 1% to 10000%"),
@@ -245,7 +267,7 @@ impl Quotas {
             "search_misses" => ("search_misses", &mut self.search_misses),
             _ => {
                 let rule = "must be log_retention, tokenize_limit, detokenize_limit, \
-                    proxy_token_limit, cvc_retention, token_intent_retention, rate_limit, threeds_access, \
+                    proxy_token_limit, webhook_limit, cvc_retention, token_intent_retention, rate_limit, threeds_access, \
                     deletion_grace, number_guesses_day, number_guesses_quarter, number_guesses_application or \
                     search_misses";
                 return Err(FieldError::new("quota", rule));
@@ -312,6 +334,7 @@ mod tests {
             ("tokenize_limit", "5"),
             ("detokenize_limit", "5"),
             ("proxy_token_limit", "20"),
+            ("webhook_limit", "5"),
             ("cvc_retention", "1h"),
             ("token_intent_retention", "24h"),
             ("rate_limit", "default"),
@@ -344,6 +367,7 @@ mod tests {
             ("tokenize_limit", "1000"),
             ("detokenize_limit", "1"),
             ("proxy_token_limit", "40"),
+            ("webhook_limit", "100"),
             ("cvc_retention", "15m"),
             ("token_intent_retention", "90s"),
             ("rate_limit", "250%"),
@@ -377,6 +401,10 @@ mod tests {
         // A second text of the same quotas would have another MAC.
         let with_default = quotas.to_text().replace(":21,", ":20,");
         assert_eq!(Quotas::from_text(&with_default), None);
+        quotas.webhook_limit = 6;
+        assert!(quotas.to_text().contains(r#""proxy_token_limit":21,"webhook_limit":6,"#));
+        let with_default = quotas.to_text().replace(":6,", ":5,");
+        assert_eq!(Quotas::from_text(&with_default), None);
     }
 
     #[test]
@@ -393,6 +421,8 @@ mod tests {
             ("tokenize_limit", "0"),
             ("tokenize_limit", "1001"),
             ("tokenize_limit", "+5"),
+            ("webhook_limit", "0"),
+            ("webhook_limit", "101"),
             ("rate_limit", "0%"),
             ("rate_limit", "+5%"),
             ("rate_limit", "fast"),

@@ -12,6 +12,7 @@ use scrip_core::{
     proxy::ProxyRecord,
     store::{ChangeOutcome, StoreError},
     time::Timestamp,
+    webhook::WebhookRecord,
 };
 use scrip_seal::{Mac, WrappedTenantKeys};
 
@@ -152,6 +153,10 @@ const DELETE_PROXY: &str = "
 -- delete_proxy
 DELETE FROM proxies WHERE tenant = $1 AND id = $2";
 
+const DELETE_WEBHOOK: &str = "
+-- delete_webhook
+DELETE FROM webhooks WHERE tenant = $1 AND id = $2";
+
 const DELETE_APPLICATION: &str = "
 -- delete_application
 DELETE FROM applications WHERE tenant = $1 AND id = $2";
@@ -170,6 +175,7 @@ async fn apply_write<T: PolicyTransaction>(
         PolicyWrite::PutApplication(it) => put_application(transaction, it).await,
         PolicyWrite::PutApiKey(it) => put_api_key(transaction, it).await,
         PolicyWrite::PutProxy(it) => put_proxy(transaction, it).await,
+        PolicyWrite::PutWebhook(it) => put_webhook(transaction, it).await,
         PolicyWrite::RemoveApplication(id) => {
             transaction.execute(DELETE_APPLICATION, &parameters![tenant, *id]).await.map(drop)
         }
@@ -178,6 +184,9 @@ async fn apply_write<T: PolicyTransaction>(
         }
         PolicyWrite::RemoveProxy(id) => {
             transaction.execute(DELETE_PROXY, &parameters![tenant, *id]).await.map(drop)
+        }
+        PolicyWrite::RemoveWebhook(id) => {
+            transaction.execute(DELETE_WEBHOOK, &parameters![tenant, *id]).await.map(drop)
         }
     }
 }
@@ -321,6 +330,38 @@ pub(super) async fn put_proxy(
         &proxy.mac,
     ];
     transaction.execute(PUT_PROXY, &row).await.map(drop)
+}
+
+const PUT_WEBHOOK: &str = "
+-- put_webhook
+INSERT INTO webhooks (tenant, id, name, status, events, settings, secrets, created_by, created_at,
+    modified_by, modified_at, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (tenant, id) DO UPDATE SET name = $3, status = $4, events = $5, settings = $6,
+    secrets = $7, modified_by = $10, modified_at = $11, mac = $12";
+
+pub(super) async fn put_webhook(
+    transaction: &impl Execute,
+    webhook: &SignedRow<WebhookRecord>,
+) -> Result<(), StoreError> {
+    let record = &webhook.record;
+    let [created_by, created_at] = stamp_parameters(Some(record.created));
+    let [modified_by, modified_at] = stamp_parameters(record.modified);
+    let row = parameters![
+        record.tenant,
+        record.id,
+        record.name.as_str(),
+        record.status.as_str(),
+        record.events.to_text(),
+        &record.settings,
+        &record.secrets,
+        created_by,
+        created_at,
+        modified_by,
+        modified_at,
+        &webhook.mac,
+    ];
+    transaction.execute(PUT_WEBHOOK, &row).await.map(drop)
 }
 
 const DELETE_USAGE: [&str; 2] = [

@@ -11,6 +11,7 @@ use scrip_core::{
     },
     proxy::ProxyRecord,
     store::StoreError,
+    webhook::WebhookRecord,
 };
 use scrip_seal::{Sealed, WrappedTenantKeys};
 
@@ -115,6 +116,7 @@ async fn load_policies(
         .await?,
         api_keys: read_table(client, &API_KEYS, only_tenant, unreadable, decode_api_key).await?,
         proxies: read_table(client, &PROXIES, only_tenant, unreadable, decode_proxy).await?,
+        webhooks: read_table(client, &WEBHOOKS, only_tenant, unreadable, decode_webhook).await?,
         tenants: read_table(client, &TENANTS, only_tenant, unreadable, decode_tenant).await?,
     }
     .into_policies(unreadable))
@@ -128,6 +130,7 @@ pub(crate) struct PolicyRows {
     pub(crate) applications: Vec<(TenantId, SignedRow<ApplicationRecord>)>,
     pub(crate) api_keys: Vec<(TenantId, SignedRow<ApiKeyRecord>)>,
     pub(crate) proxies: Vec<(TenantId, SignedRow<ProxyRecord>)>,
+    pub(crate) webhooks: Vec<(TenantId, SignedRow<WebhookRecord>)>,
     pub(crate) tenants: Vec<(TenantId, (SignedRow<TenantRecord>, PolicySeal))>,
 }
 
@@ -142,6 +145,7 @@ impl PolicyRows {
         let mut applications = group_by_tenant(self.applications);
         let mut api_keys = group_by_tenant(self.api_keys);
         let mut proxies = group_by_tenant(self.proxies);
+        let mut webhooks = group_by_tenant(self.webhooks);
         let mut policies = Vec::new();
         for (id, (mut tenant, seal)) in self.tenants {
             let mut tenant_keys = sealing_keys.remove(&id).unwrap_or_default();
@@ -154,10 +158,19 @@ impl PolicyRows {
             let applications = applications.remove(&id).unwrap_or_default();
             let api_keys = api_keys.remove(&id).unwrap_or_default();
             let proxies = proxies.remove(&id).unwrap_or_default();
-            policies.push(PolicyRecords { tenant, applications, api_keys, proxies, seal });
+            let webhooks = webhooks.remove(&id).unwrap_or_default();
+            policies.push(PolicyRecords {
+                tenant,
+                applications,
+                api_keys,
+                proxies,
+                webhooks,
+                seal,
+            });
         }
         let orphans =
             applications.into_keys().chain(api_keys.into_keys()).chain(proxies.into_keys());
+        let orphans = orphans.chain(webhooks.into_keys());
         for id in orphans.chain(sealing_keys.into_keys()).chain(permanent_keys.into_keys()) {
             let description = "policy rows exist, but the tenant's row is missing".to_owned();
             unreadable.push(PolicyAlteration { tenant: Some(id), description });
@@ -368,6 +381,33 @@ pub(crate) fn decode_proxy(row: &dyn ColumnReader) -> Result<SignedRow<ProxyReco
         modified: decode_stamp(row, 13)?,
     };
     Ok(SignedRow { record, mac: read_required(row, 10)? })
+}
+
+const WEBHOOKS: PolicyTable = policy_table!(
+    "webhook",
+    "
+-- list_webhooks
+SELECT tenant, id, name, status, events, settings, secrets, mac, created_by, created_at,
+    modified_by, modified_at
+FROM webhooks",
+    "tenant"
+);
+
+pub(crate) fn decode_webhook(
+    row: &dyn ColumnReader,
+) -> Result<SignedRow<WebhookRecord>, StoreError> {
+    let record = WebhookRecord {
+        id: read_required(row, 1)?,
+        tenant: read_required(row, 0)?,
+        name: read_required(row, 2)?,
+        status: read_required(row, 3)?,
+        events: read_required(row, 4)?,
+        settings: read_required(row, 5)?,
+        secrets: read_required(row, 6)?,
+        created: decode_stamp(row, 8)?.ok_or(MISSING_COLUMNS)?,
+        modified: decode_stamp(row, 10)?,
+    };
+    Ok(SignedRow { record, mac: read_required(row, 7)? })
 }
 
 /// Decodes the two columns of a change stamp. A stamp of an operator has only a time.

@@ -11,7 +11,7 @@ use crate::{
     shared::policy::{
         changes::{
             PolicyTransaction, find_deletions, put_api_key, put_application, put_proxy, put_seal,
-            put_tenant, raise_version,
+            put_tenant, put_webhook, raise_version,
         },
         directory::load_stored_policy,
     },
@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// The row of the tenant stays, unless its keys are replaced.
-const DELETE_POLICY: [&str; 3] = [
+const DELETE_POLICY: [&str; 4] = [
+    "-- delete_webhooks\nDELETE FROM webhooks WHERE tenant = $1",
     "-- delete_proxies\nDELETE FROM proxies WHERE tenant = $1",
     "-- delete_api_keys\nDELETE FROM api_keys WHERE tenant = $1",
     "-- delete_applications\nDELETE FROM applications WHERE tenant = $1",
@@ -67,6 +68,9 @@ pub(crate) async fn restore_policy<T: PolicyTransaction>(
             return Ok(Err(Error::Conflict { reason }));
         }
         put_proxy(transaction, proxy).await?;
+    }
+    for webhook in &records.webhooks {
+        put_webhook(transaction, webhook).await?;
     }
     transaction.append_audit_record(tenant, &audit, &tenant.to_string(), "done").await?;
     Ok(Ok(()))

@@ -34,12 +34,15 @@ impl DatabaseKind {
     /// kinds have the same versions, because a backup contains both and stores one version.
     fn migrations(self) -> &'static [&'static str] {
         match self {
-            Self::Vault => {
-                &[include_str!("../migrations/0004.sql"), include_str!("../migrations/0005.sql")]
-            }
+            Self::Vault => &[
+                include_str!("../migrations/0004.sql"),
+                include_str!("../migrations/0005.sql"),
+                include_str!("../migrations/0006.sql"),
+            ],
             Self::ReadLog => &[
                 include_str!("../migrations/read-log-0004.sql"),
                 include_str!("../migrations/read-log-0005.sql"),
+                include_str!("../migrations/read-log-0006.sql"),
             ],
         }
     }

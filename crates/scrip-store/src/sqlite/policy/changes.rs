@@ -34,7 +34,8 @@ ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
 /// A command of another program can leave these rows without the row of their tenant, because SQLite
 /// checks references only for connections that enable it.
-const DELETE_LEFTOVERS: [&str; 5] = [
+const DELETE_LEFTOVERS: [&str; 6] = [
+    "-- delete_leftover_webhooks\nDELETE FROM webhooks WHERE tenant = $1",
     "-- delete_leftover_proxies\nDELETE FROM proxies WHERE tenant = $1",
     "-- delete_leftover_api_keys\nDELETE FROM api_keys WHERE tenant = $1",
     "-- delete_leftover_applications\nDELETE FROM applications WHERE tenant = $1",

@@ -22,6 +22,7 @@ fn altered_row(table: &str) -> &'static str {
         "applications" => "id = {private}",
         "api_keys" => "application = {private}",
         "proxies" => "id = {proxy}",
+        "webhooks" => "id = {webhook}",
         _ => "TRUE",
     }
 }
@@ -212,6 +213,22 @@ const ALTERATIONS: &[ColumnAlteration] = &[
             "x''",
         ],
     ),
+    ("webhooks", "tenant", &["{other}", "{fresh}", "x''", "x'00'"]),
+    ("webhooks", "id", &["{fresh}", "x''", "x'00'"]),
+    ("webhooks", "name", &["'another'", "''", "char(10)", "name || ' '"]),
+    ("webhooks", "status", &["'disabled'", "'Enabled'", "''"]),
+    (
+        "webhooks",
+        "events",
+        &["'token.read'", "'token.deleted,token.created'", "events || ','", "''"],
+    ),
+    ("webhooks", "settings", &["secrets", "zeroblob(length(settings))", "x''"]),
+    ("webhooks", "secrets", &["settings", "substr(secrets, 2)", "x''"]),
+    ("webhooks", "created_by", &["{private}", "{other}", "x'00'", "NULL"]),
+    ("webhooks", "created_at", &["created_at + 1", "0", "-1"]),
+    ("webhooks", "modified_by", &["{private}", "{other}", "x'00'", "NULL"]),
+    ("webhooks", "modified_at", &["modified_at + 1", "0", "NULL"]),
+    ("webhooks", "mac", &["(SELECT mac FROM webhooks WHERE id = {other webhook})", "zeroblob(32)"]),
 ];
 
 /// Without the system key no API key can be checked, so the directory is not loaded.
@@ -347,7 +364,7 @@ pub(crate) async fn check_unaltered(
         let directory = harness.vault_harness.reload(previous).await.unwrap();
         assert_eq!(directory.alterations(), [], "{context}");
         for actor in [&harness.victim, &harness.other, &harness.witness] {
-            assert!(actor.has_proxy(&directory), "{context}");
+            assert!(actor.has_proxy(&directory) && actor.has_webhook(&directory), "{context}");
             for key in actor.keys() {
                 expect_principal(directory.authenticate(key));
             }

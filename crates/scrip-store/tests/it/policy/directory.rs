@@ -333,6 +333,8 @@ async fn policy_change_with_keys_of_another_tenant_is_rejected(harness: VaultHar
         audit_key: Arc::clone(&other_tenant.audit_key),
         applications: std::collections::BTreeMap::new(),
         proxies: std::collections::BTreeMap::new(),
+        webhooks: std::collections::BTreeMap::new(),
+        subscribed_events: Default::default(),
         seal: other_tenant.seal,
     };
     let rejected = set_tenant_quotas(

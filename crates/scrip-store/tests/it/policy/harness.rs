@@ -10,7 +10,7 @@ use rusqlite::{
 };
 use scrip_core::{
     error::Error,
-    id::ProxyId,
+    id::{ProxyId, WebhookId},
     operations::{
         applications::{
             create_application::{CreateKey, NewApplication, create_application},
@@ -18,6 +18,7 @@ use scrip_core::{
         },
         proxies::update_proxy::patch_proxy,
         tenants::update_tenant::{set_tenant_quotas, update_tenant},
+        webhooks::{create_webhook::create_webhook, update_webhook::update_webhook},
     },
     policy::{
         AccessPolicy, ApiKeyLookup, ApplicationKind, Caller, CallerRequirement, Directory,
@@ -27,7 +28,7 @@ use scrip_core::{
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules, permissions_for_kind},
-    vault::{CreatedKey, create_key, create_proxy_with_host, proxy_draft},
+    vault::{CreatedKey, create_key, create_proxy_with_host, proxy_draft, webhook_draft},
     vault_harness::{Engine, VaultHarness, test_origin},
 };
 
@@ -39,6 +40,7 @@ pub(crate) const TABLES: &[&str] = &[
     "applications",
     "api_keys",
     "proxies",
+    "webhooks",
     "access_sessions",
     "system_keys",
     "directory_state",
@@ -66,6 +68,7 @@ pub(crate) struct PolicyActor {
     pub(crate) public: CreatedKey,
     pub(crate) proxy: ProxyId,
     proxy_key: String,
+    pub(crate) webhook: WebhookId,
 }
 
 impl PolicyActor {
@@ -82,6 +85,11 @@ impl PolicyActor {
         let found = lookups.map(is_found);
         assert_eq!(found[0], found[1], "the lookups by key and by host differ");
         found[0]
+    }
+
+    pub(crate) fn has_webhook(&self, directory: &Directory) -> bool {
+        let tenant = directory.tenant(self.tenant.id);
+        tenant.is_some_and(|it| it.webhooks.contains_key(&self.webhook))
     }
 
     pub(crate) fn operator(&self) -> PolicyPermit {
@@ -147,6 +155,10 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
     let patch = manager_permit(Permission::ProxyUpdate);
     let edit = Box::new(|it: &scrip_core::proxy::ProxyDetails| Ok(it.draft()));
     patch_proxy(&harness.vault, patch, proxy.record.id, edit, None).await.unwrap();
+    let (create, draft) = (manager_permit(Permission::WebhookCreate), webhook_draft(name));
+    let webhook = create_webhook(&harness.vault, create, draft, None).await.unwrap().record.id;
+    let (update, draft) = (manager_permit(Permission::WebhookUpdate), webhook_draft(name));
+    update_webhook(&harness.vault, update, webhook, draft, None).await.unwrap();
     let mut quotas = tenant.quotas;
     quotas.set("tokenize_limit", "9").unwrap();
     set_tenant_quotas(&harness.vault, operator, Box::new(move |_| quotas)).await.unwrap();
@@ -156,7 +168,7 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
     update_tenant(&harness.vault, permit, name, keep_settings, None).await.unwrap();
     let tenant = Arc::clone(harness.directory().await.tenant(tenant.id).unwrap());
     let proxy_key = proxy.secrets.key.expose().to_owned();
-    PolicyActor { tenant, manager, private, public, proxy: proxy.record.id, proxy_key }
+    PolicyActor { tenant, manager, private, public, proxy: proxy.record.id, proxy_key, webhook }
 }
 
 impl PolicyHarness {
@@ -203,6 +215,8 @@ impl PolicyHarness {
         replace_placeholder("{other private}", self.other.private.application.0.as_bytes());
         replace_placeholder("{proxy}", self.victim.proxy.0.as_bytes());
         replace_placeholder("{other proxy}", self.other.proxy.0.as_bytes());
+        replace_placeholder("{webhook}", self.victim.webhook.0.as_bytes());
+        replace_placeholder("{other webhook}", self.other.webhook.0.as_bytes());
         replace_placeholder("{fresh}", &[0x5c; 16]);
         assert!(!sql.contains('{') || sql.contains("{}") || sql.contains("{\""), "{sql}");
         let outcome = self.attacker.execute_batch(&format!("BEGIN; {sql}; COMMIT"));

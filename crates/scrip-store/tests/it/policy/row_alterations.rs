@@ -30,6 +30,7 @@ const ROW_ALTERATIONS: &[&str] = &[
     "DELETE FROM tenants WHERE id = {victim}; DELETE FROM applications WHERE tenant = {victim};
         DELETE FROM api_keys WHERE tenant = {victim}",
     "DELETE FROM proxies WHERE id = {proxy}",
+    "DELETE FROM webhooks WHERE id = {webhook}",
     // Duplicated rows with another key.
     "INSERT INTO tenant_keys SELECT tenant, 2, padding, wrapped FROM tenant_keys
         WHERE tenant = {victim}",
@@ -40,6 +41,8 @@ const ROW_ALTERATIONS: &[&str] = &[
     "INSERT INTO proxies SELECT tenant, {fresh}, zeroblob(32), name, application, require_auth,
         disable_detokenization, NULL, settings, secrets, created_by, created_at, modified_by,
         modified_at, mac FROM proxies WHERE id = {proxy}",
+    "INSERT INTO webhooks SELECT tenant, {fresh}, name, status, events, settings, secrets,
+        created_by, created_at, modified_by, modified_at, mac FROM webhooks WHERE id = {webhook}",
     // Unreadable rows.
     "INSERT INTO tenant_keys VALUES ({victim}, -1, zeroblob(1024), x'')",
     "INSERT INTO applications SELECT tenant, {fresh}, name, 'unheard of', access, created_by,
@@ -49,7 +52,10 @@ const ROW_ALTERATIONS: &[&str] = &[
     "INSERT INTO proxies SELECT tenant, {fresh}, x'00', name, application, require_auth,
         disable_detokenization, NULL, settings, secrets, created_by, created_at, modified_by,
         modified_at, mac FROM proxies WHERE id = {proxy}",
+    "INSERT INTO webhooks SELECT tenant, {fresh}, name, status, 'token.fly', settings, secrets,
+        created_by, created_at, modified_by, modified_at, mac FROM webhooks WHERE id = {webhook}",
     // Rows of another tenant, unchanged or with this tenant's id.
+    "UPDATE webhooks SET tenant = {victim} WHERE id = {other webhook}",
     "UPDATE proxies SET tenant = {victim} WHERE id = {other proxy}",
     "INSERT INTO tenant_keys SELECT {victim}, 2, padding, wrapped FROM tenant_keys
         WHERE tenant = {other}",
@@ -88,6 +94,9 @@ const ROW_ALTERATIONS: &[&str] = &[
         UPDATE proxies SET host = 'victim.shop.example' WHERE id = {other proxy};
         UPDATE proxies SET host = 'other.shop.example' WHERE id = {proxy}",
     // Two related columns.
+    "UPDATE webhooks SET modified_by = NULL, modified_at = NULL WHERE id = {webhook}",
+    "UPDATE webhooks SET (settings, secrets, mac) = (SELECT settings, secrets, mac FROM webhooks
+        WHERE id = {other webhook}) WHERE id = {webhook}",
     "UPDATE proxies SET modified_by = NULL, modified_at = NULL WHERE id = {proxy}",
     "UPDATE proxies SET (settings, secrets, mac) = (SELECT settings, secrets, mac FROM proxies
         WHERE id = {other proxy}) WHERE id = {proxy}",
@@ -124,7 +133,8 @@ async fn tenant_with_all_rows_removed_is_unknown() {
         DELETE FROM permanent_keys WHERE tenant = {victim};
         DELETE FROM applications WHERE tenant = {victim};
         DELETE FROM api_keys WHERE tenant = {victim};
-        DELETE FROM proxies WHERE tenant = {victim}";
+        DELETE FROM proxies WHERE tenant = {victim};
+        DELETE FROM webhooks WHERE tenant = {victim}";
     assert!(harness.try_write(sql));
     let directory_without_tenant =
         harness.vault_harness.reload(Some(&harness.loaded_directory)).await.unwrap();

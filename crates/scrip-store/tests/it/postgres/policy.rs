@@ -58,6 +58,8 @@ impl PostgresPolicyHarness {
             .replace("{other private}", &quote(self.other.private.application.0))
             .replace("{proxy}", &quote(self.victim.proxy.0))
             .replace("{other proxy}", &quote(self.other.proxy.0))
+            .replace("{webhook}", &quote(self.victim.webhook.0))
+            .replace("{other webhook}", &quote(self.other.webhook.0))
             .replace("{fresh}", "'5c5c5c5c-5c5c-5c5c-5c5c-5c5c5c5c5c5c'")
     }
 
@@ -98,7 +100,7 @@ impl PostgresPolicyHarness {
             let directory = self.vault_harness.reload(previous).await.unwrap();
             assert_eq!(directory.alterations(), [], "{context}");
             for actor in [&self.victim, &self.other, &self.witness] {
-                assert!(actor.has_proxy(&directory), "{context}");
+                assert!(actor.has_proxy(&directory) && actor.has_webhook(&directory), "{context}");
                 for key in actor.keys() {
                     expect_principal(directory.authenticate(key));
                 }
@@ -245,6 +247,21 @@ const PROXY_ALTERATIONS: &[PostgresAlteration] = &[
     ("mac", &["(SELECT mac FROM proxies WHERE id = {other proxy})", ZEROS, "''"]),
 ];
 
+const WEBHOOK_ALTERATIONS: &[PostgresAlteration] = &[
+    ("tenant", &["{other}"]),
+    ("id", &["{fresh}"]),
+    ("name", &["'another'", "''", "name || ' '"]),
+    ("status", &["'disabled'", "''"]),
+    ("events", &["'token.read'", "'token.deleted,token.created'", "''"]),
+    ("settings", &["secrets", "''"]),
+    ("secrets", &["settings", "''"]),
+    ("created_by", &["{private}", "{other}", "NULL"]),
+    ("created_at", &["created_at + 1", "0", "-1"]),
+    ("modified_by", &["{private}", "{other}", "NULL"]),
+    ("modified_at", &["modified_at + 1", "0", "NULL"]),
+    ("mac", &["(SELECT mac FROM webhooks WHERE id = {other webhook})", ZEROS, "''"]),
+];
+
 /// A table, the condition that selects the row, and the alterations of each column.
 const ALTERATIONS: &[(&str, &str, &[PostgresAlteration])] = &[
     ("tenants", "id = {victim}", TENANT_ALTERATIONS),
@@ -253,6 +270,7 @@ const ALTERATIONS: &[(&str, &str, &[PostgresAlteration])] = &[
     ("applications", "id = {private}", APPLICATION_ALTERATIONS),
     ("api_keys", "application = {private}", API_KEY_ALTERATIONS),
     ("proxies", "id = {proxy}", PROXY_ALTERATIONS),
+    ("webhooks", "id = {webhook}", WEBHOOK_ALTERATIONS),
 ];
 
 #[tokio::test]

@@ -187,6 +187,7 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("tokens", "SELECT INSERT UPDATE DELETE"),
     ("usage_months", "SELECT INSERT UPDATE DELETE"),
     ("usage_types", "SELECT INSERT UPDATE DELETE"),
+    ("webhooks", "SELECT INSERT UPDATE DELETE"),
 ];
 
 #[tokio::test]

@@ -24,6 +24,7 @@ use scrip_core::{
             create_token_intent::create_token_intent, get_token_intent::get_token_intent,
         },
         tokens::create_token::create_token,
+        webhooks::create_webhook::create_webhook,
     },
     policy::{
         ApplicationKind, Caller, CallerRequirement, Permission, PolicyPermit, Tenant,
@@ -44,7 +45,7 @@ use scrip_testing::{
     policy::{access_rule, access_with_rules},
     requests::{DEBIT, VISA, card, card_with_cvc, create, get, visible_data},
     store_harness::{DAY, StoreHarness, token_record},
-    vault::{create_proxy_with_host, proxy_draft},
+    vault::{create_proxy_with_host, proxy_draft, webhook_draft},
     vault_harness::{Engine, VaultHarness, containers, test_origin},
 };
 use serde_json::json;
@@ -136,6 +137,7 @@ impl TransferHarness {
         let intent =
             create_token_intent(&harness.vault, &caller, new_intent, None).await.unwrap().id;
         create_moved_proxy(&harness, &tenants[0], &caller).await;
+        create_moved_webhook(&harness, &tenants[0]).await;
         let session_key = create_authorized_session(&harness, &tenants[0], &caller).await;
         delete_tenant_with_token(&harness, &tenants[2]).await;
         prune(&harness).await;
@@ -301,6 +303,11 @@ async fn create_moved_proxy(harness: &VaultHarness, tenant: &Arc<Tenant>, caller
     create_proxy_with_host(&harness.vault, pepper, creator, operator, draft).await;
 }
 
+async fn create_moved_webhook(harness: &VaultHarness, tenant: &Arc<Tenant>) {
+    let operator = PolicyPermit::for_operator(Arc::clone(tenant));
+    create_webhook(&harness.vault, operator, webhook_draft("moved"), None).await.unwrap();
+}
+
 /// Creates a token of the tenant and deletes the tenant. The token is not purged yet.
 async fn delete_tenant_with_token(harness: &VaultHarness, tenant: &Arc<Tenant>) {
     let caller = harness
@@ -327,6 +334,7 @@ async fn describe_policy_and_logs(store: &dyn Store) -> String {
         tenant.applications.sort_by_key(|it| it.record.id.0);
         tenant.api_keys.sort_by_key(|it| it.record.id.0);
         tenant.proxies.sort_by_key(|it| it.record.id.0);
+        tenant.webhooks.sort_by_key(|it| it.record.id.0);
     }
     let mut output = format!("{directory:?}\n{:?}\n", store.load_watermark().await.unwrap());
     for log in LogKind::ALL {

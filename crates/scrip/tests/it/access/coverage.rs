@@ -243,6 +243,7 @@ fn another_tenant_cannot_reach_or_detect_any_entity() {
                 api_key: Uuid::new_v4().to_string(),
                 nonce: "nobodys-nonce".to_owned(),
                 proxy: Uuid::new_v4().to_string(),
+                webhook: Uuid::new_v4().to_string(),
                 sessions: ThreeDsSessions::unknown(),
                 ..other_tenant
             };

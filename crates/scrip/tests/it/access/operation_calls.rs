@@ -59,6 +59,13 @@ const ROWS: &[(Operation, BuildBody)] = &[
     (Operation::DeleteProxy, |_| None),
     (Operation::SetProxyClientCertificate, |_| Some(CERTIFICATE.clone())),
     (Operation::DeleteProxyClientCertificate, |_| None),
+    (Operation::CreateWebhook, |_| Some(json!({"name": "new", "url": "https://shop.example", "events": ["token.created"]}))),
+    (Operation::ListWebhooks, |_| None),
+    (Operation::ListWebhookEventTypes, |_| None),
+    (Operation::GetWebhook, |_| None),
+    (Operation::UpdateWebhook, |_| Some(json!({"name": "touched", "url": "https://shop.example", "events": ["token.created"]}))),
+    (Operation::DeleteWebhook, |_| None),
+    (Operation::RotateWebhookSecret, |_| None),
     (Operation::CreateAccessSession, |_| None),
     (Operation::AuthorizeAccessSession, |it| Some(json!({"nonce": it.nonce, "permissions": [it.delegated_permission]}))),
     (Operation::CreateThreeDsSession, |it| Some(json!({"token_intent_id": it.sessions.intent}))),
@@ -86,6 +93,7 @@ pub(crate) struct TenantHarness<'a> {
     pub(crate) nonce: String,
     /// A proxy with a client certificate.
     pub(crate) proxy: String,
+    pub(crate) webhook: String,
     /// The permission that is delegated when an access session is authorized.
     pub(crate) delegated_permission: &'static str,
     pub(crate) sessions: ThreeDsSessions,
@@ -150,6 +158,10 @@ impl<'a> TenantHarness<'a> {
         let proxy = text(&proxy["id"]);
         let path = format!("/proxies/{proxy}/client-certificate");
         server.put(&keys.management, &path, &CERTIFICATE).expect_status(200);
+        let body =
+            json!({"name": "covered", "url": "https://shop.example", "events": ["token.created"]});
+        let webhook = server.post(&keys.management, "/webhooks", &body).expect_status(201);
+        let webhook = text(&webhook["id"]);
         let sessions = ThreeDsSessions::new(server, &keys);
         let delegated = "token:read";
         Self {
@@ -161,6 +173,7 @@ impl<'a> TenantHarness<'a> {
             api_key,
             nonce,
             proxy,
+            webhook,
             delegated_permission: delegated,
             sessions,
         }
@@ -194,6 +207,7 @@ impl<'a> TenantHarness<'a> {
             Some("tokens") => &self.token,
             Some("token-intents") => &self.intent,
             Some("proxies") => &self.proxy,
+            Some("webhooks") => &self.webhook,
             Some("3ds") => self.threeds_session(route.operation, key),
             _ => &self.application,
         };
@@ -256,6 +270,8 @@ impl<'a> TenantHarness<'a> {
             count("access_sessions"),
             get_json(&format!("/proxies/{}", self.proxy), &self.keys.management),
             count("proxies"),
+            get_json(&format!("/webhooks/{}", self.webhook), &self.keys.management),
+            count("webhooks"),
             get_json(&format!("/3ds/sessions/{}", self.sessions.new), &self.keys.private),
             get_json(&format!("/3ds/sessions/{}", self.sessions.private_app), &self.keys.private),
             count("threeds_sessions"),

@@ -19,6 +19,9 @@ use crate::harness::server::{
     SHARED_SERVER, TenantApiKeys, TestServer, card_body, text_field, unique_card_number,
 };
 
+const POLICY_TABLES: [&str; 7] =
+    ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "proxies", "webhooks"];
+
 fn create_tenant_keys() -> TenantApiKeys {
     SHARED_SERVER.create_test_tenant(TenantSettings::default())
 }
@@ -171,6 +174,7 @@ fn quotas_can_be_read_but_not_changed_by_the_tenant() {
     let expected = json!({
         "log_retention_seconds": 86_400, "tokenize_limit": 5, "detokenize_limit": 5,
         "proxy_token_limit": 20,
+        "webhook_limit": 5,
         "cvc_retention_seconds": 3_600, "token_intent_retention_seconds": 86_400,
         "rate_limit": "default", "threeds_access": true, "deletion_grace_seconds": 0,
     });
@@ -207,6 +211,8 @@ fn delete_tenant_removes_its_keys_and_data_only() {
         );
         let proxy = json!({"name": "x", "destination_url": "https://psp.example"});
         server.post(&keys.management, "/proxies", &proxy).expect_status(201);
+        let webhook = json!({"name": "x", "url": "https://shop.example", "events": ["token.read"]});
+        server.post(&keys.management, "/webhooks", &webhook).expect_status(201);
     }
     let create_session = |keys: &TenantApiKeys| {
         let session =
@@ -217,9 +223,7 @@ fn delete_tenant_removes_its_keys_and_data_only() {
     };
     let (deleted_session, remaining_session) =
         (create_session(&deleted_keys), create_session(&remaining));
-    let policy =
-        ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "proxies"];
-    for table in policy {
+    for table in POLICY_TABLES {
         assert!(count_tenant_rows(&server, table, &deleted_keys) > 0, "{table}");
     }
 
@@ -233,7 +237,7 @@ fn delete_tenant_removes_its_keys_and_data_only() {
     }
     server.delete(&deleted_keys.management, "/tenants/self").expect_problem(401, "BT-API-KEY");
     // Without its keys the remaining rows of the tenant cannot be decrypted.
-    for table in policy {
+    for table in POLICY_TABLES {
         assert_eq!(count_tenant_rows(&server, table, &deleted_keys), 0, "{table}");
     }
 
@@ -291,8 +295,7 @@ fn deleted_production_tenant_keeps_its_keys_until_the_grace_period_ends() {
     server.clock.advance(HOUR);
     assert_eq!(destroy_due_keys(&server), 1);
     assert_eq!(destroy_due_keys(&server), 0);
-    for table in ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "proxies"]
-    {
+    for table in POLICY_TABLES {
         assert_eq!(count_tenant_rows(&server, table, &keys), 0, "{table}");
     }
     expect_unauthorized();

@@ -80,6 +80,8 @@ fn is_read(operation: Operation) -> bool {
             | O::ListLogs
             | O::ListProxies
             | O::GetProxy
+            | O::ListWebhooks
+            | O::GetWebhook
     )
 }
 
@@ -154,7 +156,8 @@ fn every_denial_of_a_known_caller_writes_one_record() {
                 EntityType::Application
                 | EntityType::TokenIntent
                 | EntityType::ThreeDsSession
-                | EntityType::Proxy,
+                | EntityType::Proxy
+                | EntityType::Webhook,
             ) => ids == 1,
             Some(EntityType::ApiKey) => ids == 2,
             Some(EntityType::Token | EntityType::Tenant | EntityType::AccessSession) | None => {

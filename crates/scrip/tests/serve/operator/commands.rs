@@ -185,14 +185,14 @@ fn application_create_all_grants_permissions_of_existing_features() {
     let process = ProcessHarness::initialized(crate::SCRIP);
     run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
-    for (kind, count) in [("public", 4), ("private", 14), ("management", 13)] {
+    for (kind, count) in [("public", 4), ("private", 14), ("management", 17)] {
         let created = run_json(&process, &[&create[..], &[kind, "--all"]].concat());
         let permissions = created["permissions"].as_array().unwrap();
         assert_eq!(permissions.len(), count, "{permissions:?}");
     }
-    let explicit = [&create[..], &["management", "--permission", "webhook:read"]].concat();
+    let explicit = [&create[..], &["management", "--permission", "reactor:read"]].concat();
     let output = run_text(&process, &explicit);
-    assert!(output.contains("webhook:read has no effect"), "{output}");
+    assert!(output.contains("reactor:read has no effect"), "{output}");
     let missing = [&create[..], &["private", "--permission", "documents:read"]].concat();
     process.assert_fails(&missing, "a feature that this server does not have: documents");
 }
@@ -435,8 +435,8 @@ fn deleted_tenant_rows_put_back_are_not_served() {
     let key = value_text(&application["key"]);
     assert_eq!(get_status(&server, "/tokens/none", &key), 404);
     let connection = open_database(&process);
-    let tables =
-        ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "proxies"];
+    let keys = ["tenants", "tenant_keys", "permanent_keys"];
+    let tables = [&keys[..], &["applications", "api_keys", "proxies", "webhooks"]].concat();
     let each = |what: &str| -> String {
         tables.iter().map(|it| what.replace("{}", it)).collect::<Vec<_>>().join(";")
     };

@@ -41,6 +41,7 @@ const POLICY_TABLES: &[&str] = &[
     "applications",
     "api_keys",
     "proxies",
+    "webhooks",
     "directory_state",
 ];
 const TOKEN_TABLES: &[&str] = &["tokens", "token_index", "usage_types", "usage_months"];

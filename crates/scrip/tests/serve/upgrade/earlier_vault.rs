@@ -144,7 +144,7 @@ impl EarlierVault {
         }
     }
 
-    /// Expects that the earlier tokens and API keys work, and that proxied calls work.
+    /// Expects that the earlier tokens and API keys work, and that proxied calls and webhooks work.
     #[track_caller]
     pub(super) fn expect_served(&self) {
         self.expect_valid();
@@ -171,6 +171,10 @@ impl EarlierVault {
         let request = request.header("BT-PROXY-KEY", proxy["key"].as_str().unwrap());
         let response = request.api_key(&private_key).json(&body).send().expect_status(200);
         assert!(response.text().contains("Ada Lovelace"), "{response:?}");
+        let url = "https://shop.example/webhooks";
+        let body = json!({ "name": "Orders", "url": url, "events": ["token.created"] });
+        let request = server.request("POST", "/webhooks").api_key(&management_key).json(&body);
+        request.send().expect_status(201);
         drop(server);
         // Now the chains have records with and without a detail.
         self.expect_valid();

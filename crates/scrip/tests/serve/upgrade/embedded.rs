@@ -20,8 +20,9 @@ fn data_directory_of_an_earlier_version_is_upgraded() {
     let vault = EarlierVault::embedded();
     assert_eq!(versions(&vault), [4, 4]);
     vault.expect_served();
-    assert_eq!(versions(&vault), [5, 5]);
-    assert_eq!(run_json(&vault.process, &["status"])["counts"]["proxies"], 1);
+    assert_eq!(versions(&vault), [6, 6]);
+    let counts = run_json(&vault.process, &["status"])["counts"].clone();
+    assert_eq!((&counts["proxies"], &counts["webhooks"]), (&1.into(), &1.into()));
 }
 
 #[test]
@@ -29,8 +30,8 @@ fn quotas_of_an_earlier_version_get_the_default_of_a_new_quota() {
     let vault = EarlierVault::embedded();
     let quotas = run_json(&vault.process, &["tenant", "quota", "show", "Acme"]);
     assert_eq!(
-        (&quotas["proxy_token_limit"], &quotas["detokenize_limit"]),
-        (&20.into(), &50.into())
+        (&quotas["proxy_token_limit"], &quotas["webhook_limit"], &quotas["detokenize_limit"]),
+        (&20.into(), &5.into(), &50.into())
     );
 }
 
@@ -47,7 +48,7 @@ fn interrupted_upgrade_is_completed() {
     let file = vault.path("backup");
     vault.process.assert_fails(&["backup", "--without-root-key", &file], "was interrupted");
     vault.expect_served();
-    assert_eq!(versions(&vault), [5, 5]);
+    assert_eq!(versions(&vault), [6, 6]);
 }
 
 /// The command copies an older schema unchanged, as the earlier version did.
@@ -61,7 +62,7 @@ fn backup_of_an_earlier_version_is_verified_and_restored() {
     run_text(&second_machine.process, &["backup", "verify", &file]);
     let output = run_text(&second_machine.process, &["restore", &file]);
     assert!(output.contains("restored 2 tenants and 2 tokens"), "{output}");
-    assert_eq!(versions(&second_machine), [5, 5]);
+    assert_eq!(versions(&second_machine), [6, 6]);
     second_machine.expect_served();
     // A backup of the upgraded vault has the schema of a new vault.
     let file = second_machine.path("backup");

@@ -6,6 +6,10 @@ curl -sS --fail-with-body "$SCRIP_URL/healthz"
 # operation: readyz
 curl -sS --fail-with-body "$SCRIP_URL/readyz"
 
+# operation: ping
+# The response has no body: print the status.
+curl -sS --fail-with-body "$SCRIP_URL/ping" -w "reachable: %{http_code}\n"
+
 # operation: get_openapi
 curl -sS --fail-with-body "$SCRIP_URL/openapi.json" \
   -o openapi.json -w "openapi.json: %{size_download} bytes of %{content_type}\n"

@@ -14,6 +14,14 @@ const response = await fetch(`${SCRIP_URL}/readyz`);
 if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
 console.log(await response.json());
 
+// operation: ping
+import { BasisTheoryClient } from "@basis-theory/node-sdk";
+
+const client = new BasisTheoryClient({ apiKey: "", environment: process.env.SCRIP_URL });
+
+await client.webhooks.ping();
+console.log("reachable");
+
 // operation: get_openapi
 // The client library has no method for this operation.
 const { SCRIP_URL } = process.env;

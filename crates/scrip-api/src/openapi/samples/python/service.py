@@ -18,6 +18,16 @@ import urllib.request
 with urllib.request.urlopen(os.environ["SCRIP_URL"] + "/readyz") as response:
     print(json.load(response))
 
+# operation: ping
+import os
+
+from basis_theory import BasisTheory
+
+client = BasisTheory(api_key="", base_url=os.environ["SCRIP_URL"])
+
+client.webhooks.ping()
+print("reachable")
+
 # operation: get_openapi
 # The client library has no method for this operation.
 import json

@@ -6,6 +6,7 @@ use scrip_core::{
     id::TenantId,
     policy::{ApiKeyRecord, ApplicationRecord, Directory, PolicyRow, SignedRow},
     proxy::ProxyRecord,
+    webhook::WebhookRecord,
 };
 use scrip_seal::TenantKeys;
 use serde_json::{Value, json};
@@ -104,6 +105,16 @@ impl RestorePlan {
             stored.map_or(&[][..], |it| &it.proxies),
             &backup.proxies,
         ));
+        rows.extend(row_changes(
+            &RowKind {
+                name: "webhook",
+                id: |it: &WebhookRecord| it.id.to_string(),
+                describe: |it: &WebhookRecord| it.name.as_str().to_owned(),
+            },
+            &tenant.keys,
+            stored.map_or(&[][..], |it| &it.webhooks),
+            &backup.webhooks,
+        ));
         Self {
             tenant: tenant.id,
             tenant_name: tenant.name.as_str().to_owned(),
@@ -142,6 +153,10 @@ impl RestorePlan {
         if self.rows.iter().any(|it| it.kind == "proxy" && it.change != RowChange::GoesAway) {
             text += "warning: proxies that come back or change send data to the destinations of \
                      the backup\n";
+        }
+        if self.rows.iter().any(|it| it.kind == "webhook" && it.change != RowChange::GoesAway) {
+            text += "warning: webhooks that come back or change send events to the URLs of the \
+                     backup, signed with the secrets of the backup\n";
         }
         text
     }

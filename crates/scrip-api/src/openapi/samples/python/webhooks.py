@@ -1,0 +1,85 @@
+# Samples of the tag Webhooks. One section for each operation: see CONTRIBUTING.md.
+
+# operation: list_webhooks
+# The client library reads the first page: 20 webhooks.
+import os
+
+from basis_theory import BasisTheory
+
+client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
+for webhook in client.webhooks.list().data:
+    print(webhook.id, webhook.name)
+
+# operation: create_webhook
+# Store the secret of the response: no other response contains it.
+import os
+
+from basis_theory import BasisTheory
+
+client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
+webhook = client.webhooks.create(
+    name="Orders",
+    url="https://shop.example/webhooks/scrip",
+    events=["token.created", "token.deleted"],
+    notify_email="ops@shop.example",
+)
+print(webhook.id, webhook.name, webhook.secret)
+
+# operation: list_webhook_event_types
+import os
+
+from basis_theory import BasisTheory
+
+client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
+print(client.webhooks.events.list())
+
+# operation: get_webhook
+import os
+
+from basis_theory import BasisTheory
+
+client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
+webhook = client.webhooks.get(os.environ["WEBHOOK_ID"])
+print(webhook.id, webhook.name, webhook.url)
+
+# operation: update_webhook
+# Replaces all attributes. The status stays.
+import os
+
+from basis_theory import BasisTheory
+
+client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
+webhook = client.webhooks.update(
+    os.environ["WEBHOOK_ID"],
+    name="Orders and refunds",
+    url="https://shop.example/webhooks/v2",
+    events=["token.created"],
+)
+print(webhook.id, webhook.name, webhook.url)
+
+# operation: delete_webhook
+import os
+
+from basis_theory import BasisTheory
+
+client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+
+client.webhooks.delete(os.environ["WEBHOOK_ID"])
+print("deleted", os.environ["WEBHOOK_ID"])
+
+# operation: rotate_webhook_secret
+# The client library has no method for this operation. The previous secret stays valid for 24 hours.
+import json
+import os
+import urllib.request
+
+url = f"{os.environ['SCRIP_URL']}/webhooks/{os.environ['WEBHOOK_ID']}/secret"
+request = urllib.request.Request(url, method="POST", headers={"BT-API-KEY": os.environ["SCRIP_KEY"]})
+with urllib.request.urlopen(request) as response:
+    webhook = json.load(response)
+print(webhook["id"], webhook["secret"])

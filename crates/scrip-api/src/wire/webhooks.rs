@@ -1,0 +1,4 @@
+//! JSON of webhooks.
+
+pub(crate) mod webhook_request;
+pub(crate) mod webhook_response;

@@ -1,0 +1,66 @@
+//! Requests that create, replace or list webhooks.
+
+use scrip_core::{
+    error::FieldError,
+    listing::page::PAGE_SIZE_DEFAULT,
+    operations::webhooks::list_webhooks::ListWebhooksQuery,
+    proxy::{DestinationUrl, LoopbackDestinations},
+    token::Plaintext,
+    webhook::{EventList, NotifyEmail, WebhookDraft, WebhookStatus},
+};
+
+use crate::wire::{
+    ParseError,
+    fields::{JsonField, JsonFields},
+    policy::application::parse_name,
+    query::{QueryParameters, invalid_parameter},
+    tokens::list::parse_cursor,
+};
+
+const STATUS_RULE: &str = "must be \"enabled\" or \"disabled\"";
+
+/// Parses all attributes of a webhook. The host of the URL is not resolved: the guard of outgoing
+/// connections checks the addresses of each delivery.
+pub(crate) fn parse_draft(
+    body: Plaintext,
+    loopback: LoopbackDestinations,
+) -> Result<WebhookDraft, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
+    let name = parse_name(&mut fields);
+    let url = fields.required_text("url");
+    let url = fields.parse(url, |it| {
+        let rename = |error| vec![FieldError { field: "url".into(), ..error }];
+        DestinationUrl::parse(&it, loopback).map_err(rename)
+    });
+    let events = fields.texts("events");
+    let is_given = matches!(events, JsonField::Given(_));
+    let events = fields.parse(events, |it| EventList::parse(&it)).into_option();
+    if !is_given {
+        fields.add_required_error("events");
+    }
+    let notify_email = fields.text("notify_email");
+    let notify_email = fields
+        .parse(notify_email, |it| NotifyEmail::parse(&it).map_err(|error| vec![error]))
+        .into_option();
+    let status = fields.text("status");
+    let status = fields.parse_choice("status", status, WebhookStatus::parse, STATUS_RULE);
+    let required = name.zip(url.into_option()).zip(events);
+    fields.finish_with(required).map(|((name, url), events)| WebhookDraft {
+        name,
+        url,
+        events,
+        notify_email,
+        status,
+    })
+}
+
+pub(crate) fn parse_query(query: &QueryParameters<'_>) -> Result<ListWebhooksQuery, ParseError> {
+    if query.all("page").next().is_some() {
+        let rule = "is not a parameter of this list; pass the next of a page as start";
+        return Err(invalid_parameter("page", rule));
+    }
+    Ok(ListWebhooksQuery {
+        start: query.one("start")?.map(parse_cursor).transpose()?,
+        size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
+    })
+}

@@ -1,0 +1,89 @@
+//! Responses with webhooks.
+
+#[cfg(test)]
+mod tests;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use scrip_core::{
+    idempotency::RenderedResponse,
+    operations::webhooks::list_webhooks::WebhookPage,
+    webhook::{EventType, WebhookDetails},
+};
+use serde::Serialize;
+
+use crate::wire::{response::render, tokens::list::CursorPagination};
+
+#[derive(Serialize)]
+struct WebhookBody<'a> {
+    id: String,
+    tenant_id: String,
+    status: &'static str,
+    name: &'a str,
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notify_email: Option<&'a str>,
+    events: Vec<&'static str>,
+    /// Only in the responses that make a secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
+    /// Applications create webhooks, so the official clients always find it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_by: Option<String>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified_at: Option<String>,
+}
+
+#[derive(Serialize)]
+struct WebhookPageBody<'a> {
+    pagination: CursorPagination,
+    data: Vec<WebhookBody<'a>>,
+}
+
+/// The only response of the webhook with its first secret.
+pub(crate) fn render_created(details: &WebhookDetails) -> RenderedResponse {
+    render(201, &body_with_secret(details))
+}
+
+pub(crate) fn render_rotated(details: &WebhookDetails) -> RenderedResponse {
+    render(200, &body_with_secret(details))
+}
+
+pub(crate) fn render_webhook(details: &WebhookDetails) -> RenderedResponse {
+    render(200, &webhook_body(details))
+}
+
+pub(crate) fn render_page(page: &WebhookPage) -> RenderedResponse {
+    let next = page.next.as_ref().map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
+    let pagination = CursorPagination { page_size: page.size, next };
+    let data = page.webhooks.iter().map(webhook_body).collect();
+    render(200, &WebhookPageBody { pagination, data })
+}
+
+pub(crate) fn render_event_types() -> RenderedResponse {
+    render(200, &EventType::RAISED.iter().map(|it| it.as_str()).collect::<Vec<_>>())
+}
+
+fn body_with_secret(details: &WebhookDetails) -> WebhookBody<'_> {
+    WebhookBody { secret: Some(details.secrets.current.expose()), ..webhook_body(details) }
+}
+
+fn webhook_body(details: &WebhookDetails) -> WebhookBody<'_> {
+    let WebhookDetails { record, settings, .. } = details;
+    WebhookBody {
+        id: record.id.to_string(),
+        tenant_id: record.tenant.to_string(),
+        status: record.status.as_str(),
+        name: record.name.as_str(),
+        url: settings.url.as_str(),
+        notify_email: settings.notify_email.as_ref().map(|it| it.as_str()),
+        events: record.events.as_slice().iter().map(|it| it.as_str()).collect(),
+        secret: None,
+        created_by: record.created.by.map(|it| it.to_string()),
+        created_at: record.created.at.to_string(),
+        modified_by: record.modified.and_then(|it| it.by).map(|it| it.to_string()),
+        modified_at: record.modified.map(|it| it.at.to_string()),
+    }
+}

@@ -1,0 +1,42 @@
+//! Compares the examples of the OpenAPI document with rendered responses.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::openapi::tests::assert_examples;
+
+fn body() -> WebhookBody<'static> {
+    WebhookBody {
+        id: "7d9e2b41-5c06-4f83-9b1a-2e8f6d3c0a57".to_owned(),
+        tenant_id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
+        status: "enabled",
+        name: "Orders",
+        url: "https://shop.example/webhooks/scrip",
+        notify_email: None,
+        events: vec!["token.created", "token.deleted"],
+        secret: None,
+        created_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
+        created_at: "2026-11-01T09:30:00+00:00".to_owned(),
+        modified_by: None,
+        modified_at: None,
+    }
+}
+
+fn complete_body() -> WebhookBody<'static> {
+    WebhookBody {
+        status: "disabled",
+        notify_email: Some("ops@shop.example"),
+        modified_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
+        modified_at: Some("2026-11-02T10:00:00+00:00".to_owned()),
+        ..body()
+    }
+}
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwqs5w1pWq3zE=";
+
+#[test]
+fn documented_webhook_examples_match_rendered_bodies() {
+    assert_examples("Webhook", [json!(complete_body()), json!(body())]);
+    let with_secret: Value = json!(WebhookBody { secret: Some(SECRET), ..complete_body() });
+    assert_examples("WebhookWithSecret", [with_secret]);
+}

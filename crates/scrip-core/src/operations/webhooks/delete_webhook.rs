@@ -1,0 +1,29 @@
+//! Delete Webhook. No event is stored for it from then on.
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    id::WebhookId,
+    policy::{
+        PolicyPermit, PolicyWrite,
+        change::{PolicyDecision, change_policy},
+    },
+};
+
+/// # Errors
+/// There is no such webhook.
+pub async fn delete_webhook(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: WebhookId,
+) -> Result<(), Error> {
+    let now = vault.clock.now();
+    change_policy(vault, permit, Operation::DeleteWebhook, now, None, move |records| {
+        if !records.webhooks.iter().any(|it| it.record.id == id) {
+            return Err(Error::NotFound);
+        }
+        let writes = vec![PolicyWrite::RemoveWebhook(id)];
+        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
+    })
+    .await
+}

@@ -1,0 +1,58 @@
+//! Update Webhook: replace the attributes that a client chooses, based on the current row.
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    id::WebhookId,
+    idempotency::ResponseRecorder,
+    policy::{
+        PolicyPermit, PolicyWrite,
+        change::{PolicyDecision, change_policy},
+    },
+    webhook::{WebhookDetails, WebhookDraft},
+};
+
+/// Replaces all attributes. The secret stays, so that the receiver can check deliveries without a
+/// change.
+///
+/// # Errors
+/// There is no such webhook.
+pub async fn update_webhook(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: WebhookId,
+    draft: WebhookDraft,
+    recorder: Option<ResponseRecorder<WebhookDetails>>,
+) -> Result<WebhookDetails, Error> {
+    let change = WebhookChange { permit, operation: Operation::UpdateWebhook, id };
+    rewrite_webhook(vault, change, recorder, move |details| details.apply(draft)).await
+}
+
+/// A change of one webhook.
+pub(crate) struct WebhookChange {
+    pub(crate) permit: PolicyPermit,
+    pub(crate) operation: Operation,
+    pub(crate) id: WebhookId,
+}
+
+/// Changes the row of a webhook, based on the current row.
+pub(crate) async fn rewrite_webhook(
+    vault: &Vault,
+    change: WebhookChange,
+    recorder: Option<ResponseRecorder<WebhookDetails>>,
+    edit: impl FnOnce(&mut WebhookDetails) + Send + 'static,
+) -> Result<WebhookDetails, Error> {
+    let WebhookChange { permit, operation, id } = change;
+    let now = vault.clock.now();
+    let change_permit = permit.clone();
+    change_policy(vault, permit, operation, now, recorder, move |records| {
+        let row = records.webhooks.iter().find(|it| it.record.id == id).ok_or(Error::NotFound)?;
+        let keys = &change_permit.tenant().keys;
+        let mut details = WebhookDetails::open(keys, row.record.clone())?;
+        edit(&mut details);
+        details.record.modified = Some(change_permit.change_stamp(now));
+        let writes = vec![PolicyWrite::PutWebhook(Box::new(details.seal(keys)?))];
+        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: details })
+    })
+    .await
+}

@@ -1,0 +1,24 @@
+//! Webhooks: subscriptions of a tenant to events, which the vault sends to a URL.
+//!
+//! A webhook is a signed row of the policy of its tenant: an attacker with write access to the
+//! database can neither redirect events nor read the secret that signs them.
+
+pub mod details;
+pub mod draft;
+pub mod event_type;
+pub mod notify_email;
+pub mod record;
+pub mod secret_text;
+pub mod secrets;
+pub mod settings;
+
+pub use self::{
+    details::WebhookDetails,
+    draft::WebhookDraft,
+    event_type::{EventList, EventType, EventTypes},
+    notify_email::NotifyEmail,
+    record::{WebhookRecord, WebhookStatus},
+    secret_text::WebhookSecretText,
+    secrets::{PreviousSecret, SECRET_OVERLAP, WebhookSecrets},
+    settings::WebhookSettings,
+};

@@ -1,0 +1,262 @@
+//! The types of events, and sets of them.
+
+use crate::error::FieldError;
+
+words! {
+    /// All types of events of the interface. A webhook can name each of them, also those that this
+    /// build does not raise: a client that migrates keeps its list.
+    pub enum EventType {
+        TokenCreated = "token.created",
+        TokenUpdated = "token.updated",
+        TokenDeleted = "token.deleted",
+        TokenExpired = "token.expired",
+        TokenPropertyExpired = "token.property.expired",
+        TokenRead = "token.read",
+        TokenIntentCreated = "token-intent.created",
+        TokenIntentDeleted = "token-intent.deleted",
+        TokenIntentConverted = "token-intent.converted",
+        ApplicationCreated = "application.created",
+        ApplicationUpdated = "application.updated",
+        ApplicationDeleted = "application.deleted",
+        ApplicationKeyCreated = "application.key.created",
+        ApplicationKeyDeleted = "application.key.deleted",
+        SessionCreated = "session.created",
+        SessionAuthorized = "session.authorized",
+        TenantCreated = "tenant.created",
+        TenantUpdated = "tenant.updated",
+        TenantDeleted = "tenant.deleted",
+        TenantInvitationCreated = "tenant.invitation.created",
+        TenantInvitationAccepted = "tenant.invitation.accepted",
+        TenantInvitationDeleted = "tenant.invitation.deleted",
+        TenantInvitationResent = "tenant.invitation.resent",
+        TenantMemberCreated = "tenant.member.created",
+        TenantMemberDeleted = "tenant.member.deleted",
+        ProxyCreated = "proxy.created",
+        ProxyUpdated = "proxy.updated",
+        ProxyDeleted = "proxy.deleted",
+        ProxyInvoked = "proxy.invoked",
+        ReactorCreated = "reactor.created",
+        ReactorUpdated = "reactor.updated",
+        ReactorDeleted = "reactor.deleted",
+        ReactorInvoked = "reactor.invoked",
+        ReactorCompleted = "reactor.completed",
+        ReactorFailed = "reactor.failed",
+        HttpRequest = "http.request",
+        ThreeDsSessionCreated = "3ds.session.created",
+        ThreeDsMethodCompleted = "3ds.session.method-completed",
+        ThreeDsAuthenticated = "3ds.session.authenticated",
+        ThreeDsChallengeCompleted = "3ds.session.challenge-completed",
+        ThreeDsDecoupledChallengeNotification = "3ds.session.decoupled-challenge-notification",
+        ThreeDsChallengeResultRetrieved = "3ds.session.challenge-result-retrieved",
+        AccountUpdaterJobCreated = "account-updater.job.created",
+        AccountUpdaterJobCompleted = "account-updater.job.completed",
+        AccountUpdaterJobFailed = "account-updater.job.failed",
+        GooglePayCreated = "google-pay.created",
+        GooglePayDeleted = "google-pay.deleted",
+        GooglePayRetrieved = "google-pay.retrieved",
+    }
+}
+
+impl EventType {
+    /// The types of events of features that this build has. A tenant is created by a command, before
+    /// it can have a webhook, and events of all requests would be a second read log.
+    pub const RAISED: &[Self] = &[
+        Self::TokenCreated,
+        Self::TokenUpdated,
+        Self::TokenDeleted,
+        Self::TokenExpired,
+        Self::TokenPropertyExpired,
+        Self::TokenRead,
+        Self::TokenIntentCreated,
+        Self::TokenIntentDeleted,
+        Self::TokenIntentConverted,
+        Self::ApplicationCreated,
+        Self::ApplicationUpdated,
+        Self::ApplicationDeleted,
+        Self::ApplicationKeyCreated,
+        Self::ApplicationKeyDeleted,
+        Self::SessionCreated,
+        Self::SessionAuthorized,
+        Self::TenantUpdated,
+        Self::TenantDeleted,
+        Self::ProxyCreated,
+        Self::ProxyUpdated,
+        Self::ProxyDeleted,
+        Self::ProxyInvoked,
+        Self::ThreeDsSessionCreated,
+        Self::ThreeDsMethodCompleted,
+        Self::ThreeDsAuthenticated,
+        Self::ThreeDsChallengeCompleted,
+        Self::ThreeDsDecoupledChallengeNotification,
+        Self::ThreeDsChallengeResultRetrieved,
+    ];
+
+    #[expect(clippy::as_conversions, reason = "a unit variant is its own index, below 64")]
+    const fn bit(self) -> u64 {
+        1 << (self as u8)
+    }
+}
+
+/// A set of types of events: one bit each, so that the question whether a tenant wants an event
+/// costs one `and`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventTypes(u64);
+
+impl EventTypes {
+    #[must_use]
+    pub const fn has(self, event: EventType) -> bool {
+        self.0 & event.bit() != 0
+    }
+
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = EventType> {
+        EventType::ALL.into_iter().filter(move |it| self.has(*it))
+    }
+}
+
+impl FromIterator<EventType> for EventTypes {
+    fn from_iter<I: IntoIterator<Item = EventType>>(events: I) -> Self {
+        Self(events.into_iter().fold(0, |bits, it| bits | it.bit()))
+    }
+}
+
+/// The types of events of one webhook, without repetitions, in the order of the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventList(Vec<EventType>);
+
+const SEPARATOR: &str = ",";
+/// A longer text is no name of an event, and is not repeated in an error.
+const SHOWN_NAME_CHARS_MAX: usize = 100;
+
+impl EventList {
+    /// # Errors
+    /// The list is empty, or has names that are no types of events.
+    pub fn parse(names: &[String]) -> Result<Self, Vec<FieldError>> {
+        if names.is_empty() {
+            return Err(vec![FieldError::new("events", "must name at least one event type")]);
+        }
+        let mut events = Vec::new();
+        let mut errors = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            match EventType::parse(name) {
+                Some(event) if !events.contains(&event) => events.push(event),
+                Some(_) => (),
+                None => errors.push(unknown_event(index, name)),
+            }
+            // A request with thousands of wrong names needs no error for each.
+            if errors.len() >= EventType::ALL.len() {
+                break;
+            }
+        }
+        if errors.is_empty() { Ok(Self(events)) } else { Err(errors) }
+    }
+
+    /// The text of a row.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        self.0.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(SEPARATOR)
+    }
+
+    /// `None` when the text is not the output of [`EventList::to_text`].
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let events: Option<Vec<_>> = text.split(SEPARATOR).map(EventType::parse).collect();
+        let events = events?;
+        let set: EventTypes = events.iter().copied().collect();
+        (set.iter().count() == events.len()).then_some(Self(events))
+    }
+
+    #[must_use]
+    pub fn as_slice(&self) -> &[EventType] {
+        &self.0
+    }
+
+    #[must_use]
+    pub fn to_set(&self) -> EventTypes {
+        self.0.iter().copied().collect()
+    }
+}
+
+/// Names the unknown event if it can be one: letters, digits, dots and hyphens, and too few digits
+/// for a card number. Other text may be a secret in a wrong attribute.
+fn unknown_event(index: usize, name: &str) -> FieldError {
+    let is_name_byte =
+        |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b".-".contains(&it);
+    let digits = name.bytes().filter(u8::is_ascii_digit).count();
+    let is_shown = !name.is_empty()
+        && name.len() <= SHOWN_NAME_CHARS_MAX
+        && name.contains('.')
+        && name.bytes().all(is_name_byte)
+        && digits < 9;
+    let subject = if is_shown { format!("{name} ") } else { String::new() };
+    let problem =
+        format!("{subject}is not an event type; GET /webhooks/event-types lists them").into();
+    FieldError { field: format!("events[{index}]").into(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(names: &[&str]) -> Result<EventList, Vec<FieldError>> {
+        EventList::parse(&names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn interface_has_forty_eight_event_types_with_unique_names_and_bits() {
+        assert_eq!(EventType::ALL.len(), 48);
+        for event in EventType::ALL {
+            assert_eq!(EventType::parse(event.as_str()), Some(event));
+            assert_eq!(EventTypes::from_iter([event]).iter().collect::<Vec<_>>(), [event]);
+        }
+        let all: EventTypes = EventType::ALL.into_iter().collect();
+        assert_eq!(all.iter().count(), 48);
+        let raised: EventTypes = EventType::RAISED.iter().copied().collect();
+        assert_eq!(raised.iter().count(), EventType::RAISED.len());
+    }
+
+    #[test]
+    fn threeds_event_types_have_the_names_of_stored_events() {
+        use scrip_threeds::webhook::WebhookEventType;
+        for event in WebhookEventType::ALL {
+            assert!(EventType::parse(event.name()).is_some(), "{}", event.name());
+        }
+    }
+
+    #[test]
+    fn event_list_keeps_the_order_and_drops_repetitions() {
+        let list = parse(&["token.read", "token.created", "token.read"]).unwrap();
+        assert_eq!(list.as_slice(), [EventType::TokenRead, EventType::TokenCreated]);
+        assert_eq!(list.to_text(), "token.read,token.created");
+        assert_eq!(EventList::from_text(&list.to_text()), Some(list));
+        for text in ["", ",", "token.read,", "token.read,token.read", "token.fly", " token.read"] {
+            assert_eq!(EventList::from_text(text), None, "{text}");
+        }
+    }
+
+    #[track_caller]
+    fn check_error(names: &[&str], field: &str, problem: &str) {
+        let errors = parse(names).unwrap_err();
+        assert_eq!((&*errors[0].field, &*errors[0].problem), (field, problem), "{names:?}");
+    }
+
+    #[test]
+    fn unknown_event_is_named_unless_it_may_be_a_secret() {
+        let rule = "is not an event type; GET /webhooks/event-types lists them";
+        check_error(&[], "events", "must name at least one event type");
+        check_error(&["token.read", "token.fly"], "events[1]", &format!("token.fly {rule}"));
+        for text in ["4242.424242424242", "secret", "token.FLY", "", "a b.c", &"a.".repeat(51)] {
+            check_error(&[text], "events[0]", rule);
+        }
+        assert_eq!(parse(&["x.y"; 5000]).unwrap_err().len(), 48);
+    }
+}

@@ -1,0 +1,53 @@
+//! The stored row of a webhook.
+
+use scrip_seal::{Place, Sealed};
+
+use crate::{
+    id::{TenantId, WebhookId},
+    policy::{ChangeStamp, DisplayName, PolicyRow},
+    webhook::EventList,
+};
+
+words! {
+    /// Whether events are sent.
+    pub enum WebhookStatus {
+        Enabled = "enabled",
+        Disabled = "disabled",
+    }
+}
+
+/// The stored row of a webhook: a signed row of the policy. The columns that decide which events
+/// are stored are in clear.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookRecord {
+    pub id: WebhookId,
+    pub tenant: TenantId,
+    pub name: DisplayName,
+    pub status: WebhookStatus,
+    pub events: EventList,
+    pub settings: Sealed,
+    pub secrets: Sealed,
+    pub created: ChangeStamp,
+    pub modified: Option<ChangeStamp>,
+}
+
+impl WebhookRecord {
+    /// The associated data of a sealed column: every clear column.
+    pub(super) fn sealed_place(&self, kind: &'static str) -> Place {
+        let place = Place::new(kind)
+            .bytes(self.id.0.as_bytes())
+            .bytes(self.tenant.0.as_bytes())
+            .text(self.name.as_str())
+            .text(self.status.as_str())
+            .text(&self.events.to_text());
+        ChangeStamp::add_to_place(place, &[Some(self.created), self.modified])
+    }
+}
+
+impl PolicyRow for WebhookRecord {
+    fn place(&self) -> Place {
+        self.sealed_place("policy.webhook")
+            .bytes(self.settings.as_bytes())
+            .bytes(self.secrets.as_bytes())
+    }
+}

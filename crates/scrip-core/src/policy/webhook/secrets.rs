@@ -1,0 +1,137 @@
+//! The sealed secrets of a webhook: the current one, and the previous one for a day.
+
+use std::{fmt, time::Duration};
+
+use scrip_seal::{Purpose, Sealed, Secret, TenantKeys};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::Error,
+    time::Timestamp,
+    webhook::{WebhookRecord, WebhookSecretText},
+};
+
+/// How long the previous secret stays valid, so that a receiver can change its own without a gap.
+pub const SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Secrets are opened for each use and are wiped afterwards. `Debug` does not print them.
+#[derive(Clone)]
+pub struct WebhookSecrets {
+    pub current: WebhookSecretText,
+    pub previous: Option<PreviousSecret>,
+}
+
+#[derive(Clone)]
+pub struct PreviousSecret {
+    pub secret: WebhookSecretText,
+    pub valid_until: Timestamp,
+}
+
+#[derive(Serialize)]
+struct WebhookSecretsRef<'a> {
+    current: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_until: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredWebhookSecrets {
+    current: String,
+    previous: Option<String>,
+    previous_until: Option<i64>,
+}
+
+impl WebhookSecrets {
+    #[must_use]
+    pub fn new(fill_random: fn(&mut [u8])) -> Self {
+        Self { current: WebhookSecretText::new(fill_random), previous: None }
+    }
+
+    /// Makes a new secret. The current one stays valid for a day, and an earlier one ends now.
+    pub(crate) fn rotate(&mut self, fill_random: fn(&mut [u8]), now: Timestamp) {
+        let new = WebhookSecretText::new(fill_random);
+        let secret = std::mem::replace(&mut self.current, new);
+        self.previous = Some(PreviousSecret { secret, valid_until: now.plus(SECRET_OVERLAP) });
+    }
+
+    /// The secrets that sign a delivery at this time, the current one first.
+    pub fn valid_at(&self, now: Timestamp) -> impl Iterator<Item = &WebhookSecretText> {
+        let previous = self.previous.iter().filter(move |it| now < it.valid_until);
+        std::iter::once(&self.current).chain(previous.map(|it| &it.secret))
+    }
+
+    /// Seals the secrets for this row. Every other clear column of the row must be final.
+    pub(crate) fn seal(&self, keys: &TenantKeys, record: &WebhookRecord) -> Result<Sealed, Error> {
+        let secrets = WebhookSecretsRef {
+            current: self.current.expose(),
+            previous: self.previous.as_ref().map(|it| it.secret.expose()),
+            previous_until: self.previous.as_ref().map(|it| it.valid_until.unix_ms),
+        };
+        // Reserve space for every webhook: a buffer that grows leaves copies of itself in memory.
+        let mut bytes = Vec::with_capacity(512);
+        serde_json::to_writer(&mut bytes, &secrets).map_err(|_| invalid_secrets())?;
+        let place = record.sealed_place("webhook.secrets");
+        Ok(keys.seal(Purpose::Data, &place, &Secret::new(bytes)))
+    }
+
+    /// # Errors
+    /// The row was altered, or belongs to another tenant.
+    pub fn open(keys: &TenantKeys, record: &WebhookRecord) -> Result<Self, Error> {
+        let place = record.sealed_place("webhook.secrets");
+        let secret = keys.open(Purpose::Data, &place, &record.secrets)?;
+        let stored: StoredWebhookSecrets =
+            serde_json::from_slice(secret.expose()).map_err(|_| invalid_secrets())?;
+        let previous = stored.previous.map(WebhookSecretText::from_stored);
+        let previous = previous
+            .zip(stored.previous_until)
+            .map(|(secret, unix_ms)| PreviousSecret { secret, valid_until: Timestamp { unix_ms } });
+        Ok(Self { current: WebhookSecretText::from_stored(stored.current), previous })
+    }
+}
+
+fn invalid_secrets() -> Error {
+    Error::Internal("the secrets of a webhook cannot be parsed".into())
+}
+
+impl fmt::Debug for WebhookSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebhookSecrets")
+    }
+}
+
+impl fmt::Debug for PreviousSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PreviousSecret")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotated_secret_stays_valid_for_a_day() {
+        let at = |hours: i64| Timestamp { unix_ms: hours * 3_600_000 };
+        let mut secrets = WebhookSecrets::new(scrip_seal::fill_random);
+        let first = secrets.current.expose().to_owned();
+        let valid = |secrets: &WebhookSecrets, hours| -> Vec<String> {
+            secrets.valid_at(at(hours)).map(|it| it.expose().to_owned()).collect()
+        };
+        assert_eq!(valid(&secrets, 0), [first.clone()]);
+        secrets.rotate(scrip_seal::fill_random, at(1));
+        let second = secrets.current.expose().to_owned();
+        assert_ne!(first, second);
+        assert_eq!(valid(&secrets, 24), [second.clone(), first]);
+        assert_eq!(valid(&secrets, 25), [second.clone()]);
+        secrets.rotate(scrip_seal::fill_random, at(2));
+        let third = secrets.current.expose().to_owned();
+        assert_eq!(valid(&secrets, 3), [third, second], "only two secrets are valid");
+        assert_eq!(
+            format!("{secrets:?}{:?}", secrets.previous),
+            "WebhookSecretsSome(PreviousSecret)"
+        );
+    }
+}

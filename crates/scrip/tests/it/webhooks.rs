@@ -1,0 +1,54 @@
+//! Webhooks: their attributes, lists, secrets and limits. Each test has its own tenant, because a
+//! tenant has few webhooks.
+
+mod attributes;
+mod lists;
+mod secrets;
+mod validation;
+
+use scrip_core::policy::TenantSettings;
+use serde_json::{Value, json};
+
+use crate::harness::server::{SHARED_SERVER, TenantApiKeys, TestResponse, text_field};
+
+fn create_keys() -> TenantApiKeys {
+    SHARED_SERVER.create_test_tenant(TenantSettings::default())
+}
+
+/// A minimal webhook with some attributes changed.
+fn webhook_body(changes: &Value) -> Value {
+    let mut body = json!({
+        "name": "Orders", "url": "https://shop.example/webhooks", "events": ["token.created"],
+    });
+    for (name, value) in changes.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
+}
+
+fn try_create(keys: &TenantApiKeys, changes: &Value) -> TestResponse {
+    SHARED_SERVER.post(&keys.management, "/webhooks", &webhook_body(changes))
+}
+
+fn create_webhook(keys: &TenantApiKeys, changes: &Value) -> Value {
+    try_create(keys, changes).expect_status(201)
+}
+
+fn webhook_path(webhook: &Value) -> String {
+    format!("/webhooks/{}", text_field(webhook, "id"))
+}
+
+fn get_webhook(keys: &TenantApiKeys, webhook: &Value) -> Value {
+    SHARED_SERVER.get_path(&keys.management, &webhook_path(webhook)).expect_status(200)
+}
+
+fn update_webhook(keys: &TenantApiKeys, webhook: &Value, changes: &Value) -> TestResponse {
+    SHARED_SERVER.put(&keys.management, &webhook_path(webhook), &webhook_body(changes))
+}
+
+/// The webhook as later responses show it.
+fn without_secret(webhook: &Value) -> Value {
+    let mut webhook = webhook.clone();
+    webhook.as_object_mut().unwrap().remove("secret").expect("the response has a secret");
+    webhook
+}

@@ -1,0 +1,67 @@
+//! List Webhooks: pages with a cursor.
+
+use std::time::Duration;
+
+use scrip_core::policy::TenantSettings;
+use serde_json::{Value, json};
+
+use super::{webhook_body, without_secret};
+use crate::harness::server::{TestServer, text_field};
+
+#[test]
+fn webhooks_are_listed_newest_first_in_pages_with_a_cursor() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let other = server.create_test_tenant(TenantSettings::default());
+    let create = |key: &str, name: &str| -> Value {
+        let body = webhook_body(&json!({"name": name}));
+        server.post(key, "/webhooks", &body).expect_status(201)
+    };
+    // The first two are created at the same time.
+    let mut created = vec![create(&keys.management, "a"), create(&keys.management, "b")];
+    for name in ["c", "d", "e"] {
+        server.clock.advance(Duration::from_secs(1));
+        created.push(create(&keys.management, name));
+    }
+    create(&other.management, "foreign");
+    let list = |query: &str| {
+        server.get_path(&keys.management, &format!("/webhooks{query}")).expect_status(200)
+    };
+    let all = list("");
+    assert_eq!(all["pagination"], json!({"page_size": 20, "next": null}));
+    let listed = all["data"].as_array().unwrap();
+    let names: Vec<_> = listed.iter().map(|it| text_field(it, "name")).collect();
+    assert_eq!(names[..3], ["e", "d", "c"]);
+    for webhook in &created {
+        assert!(listed.contains(&without_secret(webhook)), "{webhook}");
+    }
+    assert_eq!(listed.len(), 5);
+
+    for size in 1..=5 {
+        let (mut paged, mut query) = (Vec::new(), format!("?size={size}"));
+        loop {
+            let page = list(&query);
+            assert_eq!(page["pagination"]["page_size"], size);
+            paged.extend(page["data"].as_array().unwrap().clone());
+            let Some(next) = page["pagination"]["next"].as_str() else { break };
+            query = format!("?size={size}&start={next}");
+        }
+        assert_eq!(paged, *listed, "pages of {size}");
+    }
+
+    let next = text_field(&list("?size=2")["pagination"], "next");
+    // A deleted webhook does not move the page after it.
+    let path = format!("/webhooks/{}", text_field(&listed[1], "id"));
+    assert_eq!(server.delete(&keys.management, &path).status, 204);
+    assert_eq!(list(&format!("?start={next}"))["data"][0], listed[2]);
+    let foreign = server.get_path(&other.management, &format!("/webhooks?start={next}"));
+    foreign.expect_invalid("start");
+    let logs = server.get_path(&keys.management, &format!("/logs?start={next}"));
+    logs.expect_invalid("start");
+    for (query, parameter) in
+        [("start=x", "start"), ("size=0", "size"), ("size=101", "size"), ("page=1", "page")]
+    {
+        let response = server.get_path(&keys.management, &format!("/webhooks?{query}"));
+        response.expect_invalid(parameter);
+    }
+}
