@@ -33,6 +33,7 @@ macro_rules! words {
 pub mod audit;
 pub mod card;
 pub mod error;
+pub mod event;
 pub mod id;
 pub mod idempotency;
 pub mod listing;

@@ -17,6 +17,7 @@ mod root;
 mod sealed;
 mod secret;
 mod tenant;
+mod webhook;
 
 pub use crate::{
     audit::AuditKey,
@@ -33,6 +34,9 @@ pub use crate::{
     sealed::{OpenError, Sealed},
     secret::Secret,
     tenant::{Purpose, TenantKeys, WrappedTenantKeys},
+    webhook::{
+        WebhookKeyError, WebhookSecret, WebhookSecretError, WebhookSigningKey, sign_with_secrets,
+    },
 };
 
 /// One version number covers the stored form, its algorithms and their limits.

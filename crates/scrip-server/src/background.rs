@@ -2,6 +2,7 @@
 
 pub(crate) mod failure_series;
 pub mod unseal;
+pub mod webhooks;
 
 use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
