@@ -174,7 +174,7 @@ impl EarlierVault {
         let url = "https://shop.example/webhooks";
         let body = json!({ "name": "Orders", "url": url, "events": ["token.created"] });
         let request = server.request("POST", "/webhooks").api_key(&management_key).json(&body);
-        request.send().expect_status(201);
+        drop(request.send().expect_status(201));
         drop(server);
         // Now the chains have records with and without a detail.
         self.expect_valid();
