@@ -7,6 +7,7 @@
 
 pub mod authentic_time;
 pub mod chain;
+pub mod event;
 pub mod head_file;
 pub mod key_use;
 pub(crate) mod log_page;

@@ -33,7 +33,6 @@ macro_rules! words {
 pub mod audit;
 pub mod card;
 pub mod error;
-pub mod event;
 pub mod id;
 pub mod idempotency;
 pub mod listing;
@@ -47,6 +46,7 @@ pub mod token;
 pub mod vault;
 
 pub use self::{
+    audit::event,
     error::{Error, FieldError},
     policy::{proxy, webhook},
     time::Timestamp,

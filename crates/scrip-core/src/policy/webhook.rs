@@ -5,7 +5,7 @@
 
 pub mod details;
 pub mod draft;
-pub mod event_type;
+pub mod event_types;
 pub mod notify_email;
 pub mod record;
 pub mod secret_text;
@@ -15,10 +15,11 @@ pub mod settings;
 pub use self::{
     details::WebhookDetails,
     draft::WebhookDraft,
-    event_type::{EventList, EventType, EventTypes},
+    event_types::{EventList, EventTypes},
     notify_email::NotifyEmail,
     record::{WebhookRecord, WebhookStatus},
     secret_text::WebhookSecretText,
     secrets::{PreviousSecret, SECRET_OVERLAP, WebhookSecrets},
     settings::WebhookSettings,
 };
+pub use crate::event::event_type::EventType;
