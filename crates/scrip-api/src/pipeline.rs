@@ -6,6 +6,8 @@
 //!   content type, idempotency, body, handler.
 //! - At a callback also: content type, body, handler.
 
+mod proxied_call;
+
 use std::{
     net::{IpAddr, Ipv4Addr},
     panic::AssertUnwindSafe,
@@ -23,7 +25,7 @@ use futures_util::FutureExt;
 use hyper::{
     HeaderMap, Method, StatusCode,
     header::{ACCEPT, CACHE_CONTROL, HeaderValue},
-    http::{Extensions, request::Parts},
+    http::Extensions,
 };
 use scrip_core::{
     audit::Operation,
@@ -37,9 +39,11 @@ use tower::ServiceExt;
 use tracing::Instrument;
 use zeroize::Zeroizing;
 
+use self::proxied_call::{find_call_entry, run_call};
 use crate::{
     app::{App, body_memory::BodyReservation},
     deprecation,
+    metrics::Metrics,
     middleware::{
         authenticate::{authenticate, not_ready},
         body::read_body,
@@ -56,13 +60,7 @@ use crate::{
         unread_body,
     },
     problem::Problem,
-    proxy::{
-        call::{
-            CallEntry, PROXY_PATH, check_single_host, is_proxy_path, method_name, request_host,
-            serve_call,
-        },
-        error::{CallDelivery, ProxyError},
-    },
+    proxy::call::{check_host, is_proxy_path},
     route::{
         AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute,
         IncomingRequest, KeylessRoute, Route, count_path_parameters,
@@ -102,6 +100,21 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<axum::BoxError>,
 {
+    let respond = async |request: Request| route_request(app, router, request).await;
+    serve_with_recovery(&app.metrics, client, request, respond).await
+}
+
+/// Responds to a request of the API. A panic becomes an error without details.
+async fn serve_with_recovery<B>(
+    metrics: &Metrics,
+    client: IpAddr,
+    request: hyper::Request<B>,
+    respond: impl AsyncFnOnce(Request) -> Response,
+) -> Response
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
     serve_request(request, async |mut request: Request, trace: &TraceId| {
         let mut response = if request.method() == Method::OPTIONS {
             cors::preflight_response(request.headers())
@@ -109,9 +122,9 @@ where
             strip_trailing_slash(&mut request);
             request.extensions_mut().insert(ClientAddress(client));
             request.extensions_mut().insert(trace.clone());
-            let response = AssertUnwindSafe(route_request(app, router, request)).catch_unwind();
+            let response = AssertUnwindSafe(respond(request)).catch_unwind();
             response.await.unwrap_or_else(|_| {
-                app.metrics.panics.increment();
+                metrics.panics.increment();
                 Problem::Failed(Error::Internal("a handler panicked".into())).response(trace)
             })
         };
@@ -211,57 +224,12 @@ pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Req
     response
 }
 
-/// Whether the request is a proxied call: by its path, or by a host that belongs to a proxy.
-fn find_call_entry(app: &App, route: &MatchedRoute, head: &Parts) -> Option<CallEntry> {
-    let directory = app.directory.load();
-    let is_host = directory.as_ref().is_some_and(|it| {
-        it.has_proxy_hosts()
-            && request_host(head).is_some_and(|host| it.find_proxy_by_host(host).is_some())
-    });
-    match route {
-        // A vault that is not ready rejects calls too.
-        MatchedRoute::Unmatched(problem) if matches!(**problem, Problem::NotReady(_)) => {
-            is_proxy_path(head.uri.path()).then_some(CallEntry::Path)
-        }
-        MatchedRoute::Proxy if !is_host => Some(CallEntry::Path),
-        MatchedRoute::Proxy
-        | MatchedRoute::Keyed(_)
-        | MatchedRoute::Callback(_)
-        | MatchedRoute::Keyless(_)
-        | MatchedRoute::Unmatched(_) => is_host.then_some(CallEntry::Host),
-    }
-}
-
-/// Runs a proxied call. All of its errors have the form of the proxy.
-async fn run_call(app: &Arc<App>, entry: CallEntry, incoming: &mut IncomingRequest) -> Response {
-    let trace = incoming.trace.clone();
-    let operation = Operation::InvokeProxy;
-    let name =
-        RouteName { operation, method: method_name(&incoming.head.method), path: PROXY_PATH };
-    let watch = RequestObserver::start(app, name, &trace, &incoming.head.headers);
-    let handling = async {
-        let result = serve_call(app, entry, incoming).await;
-        let name_cause =
-            |error: ProxyError| error.map_problem(|problem| name_storage_cause(app, problem));
-        Ok(result.unwrap_or_else(|error| name_cause(error).response(&trace)))
-    };
-    let response = watch.run_handler(app, handling).await.unwrap_or_else(|problem| {
-        // The call may have been sent before the panic.
-        ProxyError::from(problem).with_delivery(CallDelivery::MaybeSent).response(&trace)
-    });
-    watch.finish(app, &trace, response.status().as_u16());
-    response
-}
-
 async fn handle(
     app: &Arc<App>,
     route: &MatchedRoute,
     incoming: &mut IncomingRequest,
 ) -> Result<Response, Problem> {
-    if let Err(problem) = check_single_host(&incoming.head) {
-        throttle::count_anonymous(app, incoming.address).await?;
-        return Err(problem);
-    }
+    check_host(app, &incoming.head, incoming.address).await?;
     match route {
         MatchedRoute::Keyed(route) => handle_keyed(app, route, incoming).await,
         MatchedRoute::Callback(row) => handle_callback(app, row, incoming).await,
@@ -500,7 +468,8 @@ mod tests {
         let client = [127, 0, 0, 1].into();
         let metrics = Metrics::new(Timestamp { unix_ms: 0 });
         let request = request.body(Body::empty()).unwrap();
-        let response = serve_api_request(&metrics, router, client, request).await;
+        let respond = async |request: Request| router.oneshot(request).await.unwrap();
+        let response = serve_with_recovery(&metrics, client, request, respond).await;
         assert_eq!(metrics.panics.get(), 1);
         assert_eq!(response.status(), 500);
         assert_eq!(response.headers()["bt-trace-id"], "trace-7");

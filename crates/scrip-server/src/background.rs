@@ -53,6 +53,8 @@ const WRITE_GUESS_COUNTS_EVERY: Duration = Duration::from_millis(250);
 /// A crash loses at most the outcomes of this interval and of one write. The records before the
 /// calls are on disk.
 const WRITE_CALL_OUTCOMES_EVERY: Duration = Duration::from_millis(100);
+/// The same while calls arrive: few outcomes at a time, because new calls wait for the same writer.
+const WRITE_CALL_OUTCOMES_EVERY_UNDER_LOAD: Duration = Duration::from_millis(3);
 const SWEEP_COUNTERS_EVERY: Duration = Duration::from_secs(1);
 const CHECK_KEYS_EVERY: Duration = Duration::from_secs(1);
 const RENEW_KEYS_EVERY: Duration = Duration::from_secs(2);
@@ -416,10 +418,14 @@ async fn write_guess_counts(app: Arc<App>) {
 
 /// Writes the outcomes of proxied calls after the responses that they belong to.
 async fn write_call_outcomes(app: Arc<App>) {
-    let mut ticks = delayed_interval(WRITE_CALL_OUTCOMES_EVERY);
+    let mut interval = WRITE_CALL_OUTCOMES_EVERY;
     let mut is_failing = false;
     loop {
-        ticks.tick().await;
+        sleep(interval).await;
+        interval = match app.vault.outcome_queue.is_empty() {
+            true => WRITE_CALL_OUTCOMES_EVERY,
+            false => WRITE_CALL_OUTCOMES_EVERY_UNDER_LOAD,
+        };
         let lost_outcomes = app.vault.outcome_queue.flush(&*app.vault.store).await;
         if lost_outcomes > 0 && !is_failing {
             tracing::error!(

@@ -283,4 +283,42 @@ mod tests {
         assert_eq!(order[..3], [flood[0], single, flood[1]]);
         assert_eq!(order.len(), 32);
     }
+
+    /// Waits until this many evaluations are in the queue.
+    async fn wait_for_queue(slots: &EvaluationSlots, waiting: usize) {
+        while slots.state.lock().unwrap().waiting.len() != waiting {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn free_slot_goes_to_another_tenant_before_the_second_evaluation_of_a_flood() {
+        let [flood, single] = [1, 2].map(|it| Some(TenantId(uuid::Uuid::from_u128(it))));
+        let slots = Arc::new(EvaluationSlots::new(1, 8, DEADLINE));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let (end_sender, end_receiver) = mpsc::channel::<()>();
+        let (start_sender, start_receiver) = tokio::sync::oneshot::channel::<()>();
+        let first_slots = Arc::clone(&slots);
+        let first = tokio::spawn(async move {
+            let mut start_sender = Some(start_sender);
+            first_slots.run(flood, &mut || {
+                start_sender.take().unwrap().send(()).unwrap();
+                end_receiver.recv_timeout(DEADLINE).unwrap();
+            })
+        });
+        start_receiver.await.unwrap();
+        let mut evaluations = vec![first];
+        for (index, owner) in [flood, flood, flood, single].into_iter().enumerate() {
+            let (slots_of_task, order) = (Arc::clone(&slots), Arc::clone(&order));
+            evaluations.push(tokio::spawn(async move {
+                slots_of_task.run(owner, &mut || order.lock().unwrap().push(index))
+            }));
+            wait_for_queue(&slots, index + 1).await;
+        }
+        end_sender.send(()).unwrap();
+        for it in evaluations {
+            assert!(it.await.unwrap());
+        }
+        assert_eq!(*order.lock().unwrap(), [0, 3, 1, 2]);
+    }
 }

@@ -21,7 +21,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use axum::{body::HttpBody, response::Response};
 use bytes::Bytes;
-use hyper::{HeaderMap, Method, StatusCode, http::request::Parts};
+use hyper::{HeaderMap, Method, StatusCode, header::HOST, http::request::Parts};
 use scrip_core::{
     audit::Operation,
     error::Error,
@@ -50,7 +50,7 @@ use self::{
     unsent_tokens::UnsentTokens,
 };
 pub(crate) use self::{
-    selection::{CallEntry, check_single_host, request_host},
+    selection::{CallEntry, request_host},
     target::{PROXY_PATH, ReceivedUri, is_proxy_path},
 };
 use crate::{
@@ -123,10 +123,8 @@ pub(crate) async fn serve_call(
     }
     let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address: incoming.address };
     let mut has_key = has_idempotency_key(&incoming.head);
-    if let Err(problem) = check_single_host(&incoming.head) {
-        throttle::count_anonymous(app, incoming.address).await?;
-        return Err(before_lookup(problem.into(), has_key));
-    }
+    let host = check_host(app, &incoming.head, incoming.address).await;
+    host.map_err(|problem| before_lookup(problem.into(), has_key))?;
     let (directory, selected) = select_proxy(app, entry, &incoming.head, incoming.address)
         .await
         .map_err(|error| before_lookup(error, has_key))?;
@@ -151,6 +149,19 @@ pub(crate) async fn serve_call(
             Err(error)
         }
     }
+}
+
+/// Checks the host of a request of any kind. Another server could use another one of two hosts
+/// (RFC 9112, section 3.2).
+///
+/// # Errors
+/// The request has several `Host` headers.
+pub(crate) async fn check_host(app: &App, head: &Parts, address: IpAddr) -> Result<(), Problem> {
+    if head.headers.get_all(HOST).iter().nth(1).is_none() {
+        return Ok(());
+    }
+    throttle::count_anonymous(app, address).await?;
+    Err(Problem::BadHeader("Host"))
 }
 
 /// The proxy and the sender of a call, and the policy by which they were found.

@@ -40,6 +40,11 @@ impl OutcomeQueue {
         queued.push(outcome);
     }
 
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Writes all queued outcomes; returns how many of them were lost.
     pub async fn flush(&self, store: &dyn Store) -> usize {
         let mut outcomes = {

@@ -44,17 +44,6 @@ pub(crate) fn request_host(head: &Parts) -> Option<&str> {
     head.uri.authority().map(|it| it.as_str()).or_else(header)
 }
 
-/// Another server could use another one of two hosts (RFC 9112, section 3.2).
-///
-/// # Errors
-/// The request has several `Host` headers.
-pub(crate) fn check_single_host(head: &Parts) -> Result<(), Problem> {
-    match head.headers.get_all(hyper::header::HOST).iter().nth(1) {
-        None => Ok(()),
-        Some(_) => Err(Problem::BadHeader("Host")),
-    }
-}
-
 impl CallEntry {
     pub(super) fn response_origin(self) -> ResponseOrigin {
         match self {

@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use scrip_core::{
@@ -17,13 +18,18 @@ use scrip_core::{
     policy::LookupPermit,
     store::{Store, StoreFuture},
 };
+use scrip_server::listen::serve_plain;
 use scrip_testing::{
     destination::behavior::DestinationBehavior,
     faults::intercepted_store::{InterceptedStore, Interceptor},
     process::harness::becomes_true,
 };
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, oneshot},
+    time::timeout,
+};
 
 use crate::{
     harness::server::{TestServer, text_field},
@@ -259,5 +265,38 @@ fn call_in_its_own_task_ends_when_the_server_stops_and_is_maybe_sent() {
         call.join().unwrap().expect_error(503, StatedDelivery::MaybeSent);
     });
     send().expect_error(409, StatedDelivery::MaybeSent);
+    assert_eq!(host.request_count(), 1);
+}
+
+/// The task of such a call does not end with its connection.
+#[test]
+fn server_that_stops_ends_calls_with_an_idempotency_key_at_the_drain_deadline() {
+    let harness = ProxyHarness::start_with(|setup, _| {
+        setup.node.connection_limits.drain_deadline = Duration::from_millis(50);
+    });
+    let host = harness.destinations.host(&[DestinationBehavior::Silent]);
+    let proxy = harness.create_proxy_to(&host, json!({"timeout": 60}));
+    let (server, key) = (&harness.server, new_key());
+    let listener = server.runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop_sender, stop_receiver) = oneshot::channel::<()>();
+    let stop = async move { drop(stop_receiver.await) };
+    let serving = server.runtime.spawn(serve_plain(Arc::clone(&server.node), listener, stop));
+    let request = format!(
+        "POST /proxy HTTP/1.1\r\nHost: vault\r\nBT-API-KEY: {}\r\nBT-PROXY-KEY: {}\r\n\
+         BT-IDEMPOTENCY-KEY: {key}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}",
+        harness.keys.private, proxy.key,
+    );
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    host.wait_for_requests(1);
+    stop_sender.send(()).unwrap();
+    server.runtime.block_on(async {
+        timeout(Duration::from_secs(45), serving).await.expect("the server stops").unwrap();
+        let is_idle = server.app.calls_in_flight.wait_until_idle(Duration::ZERO).await;
+        assert!(is_idle, "the call continues after the stop of the server");
+    });
+    let repetition = harness.post_to(&proxy).idempotency_key(&key).json(&json!({})).send();
+    repetition.expect_error(409, StatedDelivery::MaybeSent);
     assert_eq!(host.request_count(), 1);
 }

@@ -227,6 +227,9 @@ mod tests {
             assert_eq!(MaskPattern::parse(expression).unwrap().steps(), steps, "{expression}");
         }
         assert_eq!(MaskPattern::parse("(a{400})").unwrap_err(), MaskPatternError::TooLarge);
+        let literal = |chars: usize| MaskPattern::parse(&format!("({})", "a".repeat(chars)));
+        assert_eq!(literal(254).unwrap().steps(), STEPS_MAX);
+        assert_eq!(literal(255).unwrap_err(), MaskPatternError::TooLarge);
     }
 
     #[test]

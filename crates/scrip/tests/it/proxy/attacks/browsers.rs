@@ -57,6 +57,31 @@ fn access_session_cannot_evaluate_expressions_over_the_configuration() {
     assert!(host.last_request().text().contains(SECRET));
 }
 
+/// A public key may call a proxy without `require_auth`, and no public application can have the right
+/// that expressions need.
+#[test]
+fn public_key_cannot_evaluate_expressions_over_the_configuration() {
+    for permission in ["token:use", "proxy:invoke"] {
+        let body = json!({"name": "page", "type": "public", "permissions": [permission]});
+        let created = PROXY.server.post(&PROXY.keys.management, "/applications", &body);
+        created.expect_invalid("permissions");
+    }
+    let host = PROXY.destinations.host(&[]);
+    let attributes = json!({"configuration": {"api_key": SECRET}, "require_auth": false});
+    let proxy = PROXY.create_proxy_to(&host, attributes);
+    let request = || PROXY.request("POST", "").api_key(&PROXY.keys.public).proxy_key(&proxy.key);
+    let responses = [
+        request().json(&json!({"reference": "{{ config: api_key }}"})).send(),
+        request().header("X-A", "{{ config: api_key }}").json(&json!({})).send(),
+        request().header("X-A", "{{ proxy.config.api_key }}").json(&json!({})).send(),
+    ];
+    for response in responses {
+        response.expect_error(403, StatedDelivery::NotSent);
+    }
+    assert_eq!(host.request_count(), 0);
+    request().json(&json!({"reference": "1"})).send().expect_answer(200);
+}
+
 /// The proxy evaluates its own transforms, so a browser can call a provider that needs a key.
 #[test]
 fn request_transform_adds_the_key_of_the_provider_for_an_access_session() {

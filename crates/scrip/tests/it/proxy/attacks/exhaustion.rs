@@ -1,12 +1,31 @@
 //! Attackers that use up the time or the memory of the server: by the expressions of masks, and by
 //! large answers.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
 use scrip_api::app::body_memory::BodyMemory;
-use scrip_testing::destination::behavior::DestinationBehavior;
+use scrip_core::{
+    id::ProxyId,
+    operations::proxies::update_proxy::patch_proxy,
+    policy::{LookupPermit, PolicyPermit},
+    proxy::{ProxyDraft, TransformList},
+    store::{Store, StoreFuture},
+    token::{BatchOutcome, TokenBatch},
+};
+use scrip_testing::{
+    destination::behavior::DestinationBehavior,
+    faults::intercepted_store::{InterceptedStore, Interceptor},
+};
 use serde_json::{Value, json};
 
 use crate::proxy::{
-    harness::{PROXY, ProxyHarness, StatedDelivery, proxy_body},
+    harness::{CreatedProxy, PROXY, ProxyHarness, StatedDelivery, proxy_body},
     idempotency::new_key,
 };
 
@@ -21,6 +40,48 @@ fn mask_expression_with_too_many_steps_is_rejected() {
     let error = PROXY.server.post(&PROXY.keys.management, "/proxies", &body).expect_status(400);
     let rule = error["errors"]["response_transforms[0].expression"][0].as_str().unwrap();
     assert!(rule.contains("256"), "{error}");
+}
+
+/// Stores transforms without a check, like an earlier version with other limits.
+fn store_response_transforms(proxy: &CreatedProxy, transforms: Value) {
+    let (app, runtime) = (&PROXY.server.app, &PROXY.server.runtime);
+    let response_transforms: TransformList =
+        serde_json::from_value(json!({"sources": transforms})).unwrap();
+    let edit = Box::new(|it: &scrip_core::proxy::ProxyDetails| {
+        Ok(ProxyDraft { response_transforms, ..it.draft() })
+    });
+    let permit = PolicyPermit::for_operator(Arc::clone(&PROXY.keys.tenant));
+    let id = ProxyId::parse(&proxy.id).unwrap();
+    runtime.block_on(async {
+        patch_proxy(&app.vault, permit, id, edit, None).await.unwrap();
+        app.reload().await.unwrap();
+    });
+}
+
+#[test]
+fn call_through_a_stored_mask_with_too_many_steps_is_422_and_nothing_is_sent() {
+    let host = PROXY.destinations.host(&[]);
+    let proxy = PROXY.create_proxy_to(&host, json!({}));
+    let large = mask("^([ab]*a[ab]{1900})");
+    store_response_transforms(&proxy, json!([large]));
+    for key in [None, Some(new_key())] {
+        let request = PROXY.post_to(&proxy).json(&json!({}));
+        let request = match &key {
+            Some(key) => request.idempotency_key(key),
+            None => request,
+        };
+        let error = request.send().expect_error(422, StatedDelivery::NotSent);
+        assert!(error["detail"].as_str().unwrap().contains("256"), "{error}");
+    }
+    assert_eq!(host.request_count(), 0);
+    // Its administrator can read and repair the proxy.
+    let (management, path) = (&PROXY.keys.management, format!("/proxies/{}", proxy.id));
+    let stored = PROXY.server.get_path(management, &path).expect_status(200);
+    assert_eq!(stored["response_transforms"][0]["expression"], large["expression"]);
+    let repair = json!({"response_transforms": [mask("(a)")]});
+    let request = PROXY.server.request("PATCH", &path).key(management);
+    assert_eq!(request.merge_patch(&repair).send().status, 204);
+    PROXY.post_to(&proxy).json(&json!({})).send().expect_answer(200);
 }
 
 #[test]
@@ -75,4 +136,57 @@ fn answer_without_transforms_needs_no_free_memory() {
     // The answer could not be stored.
     send().expect_error(409, StatedDelivery::Answered);
     assert_eq!(host.request_count(), 2);
+}
+
+/// Tokens are written after this time.
+struct SlowTokens {
+    delay: Duration,
+    is_reached: Arc<AtomicBool>,
+}
+
+impl Interceptor for SlowTokens {
+    fn write_tokens<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        lookup: LookupPermit,
+        batch: TokenBatch,
+    ) -> StoreFuture<'a, BatchOutcome> {
+        Box::pin(async move {
+            self.is_reached.store(true, SeqCst);
+            tokio::time::sleep(self.delay).await;
+            engine.write_tokens(lookup, batch).await
+        })
+    }
+}
+
+/// The delay of the first transform is the whole time limit of the call, so the second one cannot
+/// start in time.
+#[test]
+fn time_limit_between_transforms_of_an_answer_is_408_after_the_answer() {
+    // A busy machine may need more than a second for the answer.
+    let is_tested = [1, 5, 25].into_iter().any(|seconds| {
+        let is_reached = Arc::new(AtomicBool::new(false));
+        let harness = ProxyHarness::start_with(|setup, _| {
+            let (engine, delay) = (Arc::clone(&setup.vault.store), Duration::from_secs(seconds));
+            let interceptor = SlowTokens { delay, is_reached: Arc::clone(&is_reached) };
+            setup.vault.store = Arc::new(InterceptedStore { engine, interceptor });
+        });
+        let body = json!({"name": "a", "type": "private", "permissions": ["token:create"]});
+        let created = harness.server.post(&harness.keys.management, "/applications", &body);
+        let application = created.expect_status(201)["id"].clone();
+        let tokenize = json!({"type": "tokenize", "options": {"token": {
+            "type": "token", "data": "{{ res.secret }}"}}});
+        let attributes = json!({"timeout": seconds, "application": {"id": application},
+            "response_transforms": [tokenize, mask("(shown)")]});
+        let answer = DestinationBehavior::json(200, &json!({"secret": "shown"}));
+        let proxy = harness.create_proxy_to(&harness.destinations.host(&[answer]), attributes);
+        let response = harness.post_to(&proxy).json(&json!({})).send();
+        if is_reached.load(SeqCst) {
+            response.expect_error(408, StatedDelivery::Answered);
+            assert_eq!(response.destination_status(), Some(200));
+            assert!(!response.text().contains("shown"), "{}", response.text());
+        }
+        is_reached.load(SeqCst)
+    });
+    assert!(is_tested, "no answer arrived within its time limit");
 }

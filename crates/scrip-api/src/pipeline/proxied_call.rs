@@ -1,0 +1,65 @@
+//! The way of a proxied call through the pipeline.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use hyper::http::request::Parts;
+use scrip_core::audit::Operation;
+
+use crate::{
+    app::App,
+    middleware::{request_observer::RequestObserver, span::RouteName},
+    pipeline::{MatchedRoute, name_storage_cause},
+    problem::Problem,
+    proxy::{
+        call::{CallEntry, PROXY_PATH, is_proxy_path, method_name, request_host, serve_call},
+        error::{CallDelivery, ProxyError},
+    },
+    route::IncomingRequest,
+};
+
+/// Whether the request is a proxied call: by its path, or by a host that belongs to a proxy.
+pub(super) fn find_call_entry(app: &App, route: &MatchedRoute, head: &Parts) -> Option<CallEntry> {
+    let directory = app.directory.load();
+    let is_host = directory.as_ref().is_some_and(|it| {
+        it.has_proxy_hosts()
+            && request_host(head).is_some_and(|host| it.find_proxy_by_host(host).is_some())
+    });
+    match route {
+        // A vault that is not ready rejects calls too.
+        MatchedRoute::Unmatched(problem) if matches!(**problem, Problem::NotReady(_)) => {
+            is_proxy_path(head.uri.path()).then_some(CallEntry::Path)
+        }
+        MatchedRoute::Proxy if !is_host => Some(CallEntry::Path),
+        MatchedRoute::Proxy
+        | MatchedRoute::Keyed(_)
+        | MatchedRoute::Callback(_)
+        | MatchedRoute::Keyless(_)
+        | MatchedRoute::Unmatched(_) => is_host.then_some(CallEntry::Host),
+    }
+}
+
+/// Runs a proxied call. All of its errors have the form of the proxy.
+pub(super) async fn run_call(
+    app: &Arc<App>,
+    entry: CallEntry,
+    incoming: &mut IncomingRequest,
+) -> Response {
+    let trace = incoming.trace.clone();
+    let operation = Operation::InvokeProxy;
+    let name =
+        RouteName { operation, method: method_name(&incoming.head.method), path: PROXY_PATH };
+    let watch = RequestObserver::start(app, name, &trace, &incoming.head.headers);
+    let handling = async {
+        let result = serve_call(app, entry, incoming).await;
+        let name_cause =
+            |error: ProxyError| error.map_problem(|problem| name_storage_cause(app, problem));
+        Ok(result.unwrap_or_else(|error| name_cause(error).response(&trace)))
+    };
+    let response = watch.run_handler(app, handling).await.unwrap_or_else(|problem| {
+        // The call may have been sent before the panic.
+        ProxyError::from(problem).with_delivery(CallDelivery::MaybeSent).response(&trace)
+    });
+    watch.finish(app, &trace, response.status().as_u16());
+    response
+}
