@@ -83,13 +83,13 @@ impl SlotQueue {
     /// Joins the queue. If it is full, the owner with the most waiting evaluations loses its last
     /// one. Returns `None` if this is the new one.
     fn join(&mut self, owner: SlotOwner, waiting_max: usize) -> Option<u64> {
-        let last_round = self.of_owner(owner).map(|it| it.round).max();
+        let last_round = self.filter_by_owner(owner).map(|it| it.round).max();
         let next_round = last_round.map_or(self.round, |it| it.saturating_add(1));
         let (ticket, round) = (self.next_ticket, next_round.max(self.round));
         self.next_ticket = ticket.saturating_add(1);
         self.waiting.push(WaitingEvaluation { owner, ticket, round });
         if self.waiting.len() > waiting_max {
-            let count = |it: &WaitingEvaluation| self.of_owner(it.owner).count();
+            let count = |it: &WaitingEvaluation| self.filter_by_owner(it.owner).count();
             let last = self.waiting.iter().max_by_key(|it| (count(it), it.ticket));
             let last_ticket = last.map(|it| it.ticket);
             self.waiting.retain(|it| Some(it.ticket) != last_ticket);
@@ -97,7 +97,7 @@ impl SlotQueue {
         self.is_waiting(ticket).then_some(ticket)
     }
 
-    fn of_owner(&self, owner: SlotOwner) -> impl Iterator<Item = &WaitingEvaluation> {
+    fn filter_by_owner(&self, owner: SlotOwner) -> impl Iterator<Item = &WaitingEvaluation> {
         self.waiting.iter().filter(move |it| it.owner == owner)
     }
 
