@@ -84,13 +84,7 @@ class Vault:
         body = {"name": "Local charges", "destination_url": self.destination}
         return self.send("POST", "/proxies", "management", body)["key"]
 
-    def delete_webhooks(self):
-        """A tenant has few webhooks: each case removes those of the cases before."""
-        for webhook in self.send("GET", "/webhooks", "management")["data"]:
-            self.send("DELETE", f"/webhooks/{webhook['id']}", "management")
-
     def create_webhook(self):
-        self.delete_webhooks()
         body = {"name": "Orders", "url": "https://shop.example/webhooks", "events": ["token.created"]}
         return self.send("POST", "/webhooks", "management", body)["id"]
 
@@ -161,9 +155,12 @@ def running(command, environment):
         raise SystemExit(f"{command[0]} ended with {status}: see standard error")
 
 
+def find_program():
+    return os.environ.get("SCRIP_CONTRACT_CHECK_PROGRAM", os.environ["SCRIP"])
+
+
 def start_simulator():
-    program = os.environ.get("SCRIP_CONTRACT_CHECK_PROGRAM", os.environ["SCRIP"])
-    return running([program, "simulator", "--listen", "127.0.0.1:0", "--json"], dict(os.environ))
+    return running([find_program(), "simulator", "--listen", "127.0.0.1:0", "--json"], dict(os.environ))
 
 
 @contextmanager
@@ -172,6 +169,10 @@ def start_vault(folder, directory):
     command += ["--listen", "127.0.0.1:0", "--json", "--rate-limits", "off"]
     settings = {"SCRIP_THREEDS_SIMULATOR_URL": directory.url, "SCRIP_LOG_FILTER": "error"}
     with running(command, {**os.environ, **settings}) as announced:
+        # Each case creates webhooks of its own, while others run.
+        quota = ["tenant", "quota", "set", announced["tenant_id"], "webhook_limit=100"]
+        command = [find_program(), *quota, "--data-dir", str(folder)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         vault = Vault(announced, directory)
         vault.wait_for_card_ranges()
         yield vault
