@@ -143,6 +143,13 @@ operations! {
     DeleteWebhook "delete_webhook" of Webhook;
     RotateWebhookSecret "rotate_webhook_secret" of Webhook;
     ListWebhookEventTypes "list_webhook_event_types";
+    ListWebhookDeliveries "list_webhook_deliveries" of Webhook;
+    TestWebhook "test_webhook" of Webhook;
+    ReplayWebhookDeliveries "replay_webhook_deliveries" of Webhook;
+    // By the vault: the receiver answered 410, or no delivery succeeded for five days.
+    DisableWebhook "disable_webhook" of Webhook;
+    // By the vault: the backlog of a webhook was too long or too old.
+    DropWebhookDeliveries "drop_webhook_deliveries" of Webhook;
     CreateAccessSession "create_access_session" of AccessSession;
     AuthorizeAccessSession "authorize_access_session" of AccessSession;
     ListAccessSessions "list_access_sessions" of AccessSession;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use uuid::{Uuid, Variant};
 
-use crate::error::FieldError;
+use crate::{error::FieldError, time::Timestamp};
 
 macro_rules! uuid_id {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
@@ -35,6 +35,8 @@ uuid_id! {
     ThreeDsSessionId
     /// A version of a card's number. It reveals nothing about the number.
     CardNumberVersion
+    /// The id of an event. Ids of later events are greater.
+    EventId
 }
 
 impl TenantId {
@@ -47,6 +49,18 @@ impl CardNumberVersion {
     #[must_use]
     pub fn random(fill_random: fn(&mut [u8])) -> Self {
         Self(random_uuid(fill_random))
+    }
+}
+
+impl EventId {
+    /// An id (version 7) with the time of the event, so that the rows of events are stored in the
+    /// order of their times.
+    #[must_use]
+    pub fn new(at: Timestamp, fill_random: fn(&mut [u8])) -> Self {
+        let mut bytes = [0; 10];
+        fill_random(&mut bytes);
+        let unix_ms = u64::try_from(at.unix_ms).unwrap_or_default();
+        Self(uuid::Builder::from_unix_timestamp_millis(unix_ms, &bytes).into_uuid())
     }
 }
 

@@ -3,6 +3,7 @@
 mod access_sessions;
 mod audit;
 pub mod commit_extras;
+pub mod deliveries;
 mod directory;
 pub mod error;
 pub mod guesses;
@@ -10,19 +11,19 @@ mod idempotency;
 mod listing;
 mod maintenance;
 mod policy;
-mod threeds_events;
 mod threeds_sessions;
 mod token_intents;
 mod tokens;
 mod usage;
 
 pub use self::commit_extras::{ChangeOutcome, CommitExtras};
+pub use self::deliveries::DeliveryStore;
 pub use self::guesses::GuessStore;
 pub use self::{
     access_sessions::AccessSessionStore, audit::AuditStore, directory::DirectoryStore,
     idempotency::IdempotencyStore, listing::ListingStore, maintenance::Maintenance,
-    policy::PolicyStore, threeds_events::ThreeDsEventStore, threeds_sessions::ThreeDsSessionStore,
-    token_intents::TokenIntentStore, tokens::TokenStore, usage::UsageStore,
+    policy::PolicyStore, threeds_sessions::ThreeDsSessionStore, token_intents::TokenIntentStore,
+    tokens::TokenStore, usage::UsageStore,
 };
 
 pub(crate) use self::error::IN_FLIGHT;
@@ -42,5 +43,5 @@ macro_rules! store {
 
 store! {
     TokenStore ListingStore TokenIntentStore IdempotencyStore DirectoryStore PolicyStore
-    AccessSessionStore ThreeDsSessionStore ThreeDsEventStore AuditStore UsageStore Maintenance GuessStore
+    AccessSessionStore ThreeDsSessionStore DeliveryStore AuditStore UsageStore Maintenance GuessStore
 }

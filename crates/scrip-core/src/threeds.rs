@@ -7,7 +7,6 @@ mod card;
 mod card_reference;
 mod directory_servers;
 mod event;
-mod event_record;
 mod failure;
 mod intent_conversion;
 mod loaded_session;
@@ -23,7 +22,6 @@ pub use directory_servers::{
     DirectoryServerError, DirectoryServerFuture, DirectoryServers, NoDirectoryServers,
     SchemeConnection, SchemeRanges, ThreeDsSettings,
 };
-pub use event_record::{THREEDS_EVENT_RETENTION, ThreeDsEventRecord};
 pub use failure::{FailureReason, ServiceFailure};
 pub use intent_conversion::{
     Conversion, ConvertedIntent, ThreeDsSessionCard, ThreeDsSessionCardColumns,
@@ -33,7 +31,7 @@ pub use scheme_support::SchemeSupport;
 pub use view::{AuthenticationView, ThreeDsSessionView};
 
 pub(crate) use card::{FoundCard, find_card};
-pub(crate) use event::{EventCause, SessionTransition};
+pub(crate) use event::raise_session_events;
 pub(crate) use loaded_session::{
     LoadedSession, OpenedSession, SESSION_ATTEMPTS_MAX, SessionChange, check_replayed_outcome,
     check_threeds_enabled, load_notified_session, load_session, rejection_error,

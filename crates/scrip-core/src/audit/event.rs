@@ -6,15 +6,24 @@
 
 pub mod attempt_outcome;
 pub mod canonical_json;
+pub mod delivery;
 pub mod delivery_schedule;
 pub mod envelope;
+pub mod event_source;
 pub mod event_type;
+pub mod expiry_events;
 pub mod payload;
 
 pub use self::{
     attempt_outcome::{AttemptOutcome, parse_retry_after},
+    delivery::{
+        AttemptResult, ClaimedDelivery, DeliveryChange, DeliveryRecord, DeliveryState, NewDelivery,
+        WebhookKey,
+    },
     delivery_schedule::{DeliveryProgress, NextAttempt},
     envelope::{Event, EventActor, EventJson},
+    event_source::EventSource,
     event_type::EventType,
+    expiry_events::ExpiryEvents,
     payload::EventData,
 };

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::{
     audit::{AuditRecord, Operation, read_outcome},
     card::contains_card_number,
+    event::NewDelivery,
     id::TenantId,
     policy::Transform,
     time::{Month, Timestamp},
@@ -18,6 +19,8 @@ pub struct ReadLogBatch {
     /// Operation, actor, origin and time. Some entries have their own operation.
     pub audit: AuditRecord,
     pub entries: Vec<ReadLogEntry>,
+    /// The deliveries of the events of the request.
+    pub deliveries: Vec<NewDelivery>,
 }
 
 /// One entity of a request, and the outcome for it.

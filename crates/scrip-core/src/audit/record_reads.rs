@@ -21,7 +21,13 @@ impl Vault {
         entries: Vec<ReadLogEntry>,
     ) -> Result<(), Error> {
         let audit = AuditRecord::new(operation, caller, self.clock.now());
-        self.append_to_read_log(ReadLogBatch { tenant: caller.tenant().id, audit, entries }).await
+        self.append_to_read_log(ReadLogBatch {
+            tenant: caller.tenant().id,
+            audit,
+            entries,
+            deliveries: Vec::new(),
+        })
+        .await
     }
 
     /// As [`Vault::record_reads`], for a read of policy.
@@ -36,7 +42,13 @@ impl Vault {
     ) -> Result<(), Error> {
         let audit = AuditRecord::for_policy(operation, permit, self.clock.now());
         let entries = vec![ReadLogEntry::new(entity, "read")];
-        self.append_to_read_log(ReadLogBatch { tenant: permit.tenant().id, audit, entries }).await
+        self.append_to_read_log(ReadLogBatch {
+            tenant: permit.tenant().id,
+            audit,
+            entries,
+            deliveries: Vec::new(),
+        })
+        .await
     }
 
     /// Records an operator's command in the vault's own chain, even if the recording of reads is
@@ -54,7 +66,12 @@ impl Vault {
         entry: ReadLogEntry,
     ) -> Result<(), Error> {
         let audit = self.audit_trail.record_for_operator(operation, self.clock.now())?;
-        let batch = ReadLogBatch { tenant: TenantId::VAULT, audit, entries: vec![entry] };
+        let batch = ReadLogBatch {
+            tenant: TenantId::VAULT,
+            audit,
+            entries: vec![entry],
+            deliveries: Vec::new(),
+        };
         Ok(self.store.append_read_log(batch).await?)
     }
 
@@ -73,7 +90,13 @@ impl Vault {
         let record = AuditRecord::without_request(Actor::Unauthenticated, operation, key, now);
         let audit = AuditRecord { address, repeats: Some(repeats), ..record };
         let entries = vec![ReadLogEntry::new("", "unauthenticated")];
-        self.append_to_read_log(ReadLogBatch { tenant: TenantId::VAULT, audit, entries }).await
+        self.append_to_read_log(ReadLogBatch {
+            tenant: TenantId::VAULT,
+            audit,
+            entries,
+            deliveries: Vec::new(),
+        })
+        .await
     }
 
     async fn append_to_read_log(&self, batch: ReadLogBatch) -> Result<(), Error> {

@@ -58,7 +58,11 @@ pub(crate) async fn change_policy<T: Send + 'static>(
             (_, _) => None,
         };
         *decision_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-        Ok(PolicyEdit { writes, seal, extras: CommitExtras { audit, entity, idempotency } })
+        Ok(PolicyEdit {
+            writes,
+            seal,
+            extras: CommitExtras { audit, entity, idempotency, deliveries: Vec::new() },
+        })
     };
     vault.store.change_policy(permit, Box::new(decide)).await??;
     drop(recorder);

@@ -1,6 +1,6 @@
 //! Rows that are committed together with a change.
 
-use crate::{audit::AuditRecord, idempotency::IdempotencyRecord};
+use crate::{audit::AuditRecord, event::NewDelivery, idempotency::IdempotencyRecord};
 
 /// Rows that are committed with a change of an entity that is not a token.
 #[derive(Debug)]
@@ -8,6 +8,8 @@ pub struct CommitExtras {
     pub audit: AuditRecord,
     pub entity: String,
     pub idempotency: Option<IdempotencyRecord>,
+    /// The deliveries of the events of the change.
+    pub deliveries: Vec<NewDelivery>,
 }
 
 /// The outcome of a change of an entity that another request may have changed or deleted.

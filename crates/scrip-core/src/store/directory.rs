@@ -1,5 +1,7 @@
 //! The policies of all tenants, and the keys of the vault.
 
+use scrip_seal::Sealed;
+
 use crate::{
     policy::{DirectoryRecords, SystemKeys},
     store::StoreFuture,
@@ -22,4 +24,11 @@ pub trait DirectoryStore: Send + Sync {
 
     /// Stores the keys of a new vault; fails when the vault already has keys.
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()>;
+
+    /// The wrapped key that signs deliveries to webhooks; `None` before the first one.
+    fn find_webhook_signing_key(&self) -> StoreFuture<'_, Option<Sealed>>;
+
+    /// Stores the wrapped key unless there is one; returns the stored key. Two nodes may make one
+    /// at the same time.
+    fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed>;
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     audit::{AuditRecord, SignedWatermark},
+    event::ExpiryEvents,
     metrics::StoreMetrics,
     store::StoreFuture,
     time::Timestamp,
@@ -11,16 +12,22 @@ use crate::{
 /// transaction.
 pub trait Maintenance: Send + Sync {
     /// Deletes some of the entities that had expired by this time, each with its own copy of this
-    /// audit record; returns how many. Concurrent calls delete different rows.
+    /// audit record, and with the deliveries of the expiry of a token; returns how many. Concurrent calls delete different rows.
     fn delete_expired(
         &self,
         entity: ExpiringEntity,
         expired_by: Timestamp,
         audit: AuditRecord,
+        events: ExpiryEvents,
     ) -> StoreFuture<'_, usize>;
 
-    /// Erases some of the CVCs that had expired by this time; returns how many.
-    fn erase_expired_cvcs(&self, expired_by: Timestamp) -> StoreFuture<'_, usize>;
+    /// Erases some of the CVCs that had expired by this time, with the deliveries of their events;
+    /// returns how many.
+    fn erase_expired_cvcs(
+        &self,
+        expired_by: Timestamp,
+        events: ExpiryEvents,
+    ) -> StoreFuture<'_, usize>;
 
     /// The earlier of this time and the time of a clock that all nodes share, if there is one: a
     /// node with a clock that is ahead must not delete data that other nodes still serve.

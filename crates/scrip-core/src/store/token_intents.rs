@@ -2,6 +2,7 @@
 
 use crate::{
     audit::AuditRecord,
+    event::NewDelivery,
     id::TokenIntentId,
     policy::LookupPermit,
     store::{ChangeOutcome, CommitExtras, StoreFuture},
@@ -26,11 +27,12 @@ pub trait TokenIntentStore: Send + Sync {
         now: Timestamp,
     ) -> StoreFuture<'_, Option<StoredTokenIntent>>;
 
-    /// Deletes a live intent with its CVC.
+    /// Deletes a live intent with its CVC; writes these deliveries with it.
     fn delete_token_intent(
         &self,
         lookup: LookupPermit,
         id: TokenIntentId,
         audit: AuditRecord,
+        deliveries: Vec<NewDelivery>,
     ) -> StoreFuture<'_, ChangeOutcome>;
 }

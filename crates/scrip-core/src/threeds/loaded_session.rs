@@ -13,13 +13,14 @@ use crate::{
     Timestamp, Vault,
     audit::{AuditRecord, Operation},
     error::{self, Error, FieldError},
+    event::EventSource,
     id::{CardNumberVersion, ThreeDsSessionId},
     idempotency::IdempotencyRecord,
     policy::{AccessTarget, Caller, Directory, Permission, Permit, Tenant},
     store::ChangeOutcome,
     threeds::{
-        CardReference, ConvertedIntent, EventCause, FoundCard, SessionTransition,
-        ThreeDsSessionBody, ThreeDsSessionRecord, ThreeDsSessionWrite, find_card,
+        CardReference, ConvertedIntent, FoundCard, ThreeDsSessionBody, ThreeDsSessionRecord,
+        ThreeDsSessionWrite, find_card, raise_session_events,
     },
     token::Containers,
 };
@@ -138,7 +139,6 @@ pub(crate) async fn load_notified_session(
 /// The audit record, events and idempotency record of a session write.
 pub(crate) struct SessionChange<'a> {
     pub(crate) tenant: &'a Tenant,
-    pub(crate) cause: EventCause<'a>,
     pub(crate) audit: AuditRecord,
     pub(crate) outcome: &'static str,
     /// The card, if its number was opened.
@@ -154,9 +154,9 @@ impl<'a> SessionChange<'a> {
         outcome: &'static str,
         now: Timestamp,
     ) -> Self {
-        let (tenant, cause) = (caller.tenant(), EventCause::Caller(caller));
+        let tenant = caller.tenant();
         let audit = AuditRecord::new(operation, caller, now);
-        Self { tenant, cause, audit, outcome, used_card: None, idempotency: None }
+        Self { tenant, audit, outcome, used_card: None, idempotency: None }
     }
 }
 
@@ -237,15 +237,14 @@ impl LoadedSession {
         effects: &[StateMachineEffect],
         change: SessionChange<'_>,
     ) -> Result<ThreeDsSessionWrite, Error> {
-        let SessionChange { tenant, cause, audit, outcome, used_card, idempotency } = change;
+        let SessionChange { tenant, audit, outcome, used_card, idempotency } = change;
         self.record.deletes_at = self.body.deletes_at();
         self.record.body = Sealed::from_stored(Vec::new());
         self.record.body = self.body.seal(tenant, &self.record)?;
-        let (record, body) = (&self.record, &self.body);
-        let transition = SessionTransition { vault, tenant, record, body, cause, now: audit.at };
-        let events = transition.seal_events(effects)?;
+        let source = EventSource::new(tenant, &audit, vault.fill_random);
+        let deliveries = raise_session_events(&source, &self.record, &self.body, effects)?;
         let session = self.record.clone();
-        Ok(ThreeDsSessionWrite { session, events, audit, outcome, used_card, idempotency })
+        Ok(ThreeDsSessionWrite { session, deliveries, audit, outcome, used_card, idempotency })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     policy::{Actor, Directory, RequestOrigin},
     store::ChangeOutcome,
     threeds::{
-        EventCause, LoadedSession, SESSION_ATTEMPTS_MAX, SessionChange, load_notified_session,
+        LoadedSession, SESSION_ATTEMPTS_MAX, SessionChange, load_notified_session,
         session_conflict_error,
     },
 };
@@ -37,7 +37,6 @@ pub(crate) async fn apply_notification(
         let key = &tenant.audit_key;
         let change = SessionChange {
             tenant: &tenant,
-            cause: EventCause::Unauthenticated(origin),
             audit: AuditRecord::for_request(Actor::Unauthenticated, operation, origin, key, now),
             outcome: "done",
             used_card: None,

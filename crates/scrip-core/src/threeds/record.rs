@@ -14,10 +14,11 @@ use serde_json::{Map, Value};
 use crate::{
     Error, Timestamp,
     audit::AuditRecord,
+    event::NewDelivery,
     id::{ApplicationId, CardNumberVersion, TenantId, ThreeDsSessionId, TokenId, TokenIntentId},
     idempotency::IdempotencyRecord,
     policy::Tenant,
-    threeds::{CardReference, SchemeSupport, ThreeDsEventRecord, ThreeDsSessionCard},
+    threeds::{CardReference, SchemeSupport, ThreeDsSessionCard},
     token::Containers,
 };
 
@@ -41,8 +42,8 @@ pub struct ThreeDsSessionRecord {
 #[derive(Debug, Clone)]
 pub struct ThreeDsSessionWrite {
     pub session: ThreeDsSessionRecord,
-    /// The events to deliver.
-    pub events: Vec<ThreeDsEventRecord>,
+    /// The deliveries of the events of the change.
+    pub deliveries: Vec<NewDelivery>,
     pub audit: AuditRecord,
     pub outcome: &'static str,
     /// The card, if its number was opened. Its use has its own audit record.

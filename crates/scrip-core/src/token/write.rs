@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::{
     audit::AuditRecord,
+    event::NewDelivery,
     id::{TokenId, TokenIntentId},
     idempotency::IdempotencyRecord,
     policy::Permit,
@@ -15,6 +16,9 @@ pub(crate) mod batch;
 pub(crate) mod conversion;
 pub(crate) mod patch;
 pub(crate) mod pending_token;
+pub mod token_events;
+
+pub use self::token_events::TokenEvents;
 
 /// Builds the idempotency record inside the transaction, when the outcome of the write is known.
 /// The record is committed with the write. `None` when this outcome is not stored.
@@ -45,6 +49,7 @@ pub struct InsertToken {
     pub intent: Option<TokenIntentId>,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
+    pub events: TokenEvents,
 }
 
 /// Replaces a live token if it still has the revision that was read.
@@ -59,6 +64,7 @@ pub struct UpdateToken {
     /// The write is rejected if a 3-D Secure session that is live at this time uses the token.
     pub reject_if_in_session_at: Option<Timestamp>,
     pub audit: AuditRecord,
+    pub events: TokenEvents,
 }
 
 #[derive(Debug)]
@@ -66,6 +72,8 @@ pub struct DeleteToken {
     pub id: TokenId,
     pub revision: i64,
     pub audit: AuditRecord,
+    /// The deliveries of `token.deleted`.
+    pub deliveries: Vec<NewDelivery>,
 }
 
 /// The action of a write if an equal token exists.

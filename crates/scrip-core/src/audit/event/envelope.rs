@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-use uuid::Uuid;
-
 use crate::{
-    event::{EventData, EventType, canonical_json::to_canonical_json},
-    id::TenantId,
+    event::{EventData, canonical_json::to_canonical_json},
+    id::{EventId, TenantId},
     policy::{Actor, Tenant},
     time::Timestamp,
 };
+use serde_json::{Map, Value};
 
 /// Something that happened in a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// The same in all deliveries of the event, so that a receiver can drop repetitions.
-    pub id: Uuid,
-    pub event_type: EventType,
+    pub id: EventId,
+    /// The name of the event type.
+    pub event_type: &'static str,
     pub at: Timestamp,
     pub tenant: TenantId,
     /// The trace id of the request; empty without a request.
@@ -73,7 +72,7 @@ impl Event {
         }
         let mut attributes = Map::new();
         attributes.insert("id".to_owned(), self.id.to_string().into());
-        attributes.insert("type".to_owned(), self.event_type.as_str().into());
+        attributes.insert("type".to_owned(), self.event_type.into());
         attributes.insert("timestamp".to_owned(), self.at.to_string().into());
         attributes.insert("tenant_id".to_owned(), self.tenant.to_string().into());
         if !self.trace.is_empty() {
@@ -115,12 +114,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{event::payload, id::TokenId};
+    use uuid::Uuid;
+
+    use crate::{
+        event::{EventType, payload},
+        id::TokenId,
+    };
 
     fn event(trace: &str, actor: Option<EventActor>) -> Event {
         Event {
-            id: Uuid::from_u128(7),
-            event_type: EventType::TokenDeleted,
+            id: EventId(Uuid::from_u128(7)),
+            event_type: EventType::TokenDeleted.as_str(),
             at: Timestamp { unix_ms: 1_700_000_000_000 },
             tenant: TenantId(Uuid::from_u128(8)),
             trace: trace.into(),

@@ -73,7 +73,8 @@ pub async fn authorize_access_session(
     });
     let audit = AuditRecord::for_policy(Operation::AuthorizeAccessSession, &permit, now);
     let entity = record.application.to_string();
-    let extras = CommitExtras { audit, entity, idempotency: idempotency.transpose()? };
+    let idempotency = idempotency.transpose()?;
+    let extras = CommitExtras { audit, entity, idempotency, deliveries: Vec::new() };
     let session = SignedRow::new(&caller.tenant().keys, record);
     match vault.store.authorize_access_session(permit.clone(), session, extras).await? {
         ChangeOutcome::Done => Ok(()),

@@ -55,7 +55,7 @@ pub async fn create_access_session(
     };
     let audit = AuditRecord::for_policy(Operation::CreateAccessSession, &permit, now);
     let entity = caller.application().to_string();
-    let extras = CommitExtras { audit, entity, idempotency: None };
+    let extras = CommitExtras { audit, entity, idempotency: None, deliveries: Vec::new() };
     let session = SignedRow::new(&tenant.keys, record);
     vault.store.insert_access_session(permit.clone(), session, extras).await?;
     Ok(created)

@@ -15,7 +15,8 @@ pub async fn revoke_access_session(
     id: AccessSessionId,
 ) -> Result<(), Error> {
     let audit = AuditRecord::for_policy(Operation::RevokeAccessSession, &permit, vault.clock.now());
-    let extras = CommitExtras { audit, entity: id.to_string(), idempotency: None };
+    let extras =
+        CommitExtras { audit, entity: id.to_string(), idempotency: None, deliveries: Vec::new() };
     match vault.store.revoke_access_session(permit, id, extras).await? {
         ChangeOutcome::Done => Ok(()),
         ChangeOutcome::Stale => Err(Error::NotFound),

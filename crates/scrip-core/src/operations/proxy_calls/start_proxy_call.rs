@@ -172,7 +172,7 @@ impl CallAudit {
     ) -> ReadLogBatch {
         let mut audit = self.audit.clone();
         (audit.at, audit.detail) = (at, Some(self.destination.describe(status).into()));
-        ReadLogBatch { tenant: self.tenant, audit, entries }
+        ReadLogBatch { tenant: self.tenant, audit, entries, deliveries: Vec::new() }
     }
 }
 

@@ -1,7 +1,11 @@
 //! Expire Session: deletes expired sessions. A background task calls it.
 
+use std::sync::Arc;
+
 use crate::{
     audit::Operation,
+    operations::tokens::expire_token::expiry_events,
+    policy::Directory,
     store::{ExpiringEntity, StoreError},
     vault::Vault,
 };
@@ -10,10 +14,14 @@ use crate::{
 ///
 /// # Errors
 /// The store is unavailable.
-pub async fn expire_threeds_session(vault: &Vault) -> Result<usize, StoreError> {
+pub async fn expire_threeds_session(
+    vault: &Vault,
+    directory: &Arc<Directory>,
+) -> Result<usize, StoreError> {
     let audit =
         vault.audit_trail.record_for_vault(Operation::ExpireThreeDsSession, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
+    let events = expiry_events(vault, directory, &audit);
     let expired_by = vault.store.cap_at_shared_clock(vault.clock.earliest()).await?;
-    vault.store.delete_expired(ExpiringEntity::ThreeDsSession, expired_by, audit).await
+    vault.store.delete_expired(ExpiringEntity::ThreeDsSession, expired_by, audit, events).await
 }

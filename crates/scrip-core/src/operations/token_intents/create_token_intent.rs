@@ -5,6 +5,7 @@ use scrip_seal::Sealed;
 use crate::{
     Error, FieldError, Vault,
     audit::{AuditRecord, Operation},
+    event::{EventSource, EventType, payload},
     id::{TokenIntentId, random_uuid},
     idempotency::{ResponseRecorder, response::seal_permitted_response},
     policy::{
@@ -73,10 +74,13 @@ pub async fn create_token_intent(
         seal_permitted_response(&permit, it.claim.digests, (it.render)(&view), None, now)
     });
     let audit = AuditRecord::new(Operation::CreateTokenIntent, caller, now);
+    let deliveries = EventSource::new(tenant, &audit, vault.fill_random)
+        .raise(EventType::TokenIntentCreated, || payload::token_intent::describe_intent(&record));
     let extras = CommitExtras {
         audit,
         entity: record.id.to_string(),
         idempotency: idempotency.transpose()?,
+        deliveries,
     };
     let lookup = caller.permit_lookup(Permission::TokenIntentCreate)?;
     let intent = StoredTokenIntent { record, cvc };

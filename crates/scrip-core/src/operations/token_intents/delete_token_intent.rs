@@ -3,6 +3,7 @@
 use crate::{
     Error, Vault,
     audit::{AuditRecord, Operation},
+    event::{EventSource, EventType, payload},
     id::TokenIntentId,
     policy::{Caller, Permission},
     store::ChangeOutcome,
@@ -20,8 +21,12 @@ pub async fn delete_token_intent(
     let record = stored.ok_or(Error::NotFound)?.record;
     caller.permit(Permission::TokenIntentDelete, &record.containers)?;
     let audit = AuditRecord::new(Operation::DeleteTokenIntent, caller, vault.clock.now());
+    let deliveries = EventSource::new(caller.tenant(), &audit, vault.fill_random)
+        .raise(EventType::TokenIntentDeleted, || {
+            payload::token_intent::describe_deleted_intent(id)
+        });
     let lookup = caller.permit_lookup(Permission::TokenIntentDelete)?;
-    match vault.store.delete_token_intent(lookup, id, audit).await? {
+    match vault.store.delete_token_intent(lookup, id, audit, deliveries).await? {
         ChangeOutcome::Done => Ok(()),
         ChangeOutcome::Stale => Err(Error::NotFound),
     }

@@ -3,6 +3,7 @@
 use crate::{
     Error, Vault,
     audit::{AuditRecord, Operation},
+    event::{EventSource, EventType, payload},
     id::TokenId,
     policy::{Caller, Permission},
     store::ChangeOutcome,
@@ -21,7 +22,10 @@ pub async fn delete_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Resul
         let stored = vault.store.find_token(lookup, id, now).await?.ok_or(Error::NotFound)?;
         let permit = caller.permit(Permission::TokenDelete, &stored.record)?;
         let audit = AuditRecord::new(Operation::DeleteToken, caller, now);
-        let delete = DeleteToken { id: id.clone(), revision: stored.record.revision, audit };
+        let deliveries = EventSource::new(caller.tenant(), &audit, vault.fill_random)
+            .raise(EventType::TokenDeleted, || payload::token::describe_deleted_token(id));
+        let revision = stored.record.revision;
+        let delete = DeleteToken { id: id.clone(), revision, audit, deliveries };
         match vault.store.delete_token(permit, delete).await? {
             ChangeOutcome::Done => return Ok(()),
             // The token changed since it was read: check again whether the caller may delete it.

@@ -55,7 +55,8 @@ pub async fn update_token(
             .map(|it| make_record_builder(vault, &change, &read_permit, it, now))
             .transpose()?;
         let audit = AuditRecord::new(Operation::UpdateToken, caller, now);
-        let write = change.write(permit, None, deduplication_mode(caller, &change, &patch), audit);
+        let deduplicate = deduplication_mode(caller, &change, &patch);
+        let write = change.write(permit, None, deduplicate, audit, vault.fill_random);
         let batch = TokenBatch { writes: vec![write], build_record };
         let lookup = caller.permit_lookup(Permission::TokenUpdate)?;
         let audience = Audience::Caller { vault, now: latest };

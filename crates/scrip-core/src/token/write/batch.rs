@@ -90,7 +90,8 @@ impl<'a> PendingBatch<'a> {
         for _ in 0..attempts.max(LARGE_ATTEMPTS_MAX) {
             let build_record =
                 recorder.as_ref().map(|it| self.make_record_builder(vault, it)).transpose()?;
-            let writes: Result<_, _> = self.entries.iter().map(|it| self.build_write(it)).collect();
+            let writes: Result<_, _> =
+                self.entries.iter().map(|it| self.build_write(vault, it)).collect();
             let batch = TokenBatch { writes: writes?, build_record };
             let lookup = self.caller.permit_lookup(Permission::TokenCreate)?;
             match vault.store.write_tokens(lookup, batch).await? {
@@ -106,14 +107,16 @@ impl<'a> PendingBatch<'a> {
         Err(contention_error())
     }
 
-    fn build_write(&self, entry: &PendingWrite) -> Result<TokenWrite, Error> {
+    fn build_write(&self, vault: &Vault, entry: &PendingWrite) -> Result<TokenWrite, Error> {
         let audit = AuditRecord::new(self.operation, self.caller, self.now);
         match &entry.step {
-            WriteStep::Insert(deduplicate) => entry.pending.write(*deduplicate, audit),
+            WriteStep::Insert(deduplicate) => {
+                entry.pending.write(*deduplicate, audit, vault.fill_random)
+            }
             WriteStep::Update { change, .. } => {
                 let permit = self.caller.permit(Permission::TokenUpdate, &change.token.record)?;
                 let intent = entry.pending.intent.as_ref().map(|it| it.id);
-                Ok(change.write(permit, intent, Deduplicate::No, audit))
+                Ok(change.write(permit, intent, Deduplicate::No, audit, vault.fill_random))
             }
         }
     }

@@ -3,6 +3,7 @@
 use crate::{
     Error, FieldError, Timestamp, Vault,
     audit::AuditRecord,
+    event::{EventSource, EventType, payload::token::describe_token},
     id::{CardNumberVersion, TokenIntentId},
     policy::{
         AccessTarget, Caller, DeduplicationBehavior, Permission, Permit, TenantKind, Transform,
@@ -22,7 +23,7 @@ use crate::{
         },
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
         reveal::{Audience, build_view, outline_view, reveal_existing},
-        write::pending_token::check_expiry,
+        write::{TokenEvents, pending_token::check_expiry},
     },
 };
 
@@ -322,7 +323,10 @@ impl PatchedToken {
         intent: Option<TokenIntentId>,
         deduplicate: Deduplicate,
         audit: AuditRecord,
+        fill_random: fn(&mut [u8]),
     ) -> TokenWrite {
+        let written = EventSource::new(permit.tenant(), &audit, fill_random)
+            .raise(EventType::TokenUpdated, || describe_token(&self.token.record, &self.body));
         let token = self.token.clone();
         let cvc = match (self.cvc, token.cvc) {
             (CvcEdit::Keep, _) => CvcChange::Keep,
@@ -337,6 +341,7 @@ impl PatchedToken {
             deduplicate,
             reject_if_in_session_at: self.reject_if_in_session_at,
             audit,
+            events: TokenEvents { written, fill_random },
         })
     }
 }

@@ -5,6 +5,7 @@ use scrip_seal::{Fingerprint, Sealed};
 use crate::{
     Error, FieldError, Timestamp, Vault,
     audit::AuditRecord,
+    event::{EventSource, EventType, payload::token::describe_token},
     id::{CardNumberVersion, TokenId},
     policy::{
         Caller,
@@ -22,7 +23,10 @@ use crate::{
             Evaluation, EvaluationResult, FailureMode, NewId, evaluate_token_id,
         },
         reveal::{Audience, build_view},
-        write::conversion::{SourceIntent, TokenDataSource},
+        write::{
+            TokenEvents,
+            conversion::{SourceIntent, TokenDataSource},
+        },
     },
 };
 
@@ -220,13 +224,17 @@ impl PendingToken {
         &self,
         deduplicate: Deduplicate,
         audit: AuditRecord,
+        fill_random: fn(&mut [u8]),
     ) -> Result<TokenWrite, Error> {
+        let written = EventSource::new(self.permit.tenant(), &audit, fill_random)
+            .raise(EventType::TokenCreated, || describe_token(&self.token.record, &self.body));
         Ok(TokenWrite::Insert(InsertToken {
             permit: self.permit.recheck()?,
             token: self.token.clone(),
             intent: self.intent.as_ref().map(|it| it.id),
             deduplicate,
             audit,
+            events: TokenEvents { written, fill_random },
         }))
     }
 
