@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use scrip_core::{
     event::{Event, EventJson, EventType, payload::token::describe_deleted_token},
-    id::{TenantId, TokenId},
+    id::{EventId, TenantId, TokenId},
 };
 use scrip_egress::{
     AllowList, EgressSettings, GuardRejection, LookupFuture, Resolve, TlsFailure, TrustedRoots,
@@ -23,7 +23,7 @@ use super::*;
 const NOW: Timestamp = Timestamp { unix_ms: 1_700_000_000_999 };
 /// Long enough for a busy machine.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
-const EVENT_ID: Uuid = Uuid::from_u128(7);
+const EVENT_ID: EventId = EventId(Uuid::from_u128(7));
 
 #[derive(Debug)]
 struct LoopbackResolver;
@@ -60,7 +60,7 @@ impl AttemptHarness {
         let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
         let event = Event {
             id: EVENT_ID,
-            event_type: EventType::TokenDeleted,
+            event_type: EventType::TokenDeleted.as_str(),
             at: NOW,
             tenant: TenantId(Uuid::from_u128(8)),
             trace: "trace-1".into(),
@@ -72,7 +72,7 @@ impl AttemptHarness {
             server,
             client: EgressClient::new(settings).unwrap(),
             signing_key: WebhookSigningKey::create(&root).unwrap().0,
-            secrets: [WebhookSecret::generate(), WebhookSecret::generate()],
+            secrets: [(); 2].map(|()| WebhookSecret::new(scrip_seal::fill_random)),
             event: event.to_json(),
         }
     }
