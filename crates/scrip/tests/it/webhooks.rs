@@ -1,5 +1,5 @@
-//! Webhooks: their attributes, lists, secrets, limits and events. Each test has its own tenant, because a
-//! tenant has few webhooks.
+//! Webhooks: their attributes, lists, secrets, limits and events. Each test has its own tenant,
+//! because a tenant has few webhooks.
 
 mod attributes;
 mod events;

@@ -152,9 +152,7 @@ fn create_webhook(server: &TestServer, keys: &TenantApiKeys, changes: &Value) ->
 /// Opens the stored events of a webhook, in the order of their ids.
 fn load_events(server: &TestServer, tenant: &Arc<Tenant>, key: WebhookKey) -> Vec<Value> {
     let store = &server.app.vault.store;
-    server.runtime.block_on(async {
-        while store.move_read_deliveries().await.unwrap() > 0 {}
-    });
+    server.runtime.block_on(async { while store.move_read_deliveries().await.unwrap() > 0 {} });
     let engine = &server.engine;
     let sql = format!(
         "SELECT event, event_type, occurred_at, body FROM deliveries WHERE tenant = {} \
@@ -173,8 +171,7 @@ fn load_events(server: &TestServer, tenant: &Arc<Tenant>, key: WebhookKey) -> Ve
             progress: DeliveryProgress { attempts: 1, first_attempt_at: occurred_at },
             body: Sealed::from_stored(parse_bytes(&row[3])),
         };
-        let opened: Value =
-            serde_json::from_str(delivery.open(tenant).unwrap().as_str()).unwrap();
+        let opened: Value = serde_json::from_str(delivery.open(tenant).unwrap().as_str()).unwrap();
         assert_eq!(opened["id"], event.to_string());
         assert_eq!(opened["type"], row[1]);
         assert_eq!(opened["timestamp"], occurred_at.to_string());

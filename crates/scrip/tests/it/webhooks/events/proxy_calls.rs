@@ -27,7 +27,8 @@ fn answering_host(status: u16) -> DestinationHost {
 /// Sends a call with the data of a token in its body and its query.
 fn send_call(keys: &TenantApiKeys, host: &DestinationHost, idempotency_key: &str) -> ProxyResponse {
     let card = PROXY.create_card_of(keys, json!({}));
-    let request = PROXY.request("POST", "").api_key(&keys.private).url(&host.url("/v1/charges?a=b"));
+    let request =
+        PROXY.request("POST", "").api_key(&keys.private).url(&host.url("/v1/charges?a=b"));
     let request = request.header("X-Charge", "hidden-charge").json(&json!({
         "number": card.number_expression(), "cvc": card.cvc_expression(),
     }));
@@ -114,7 +115,8 @@ fn repeated_call_with_an_idempotency_key_has_one_event() {
     let (subscription, host) = (subscribe(&PROXY), answering_host(201));
     let keys = &subscription.keys;
     let request = || {
-        let request = PROXY.request("POST", "").api_key(&keys.private).url(&host.url("/v1/charges"));
+        let request =
+            PROXY.request("POST", "").api_key(&keys.private).url(&host.url("/v1/charges"));
         request.header("X-Charge", "hidden").json(&json!({})).idempotency_key("key").send()
     };
     let first = request().expect_answer(201);

@@ -23,8 +23,7 @@ fn create_card(subscription: &Subscription<'_>) -> String {
 
 /// The ids of the tokens in events, sorted.
 fn read_ids(events: &[Value]) -> Vec<String> {
-    let mut ids: Vec<_> =
-        events.iter().map(|it| text_field(&it["data"]["token"], "id")).collect();
+    let mut ids: Vec<_> = events.iter().map(|it| text_field(&it["data"]["token"], "id")).collect();
     ids.sort_unstable();
     ids
 }
@@ -83,9 +82,8 @@ fn detokenized_tokens_have_one_event_each() {
 /// All kinds of lists and searches.
 #[test]
 fn listed_and_found_tokens_have_one_event_each() {
-    let search = |path: &'static str, body: Value| {
-        move |key: &str| SHARED_SERVER.post(key, path, &body)
-    };
+    let search =
+        |path: &'static str, body: Value| move |key: &str| SHARED_SERVER.post(key, path, &body);
     let list = |path: &'static str| move |key: &str| SHARED_SERVER.get_path(key, path);
     let requests: [Box<dyn Fn(&str) -> TestResponse>; 4] = [
         Box::new(list("/tokens?size=2")),
