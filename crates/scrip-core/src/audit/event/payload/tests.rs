@@ -26,9 +26,8 @@ use crate::{
             describe_deleted_token, describe_expired_property, describe_token, describe_token_read,
         },
         token_intent::{describe_converted_intent, describe_deleted_intent, describe_intent},
-        webhook::describe_test,
     },
-    id::{ApiKeyId, ApplicationId, ProxyId, TenantId, TokenId, TokenIntentId, WebhookId},
+    id::{ApiKeyId, ApplicationId, ProxyId, TenantId, TokenId, TokenIntentId},
     policy::{
         AccessCondition, AccessPolicy, AccessRule, AccessScope, AccessSessionId,
         AccessSessionRecord, ApiKeyRecord, Application, ApplicationKind, ApplicationRecord,
@@ -43,7 +42,6 @@ use crate::{
         Container, Containers, ExpressionProvenance, Plaintext, TokenBody, TokenIntentRecord,
         TokenModification, TokenRecord, TokenType, WithheldDigests,
     },
-    webhook::{EventList, WebhookRecord, WebhookStatus},
 };
 
 const FIRST: &str = "1970-01-01T00:00:01+00:00";
@@ -496,20 +494,4 @@ fn threeds_session_events_equal_the_stored_form() {
         let expected = json!({"session": serde_json::to_value(&payload).unwrap()});
         check(describe_threeds_session(&payload), expected);
     }
-}
-
-#[test]
-fn test_event_has_id_and_name_of_its_webhook_only() {
-    let record = WebhookRecord {
-        id: WebhookId(uuid(5)),
-        tenant: TenantId(uuid(1)),
-        name: name("Orders"),
-        status: WebhookStatus::Enabled,
-        events: EventList::parse(&["token.created".to_owned()]).unwrap(),
-        settings: Sealed::from_stored(b"url".to_vec()),
-        secrets: Sealed::from_stored(b"secret".to_vec()),
-        created: stamp(1),
-        modified: None,
-    };
-    check(describe_test(&record), json!({"webhook": {"id": id(5), "name": "Orders"}}));
 }
