@@ -1,7 +1,7 @@
 //! Kills the server repeatedly under load. Afterwards acknowledged writes must still exist, and no
 //! request may have taken effect twice.
 //!
-//! Four of the scenarios run a store with a known fault. They pass when the fault is detected.
+//! Some of the scenarios run a store with a known fault. They pass when the fault is detected.
 
 #![expect(
     clippy::indexing_slicing,
@@ -17,6 +17,8 @@ mod faulty_server;
 mod proxied_calls;
 #[path = "kill_loop/token_histories.rs"]
 mod token_histories;
+#[path = "kill_loop/webhook_deliveries.rs"]
+mod webhook_deliveries;
 
 use std::{
     collections::BTreeMap,
@@ -167,6 +169,7 @@ fn main() -> ExitCode {
         ),
     ];
     outcomes.extend(proxied_calls::run_scenarios(is_long));
+    outcomes.extend(webhook_deliveries::run_scenarios(is_long));
     let failed = outcomes.iter().filter(|outcome| !**outcome).count();
     println!("kill_loop: {} passed, {failed} failed", outcomes.len() - failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
