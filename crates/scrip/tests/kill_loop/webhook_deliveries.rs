@@ -32,7 +32,7 @@ use scrip_testing::{
 };
 use serde_json::json;
 
-use crate::{SCRIP, server_command};
+use crate::{SCRIP, Scenario, server_command};
 
 const CLIENTS: usize = 8;
 /// Each kill of the control comes less than its delay after many commits.
@@ -305,16 +305,15 @@ fn found_lost_event(report: &EventReport) -> bool {
 }
 
 /// Runs the shipped program, and as a control a store that writes deliveries after the commit.
-pub(crate) fn run_scenarios(is_long: bool) -> [bool; 2] {
+pub(crate) fn scenarios(is_long: bool) -> [Scenario; 2] {
     let rounds = if is_long { 100 } else { 10 };
     let is_passed = if is_long { is_clean_with_repetitions } else { is_clean };
     [
-        run_scenario("webhook_deliveries", None, rounds, is_passed),
-        run_scenario(
-            "late_deliveries",
-            Some(StoreFault::LateDeliveries),
-            CONTROL_ROUNDS,
-            found_lost_event,
-        ),
+        Scenario::new("webhook_deliveries", move |name| {
+            run_scenario(name, None, rounds, is_passed)
+        }),
+        Scenario::new("late_deliveries", |name| {
+            run_scenario(name, Some(StoreFault::LateDeliveries), CONTROL_ROUNDS, found_lost_event)
+        }),
     ]
 }

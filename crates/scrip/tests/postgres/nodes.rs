@@ -14,7 +14,7 @@ use scrip_testing::{
     process::{
         ServerProcess,
         client::{HttpClient, HttpResponse, ServerAddress},
-        prometheus::MetricsPage,
+        prometheus::ParsedMetricsPage,
     },
     requests::http_client::BlockingClient,
 };
@@ -96,7 +96,8 @@ impl TwoNodeVault {
 
     /// Creates an application and returns its API key.
     fn create_application(&self, kind: &str, permissions: &[&str]) -> String {
-        let arguments = ["application", "create", "--tenant", "Acme", "--name", kind, "--type", kind];
+        let arguments =
+            ["application", "create", "--tenant", "Acme", "--name", kind, "--type", kind];
         let output = self.run(&[&arguments[..], permissions, &["--json"]].concat());
         let output: Value = serde_json::from_str(&output).expect("JSON");
         output["key"].as_str().expect("a key").to_owned()
@@ -119,7 +120,7 @@ impl TwoNodeVault {
         let Some(server) = &self.nodes[node] else { return 0 };
         let url = server.server_address.ready_message["metrics"].as_str().expect("a metrics URL");
         let page = BlockingClient::default().get(url).send().expect_status(200).text();
-        let page = MetricsPage::parse(&page);
+        let page = ParsedMetricsPage::parse(&page);
         let samples = page.samples().filter(|it| it.name == "scrip_webhook_attempts_total");
         samples.map(|it| it.value as usize).sum()
     }

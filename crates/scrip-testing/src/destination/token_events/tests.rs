@@ -7,7 +7,8 @@ const ACKNOWLEDGED: RequestAttempts = RequestAttempts { sent: 1, is_acknowledged
 const NOT_SENT: RequestAttempts = RequestAttempts { sent: 0, is_acknowledged: false };
 
 fn delivery(event: &str, event_type: &str, token: &str) -> DestinationRequest {
-    let event_body = json!({ "id": event, "type": event_type, "data": { "token": { "id": token } } });
+    let event_body =
+        json!({ "id": event, "type": event_type, "data": { "token": { "id": token } } });
     let header = |name: &str| {
         let value = if name == "webhook-id" { event } else { "value" };
         (name.to_owned(), value.to_owned())
@@ -26,7 +27,11 @@ fn delivery(event: &str, event_type: &str, token: &str) -> DestinationRequest {
 }
 
 /// The requests create, read and delete of the token `t`.
-fn requests(create: RequestAttempts, read: RequestAttempts, delete: RequestAttempts) -> TokenRequests {
+fn requests(
+    create: RequestAttempts,
+    read: RequestAttempts,
+    delete: RequestAttempts,
+) -> TokenRequests {
     TokenRequests { id: "t".to_owned(), create, read, delete }
 }
 
