@@ -78,7 +78,8 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
                 tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed");
             }
-            let tenant = TenantId::parse(&keys.tenant_id).context("the id of the tenant is invalid")?;
+            let tenant =
+                TenantId::parse(&keys.tenant_id).context("the id of the tenant is invalid")?;
             print_webhooks::remove_webhooks(app, tenant).await?;
             let receiver = match prints_webhooks {
                 true => Some(print_webhooks::start(app, tenant, json).await?),
