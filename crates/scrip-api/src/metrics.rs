@@ -115,7 +115,7 @@ labels! {
         StoredResponses "stored_responses",
         AccessSessions "access_sessions",
         ThreeDsSessions "threeds_sessions",
-        ThreeDsEvents "threeds_events",
+        WebhookDeliveries "webhook_deliveries",
         DeletedTenants "deleted_tenants",
         AuditRecords "audit_records",
         UsageCounters "usage_counters",

@@ -53,6 +53,12 @@ impl CardNumberVersion {
 }
 
 impl EventId {
+    /// The least id of an event at this time: ids of earlier events are less.
+    #[must_use]
+    pub fn first_at(at: Timestamp) -> Self {
+        Self::new(at, |_| ())
+    }
+
     /// An id (version 7) with the time of the event, so that the rows of events are stored in the
     /// order of their times.
     #[must_use]

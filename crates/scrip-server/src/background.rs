@@ -29,8 +29,8 @@ use scrip_core::{
         threeds_sessions::expire_threeds_session::expire_threeds_session,
         tokens::expire_token::{erase_cvcs, expire_token, expire_token_intent},
     },
+    policy::Directory,
     store::StoreError,
-    threeds::THREEDS_EVENT_RETENTION,
     time::{ClockWatermark, Month},
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
@@ -96,17 +96,17 @@ pub(crate) fn start(node: &Node) {
         Box::pin(sweep_expired(
             app,
             SweepTarget::Tokens,
-            |it| async move { expire_token(&it).await },
+            |vault, directory| async move { expire_token(&vault, &directory).await },
         ))
     });
     spawn("expire_token_intents", |app| {
-        Box::pin(sweep_expired(app, SweepTarget::TokenIntents, |it| async move {
-            expire_token_intent(&it).await
+        Box::pin(sweep_expired(app, SweepTarget::TokenIntents, |vault, directory| async move {
+            expire_token_intent(&vault, &directory).await
         }))
     });
     spawn("expire_threeds_sessions", |app| {
-        Box::pin(sweep_expired(app, SweepTarget::ThreeDsSessions, |it| async move {
-            expire_threeds_session(&it).await
+        Box::pin(sweep_expired(app, SweepTarget::ThreeDsSessions, |vault, directory| async move {
+            expire_threeds_session(&vault, &directory).await
         }))
     });
     spawn("sweep_counters", |app| Box::pin(sweep_counters(app)));
@@ -263,7 +263,7 @@ async fn republish_epoch_keys(app: Arc<App>) {
 /// Deletes expired rows, which requests can no longer read. Each target has its own task, so that a
 /// large backlog does not delay the others. Waits until the vault is unsealed: deletions are
 /// recorded in the audit log, which requires a key.
-async fn sweep_expired<F>(app: Arc<App>, target: SweepTarget, step: fn(Vault) -> F)
+async fn sweep_expired<F>(app: Arc<App>, target: SweepTarget, step: fn(Vault, Arc<Directory>) -> F)
 where
     F: Future<Output = Result<usize, StoreError>>,
 {
@@ -271,7 +271,13 @@ where
     let mut ticks = delayed_interval(SWEEP_EVERY);
     loop {
         ticks.tick().await;
-        sweep_in_steps(&app, target, || step(app.vault.clone())).await;
+        sweep_in_steps(&app, target, || async {
+            match app.directory.load_full() {
+                Some(directory) => step(app.vault.clone(), directory).await,
+                None => Ok(0),
+            }
+        })
+        .await;
     }
 }
 
@@ -294,7 +300,13 @@ async fn sweep_other(app: Arc<App>) {
         (Duration::from_secs(24 * 60 * 60), load_deleted_tenants(&app).await);
     loop {
         ticks.tick().await;
-        sweep_in_steps(&app, SweepTarget::VerificationCodes, || erase_cvcs(vault)).await;
+        sweep_in_steps(&app, SweepTarget::VerificationCodes, || async {
+            match app.directory.load_full() {
+                Some(directory) => erase_cvcs(vault, &directory).await,
+                None => Ok(0),
+            }
+        })
+        .await;
         // A node with a clock that is ahead must not delete data that other nodes still serve.
         let read_clocks = async {
             Ok((
@@ -321,11 +333,6 @@ async fn sweep_other(app: Arc<App>) {
         .await;
         sweep_in_steps(&app, SweepTarget::AccessSessions, || {
             store.delete_expired_access_sessions(now)
-        })
-        .await;
-        let event_cutoff = earliest.minus(THREEDS_EVENT_RETENTION);
-        sweep_in_steps(&app, SweepTarget::ThreeDsEvents, || {
-            store.delete_expired_threeds_events(event_cutoff)
         })
         .await;
         sweep_in_steps(&app, SweepTarget::GuessBudgets, || store.delete_expired_guesses(earliest))

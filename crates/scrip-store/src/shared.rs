@@ -3,6 +3,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod clock_watermark;
+pub(crate) mod deliveries;
 pub(crate) mod idempotency;
 pub(crate) mod policy;
 pub(crate) mod session_cards;

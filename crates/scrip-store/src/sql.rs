@@ -14,5 +14,5 @@ pub(crate) use crate::sql::{
     column::{ColumnReader, MISSING_COLUMNS, read_optional, read_required},
     dialect::{BatchDelete, Outcome, delete_batch, for_both_engines},
     parameter::{Parameter, parameters},
-    statements::{Execute, NO_LAST_EVENT, Statements, WriteTransaction, run_sync_future},
+    statements::{Execute, Statements, WriteTransaction, run_sync_future},
 };

@@ -3,6 +3,7 @@
 
 mod access_sessions;
 mod batch;
+mod deliveries;
 mod guesses;
 mod idempotency;
 mod intents;
@@ -22,13 +23,17 @@ use scrip_core::{
     id::TenantId,
     policy::{AccessSessionRecord, DirectoryRecords, SignedRow, guessing_budget::GuessRecord},
     store::{StoreError, StoreFuture},
-    threeds::{ThreeDsEventRecord, ThreeDsSessionRecord},
+    threeds::ThreeDsSessionRecord,
     time::Timestamp,
     token::{StoredToken, StoredTokenIntent},
 };
+use scrip_seal::Sealed;
 use scrip_store::claims::InFlightClaims;
 
-use crate::memory::{idempotency::MemoryIdempotencyRecord, logs::LogChains, usage::UsageCounts};
+use crate::memory::{
+    deliveries::DeliveryRow, idempotency::MemoryIdempotencyRecord, logs::LogChains,
+    usage::UsageCounts,
+};
 
 pub use self::snapshot::MemorySnapshot;
 
@@ -51,9 +56,8 @@ struct MemoryStoreState {
     directory: DirectoryRecords,
     access_sessions: Vec<SignedRow<AccessSessionRecord>>,
     threeds_sessions: Vec<ThreeDsSessionRecord>,
-    /// Events with their unique numbers.
-    events: Vec<(i64, ThreeDsEventRecord)>,
-    last_event: i64,
+    deliveries: Vec<DeliveryRow>,
+    webhook_signing_key: Option<Sealed>,
     deleted_tenants: Vec<DeletedTenant>,
     clock_watermark: Option<SignedWatermark>,
     usage: UsageCounts,

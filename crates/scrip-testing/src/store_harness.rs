@@ -1,11 +1,13 @@
 //! The methods of a store with default arguments for most tests.
 
+pub mod deliveries;
 pub mod sessions;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     audit::{AuditRecord, Operation},
+    event::ExpiryEvents,
     id::ApplicationId,
     idempotency::{ClaimOutcome, IdempotencyLookup, IdempotencyRecord, ResponseTokenData},
     policy::{Caller, LookupPermit, Permission, Permit, TenantSettings},
@@ -14,7 +16,8 @@ use scrip_core::{
     token::{
         BatchOutcome, BuildIdempotencyRecord, CvcChange, CvcRecord, Deduplicate, DeleteToken,
         ExpressionProvenance, StoredToken, TokenBatch, TokenModification, TokenRecord, TokenType,
-        TokenWrite, WriteConflict, WriteOutcome, write,
+        TokenWrite, WriteConflict, WriteOutcome,
+        write::{self, TokenEvents},
     },
 };
 use scrip_seal::{Fingerprint, Sealed};
@@ -150,7 +153,8 @@ impl StoreHarness {
     pub fn insert_batch(&self, insert: SingleInsert) -> (LookupPermit, TokenBatch) {
         let SingleInsert { token, deduplicate, audit, build_record } = insert;
         let permit = self.permit(Permission::TokenCreate);
-        let insert = write::InsertToken { permit, token, intent: None, deduplicate, audit };
+        let events = no_events();
+        let insert = write::InsertToken { permit, token, intent: None, deduplicate, audit, events };
         (
             self.lookup_permit(),
             TokenBatch { writes: vec![TokenWrite::Insert(insert)], build_record },
@@ -200,6 +204,7 @@ impl StoreHarness {
             deduplicate,
             reject_if_in_session_at: None,
             audit,
+            events: no_events(),
         };
         let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], build_record };
         update_outcome(self.store().write_tokens(self.lookup_permit(), batch).await)
@@ -211,31 +216,46 @@ impl StoreHarness {
 
     pub async fn delete(&self, id: &str, revision: i64) -> ChangeOutcome {
         let audit = self.audit(Operation::DeleteToken);
-        let delete = DeleteToken { id: token_id(id), revision, audit };
+        let delete = DeleteToken { id: token_id(id), revision, audit, deliveries: Vec::new() };
         self.store().delete_token(self.permit(Permission::TokenDelete), delete).await.unwrap()
     }
 
     /// Deletes all expired tokens in as many steps as necessary. Returns the number of tokens.
     pub async fn delete_expired_tokens(&self, cutoff: Timestamp) -> usize {
+        self.delete_expired(ExpiringEntity::Token, Operation::ExpireToken, cutoff).await
+    }
+
+    /// Deletes all expired entities of a kind in as many steps as necessary.
+    pub async fn delete_expired(
+        &self,
+        entity: ExpiringEntity,
+        operation: Operation,
+        cutoff: Timestamp,
+    ) -> usize {
         let mut total = 0;
         loop {
-            let audit = self
-                .vault_harness
-                .vault
-                .audit_trail
-                .record_for_vault(Operation::ExpireToken, self.now());
-            let audit = audit.unwrap();
-            match self.store().delete_expired(ExpiringEntity::Token, cutoff, audit).await.unwrap() {
+            let events = self.expiry_events(operation).await;
+            let audit = events.audit.clone();
+            match self.store().delete_expired(entity, cutoff, audit, events).await.unwrap() {
                 0 => return total,
                 count => total += count,
             }
         }
     }
 
+    /// The events of expiries, with the webhooks that the tenants have now.
+    pub async fn expiry_events(&self, operation: Operation) -> ExpiryEvents {
+        let VaultHarness { vault, .. } = &self.vault_harness;
+        let audit = vault.audit_trail.record_for_vault(operation, self.now()).unwrap();
+        let directory = Arc::new(self.vault_harness.directory().await);
+        ExpiryEvents { directory, audit, fill_random: vault.fill_random }
+    }
+
     pub async fn erase_expired_cvcs(&self, cutoff: Timestamp) -> usize {
         let mut total = 0;
         loop {
-            match self.store().erase_expired_cvcs(cutoff).await.unwrap() {
+            let events = self.expiry_events(Operation::ExpireToken).await;
+            match self.store().erase_expired_cvcs(cutoff, events).await.unwrap() {
                 0 => return total,
                 count => total += count,
             }
@@ -277,6 +297,11 @@ impl StoreHarness {
             }],
         }
     }
+}
+
+/// The events of a token write that no webhook wants.
+pub fn no_events() -> TokenEvents {
+    TokenEvents { written: Vec::new(), fill_random: |_| () }
 }
 
 /// A sample token record. Samples differ only in their id and in their body, which is the id.

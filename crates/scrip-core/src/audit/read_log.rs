@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The reads or rejections of one request: one entry for each entity, in one transaction.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ReadLogBatch {
     pub tenant: TenantId,
     /// Operation, actor, origin and time. Some entries have their own operation.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::{
     Error, Vault,
     audit::{AuditRecord, Operation, ReadLogBatch, ReadLogEntry, ReadRecording},
-    id::TenantId,
+    event::{EventSource, EventType, payload::token::describe_token_read},
+    id::{TenantId, TokenId},
     policy::{Actor, Caller, PolicyPermit},
+    token::TokenType,
 };
 
 impl Vault {
@@ -28,6 +30,31 @@ impl Vault {
             deliveries: Vec::new(),
         })
         .await
+    }
+
+    /// As [`Vault::record_reads`], for a response that shows these tokens. Each of them has an event,
+    /// which is the same for all callers: it does not say how much a caller saw.
+    ///
+    /// # Errors
+    /// As [`Vault::record_reads`].
+    pub(crate) async fn record_token_reads<'a>(
+        &self,
+        caller: &Caller,
+        operation: Operation,
+        entries: Vec<ReadLogEntry>,
+        tokens: impl Iterator<Item = (&'a TokenId, TokenType)>,
+    ) -> Result<(), Error> {
+        let tenant = caller.tenant();
+        let audit = AuditRecord::new(operation, caller, self.clock.now());
+        let mut deliveries = Vec::new();
+        if tenant.wants_event(EventType::TokenRead) {
+            let source = EventSource::new(tenant, &audit, self.fill_random);
+            deliveries.extend(tokens.flat_map(|(id, token_type)| {
+                source.raise(EventType::TokenRead, || describe_token_read(id, token_type))
+            }));
+        }
+        self.append_to_read_log(ReadLogBatch { tenant: tenant.id, audit, entries, deliveries })
+            .await
     }
 
     /// As [`Vault::record_reads`], for a read of policy.
@@ -99,11 +126,16 @@ impl Vault {
         .await
     }
 
-    async fn append_to_read_log(&self, batch: ReadLogBatch) -> Result<(), Error> {
+    /// Without the recording of reads, the events of the reads are still stored: a tenant that
+    /// subscribes to them does not depend on a setting of the server.
+    async fn append_to_read_log(&self, mut batch: ReadLogBatch) -> Result<(), Error> {
         match self.audit_trail.read_recording {
-            ReadRecording::Off => Ok(()),
-            ReadRecording::Durable if batch.entries.is_empty() => Ok(()),
-            ReadRecording::Durable => Ok(self.store.append_read_log(batch).await?),
+            ReadRecording::Off => batch.entries.clear(),
+            ReadRecording::Durable => (),
         }
+        if batch.entries.is_empty() && batch.deliveries.is_empty() {
+            return Ok(());
+        }
+        Ok(self.store.append_read_log(batch).await?)
     }
 }

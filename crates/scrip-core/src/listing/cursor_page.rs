@@ -136,9 +136,9 @@ pub(crate) async fn load_cursor_page(
     let next = next_position.map(|it| cursor::seal_position(caller, query.place(permission), &it));
     let tokens = builder.page;
     let container = query.container.as_ref().map_or("", Container::as_str);
-    vault
-        .record_reads(caller, operation, vec![ReadLogEntry::for_token_list(container, &tokens)])
-        .await?;
+    let entries = vec![ReadLogEntry::for_token_list(container, &tokens)];
+    let shown = tokens.iter().map(|it| (&it.id, it.token_type));
+    vault.record_token_reads(caller, operation, entries, shown).await?;
     Ok(CursorPage { tokens, size: query.size, next })
 }
 

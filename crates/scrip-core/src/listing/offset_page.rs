@@ -97,7 +97,8 @@ pub(crate) async fn load_offset_page(
     } else {
         token_entries
     };
-    vault.record_reads(caller, operation, entries).await?;
+    let shown = items.iter().map(|it: &TokenView| (&it.id, it.token_type));
+    vault.record_token_reads(caller, operation, entries, shown).await?;
     Ok(Page { items, request: page, total })
 }
 

@@ -2,6 +2,7 @@
 //! were altered outside of the vault are never sealed.
 
 pub(crate) mod change_record;
+mod policy_events;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,10 +11,12 @@ use scrip_seal::Pepper;
 use crate::{
     Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
+    event::EventSource,
     id::{ApiKeyId, ApplicationId, random_uuid},
     idempotency::{ResponseRecorder, response::seal_response},
     policy::{
-        ApiKeyRecord, ApiKeyText, Application, PolicyEdit, PolicyPermit, PolicyRecords, PolicyWrite,
+        ApiKeyRecord, ApiKeyText, Application, PolicyEdit, PolicyPermit, PolicyRecords,
+        PolicyWrite, change::policy_events::raise_policy_events,
     },
     store::CommitExtras,
 };
@@ -40,11 +43,13 @@ pub(crate) async fn change_policy<T: Send + 'static>(
     let idempotency_parts = recorder.as_ref().map(|it| (it.claim.digests, Arc::clone(&it.render)));
     let outcome_slot = Arc::new(Mutex::new(None));
     let decision_slot = Arc::clone(&outcome_slot);
-    let change_permit = permit.clone();
+    let (change_permit, fill_random) = (permit.clone(), vault.fill_random);
     let decide = move |mut records: PolicyRecords| {
         let keys = &change_permit.tenant().keys;
         change_permit.check(&records)?;
         let PolicyDecision { writes, entity, outcome } = decide(&records)?;
+        let source = EventSource::new(change_permit.tenant(), &audit, fill_random);
+        let deliveries = raise_policy_events(&source, &records, &writes)?;
         for write in &writes {
             records.apply(write);
         }
@@ -61,7 +66,7 @@ pub(crate) async fn change_policy<T: Send + 'static>(
         Ok(PolicyEdit {
             writes,
             seal,
-            extras: CommitExtras { audit, entity, idempotency, deliveries: Vec::new() },
+            extras: CommitExtras { audit, entity, idempotency, deliveries },
         })
     };
     vault.store.change_policy(permit, Box::new(decide)).await??;

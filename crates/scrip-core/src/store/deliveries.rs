@@ -76,8 +76,8 @@ pub trait DeliveryStore: Send + Sync {
     /// nothing of a webhook that has a row.
     fn delete_orphan_deliveries(&self, webhook: WebhookKey) -> StoreFuture<'_, usize>;
 
-    /// The number of pending deliveries, and the time of the oldest event among them, of all
-    /// tenants: for metrics.
+    /// The number of pending deliveries of all tenants, and the earliest time since which one of them
+    /// is pending: for metrics.
     fn count_pending_deliveries(&self) -> StoreFuture<'_, (u64, Option<Timestamp>)>;
 }
 
@@ -109,7 +109,8 @@ pub struct ReplayedDeliveries {
 
 #[derive(Debug, Clone, Copy)]
 pub struct DeliveryBounds {
-    /// Pending deliveries of older events are exhausted.
+    /// Deliveries that are pending since an earlier time are exhausted. A delivery is pending since
+    /// its event, or since its last replay.
     pub oldest_pending: Timestamp,
     /// Finished deliveries of older events are deleted.
     pub oldest_finished: Timestamp,

@@ -12,7 +12,8 @@ use crate::{
 /// transaction.
 pub trait Maintenance: Send + Sync {
     /// Deletes some of the entities that had expired by this time, each with its own copy of this
-    /// audit record, and with the deliveries of the expiry of a token; returns how many. Concurrent calls delete different rows.
+    /// audit record, and with the deliveries of the expiry of a token; returns how many. Concurrent
+    /// calls delete different rows.
     fn delete_expired(
         &self,
         entity: ExpiringEntity,

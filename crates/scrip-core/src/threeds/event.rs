@@ -21,8 +21,13 @@ pub(crate) fn raise_session_events(
     let mut deliveries = Vec::new();
     for effect in effects {
         let StateMachineEffect::Emit { event, status } = effect else { continue };
+        let event_type = EventType::from(*event);
+        // Most tenants want no event: the session is not described for them.
+        if !source.tenant.wants_event(event_type) {
+            continue;
+        }
         let session = describe_session(source, record, body)?;
-        deliveries.extend(source.raise(EventType::from(*event), || {
+        deliveries.extend(source.raise(event_type, || {
             threeds_session::describe_threeds_session(&event.payload(session, *status))
         }));
     }

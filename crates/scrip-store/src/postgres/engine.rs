@@ -2,6 +2,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod columns;
+pub(crate) mod delivery_rows;
 pub(crate) mod error;
 pub(crate) mod pool;
 pub(crate) mod row;

@@ -1,5 +1,6 @@
 //! Background work and operator commands.
 
+mod deliveries;
 mod expiry;
 mod guesses;
 pub(crate) mod idempotency;

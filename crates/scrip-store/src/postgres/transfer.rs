@@ -86,7 +86,7 @@ impl PostgresTransfer {
 
     async fn put_rows(&self, portion: &Portion) -> Result<(), StoreError> {
         let (kind, rows) = (portion.kind, &portion.page.rows);
-        let table = PostgresTable::for_kind(kind);
+        let Some(table) = PostgresTable::for_kind(kind) else { return Ok(()) };
         let numbers: Vec<_> = portion.token_numbers().take(rows.len()).collect();
         let column_arrays =
             build_column_arrays(kind.columns().len(), rows).ok_or(MISSING_COLUMNS)?;
@@ -181,7 +181,8 @@ impl TransferEngine for PostgresTransfer {
 
     fn count_rows(&mut self, kind: RowKind) -> StoreFuture<'_, u64> {
         Box::pin(async move {
-            query_number(&self.connection, &PostgresTable::for_kind(kind).table.count_statement())
+            let Some(table) = PostgresTable::for_kind(kind) else { return Ok(0) };
+            query_number(&self.connection, &table.table.count_statement())
                 .await
         })
     }
@@ -200,7 +201,8 @@ impl TransferEngine for PostgresTransfer {
         bounds: PageBounds,
     ) -> StoreFuture<'a, RowPage> {
         Box::pin(async move {
-            read_page(&self.connection, &PostgresTable::for_kind(kind).table, kind, after, bounds)
+            let Some(table) = PostgresTable::for_kind(kind) else { return Ok(RowPage::default()) };
+            read_page(&self.connection, &table.table, kind, after, bounds)
                 .await
         })
     }

@@ -38,7 +38,8 @@ pub(crate) async fn insert_idempotency_record<T: WriteTransaction>(
     Err(StoreError::AlreadyCompleted)
 }
 
-/// Writes the audit record and the idempotency record of a change that is not a token write.
+/// Writes the audit record, the deliveries and the idempotency record of a change that is not a token
+/// write.
 pub(crate) async fn insert_commit_extras<T: WriteTransaction>(
     transaction: &mut T,
     tenant: TenantId,
@@ -46,6 +47,7 @@ pub(crate) async fn insert_commit_extras<T: WriteTransaction>(
     outcome: &'static str,
 ) -> Result<(), StoreError> {
     transaction.append_audit_record(tenant, &extras.audit, &extras.entity, outcome).await?;
+    transaction.insert_deliveries(&extras.deliveries).await?;
     match &extras.idempotency {
         None => Ok(()),
         Some(record) => insert_idempotency_record(transaction, tenant, record, &[]).await,

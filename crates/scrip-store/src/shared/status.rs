@@ -16,7 +16,7 @@ const COUNT_STATEMENTS: [(&str, &str); 12] = [
     ("token_intents", "-- count_token_intents\nSELECT count(*) FROM token_intents"),
     ("verification_codes", "-- count_cvcs\nSELECT count(*) FROM cvcs"),
     ("threeds_sessions", "-- count_threeds_sessions\nSELECT count(*) FROM threeds_sessions"),
-    ("threeds_events", "-- count_threeds_events\nSELECT count(*) FROM threeds_events"),
+    ("webhook_deliveries", "-- count_deliveries\nSELECT count(*) FROM deliveries"),
     (
         "idempotency_records",
         "-- count_idempotency_records\nSELECT count(*) FROM idempotency_records",

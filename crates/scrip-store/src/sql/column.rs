@@ -1,9 +1,10 @@
 //! Decodes the columns of a row. Never panics: a malformed row is an error.
 
 use scrip_core::{
+    event::DeliveryState,
     id::{
-        ApiKeyId, ApplicationId, CardNumberVersion, ProxyId, TenantId, ThreeDsSessionId, TokenId,
-        TokenIntentId, WebhookId,
+        ApiKeyId, ApplicationId, CardNumberVersion, EventId, ProxyId, TenantId, ThreeDsSessionId,
+        TokenId, TokenIntentId, WebhookId,
     },
     policy::{
         AccessPolicy, AccessSessionId, ApplicationKind, DisplayName, Quotas, TenantKind,
@@ -85,6 +86,7 @@ wrapped_columns! {
     ApiKeyId: Uuid => ApiKeyId,
     ProxyId: Uuid => ProxyId,
     WebhookId: Uuid => WebhookId,
+    EventId: Uuid => EventId,
     TokenIntentId: Uuid => TokenIntentId,
     ThreeDsSessionId: Uuid => ThreeDsSessionId,
     CardNumberVersion: Uuid => CardNumberVersion,
@@ -111,6 +113,7 @@ macro_rules! parsed_columns {
 
 parsed_columns! {
     bool: i64 => parse_flag,
+    u16: i64 => |it| u16::try_from(it).ok(),
     u32: i64 => |it| u32::try_from(it).ok(),
     usize: i64 => |it| usize::try_from(it).ok(),
     TokenId: &str => |it| TokenId::parse(it).ok(),
@@ -128,6 +131,7 @@ parsed_columns! {
     ApplicationKind: &str => ApplicationKind::parse,
     EventList: &str => EventList::from_text,
     WebhookStatus: &str => WebhookStatus::parse,
+    DeliveryState: &str => DeliveryState::parse,
 }
 
 /// A digest or a MAC.

@@ -1,6 +1,12 @@
 //! Differences between the engines, hidden so that a store trait is implemented once for both.
 
-use scrip_core::{error::Error, store::ChangeOutcome};
+use scrip_core::{
+    error::Error,
+    store::{
+        ChangeOutcome,
+        deliveries::{ReplayedDeliveries, TrimmedDeliveries},
+    },
+};
 
 /// Statements that delete a limited number of rows. The first parameter is the cutoff of the
 /// condition, the second one the limit.
@@ -71,6 +77,10 @@ pub(crate) trait Outcome {
 impl Outcome for () {}
 
 impl Outcome for usize {}
+
+impl Outcome for ReplayedDeliveries {}
+
+impl Outcome for TrimmedDeliveries {}
 
 /// A stale outcome rolls back: the row was not changed.
 impl Outcome for ChangeOutcome {

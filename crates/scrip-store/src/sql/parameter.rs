@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use scrip_core::{
     id::{
-        ApiKeyId, ApplicationId, CardNumberVersion, ProxyId, TenantId, ThreeDsSessionId, TokenId,
-        TokenIntentId, WebhookId,
+        ApiKeyId, ApplicationId, CardNumberVersion, EventId, ProxyId, TenantId, ThreeDsSessionId,
+        TokenId, TokenIntentId, WebhookId,
     },
     policy::AccessSessionId,
     time::{Month, Timestamp},
@@ -95,11 +95,13 @@ parameter_types! {
     ApiKeyId => |it: ApiKeyId| Parameter::Uuid(it.0),
     ProxyId => |it: ProxyId| Parameter::Uuid(it.0),
     WebhookId => |it: WebhookId| Parameter::Uuid(it.0),
+    EventId => |it: EventId| Parameter::Uuid(it.0),
     bool => |it: bool| Parameter::Number(it.into()),
     TokenIntentId => |it: TokenIntentId| Parameter::Uuid(it.0),
     ThreeDsSessionId => |it: ThreeDsSessionId| Parameter::Uuid(it.0),
     CardNumberVersion => |it: CardNumberVersion| Parameter::Uuid(it.0),
     i64 => Parameter::Number,
+    u16 => |it: u16| Parameter::Number(it.into()),
     u32 => |it: u32| Parameter::Number(it.into()),
     // Values above the column's maximum are stored as the maximum.
     usize => |it: usize| Parameter::Number(i64::try_from(it).unwrap_or(i64::MAX)),

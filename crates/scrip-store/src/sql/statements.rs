@@ -10,12 +10,11 @@ use std::{
 };
 
 use scrip_core::{
-    audit::AuditRecord, id::TenantId, idempotency::IdempotencyRecord, store::StoreError,
+    audit::AuditRecord, event::NewDelivery, id::TenantId, idempotency::IdempotencyRecord,
+    store::StoreError,
 };
 
 use crate::sql::{column::ColumnReader, parameter::Parameter};
-
-pub(crate) const NO_LAST_EVENT: StoreError = StoreError::Corrupt("the event counter is missing");
 
 /// Runs statements that read.
 pub(crate) trait Statements {
@@ -68,8 +67,8 @@ pub(crate) trait WriteTransaction: Execute {
         token_numbers: &[i64],
     ) -> Result<bool, StoreError>;
 
-    /// Reserves `count` event numbers and returns the last. Numbers grow in commit order.
-    async fn reserve_event_numbers(&self, count: usize) -> Result<i64, StoreError>;
+    /// Writes deliveries, with the change that raised their events.
+    async fn insert_deliveries(&mut self, deliveries: &[NewDelivery]) -> Result<(), StoreError>;
 }
 
 /// Runs shared code on SQLite, where no future is ever pending.

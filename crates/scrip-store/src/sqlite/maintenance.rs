@@ -2,6 +2,7 @@
 
 pub mod backup;
 mod backup_schema;
+pub(crate) mod deliveries;
 pub(crate) mod expiry;
 mod guesses;
 mod idempotency;

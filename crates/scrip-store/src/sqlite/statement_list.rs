@@ -1,11 +1,11 @@
-//! Statements about tokens and 3DS sessions, for tests of their query plans. The first line of each
+//! Statements about tokens, 3DS sessions and deliveries, for tests of their query plans. The first line of each
 //! statement is its name.
 
 use crate::{
-    shared::session_cards,
+    shared::{self, session_cards},
     sqlite::{
         engine::write_transaction,
-        maintenance::expiry,
+        maintenance::{deliveries, expiry},
         tokens::{index_entries, listing, newest_tokens, writes},
     },
     stores::threeds_sessions,
@@ -22,6 +22,8 @@ pub fn list_statements() -> Vec<&'static str> {
         write_transaction::STATEMENTS,
         session_cards::STATEMENTS,
         threeds_sessions::STATEMENTS,
+        shared::deliveries::STATEMENTS,
+        deliveries::STATEMENTS,
     ];
     statements.concat()
 }

@@ -16,6 +16,9 @@ use crate::{
             connection::{self, DatabaseKind},
             statement::{execute, store_error},
         },
+        maintenance::deliveries::{
+            copy_read_deliveries, delete_read_deliveries, list_read_deliveries,
+        },
         tokens::index_entries::INSERT_INDEX_ENTRY,
         transfer::table::{SqliteTable, TransferDatabase},
     },
@@ -50,8 +53,9 @@ impl SqliteTransfer {
         let Some(_lock) = connection::lock_data_directory(path, LOCK_TIMEOUT)? else {
             return Ok(None);
         };
-        let vault = connection::open_writer(path, DatabaseKind::Vault)?;
+        let mut vault = connection::open_writer(path, DatabaseKind::Vault)?;
         let read_log = connection::open_writer(&read_log_path(path), DatabaseKind::ReadLog)?;
+        move_read_deliveries(&mut vault, &read_log)?;
         let schema = u32::try_from(connection::schema_version(&vault)?).unwrap_or_default();
         Ok(Some(Self { vault, read_log, schema, _lock }))
     }
@@ -61,6 +65,20 @@ impl SqliteTransfer {
             TransferDatabase::Vault => &self.vault,
             TransferDatabase::ReadLog => &self.read_log,
         }
+    }
+}
+
+/// Moves all deliveries of reads to the vault: a file has all deliveries in one place.
+fn move_read_deliveries(vault: &mut Connection, read_log: &Connection) -> Result<(), StoreError> {
+    loop {
+        let rows = list_read_deliveries(read_log)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let transaction = vault.transaction().map_err(store_error)?;
+        copy_read_deliveries(&transaction, &rows)?;
+        transaction.commit().map_err(store_error)?;
+        delete_read_deliveries(read_log, &rows)?;
     }
 }
 
@@ -142,7 +160,9 @@ impl TransferEngine for SqliteTransfer {
 
     fn count_rows(&mut self, kind: RowKind) -> StoreFuture<'_, u64> {
         Box::pin(async move {
-            let SqliteTable { database, table, .. } = SqliteTable::for_kind(kind);
+            let Some(SqliteTable { database, table, .. }) = SqliteTable::for_kind(kind) else {
+                return Ok(0);
+            };
             run_sync_future(query_number(self.connection(database), &table.count_statement()))
         })
     }
@@ -159,7 +179,9 @@ impl TransferEngine for SqliteTransfer {
         bounds: PageBounds,
     ) -> StoreFuture<'a, RowPage> {
         Box::pin(async move {
-            let SqliteTable { database, table, .. } = SqliteTable::for_kind(kind);
+            let Some(SqliteTable { database, table, .. }) = SqliteTable::for_kind(kind) else {
+                return Ok(RowPage::default());
+            };
             run_sync_future(read_page(self.connection(database), &table, kind, after, bounds))
         })
     }
@@ -191,14 +213,15 @@ impl TransferEngine for SqliteTransfer {
     ) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let table = SqliteTable::for_kind(portion.kind);
-            if table.database == TransferDatabase::ReadLog {
+            let is_in = |it: &&SqliteTable, database| it.database == database;
+            if let Some(table) = table.as_ref().filter(|it| is_in(it, TransferDatabase::ReadLog)) {
                 let transaction = self.read_log.transaction().map_err(store_error)?;
-                put_rows(&transaction, &table, portion)?;
+                put_rows(&transaction, table, portion)?;
                 transaction.commit().map_err(store_error)?;
             }
             let transaction = self.vault.transaction().map_err(store_error)?;
-            if table.database == TransferDatabase::Vault {
-                put_rows(&transaction, &table, portion)?;
+            if let Some(table) = table.as_ref().filter(|it| is_in(it, TransferDatabase::Vault)) {
+                put_rows(&transaction, table, portion)?;
             }
             if !run_sync_future(advance_import_state(&*transaction, state))? {
                 return Err(StoreError::Corrupt("the state of the import is unknown"));
@@ -210,7 +233,9 @@ impl TransferEngine for SqliteTransfer {
     fn complete_import<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let transaction = self.vault.transaction().map_err(store_error)?;
-            put_rows(&transaction, &SqliteTable::for_kind(keys.kind), keys)?;
+            if let Some(table) = SqliteTable::for_kind(keys.kind) {
+                put_rows(&transaction, &table, keys)?;
+            }
             transaction.execute_batch("DROP TABLE import_state").map_err(store_error)?;
             transaction.commit().map_err(store_error)
         })

@@ -109,7 +109,7 @@ impl IdempotencyStore {
 }
 }
 
-/// Writes the entries of a call to the audit log, in the transaction of its record.
+/// Writes the entries of a call to the audit log, and its deliveries, in the transaction of its record.
 async fn append_call_entries<T: WriteTransaction>(
     transaction: &mut T,
     batch: &ReadLogBatch,
@@ -118,7 +118,7 @@ async fn append_call_entries<T: WriteTransaction>(
         let audit = batch.entry_audit(entry);
         transaction.append_audit_record(batch.tenant, &audit, &entry.entity, entry.outcome).await?;
     }
-    Ok(())
+    transaction.insert_deliveries(&batch.deliveries).await
 }
 
 /// The tokens that the call makes active in its month.

@@ -1,14 +1,13 @@
-//! 3DS sessions and their events.
+//! 3DS sessions.
 
 use std::sync::Arc;
 
 use scrip_core::{
-    audit::LogKind,
     id::{TenantId, ThreeDsSessionId, TokenId},
     policy::LookupPermit,
-    store::{ChangeOutcome, StoreError, StoreFuture, ThreeDsEventStore, ThreeDsSessionStore},
+    store::{ChangeOutcome, StoreError, StoreFuture, ThreeDsSessionStore},
     threeds::{
-        CardReference, ThreeDsEventRecord, ThreeDsSessionCard, ThreeDsSessionCardColumns,
+        CardReference, ThreeDsSessionCard, ThreeDsSessionCardColumns,
         ThreeDsSessionRecord, ThreeDsSessionWrite,
     },
     time::Timestamp,
@@ -17,8 +16,8 @@ use scrip_core::{
 use crate::{
     shared::{idempotency::insert_idempotency_record, session_cards::is_used_by_threeds_session},
     sql::{
-        BatchDelete, ColumnReader, Statements, WriteTransaction, delete_batch, for_both_engines,
-        parameters, read_optional, read_required,
+        ColumnReader, Statements, WriteTransaction, for_both_engines, parameters, read_optional,
+        read_required,
     },
 };
 
@@ -61,7 +60,7 @@ async fn insert_session_extras<T: WriteTransaction>(
     transaction: &mut T,
     write: &ThreeDsSessionWrite,
 ) -> Result<(), StoreError> {
-    let ThreeDsSessionWrite { session, events, audit, outcome, used_card, idempotency } = write;
+    let ThreeDsSessionWrite { session, deliveries, audit, outcome, used_card, idempotency } = write;
     let tenant = session.tenant;
     transaction.append_audit_record(tenant, audit, &session.id.to_string(), outcome).await?;
     if let Some((operation, entity)) = used_card.as_ref().map(CardReference::audit_subject) {
@@ -72,8 +71,7 @@ async fn insert_session_extras<T: WriteTransaction>(
     if let Some(record) = idempotency {
         insert_idempotency_record(transaction, tenant, record, &[]).await?;
     }
-    // This is the last step, because writers of events wait for each other.
-    insert_threeds_events(transaction, events).await
+    transaction.insert_deliveries(deliveries).await
 }
 
 /// Statement that finds a session that has not expired. The columns are in the order in which
@@ -151,48 +149,6 @@ async fn update_threeds_session<T: WriteTransaction>(
     Ok(ChangeOutcome::Done)
 }
 
-const INSERT_THREEDS_EVENT: &str = "
--- insert_threeds_event
-INSERT INTO threeds_events (tenant, seq, id, occurred_at, body) VALUES ($1, $2, $3, $4, $5)";
-
-async fn insert_threeds_events<T: WriteTransaction>(
-    transaction: &T,
-    events: &[ThreeDsEventRecord],
-) -> Result<(), StoreError> {
-    if events.is_empty() {
-        return Ok(());
-    }
-    let last_number = transaction.reserve_event_numbers(events.len()).await?;
-    let event_count = i64::try_from(events.len()).unwrap_or(i64::MAX);
-    for (seq, event) in (last_number.saturating_sub(event_count).saturating_add(1)..).zip(events) {
-        let row = parameters![event.tenant, seq, event.id, event.at, &event.body];
-        transaction.execute(INSERT_THREEDS_EVENT, &row).await?;
-    }
-    Ok(())
-}
-
-const LIST_THREEDS_EVENTS: &str = "
--- list_threeds_events
-SELECT seq, tenant, id, occurred_at, body FROM threeds_events WHERE seq > $1 ORDER BY seq LIMIT $2";
-
-fn decode_event(row: &dyn ColumnReader) -> Result<(i64, ThreeDsEventRecord), StoreError> {
-    let record = ThreeDsEventRecord {
-        tenant: read_required(row, 1)?,
-        id: read_required(row, 2)?,
-        at: read_required(row, 3)?,
-        body: read_required(row, 4)?,
-    };
-    Ok((read_required(row, 0)?, record))
-}
-
-const DELETE_OLD_EVENTS: BatchDelete = delete_batch!(
-    "delete_expired_threeds_events",
-    "threeds_events",
-    "occurred_at <= $1 ORDER BY occurred_at",
-    sqlite: "seq" up to 256,
-    postgres: "tenant, seq" up to 256,
-);
-
 for_both_engines! {
 impl ThreeDsSessionStore {
     fn insert_threeds_session(&self, lookup: LookupPermit, write: ThreeDsSessionWrite) -> StoreFuture<'_, ()> {
@@ -242,30 +198,9 @@ impl ThreeDsSessionStore {
 }
 }
 
-for_both_engines! {
-impl ThreeDsEventStore {
-    fn list_threeds_events(
-        &self,
-        after: i64,
-        events_max: usize,
-    ) -> StoreFuture<'_, Vec<(i64, ThreeDsEventRecord)>> {
-        Box::pin(async move {
-            self.for_all_tenants().query(LIST_THREEDS_EVENTS, &parameters![after, events_max], decode_event).await
-        })
-    }
-
-    fn delete_expired_threeds_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_batch(LogKind::Audit, &DELETE_OLD_EVENTS, before))
-    }
-}
-}
-
 pub(crate) const STATEMENTS: &[&str] = &[
     INSERT_THREEDS_SESSION,
     FIND_THREEDS_SESSION,
     FIND_NOTIFIED_THREEDS_SESSION,
     UPDATE_THREEDS_SESSION,
-    INSERT_THREEDS_EVENT,
-    LIST_THREEDS_EVENTS,
-    DELETE_OLD_EVENTS.sqlite,
 ];

@@ -2,6 +2,7 @@
 
 use scrip_core::{
     audit::AuditRecord,
+    event::NewDelivery,
     id::TokenIntentId,
     policy::LookupPermit,
     store::{ChangeOutcome, CommitExtras, StoreFuture, TokenIntentStore},
@@ -11,7 +12,7 @@ use scrip_core::{
 
 use crate::{
     shared::tokens::intents::{consume_token_intent, decode_token_intent},
-    sql::{ColumnReader, Statements, for_both_engines, parameters},
+    sql::{ColumnReader, Statements, WriteTransaction, for_both_engines, parameters},
 };
 
 for_both_engines! {
@@ -44,10 +45,15 @@ impl TokenIntentStore {
         lookup: LookupPermit,
         id: TokenIntentId,
         audit: AuditRecord,
+        deliveries: Vec<NewDelivery>,
     ) -> StoreFuture<'_, ChangeOutcome> {
         let tenant = lookup.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
-            consume_token_intent(it, tenant, id, &audit, "deleted").await
+            let outcome = consume_token_intent(it, tenant, id, &audit, "deleted").await?;
+            if outcome == ChangeOutcome::Done {
+                it.insert_deliveries(&deliveries).await?;
+            }
+            Ok(outcome)
         }))
     }
 }

@@ -10,15 +10,17 @@ pub(super) enum FileFormat {
     First,
     /// Without webhooks.
     Second,
-    #[default]
+    /// With the events of 3DS sessions in place of deliveries.
     Third,
+    #[default]
+    Fourth,
 }
 
 /// The length of the magic number.
 pub(super) const MAGIC_BYTES: usize = 16;
 
 impl FileFormat {
-    pub(super) const NEWEST: Self = Self::Third;
+    pub(super) const NEWEST: Self = Self::Fourth;
 
     /// The start of the file.
     pub(super) fn magic(self) -> [u8; MAGIC_BYTES] {
@@ -26,11 +28,13 @@ impl FileFormat {
             Self::First => *b"\nscrip export 1\n",
             Self::Second => *b"\nscrip export 2\n",
             Self::Third => *b"\nscrip export 3\n",
+            Self::Fourth => *b"\nscrip export 4\n",
         }
     }
 
     pub(super) fn from_magic(magic: [u8; MAGIC_BYTES]) -> Option<Self> {
-        [Self::First, Self::Second, Self::Third].into_iter().find(|it| it.magic() == magic)
+        let formats = [Self::First, Self::Second, Self::Third, Self::Fourth];
+        formats.into_iter().find(|it| it.magic() == magic)
     }
 
     /// The checksum before the first frame.
@@ -43,9 +47,10 @@ impl FileFormat {
     /// Whether files of this version contain the kind.
     pub(super) fn has_kind(self, kind: RowKind) -> bool {
         let missing: &[RowKind] = match self {
-            Self::First => &[RowKind::Proxies, RowKind::Webhooks],
-            Self::Second => &[RowKind::Webhooks],
-            Self::Third => &[],
+            Self::First => &[RowKind::Proxies, RowKind::Webhooks, RowKind::Deliveries],
+            Self::Second => &[RowKind::Webhooks, RowKind::Deliveries],
+            Self::Third => &[RowKind::Deliveries],
+            Self::Fourth => &[RowKind::LastEvent, RowKind::ThreeDsEvents],
         };
         !missing.contains(&kind)
     }
@@ -53,6 +58,11 @@ impl FileFormat {
     /// The kinds in the order of the file. A portion has the position of its kind in this list.
     pub(super) fn kinds(self) -> impl Iterator<Item = RowKind> {
         RowKind::ALL.into_iter().filter(move |it| self.has_kind(*it))
+    }
+
+    /// The position of a kind in the list of kinds.
+    pub(super) fn position(self, kind: RowKind) -> Option<u8> {
+        u8::try_from(self.kinds().position(|it| it == kind)?).ok()
     }
 
     /// The columns of a kind. Later versions append columns, which are NULL in older rows.

@@ -36,7 +36,8 @@ impl ExportHeader {
         body.extend_from_slice(&self.info.schema.to_be_bytes());
         body.extend_from_slice(&self.info.created_at_unix_ms.to_be_bytes());
         body.extend_from_slice(&self.vault_checksum);
-        for (kind, count) in RowKind::ALL.iter().zip(&self.counts) {
+        let counts = RowKind::ALL.into_iter().zip(&self.counts);
+        for (kind, count) in counts.filter(|(kind, _)| FileFormat::NEWEST.has_kind(*kind)) {
             put_bytes(&mut body, kind.name().as_bytes())?;
             body.extend_from_slice(&count.to_be_bytes());
         }
@@ -86,7 +87,7 @@ pub(super) enum FrameBody {
 pub(super) fn encode_portion(number: u64, kind: RowKind, page: &RowPage) -> Option<Vec<u8>> {
     let mut body = vec![PORTION_TAG];
     body.extend_from_slice(&number.to_be_bytes());
-    body.push(u8::try_from(kind.index()).ok()?);
+    body.push(FileFormat::NEWEST.position(kind)?);
     put_bytes(&mut body, &page.position)?;
     let count = u32::try_from(page.rows.len()).ok().filter(|it| *it <= PORTION_ROWS_MAX)?;
     body.extend_from_slice(&count.to_be_bytes());
@@ -99,7 +100,8 @@ pub(super) fn encode_portion(number: u64, kind: RowKind, page: &RowPage) -> Opti
 pub(super) fn encode_end(portions: u64, totals: &[RowTotal]) -> Vec<u8> {
     let mut body = vec![END_TAG];
     body.extend_from_slice(&portions.to_be_bytes());
-    for total in totals {
+    let totals = RowKind::ALL.into_iter().zip(totals);
+    for (_, total) in totals.filter(|(kind, _)| FileFormat::NEWEST.has_kind(*kind)) {
         body.extend_from_slice(&total.rows.to_be_bytes());
         body.extend_from_slice(&total.checksum);
     }
@@ -156,7 +158,7 @@ mod tests {
         let decode = |count: u32| {
             let mut body = vec![PORTION_TAG];
             body.extend(1_u64.to_be_bytes());
-            body.push(u8::try_from(RowKind::DirectoryVersion.index()).unwrap());
+            body.push(FileFormat::NEWEST.position(RowKind::DirectoryVersion).unwrap());
             put_bytes(&mut body, b"").unwrap();
             body.extend(count.to_be_bytes());
             body.resize(body.len() + 8 * usize::try_from(count).unwrap(), 0);

@@ -47,7 +47,7 @@ macro_rules! kinds {
         }
 
         impl RowKind {
-            pub const ALL: [Self; 30] = [$(Self::$kind),*];
+            pub const ALL: [Self; 31] = [$(Self::$kind),*];
 
             /// The name in the file and in messages.
             #[must_use]
@@ -123,6 +123,12 @@ kinds! {
         Bytes converted_mac optional, Bytes body,
     }
     ThreeDsEvents "threeds_events" { Id tenant, Number seq, Id id, Number occurred_at, Bytes body }
+    Deliveries "deliveries" {
+        Id tenant, Id webhook, Id event, Text event_type, Number occurred_at, Text state,
+        Number pending_since, Number attempts, Number first_attempt_at optional,
+        Number last_attempt_at optional, Number next_at, Number last_status optional,
+        Text last_error optional, Bytes body,
+    }
     Guesses "guesses" {
         Id tenant, Bytes bucket, Bytes number_digest, Number counted_at, Number expires_at,
     }
@@ -156,7 +162,13 @@ impl RowKind {
     /// Whether there is at most one row of this kind. An empty vault may already have that row.
     #[must_use]
     pub const fn is_singleton(self) -> bool {
-        matches!(self, Self::Clock | Self::DirectoryVersion | Self::LastEvent)
+        matches!(self, Self::Clock | Self::DirectoryVersion)
+    }
+
+    /// Whether only files of older versions have rows of this kind. An import skips them.
+    #[must_use]
+    pub const fn is_retired(self) -> bool {
+        matches!(self, Self::LastEvent | Self::ThreeDsEvents)
     }
 
     /// The position in the file.

@@ -59,6 +59,11 @@ pub(crate) const TENANT_BUCKET_NUMBER_KEY: &[RowColumn] = &[
     key_column("bucket", ColumnType::Bytes),
     key_column("number_digest", ColumnType::Bytes),
 ];
+pub(crate) const TENANT_WEBHOOK_EVENT_KEY: &[RowColumn] = &[
+    key_column("tenant", ColumnType::Id),
+    key_column("webhook", ColumnType::Id),
+    key_column("event", ColumnType::Id),
+];
 pub(crate) const TENANT_TYPE_KEY: &[RowColumn] =
     &[key_column("tenant", ColumnType::Id), key_column("type", ColumnType::Text)];
 

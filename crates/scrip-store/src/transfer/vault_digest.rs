@@ -1,5 +1,6 @@
 //! A digest of a vault's state, which detects changes. Every change of a vault appends to one of
-//! its logs, except the deletion of expired rows, which changes a row count.
+//! its logs, except the deletion of expired rows, which changes a row count, and attempts of
+//! deliveries.
 
 use scrip_core::store::StoreError;
 use scrip_seal::Checksum;
@@ -16,7 +17,7 @@ pub(super) struct VaultDigest {
 const DIGESTED_KINDS: [RowKind; 7] = [
     RowKind::SystemKeys,
     RowKind::DirectoryVersion,
-    RowKind::LastEvent,
+    RowKind::Deliveries,
     RowKind::AuditHeads,
     RowKind::AuditCheckpoints,
     RowKind::ReadLogHeads,

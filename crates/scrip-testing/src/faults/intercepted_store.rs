@@ -8,7 +8,10 @@ use scrip_core::{
         ReadLogBatch, ScanRecords, ScannedRecords, SignedWatermark,
     },
     error::Error,
-    id::{TenantId, ThreeDsSessionId, TokenId, TokenIntentId},
+    event::{
+        AttemptResult, ClaimedDelivery, DeliveryRecord, ExpiryEvents, NewDelivery, WebhookKey,
+    },
+    id::{EventId, TenantId, ThreeDsSessionId, TokenId, TokenIntentId, WebhookId},
     idempotency::{CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord},
     listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
     metrics::StoreMetrics,
@@ -18,15 +21,19 @@ use scrip_core::{
         guessing_budget::{GuessBucket, GuessRecord},
     },
     store::{
-        AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DirectoryStore,
+        AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
         ExpiringEntity, GuessStore, IdempotencyStore, ListingStore, Maintenance, PolicyStore,
-        Store, StoreCondition, StoreFuture, StoreStatus, ThreeDsEventStore, ThreeDsSessionStore,
-        TokenIntentStore, TokenStore, UsageStore,
+        Store, StoreCondition, StoreFuture, StoreStatus, ThreeDsSessionStore, TokenIntentStore,
+        TokenStore, UsageStore,
+        deliveries::{
+            DeliveryBounds, DeliveryClaim, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries,
+        },
     },
-    threeds::{ThreeDsEventRecord, ThreeDsSessionRecord, ThreeDsSessionWrite},
+    threeds::{ThreeDsSessionRecord, ThreeDsSessionWrite},
     time::{Month, Timestamp},
     token::{BatchOutcome, DeleteToken, StoredToken, StoredTokenIntent, TenantUsage, TokenBatch},
 };
+use scrip_seal::Sealed;
 
 /// Replaces calls of an engine. A method that is not overridden calls the engine.
 pub trait Interceptor: Send + Sync {
@@ -134,7 +141,8 @@ impl<I: Interceptor> TokenIntentStore for InterceptedStore<I> {
         insert_token_intent(lookup: LookupPermit, intent: StoredTokenIntent, extras: CommitExtras) -> ();
         find_token_intent(lookup: LookupPermit, id: TokenIntentId, now: Timestamp)
             -> Option<StoredTokenIntent>;
-        delete_token_intent(lookup: LookupPermit, id: TokenIntentId, audit: AuditRecord) -> ChangeOutcome;
+        delete_token_intent(lookup: LookupPermit, id: TokenIntentId, audit: AuditRecord, deliveries: Vec<NewDelivery>)
+            -> ChangeOutcome;
     }
 }
 
@@ -164,6 +172,8 @@ impl<I: Interceptor> DirectoryStore for InterceptedStore<I> {
         load_directory() -> DirectoryRecords;
         directory_version() -> i64;
         insert_system_keys(keys: SystemKeys) -> ();
+        find_webhook_signing_key() -> Option<Sealed>;
+        insert_webhook_signing_key(wrapped: Sealed) -> Sealed;
     }
 }
 
@@ -214,10 +224,22 @@ impl<I: Interceptor> ThreeDsSessionStore for InterceptedStore<I> {
     }
 }
 
-impl<I: Interceptor> ThreeDsEventStore for InterceptedStore<I> {
+impl<I: Interceptor> DeliveryStore for InterceptedStore<I> {
     forward! {
-        list_threeds_events(after: i64, events_max: usize) -> Vec<(i64, ThreeDsEventRecord)>;
-        delete_expired_threeds_events(cutoff: Timestamp) -> usize;
+        list_due_webhooks(now: Timestamp) -> Vec<WebhookKey>;
+        claim_deliveries(webhook: WebhookKey, claim: DeliveryClaim) -> Vec<ClaimedDelivery>;
+        finish_deliveries(webhook: WebhookKey, results: Vec<AttemptResult>) -> usize;
+        move_read_deliveries() -> usize;
+        has_delivered_since(webhook: WebhookKey, since: Timestamp) -> bool;
+        list_deliveries(permit: &'a PolicyPermit, webhook: WebhookId, before: Option<EventId>, deliveries_max: usize)
+            -> Vec<DeliveryRecord>;
+        insert_deliveries(permit: PolicyPermit, extras: CommitExtras) -> ();
+        replay_deliveries(permit: PolicyPermit, replay: DeliveryReplay, extras: Option<CommitExtras>)
+            -> ReplayedDeliveries;
+        list_webhooks_with_deliveries() -> Vec<WebhookKey>;
+        trim_deliveries(webhook: WebhookKey, bounds: DeliveryBounds, audit: AuditRecord) -> TrimmedDeliveries;
+        delete_orphan_deliveries(webhook: WebhookKey) -> usize;
+        count_pending_deliveries() -> (u64, Option<Timestamp>);
     }
 }
 
@@ -254,8 +276,8 @@ impl<I: Interceptor> Maintenance for InterceptedStore<I> {
 
     forward! {
         probe() -> ();
-        delete_expired(entity: ExpiringEntity, cutoff: Timestamp, audit: AuditRecord) -> usize;
-        erase_expired_cvcs(cutoff: Timestamp) -> usize;
+        delete_expired(entity: ExpiringEntity, cutoff: Timestamp, audit: AuditRecord, events: ExpiryEvents) -> usize;
+        erase_expired_cvcs(cutoff: Timestamp, events: ExpiryEvents) -> usize;
         cap_at_shared_clock(at: Timestamp) -> Timestamp;
         save_watermark(watermark: SignedWatermark) -> ();
         load_watermark() -> Option<SignedWatermark>;

@@ -25,7 +25,7 @@ impl MemoryStoreState {
         let (mut outcomes, mut ids, mut conflicts) = (Vec::new(), Vec::new(), Vec::new());
         for (index, write) in batch.writes.into_iter().enumerate() {
             let conversion = write.conversion();
-            let attempt = match write {
+            let attempt = match &write {
                 TokenWrite::Insert(insert) if insert.permit.tenant().id == tenant => {
                     self.insert_token(tenant, insert)
                 }
@@ -41,6 +41,7 @@ impl MemoryStoreState {
                     if let Some(conversion) = conversion {
                         self.convert_card(&conversion.sign(&outcome));
                     }
+                    self.insert_deliveries(write.deliveries(&outcome));
                     outcomes.push(outcome);
                     ids.push(id);
                 }
@@ -74,9 +75,10 @@ impl MemoryStoreState {
         })
     }
 
-    fn insert_token(&mut self, tenant: TenantId, insert: InsertToken) -> MemoryWriteAttempt {
+    fn insert_token(&mut self, tenant: TenantId, insert: &InsertToken) -> MemoryWriteAttempt {
         let InsertToken { token, intent, deduplicate, audit, .. } = insert;
-        if !self.convert_intent(tenant, intent, &audit) {
+        let deduplicate = *deduplicate;
+        if !self.convert_intent(tenant, *intent, audit) {
             return Err(WriteConflict::IntentMissing);
         }
         let (now, id) = (audit.at, token.record.id.clone());
@@ -96,10 +98,11 @@ impl MemoryStoreState {
                 let has_same_id = |it: &TokenRow| it.tenant == tenant && it.token.record.id == id;
                 if let Some(index) = self.tokens.iter().position(has_same_id) {
                     self.expire(index, &audit.to_vault_record(Operation::ExpireToken));
+                    self.insert_deliveries(insert.expiry_deliveries(&id));
                 }
                 let number = self.next_number();
                 self.usage.count_created(tenant, &token.record);
-                self.tokens.push(TokenRow { number, tenant, token });
+                self.tokens.push(TokenRow { number, tenant, token: token.clone() });
                 (WriteOutcome::New, id)
             }
         };
@@ -107,11 +110,11 @@ impl MemoryStoreState {
         if let WriteOutcome::Existing(duplicate) = &outcome {
             self.usage.count_used(tenant, &duplicate.record, now);
         }
-        self.append_audit_record(tenant, &audit, id.as_str(), outcome_name);
+        self.append_audit_record(tenant, audit, id.as_str(), outcome_name);
         Ok((outcome, id))
     }
 
-    fn update_token(&mut self, tenant: TenantId, update: UpdateToken) -> MemoryWriteAttempt {
+    fn update_token(&mut self, tenant: TenantId, update: &UpdateToken) -> MemoryWriteAttempt {
         let UpdateToken {
             token,
             cvc,
@@ -121,12 +124,13 @@ impl MemoryStoreState {
             audit,
             ..
         } = update;
-        if !self.convert_intent(tenant, intent, &audit) {
+        let deduplicate = *deduplicate;
+        if !self.convert_intent(tenant, *intent, audit) {
             return Err(WriteConflict::IntentMissing);
         }
         let (updated_id, updated) = (token.id.clone(), token.clone());
         let duplicate =
-            self.find_duplicate(tenant, &token, deduplicate, Some(&updated_id), audit.at);
+            self.find_duplicate(tenant, token, deduplicate, Some(&updated_id), audit.at);
         let index = self.find_live(tenant, &updated_id, audit.at);
         let is_used_by_session = unless_used_at
             .is_some_and(|now| self.is_token_used_by_session(tenant, &updated_id, now));
@@ -144,11 +148,11 @@ impl MemoryStoreState {
                 (WriteOutcome::Existing(Box::new(duplicate)), id)
             }
             None => {
-                row.token.record = token;
+                row.token.record = token.clone();
                 match cvc {
                     CvcChange::Keep => (),
                     CvcChange::Remove => row.token.cvc = None,
-                    CvcChange::Replace(cvc) => row.token.cvc = Some(cvc),
+                    CvcChange::Replace(cvc) => row.token.cvc = Some(cvc.clone()),
                 }
                 (WriteOutcome::Updated, updated_id.clone())
             }
@@ -156,12 +160,12 @@ impl MemoryStoreState {
         match outcome {
             WriteOutcome::New | WriteOutcome::Updated => {
                 self.usage.count_used(tenant, &updated, audit.at);
-                self.append_audit_record(tenant, &audit, updated_id.as_str(), "updated")
+                self.append_audit_record(tenant, audit, updated_id.as_str(), "updated")
             }
             WriteOutcome::Existing(ref duplicate) => {
                 self.usage.count_used(tenant, &duplicate.record, audit.at);
-                self.append_audit_record(tenant, &audit, updated_id.as_str(), "deduplicated");
-                self.append_audit_record(tenant, &audit, id.as_str(), "deduplicated");
+                self.append_audit_record(tenant, audit, updated_id.as_str(), "deduplicated");
+                self.append_audit_record(tenant, audit, id.as_str(), "deduplicated");
             }
         }
         Ok((outcome, id))

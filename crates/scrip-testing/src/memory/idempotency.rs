@@ -100,6 +100,7 @@ impl MemoryStoreState {
                 self.usage.count_active(batch.tenant, month, &entry.entity);
             }
         }
+        self.insert_deliveries(batch.deliveries.clone());
     }
 
     /// Whether there was such a record.

@@ -2,6 +2,7 @@
 
 use scrip_core::{
     audit::AuditRecord,
+    event::NewDelivery,
     id::{TenantId, TokenIntentId},
     policy::LookupPermit,
     store::{ChangeOutcome, CommitExtras, StoreFuture, TokenIntentStore},
@@ -40,8 +41,15 @@ impl TokenIntentStore for MemoryStore {
         lookup: LookupPermit,
         id: TokenIntentId,
         audit: AuditRecord,
+        deliveries: Vec<NewDelivery>,
     ) -> StoreFuture<'_, ChangeOutcome> {
-        self.with(move |it| it.delete_intent(lookup.tenant().id, id, &audit, "deleted"))
+        self.with(move |it| {
+            let outcome = it.delete_intent(lookup.tenant().id, id, &audit, "deleted");
+            if outcome == ChangeOutcome::Done {
+                it.insert_deliveries(deliveries);
+            }
+            outcome
+        })
     }
 }
 

@@ -33,6 +33,7 @@ impl AuditStore for MemoryStore {
                     state.usage.count_active(batch.tenant, month, entity);
                 }
             }
+            state.insert_deliveries(batch.deliveries);
         })
     }
 

@@ -2,6 +2,7 @@
 
 use scrip_core::{
     audit::{AuditRecord, SignedWatermark},
+    event::ExpiryEvents,
     metrics::StoreMetrics,
     store::{ExpiringEntity, Maintenance, StoreFuture, StoreStatus},
     threeds::ThreeDsSessionRecord,
@@ -17,20 +18,29 @@ impl Maintenance for MemoryStore {
         entity: ExpiringEntity,
         cutoff: Timestamp,
         audit: AuditRecord,
+        events: ExpiryEvents,
     ) -> StoreFuture<'_, usize> {
         self.with(move |state| match entity {
-            ExpiringEntity::Token => state.expire_tokens(cutoff, &audit),
+            ExpiringEntity::Token => state.expire_tokens(cutoff, &audit, &events),
             ExpiringEntity::TokenIntent => state.expire_intents(cutoff, &audit),
             ExpiringEntity::ThreeDsSession => state.expire_sessions(cutoff, &audit),
         })
     }
 
-    fn erase_expired_cvcs(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
+    fn erase_expired_cvcs(
+        &self,
+        cutoff: Timestamp,
+        events: ExpiryEvents,
+    ) -> StoreFuture<'_, usize> {
         self.with(move |state| {
             let count_before = state.count_cvcs();
+            let mut deliveries = Vec::new();
             for row in &mut state.tokens {
-                row.token.cvc.take_if(|it| it.expires_at <= cutoff);
+                if row.token.cvc.take_if(|it| it.expires_at <= cutoff).is_some() {
+                    deliveries.extend(events.raise_expired_cvc(row.tenant, &row.token.record.id));
+                }
             }
+            state.insert_deliveries(deliveries);
             for (_, intent) in &mut state.intents {
                 intent.cvc.take_if(|it| it.expires_at <= cutoff);
             }
@@ -69,7 +79,7 @@ impl Maintenance for MemoryStore {
                 ("token_intents", to_u64(state.intents.len())),
                 ("verification_codes", to_u64(state.count_cvcs())),
                 ("threeds_sessions", to_u64(state.threeds_sessions.len())),
-                ("threeds_events", to_u64(state.events.len())),
+                ("webhook_deliveries", to_u64(state.deliveries.len())),
                 ("idempotency_records", to_u64(state.idempotency_records.len())),
                 ("audit_records", to_u64(state.audit.len())),
                 ("read_log_records", to_u64(state.read_log.len())),
@@ -84,9 +94,17 @@ impl Maintenance for MemoryStore {
 }
 
 impl MemoryStoreState {
-    fn expire_tokens(&mut self, cutoff: Timestamp, audit: &AuditRecord) -> usize {
+    fn expire_tokens(
+        &mut self,
+        cutoff: Timestamp,
+        audit: &AuditRecord,
+        events: &ExpiryEvents,
+    ) -> usize {
         let mut deleted_count = 0;
         while let Some(index) = self.first_expired(cutoff) {
+            if let Some(row) = self.tokens.get(index) {
+                self.insert_deliveries(events.raise_expired_token(row.tenant, &row.token.record.id));
+            }
             self.expire(index, audit);
             deleted_count += 1;
         }

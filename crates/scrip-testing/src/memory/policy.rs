@@ -11,6 +11,7 @@ use scrip_core::{
     store::{ChangeOutcome, DirectoryStore, PolicyStore, StoreError, StoreFuture},
     time::Timestamp,
 };
+use scrip_seal::Sealed;
 
 use crate::memory::{MemoryStore, MemoryStoreState};
 
@@ -31,6 +32,14 @@ impl DirectoryStore for MemoryStore {
 
     fn directory_version(&self) -> StoreFuture<'_, i64> {
         self.with(|it| it.directory.version)
+    }
+
+    fn find_webhook_signing_key(&self) -> StoreFuture<'_, Option<Sealed>> {
+        self.with(|it| it.webhook_signing_key.clone())
+    }
+
+    fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed> {
+        self.with(|it| it.webhook_signing_key.get_or_insert(wrapped).clone())
     }
 }
 
@@ -147,7 +156,7 @@ impl PolicyStore for MemoryStore {
     fn purge_tenants(&self, tenants: Vec<TenantId>, _now: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
             let count_rows = |it: &MemoryStoreState| {
-                it.tokens.len() + it.threeds_sessions.len() + it.events.len()
+                it.tokens.len() + it.threeds_sessions.len() + it.deliveries.len()
             };
             let count_before = count_rows(it);
             let existing_tenants: Vec<_> =
@@ -157,7 +166,7 @@ impl PolicyStore for MemoryStore {
             it.tokens.retain(|it| !deleted_tenants.contains(&it.tenant));
             it.intents.retain(|(tenant, _)| !deleted_tenants.contains(tenant));
             it.threeds_sessions.retain(|it| !deleted_tenants.contains(&it.tenant));
-            it.events.retain(|(_, it)| !deleted_tenants.contains(&it.tenant));
+            it.deliveries.retain(|it| !deleted_tenants.contains(&it.key.tenant));
             it.usage.remove_tenants(&deleted_tenants);
             it.guesses.retain(|(tenant, _)| !deleted_tenants.contains(tenant));
             count_before - count_rows(it)

@@ -1,12 +1,12 @@
-//! 3-D Secure sessions and their events, in lists.
+//! 3-D Secure sessions, in a list.
 
 use scrip_core::{
     id::{TenantId, ThreeDsSessionId, TokenId},
     policy::{LookupPermit, SignedRow},
-    store::{ChangeOutcome, StoreError, StoreFuture, ThreeDsEventStore, ThreeDsSessionStore},
+    store::{ChangeOutcome, StoreError, StoreFuture, ThreeDsSessionStore},
     threeds::{
-        CardReference, ConvertedIntent, ThreeDsEventRecord, ThreeDsSessionCard,
-        ThreeDsSessionRecord, ThreeDsSessionWrite,
+        CardReference, ConvertedIntent, ThreeDsSessionCard, ThreeDsSessionRecord,
+        ThreeDsSessionWrite,
     },
     time::Timestamp,
 };
@@ -82,27 +82,6 @@ impl ThreeDsSessionStore for MemoryStore {
     }
 }
 
-impl ThreeDsEventStore for MemoryStore {
-    fn list_threeds_events(
-        &self,
-        after: i64,
-        events_max: usize,
-    ) -> StoreFuture<'_, Vec<(i64, ThreeDsEventRecord)>> {
-        self.with(move |state| {
-            let later_events = state.events.iter().filter(|(number, _)| *number > after);
-            later_events.take(events_max).cloned().collect()
-        })
-    }
-
-    fn delete_expired_threeds_events(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
-        self.with(move |state| {
-            let count_before = state.events.len();
-            state.events.retain(|(_, it)| it.at > cutoff);
-            count_before - state.events.len()
-        })
-    }
-}
-
 impl MemoryStoreState {
     pub(super) fn is_token_used_by_session(
         &self,
@@ -119,11 +98,9 @@ impl MemoryStoreState {
 
     /// Inserts the rows that are committed with the session row.
     fn insert_session_extras(&mut self, write: ThreeDsSessionWrite) -> Result<(), StoreError> {
-        let ThreeDsSessionWrite { session, events, audit, outcome, used_card, idempotency } = write;
-        for event in events {
-            self.last_event += 1;
-            self.events.push((self.last_event, event));
-        }
+        let ThreeDsSessionWrite { session, deliveries, audit, outcome, used_card, idempotency } =
+            write;
+        self.insert_deliveries(deliveries);
         self.append_audit_record(session.tenant, &audit, &session.id.to_string(), outcome);
         if let Some((operation, entity)) = used_card.as_ref().map(CardReference::audit_subject) {
             self.append_audit_record(

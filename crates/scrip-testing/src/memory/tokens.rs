@@ -61,6 +61,7 @@ impl TokenStore for MemoryStore {
             let Some(index) = index.filter(has_same_revision) else { return ChangeOutcome::Stale };
             state.remove_token(index);
             state.append_audit_record(tenant, &delete.audit, delete.id.as_str(), "deleted");
+            state.insert_deliveries(delete.deliveries);
             ChangeOutcome::Done
         })
     }
@@ -127,6 +128,7 @@ impl MemoryStoreState {
         outcome: &'static str,
     ) -> Result<(), StoreError> {
         self.append_audit_record(tenant, &extras.audit, &extras.entity, outcome);
+        self.insert_deliveries(extras.deliveries);
         self.insert_idempotency_record(tenant, extras.idempotency, &[])
     }
 }

@@ -6,7 +6,7 @@ use scrip_core::{
     audit::{LogKind, LogRecord, Operation},
     id::{TenantId, ThreeDsSessionId, TokenIntentId},
     store::{ChangeOutcome, ExpiringEntity, StoreError},
-    threeds::{ThreeDsEventRecord, ThreeDsSessionCard, ThreeDsSessionRecord, ThreeDsSessionWrite},
+    threeds::{ThreeDsSessionCard, ThreeDsSessionRecord, ThreeDsSessionWrite},
     time::Timestamp,
 };
 use scrip_seal::Sealed;
@@ -44,15 +44,6 @@ impl StoreHarness {
         }
     }
 
-    pub fn threeds_event_record(&self, number: u8) -> ThreeDsEventRecord {
-        ThreeDsEventRecord {
-            tenant: self.tenant(),
-            id: Uuid::from_bytes([number; 16]),
-            at: self.now(),
-            body: Sealed::from_stored(vec![number; 20]),
-        }
-    }
-
     pub fn threeds_session_write(
         &self,
         session: ThreeDsSessionRecord,
@@ -60,7 +51,7 @@ impl StoreHarness {
     ) -> ThreeDsSessionWrite {
         ThreeDsSessionWrite {
             session,
-            events: events.iter().map(|it| self.threeds_event_record(*it)).collect(),
+            deliveries: events.iter().map(|it| self.new_delivery(*it)).collect(),
             audit: self.audit(Operation::CreateThreeDsSession),
             outcome: "created",
             used_card: None,
@@ -94,31 +85,8 @@ impl StoreHarness {
     }
 
     pub async fn delete_expired_threeds_sessions(&self, cutoff: Timestamp) -> usize {
-        let mut total = 0;
-        loop {
-            let audit = self
-                .vault_harness
-                .vault
-                .audit_trail
-                .record_for_vault(Operation::ExpireThreeDsSession, self.now());
-            match self
-                .store()
-                .delete_expired(ExpiringEntity::ThreeDsSession, cutoff, audit.unwrap())
-                .await
-                .unwrap()
-            {
-                0 => return total,
-                count => total += count,
-            }
-        }
-    }
-
-    pub async fn list_threeds_events(
-        &self,
-        after: i64,
-        events_max: usize,
-    ) -> Vec<(i64, ThreeDsEventRecord)> {
-        self.store().list_threeds_events(after, events_max).await.unwrap()
+        let operation = Operation::ExpireThreeDsSession;
+        self.delete_expired(ExpiringEntity::ThreeDsSession, operation, cutoff).await
     }
 
     /// The records of session operations: operation, entity and outcome.
@@ -131,7 +99,7 @@ impl StoreHarness {
 
     pub async fn threeds_row_counts(&self) -> [u64; 2] {
         let status = self.store().status().await.unwrap();
-        ["threeds_sessions", "threeds_events"]
+        ["threeds_sessions", "webhook_deliveries"]
             .map(|name| status.counts.iter().find(|(it, _)| *it == name).unwrap().1)
     }
 }

@@ -5,7 +5,7 @@ mod audit;
 mod broken_destinations;
 mod content_types;
 mod error_answers;
-mod harness;
+pub(crate) mod harness;
 mod headers;
 mod hosts;
 mod idempotency;

@@ -1,7 +1,8 @@
-//! Webhooks: their attributes, lists, secrets and limits. Each test has its own tenant, because a
-//! tenant has few webhooks.
+//! Webhooks: their attributes, lists, secrets, limits and events. Each test has its own tenant,
+//! because a tenant has few webhooks.
 
 mod attributes;
+mod events;
 mod lists;
 mod secrets;
 mod validation;

@@ -2,6 +2,7 @@
 //! with an idempotency key.
 
 use std::{
+    borrow::Cow,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -25,7 +26,10 @@ use crate::{
     middleware::response_body::ResponseBudget,
     proxy::{
         call::{
-            ReceivedCall, exchange::SentCall, plan::CallPlan, selection::CallEntry,
+            ReceivedCall,
+            exchange::{CallEnd, SentCall},
+            plan::CallPlan,
+            selection::CallEntry,
             transforms::CallTransforms,
         },
         error::{CallDelivery, ProxyError},
@@ -81,8 +85,7 @@ impl AnswerBuilder<'_, '_> {
         let length = HttpBody::size_hint(&body);
         let length_max = u64::try_from(bytes_max).unwrap_or(u64::MAX);
         if length.lower() > length_max {
-            sent.finish_without_response(status).await;
-            return Err(self.explain(BodyError::TooLarge, status));
+            return Err(self.fail(sent, status, CollectError::Body(BodyError::TooLarge)).await);
         }
         let is_transformed = status.is_success() && !self.plan.response_transforms().is_empty();
         let short_length = length.exact().filter(|it| *it <= COLLECTED_BYTES_MAX);
@@ -97,16 +100,15 @@ impl AnswerBuilder<'_, '_> {
             };
             let collected = match collected {
                 Ok(collected) => collected,
-                Err(error) => {
-                    sent.finish_without_response(status).await;
-                    return Err(self.explain_collection(error, status));
-                }
+                Err(error) => return Err(self.fail(sent, status, error).await),
             };
             let mut message = TransformMessage { headers: head.headers, body: collected };
             if is_transformed && let Err(error) = self.transform(&mut message, status).await {
-                sent.finish_without_response(status).await;
-                self.app.metrics.proxy_failures.increment(CallFailureReason::Transform);
-                return Err(error.after_answer(status));
+                let (error, failure) = (error.after_answer(status), CallFailureReason::Transform);
+                let end = CallEnd { status: error.status(), failure: Some(failure) };
+                sent.finish_without_response(status, end).await;
+                self.app.metrics.proxy_failures.increment(failure);
+                return Err(error);
             }
             let headers = self.forward_headers(&message.headers, status);
             return Ok(self.respond_collected(sent, status, headers, message.body).await);
@@ -117,8 +119,32 @@ impl AnswerBuilder<'_, '_> {
         if self.is_stored && self.reservation.grow_for_answer(stored_bytes).is_ok() {
             return self.respond_stored(sent, status, headers, body).await;
         }
-        sent.finish_without_response(status).await;
+        sent.finish_without_response(status, CallEnd { status, failure: None }).await;
         Ok(respond_streamed(status, headers, Body::new(body)))
+    }
+
+    /// Records the outcome of a call with an answer that the client does not get.
+    async fn fail(
+        &self,
+        sent: SentCall<'_>,
+        status: StatusCode,
+        error: CollectError,
+    ) -> ProxyError {
+        let (end_status, reason, detail) = match error {
+            CollectError::Body(error) => {
+                let (status, reason) = classify_body_error(&error);
+                (status, reason, error.to_string().into())
+            }
+            CollectError::NoMemory => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                CallFailureReason::Overloaded,
+                Cow::Borrowed(MEMORY_RULE),
+            ),
+        };
+        let end = CallEnd { status: end_status, failure: Some(reason) };
+        sent.finish_without_response(status, end).await;
+        self.app.metrics.proxy_failures.increment(reason);
+        ProxyError::new(end_status, CallDelivery::Answered, detail).after_answer(status)
     }
 
     /// Collects an answer and counts its bytes as they arrive.
@@ -131,18 +157,6 @@ impl AnswerBuilder<'_, '_> {
             collected.extend_from_slice(&data);
         }
         Ok(collected.freeze())
-    }
-
-    fn explain_collection(&self, error: CollectError, status: StatusCode) -> ProxyError {
-        match error {
-            CollectError::Body(error) => self.explain(error, status),
-            CollectError::NoMemory => {
-                self.app.metrics.proxy_failures.increment(CallFailureReason::Overloaded);
-                let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-                ProxyError::new(unavailable, CallDelivery::Answered, MEMORY_RULE)
-                    .after_answer(status)
-            }
-        }
     }
 
     fn forward_headers(&self, headers: &HeaderMap, status: StatusCode) -> HeaderMap {
@@ -172,7 +186,8 @@ impl AnswerBuilder<'_, '_> {
     ) -> Response {
         let is_storable = self.is_stored && body.len() <= CallResponse::BODY_BYTES_MAX;
         let response = is_storable.then(|| to_stored_response(status, &headers, &body));
-        sent.finish(CallOutcome::Answered { status: status.as_u16(), response }).await;
+        let outcome = CallOutcome::Answered { status: status.as_u16(), response };
+        sent.finish(outcome, CallEnd { status, failure: None }).await;
         let address = self.call.party.origin().address;
         let body = ResponseBudget::new(self.app, address).count_answer(body);
         build_response(status, headers, Body::from(body))
@@ -194,8 +209,7 @@ impl AnswerBuilder<'_, '_> {
                     return Ok(self.respond_collected(sent, status, headers, start.freeze()).await);
                 }
                 Some(Err(error)) => {
-                    sent.finish_without_response(status).await;
-                    return Err(self.explain(error, status));
+                    return Err(self.fail(sent, status, CollectError::Body(error)).await);
                 }
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
@@ -204,21 +218,19 @@ impl AnswerBuilder<'_, '_> {
                 }
             }
         }
-        sent.finish_without_response(status).await;
+        sent.finish_without_response(status, CallEnd { status, failure: None }).await;
         let body = PrefixedBody { prefix: Some(start.freeze()), rest: body };
         Ok(respond_streamed(status, headers, Body::new(body)))
     }
+}
 
-    fn explain(&self, error: BodyError, destination_status: StatusCode) -> ProxyError {
-        let (status, reason) = match error {
-            BodyError::TooLarge => (StatusCode::BAD_GATEWAY, CallFailureReason::TooLarge),
-            BodyError::Timeout => (StatusCode::REQUEST_TIMEOUT, CallFailureReason::Timeout),
-            BodyError::Closed => (StatusCode::BAD_GATEWAY, CallFailureReason::Closed),
-            BodyError::Malformed => (StatusCode::BAD_GATEWAY, CallFailureReason::Malformed),
-        };
-        self.app.metrics.proxy_failures.increment(reason);
-        ProxyError::new(status, CallDelivery::Answered, error.to_string())
-            .after_answer(destination_status)
+/// The status for the client, and the reason for metrics and for the event of the call.
+fn classify_body_error(error: &BodyError) -> (StatusCode, CallFailureReason) {
+    match error {
+        BodyError::TooLarge => (StatusCode::BAD_GATEWAY, CallFailureReason::TooLarge),
+        BodyError::Timeout => (StatusCode::REQUEST_TIMEOUT, CallFailureReason::Timeout),
+        BodyError::Closed => (StatusCode::BAD_GATEWAY, CallFailureReason::Closed),
+        BodyError::Malformed => (StatusCode::BAD_GATEWAY, CallFailureReason::Malformed),
     }
 }
 

@@ -1,24 +1,31 @@
 //! Sends a call: the record before the first byte leaves, the exchange, and the outcome.
 
+use std::{sync::Arc, time::Duration};
+
 use bytes::Bytes;
-use hyper::{Request, Response, StatusCode};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use scrip_core::{
     error::Error,
+    event::payload::proxy::{DestinationAnswer, InvocationErrors, InvokedProxy, ProxyInvocation},
     idempotency::IdempotencyClaim,
     operations::proxy_calls::{
         finish_proxy_call::{CallOutcome, abandon_proxy_call, finish_proxy_call},
         start_proxy_call::{StartedCall, start_proxy_call},
     },
+    proxy::Proxy,
 };
-use scrip_egress::{Delivery, EgressBody};
+use scrip_egress::{Delivery, Destination, EgressBody};
 use tokio::time::Instant;
 
 use crate::{
     app::App,
-    metrics::{CallFailureReason, CallResult},
+    metrics::{CallFailureReason, CallResult, label::Label},
     proxy::{
         call::{
-            ReceivedCall, failure::explain_send_error, plan::CallPlan, unsent_tokens::UnsentTokens,
+            ReceivedCall,
+            failure::{classify_send_failure, explain_send_error},
+            plan::CallPlan,
+            unsent_tokens::UnsentTokens,
         },
         error::{CallDelivery, ProxyError},
     },
@@ -29,12 +36,38 @@ use crate::{
 pub(super) struct SentCall<'a> {
     app: &'a App,
     started: Option<StartedCall>,
+    /// The reading of the monotonic clock at the start.
+    started_at: Duration,
+}
+
+/// The end of a call: the status that its client gets, and why the call failed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallEnd {
+    pub(super) status: StatusCode,
+    pub(super) failure: Option<CallFailureReason>,
 }
 
 impl SentCall<'_> {
+    fn elapsed(&self) -> Duration {
+        (self.app.ticks)().saturating_sub(self.started_at)
+    }
+
+    /// The answer, for the event of the call.
+    fn describe_answer(&mut self, answer: &Response<EgressBody>, elapsed: Duration) {
+        if let Some(invocation) = self.started.as_mut().and_then(StartedCall::invocation_mut) {
+            let (status, header_names) = (answer.status().as_u16(), list_names(answer.headers()));
+            invocation.answer = Some(DestinationAnswer { status, elapsed, header_names });
+        }
+    }
+
     /// Records the outcome. A failure is logged: the client gets its answer.
-    pub(super) async fn finish(mut self, outcome: CallOutcome) {
-        let Some(started) = self.started.take() else { return };
+    pub(super) async fn finish(mut self, outcome: CallOutcome, end: CallEnd) {
+        let elapsed = self.elapsed();
+        let Some(mut started) = self.started.take() else { return };
+        if let Some(invocation) = started.invocation_mut() {
+            (invocation.status, invocation.elapsed) = (Some(end.status.as_u16()), elapsed);
+            invocation.errors = describe_failure(end.failure);
+        }
         self.app.metrics.proxy_calls.increment(match &outcome {
             CallOutcome::NotSent => CallResult::NotSent,
             CallOutcome::MaybeSent => CallResult::MaybeSent,
@@ -51,14 +84,64 @@ impl SentCall<'_> {
     }
 
     /// The destination answered, and the answer is not stored.
-    pub(super) async fn finish_without_response(self, status: StatusCode) {
-        self.finish(CallOutcome::Answered { status: status.as_u16(), response: None }).await;
+    pub(super) async fn finish_without_response(self, status: StatusCode, end: CallEnd) {
+        let outcome = CallOutcome::Answered { status: status.as_u16(), response: None };
+        self.finish(outcome, end).await;
+    }
+}
+
+/// The error in the event of a call that ended before its client got a response.
+const CLIENT_GONE: &str = "client_gone";
+
+fn describe_failure(failure: Option<CallFailureReason>) -> InvocationErrors {
+    let text = failure.map(CallFailureReason::as_str);
+    let response_transform = text.filter(|_| failure == Some(CallFailureReason::Transform));
+    InvocationErrors { call: text, response_transform }
+}
+
+fn list_names(headers: &HeaderMap) -> Vec<String> {
+    headers.keys().map(|it| it.as_str().to_owned()).collect()
+}
+
+/// The call, for its event.
+fn describe_call(
+    call: &ReceivedCall,
+    plan: &CallPlan,
+    request: &Request<Bytes>,
+) -> ProxyInvocation {
+    let describe_proxy =
+        |it: &Arc<Proxy>| InvokedProxy { id: it.record().id, name: it.record().name.clone() };
+    ProxyInvocation {
+        proxy: call.selected.proxy().map(describe_proxy),
+        method: call.method_name(),
+        url: render_url(&plan.destination),
+        header_names: list_names(request.headers()),
+        answer: None,
+        status: None,
+        elapsed: Duration::ZERO,
+        errors: InvocationErrors::default(),
+    }
+}
+
+/// The URL without its query.
+fn render_url(destination: &Destination) -> String {
+    let is_https = destination.is_https();
+    let (scheme, default_port) = if is_https { ("https", 443) } else { ("http", 80) };
+    let path = destination.path_and_query().split('?').next().unwrap_or_default();
+    match destination.port() {
+        port if port == default_port => format!("{scheme}://{}{path}", destination.host()),
+        port => format!("{scheme}://{}:{port}{path}", destination.host()),
     }
 }
 
 impl Drop for SentCall<'_> {
     fn drop(&mut self) {
-        if let Some(started) = self.started.take() {
+        let elapsed = self.elapsed();
+        if let Some(mut started) = self.started.take() {
+            if let Some(invocation) = started.invocation_mut() {
+                invocation.elapsed = elapsed;
+                invocation.errors.call = Some(CLIENT_GONE);
+            }
             self.app.metrics.proxy_calls.increment(CallResult::MaybeSent);
             abandon_proxy_call(&self.app.vault, &started);
         }
@@ -80,8 +163,10 @@ pub(super) async fn send<'a>(
 ) -> Result<(SentCall<'a>, Response<EgressBody>), ProxyError> {
     let has_claim = claim.is_some();
     let sender = call.party.sender(&call.selected)?;
-    let started =
-        start_proxy_call(&app.vault, sender, tokens.destination(), tokens.used(), claim).await;
+    let started_at = (app.ticks)();
+    let (destination, used) = (tokens.destination(), tokens.used());
+    let describe = || describe_call(call, plan, &request);
+    let started = start_proxy_call(&app.vault, sender, destination, used, claim, describe).await;
     let started = match started {
         Ok(started) => started,
         Err(error) => {
@@ -93,15 +178,17 @@ pub(super) async fn send<'a>(
         }
     };
     tokens.start();
-    let sent = SentCall { app, started: Some(started) };
+    let mut sent = SentCall { app, started: Some(started), started_at };
     let client = app.proxy_egress.client()?;
-    let started_at = (app.ticks)();
+    let sent_at = (app.ticks)();
     let result =
         client.send(&plan.destination, plan.scope, plan.tls.as_ref(), request, deadline).await;
     match result {
         Ok(response) => {
-            let duration = (app.ticks)().saturating_sub(started_at).as_micros();
-            app.metrics.proxy_answer_micros.record(duration.try_into().unwrap_or(u64::MAX));
+            let elapsed = (app.ticks)().saturating_sub(sent_at);
+            let micros = elapsed.as_micros().try_into().unwrap_or(u64::MAX);
+            app.metrics.proxy_answer_micros.record(micros);
+            sent.describe_answer(&response, elapsed);
             Ok((sent, response))
         }
         Err(error) => {
@@ -109,7 +196,8 @@ pub(super) async fn send<'a>(
                 Delivery::NotSent => CallOutcome::NotSent,
                 Delivery::MaybeSent => CallOutcome::MaybeSent,
             };
-            sent.finish(outcome).await;
+            let (status, reason) = classify_send_failure(&error.failure);
+            sent.finish(outcome, CallEnd { status, failure: Some(reason) }).await;
             Err(explain_send_error(app, error))
         }
     }

@@ -21,8 +21,18 @@ pub(super) fn explain_send_error(app: &App, error: SendError) -> ProxyError {
         Delivery::NotSent => CallDelivery::NotSent,
         Delivery::MaybeSent => CallDelivery::MaybeSent,
     };
-    let (status, reason) = match failure {
-        SendFailure::Rejected(rejection) => return reject_by_guard(app, rejection),
+    if let SendFailure::Rejected(rejection) = failure {
+        return reject_by_guard(app, rejection);
+    }
+    let (status, reason) = classify_send_failure(&failure);
+    app.metrics.proxy_failures.increment(reason);
+    ProxyError::new(status, delivery, failure.to_string())
+}
+
+/// The status for the client, and the reason for metrics and for the event of the call.
+pub(super) fn classify_send_failure(failure: &SendFailure) -> (StatusCode, CallFailureReason) {
+    match failure {
+        SendFailure::Rejected(_) => (StatusCode::FORBIDDEN, CallFailureReason::Guard),
         SendFailure::InvalidRequest => (StatusCode::BAD_REQUEST, CallFailureReason::Malformed),
         SendFailure::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, CallFailureReason::Overloaded),
         SendFailure::Lookup => (StatusCode::BAD_GATEWAY, CallFailureReason::Lookup),
@@ -33,7 +43,5 @@ pub(super) fn explain_send_error(app: &App, error: SendError) -> ProxyError {
         SendFailure::Timeout => (StatusCode::REQUEST_TIMEOUT, CallFailureReason::Timeout),
         SendFailure::Closed => (StatusCode::BAD_GATEWAY, CallFailureReason::Closed),
         SendFailure::Malformed => (StatusCode::BAD_GATEWAY, CallFailureReason::Malformed),
-    };
-    app.metrics.proxy_failures.increment(reason);
-    ProxyError::new(status, delivery, failure.to_string())
+    }
 }

@@ -163,9 +163,7 @@ impl CallParty {
         match (self, selected) {
             (Self::Caller { caller, .. }, _) => Ok(caller.tenant()),
             (Self::Keyless(_), SelectedProxy::PreConfigured(proxy)) => Ok(proxy.tenant()),
-            (Self::Keyless(_), SelectedProxy::Ephemeral(_)) => {
-                Err(Error::Internal("an ephemeral proxy has no tenant".into()))
-            }
+            (Self::Keyless(_), SelectedProxy::Ephemeral(_)) => Err(no_tenant()),
         }
     }
 
@@ -177,13 +175,18 @@ impl CallParty {
         &'a self,
         selected: &'a SelectedProxy,
     ) -> Result<CallSender<'a>, Error> {
-        match self {
-            Self::Caller { caller, right } => Ok(CallSender::Caller { caller, right: *right }),
-            Self::Keyless(origin) => {
-                Ok(CallSender::Keyless { tenant: self.tenant(selected)?, origin })
+        match (self, selected) {
+            (Self::Caller { caller, right }, _) => Ok(CallSender::Caller { caller, right: *right }),
+            (Self::Keyless(origin), SelectedProxy::PreConfigured(proxy)) => {
+                Ok(CallSender::Keyless { tenant: proxy.tenant(), origin })
             }
+            (Self::Keyless(_), SelectedProxy::Ephemeral(_)) => Err(no_tenant()),
         }
     }
+}
+
+fn no_tenant() -> Error {
+    Error::Internal("an ephemeral proxy has no tenant".into())
 }
 
 /// Whether the call needs no API key and has none.

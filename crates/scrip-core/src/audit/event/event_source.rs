@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::{
     audit::AuditRecord,
+    error::Error,
     event::{Event, EventActor, EventData, EventType, NewDelivery},
     id::{EventId, WebhookId},
-    policy::{Actor, Tenant},
+    policy::{Actor, SignedRow, Tenant},
     time::Timestamp,
-    webhook::WebhookStatus,
+    webhook::WebhookRecord,
 };
 
 /// The type of the event that a client requests to test its receiver. No webhook can name it.
@@ -44,9 +45,26 @@ impl<'a> EventSource<'a> {
             return Vec::new();
         }
         let webhooks = self.tenant.webhooks.values();
-        let wanting = webhooks
-            .filter(|it| it.status == WebhookStatus::Enabled && it.events.to_set().has(event_type));
+        let wanting = webhooks.filter(|it| it.wants_event(event_type));
         self.seal(event_type.as_str(), describe(), wanting.map(|it| it.id))
+    }
+
+    /// As [`EventSource::raise`], for webhooks that the tenant of this node may not have yet.
+    ///
+    /// # Errors
+    /// The data of the event cannot be built.
+    pub(crate) fn raise_for(
+        &self,
+        webhooks: &[SignedRow<WebhookRecord>],
+        event_type: EventType,
+        describe: impl FnOnce() -> Result<EventData, Error>,
+    ) -> Result<Vec<NewDelivery>, Error> {
+        let wants = |it: &&SignedRow<WebhookRecord>| it.record.wants_event(event_type);
+        let wanting = webhooks.iter().filter(wants).map(|it| it.record.id);
+        if wanting.clone().next().is_none() {
+            return Ok(Vec::new());
+        }
+        Ok(self.seal(event_type.as_str(), describe()?, wanting))
     }
 
     /// The delivery of a test event to one webhook.

@@ -8,6 +8,7 @@ use crate::{
     Timestamp, Vault,
     audit::{AuditRecord, Operation},
     error::{Denial, Error, FieldError},
+    event::{EventSource, EventType, payload::access_session::describe_access_session},
     idempotency::{ResponseRecorder, response::seal_response},
     policy::{
         AccessPolicy, ApplicationKind, PolicyPermit, SignedRow,
@@ -74,8 +75,11 @@ pub async fn authorize_access_session(
     let audit = AuditRecord::for_policy(Operation::AuthorizeAccessSession, &permit, now);
     let entity = record.application.to_string();
     let idempotency = idempotency.transpose()?;
-    let extras = CommitExtras { audit, entity, idempotency, deliveries: Vec::new() };
-    let session = SignedRow::new(&caller.tenant().keys, record);
+    let tenant = caller.tenant();
+    let deliveries = EventSource::new(tenant, &audit, vault.fill_random)
+        .raise(EventType::SessionAuthorized, || describe_access_session(&record, tenant));
+    let extras = CommitExtras { audit, entity, idempotency, deliveries };
+    let session = SignedRow::new(&tenant.keys, record);
     match vault.store.authorize_access_session(permit.clone(), session, extras).await? {
         ChangeOutcome::Done => Ok(()),
         ChangeOutcome::Stale => Err(nonce_used_error()),

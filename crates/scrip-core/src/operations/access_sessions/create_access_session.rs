@@ -8,6 +8,7 @@ use scrip_seal::Pepper;
 use crate::{
     Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
+    event::{EventSource, EventType, payload::access_session::describe_access_session},
     policy::{
         AccessSessionId, AccessSessionRecord, ApiKeyText, PolicyPermit, SignedRow,
         access_session::ACCESS_SESSION_LIFETIME,
@@ -55,7 +56,9 @@ pub async fn create_access_session(
     };
     let audit = AuditRecord::for_policy(Operation::CreateAccessSession, &permit, now);
     let entity = caller.application().to_string();
-    let extras = CommitExtras { audit, entity, idempotency: None, deliveries: Vec::new() };
+    let deliveries = EventSource::new(tenant, &audit, vault.fill_random)
+        .raise(EventType::SessionCreated, || describe_access_session(&record, tenant));
+    let extras = CommitExtras { audit, entity, idempotency: None, deliveries };
     let session = SignedRow::new(&tenant.keys, record);
     vault.store.insert_access_session(permit.clone(), session, extras).await?;
     Ok(created)

@@ -56,11 +56,14 @@ pub async fn finish_proxy_call(
     outcome: CallOutcome,
 ) -> Result<(), Error> {
     let (now, delivery, status) = (vault.clock.now(), outcome.delivery(), outcome.status());
-    let entry = || started.audit.outcome_batch(delivery.as_str(), status, now);
+    // One batch: if it is queued after a write of unknown outcome, its event has the same id and is
+    // stored once.
+    let batch = started.outcome_batch(delivery.as_str(), status, now, vault.fill_random);
     let Some(record) = &started.record else {
-        vault.outcome_queue.push(entry());
+        vault.outcome_queue.push(batch);
         return Ok(());
     };
+    let entry = || batch.clone();
     let change = match plan_change(vault, record, outcome) {
         Ok(RecordChange::Keep) => {
             vault.outcome_queue.push(entry());
@@ -90,11 +93,8 @@ pub async fn finish_proxy_call(
 /// for nothing, so that a destructor can call it.
 pub fn abandon_proxy_call(vault: &Vault, started: &StartedCall) {
     let delivery = CallDelivery::MaybeSent;
-    vault.outcome_queue.push(started.audit.outcome_batch(
-        delivery.as_str(),
-        None,
-        vault.clock.now(),
-    ));
+    let (now, fill_random) = (vault.clock.now(), vault.fill_random);
+    vault.outcome_queue.push(started.outcome_batch(delivery.as_str(), None, now, fill_random));
 }
 
 fn plan_change(

@@ -1,9 +1,15 @@
 //! Records that a call is about to be sent, on disk before its first byte leaves.
 
+use std::sync::Arc;
+
 use crate::{
     Error, Timestamp, Vault,
     audit::{AuditRecord, Operation, ReadLogBatch, ReadLogEntry},
     card::contains_card_number,
+    event::{
+        EventSource, EventType,
+        payload::proxy::{ProxyInvocation, describe_invocation},
+    },
     id::TenantId,
     idempotency::{
         IdempotencyClaim,
@@ -22,9 +28,18 @@ pub enum CallSender<'a> {
     },
     /// A client without an API key, which has the key or host name of the proxy.
     Keyless {
-        tenant: &'a Tenant,
+        tenant: &'a Arc<Tenant>,
         origin: &'a RequestOrigin,
     },
+}
+
+impl<'a> CallSender<'a> {
+    fn tenant(self) -> &'a Arc<Tenant> {
+        match self {
+            Self::Caller { caller, .. } => caller.principal().tenant(),
+            Self::Keyless { tenant, .. } => tenant,
+        }
+    }
 }
 
 /// The destination of a call, for its records.
@@ -41,6 +56,14 @@ pub struct CallDestination {
 pub struct StartedCall {
     pub(super) audit: CallAudit,
     pub(super) record: Option<StartedRecord>,
+    event: Option<Box<InvocationEvent>>,
+}
+
+/// The event of a call, which is raised with its outcome.
+#[derive(Debug)]
+struct InvocationEvent {
+    tenant: Arc<Tenant>,
+    invocation: ProxyInvocation,
 }
 
 /// The common parts of all log entries of a call.
@@ -69,6 +92,9 @@ pub(super) struct StartedRecord {
 ///
 /// A proxied call is recorded even if the recording of reads is off.
 ///
+/// `describe` is called if a webhook wants the event of the call. Its result has no answer yet: see
+/// [`StartedCall::invocation_mut`].
+///
 /// # Errors
 /// The call cannot be recorded, or another node sent a call with the same key: the call must not be
 /// sent.
@@ -78,9 +104,15 @@ pub async fn start_proxy_call(
     destination: CallDestination,
     used: &UsedTokens,
     claim: Option<IdempotencyClaim>,
+    describe: impl FnOnce() -> ProxyInvocation,
 ) -> Result<StartedCall, Error> {
     let now = vault.clock.now();
-    let mut started = StartedCall { audit: CallAudit::new(sender, destination, now), record: None };
+    let tenant = sender.tenant();
+    let event = tenant
+        .wants_event(EventType::ProxyInvoked)
+        .then(|| Box::new(InvocationEvent { tenant: Arc::clone(tenant), invocation: describe() }));
+    let audit = CallAudit::new(sender, destination, now);
+    let mut started = StartedCall { audit, record: None, event };
     let batch = started.audit.start_batch(used);
     match (sender, claim) {
         (CallSender::Caller { caller, right }, Some(claim)) => {
@@ -105,6 +137,30 @@ pub async fn start_proxy_call(
     Ok(started)
 }
 
+impl StartedCall {
+    /// The data of the event of the call, to complete it before the outcome is recorded. `None` if
+    /// no webhook wants the event.
+    pub fn invocation_mut(&mut self) -> Option<&mut ProxyInvocation> {
+        self.event.as_mut().map(|it| &mut it.invocation)
+    }
+
+    /// The log entry for the outcome of the call, with its event.
+    pub(super) fn outcome_batch(
+        &self,
+        outcome: &'static str,
+        status: Option<u16>,
+        now: Timestamp,
+        fill_random: fn(&mut [u8]),
+    ) -> ReadLogBatch {
+        let mut batch = self.audit.outcome_batch(outcome, status, now);
+        if let Some(event) = &self.event {
+            batch.deliveries = EventSource::new(&event.tenant, &batch.audit, fill_random)
+                .raise(EventType::ProxyInvoked, || describe_invocation(&event.invocation));
+        }
+        batch
+    }
+}
+
 impl StartedRecord {
     pub(super) fn sealer(&self) -> CallSealer<'_> {
         CallSealer {
@@ -124,17 +180,16 @@ impl CallAudit {
         destination: CallDestination,
         now: Timestamp,
     ) -> Self {
-        let (tenant, audit) = match sender {
+        let audit = match sender {
             CallSender::Caller { caller, .. } => {
-                (caller.tenant(), AuditRecord::new(Operation::InvokeProxy, caller, now))
+                AuditRecord::new(Operation::InvokeProxy, caller, now)
             }
             CallSender::Keyless { tenant, origin } => {
                 let (actor, operation) = (Actor::Unauthenticated, Operation::InvokeProxy);
-                let key = &tenant.audit_key;
-                (tenant, AuditRecord::for_request(actor, operation, origin, key, now))
+                AuditRecord::for_request(actor, operation, origin, &tenant.audit_key, now)
             }
         };
-        Self { tenant: tenant.id, audit, destination }
+        Self { tenant: sender.tenant().id, audit, destination }
     }
 
     fn start_batch(&self, used: &UsedTokens) -> ReadLogBatch {
@@ -151,7 +206,7 @@ impl CallAudit {
     }
 
     /// The entry for the outcome of the call.
-    pub(super) fn outcome_batch(
+    fn outcome_batch(
         &self,
         outcome: &'static str,
         status: Option<u16>,

@@ -40,7 +40,8 @@ pub async fn detokenize(
     // something about the data.
     let entries =
         loaded.tokens.iter().map(|it| ReadLogEntry::for_token(&it.record, it.transform)).collect();
-    vault.record_reads(caller, Operation::Detokenize, entries).await?;
+    let tokens = loaded.tokens.iter().map(|it| (&it.record.id, it.record.token_type));
+    vault.record_token_reads(caller, Operation::Detokenize, entries, tokens).await?;
     let entries = loaded
         .intents
         .iter()

@@ -22,6 +22,7 @@ pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<T
     stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
     let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
     let entry = ReadLogEntry::for_token(&stored.record, permit.transform());
-    vault.record_reads(caller, Operation::GetToken, vec![entry]).await?;
+    let tokens = std::iter::once((&view.id, view.token_type));
+    vault.record_token_reads(caller, Operation::GetToken, vec![entry], tokens).await?;
     Ok(view)
 }

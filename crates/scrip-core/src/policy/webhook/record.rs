@@ -5,7 +5,7 @@ use scrip_seal::{Place, Sealed};
 use crate::{
     id::{TenantId, WebhookId},
     policy::{ChangeStamp, DisplayName, PolicyRow},
-    webhook::EventList,
+    webhook::{EventList, EventType},
 };
 
 words! {
@@ -32,6 +32,12 @@ pub struct WebhookRecord {
 }
 
 impl WebhookRecord {
+    /// Whether the webhook is enabled and names the event.
+    #[must_use]
+    pub fn wants_event(&self, event: EventType) -> bool {
+        self.status == WebhookStatus::Enabled && self.events.to_set().has(event)
+    }
+
     /// The associated data of a sealed column: every clear column.
     pub(super) fn sealed_place(&self, kind: &'static str) -> Place {
         let place = Place::new(kind)

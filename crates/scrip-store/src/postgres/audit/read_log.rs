@@ -103,6 +103,7 @@ async fn write_group(
                     let month = batch.active_month(entry);
                     active_tokens.extend(month.map(|it| (it, entry.entity.as_str())));
                 }
+                transaction.append_deliveries(&batch.deliveries)?;
             }
             ReadLogWrite::ActiveTokens(tokens) => {
                 active_tokens.extend(tokens.iter().map(|(month, it)| (*month, it.as_str())));

@@ -10,10 +10,11 @@ use tokio_postgres::error::SqlState;
 use crate::postgres::engine::error::{store_error, unavailable};
 
 /// The migrations in order. A released migration never changes.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../migrations/0001.sql"),
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
+    include_str!("../migrations/0004.sql"),
 ];
 
 const CREATE_SCHEMA_STATE: &str = "
@@ -23,7 +24,7 @@ CREATE TABLE IF NOT EXISTS schema_state (singleton INTEGER PRIMARY KEY CHECK (si
 /// Maximum number of attempts, because two nodes may create the table at the same time.
 const CREATE_ATTEMPTS_MAX: usize = 8;
 
-pub(crate) const NEWEST_VERSION: i64 = 3;
+pub(crate) const NEWEST_VERSION: i64 = 4;
 
 /// Schema version before and after a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

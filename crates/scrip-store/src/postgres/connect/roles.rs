@@ -19,7 +19,7 @@ const INSERT_AND_LOCK_FOR_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant
 const FULL: &str = "SELECT, INSERT, UPDATE, DELETE";
 
 /// Every table and its rights. Cascading deletes run with the owner's rights and need no grant.
-const TABLE_GRANTS: [(&str, &str); 33] = [
+const TABLE_GRANTS: [(&str, &str); 32] = [
     ("schema_state", READ),
     ("system_keys", APPEND),
     ("directory_state", UPDATE_EXISTING),
@@ -45,8 +45,7 @@ const TABLE_GRANTS: [(&str, &str); 33] = [
     ("token_intents", INSERT_AND_LOCK_FOR_DELETE),
     ("intent_cvcs", INSERT_AND_LOCK_FOR_DELETE),
     ("threeds_sessions", FULL),
-    ("threeds_events", INSERT_AND_LOCK_FOR_DELETE),
-    ("threeds_event_state", UPDATE_EXISTING),
+    ("deliveries", FULL),
     ("guesses", FULL),
     ("idempotency_records", INSERT_AND_LOCK_FOR_DELETE),
     ("response_token_data", APPEND),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use scrip_core::{
     audit::{AuditRecord, LogKind, RecordSubject},
+    event::NewDelivery,
     id::TenantId,
     store::StoreError,
 };
@@ -19,6 +20,7 @@ use crate::{
     health::StoreHealth,
     postgres::engine::{
         chain::{self, PendingChain},
+        delivery_rows::DeliveryRows,
         error::{store_error, unavailable},
         pool::{ConnectionPool, PooledConnection, report_failed_write},
         scope::RowScope,
@@ -47,6 +49,7 @@ pub(crate) struct PostgresTransaction {
     last_number: i64,
     pub(crate) chain: PendingChain,
     pub(crate) usage: UsageDelta,
+    deliveries: Vec<NewDelivery>,
     health: Arc<StoreHealth>,
 }
 
@@ -65,6 +68,7 @@ RETURNING last_token_number";
 pub(crate) struct Savepoint {
     records: usize,
     usage_changes: usize,
+    deliveries: usize,
 }
 
 /// The reason why a transaction was not committed.
@@ -214,6 +218,7 @@ impl PostgresTransaction {
             last_number,
             chain,
             usage,
+            deliveries: Vec::new(),
             health: Arc::clone(&pool.health),
         };
         Ok((transaction, rows))
@@ -290,12 +295,25 @@ impl PostgresTransaction {
         self.chain.append(audit, subject);
     }
 
+    /// Adds deliveries; all of them are written together before the commit.
+    pub(crate) fn append_deliveries(
+        &mut self,
+        deliveries: &[NewDelivery],
+    ) -> Result<(), StoreError> {
+        for delivery in deliveries {
+            self.check_tenant_matches(delivery.key.tenant)?;
+            self.deliveries.push(delivery.clone());
+        }
+        Ok(())
+    }
+
     /// Creates a savepoint before work that may be rolled back alone.
     pub(crate) async fn savepoint(&self) -> Result<Savepoint, StoreError> {
         self.connection.batch("SAVEPOINT work").await?;
         Ok(Savepoint {
             records: self.chain.record_count(),
             usage_changes: self.usage.change_count(),
+            deliveries: self.deliveries.len(),
         })
     }
 
@@ -307,6 +325,7 @@ impl PostgresTransaction {
     pub(crate) async fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), StoreError> {
         self.chain.truncate(savepoint.records);
         self.usage.truncate(savepoint.usage_changes);
+        self.deliveries.truncate(savepoint.deliveries);
         let sql = "ROLLBACK TO SAVEPOINT work; RELEASE SAVEPOINT work";
         self.connection.batch(sql).await
     }
@@ -325,8 +344,8 @@ impl PostgresTransaction {
         self.commit_with(&WriteSet::default()).await.map_err(CommitError::into_store_error)
     }
 
-    /// Writes the rows of a set, the log records and the usage counters, and commits: one round
-    /// trip.
+    /// Writes the rows of a set, the log records, the usage counters and the deliveries, and commits:
+    /// one round trip.
     pub(crate) async fn commit_with(self, set: &WriteSet<'_>) -> Result<(), CommitError> {
         let health = Arc::clone(&self.health);
         let result = self.put_and_commit(set).await;
@@ -342,20 +361,23 @@ impl PostgresTransaction {
         let client = self.connection.client()?;
         let chain_rows = self.chain.chain_rows(tenant_log);
         let usage_columns = UsageColumns::new(&self.usage);
+        let delivery_rows = DeliveryRows::new(&self.deliveries);
         let put_and_commit = async {
             let set_statements = set.prepare(client).await?;
             let chain_statements = chain_rows.prepare(client).await?;
             let usage_statements = usage_columns.prepare(client).await?;
+            let delivery_statement = delivery_rows.prepare(client).await?;
             // If one statement fails, PostgreSQL treats COMMIT as ROLLBACK.
             Ok::<_, StoreError>(tokio::join!(
                 biased;
                 set.put(client, self.tenant, set_statements),
                 chain_rows.put(client, chain_statements),
                 usage_columns.put(client, self.tenant, usage_statements),
+                delivery_rows.put(client, delivery_statement),
                 client.batch_execute("COMMIT"),
             ))
         };
-        let (set_result, chain_result, usage_result, commit_result) =
+        let (set_result, chain_result, usage_result, delivery_result, commit_result) =
             self.connection.with_timeout(put_and_commit).await??;
         // COMMIT or ROLLBACK: in both cases the transaction has ended, and the connection can be
         // reused.
@@ -363,7 +385,7 @@ impl PostgresTransaction {
             self.connection.release();
         }
         set_result.map_err(commit_error)?;
-        chain_result.and(usage_result)?;
+        chain_result.and(usage_result).and(delivery_result)?;
         commit_result.map_err(|error| CommitError::Failed(store_error(error)))
     }
 

@@ -1,7 +1,8 @@
 //! A PostgreSQL transaction, as shared code writes to it.
 
 use scrip_core::{
-    audit::AuditRecord, id::TenantId, idempotency::IdempotencyRecord, store::StoreError,
+    audit::AuditRecord, event::NewDelivery, id::TenantId, idempotency::IdempotencyRecord,
+    store::StoreError,
 };
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
         transaction::PostgresTransaction,
     },
     shared::idempotency::find_token_number,
-    sql::{Execute, NO_LAST_EVENT, Parameter, WriteTransaction, parameters, read_required},
+    sql::{Execute, Parameter, WriteTransaction},
 };
 
 /// Inserts the row that makes a request idempotent across nodes: a second request with the same key
@@ -28,14 +29,6 @@ WITH inserted_record AS (
     CROSS JOIN unnest($5::bigint[], $6::bigint[], $7::bytea[]) AS it (write_index, token, sealed)
 )
     SELECT 1 FROM inserted_record";
-
-/// Increments the counter. Its row stays locked until the commit, so numbers become visible in
-/// order. A new number is higher than all existing ones, even if the stored counter was set back.
-const RESERVE_EVENT_NUMBERS: &str = "
--- reserve_event_numbers
-UPDATE threeds_event_state
-SET last_seq = greatest(last_seq, coalesce((SELECT max(seq) FROM threeds_events), 0)) + $1
-WHERE singleton = 1 RETURNING last_seq";
 
 impl Execute for PostgresTransaction {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
@@ -84,10 +77,7 @@ impl WriteTransaction for PostgresTransaction {
         Ok(!rows.is_empty())
     }
 
-    async fn reserve_event_numbers(&self, count: usize) -> Result<i64, StoreError> {
-        let parameters = parameters![count];
-        let rows =
-            self.query_all_tenants(RESERVE_EVENT_NUMBERS, &driver_parameters(&parameters)).await?;
-        rows.first().map_or(Err(NO_LAST_EVENT), |row| read_required(row, 0))
+    async fn insert_deliveries(&mut self, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
+        self.append_deliveries(deliveries)
     }
 }

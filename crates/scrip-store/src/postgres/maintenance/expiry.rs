@@ -3,6 +3,7 @@
 
 use scrip_core::{
     audit::{AuditRecord, LogKind},
+    event::{EventType, ExpiryEvents},
     id::{TenantId, ThreeDsSessionId, TokenIntentId},
     store::{ExpiringEntity, StoreError},
     time::Timestamp,
@@ -12,9 +13,10 @@ use tokio_postgres::Row;
 use crate::{
     postgres::{
         engine::{
+            delivery_rows::{DeliveryRows, INSERT_DELIVERIES},
             pool::ConnectionPool,
             scope::RowScope,
-            statement::{AutocommitClient, PostgresClient, driver_parameters},
+            statement::{AutocommitClient, PostgresClient, SqlValue, driver_parameters},
             tenant_lock::TenantLog,
             transaction::PostgresTransaction,
         },
@@ -89,12 +91,13 @@ const DELETE_EXPIRED_SESSION: &str = "
 -- delete_expired_threeds_session
 DELETE FROM threeds_sessions WHERE tenant = $1 AND id = $2";
 
-/// Deletes one row and appends an audit record.
+/// Deletes one row, and writes its audit record and its deliveries.
 async fn delete_expired_row(
     transaction: &mut PostgresTransaction,
     kind: ExpiringEntity,
     row: &Row,
     audit: &AuditRecord,
+    events: &ExpiryEvents,
 ) -> Result<(), StoreError> {
     let tenant = transaction.tenant;
     let entity_id = match kind {
@@ -104,6 +107,9 @@ async fn delete_expired_row(
                 Ok(it) => transaction.remove_token(tenant, number, &it.token.record).await?,
                 // An altered row must not prevent its own deletion or the deletion of later rows.
                 Err(_) => delete_token_row(transaction, number).await?,
+            }
+            if let Ok(id) = read_required(row, 1) {
+                transaction.append_deliveries(&events.raise_expired_token(tenant, &id))?;
             }
             read_required(row, 1)?
         }
@@ -129,6 +135,7 @@ pub(crate) async fn delete_expired_rows(
     kind: ExpiringEntity,
     cutoff: Timestamp,
     audit: &AuditRecord,
+    events: &ExpiryEvents,
 ) -> Result<usize, StoreError> {
     let mut excluded_tenants = Vec::new();
     let mut last_error = None;
@@ -138,7 +145,7 @@ pub(crate) async fn delete_expired_rows(
         let rows = client.rows(sql, &[&cutoff.unix_ms, &excluded_tenants]).await?;
         let Some(row) = rows.first() else { return last_error.map_or(Ok(0), Err) };
         let tenant: TenantId = read_required(row, 0)?;
-        match delete_expired_rows_of_tenant(pool, kind, tenant, cutoff, audit).await {
+        match delete_expired_rows_of_tenant(pool, kind, tenant, cutoff, audit, events).await {
             // Another node deleted the rows first.
             Ok(0) => (),
             Ok(deleted) => return Ok(deleted),
@@ -156,13 +163,14 @@ async fn delete_expired_rows_of_tenant(
     tenant: TenantId,
     cutoff: Timestamp,
     audit: &AuditRecord,
+    events: &ExpiryEvents,
 ) -> Result<usize, StoreError> {
     let mut transaction =
         PostgresTransaction::begin(pool, TenantLog { log: LogKind::Audit, tenant }, 0).await?;
     let parameters = parameters![tenant, cutoff, DELETE_BATCH_SIZE];
     let rows = transaction.rows(list_statement(kind), &driver_parameters(&parameters)).await?;
     for row in &rows {
-        delete_expired_row(&mut transaction, kind, row, audit).await?;
+        delete_expired_row(&mut transaction, kind, row, audit, events).await?;
     }
     transaction.commit().await?;
     Ok(rows.len())
@@ -180,19 +188,63 @@ macro_rules! erase_expired_cvcs {
     };
 }
 
-const ERASE_EXPIRED_CVCS: [&str; 2] = [
-    erase_expired_cvcs!("cvcs", "tenant, token"),
-    erase_expired_cvcs!("intent_cvcs", "tenant, intent"),
-];
+const ERASE_EXPIRED_CVCS: &str = erase_expired_cvcs!("cvcs", "tenant, token");
+const ERASE_EXPIRED_INTENT_CVCS: &str = erase_expired_cvcs!("intent_cvcs", "tenant, intent");
 
+/// As [`ERASE_EXPIRED_CVCS`]. Returns a row for each CVC, with the id of its token if the tenant is
+/// one of the given ones.
+const ERASE_AND_LIST_EXPIRED_CVCS: &str = concat!(
+    "-- erase_and_list_expired_cvcs\nWITH erased AS (",
+    delete_batch!(postgres, "", "cvcs", "expires_at <= $1 ORDER BY expires_at", "tenant, token"),
+    " RETURNING tenant, token)
+    SELECT erased.tenant, (
+        SELECT tokens.id FROM tokens
+        WHERE erased.tenant = ANY ($3) AND tokens.tenant = erased.tenant
+            AND tokens.number = erased.token)
+    FROM erased"
+);
+
+/// If no tenant wants the event of an expired CVC, the tokens are not looked up.
 pub(crate) async fn erase_expired_cvcs(
-    client: &AutocommitClient<'_>,
+    pool: &ConnectionPool,
     cutoff: Timestamp,
+    events: &ExpiryEvents,
 ) -> Result<usize, StoreError> {
-    let mut erased = 0_usize;
-    for sql in ERASE_EXPIRED_CVCS {
-        let count = client.execute(sql, &parameters![cutoff, ERASE_BATCH_SIZE]).await?;
-        erased = erased.saturating_add(count);
+    let client = AutocommitClient::new(pool, RowScope::all_tenants());
+    let limits = parameters![cutoff, ERASE_BATCH_SIZE];
+    let tenants = events.subscribed_tenants(EventType::TokenPropertyExpired);
+    let erased = match tenants.is_empty() {
+        true => client.execute(ERASE_EXPIRED_CVCS, &limits).await?,
+        false => erase_cvcs_with_events(pool, cutoff, events, &tenants).await?,
+    };
+    Ok(erased.saturating_add(client.execute(ERASE_EXPIRED_INTENT_CVCS, &limits).await?))
+}
+
+/// Erases CVCs of several tenants and writes their deliveries in one transaction. There is no lock
+/// of a tenant, because no audit record is appended.
+async fn erase_cvcs_with_events(
+    pool: &ConnectionPool,
+    cutoff: Timestamp,
+    events: &ExpiryEvents,
+    tenants: &[TenantId],
+) -> Result<usize, StoreError> {
+    let tenants: Vec<_> = tenants.iter().map(|it| it.0).collect();
+    let mut connection = pool.acquire().await?;
+    connection.batch(&RowScope::all_tenants().begin_write()).await?;
+    let parameters: [SqlValue<'_>; 3] = [&cutoff.unix_ms, &ERASE_BATCH_SIZE, &tenants];
+    let rows = connection.rows(ERASE_AND_LIST_EXPIRED_CVCS, &parameters).await?;
+    let mut deliveries = Vec::new();
+    for row in &rows {
+        // An altered row must not prevent the deletion of the CVC.
+        if let (Ok(tenant), Ok(token)) = (read_required(row, 0), read_required(row, 1)) {
+            deliveries.extend(events.raise_expired_cvc(tenant, &token));
+        }
     }
-    Ok(erased)
+    if !deliveries.is_empty() {
+        let rows = DeliveryRows::new(&deliveries);
+        connection.execute_raw(INSERT_DELIVERIES, &rows.parameters()).await?;
+    }
+    connection.batch("COMMIT").await?;
+    connection.release();
+    Ok(rows.len())
 }

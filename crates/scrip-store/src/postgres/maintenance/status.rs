@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use scrip_core::{
     audit::{AuditRecord, LogKind, SignedWatermark},
+    event::ExpiryEvents,
     metrics::{ReaderPoolMetrics, StoreMetrics},
     store::{ExpiringEntity, Maintenance, StoreCondition, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
@@ -174,12 +175,19 @@ impl Maintenance for PostgresStore {
         entity: ExpiringEntity,
         cutoff: Timestamp,
         audit: AuditRecord,
+        events: ExpiryEvents,
     ) -> StoreFuture<'_, usize> {
-        Box::pin(async move { delete_expired_rows(&self.pool, entity, cutoff, &audit).await })
+        Box::pin(async move {
+            delete_expired_rows(&self.pool, entity, cutoff, &audit, &events).await
+        })
     }
 
-    fn erase_expired_cvcs(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { erase_expired_cvcs(&self.for_all_tenants(), cutoff).await })
+    fn erase_expired_cvcs(
+        &self,
+        cutoff: Timestamp,
+        events: ExpiryEvents,
+    ) -> StoreFuture<'_, usize> {
+        Box::pin(async move { erase_expired_cvcs(&self.pool, cutoff, &events).await })
     }
 
     fn cap_at_shared_clock(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {

@@ -4,6 +4,7 @@ use scrip_core::{
     policy::{DirectoryRecords, SystemKeys},
     store::{DirectoryStore, StoreFuture},
 };
+use scrip_seal::Sealed;
 
 use crate::{
     postgres::{
@@ -14,8 +15,8 @@ use crate::{
         },
     },
     shared::policy::{
-        changes::insert_system_keys,
-        directory::{POSTGRES_KEYS, directory_version, load_directory},
+        changes::{insert_system_keys, insert_webhook_signing_key},
+        directory::{POSTGRES_KEYS, directory_version, find_webhook_signing_key, load_directory},
     },
 };
 
@@ -45,5 +46,13 @@ impl DirectoryStore for PostgresStore {
 
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
         Box::pin(async move { insert_system_keys(&self.without_tenant(), &keys).await })
+    }
+
+    fn find_webhook_signing_key(&self) -> StoreFuture<'_, Option<Sealed>> {
+        Box::pin(async move { find_webhook_signing_key(&self.without_tenant()).await })
+    }
+
+    fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed> {
+        Box::pin(async move { insert_webhook_signing_key(&self.without_tenant(), &wrapped).await })
     }
 }

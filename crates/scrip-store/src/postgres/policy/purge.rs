@@ -29,7 +29,7 @@ const PURGE_STATEMENTS: [&str; 8] = [
     purge!("token_index", "tenant, facet, container, created_at, token"),
     purge!("token_intents", "tenant, id"),
     purge!("threeds_sessions", "tenant, id"),
-    purge!("threeds_events", "tenant, seq"),
+    purge!("deliveries", "tenant, webhook, event"),
     purge!("guesses", "tenant, bucket, number_digest"),
 ];
 
@@ -44,7 +44,7 @@ DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1 AND id = ANY ($2)
     AND NOT EXISTS (SELECT 1 FROM token_index WHERE tenant = it.id)
     AND NOT EXISTS (SELECT 1 FROM token_intents WHERE tenant = it.id)
     AND NOT EXISTS (SELECT 1 FROM threeds_sessions WHERE tenant = it.id)
-    AND NOT EXISTS (SELECT 1 FROM threeds_events WHERE tenant = it.id)
+    AND NOT EXISTS (SELECT 1 FROM deliveries WHERE tenant = it.id)
     AND NOT EXISTS (SELECT 1 FROM guesses WHERE tenant = it.id)";
 
 /// Returns the given tenants that have no row.

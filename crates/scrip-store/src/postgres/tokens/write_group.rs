@@ -161,12 +161,12 @@ impl WriteGroup {
         let outcomes = match (self.grouped.as_slice(), self.individual.as_mut_slice()) {
             ([], [member]) => vec![write_individual(transaction, &mut member.work).await?],
             (grouped, []) => {
-                let write_set = build_write_set(&mut transaction, grouped);
+                let write_set = build_write_set(&mut transaction, grouped)?;
                 transaction.commit_with(&write_set).await?;
                 Vec::new()
             }
             (grouped, individual) => {
-                let write_set = build_write_set(&mut transaction, grouped);
+                let write_set = build_write_set(&mut transaction, grouped)?;
                 transaction.put(&write_set).await?;
                 let (mut outcomes, mut writes) = (Vec::with_capacity(individual.len()), 0_usize);
                 for member in individual {
@@ -292,11 +292,12 @@ async fn write_in_savepoint(
     Ok(outcome)
 }
 
-/// Assigns numbers, appends audit records and counts usage for the rows of the members.
+/// Assigns numbers, appends audit records and deliveries, and counts usage for the rows of the
+/// members.
 fn build_write_set<'a>(
     transaction: &mut PostgresTransaction,
     members: &'a [GroupMember],
-) -> WriteSet<'a> {
+) -> Result<WriteSet<'a>, StoreError> {
     let mut write_set = WriteSet::default();
     for member in members {
         let mut numbers = Vec::new();
@@ -315,12 +316,16 @@ fn build_write_set<'a>(
         if let AtomicWrite::Intent(intent, extras) = &member.work {
             write_set.add_intent(intent);
             transaction.append_record(&extras.audit, &extras.entity, CREATED);
+            transaction.append_deliveries(&extras.deliveries)?;
+        }
+        for write in member.work.token_writes() {
+            transaction.append_deliveries(&write.deliveries(&WriteOutcome::New))?;
         }
         if let Some(record) = member.work.built_idempotency_record() {
             write_set.add_idempotency_record(record, numbers);
         }
     }
-    write_set
+    Ok(write_set)
 }
 
 /// Outcome in the audit record.
@@ -357,12 +362,15 @@ impl ConflictSet {
 }
 
 impl AtomicWrite {
-    fn inserts(&self) -> impl Iterator<Item = &InsertToken> {
-        let writes = match self {
-            Self::Tokens(writes, _) => writes.as_slice(),
+    fn token_writes(&self) -> &[TokenWrite] {
+        match self {
+            Self::Tokens(writes, _) => writes,
             Self::Intent(..) => &[],
-        };
-        writes.iter().filter_map(|it| match it {
+        }
+    }
+
+    fn inserts(&self) -> impl Iterator<Item = &InsertToken> {
+        self.token_writes().iter().filter_map(|it| match it {
             TokenWrite::Insert(it) => Some(it),
             TokenWrite::Update(_) => None,
         })

@@ -3,8 +3,8 @@
 use crate::transfer::{
     ColumnType, RowColumn, RowKind,
     table::{
-        ID_KEY, NAME_KEY, RowSource, SEQ_KEY, TENANT_APPLICATION_ID_KEY, TENANT_BUCKET_NUMBER_KEY,
-        TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY, TransferTable,
+        ID_KEY, NAME_KEY, RowSource, TENANT_APPLICATION_ID_KEY, TENANT_BUCKET_NUMBER_KEY,
+        TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY, TENANT_WEBHOOK_EVENT_KEY, TransferTable,
         column_names, key_column,
     },
 };
@@ -51,7 +51,6 @@ const TENANT_LOG_SEQUENCE_KEY: &[RowColumn] = &[
     key_column("sequence", ColumnType::Number),
 ];
 const VERSION_KEY: &[RowColumn] = &[key_column("version", ColumnType::Number)];
-const LAST_SEQ_KEY: &[RowColumn] = &[key_column("last_seq", ColumnType::Number)];
 const NOW_KEY: &[RowColumn] = &[key_column("now", ColumnType::Number)];
 /// SQLite deletes expired records in order of insertion, so the export keeps that order.
 const TIME_TENANT_DIGEST_KEY: &[RowColumn] = &[
@@ -81,8 +80,8 @@ FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[])
     JOIN tokens ON tokens.tenant = it.tenant AND tokens.id = it.token";
 
 impl PostgresTable {
-    /// Returns the table of a kind.
-    pub(super) fn for_kind(kind: RowKind) -> Self {
+    /// Returns the table of a kind; `None` for a kind that only older files have.
+    pub(super) fn for_kind(kind: RowKind) -> Option<Self> {
         let table = |name, key| Self { table: TransferTable::new(name, key), fixed_column: None };
         let fixed_table = |fixed_column: PostgresFixedColumn, name, key| Self {
             table: TransferTable::new(name, key).with_condition(fixed_column.condition),
@@ -91,10 +90,10 @@ impl PostgresTable {
         let singleton_table = |name, key| fixed_table(SINGLETON_COLUMN, name, key);
         let audit_table = |name, key| fixed_table(AUDIT_LOG_COLUMN, name, key);
         let read_log_table = |name, key| fixed_table(READ_LOG_COLUMN, name, key);
-        match kind {
+        Some(match kind {
             RowKind::Clock => singleton_table("clock_watermark", NOW_KEY),
             RowKind::DirectoryVersion => singleton_table("directory_state", VERSION_KEY),
-            RowKind::LastEvent => singleton_table("threeds_event_state", LAST_SEQ_KEY),
+            RowKind::LastEvent | RowKind::ThreeDsEvents => return None,
             RowKind::Tenants => table("tenants", ID_KEY),
             RowKind::TenantKeys => table("tenant_keys", TENANT_VERSION_KEY),
             RowKind::PermanentKeys => table("permanent_keys", TENANT_KEY),
@@ -109,7 +108,7 @@ impl PostgresTable {
             RowKind::UsageMonths => table("usage_months", TENANT_MONTH_KEY),
             RowKind::TokenIntents => table("token_intents", TENANT_ID_KEY),
             RowKind::ThreeDsSessions => table("threeds_sessions", TENANT_ID_KEY),
-            RowKind::ThreeDsEvents => table("threeds_events", SEQ_KEY),
+            RowKind::Deliveries => table("deliveries", TENANT_WEBHOOK_EVENT_KEY),
             RowKind::Guesses => table("guesses", TENANT_BUCKET_NUMBER_KEY),
             RowKind::IdempotencyRecords => table("idempotency_records", TIME_TENANT_DIGEST_KEY),
             RowKind::ResponseTokenData => Self {
@@ -127,7 +126,7 @@ impl PostgresTable {
             RowKind::ActiveTokens => table("active_tokens", TENANT_MONTH_TOKEN_KEY),
             RowKind::ActiveMonths => table("active_months", TENANT_MONTH_KEY),
             RowKind::SystemKeys => table("system_keys", NAME_KEY),
-        }
+        })
     }
 
     /// Statement that updates the row of a kind with at most one row.

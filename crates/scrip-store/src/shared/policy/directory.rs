@@ -48,6 +48,16 @@ pub(crate) async fn find_system_keys(
     }
 }
 
+const FIND_WEBHOOK_SIGNING_KEY: &str = "
+-- find_webhook_signing_key
+SELECT wrapped FROM system_keys WHERE name = 'webhook_signing'";
+
+pub(crate) async fn find_webhook_signing_key(
+    client: &impl Statements,
+) -> Result<Option<Sealed>, StoreError> {
+    client.find(FIND_WEBHOOK_SIGNING_KEY, &[], |row| read_required(row, 0)).await
+}
+
 const DIRECTORY_VERSION: &str = "
 -- directory_version
 SELECT version FROM directory_state";

@@ -98,6 +98,7 @@ pub(crate) async fn write_tokens<T: TokenTransaction>(
                 if let Some(conversion) = write.conversion() {
                     convert_card(transaction, &conversion.sign(&outcome)).await?;
                 }
+                transaction.insert_deliveries(&write.deliveries(&outcome)).await?;
                 outcomes.push(outcome);
                 numbers.push(number);
             }
@@ -116,7 +117,7 @@ async fn insert_token<T: TokenTransaction>(
     tenant: TenantId,
     insert: &InsertToken,
 ) -> Result<WriteAttempt, StoreError> {
-    let InsertToken { permit, token, intent, deduplicate, audit } = insert;
+    let InsertToken { permit, token, intent, deduplicate, audit, events: _ } = insert;
     check_permit(permit.tenant().id, tenant)?;
     if !convert_intent(transaction, tenant, *intent, audit).await? {
         return Ok(Err(WriteConflict::IntentMissing));
@@ -126,7 +127,7 @@ async fn insert_token<T: TokenTransaction>(
     if let Some(duplicate) = duplicate {
         return resolve_duplicate(transaction, tenant, *deduplicate, duplicate, audit).await;
     }
-    let Some(number) = insert_or_replace_expired(transaction, tenant, token, audit).await? else {
+    let Some(number) = insert_or_replace_expired(transaction, tenant, insert).await? else {
         return Ok(Err(WriteConflict::IdTaken));
     };
     transaction.append_audit_record(tenant, audit, record.id.as_str(), "created").await?;
@@ -138,8 +139,16 @@ async fn update_token<T: TokenTransaction>(
     tenant: TenantId,
     update: &UpdateToken,
 ) -> Result<WriteAttempt, StoreError> {
-    let UpdateToken { permit, token, cvc, intent, deduplicate, reject_if_in_session_at, audit } =
-        update;
+    let UpdateToken {
+        permit,
+        token,
+        cvc,
+        intent,
+        deduplicate,
+        reject_if_in_session_at,
+        audit,
+        events: _,
+    } = update;
     check_permit(permit.tenant().id, tenant)?;
     if !convert_intent(transaction, tenant, *intent, audit).await? {
         return Ok(Err(WriteConflict::IntentMissing));
@@ -233,13 +242,13 @@ fn preference_key(duplicate: &NumberedToken) -> (Reverse<i64>, i64, i64) {
 }
 
 /// Inserts a token; `None` if a live token has the id. An expired token with the id is deleted with
-/// an audit record.
+/// an audit record and the deliveries of its expiry.
 async fn insert_or_replace_expired<T: TokenTransaction>(
     transaction: &mut T,
     tenant: TenantId,
-    token: &StoredToken,
-    audit: &AuditRecord,
+    insert: &InsertToken,
 ) -> Result<Option<i64>, StoreError> {
+    let InsertToken { token, audit, .. } = insert;
     if let Some(number) = transaction.insert_token(tenant, token).await? {
         return Ok(Some(number));
     }
@@ -258,6 +267,7 @@ async fn insert_or_replace_expired<T: TokenTransaction>(
     transaction.remove_token(tenant, number, &record).await?;
     let expiry_audit = audit.to_vault_record(Operation::ExpireToken);
     transaction.append_audit_record(tenant, &expiry_audit, record.id.as_str(), "expired").await?;
+    transaction.insert_deliveries(&insert.expiry_deliveries(&record.id)).await?;
     transaction.insert_token(tenant, token).await
 }
 
@@ -266,7 +276,7 @@ pub(crate) async fn delete_token<T: TokenTransaction>(
     tenant: TenantId,
     delete: &DeleteToken,
 ) -> Result<ChangeOutcome, StoreError> {
-    let DeleteToken { id, revision, audit } = delete;
+    let DeleteToken { id, revision, audit, deliveries } = delete;
     let stored_token = find_token(transaction, T::FIND_TOKEN, tenant, id, audit.at).await?;
     let stored_token = stored_token.filter(|it| it.token.record.revision == *revision);
     let Some(NumberedToken { number, token }) = stored_token else {
@@ -274,6 +284,7 @@ pub(crate) async fn delete_token<T: TokenTransaction>(
     };
     transaction.remove_token(tenant, number, &token.record).await?;
     transaction.append_audit_record(tenant, audit, id.as_str(), "deleted").await?;
+    transaction.insert_deliveries(deliveries).await?;
     Ok(ChangeOutcome::Done)
 }
 

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     health::StoreHealth,
-    shared::clone_error,
+    shared::{clone_error, deliveries::delivery_parameters},
     sqlite::{
         engine::{
             checkpoint::Checkpointer,
@@ -27,10 +27,11 @@ use crate::{
             failure::SqliteFailure,
             probe::LogHealth,
             readers::Readers,
+            statement::execute,
             transaction::SqliteTransaction,
             writer::{TaskResult, Writer, writer_stopped},
         },
-        maintenance::usage::record_active_token,
+        maintenance::{deliveries::INSERT_READ_DELIVERY, usage::record_active_token},
     },
 };
 
@@ -174,6 +175,9 @@ fn write_reads(
             if let Some(month) = batch.active_month(entry) {
                 record_active_token(transaction, *tenant, month, entity)?;
             }
+        }
+        for delivery in &batch.deliveries {
+            execute(transaction, INSERT_READ_DELIVERY, &delivery_parameters(delivery))?;
         }
     }
     Ok(())

@@ -2,21 +2,20 @@
 
 use scrip_core::{
     audit::{AuditRecord, LogKind, RecordSubject},
+    event::NewDelivery,
     id::TenantId,
     idempotency::IdempotencyRecord,
     store::StoreError,
 };
 
 use crate::{
-    shared::idempotency::find_token_number,
-    sql::{
-        ColumnReader, Execute, NO_LAST_EVENT, Parameter, Statements, WriteTransaction, parameters,
-        read_required,
-    },
+    shared::{deliveries::delivery_parameters, idempotency::find_token_number},
+    sql::{ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters},
     sqlite::engine::{
         statement::{execute, try_insert},
         transaction::SqliteTransaction,
     },
+    sqlite::maintenance::deliveries::INSERT_DELIVERY,
 };
 
 impl Statements for SqliteTransaction<'_> {
@@ -40,16 +39,8 @@ const INSERT_RESPONSE_TOKEN_DATA: &str = "
 -- insert_response_token_data
 INSERT INTO response_token_data (record, write_index, token, sealed) VALUES ($1, $2, $3, $4)";
 
-/// Increments the counter. A new number is higher than all existing ones, even if the stored
-/// counter was set back.
-const RESERVE_EVENT_NUMBERS: &str = "
--- reserve_event_numbers
-UPDATE threeds_event_state
-SET last_seq = max(last_seq, coalesce((SELECT max(seq) FROM threeds_events), 0)) + $1
-WHERE singleton = 1 RETURNING last_seq";
-
 pub(crate) const STATEMENTS: &[&str] =
-    &[FIND_TENANT, INSERT_IDEMPOTENCY_RECORD, INSERT_RESPONSE_TOKEN_DATA, RESERVE_EVENT_NUMBERS];
+    &[FIND_TENANT, INSERT_IDEMPOTENCY_RECORD, INSERT_RESPONSE_TOKEN_DATA];
 
 impl Execute for SqliteTransaction<'_> {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
@@ -95,10 +86,10 @@ impl WriteTransaction for SqliteTransaction<'_> {
         Ok(true)
     }
 
-    async fn reserve_event_numbers(&self, count: usize) -> Result<i64, StoreError> {
-        let last_number = self
-            .find(RESERVE_EVENT_NUMBERS, &parameters![count], |row| read_required(row, 0))
-            .await?;
-        last_number.ok_or(NO_LAST_EVENT)
+    async fn insert_deliveries(&mut self, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
+        for delivery in deliveries {
+            execute(self, INSERT_DELIVERY, &delivery_parameters(delivery))?;
+        }
+        Ok(())
     }
 }

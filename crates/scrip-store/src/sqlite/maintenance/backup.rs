@@ -37,13 +37,22 @@ pub const EXCLUDED_TABLES: [&str; 2] = ["cvcs", "intent_cvcs"];
 
 /// The read log is a separate database. The copy contains its tables under other names: (name in
 /// the read log, name in the copy).
-pub const READ_LOG_TABLES: [(&str, &str); 5] = [
+pub const READ_LOG_TABLES: [(&str, &str); 6] = [
     ("log_records", "read_log_records"),
     ("chain_heads", "read_log_heads"),
     ("chain_checkpoints", "read_log_checkpoints"),
     ("active_tokens", "active_tokens"),
     ("active_months", "active_months"),
+    ("read_deliveries", "read_deliveries"),
 ];
+
+/// The tables of a read log with these migrations.
+pub(crate) fn read_log_tables(
+    migrations: usize,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let has_table = move |(name, _): &(&str, &str)| *name != "read_deliveries" || migrations >= 4;
+    READ_LOG_TABLES.into_iter().filter(has_table)
+}
 
 /// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,12 +259,12 @@ pub fn extract_read_log(copy: &Path, read_log: &Path) -> Result<(), StoreError> 
     let mut connection = connection::open_writer_with(read_log, DatabaseKind::ReadLog, migrations)?;
     attach(&connection, copy, "copy")?;
     let transaction = connection.unchecked_transaction().map_err(store_error)?;
-    for (name, copy_name) in READ_LOG_TABLES {
+    for (name, copy_name) in read_log_tables(migrations) {
         let sql = format!("INSERT INTO main.{name} SELECT * FROM copy.{copy_name}");
         transaction.execute_batch(&sql).map_err(store_error)?;
     }
     transaction.commit().map_err(store_error)?;
-    for (_, copy_name) in READ_LOG_TABLES {
+    for (_, copy_name) in read_log_tables(migrations) {
         connection.execute_batch(&format!("DROP TABLE copy.{copy_name}")).map_err(store_error)?;
     }
     connection.execute_batch("DETACH copy").map_err(store_error)?;

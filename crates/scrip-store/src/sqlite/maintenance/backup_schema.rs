@@ -11,7 +11,7 @@ use crate::sqlite::{
         connection::{DatabaseKind, run_migrations},
         statement::store_error,
     },
-    maintenance::backup::READ_LOG_TABLES,
+    maintenance::backup::{READ_LOG_TABLES, read_log_tables},
 };
 
 /// Disables functions with side effects in the schema and checks the structure of each page.
@@ -66,7 +66,7 @@ fn migrated_database(kind: DatabaseKind, migrations: usize) -> Result<Connection
 /// The tables of the read log in a backup. SQLite writes their SQL text.
 fn list_read_log_objects(migrations: usize) -> Result<Vec<SchemaObject>, StoreError> {
     let connection = migrated_database(DatabaseKind::ReadLog, migrations)?;
-    for (name, copy_name) in READ_LOG_TABLES {
+    for (name, copy_name) in read_log_tables(migrations) {
         let sql = format!("CREATE TEMPORARY TABLE {copy_name} AS SELECT * FROM main.{name}");
         connection.execute_batch(&sql).map_err(store_error)?;
     }

@@ -5,7 +5,8 @@
 use rusqlite::{Connection, Row, params_from_iter};
 use scrip_core::{
     audit::AuditRecord,
-    id::{TenantId, ThreeDsSessionId, TokenIntentId},
+    event::{EventType, ExpiryEvents},
+    id::{TenantId, ThreeDsSessionId, TokenId, TokenIntentId},
     store::{ExpiringEntity, StoreError},
     time::Timestamp,
 };
@@ -13,7 +14,10 @@ use uuid::Uuid;
 
 use crate::{
     shared::tokens::{rows::decode_numbered_token, writes::TokenTransaction},
-    sql::{Statements, WriteTransaction, delete_batch, parameters, run_sync_future},
+    sql::{
+        ColumnReader, Statements, WriteTransaction, delete_batch, parameters, read_required,
+        run_sync_future,
+    },
     sqlite::{
         engine::{
             connection::with_secure_delete,
@@ -101,18 +105,23 @@ const DELETE_EXPIRED_SESSION: &str = "
 -- delete_expired_threeds_session
 DELETE FROM threeds_sessions WHERE seq = $1";
 
-/// Deletes one row and appends an audit record.
+/// Deletes one row, and writes its audit record and its deliveries.
 async fn delete_expired_row(
     transaction: &mut SqliteTransaction<'_>,
     kind: ExpiringEntity,
     row: &ExpiredRow,
     audit: &AuditRecord,
+    events: &ExpiryEvents,
 ) -> Result<(), StoreError> {
     let (tenant, ExpiredRow { seq, id, .. }) = (row.tenant(), row);
     let entity_id = match kind {
         ExpiringEntity::Token => {
             delete_expired_token(transaction, tenant, *seq).await?;
-            String::from_utf8_lossy(id).into_owned()
+            let id = String::from_utf8_lossy(id).into_owned();
+            if let Ok(token) = TokenId::parse(&id) {
+                transaction.insert_deliveries(&events.raise_expired_token(tenant, &token)).await?;
+            }
+            id
         }
         ExpiringEntity::TokenIntent => {
             execute(transaction, DELETE_EXPIRED_INTENT, &parameters![*seq])?;
@@ -149,9 +158,10 @@ pub(crate) fn delete_expired_rows(
     kind: ExpiringEntity,
     cutoff: Timestamp,
     audit: &AuditRecord,
+    events: &ExpiryEvents,
 ) -> Result<usize, StoreError> {
     let delete = |transaction: &mut SqliteTransaction<'_>, row: &ExpiredRow| {
-        run_sync_future(delete_expired_row(transaction, kind, row, audit))
+        run_sync_future(delete_expired_row(transaction, kind, row, audit, events))
     };
     let rows = list_expired(transaction, kind, cutoff, &[])?;
     let Err(mut last_error) = rows.iter().try_for_each(|it| delete(transaction, it)) else {
@@ -192,6 +202,22 @@ const ERASE_EXPIRED_CVCS: &str = delete_batch!(
     "token"
 );
 
+/// As [`ERASE_EXPIRED_CVCS`]; returns the numbers of the tokens.
+const ERASE_AND_LIST_EXPIRED_CVCS: &str = concat!(
+    delete_batch!(
+        sqlite,
+        "erase_and_list_expired_cvcs",
+        "cvcs",
+        "expires_at <= $1 ORDER BY expires_at",
+        "token"
+    ),
+    " RETURNING token"
+);
+
+const FIND_CVC_OWNER: &str = "
+-- find_cvc_owner
+SELECT tenant, id FROM tokens WHERE seq = $1";
+
 const ERASE_EXPIRED_INTENT_CVCS: &str = delete_batch!(
     sqlite,
     "erase_expired_intent_cvcs",
@@ -208,15 +234,45 @@ pub(crate) const STATEMENTS: &[&str] = &[
     DELETE_EXPIRED_INTENT,
     DELETE_EXPIRED_SESSION,
     ERASE_EXPIRED_CVCS,
+    ERASE_AND_LIST_EXPIRED_CVCS,
+    FIND_CVC_OWNER,
     ERASE_EXPIRED_INTENT_CVCS,
 ];
 
+/// If no tenant wants the event of an expired CVC, the tokens are not looked up.
 pub(crate) fn erase_expired_cvcs(
-    connection: &Connection,
+    transaction: &mut SqliteTransaction<'_>,
     cutoff: Timestamp,
+    events: &ExpiryEvents,
 ) -> Result<usize, StoreError> {
-    let erase = |sql| execute(connection, sql, &parameters![cutoff, ERASE_BATCH_SIZE]);
-    with_secure_delete(connection, || {
-        Ok(erase(ERASE_EXPIRED_CVCS)?.saturating_add(erase(ERASE_EXPIRED_INTENT_CVCS)?))
-    })
+    let tenants = events.subscribed_tenants(EventType::TokenPropertyExpired);
+    let limits = parameters![cutoff, ERASE_BATCH_SIZE];
+    let mut deliveries = Vec::new();
+    let connection: &Connection = transaction;
+    let erased = with_secure_delete(connection, || {
+        let intent_cvcs = execute(connection, ERASE_EXPIRED_INTENT_CVCS, &limits)?;
+        if tenants.is_empty() {
+            return Ok(execute(connection, ERASE_EXPIRED_CVCS, &limits)?.saturating_add(intent_cvcs));
+        }
+        let decode_number = |row: &dyn ColumnReader| read_required::<i64>(row, 0);
+        let erased = connection.query(ERASE_AND_LIST_EXPIRED_CVCS, &limits, decode_number);
+        let erased = run_sync_future(erased)?;
+        for number in &erased {
+            let key = parameters![*number];
+            let owner = connection.find(FIND_CVC_OWNER, &key, decode_owner);
+            if let Some((tenant, token)) = run_sync_future(owner)?.flatten()
+                && tenants.contains(&tenant)
+            {
+                deliveries.extend(events.raise_expired_cvc(tenant, &token));
+            }
+        }
+        Ok(erased.len().saturating_add(intent_cvcs))
+    })?;
+    run_sync_future(transaction.insert_deliveries(&deliveries))?;
+    Ok(erased)
+}
+
+/// An altered row must not prevent the deletion of the CVC.
+fn decode_owner(row: &dyn ColumnReader) -> Result<Option<(TenantId, TokenId)>, StoreError> {
+    Ok(read_required(row, 0).ok().zip(read_required(row, 1).ok()))
 }

@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, SignedWatermark},
+    event::ExpiryEvents,
     metrics::StoreMetrics,
     store::{ExpiringEntity, Maintenance, StoreCondition, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
@@ -57,12 +58,19 @@ impl Maintenance for SqliteStore {
         entity: ExpiringEntity,
         cutoff: Timestamp,
         audit: AuditRecord,
+        events: ExpiryEvents,
     ) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| delete_expired_rows(it, entity, cutoff, &audit)))
+        Box::pin(self.writer.write(move |it| {
+            delete_expired_rows(it, entity, cutoff, &audit, &events)
+        }))
     }
 
-    fn erase_expired_cvcs(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| erase_expired_cvcs(it, cutoff)))
+    fn erase_expired_cvcs(
+        &self,
+        cutoff: Timestamp,
+        events: ExpiryEvents,
+    ) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| erase_expired_cvcs(it, cutoff, &events)))
     }
 
     fn save_watermark(&self, watermark: SignedWatermark) -> StoreFuture<'_, ()> {

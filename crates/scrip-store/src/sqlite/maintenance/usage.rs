@@ -75,8 +75,14 @@ const DELETE_ACTIVE_MONTH: &str = "
 -- delete_active_month
 DELETE FROM active_months WHERE month = $1 AND tenant = $2";
 
-/// Deletes the activity of deleted tenants from the read log, in batches. Returns the number of
-/// deleted rows.
+/// The table is small: its rows are moved to the vault within seconds.
+const DELETE_READ_DELIVERIES: &str = "
+-- delete_read_deliveries
+DELETE FROM read_deliveries WHERE seq IN (
+    SELECT seq FROM read_deliveries WHERE tenant = $1 LIMIT $2)";
+
+/// Deletes the activity and the deliveries of deleted tenants from the read log, in batches. Returns
+/// the number of deleted rows.
 pub(crate) fn delete_activity(
     connection: &Connection,
     tenants: &[TenantId],
@@ -96,6 +102,9 @@ pub(crate) fn delete_activity(
             }
             deleted_total = deleted_total.saturating_add(deleted_rows);
         }
+        let key = parameters![*tenant, DELETE_BATCH_SIZE];
+        let deleted_rows = execute(connection, DELETE_READ_DELIVERIES, &key)?;
+        deleted_total = deleted_total.saturating_add(deleted_rows);
     }
     Ok(deleted_total)
 }

@@ -5,14 +5,18 @@ use scrip_core::{
     policy::{DirectoryRecords, SystemKeys},
     store::{DirectoryStore, StoreError, StoreFuture},
 };
+use scrip_seal::Sealed;
 
 use crate::{
     shared::policy::{
-        changes::insert_system_keys,
-        directory::{self, SQLITE_KEYS, directory_version},
+        changes::{insert_system_keys, insert_webhook_signing_key},
+        directory::{self, SQLITE_KEYS, directory_version, find_webhook_signing_key},
     },
     sql::run_sync_future,
-    sqlite::{SqliteStore, engine::statement::with_snapshot},
+    sqlite::{
+        SqliteStore,
+        engine::{statement::with_snapshot, transaction::SqliteTransaction},
+    },
 };
 
 /// Padding before a key in its row, so that each key is on a separate page; see the schema.
@@ -36,5 +40,16 @@ impl DirectoryStore for SqliteStore {
 
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
         Box::pin(self.writer.write(move |it| run_sync_future(insert_system_keys(it, &keys))))
+    }
+
+    fn find_webhook_signing_key(&self) -> StoreFuture<'_, Option<Sealed>> {
+        Box::pin(async move { find_webhook_signing_key(&&self.readers).await })
+    }
+
+    fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed> {
+        let insert = move |it: &mut SqliteTransaction<'_>| {
+            run_sync_future(insert_webhook_signing_key(it, &wrapped))
+        };
+        Box::pin(self.writer.write(insert))
     }
 }

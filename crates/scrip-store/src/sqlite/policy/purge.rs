@@ -28,7 +28,7 @@ const PURGE_STATEMENTS: [&str; 6] = [
     purge!("token_index", "tenant, facet, container, created_at, token"),
     purge!("token_intents", "seq"),
     purge!("threeds_sessions", "seq"),
-    purge!("threeds_events", "seq"),
+    purge!("deliveries", "seq"),
     purge!("guesses", "tenant, bucket, number_digest"),
 ];
 

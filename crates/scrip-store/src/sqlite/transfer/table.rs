@@ -4,7 +4,7 @@ use crate::transfer::{
     ColumnType, RowColumn, RowKind,
     table::{
         ID_KEY, NAME_KEY, RowSource, SEQ_KEY, SINGLETON_KEY, TENANT_APPLICATION_ID_KEY,
-        TENANT_BUCKET_NUMBER_KEY, TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY,
+        TENANT_BUCKET_NUMBER_KEY, TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY, TENANT_WEBHOOK_EVENT_KEY,
         TransferTable, column_names, key_column, parameter_list,
     },
 };
@@ -63,8 +63,8 @@ FROM idempotency_records JOIN tokens ON tokens.tenant = ?1 AND tokens.id = ?4
 WHERE idempotency_records.digest = ?2 AND idempotency_records.tenant = ?1";
 
 impl SqliteTable {
-    /// Returns the table of a kind.
-    pub(super) fn for_kind(kind: RowKind) -> Self {
+    /// Returns the table of a kind; `None` for a kind that only older files have.
+    pub(super) fn for_kind(kind: RowKind) -> Option<Self> {
         let vault_table = |name, key| Self {
             database: TransferDatabase::Vault,
             table: TransferTable::new(name, key),
@@ -80,10 +80,10 @@ impl SqliteTable {
         let padding_column = SqliteFixedColumn { column: "padding", value: "zeroblob(1024)" };
         let padded_table =
             |name, key| Self { fixed_column: Some(padding_column), ..vault_table(name, key) };
-        match kind {
+        Some(match kind {
             RowKind::Clock => singleton_table("clock_watermark"),
             RowKind::DirectoryVersion => singleton_table("directory_state"),
-            RowKind::LastEvent => singleton_table("threeds_event_state"),
+            RowKind::LastEvent | RowKind::ThreeDsEvents => return None,
             RowKind::Tenants => vault_table("tenants", ID_KEY),
             RowKind::TenantKeys => padded_table("tenant_keys", TENANT_VERSION_KEY),
             RowKind::PermanentKeys => padded_table("permanent_keys", TENANT_KEY),
@@ -98,7 +98,7 @@ impl SqliteTable {
             RowKind::UsageMonths => vault_table("usage_months", MONTH_TENANT_KEY),
             RowKind::TokenIntents => vault_table("token_intents", SEQ_KEY),
             RowKind::ThreeDsSessions => vault_table("threeds_sessions", SEQ_KEY),
-            RowKind::ThreeDsEvents => vault_table("threeds_events", SEQ_KEY),
+            RowKind::Deliveries => vault_table("deliveries", TENANT_WEBHOOK_EVENT_KEY),
             RowKind::Guesses => vault_table("guesses", TENANT_BUCKET_NUMBER_KEY),
             RowKind::IdempotencyRecords => vault_table("idempotency_records", SEQ_KEY),
             RowKind::ResponseTokenData => {
@@ -115,7 +115,7 @@ impl SqliteTable {
             RowKind::ActiveTokens => read_log_table("active_tokens", MONTH_TENANT_TOKEN_KEY),
             RowKind::ActiveMonths => read_log_table("active_months", MONTH_TENANT_KEY),
             RowKind::SystemKeys => vault_table("system_keys", NAME_KEY),
-        }
+        })
     }
 
     /// Statement that deletes all rows.

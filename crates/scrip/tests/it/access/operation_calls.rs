@@ -275,7 +275,7 @@ impl<'a> TenantHarness<'a> {
             get_json(&format!("/3ds/sessions/{}", self.sessions.new), &self.keys.private),
             get_json(&format!("/3ds/sessions/{}", self.sessions.private_app), &self.keys.private),
             count("threeds_sessions"),
-            count("threeds_events"),
+            count("webhook_deliveries"),
         ]
     }
 }

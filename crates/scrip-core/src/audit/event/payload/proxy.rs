@@ -8,40 +8,47 @@ use crate::{
     card::contains_card_number,
     event::payload::{EventData, PayloadAttributes},
     id::ProxyId,
+    policy::DisplayName,
     proxy::{ProxyRecord, ProxySettings, ProxyTimeout},
 };
 
-/// A call of a proxy that got an answer or failed.
-#[derive(Debug, Clone, Copy)]
-pub struct ProxyInvocation<'a> {
+/// A call of a proxy that was sent, or that the vault tried to send.
+#[derive(Debug, Clone)]
+pub struct ProxyInvocation {
     /// `None` for an ephemeral proxy.
-    pub proxy: Option<&'a ProxyRecord>,
-    pub method: &'a str,
+    pub proxy: Option<InvokedProxy>,
+    pub method: &'static str,
     /// The URL of the destination. The event has it without its query.
-    pub url: &'a str,
+    pub url: String,
     /// The names of the headers that the destination got.
-    pub header_names: &'a [&'a str],
-    pub answer: Option<DestinationAnswer<'a>>,
-    /// The status that the caller got.
-    pub status: u16,
-    /// From the request of the caller to its response.
+    pub header_names: Vec<String>,
+    pub answer: Option<DestinationAnswer>,
+    /// The status that the caller got. `None` if it disconnected before its response.
+    pub status: Option<u16>,
+    /// From the start of the call to its outcome.
     pub elapsed: Duration,
     pub errors: InvocationErrors,
 }
 
+/// The proxy of a call.
+#[derive(Debug, Clone)]
+pub struct InvokedProxy {
+    pub id: ProxyId,
+    pub name: DisplayName,
+}
+
 /// The answer of a destination.
-#[derive(Debug, Clone, Copy)]
-pub struct DestinationAnswer<'a> {
+#[derive(Debug, Clone)]
+pub struct DestinationAnswer {
     pub status: u16,
     pub elapsed: Duration,
-    pub header_names: &'a [&'a str],
+    pub header_names: Vec<String>,
 }
 
 /// The reasons why a call failed. They are texts of the vault, not of a library or a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct InvocationErrors {
     pub call: Option<&'static str>,
-    pub request_transform: Option<&'static str>,
     pub response_transform: Option<&'static str>,
 }
 
@@ -76,42 +83,41 @@ pub fn describe_deleted_proxy(id: ProxyId) -> EventData {
 /// `proxy.invoked`. Bodies, values of headers and queries can contain data of tokens, so the event
 /// has none of them.
 #[must_use]
-pub fn describe_invocation(invocation: &ProxyInvocation<'_>) -> EventData {
+pub fn describe_invocation(invocation: &ProxyInvocation) -> EventData {
     let ProxyInvocation { proxy, errors, .. } = invocation;
-    let response = PayloadAttributes::default()
+    let mut response = PayloadAttributes::default()
         .optional_text("error", errors.call)
-        .number("status", invocation.status.into())
         .elapsed(invocation.elapsed);
+    if let Some(status) = invocation.status {
+        response = response.number("status", status.into());
+    }
     let kind = if proxy.is_some() { "pre_configured" } else { "ephemeral" };
     let proxy = PayloadAttributes::default()
-        .optional_text("id", proxy.map(|it| it.id))
-        .optional_text("name", proxy.map(|it| it.name.as_str()))
+        .optional_text("id", proxy.as_ref().map(|it| it.id))
+        .optional_text("name", proxy.as_ref().map(|it| it.name.as_str()))
         .text("type", kind)
         .object("response", response);
     let request = PayloadAttributes::default()
         .text("method", invocation.method)
-        .text("url", strip_url(invocation.url))
-        .value("headers", render_header_names(invocation.header_names));
+        .text("url", strip_url(&invocation.url))
+        .value("headers", render_header_names(&invocation.header_names));
     let mut destination = PayloadAttributes::default().object("request", request);
     if let Some(answer) = &invocation.answer {
         let response = PayloadAttributes::default()
             .number("status", answer.status.into())
             .elapsed(answer.elapsed)
-            .value("headers", render_header_names(answer.header_names));
+            .value("headers", render_header_names(&answer.header_names));
         destination = destination.object("response", response);
     }
-    let mut data = EventData::new("proxy", proxy).with("destination", destination);
-    let transforms = [
-        ("request_transform", errors.request_transform),
-        ("response_transform", errors.response_transform),
-    ];
-    for (name, error) in transforms {
-        if let Some(error) = error {
+    let data = EventData::new("proxy", proxy).with("destination", destination);
+    match errors.response_transform {
+        None => data,
+        Some(error) => {
             let response = PayloadAttributes::default().text("error", error);
-            data = data.with(name, PayloadAttributes::default().object("response", response));
+            let transform = PayloadAttributes::default().object("response", response);
+            data.with("response_transform", transform)
         }
     }
-    data
 }
 
 fn describe_proxy(record: &ProxyRecord, settings: &ProxySettings) -> PayloadAttributes {
@@ -136,15 +142,23 @@ fn strip_url(url: &str) -> String {
     if contains_card_number(origin) { "(host omitted)".to_owned() } else { origin.to_owned() }
 }
 
-/// Names without values, in the form of an object, as receivers expect it.
-fn render_header_names(names: &[&str]) -> Value {
-    let entries = names.iter().map(|it| (it.to_ascii_lowercase(), Value::Array(Vec::new())));
+/// Names without values, in the form of an object, as receivers expect it. A client and a
+/// destination choose names too, so a name that may contain a card number is left out.
+fn render_header_names(names: &[String]) -> Value {
+    let names = names.iter().filter(|it| !contains_card_number(it));
+    let entries = names.map(|it| (it.to_ascii_lowercase(), Value::Array(Vec::new())));
     Value::Object(entries.collect::<Map<_, _>>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn header_names_in_an_event_have_no_card_number() {
+        let names = ["X-Charge", "x-4242424242424242"].map(str::to_owned);
+        assert_eq!(render_header_names(&names), serde_json::json!({"x-charge": []}));
+    }
 
     #[test]
     fn url_in_an_event_has_no_query_and_no_card_number() {

@@ -17,8 +17,9 @@ use crate::{
             describe_deleted_application,
         },
         proxy::{
-            DestinationAnswer, InvocationErrors, ProxyInvocation, describe_created_proxy,
-            describe_deleted_proxy, describe_invocation, describe_updated_proxy,
+            DestinationAnswer, InvocationErrors, InvokedProxy, ProxyInvocation,
+            describe_created_proxy, describe_deleted_proxy, describe_invocation,
+            describe_updated_proxy,
         },
         tenant::{describe_deleted_tenant, describe_tenant},
         threeds_session::describe_threeds_session,
@@ -409,16 +410,16 @@ fn proxy_events_have_its_destination_without_the_query() {
 fn invoked_proxy_has_names_of_headers_but_no_values_and_no_bodies() {
     let record = proxy_record();
     let invocation = ProxyInvocation {
-        proxy: Some(&record),
+        proxy: Some(InvokedProxy { id: record.id, name: record.name }),
         method: "POST",
-        url: "https://api.example.com/v1/charges?key=hidden",
-        header_names: &["Content-Type", "authorization"],
+        url: "https://api.example.com/v1/charges?key=hidden".to_owned(),
+        header_names: ["Content-Type", "authorization"].map(str::to_owned).to_vec(),
         answer: Some(DestinationAnswer {
             status: 201,
             elapsed: Duration::from_millis(70),
-            header_names: &["content-type"],
+            header_names: vec!["content-type".to_owned()],
         }),
-        status: 201,
+        status: Some(201),
         elapsed: Duration::from_millis(80),
         errors: InvocationErrors::default(),
     };
@@ -446,26 +447,22 @@ fn failed_invocation_of_an_ephemeral_proxy_has_its_errors() {
     let invocation = ProxyInvocation {
         proxy: None,
         method: "GET",
-        url: "https://api.example.com/",
-        header_names: &[],
+        url: "https://api.example.com/".to_owned(),
+        header_names: Vec::new(),
         answer: None,
-        status: 502,
+        status: Some(502),
         elapsed: Duration::ZERO,
-        errors: InvocationErrors {
-            call: Some("no answer"),
-            request_transform: Some("no JSON"),
-            response_transform: None,
-        },
+        errors: InvocationErrors { call: Some("timeout"), response_transform: Some("no JSON") },
     };
     let expected = json!({
         "proxy": {
             "type": "ephemeral",
-            "response": {"status": 502, "elapsed_ms": 0, "error": "no answer"},
+            "response": {"status": 502, "elapsed_ms": 0, "error": "timeout"},
         },
         "destination": {
             "request": {"method": "GET", "url": "https://api.example.com/", "headers": {}},
         },
-        "request_transform": {"response": {"error": "no JSON"}},
+        "response_transform": {"response": {"error": "no JSON"}},
     });
     check(describe_invocation(&invocation), expected);
 }

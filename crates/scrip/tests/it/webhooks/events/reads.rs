@@ -1,0 +1,153 @@
+//! Events of reads: one per token that a response shows.
+
+use std::sync::Arc;
+
+use scrip_core::{
+    audit::{AuditTrail, LogKind, ReadRecording},
+    event::EventType,
+    policy::{Permission, TenantSettings, Transform},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{
+        SHARED_SERVER, TestResponse, TestServer, card_body, grant, text_field, unique_card_number,
+    },
+    webhooks::events::Subscription,
+};
+
+fn create_card(subscription: &Subscription<'_>) -> String {
+    let (server, key) = (subscription.server, &subscription.keys.private);
+    text_field(&server.create_token_ok(key, &card_body(&unique_card_number())), "id")
+}
+
+/// The ids of the tokens in events, sorted.
+fn read_ids(events: &[Value]) -> Vec<String> {
+    let mut ids: Vec<_> = events.iter().map(|it| text_field(&it["data"]["token"], "id")).collect();
+    ids.sort_unstable();
+    ids
+}
+
+fn sorted(ids: [&String; 2]) -> Vec<String> {
+    let mut ids = ids.map(String::clone).to_vec();
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn read_token_has_one_event() {
+    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let (key, id) = (&subscription.keys.private, create_card(&subscription));
+    subscription.expect_none();
+    let response = SHARED_SERVER.get_token(key, &id);
+    response.expect_status(200);
+    let expected = json!({"token": {"id": id, "type": "card"}});
+    assert_eq!(subscription.expect_one_of(key, &response), expected);
+}
+
+/// The event has no data, so it does not say how much of the token a caller saw.
+#[test]
+fn event_of_a_masked_read_equals_that_of_a_clear_one() {
+    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let id = create_card(&subscription);
+    for transform in [Transform::Redact, Transform::Mask, Transform::Reveal] {
+        let rules = vec![grant("/", transform, &[Permission::TokenRead])];
+        let key = SHARED_SERVER.key_with_rules(&subscription.keys.tenant, rules);
+        SHARED_SERVER.get_token(&key, &id).expect_status(200);
+    }
+    let events = subscription.events();
+    assert_eq!(events.len(), 3);
+    for event in events {
+        assert_eq!(event["data"]["token"], json!({"id": id, "type": "card"}));
+        assert_eq!(event["data"].as_object().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn detokenized_tokens_have_one_event_each() {
+    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let (first, second) = (create_card(&subscription), create_card(&subscription));
+    let body = json!([
+        format!("{{{{ {first} | json: '$.number' }}}}"),
+        format!("{{{{ {first} | json: '$.cvc' }}}}"),
+        format!("{{{{ {second} }}}}"),
+    ]);
+    let response = SHARED_SERVER.post(&subscription.keys.private, "/detokenize", &body);
+    response.expect_status(200);
+    let events = subscription.events();
+    assert_eq!(read_ids(&events), sorted([&first, &second]));
+    assert!(events.iter().all(|it| it["trace_id"] == response.headers["bt-trace-id"]));
+}
+
+/// All kinds of lists and searches.
+#[test]
+fn listed_and_found_tokens_have_one_event_each() {
+    let search =
+        |path: &'static str, body: Value| move |key: &str| SHARED_SERVER.post(key, path, &body);
+    let list = |path: &'static str| move |key: &str| SHARED_SERVER.get_path(key, path);
+    let requests: [Box<dyn Fn(&str) -> TestResponse>; 4] = [
+        Box::new(list("/tokens?size=2")),
+        Box::new(list("/v2/tokens?size=2")),
+        Box::new(search("/tokens/search", json!({"query": "type:card", "size": 2}))),
+        Box::new(search("/v2/tokens/search", json!({"query": "type:card", "size": 2}))),
+    ];
+    for request in requests {
+        let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+        let ids: Vec<_> = (0..3).map(|_| create_card(&subscription)).collect();
+        let response = request(&subscription.keys.private);
+        let shown = response.expect_status(200)["data"].clone();
+        let mut shown: Vec<_> =
+            shown.as_array().unwrap().iter().map(|it| text_field(it, "id")).collect();
+        shown.sort_unstable();
+        assert!(shown.len() == 2 && shown.iter().all(|it| ids.contains(it)), "{shown:?}");
+        assert_eq!(read_ids(&subscription.events()), shown);
+    }
+}
+
+#[test]
+fn rejected_and_empty_reads_have_no_event() {
+    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let (keys, id) = (&subscription.keys, create_card(&subscription));
+    let other_rules = vec![grant("/other/", Transform::Reveal, &[Permission::TokenRead])];
+    let other_key = SHARED_SERVER.key_with_rules(&keys.tenant, other_rules);
+    SHARED_SERVER.get_token(&keys.private, "unknown").expect_status(404);
+    SHARED_SERVER.get_token(&keys.public, &id).expect_status(403);
+    SHARED_SERVER.get_token(&other_key, &id).expect_status(403);
+    let body = json!([format!("{{{{ {id} }}}}")]);
+    SHARED_SERVER.post(&other_key, "/detokenize", &body).expect_status(403);
+    SHARED_SERVER.post(&keys.private, "/detokenize", &json!(["{{ unknown }}"]));
+    assert_eq!(SHARED_SERVER.get_path(&other_key, "/v2/tokens").json()["data"], json!([]));
+    subscription.expect_none();
+}
+
+#[test]
+fn replayed_response_with_token_data_has_no_event() {
+    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let body = card_body(&unique_card_number());
+    for _ in 0..2 {
+        let request = SHARED_SERVER.request("POST", "/tokens").key(&subscription.keys.private);
+        request.json(&body).idempotency_key("key").send().expect_status(201);
+    }
+    subscription.expect_none();
+}
+
+/// A tenant that subscribes to reads does not depend on a setting of the server.
+#[test]
+fn reads_have_events_if_they_are_not_recorded() {
+    let server = TestServer::start_with(|setup| {
+        let trail = AuditTrail::new(ReadRecording::Off);
+        trail.set_key(setup.vault.audit_trail.key().unwrap());
+        setup.vault.audit_trail = Arc::new(trail);
+    });
+    let unsubscribed = server.create_test_tenant(TenantSettings::default());
+    let token = server.create_token_ok(&unsubscribed.private, &json!({"type": "token", "data": 1}));
+    server.get_token(&unsubscribed.private, &text_field(&token, "id")).expect_status(200);
+    let subscription = Subscription::new(&server, EventType::TokenRead);
+    let (key, id) = (&subscription.keys.private, create_card(&subscription));
+    let response = server.get_token(key, &id);
+    response.expect_status(200);
+    let expected = json!({"token": {"id": id, "type": "card"}});
+    assert_eq!(subscription.expect_one_of(key, &response), expected);
+    let sql = "SELECT count(*) FROM log_records WHERE operation = 'get_token'";
+    assert_eq!(server.engine.select_from_log(LogKind::Read, sql), [["0"]]);
+}

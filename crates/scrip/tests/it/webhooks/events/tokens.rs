@@ -1,0 +1,275 @@
+//! Events of tokens and token intents.
+
+use std::time::Duration;
+
+use scrip_core::{
+    event::EventType,
+    operations::tokens::expire_token::{erase_cvcs, expire_token},
+    policy::{DeduplicationBehavior, TenantSettings},
+    time::Clock,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{SHARED_SERVER, TestServer, card_body, text_field, unique_card_number},
+    webhooks::events::{Subscription, pick, vault_actor},
+};
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const TOKEN_ATTRIBUTES: [&str; 12] = [
+    "id",
+    "type",
+    "metadata",
+    "containers",
+    "fingerprint",
+    "fingerprint_expression",
+    "search_indexes",
+    "created_by",
+    "created_at",
+    "modified_by",
+    "modified_at",
+    "expires_at",
+];
+
+fn subscribe(event_type: EventType) -> Subscription<'static> {
+    Subscription::new(&SHARED_SERVER, event_type)
+}
+
+fn card_with_metadata() -> Value {
+    let mut body = card_body(&unique_card_number());
+    body["metadata"] = json!({"order": "7"});
+    body
+}
+
+fn deduplicating(behavior: DeduplicationBehavior) -> TenantSettings {
+    TenantSettings {
+        deduplicate_tokens: true,
+        token_deduplication_behavior: behavior,
+        ..TenantSettings::default()
+    }
+}
+
+#[test]
+fn created_token_has_one_event() {
+    let subscription = subscribe(EventType::TokenCreated);
+    let key = &subscription.keys.private;
+    let response = SHARED_SERVER.create_token(key, &card_with_metadata());
+    let expected = pick(&response.expect_status(201), &TOKEN_ATTRIBUTES);
+    assert_eq!(expected["metadata"], json!({"order": "7"}));
+    assert_eq!(subscription.expect_one_of(key, &response), json!({"token": expected}));
+}
+
+#[test]
+fn tokenize_raises_one_event_per_new_token() {
+    let settings = deduplicating(DeduplicationBehavior::ReadExisting);
+    let subscription =
+        Subscription::with_settings(&SHARED_SERVER, EventType::TokenCreated, settings);
+    let (first, second) = (card_with_metadata(), card_with_metadata());
+    let body = json!({"a": first, "b": second, "c": first});
+    let response = SHARED_SERVER.post(&subscription.keys.private, "/tokenize", &body);
+    let body = response.expect_status(200);
+    assert_eq!(body["a"]["id"], body["c"]["id"]);
+    let mut created: Vec<_> =
+        subscription.events().iter().map(|it| text_field(&it["data"]["token"], "id")).collect();
+    created.sort_unstable();
+    let mut expected = vec![text_field(&body["a"], "id"), text_field(&body["b"], "id")];
+    expected.sort_unstable();
+    assert_eq!(created, expected);
+}
+
+#[test]
+fn existing_token_instead_of_a_new_one_has_no_event() {
+    for event_type in [EventType::TokenCreated, EventType::TokenUpdated] {
+        let settings = deduplicating(DeduplicationBehavior::ReadExisting);
+        let subscription = Subscription::with_settings(&SHARED_SERVER, event_type, settings);
+        let (key, body) = (&subscription.keys.private, card_with_metadata());
+        let first = SHARED_SERVER.create_token(key, &body).expect_status(201);
+        let before = subscription.events();
+        let second = SHARED_SERVER.create_token(key, &body).expect_status(200);
+        assert_eq!(first["id"], second["id"]);
+        assert_eq!(subscription.events(), before);
+    }
+}
+
+#[test]
+fn update_of_an_existing_token_by_a_create_request_is_an_update() {
+    let settings = deduplicating(DeduplicationBehavior::UpdateExisting);
+    let subscription =
+        Subscription::with_settings(&SHARED_SERVER, EventType::TokenUpdated, settings);
+    let (key, mut body) = (&subscription.keys.private, card_with_metadata());
+    SHARED_SERVER.create_token(key, &body).expect_status(201);
+    subscription.expect_none();
+    body["metadata"] = json!({"order": "8"});
+    let response = SHARED_SERVER.create_token(key, &body);
+    let expected = pick(&response.expect_status(200), &TOKEN_ATTRIBUTES);
+    assert_eq!(subscription.expect_one_of(key, &response), json!({"token": expected}));
+}
+
+#[test]
+fn update_that_finds_an_equal_token_has_no_event() {
+    let settings = deduplicating(DeduplicationBehavior::ReadExisting);
+    let subscription =
+        Subscription::with_settings(&SHARED_SERVER, EventType::TokenUpdated, settings);
+    let (key, number) = (&subscription.keys.private, unique_card_number());
+    let first = SHARED_SERVER.create_token_ok(key, &card_body(&number));
+    let second = SHARED_SERVER.create_token_ok(key, &card_body(&unique_card_number()));
+    let patch = json!({"data": {"number": number}, "deduplicate_token": true});
+    let patched = SHARED_SERVER.patch_token(key, &text_field(&second, "id"), &patch);
+    assert_eq!(patched.expect_status(200)["id"], first["id"]);
+    subscription.expect_none();
+}
+
+#[test]
+fn updated_token_has_one_event() {
+    let subscription = subscribe(EventType::TokenUpdated);
+    let key = &subscription.keys.private;
+    let token = SHARED_SERVER.create_token_ok(key, &card_with_metadata());
+    let patch = json!({"metadata": {"order": "8"}});
+    let response = SHARED_SERVER.patch_token(key, &text_field(&token, "id"), &patch);
+    let expected = pick(&response.expect_status(200), &TOKEN_ATTRIBUTES);
+    assert!(expected["modified_at"].is_string());
+    assert_eq!(subscription.expect_one_of(key, &response), json!({"token": expected}));
+}
+
+#[test]
+fn deleted_token_has_one_event() {
+    let subscription = subscribe(EventType::TokenDeleted);
+    let key = &subscription.keys.private;
+    let id = text_field(&SHARED_SERVER.create_token_ok(key, &card_with_metadata()), "id");
+    let response = SHARED_SERVER.delete(key, &format!("/tokens/{id}"));
+    response.expect_status(204);
+    assert_eq!(subscription.expect_one_of(key, &response), json!({"token": {"id": id}}));
+    SHARED_SERVER.delete(key, &format!("/tokens/{id}")).expect_status(404);
+    subscription.expect_one();
+}
+
+#[test]
+fn replayed_and_rejected_writes_have_no_event() {
+    let subscription = subscribe(EventType::TokenCreated);
+    let key = &subscription.keys.private;
+    let create = || {
+        let body = json!({"id": "taken", "type": "token", "data": 1});
+        SHARED_SERVER.request("POST", "/tokens").key(key).json(&body)
+    };
+    for _ in 0..2 {
+        create().idempotency_key("first").send().expect_status(201);
+    }
+    create().idempotency_key("second").send().expect_status(409);
+    create().send().expect_status(409);
+    let batch = json!({
+        "a": {"id": "taken", "type": "token", "data": 1},
+        "b": {"id": "free", "type": "token", "data": 1},
+    });
+    SHARED_SERVER.post(key, "/tokenize", &batch).expect_status(409);
+    subscription.expect_one();
+}
+
+#[test]
+fn expired_token_has_one_event_when_it_is_deleted() {
+    let server = TestServer::start();
+    let subscription = Subscription::new(&server, EventType::TokenExpired);
+    let key = &subscription.keys.private;
+    let expires_at = server.clock.now().plus(HOUR).to_string();
+    let body = json!({"id": "brief", "type": "token", "data": 1, "expires_at": expires_at});
+    server.create_token_ok(key, &body);
+    server.clock.advance(HOUR);
+    let directory = server.app.directory.load_full().unwrap();
+    for _ in 0..2 {
+        server.runtime.block_on(expire_token(&server.app.vault, &directory)).unwrap();
+    }
+    let data = subscription.expect_one_without_request(&vault_actor());
+    assert_eq!(data, json!({"token": {"id": "brief"}}));
+}
+
+/// A new token with the id of an expired one replaces it before the sweep does.
+#[test]
+fn expired_token_has_one_event_when_its_id_is_used_again() {
+    let server = TestServer::start();
+    let subscription = Subscription::new(&server, EventType::TokenExpired);
+    let key = &subscription.keys.private;
+    let create = |expires_at: &Value| {
+        let body = json!({"id": "brief", "type": "token", "data": 1, "expires_at": expires_at});
+        server.create_token_ok(key, &body);
+    };
+    create(&server.clock.now().plus(HOUR).to_string().into());
+    server.clock.advance(HOUR);
+    create(&Value::Null);
+    let directory = server.app.directory.load_full().unwrap();
+    server.runtime.block_on(expire_token(&server.app.vault, &directory)).unwrap();
+    let data = subscription.expect_one_without_request(&vault_actor());
+    assert_eq!(data, json!({"token": {"id": "brief"}}));
+}
+
+#[test]
+fn erased_cvc_has_one_event() {
+    let server = TestServer::start();
+    let subscription = Subscription::new(&server, EventType::TokenPropertyExpired);
+    let key = &subscription.keys.private;
+    let id = text_field(&server.create_token_ok(key, &card_body(&unique_card_number())), "id");
+    server.clock.advance(HOUR + HOUR / 4);
+    let directory = server.app.directory.load_full().unwrap();
+    for _ in 0..2 {
+        server.runtime.block_on(erase_cvcs(&server.app.vault, &directory)).unwrap();
+    }
+    let data = subscription.expect_one_without_request(&vault_actor());
+    assert_eq!(data, json!({"token": {"id": id, "property_name": "cvc"}}));
+}
+
+#[test]
+fn created_intent_has_one_event() {
+    let subscription = subscribe(EventType::TokenIntentCreated);
+    let key = &subscription.keys.private;
+    let response = SHARED_SERVER.post(key, "/token-intents", &card_body(&unique_card_number()));
+    let names = ["id", "type", "fingerprint", "created_by", "created_at", "expires_at"];
+    let expected = pick(&response.expect_status(201), &names);
+    assert_eq!(expected.as_object().unwrap().len(), names.len());
+    assert_eq!(subscription.expect_one_of(key, &response), json!({"token_intent": expected}));
+}
+
+#[test]
+fn deleted_intent_has_one_event() {
+    let subscription = subscribe(EventType::TokenIntentDeleted);
+    let key = &subscription.keys.private;
+    let path = format!("/token-intents/{}", SHARED_SERVER.create_card_intent(&subscription.keys));
+    let response = SHARED_SERVER.delete(key, &path);
+    response.expect_status(204);
+    SHARED_SERVER.delete(key, &path).expect_status(404);
+    let id = path.rsplit('/').next();
+    assert_eq!(subscription.expect_one_of(key, &response), json!({"token_intent": {"id": id}}));
+}
+
+#[test]
+fn converted_intent_has_one_event() {
+    let subscription = subscribe(EventType::TokenIntentConverted);
+    let key = &subscription.keys.private;
+    let intent = SHARED_SERVER.create_card_intent(&subscription.keys);
+    let body = json!({"token_intent_id": intent, "type": "card"});
+    let response = SHARED_SERVER.create_token(key, &body);
+    let token = response.expect_status(201);
+    let expected = json!({
+        "token_intent": {"id": intent, "type": "card"},
+        "token": {"id": token["id"], "type": "card"},
+    });
+    assert_eq!(subscription.expect_one_of(key, &response), expected);
+    assert!(SHARED_SERVER.create_token(key, &body).status >= 400);
+    subscription.expect_one();
+}
+
+/// The event names the token that the intent became: the existing one.
+#[test]
+fn intent_that_becomes_an_existing_token_has_one_event() {
+    let settings = deduplicating(DeduplicationBehavior::ReadExisting);
+    let subscription =
+        Subscription::with_settings(&SHARED_SERVER, EventType::TokenIntentConverted, settings);
+    let (key, card) = (&subscription.keys.private, card_body(&unique_card_number()));
+    let existing = SHARED_SERVER.create_token_ok(key, &card);
+    let intent = SHARED_SERVER.post(key, "/token-intents", &card).expect_status(201);
+    let body = json!({"token_intent_id": intent["id"], "type": "card"});
+    let response = SHARED_SERVER.create_token(key, &body);
+    assert_eq!(response.expect_status(200)["id"], existing["id"]);
+    let expected = json!({
+        "token_intent": {"id": intent["id"], "type": "card"},
+        "token": {"id": existing["id"], "type": "card"},
+    });
+    assert_eq!(subscription.expect_one_of(key, &response), expected);
+}
