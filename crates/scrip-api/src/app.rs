@@ -2,12 +2,14 @@
 
 pub mod auth_failures;
 pub mod body_memory;
+pub mod egress_client;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
 pub mod proxy_egress;
 pub mod readiness;
 pub mod response_memory;
+pub mod webhook_key;
 
 use std::sync::Arc;
 
@@ -28,11 +30,13 @@ use crate::{
     app::{
         auth_failures::AuthFailures,
         body_memory::BodyMemory,
+        egress_client::LazyEgressClient,
         in_flight::InFlightTasks,
         limits::RequestLimits,
         proxy_egress::{CallLimits, ProxyEgress},
         readiness::{NotReadyReason, Readiness, ReloadError, SharedReason},
         response_memory::ResponseMemory,
+        webhook_key::WebhookKeyCache,
     },
     limiter::Limiter,
     metrics::{Metrics, ReloadOutcome},
@@ -83,6 +87,13 @@ pub struct App {
     /// Running proxied calls with an idempotency key. Their outcome is stored even if the client
     /// has disconnected.
     pub calls_in_flight: InFlightTasks,
+    /// The client of deliveries to webhooks. Proxied calls have another one, so that neither uses
+    /// the limits of the other.
+    pub webhook_egress: LazyEgressClient,
+    /// The deliverer and its attempts. A stopping server waits for them.
+    pub deliveries_in_flight: InFlightTasks,
+    /// The key that signs deliveries to webhooks.
+    pub(crate) webhook_key: WebhookKeyCache,
     /// Measures the duration of requests.
     pub ticks: MonotonicClock,
 }
@@ -133,6 +144,9 @@ impl App {
             loopback_destinations: LoopbackDestinations::Rejected,
             proxy_egress: ProxyEgress::default(),
             calls_in_flight: InFlightTasks::default(),
+            webhook_egress: LazyEgressClient::default(),
+            deliveries_in_flight: InFlightTasks::default(),
+            webhook_key: WebhookKeyCache::default(),
             body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
             keyless_body_memory: BodyMemory::with_body_size(
                 MESSAGE_BYTES_MAX.max(CallLimits::default().body_bytes_max),
