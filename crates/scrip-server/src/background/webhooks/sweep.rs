@@ -12,7 +12,7 @@ use scrip_core::{
     error::Error,
     event::{WebhookKey, delivery_schedule::DELIVERY_PERIOD},
     policy::Directory,
-    store::DeliveryBounds,
+    store::deliveries::DeliveryBounds,
 };
 use tokio::time::sleep;
 

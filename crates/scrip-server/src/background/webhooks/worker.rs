@@ -12,7 +12,7 @@ use scrip_api::{
 use scrip_core::{
     error::Error,
     event::{AttemptOutcome, AttemptResult, ClaimedDelivery, DeliveryChange, NextAttempt, WebhookKey},
-    store::DeliveryClaim,
+    store::deliveries::DeliveryClaim,
 };
 use scrip_seal::WebhookSigningKey;
 use tokio::{
