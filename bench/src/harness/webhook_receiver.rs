@@ -41,6 +41,7 @@ struct ReceivedEvents {
     repetitions: u64,
     /// Requests that get an answer. Later ones are read and not answered.
     answers_left: u64,
+    unanswered: u64,
     /// From the time of an event to its arrival.
     ages_us: Vec<u32>,
 }
@@ -69,6 +70,11 @@ impl WebhookReceiver {
     /// Answers this many more requests, and hangs in all later ones.
     pub(crate) fn hang_after(&self, answers: u64) {
         lock(&self.events).answers_left = answers;
+    }
+
+    /// The number of requests that got no answer.
+    pub(crate) fn unanswered(&self) -> u64 {
+        lock(&self.events).unanswered
     }
 
     /// Takes the ages of the events since the last call, in microseconds.
@@ -106,7 +112,11 @@ impl ReceivedEvents {
             self.repetitions = self.repetitions.saturating_add(1);
         }
         let is_answered = self.answers_left > 0;
-        self.answers_left = self.answers_left.saturating_sub(1);
+        if is_answered {
+            self.answers_left = self.answers_left.saturating_sub(1);
+        } else {
+            self.unanswered = self.unanswered.saturating_add(1);
+        }
         is_answered
     }
 }
@@ -201,5 +211,6 @@ mod tests {
         assert_eq!(receiver.wait_for(3, Duration::from_secs(5)).await, 3);
         let silence = tokio::time::timeout(Duration::from_millis(50), stream.read_u8()).await;
         assert!(silence.is_err(), "a receiver that hangs answered");
+        assert_eq!(receiver.unanswered(), 1);
     }
 }

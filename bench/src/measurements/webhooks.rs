@@ -16,7 +16,7 @@ use crate::{harness::webhook_receiver::WebhookReceiver, measurements::rounds::Be
 /// Creates per second.
 const RATE: u32 = 500;
 /// Each comparison is repeated, because p99 and processor time vary from second to second.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 const SUBSCRIBED_EVENT: &str = "token.created";
 const OTHER_EVENT: &str = "token.deleted";
 

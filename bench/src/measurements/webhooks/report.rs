@@ -67,6 +67,7 @@ fn report_costs(results: &WebhooksResults) -> String {
     for (comparison, name, p99_max, cpu_max) in comparisons {
         text.push_str(&row(&format!("{name}, p50 us"), comparison, P50, None));
         text.push_str(&row("  p99 us", comparison, P99, p99_max));
+        text.push_str(&comparison.report_spread(P99));
         text.push_str(&row("  server cpu us", comparison, CPU, cpu_max));
     }
     text
@@ -79,6 +80,18 @@ impl TurnComparison {
 
     fn median_with(&self, value: TurnValue) -> f64 {
         median(self.with.iter().map(value))
+    }
+
+    /// The smallest and the largest value. A ratio within the spread of the turns without the webhook
+    /// shows nothing.
+    fn report_spread(&self, value: TurnValue) -> String {
+        let spread = |turns: &[CreateTurn]| {
+            let values = || turns.iter().map(value);
+            let (min, max) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
+            format!("{min:.0} to {max:.0}")
+        };
+        let (without, with) = (spread(&self.without), spread(&self.with));
+        format!("|     without {without}, with {with} | | | | | |\n")
     }
 
     fn added(&self, value: TurnValue) -> f64 {
@@ -124,9 +137,9 @@ fn report_burst(results: &WebhooksResults) -> String {
 fn report_hanging_receiver(results: &WebhooksResults) -> String {
     let hanging = &results.hanging;
     let mut text = format!(
-        "\nFrom an event to its arrival ({} requests to the other receiver got no answer)\n\n\
-         {TABLE_HEAD}\n",
-        hanging.hanging_requests
+        "\nFrom an event to its arrival (requests without an answer of the other receiver, by turn: \
+         {:?})\n\n{TABLE_HEAD}\n",
+        hanging.unanswered
     );
     for result in list_turns(&hanging.without, &hanging.with) {
         text.push_str(&format!("{}\n", result_row(result)));
