@@ -1,6 +1,6 @@
 //! Group commit of one tenant's writes: each write has the same outcome as alone.
 
-mod queued_writes;
+pub(crate) mod queued_writes;
 
 use std::sync::Arc;
 
