@@ -20,7 +20,7 @@ use crate::{
     harness::{bare_server, process},
     measurements::{
         duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, proxy, rounds,
-        start, sweep,
+        start, sweep, webhooks,
     },
 };
 
@@ -66,6 +66,10 @@ struct BenchArguments {
     /// Only measure proxied calls against nginx as a reverse proxy (a minute; needs nginx).
     #[arg(long)]
     proxy: bool,
+    /// Only measure the cost of webhooks for creates, and their deliveries (five minutes). With
+    /// `--postgres`, on PostgreSQL.
+    #[arg(long)]
+    webhooks: bool,
     /// Write the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -148,6 +152,10 @@ fn run_single_measurement(
             Some(results) => proxy::report_proxy(&results),
             None => proxy::NGINX_MISSING.to_owned(),
         }
+    } else if arguments.webhooks {
+        let engine =
+            if arguments.postgres { webhooks::Engine::Postgres } else { webhooks::Engine::Sqlite };
+        webhooks::report_webhooks(&runtime.block_on(webhooks::measure_webhooks(plan, engine))?)
     } else if arguments.postgres {
         postgres::report_postgres(&runtime.block_on(postgres::measure_postgres(plan))?)
     } else {

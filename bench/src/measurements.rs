@@ -13,3 +13,4 @@ mod raw;
 pub(crate) mod rounds;
 pub(crate) mod start;
 pub(crate) mod sweep;
+pub(crate) mod webhooks;

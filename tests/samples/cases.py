@@ -68,6 +68,12 @@ def webhook(vault):
     return {"WEBHOOK_ID": vault.create_webhook()}
 
 
+def webhook_with_delivery(vault):
+    webhook = vault.create_webhook()
+    delivery = vault.send("POST", f"/webhooks/{webhook}/test", "management")
+    return {"WEBHOOK_ID": webhook, "EVENT_ID": delivery["event_id"]}
+
+
 def nonce(vault):
     return {"NONCE": vault.send("POST", "/sessions", "public")["nonce"]}
 
@@ -143,6 +149,10 @@ CASES = {
     "update_webhook": Case(webhook, ("WEBHOOK_ID", "Orders and refunds", "shop.example/webhooks/v2")),
     "delete_webhook": Case(webhook, ("deleted", "WEBHOOK_ID"), 204),
     "rotate_webhook_secret": Case(webhook, ("WEBHOOK_ID", "response.secret")),
+    "list_webhook_deliveries": Case(webhook_with_delivery, ("EVENT_ID", "webhook.test")),
+    "test_webhook": Case(webhook, ("response.event_id", "webhook.test", "pending"), 202),
+    "replay_webhook_deliveries": Case(webhook_with_delivery, ("replayed",), 202),
+    "get_webhook_key": Case(nothing, ("BEGIN PUBLIC KEY",)),
     "create_access_session": Case(nothing, ("response.session_key", "response.nonce")),
     "authorize_access_session": Case(nonce, ("authorized",), 204),
     "create_threeds_session": Case(token, ("response.id", "Visa")),

@@ -73,6 +73,29 @@ impl CpuTimes {
     }
 }
 
+/// The times at which a connection sends its requests.
+#[derive(Debug)]
+struct RequestPace {
+    interval: Duration,
+    due: Instant,
+}
+
+impl RequestPace {
+    /// The connections take turns within the interval. Otherwise all of them would send at once.
+    fn new(interval: Duration, index: usize, connections: usize) -> Self {
+        let [index, connections] = [index, connections].map(|it| u32::try_from(it).unwrap_or(1));
+        let delay = interval.saturating_mul(index).checked_div(connections).unwrap_or_default();
+        let start = now();
+        Self { interval, due: start.checked_add(delay).unwrap_or(start) }
+    }
+
+    fn next_due(&mut self) -> Instant {
+        let due = self.due;
+        self.due = due.checked_add(self.interval).unwrap_or(due);
+        due
+    }
+}
+
 /// Opens a connection from this local address.
 pub(crate) async fn connect_from(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
@@ -108,8 +131,8 @@ pub(crate) async fn run_from<S: RequestScript>(
     for (index, script) in scripts.into_iter().enumerate() {
         let stream = connect_from(from, load.address).await?;
         stream.set_nodelay(true)?;
-        let connection =
-            drive_connection(stream, script, load.status, load.interval, Arc::clone(&signals));
+        let pace = load.interval.map(|it| RequestPace::new(it, index, connection_count));
+        let connection = drive_connection(stream, script, load.status, pace, Arc::clone(&signals));
         connection_tasks.spawn(async move { connection.await.map(|it| (index, it)) });
     }
     if let LoadDuration::Time(warm_up, _) = load.until {
@@ -154,21 +177,17 @@ async fn drive_connection<S: RequestScript>(
     mut stream: TcpStream,
     mut script: S,
     status: u16,
-    interval: Option<Duration>,
+    mut pace: Option<RequestPace>,
     signals: Arc<LoadSignals>,
 ) -> anyhow::Result<(Vec<u32>, S)> {
     let mut latencies = Vec::new();
     let mut buffer = Vec::with_capacity(16 * 1024);
-    let mut due = now();
     while !signals.stop.load(Ordering::Relaxed)
         && signals.requests_left.fetch_sub(1, Ordering::Relaxed) > 0
     {
-        let start = match interval {
+        let start = match &mut pace {
             None => now(),
-            Some(period) => {
-                due = due.checked_add(period).unwrap_or(due);
-                wait_for(due).await
-            }
+            Some(pace) => wait_for(pace.next_due()).await,
         };
         stream.write_all(script.next_request()).await?;
         let body_start = read_response(&mut stream, &mut buffer, status).await?;
@@ -235,7 +254,18 @@ fn parse_head(head: &[u8]) -> anyhow::Result<(u16, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_head;
+    use std::time::Duration;
+
+    use super::{RequestPace, now, parse_head};
+
+    #[test]
+    fn connections_send_in_turns_within_the_interval() {
+        let (interval, before) = (Duration::from_secs(40), now());
+        let mut pace = RequestPace::new(interval, 3, 4);
+        let first = pace.next_due();
+        assert!(first >= before + Duration::from_secs(30) && first < before + interval);
+        assert_eq!(pace.next_due(), first + interval);
+    }
 
     #[test]
     fn response_head_is_parsed_and_requires_a_length() {

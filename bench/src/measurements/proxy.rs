@@ -5,13 +5,9 @@ mod slow_destinations;
 
 use std::{fs, path::Path, sync::Arc};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use scrip_testing::directory_server::authority::CertificateAuthority;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
 
 pub(crate) use self::report::report_proxy;
 use self::slow_destinations::SlowDestinationsResult;
@@ -19,6 +15,7 @@ use crate::{
     harness::{
         call_script::CallScript,
         load::{self, LoadDuration, LoadPlan},
+        management::send_json,
         nginx::{CertificateFiles, NginxServer, find_nginx},
         process::{BenchServer, raise_descriptor_limit},
         results::MeasurementResult,
@@ -191,20 +188,7 @@ async fn create_proxy(
         "destination_url": format!("https://localhost:{port}/v1"),
         "ca_pem": roots_pem,
     });
-    let body = body.to_string();
-    let request = format!(
-        "POST /proxies HTTP/1.1\r\nHost: localhost\r\nBT-API-KEY: {}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        server.management_key,
-        body.len()
-    );
-    let mut stream = TcpStream::connect(server.address).await?;
-    stream.write_all(request.as_bytes()).await?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response).await?;
-    let (head, body) = response.split_once("\r\n\r\n").context("a response has no body")?;
-    ensure!(head.starts_with("HTTP/1.1 201"), "the proxy cannot be created: {body}");
-    let proxy: Value = serde_json::from_str(body)?;
+    let proxy = send_json(server, "POST /proxies", &body).await?;
     let key = proxy.get("key").and_then(Value::as_str).context("the proxy has no key")?;
     Ok(key.to_owned())
 }

@@ -8,6 +8,7 @@ pub(crate) mod memory_pool;
 pub mod proxy_egress;
 pub mod readiness;
 pub mod response_memory;
+pub mod webhook_key;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ use crate::{
         proxy_egress::{CallLimits, ProxyEgress},
         readiness::{NotReadyReason, Readiness, ReloadError, SharedReason},
         response_memory::ResponseMemory,
+        webhook_key::WebhookKeyCache,
     },
     limiter::Limiter,
     metrics::{Metrics, ReloadOutcome},
@@ -83,6 +85,8 @@ pub struct App {
     /// Running proxied calls with an idempotency key. Their outcome is stored even if the client
     /// has disconnected.
     pub calls_in_flight: InFlightTasks,
+    /// The key that signs deliveries to webhooks.
+    pub(crate) webhook_key: WebhookKeyCache,
     /// Measures the duration of requests.
     pub ticks: MonotonicClock,
 }
@@ -133,6 +137,7 @@ impl App {
             loopback_destinations: LoopbackDestinations::Rejected,
             proxy_egress: ProxyEgress::default(),
             calls_in_flight: InFlightTasks::default(),
+            webhook_key: WebhookKeyCache::default(),
             body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
             keyless_body_memory: BodyMemory::with_body_size(
                 MESSAGE_BYTES_MAX.max(CallLimits::default().body_bytes_max),

@@ -81,6 +81,9 @@ pub const ROUTES: &[Route] = &[
     route(Operation::UpdateWebhook, MethodFilter::PUT, "/webhooks/{id}", requires(Permission::WebhookUpdate), Json, |it| Box::pin(webhooks::update(it))),
     route(Operation::DeleteWebhook, MethodFilter::DELETE, "/webhooks/{id}", requires(Permission::WebhookDelete), None, |it| Box::pin(webhooks::delete(it))),
     route(Operation::RotateWebhookSecret, MethodFilter::POST, "/webhooks/{id}/secret", requires(Permission::WebhookUpdate), Ignored, |it| Box::pin(webhooks::rotate_secret(it))),
+    route(Operation::ListWebhookDeliveries, MethodFilter::GET, "/webhooks/{id}/deliveries", requires(Permission::WebhookRead), None, |it| Box::pin(webhooks::list_deliveries(it))),
+    route(Operation::TestWebhook, MethodFilter::POST, "/webhooks/{id}/test", requires(Permission::WebhookUpdate), Ignored, |it| Box::pin(webhooks::test(it))),
+    route(Operation::ReplayWebhookDeliveries, MethodFilter::POST, "/webhooks/{id}/replay", requires(Permission::WebhookUpdate), Json, |it| Box::pin(webhooks::replay(it))),
 
     route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, None, |it| Box::pin(access_sessions::create(it))),
     route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, Json, |it| Box::pin(access_sessions::authorize(it))),

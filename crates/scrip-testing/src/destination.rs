@@ -10,6 +10,7 @@ pub mod authority;
 pub mod behavior;
 mod http1;
 mod http2;
+pub mod token_events;
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -1,7 +1,8 @@
 //! Kills the server repeatedly under load. Afterwards acknowledged writes must still exist, and no
 //! request may have taken effect twice.
 //!
-//! Four of the scenarios run a store with a known fault. They pass when the fault is detected.
+//! Some of the scenarios run a store with a known fault. They pass when the fault is detected. An
+//! argument selects scenarios by name.
 
 #![expect(
     clippy::indexing_slicing,
@@ -17,6 +18,8 @@ mod faulty_server;
 mod proxied_calls;
 #[path = "kill_loop/token_histories.rs"]
 mod token_histories;
+#[path = "kill_loop/webhook_deliveries.rs"]
+mod webhook_deliveries;
 
 use std::{
     collections::BTreeMap,
@@ -113,23 +116,53 @@ impl RunReport {
     }
 }
 
+/// One of the runs of this program.
+struct Scenario {
+    name: &'static str,
+    /// Returns whether the scenario passed.
+    run: Box<dyn FnOnce(&str) -> bool>,
+}
+
+impl Scenario {
+    fn new(name: &'static str, run: impl FnOnce(&str) -> bool + 'static) -> Self {
+        Self { name, run: Box::new(run) }
+    }
+
+    /// `cargo test` passes its filter to every program.
+    fn is_selected(&self, filter: &str) -> bool {
+        format!("kill_loop {}", self.name).contains(filter)
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match arguments.as_slice() {
-        [SERVE, fault, data] => {
-            faulty_server::run(StoreFault::parse(fault), Path::new(data));
-            return ExitCode::SUCCESS;
-        }
-        // `cargo test` passes its filter to every program.
-        [filter, ..] if !filter.starts_with('-') && !"kill_loop".contains(filter) => {
-            return ExitCode::SUCCESS;
-        }
-        _ => (),
+    if let [SERVE, fault, data] = arguments.as_slice() {
+        faulty_server::run(StoreFault::parse(fault), Path::new(data));
+        return ExitCode::SUCCESS;
     }
+    let filter = arguments.into_iter().find(|it| !it.starts_with('-')).unwrap_or_default();
     let is_long = std::env::var_os("SCRIP_TEST_LONG").is_some();
+    let mut scenarios = token_scenarios(is_long);
+    scenarios.extend(proxied_calls::scenarios(is_long));
+    scenarios.extend(webhook_deliveries::scenarios(is_long));
+    let selected = scenarios.into_iter().filter(|it| it.is_selected(filter));
+    let outcomes: Vec<bool> = selected.map(|it| (it.run)(it.name)).collect();
+    let failed = outcomes.iter().filter(|outcome| !**outcome).count();
+    println!("kill_loop: {} passed, {failed} failed", outcomes.len() - failed);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn token_scenarios(is_long: bool) -> Vec<Scenario> {
     let rounds = if is_long { 100 } else { 10 };
-    let mut outcomes = vec![
+    let scenario = |name,
+                    fault,
+                    rounds,
+                    is_finished: fn(&RunReport) -> bool,
+                    is_passed: fn(&RunReport) -> bool| {
+        Scenario::new(name, move |name| run_scenario(name, fault, rounds, is_finished, is_passed))
+    };
+    vec![
         scenario(
             "honest",
             None,
@@ -165,11 +198,7 @@ fn main() -> ExitCode {
             found_unrecorded_read,
             found_unrecorded_read,
         ),
-    ];
-    outcomes.extend(proxied_calls::run_scenarios(is_long));
-    let failed = outcomes.iter().filter(|outcome| !**outcome).count();
-    println!("kill_loop: {} passed, {failed} failed", outcomes.len() - failed);
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    ]
 }
 
 fn is_clean(report: &RunReport) -> bool {
@@ -198,7 +227,7 @@ fn found_second_effect(report: &RunReport) -> bool {
 }
 
 /// Runs rounds on one data directory until `is_finished`, or all of them.
-fn scenario(
+fn run_scenario(
     name: &str,
     fault: Option<StoreFault>,
     rounds: usize,

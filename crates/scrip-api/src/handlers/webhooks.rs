@@ -1,12 +1,17 @@
 //! Handlers of webhooks.
 
+pub(crate) mod public_key;
+
 use scrip_core::{
     id::WebhookId,
     operations::webhooks::{
         create_webhook::create_webhook,
         delete_webhook::delete_webhook,
+        list_webhook_deliveries::list_webhook_deliveries,
         list_webhooks::{get_webhook, list_webhooks},
+        replay_webhook_deliveries::replay_webhook_deliveries,
         rotate_webhook_secret::rotate_webhook_secret,
+        test_webhook::test_webhook,
         update_webhook::update_webhook,
     },
 };
@@ -18,7 +23,7 @@ use crate::{
         self,
         query::QueryParameters,
         response,
-        webhooks::{webhook_request, webhook_response},
+        webhooks::{delivery_response, webhook_request, webhook_response},
     },
 };
 
@@ -72,6 +77,31 @@ pub(crate) async fn rotate_secret(mut request: AuthenticatedRequest) -> Handled 
 
 pub(crate) async fn event_types(_: AuthenticatedRequest) -> Handled {
     Ok(response::from_rendered(webhook_response::render_event_types()))
+}
+
+pub(crate) async fn list_deliveries(request: AuthenticatedRequest) -> Handled {
+    let (permit, id) = (request.policy_permit()?, webhook_id(&request)?);
+    let query = QueryParameters::parse(request.query.as_deref());
+    let query = webhook_request::parse_delivery_query(&query)?;
+    let page = list_webhook_deliveries(&request.app.vault, &permit, id, &query).await?;
+    Ok(response::from_rendered(delivery_response::render_page(&page)))
+}
+
+pub(crate) async fn test(mut request: AuthenticatedRequest) -> Handled {
+    let id = webhook_id(&request)?;
+    let recorder = request.response_recorder(delivery_response::render_test);
+    let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    let delivery = test_webhook(vault, permit, id, recorder).await?;
+    Ok(response::from_rendered(delivery_response::render_test(&delivery)))
+}
+
+pub(crate) async fn replay(mut request: AuthenticatedRequest) -> Handled {
+    let id = webhook_id(&request)?;
+    let from = webhook_request::parse_replay(wire::json::read(&request.body)?)?;
+    let recorder = request.response_recorder(delivery_response::render_replay);
+    let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    let count = replay_webhook_deliveries(vault, permit, id, from, recorder).await?;
+    Ok(response::from_rendered(delivery_response::render_replay(&count)))
 }
 
 fn webhook_id(request: &AuthenticatedRequest) -> Result<WebhookId, Problem> {

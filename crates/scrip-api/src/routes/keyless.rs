@@ -14,6 +14,7 @@ use crate::{
     handlers::{
         pages::{self, html},
         probes,
+        webhooks::public_key,
     },
     middleware::trace::TraceId,
     openapi,
@@ -29,9 +30,14 @@ pub(crate) const KEYLESS_ROUTES: &[KeylessRoute] = &[
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/", handler: |_, _| ready_response(redirect_to_docs()) },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/docs", handler: |_, _| ready_response(html::html_response(openapi::html(), POLICY)) },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/docs/style.css", handler: |_, _| ready_response(style_response()) },
+    KeylessRoute { address_limit: AddressLimit::Counted, path: "/.well-known/webhooks.v1.key", handler: webhook_key },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/pages/method.html", handler: |app, _| ready_response(pages::method_page(app.vault.fill_random)) },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/pages/challenge.html", handler: |app, _| ready_response(pages::challenge_page(app.vault.fill_random)) },
 ];
+
+fn webhook_key(app: Arc<App>, trace: TraceId) -> ResponseFuture {
+    Box::pin(async move { public_key::webhook_key(&app, &trace).await })
+}
 
 fn ready_response(response: Response) -> ResponseFuture {
     Box::pin(std::future::ready(response))

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use scrip_core::{
     audit::ReadLogBatch,
     idempotency::IdempotencyRecord,
-    policy::LookupPermit,
-    store::{Store, StoreFuture},
+    policy::{CallerRequirement, LookupPermit, PolicyPermit},
+    store::{CommitExtras, Store, StoreFuture},
     token::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
 };
 use tokio::time::sleep;
@@ -32,6 +32,8 @@ pub enum StoreFault {
     UnrecordedRead,
     /// Sends proxied calls without a record of the intention.
     LostCallRecord,
+    /// Commits new tokens without the deliveries of their events, and writes these afterwards.
+    LateDeliveries,
 }
 
 impl StoreFault {
@@ -42,6 +44,7 @@ impl StoreFault {
             Self::LostIdempotencyRecord => "lost_idempotency_record",
             Self::UnrecordedRead => "unrecorded_read",
             Self::LostCallRecord => "lost_call_record",
+            Self::LateDeliveries => "late_deliveries",
         }
     }
 
@@ -52,6 +55,7 @@ impl StoreFault {
             Self::LostIdempotencyRecord,
             Self::UnrecordedRead,
             Self::LostCallRecord,
+            Self::LateDeliveries,
         ];
         all.into_iter().find(|it| it.name() == name).expect("a known fault")
     }
@@ -74,6 +78,19 @@ impl Interceptor for StoreFault {
         match self {
             Self::LateResponse | Self::UnrecordedRead | Self::LostCallRecord => (),
             Self::LostIdempotencyRecord => batch.build_record = None,
+            Self::LateDeliveries => {
+                let late_deliveries = take_deliveries(&mut batch.writes);
+                return Box::pin(async move {
+                    let outcome = engine.write_tokens(lookup, batch).await?;
+                    drop(tokio::spawn(async move {
+                        sleep(DELAY).await;
+                        for (permit, extras) in late_deliveries {
+                            drop(engine.insert_deliveries(permit, extras).await);
+                        }
+                    }));
+                    Ok(outcome)
+                });
+            }
             Self::EarlyResponse => {
                 let claimed_outcomes = batch.writes.iter().map(|_| WriteOutcome::New).collect();
                 return Box::pin(async move {
@@ -122,4 +139,21 @@ impl Interceptor for StoreFault {
             Ok(())
         })
     }
+}
+
+/// Removes the deliveries from inserts of tokens, to write them in a later transaction.
+fn take_deliveries(writes: &mut [TokenWrite]) -> Vec<(PolicyPermit, CommitExtras)> {
+    let mut late_deliveries = Vec::new();
+    for write in writes {
+        let TokenWrite::Insert(insert) = write else { continue };
+        let extras = CommitExtras {
+            audit: insert.audit.clone(),
+            entity: insert.token.record.id.as_str().to_owned(),
+            idempotency: None,
+            deliveries: std::mem::take(&mut insert.events.written),
+        };
+        let permit = insert.permit.caller().permit_policy(CallerRequirement::AnyKey);
+        late_deliveries.push((permit.expect("any key is allowed"), extras));
+    }
+    late_deliveries
 }

@@ -24,7 +24,7 @@ use scrip_testing::{
 };
 use serde_json::{Value, json};
 
-use crate::{SCRIP, server_command};
+use crate::{SCRIP, Scenario, server_command};
 
 const CALLERS: usize = 8;
 const CALL_HEADER: &str = "X-Call";
@@ -292,16 +292,15 @@ fn found_second_call(report: &CallReport) -> bool {
 }
 
 /// Runs the shipped program, and as a control a store that forgets the intention.
-pub(crate) fn run_scenarios(is_long: bool) -> [bool; 2] {
+pub(crate) fn scenarios(is_long: bool) -> [Scenario; 2] {
     let rounds = if is_long { 200 } else { 20 };
     [
-        run_scenario("proxied_calls", None, rounds, |it| !it.violations.is_empty(), is_clean),
-        run_scenario(
-            "lost_call_record",
-            Some(StoreFault::LostCallRecord),
-            CONTROL_ROUNDS_MAX,
-            found_second_call,
-            found_second_call,
-        ),
+        Scenario::new("proxied_calls", move |name| {
+            run_scenario(name, None, rounds, |it| !it.violations.is_empty(), is_clean)
+        }),
+        Scenario::new("lost_call_record", |name| {
+            let fault = Some(StoreFault::LostCallRecord);
+            run_scenario(name, fault, CONTROL_ROUNDS_MAX, found_second_call, found_second_call)
+        }),
     ]
 }

@@ -1,8 +1,8 @@
 //! Clients send requests while PostgreSQL is killed, frozen and replaced, and while nodes are
-//! killed. No acknowledged write may be lost, and no request may take effect twice.
+//! killed. No acknowledged write and no event may be lost, and no request may take effect twice.
 //!
-//! Some scenarios run a PostgreSQL that may lose acknowledged writes. They pass when the loss is
-//! detected. `SCRIP_TEST_LONG` runs the scenarios at full length, otherwise at a tenth. An argument
+//! Some scenarios run a PostgreSQL that may lose acknowledged writes or events. They pass when the
+//! loss is detected. `SCRIP_TEST_LONG` runs the scenarios at full length, otherwise at a tenth. An argument
 //! selects scenarios by name.
 
 #![expect(
@@ -17,6 +17,7 @@ mod nodes;
 mod outage;
 mod report;
 mod token_histories;
+mod webhook_deliveries;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -32,16 +33,31 @@ pub(crate) const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 /// The length of the scenarios.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunLength {
+    is_full: bool,
     postgres_kills: usize,
     node_kills: usize,
     failovers: usize,
     operations: usize,
+    /// Rounds that kill nodes while they deliver events.
+    delivery_kills: usize,
 }
 
-const FULL_RUN: RunLength =
-    RunLength { postgres_kills: 30, node_kills: 50, failovers: 10, operations: 100_000 };
-const SHORT_RUN: RunLength =
-    RunLength { postgres_kills: 3, node_kills: 5, failovers: 1, operations: 10_000 };
+const FULL_RUN: RunLength = RunLength {
+    is_full: true,
+    postgres_kills: 30,
+    node_kills: 50,
+    failovers: 10,
+    operations: 100_000,
+    delivery_kills: 100,
+};
+const SHORT_RUN: RunLength = RunLength {
+    is_full: false,
+    postgres_kills: 3,
+    node_kills: 5,
+    failovers: 1,
+    operations: 10_000,
+    delivery_kills: 10,
+};
 
 /// Runs a scenario. Returns its report and whether it passed.
 type Scenario = fn(RunLength) -> (RunReport, bool);
@@ -54,6 +70,8 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("postgres_node_kill", kills::kill_nodes),
     ("postgres_failover", kills::failover),
     ("postgres_failover_lagging", kills::failover_to_lagging_standby),
+    ("postgres_webhook_deliveries", webhook_deliveries::kill_delivering_nodes),
+    ("postgres_webhook_loss", webhook_deliveries::lose_unclaimed_deliveries),
 ];
 
 #[expect(clippy::disallowed_methods, reason = "the duration is only reported")]

@@ -14,7 +14,9 @@ use scrip_testing::{
     process::{
         ServerProcess,
         client::{HttpClient, HttpResponse, ServerAddress},
+        prometheus::ParsedMetricsPage,
     },
+    requests::http_client::BlockingClient,
 };
 use serde_json::{Value, json};
 
@@ -61,12 +63,8 @@ impl TwoNodeVault {
         let key = |node: usize| vault.node_folder(node).join("root.key");
         fs::copy(key(0), key(1)).expect("copy the root key");
         vault.run(&["tenant", "create", "Acme", "--type", "test"]);
-        let create_command = ["application", "create", "--tenant", "Acme", "--name", "A"];
-        let permission_arguments =
-            ["--type", "private", "--permission", "token-intent:create", "--rule", RULE];
-        let output = vault.run(&[&create_command[..], &permission_arguments, &["--json"]].concat());
-        let output: Value = serde_json::from_str(&output).expect("JSON");
-        output["key"].as_str().expect("a key").clone_into(&mut vault.nodes_access.api_key);
+        let permissions = ["--permission", "token-intent:create", "--rule", RULE];
+        vault.nodes_access.api_key = vault.create_application("private", &permissions);
         vault.start(0);
         vault.start(1);
         vault
@@ -96,6 +94,37 @@ impl TwoNodeVault {
         String::from_utf8(output.stdout).expect("UTF-8 text")
     }
 
+    /// Creates an application and returns its API key.
+    fn create_application(&self, kind: &str, permissions: &[&str]) -> String {
+        let arguments =
+            ["application", "create", "--tenant", "Acme", "--name", kind, "--type", kind];
+        let output = self.run(&[&arguments[..], permissions, &["--json"]].concat());
+        let output: Value = serde_json::from_str(&output).expect("JSON");
+        output["key"].as_str().expect("a key").to_owned()
+    }
+
+    /// Creates a webhook that both nodes know.
+    pub(crate) fn create_webhook(&mut self, url: &str, events: &[&str]) {
+        let key = self.create_application("management", &["--permission", "webhook:create"]);
+        // A node that starts loads the new application and the new webhook.
+        self.restart(0);
+        let address = self.nodes_access.node(0).expect("the node runs").address;
+        let body = json!({ "name": "Receiver", "url": url, "events": events });
+        let request = BlockingClient::default().post(format!("http://{address}/webhooks"));
+        drop(request.api_key(&key).json(&body).send().expect_status(201));
+        self.restart(1);
+    }
+
+    /// The number of attempts to deliver events that a node has finished since its start.
+    pub(crate) fn count_deliveries(&self, node: usize) -> usize {
+        let Some(server) = &self.nodes[node] else { return 0 };
+        let url = server.server_address.ready_message["metrics"].as_str().expect("a metrics URL");
+        let page = BlockingClient::default().get(url).send().expect_status(200).text();
+        let page = ParsedMetricsPage::parse(&page);
+        let samples = page.samples().filter(|it| it.name == "scrip_webhook_attempts_total");
+        samples.map(|it| it.value as usize).sum()
+    }
+
     /// Runs `scrip audit verify`, which checks every record.
     pub(crate) fn is_audit_chain_valid(&self) -> bool {
         let verified = self.command(0).args(["audit", "verify", "--json"]).output();
@@ -113,6 +142,11 @@ impl TwoNodeVault {
         assert!(is_ready, "the node does not become ready");
         self.nodes_access.set_node(node, Some(address));
         self.nodes[node] = Some(server);
+    }
+
+    fn restart(&mut self, node: usize) {
+        self.kill(node);
+        self.start(node);
     }
 
     pub(crate) fn kill(&mut self, node: usize) {

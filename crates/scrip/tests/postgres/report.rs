@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use scrip_testing::destination::token_events::EventViolation;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ConsistencyViolation {
     /// The token was acknowledged and is missing.
@@ -30,6 +32,8 @@ pub(crate) enum ConsistencyViolation {
     UsageMiscounted,
     /// A response with an unexpected status.
     UnexpectedStatus,
+    /// A violated guarantee of webhooks.
+    Event(EventViolation),
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +58,11 @@ impl RunReport {
     }
 
     pub(crate) fn add_violation(&mut self, violation: ConsistencyViolation) {
-        *self.violations.entry(violation).or_default() += 1;
+        self.add_violations(violation, 1);
+    }
+
+    pub(crate) fn add_violations(&mut self, violation: ConsistencyViolation, count: usize) {
+        *self.violations.entry(violation).or_default() += count;
     }
 
     pub(crate) fn expect_status(&mut self, request: &'static str, status: u16, expected: u16) {
@@ -69,7 +77,7 @@ impl RunReport {
             self.add_many(what, *count);
         }
         for (finding, count) in &other.violations {
-            *self.violations.entry(*finding).or_default() += count;
+            self.add_violations(*finding, *count);
         }
         for (status, count) in &other.unexpected_statuses {
             *self.unexpected_statuses.entry(*status).or_default() += count;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use scrip_core::{
     audit::{EntityType, Operation, message::OUTCOMES},
     card::bin_data::{AuthenticationRequirement, Brand, Funding},
+    event::DeliveryState,
     idempotency::CallDelivery,
     listing::{
         NEWEST_TOKENS_MAX,
@@ -171,6 +172,7 @@ fn webhooks(lists: &mut EnumsByAttribute) {
         add_enum(lists, &texts!(WebhookStatus), &[&format!("{schema}.status")]);
     }
     add_enum(lists, &raised, &["list_webhook_event_types"]);
+    add_enum(lists, &texts!(DeliveryState), &["WebhookDelivery.status"]);
 }
 
 fn tokens(lists: &mut EnumsByAttribute) {
@@ -359,6 +361,7 @@ fn documented_limits_match_the_vault() {
         "list_applications.size",
         "list_proxies.size",
         "list_webhooks.size",
+        "list_webhook_deliveries.size",
         "list_api_keys.size",
         "list_logs.size",
         "TokenSearch.size",

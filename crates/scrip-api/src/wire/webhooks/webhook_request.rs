@@ -1,9 +1,12 @@
-//! Requests that create, replace or list webhooks.
+//! Requests that create, replace or list webhooks, and requests about their deliveries.
 
 use scrip_core::{
+    Timestamp,
     error::FieldError,
     listing::page::PAGE_SIZE_DEFAULT,
-    operations::webhooks::list_webhooks::ListWebhooksQuery,
+    operations::webhooks::{
+        list_webhook_deliveries::ListDeliveriesQuery, list_webhooks::ListWebhooksQuery,
+    },
     proxy::{DestinationUrl, LoopbackDestinations},
     token::Plaintext,
     webhook::{EventList, NotifyEmail, WebhookDraft, WebhookStatus},
@@ -55,12 +58,37 @@ pub(crate) fn parse_draft(
 }
 
 pub(crate) fn parse_query(query: &QueryParameters<'_>) -> Result<ListWebhooksQuery, ParseError> {
-    if query.all("page").next().is_some() {
-        let rule = "is not a parameter of this list; pass the next of a page as start";
-        return Err(invalid_parameter("page", rule));
-    }
+    reject_page_number(query)?;
     Ok(ListWebhooksQuery {
         start: query.one("start")?.map(parse_cursor).transpose()?,
         size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
     })
+}
+
+pub(crate) fn parse_delivery_query(
+    query: &QueryParameters<'_>,
+) -> Result<ListDeliveriesQuery, ParseError> {
+    reject_page_number(query)?;
+    Ok(ListDeliveriesQuery {
+        start: query.one("start")?.map(parse_cursor).transpose()?,
+        size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
+    })
+}
+
+/// Parses the time of the oldest event that a replay repeats.
+pub(crate) fn parse_replay(body: Plaintext) -> Result<Timestamp, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
+    let from = fields.required_text("from");
+    let from =
+        fields.parse(from, |it| Timestamp::parse_date("from", &it).map_err(|error| vec![error]));
+    let from = from.into_option();
+    fields.finish_with(from)
+}
+
+fn reject_page_number(query: &QueryParameters<'_>) -> Result<(), ParseError> {
+    if query.all("page").next().is_some() {
+        let rule = "is not a parameter of this list; pass the next of a page as start";
+        return Err(invalid_parameter("page", rule));
+    }
+    Ok(())
 }

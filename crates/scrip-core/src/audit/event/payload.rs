@@ -9,6 +9,7 @@ pub mod tenant;
 pub mod threeds_session;
 pub mod token;
 pub mod token_intent;
+pub mod webhook;
 
 use std::{fmt::Display, time::Duration};
 

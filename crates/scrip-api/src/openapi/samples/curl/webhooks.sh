@@ -47,3 +47,22 @@ curl -sS --fail-with-body -X DELETE "$SCRIP_URL/webhooks/$WEBHOOK_ID" \
 # The previous secret stays valid for 24 hours.
 curl -sS --fail-with-body -X POST "$SCRIP_URL/webhooks/$WEBHOOK_ID/secret" \
   -H "BT-API-KEY: $SCRIP_KEY"
+
+# operation: list_webhook_deliveries
+# To get the next page, add start= and the next of this page.
+curl -sS --fail-with-body "$SCRIP_URL/webhooks/$WEBHOOK_ID/deliveries?size=100" \
+  -H "BT-API-KEY: $SCRIP_KEY"
+
+# operation: test_webhook
+curl -sS --fail-with-body -X POST "$SCRIP_URL/webhooks/$WEBHOOK_ID/test" \
+  -H "BT-API-KEY: $SCRIP_KEY"
+
+# operation: replay_webhook_deliveries
+# Repeats all events since this time, with the same ids.
+curl -sS --fail-with-body "$SCRIP_URL/webhooks/$WEBHOOK_ID/replay" \
+  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "Content-Type: application/json" \
+  -d '{"from": "2026-11-01T00:00:00+00:00"}'
+
+# operation: get_webhook_key
+curl -sS --fail-with-body "$SCRIP_URL/.well-known/webhooks.v1.key"

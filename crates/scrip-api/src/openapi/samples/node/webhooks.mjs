@@ -75,3 +75,43 @@ const response = await fetch(`${SCRIP_URL}/webhooks/${WEBHOOK_ID}/secret`, {
 if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
 const webhook = await response.json();
 console.log(webhook.id, webhook.secret);
+
+// operation: list_webhook_deliveries
+// The client library has no method for this operation.
+const { SCRIP_URL, SCRIP_KEY, WEBHOOK_ID } = process.env;
+const response = await fetch(`${SCRIP_URL}/webhooks/${WEBHOOK_ID}/deliveries?size=100`, {
+  headers: { "BT-API-KEY": SCRIP_KEY },
+});
+if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
+const { data } = await response.json();
+for (const delivery of data) console.log(delivery.event_id, delivery.event_type, delivery.status);
+
+// operation: test_webhook
+// The client library has no method for this operation.
+const { SCRIP_URL, SCRIP_KEY, WEBHOOK_ID } = process.env;
+const response = await fetch(`${SCRIP_URL}/webhooks/${WEBHOOK_ID}/test`, {
+  method: "POST",
+  headers: { "BT-API-KEY": SCRIP_KEY },
+});
+if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
+const delivery = await response.json();
+console.log(delivery.event_id, delivery.event_type, delivery.status);
+
+// operation: replay_webhook_deliveries
+// The client library has no method for this operation. Repeats all events since this time, with the same ids.
+const { SCRIP_URL, SCRIP_KEY, WEBHOOK_ID } = process.env;
+const response = await fetch(`${SCRIP_URL}/webhooks/${WEBHOOK_ID}/replay`, {
+  method: "POST",
+  headers: { "BT-API-KEY": SCRIP_KEY, "Content-Type": "application/json" },
+  body: JSON.stringify({ from: "2026-11-01T00:00:00+00:00" }),
+});
+if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
+const { replayed } = await response.json();
+console.log("replayed", replayed);
+
+// operation: get_webhook_key
+// The client library has no method for this operation.
+const { SCRIP_URL } = process.env;
+const response = await fetch(`${SCRIP_URL}/.well-known/webhooks.v1.key`);
+if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
+console.log(await response.text());

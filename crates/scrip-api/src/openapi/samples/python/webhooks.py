@@ -83,3 +83,49 @@ request = urllib.request.Request(url, method="POST", headers={"BT-API-KEY": os.e
 with urllib.request.urlopen(request) as response:
     webhook = json.load(response)
 print(webhook["id"], webhook["secret"])
+
+# operation: list_webhook_deliveries
+# The client library has no method for this operation.
+import json
+import os
+import urllib.request
+
+url = f"{os.environ['SCRIP_URL']}/webhooks/{os.environ['WEBHOOK_ID']}/deliveries?size=100"
+request = urllib.request.Request(url, headers={"BT-API-KEY": os.environ["SCRIP_KEY"]})
+with urllib.request.urlopen(request) as response:
+    page = json.load(response)
+for delivery in page["data"]:
+    print(delivery["event_id"], delivery["event_type"], delivery["status"])
+
+# operation: test_webhook
+# The client library has no method for this operation.
+import json
+import os
+import urllib.request
+
+url = f"{os.environ['SCRIP_URL']}/webhooks/{os.environ['WEBHOOK_ID']}/test"
+request = urllib.request.Request(url, method="POST", headers={"BT-API-KEY": os.environ["SCRIP_KEY"]})
+with urllib.request.urlopen(request) as response:
+    delivery = json.load(response)
+print(delivery["event_id"], delivery["event_type"], delivery["status"])
+
+# operation: replay_webhook_deliveries
+# The client library has no method for this operation. Repeats all events since this time, with the same ids.
+import json
+import os
+import urllib.request
+
+url = f"{os.environ['SCRIP_URL']}/webhooks/{os.environ['WEBHOOK_ID']}/replay"
+headers = {"BT-API-KEY": os.environ["SCRIP_KEY"], "Content-Type": "application/json"}
+body = json.dumps({"from": "2026-11-01T00:00:00+00:00"}).encode()
+request = urllib.request.Request(url, body, headers, method="POST")
+with urllib.request.urlopen(request) as response:
+    print("replayed", json.load(response)["replayed"])
+
+# operation: get_webhook_key
+# The client library has no method for this operation.
+import os
+import urllib.request
+
+with urllib.request.urlopen(os.environ["SCRIP_URL"] + "/.well-known/webhooks.v1.key") as response:
+    print(response.read().decode())

@@ -1,0 +1,104 @@
+//! The cost of webhooks: for creates whose events are written, and for the deliveries.
+
+mod burst;
+mod hanging_receiver;
+mod report;
+mod vault;
+
+pub(crate) use self::report::report_webhooks;
+use self::{
+    burst::BurstResult,
+    hanging_receiver::HangingReceiverResult,
+    vault::{CreateTurn, DeliverySwitch, WebhookVault},
+};
+use crate::{
+    harness::webhook_receiver::{ReceiverBehavior, WebhookReceiver},
+    measurements::rounds::BenchPlan,
+};
+
+/// Creates per second.
+const RATE: u32 = 500;
+/// Each comparison is repeated, because p99 and processor time vary from second to second.
+const ROUNDS: usize = 3;
+const SUBSCRIBED_EVENT: &str = "token.created";
+const OTHER_EVENT: &str = "token.deleted";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// Turns without a webhook and with one. There is one more without it, so that each turn with it is
+/// between two without.
+#[derive(Debug, Default)]
+struct TurnComparison {
+    without: Vec<CreateTurn>,
+    with: Vec<CreateTurn>,
+}
+
+#[derive(Debug)]
+pub(crate) struct WebhooksResults {
+    engine: Engine,
+    /// The webhook wants other events.
+    other_event: TurnComparison,
+    /// Events are written and delivered.
+    delivered: TurnComparison,
+    /// Events are written and not delivered.
+    written: TurnComparison,
+    burst: BurstResult,
+    hanging: HangingReceiverResult,
+}
+
+pub(crate) async fn measure_webhooks(
+    plan: &BenchPlan,
+    engine: Engine,
+) -> anyhow::Result<WebhooksResults> {
+    let vault = WebhookVault::start(plan, engine, "delivered", DeliverySwitch::On)?;
+    let other_event = compare_other_event(&vault).await?;
+    let delivered = compare_subscription(&vault, DeliverySwitch::On).await?;
+    vault.stop()?;
+    let vault = WebhookVault::start(plan, engine, "written", DeliverySwitch::Off)?;
+    let written = compare_subscription(&vault, DeliverySwitch::Off).await?;
+    vault.stop()?;
+    let burst = burst::measure_burst(plan, engine).await?;
+    let hanging = hanging_receiver::measure_hanging_receiver(plan, engine).await?;
+    Ok(WebhooksResults { engine, other_event, delivered, written, burst, hanging })
+}
+
+async fn compare_other_event(vault: &WebhookVault<'_>) -> anyhow::Result<TurnComparison> {
+    let receiver = WebhookReceiver::start(ReceiverBehavior::Answer).await?;
+    let mut comparison = TurnComparison::default();
+    for _ in 0..ROUNDS {
+        comparison.without.push(vault.create_at_rate("no webhook", None).await?);
+        let webhook = vault.create_webhook(&receiver, OTHER_EVENT).await?;
+        comparison.with.push(vault.create_at_rate("  of other events", None).await?);
+        vault.delete_webhook(&webhook).await?;
+    }
+    comparison.without.push(vault.create_at_rate("no webhook", None).await?);
+    Ok(comparison)
+}
+
+/// Compares a disabled and an enabled webhook. It is not deleted between the turns: the vault would
+/// delete its deliveries during the turn without it.
+async fn compare_subscription(
+    vault: &WebhookVault<'_>,
+    switch: DeliverySwitch,
+) -> anyhow::Result<TurnComparison> {
+    let receiver = WebhookReceiver::start(ReceiverBehavior::Answer).await?;
+    let (name, counted) = match switch {
+        DeliverySwitch::On => ("  event delivered", Some(&receiver)),
+        DeliverySwitch::Off => ("  event written", None),
+    };
+    let webhook = vault.create_webhook(&receiver, SUBSCRIBED_EVENT).await?;
+    let mut comparison = TurnComparison::default();
+    for _ in 0..ROUNDS {
+        vault.set_status(&webhook, "disabled").await?;
+        comparison.without.push(vault.create_at_rate("no event", None).await?);
+        vault.set_status(&webhook, "enabled").await?;
+        comparison.with.push(vault.create_at_rate(name, counted).await?);
+    }
+    vault.set_status(&webhook, "disabled").await?;
+    comparison.without.push(vault.create_at_rate("no event", None).await?);
+    Ok(comparison)
+}

@@ -1,0 +1,61 @@
+//! The key that signs deliveries to webhooks.
+
+use std::sync::Arc;
+
+use scrip_core::error::Error;
+use scrip_seal::{KeySource, Sealed, WebhookKeyError, WebhookSigningKey};
+use tokio::{sync::OnceCell, task::spawn_blocking};
+
+use crate::app::App;
+
+/// The key pair of the vault in memory, after its first use.
+#[derive(Debug, Default)]
+pub struct WebhookKeyCache(OnceCell<Arc<WebhookSigningKey>>);
+
+impl App {
+    /// The key that signs deliveries to webhooks. It is made at the first need, because most vaults
+    /// have no webhook. Concurrent calls wait for one of them.
+    ///
+    /// # Errors
+    /// The vault is sealed, the store is unavailable, or the stored key cannot be unwrapped.
+    pub async fn webhook_signing_key(&self) -> Result<Arc<WebhookSigningKey>, Error> {
+        let load = || async { self.load_webhook_key().await.map(Arc::new) };
+        self.webhook_key.0.get_or_try_init(load).await.cloned()
+    }
+
+    async fn load_webhook_key(&self) -> Result<WebhookSigningKey, Error> {
+        let source = self.key_source.get().ok_or_else(|| Error::Unavailable("sealed".into()))?;
+        if let Some(wrapped) = self.vault.store.find_webhook_signing_key().await? {
+            return unwrap_key(source, wrapped).await;
+        }
+        let (key, wrapped) = create_key(source).await?;
+        let stored = self.vault.store.insert_webhook_signing_key(wrapped.clone()).await?;
+        // Another node may have stored its key first.
+        if stored == wrapped { Ok(key) } else { unwrap_key(source, stored).await }
+    }
+}
+
+/// Making an RSA key takes up to a second, and a key source may call another service. No request
+/// may wait for either.
+async fn create_key(source: &Arc<dyn KeySource>) -> Result<(WebhookSigningKey, Sealed), Error> {
+    let source = Arc::clone(source);
+    let task = spawn_blocking(move || WebhookSigningKey::create(&*source));
+    task.await.map_err(|_| panicked())?.map_err(explain)
+}
+
+async fn unwrap_key(
+    source: &Arc<dyn KeySource>,
+    wrapped: Sealed,
+) -> Result<WebhookSigningKey, Error> {
+    let source = Arc::clone(source);
+    let task = spawn_blocking(move || WebhookSigningKey::unwrap(&*source, &wrapped));
+    task.await.map_err(|_| panicked())?.map_err(explain)
+}
+
+fn explain(error: WebhookKeyError) -> Error {
+    Error::Internal(error.to_string().into())
+}
+
+fn panicked() -> Error {
+    Error::Internal("making or unwrapping the key for webhooks panicked".into())
+}
