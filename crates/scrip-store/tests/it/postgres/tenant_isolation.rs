@@ -17,7 +17,6 @@ const SECOND_TENANT: &str = "22222222-2222-2222-2222-222222222222";
 const TABLES_WITHOUT_TENANT: &[&str] = &[
     "clock_watermark",
     "directory_state",
-    "threeds_event_state",
     "import_state",
     "schema_state",
     "system_keys",
@@ -179,8 +178,6 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("tenant_keys", "SELECT INSERT UPDATE"),
     ("tenant_locks", "SELECT INSERT UPDATE"),
     ("tenants", "SELECT INSERT UPDATE DELETE"),
-    ("threeds_event_state", "SELECT UPDATE"),
-    ("threeds_events", "SELECT INSERT DELETE"),
     ("threeds_sessions", "SELECT INSERT UPDATE DELETE"),
     ("token_index", "SELECT INSERT DELETE"),
     ("token_intents", "SELECT INSERT DELETE"),
