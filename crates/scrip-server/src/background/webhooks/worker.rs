@@ -11,7 +11,9 @@ use scrip_api::{
 };
 use scrip_core::{
     error::Error,
-    event::{AttemptOutcome, AttemptResult, ClaimedDelivery, DeliveryChange, NextAttempt, WebhookKey},
+    event::{
+        AttemptOutcome, AttemptResult, ClaimedDelivery, DeliveryChange, NextAttempt, WebhookKey,
+    },
     store::deliveries::DeliveryClaim,
 };
 use scrip_seal::WebhookSigningKey;
@@ -175,11 +177,8 @@ impl Worker {
         let key = app.webhook_signing_key().await?;
         app.webhook_egress.get()?;
         let now = app.vault.clock.now();
-        let claim = DeliveryClaim {
-            now,
-            lease_until: now.plus(LEASE),
-            deliveries_max: slots.len(),
-        };
+        let claim =
+            DeliveryClaim { now, lease_until: now.plus(LEASE), deliveries_max: slots.len() };
         let claimed = app.vault.store.claim_deliveries(self.key, claim).await?;
         self.is_due = claimed.len() >= slots.len();
         let parts = AttemptParts { webhook, key, guard: guard.clone() };
