@@ -2,6 +2,7 @@
 
 pub mod auth_failures;
 pub mod body_memory;
+pub mod egress_client;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
@@ -29,6 +30,7 @@ use crate::{
     app::{
         auth_failures::AuthFailures,
         body_memory::BodyMemory,
+        egress_client::LazyEgressClient,
         in_flight::InFlightTasks,
         limits::RequestLimits,
         proxy_egress::{CallLimits, ProxyEgress},
@@ -85,6 +87,11 @@ pub struct App {
     /// Running proxied calls with an idempotency key. Their outcome is stored even if the client
     /// has disconnected.
     pub calls_in_flight: InFlightTasks,
+    /// The client of deliveries to webhooks. Proxied calls have another one, so that neither uses
+    /// the limits of the other.
+    pub webhook_egress: LazyEgressClient,
+    /// The deliverer and its attempts. A stopping server waits for them.
+    pub deliveries_in_flight: InFlightTasks,
     /// The key that signs deliveries to webhooks.
     pub(crate) webhook_key: WebhookKeyCache,
     /// Measures the duration of requests.
@@ -137,6 +144,8 @@ impl App {
             loopback_destinations: LoopbackDestinations::Rejected,
             proxy_egress: ProxyEgress::default(),
             calls_in_flight: InFlightTasks::default(),
+            webhook_egress: LazyEgressClient::default(),
+            deliveries_in_flight: InFlightTasks::default(),
             webhook_key: WebhookKeyCache::default(),
             body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
             keyless_body_memory: BodyMemory::with_body_size(

@@ -5,6 +5,7 @@
 //! become a label.
 
 pub mod label;
+pub mod webhooks;
 
 use std::time::Duration;
 
@@ -15,7 +16,11 @@ use scrip_core::{
 };
 
 pub use crate::metrics::label::{Counters, Label};
-use crate::{app::memory_pool::MemoryExhausted, labels, metrics::label::Gauges};
+use crate::{
+    app::memory_pool::MemoryExhausted,
+    labels,
+    metrics::{label::Gauges, webhooks::WebhookMetrics},
+};
 
 /// The metrics of one server.
 #[derive(Debug)]
@@ -37,6 +42,7 @@ pub struct Metrics {
     pub proxy_failures: Counters<CallFailureReason>,
     /// From the start of a call to the head of the answer.
     pub proxy_answer_micros: Histogram<16>,
+    pub webhooks: WebhookMetrics,
     pub swept: Counters<SweepTarget>,
     pub sweep_failures: Counters<SweepTarget>,
     /// Time of the last run by the vault's clock, in milliseconds.
@@ -186,6 +192,7 @@ impl Metrics {
             proxy_calls: Counters::default(),
             proxy_failures: Counters::default(),
             proxy_answer_micros: Histogram::new(MICROS_BOUNDS),
+            webhooks: WebhookMetrics::default(),
             swept: Counters::default(),
             sweep_failures: Counters::default(),
             sweep_finished: Gauges::default(),

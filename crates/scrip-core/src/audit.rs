@@ -258,7 +258,7 @@ impl AuditRecord {
             Some(caller) => Self::new(operation, caller, at),
             None => Self {
                 os_user: permit.os_user().cloned(),
-                ..Self::for_operator(operation, &permit.tenant().audit_key, at)
+                ..Self::without_request(permit.actor(), operation, &permit.tenant().audit_key, at)
             },
         }
     }

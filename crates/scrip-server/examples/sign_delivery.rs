@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use scrip_core::{
     Timestamp,
     event::{Event, EventType, payload::token::describe_token},
-    id::{ApplicationId, TenantId, TokenId},
+    id::{ApplicationId, EventId, TenantId, TokenId},
     token::{Container, ExpressionProvenance, TokenBody, TokenRecord, TokenType},
 };
 use scrip_seal::{RootKey, Sealed, WebhookSecret, WebhookSigningKey};
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     let now = Timestamp { unix_ms: seconds.saturating_mul(1000) };
     let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")?;
     let (signing_key, _) = WebhookSigningKey::create(&root)?;
-    let [secret, newer_secret] = [(); 2].map(|()| WebhookSecret::generate());
+    let [secret, newer_secret] = [(); 2].map(|()| WebhookSecret::new(scrip_seal::fill_random));
     let secrets: &[&WebhookSecret] =
         if is_rotated { &[&newer_secret, &secret] } else { &[&secret] };
     let event = event(now);
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
     let output = json!({
         "headers": headers,
         "body": String::from_utf8_lossy(request.body()),
-        "secret": secret.to_text().as_str(),
+        "secret": secret.expose(),
         "public_key": signing_key.public_key_pem(),
     });
     println!("{output}");
@@ -74,8 +74,8 @@ fn event(now: Timestamp) -> Event {
         body: Sealed::from_stored(Vec::new()),
     };
     Event {
-        id: Uuid::from_u128(7),
-        event_type: EventType::TokenCreated,
+        id: EventId(Uuid::from_u128(7)),
+        event_type: EventType::TokenCreated.as_str(),
         at: now,
         tenant: TenantId(Uuid::from_u128(8)),
         trace: "trace-1".into(),

@@ -93,11 +93,9 @@ pub(crate) fn start(node: &Node) {
         spawn("republish_epoch_keys", |app| Box::pin(republish_epoch_keys(app)));
     }
     spawn("expire_tokens", |app| {
-        Box::pin(sweep_expired(
-            app,
-            SweepTarget::Tokens,
-            |vault, directory| async move { expire_token(&vault, &directory).await },
-        ))
+        Box::pin(sweep_expired(app, SweepTarget::Tokens, |vault, directory| async move {
+            expire_token(&vault, &directory).await
+        }))
     });
     spawn("expire_token_intents", |app| {
         Box::pin(sweep_expired(app, SweepTarget::TokenIntents, |vault, directory| async move {
@@ -120,6 +118,7 @@ pub(crate) fn start(node: &Node) {
     spawn("write_guess_counts", |app| Box::pin(write_guess_counts(app)));
     spawn("write_call_outcomes", |app| Box::pin(write_call_outcomes(app)));
     spawn("prune_old_records", |app| Box::pin(prune_old_records(app)));
+    webhooks::start(node);
     for scheme in node.settings.directory_servers.iter().flat_map(|it| it.connected_schemes()) {
         let (vault, interval) = (app.vault.clone(), node.settings.card_ranges_age_max);
         restart_after_panic("refresh_card_ranges", move || {

@@ -10,6 +10,7 @@ pub mod storage;
 pub mod table;
 pub mod threeds;
 pub mod value;
+pub mod webhooks;
 
 use std::{
     collections::BTreeMap,

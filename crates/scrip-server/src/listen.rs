@@ -122,6 +122,8 @@ pub async fn serve_on(
     }
     drop((tcp, drain_signal));
     drain_sender.send_replace(());
+    // No delivery starts from now on. Those in progress use the time of the requests.
+    app.deliveries_in_flight.stop();
     let drain_end = Instant::now() + limits.drain_deadline;
     if timeout(limits.drain_deadline, drain_sender.closed()).await.is_err() {
         tracing::warn!("some requests did not finish before the drain deadline");
@@ -145,6 +147,13 @@ pub async fn serve_on(
     let lost_outcomes = app.vault.outcome_queue.flush(&*app.vault.store).await;
     if lost_outcomes > 0 {
         tracing::warn!(lost_outcomes, "writing the last outcomes of proxied calls failed");
+    }
+    let rest = drain_end.saturating_duration_since(Instant::now());
+    if !app.deliveries_in_flight.wait_until_idle(rest).await {
+        tracing::warn!(
+            "some deliveries to webhooks did not finish before the drain deadline; they are \
+             repeated within a minute"
+        );
     }
     // A sent authentication cannot be recalled: without its outcome the session would be lost.
     if !app.authentications_in_flight.wait_until_idle(limits.authentication_deadline).await {

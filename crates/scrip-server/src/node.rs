@@ -41,6 +41,8 @@ pub struct NodeSettings {
     pub certificates: Option<Arc<Certificates>>,
     /// The free space of the file system of this directory is measured.
     pub data_dir: Option<PathBuf>,
+    /// Whether this node delivers events to webhooks.
+    pub delivers_webhooks: bool,
 }
 
 /// How requests are served from the start of the server until the vault is unsealed for the first
@@ -64,6 +66,7 @@ impl Default for NodeSettings {
             sealed_start: SealedStart::Reject,
             certificates: None,
             data_dir: None,
+            delivers_webhooks: true,
         }
     }
 }

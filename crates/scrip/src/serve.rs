@@ -351,6 +351,7 @@ async fn build_node(
     let mut app = App::new_sealed(vault, ticks);
     apply_limits(&mut app, settings);
     app.limiter = settings.limits.limiter().await?;
+    app.webhook_egress = settings.webhooks.egress(&settings.proxy, own_addresses.clone())?;
     app.proxy_egress = settings.proxy.egress(own_addresses)?;
     if settings.proxy.loopback_http {
         app.loopback_destinations = LoopbackDestinations::Allowed;
@@ -363,6 +364,7 @@ async fn build_node(
         directory_servers: Some(directory_servers),
         sealed_start: mode.sealed_start(),
         data_dir: Some(settings.storage.data_dir.clone()),
+        delivers_webhooks: settings.webhooks.deliver,
         card_ranges_age_max: settings
             .threeds
             .card_ranges_max_age_hours

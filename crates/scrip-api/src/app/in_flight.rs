@@ -9,8 +9,8 @@ use tokio::{sync::watch, time::timeout};
 pub struct InFlightTasks(watch::Sender<bool>);
 
 /// Marks one task as running until it is dropped.
-#[derive(Debug)]
-pub(crate) struct InFlightGuard {
+#[derive(Debug, Clone)]
+pub struct InFlightGuard {
     /// Whether the task must stop.
     stop: watch::Receiver<bool>,
 }
@@ -22,7 +22,8 @@ impl Default for InFlightTasks {
 }
 
 impl InFlightTasks {
-    pub(crate) fn track(&self) -> InFlightGuard {
+    #[must_use]
+    pub fn track(&self) -> InFlightGuard {
         InFlightGuard { stop: self.0.subscribe() }
     }
 
@@ -38,8 +39,14 @@ impl InFlightTasks {
 }
 
 impl InFlightGuard {
+    /// Whether the task must stop.
+    #[must_use]
+    pub fn must_stop(&self) -> bool {
+        *self.stop.borrow()
+    }
+
     /// Completes when the task must stop.
-    pub(crate) async fn wait_for_stop(&mut self) {
+    pub async fn wait_for_stop(&mut self) {
         if self.stop.wait_for(|it| *it).await.is_err() {
             // The application is gone, and with it everything that could stop the task.
             std::future::pending::<()>().await;
@@ -69,7 +76,9 @@ mod tests {
         let mut guard = tasks.track();
         let task = tokio::spawn(async move { guard.wait_for_stop().await });
         assert!(!tasks.wait_until_idle(Duration::from_millis(1)).await);
+        assert!(!tasks.track().must_stop());
         tasks.stop();
+        assert!(tasks.track().must_stop());
         assert!(tasks.wait_until_idle(Duration::from_secs(30)).await);
         task.await.unwrap();
     }

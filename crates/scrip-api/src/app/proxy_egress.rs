@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, PoisonError, RwLock, Weak},
+    sync::{Arc, PoisonError, RwLock, Weak},
     time::Duration,
 };
 
@@ -13,8 +13,12 @@ use scrip_core::{
 };
 use scrip_egress::{
     ClientCertificate, EgressClient, EgressSettings, EgressStats, TlsMaterial, TlsMinimum,
-    TlsOptions, TrustedRoots,
+    TlsOptions,
 };
+
+use crate::app::egress_client::LazyEgressClient;
+
+pub use crate::app::egress_client::DestinationRoots;
 
 /// Limits of a proxied call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,22 +40,11 @@ impl Default for CallLimits {
     }
 }
 
-/// The certificate authorities of destinations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DestinationRoots {
-    /// Loaded at the first call: they take a few milliseconds of processor time.
-    System,
-    /// Those of the settings.
-    Given,
-}
-
 /// The client of proxied calls. It is created at the first call.
 #[derive(Debug)]
 pub struct ProxyEgress {
     pub limits: CallLimits,
-    settings: EgressSettings,
-    roots: DestinationRoots,
-    client: OnceLock<EgressClient>,
+    client: LazyEgressClient,
     tls_options: RwLock<HashMap<ProxyId, ProxyTls>>,
 }
 
@@ -63,41 +56,31 @@ struct ProxyTls {
 }
 
 impl Default for ProxyEgress {
-    /// Every public destination, with the certificate authorities of the system.
     fn default() -> Self {
-        let settings = EgressSettings::new(TrustedRoots::none());
-        Self::new(settings, DestinationRoots::System, CallLimits::default())
+        Self::with_client(LazyEgressClient::default(), CallLimits::default())
     }
 }
 
 impl ProxyEgress {
     #[must_use]
     pub fn new(settings: EgressSettings, roots: DestinationRoots, limits: CallLimits) -> Self {
-        let (client, tls_options) = (OnceLock::new(), RwLock::default());
-        Self { limits, settings, roots, client, tls_options }
+        Self::with_client(LazyEgressClient::new(settings, roots), limits)
+    }
+
+    fn with_client(client: LazyEgressClient, limits: CallLimits) -> Self {
+        Self { limits, client, tls_options: RwLock::default() }
     }
 
     /// # Errors
     /// The TLS library rejects its own defaults.
     pub(crate) fn client(&self) -> Result<&EgressClient, Error> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let mut settings = self.settings.clone();
-        if self.roots == DestinationRoots::System {
-            settings.roots = TrustedRoots::load_from_system().unwrap_or_else(|error| {
-                tracing::error!(cause = %error, "destinations without ca_pem cannot be verified");
-                TrustedRoots::none()
-            });
-        }
-        let client = EgressClient::new(settings).map_err(|it| Error::Internal(it.into()))?;
-        Ok(self.client.get_or_init(|| client))
+        self.client.get()
     }
 
     /// The counts of the client; `None` before the first call.
     #[must_use]
     pub fn stats(&self) -> Option<EgressStats> {
-        self.client.get().map(EgressClient::stats)
+        self.client.stats()
     }
 
     /// The time limit of a call.

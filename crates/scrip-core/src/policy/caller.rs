@@ -56,15 +56,24 @@ pub struct LookupPermit {
 }
 
 /// Proof that the caller may read or change a tenant's policy. The caller is an application that
-/// meets the requirement, or the operator, who has the root key and needs no permission.
+/// meets the requirement, or the operator, who has the root key and needs no permission, or the vault.
 #[derive(Debug, Clone)]
 pub struct PolicyPermit {
     tenant: Arc<Tenant>,
-    /// `None` is the operator.
+    /// `None` for the operator and the vault.
     caller: Option<Caller>,
+    /// The actor if there is no caller.
+    own_actor: OwnActor,
     requirement: CallerRequirement,
     /// The operating-system user of an operator's command.
     os_user: Option<Arc<str>>,
+}
+
+/// An actor without an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnActor {
+    Operator,
+    Vault,
 }
 
 /// Proof that a tenant may be deleted.
@@ -134,7 +143,7 @@ impl TenantDeletion {
 pub enum Actor {
     Application(ApplicationId),
     Operator,
-    /// The vault, because something expired.
+    /// The vault, because something expired, or because a webhook failed for too long.
     Vault,
     /// A caller without an API key: a browser or a directory server.
     Unauthenticated,
@@ -273,7 +282,11 @@ impl Caller {
     pub fn permit_policy(&self, requirement: CallerRequirement) -> Result<PolicyPermit, Error> {
         self.check_requirement(requirement)?;
         let tenant = Arc::clone(self.principal.tenant());
-        Ok(PolicyPermit { tenant, caller: Some(self.clone()), requirement, os_user: None })
+        Ok(PolicyPermit {
+            caller: Some(self.clone()),
+            requirement,
+            ..PolicyPermit::for_operator(tenant)
+        })
     }
 
     /// Checks the access rules and creates a permit.
@@ -353,7 +366,18 @@ impl PolicyPermit {
     /// The permit of the operator. The caller of this function must have the root key.
     #[must_use]
     pub fn for_operator(tenant: Arc<Tenant>) -> Self {
-        Self { tenant, caller: None, requirement: CallerRequirement::AnyKey, os_user: None }
+        Self {
+            tenant,
+            caller: None,
+            own_actor: OwnActor::Operator,
+            requirement: CallerRequirement::AnyKey,
+            os_user: None,
+        }
+    }
+
+    /// The permit of the vault itself, for a change that no caller requests.
+    pub(crate) fn for_vault(tenant: Arc<Tenant>) -> Self {
+        Self { own_actor: OwnActor::Vault, ..Self::for_operator(tenant) }
     }
 
     /// The same permit, used by this operating-system user.
@@ -392,8 +416,11 @@ impl PolicyPermit {
 
     #[must_use]
     pub fn actor(&self) -> Actor {
-        let to_actor = |it: &Caller| Actor::Application(it.application());
-        self.caller.as_ref().map_or(Actor::Operator, to_actor)
+        match (&self.caller, self.own_actor) {
+            (Some(caller), _) => Actor::Application(caller.application()),
+            (None, OwnActor::Operator) => Actor::Operator,
+            (None, OwnActor::Vault) => Actor::Vault,
+        }
     }
 
     /// Checks a permit inside the transaction of a change: the policy has valid MACs and is not

@@ -8,7 +8,6 @@ pub mod draft;
 pub mod event_types;
 pub mod notify_email;
 pub mod record;
-pub mod secret_text;
 pub mod secrets;
 pub mod settings;
 
@@ -18,7 +17,6 @@ pub use self::{
     event_types::{EventList, EventTypes},
     notify_email::NotifyEmail,
     record::{WebhookRecord, WebhookStatus},
-    secret_text::WebhookSecretText,
     secrets::{PreviousSecret, SECRET_OVERLAP, WebhookSecrets},
     settings::WebhookSettings,
 };

@@ -10,11 +10,14 @@ use base64::{
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::{Secret, random::random_bytes};
+use crate::Secret;
 
 /// A secret that the vault and one receiver share. Its text is `whsec_` and base64. There is no
-/// `Display`; the secret is wiped when dropped.
-pub struct WebhookSecret(Secret);
+/// `Display`, and `Debug` does not print it; it is wiped when dropped.
+pub struct WebhookSecret {
+    key: Secret,
+    text: Zeroizing<String>,
+}
 
 /// Why a text is not a secret. Contains no part of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -30,15 +33,18 @@ pub enum WebhookSecretError {
 const PREFIX: &str = "whsec_";
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 const GENERATED_BYTES: usize = 32;
+/// The prefix and 64 bytes in base64.
+const TEXT_BYTES_MAX: usize = 96;
 /// The version of the scheme, in front of each signature.
 const SCHEME: &str = "v1,";
 
 impl WebhookSecret {
     /// A new random secret.
     #[must_use]
-    pub fn generate() -> Self {
-        let bytes = Zeroizing::new(random_bytes::<GENERATED_BYTES>());
-        Self(Secret::new(bytes.to_vec()))
+    pub fn new(fill_random: fn(&mut [u8])) -> Self {
+        let mut key = vec![0; GENERATED_BYTES];
+        fill_random(&mut key);
+        Self::from_key(Secret::new(key))
     }
 
     /// # Errors
@@ -46,28 +52,30 @@ impl WebhookSecret {
     pub fn parse(text: &str) -> Result<Self, WebhookSecretError> {
         let encoded = text.strip_prefix(PREFIX).ok_or(WebhookSecretError::Prefix)?;
         let decoded = STANDARD.decode(encoded).or_else(|_| STANDARD_NO_PAD.decode(encoded));
-        let secret = Secret::new(decoded.map_err(|_| WebhookSecretError::Encoding)?);
-        if !SECRET_BYTES.contains(&secret.expose().len()) {
+        let key = Secret::new(decoded.map_err(|_| WebhookSecretError::Encoding)?);
+        if !SECRET_BYTES.contains(&key.expose().len()) {
             return Err(WebhookSecretError::Length);
         }
-        Ok(Self(secret))
+        Ok(Self::from_key(key))
     }
 
     /// The text that the receiver configures.
     #[must_use]
-    pub fn to_text(&self) -> Zeroizing<String> {
-        let encoded = Zeroizing::new(STANDARD.encode(self.0.expose()));
-        // With its final capacity: a text that grows leaves copies of itself in memory.
-        let mut text =
-            Zeroizing::new(String::with_capacity(PREFIX.len().saturating_add(encoded.len())));
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+
+    fn from_key(key: Secret) -> Self {
+        // With enough space: a text that grows leaves copies of itself in memory.
+        let mut text = Zeroizing::new(String::with_capacity(TEXT_BYTES_MAX));
         text.push_str(PREFIX);
-        text.push_str(&encoded);
-        text
+        STANDARD.encode_string(key.expose(), &mut text);
+        Self { key, text }
     }
 
     /// One signature: the version of the scheme and the MAC of id, time and body in base64.
     fn sign(&self, message: &SignedMessage<'_>) -> String {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.expose());
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.key.expose());
         let mut context = hmac::Context::with_key(&key);
         context.update(message.id.as_bytes());
         context.update(b".");
@@ -99,6 +107,12 @@ pub fn sign_with_secrets(
     secrets.iter().map(|it| it.sign(&message)).collect::<Vec<_>>().join(" ")
 }
 
+impl Clone for WebhookSecret {
+    fn clone(&self) -> Self {
+        Self::from_key(Secret::new(self.key.expose().to_vec()))
+    }
+}
+
 impl fmt::Debug for WebhookSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WebhookSecret")
@@ -110,6 +124,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fill_random;
 
     /// The example of the specification's reference libraries, verified with the Python library
     /// `standardwebhooks`.
@@ -123,7 +138,7 @@ mod tests {
 
     #[test]
     fn signature_depends_on_secret_id_time_and_body() {
-        let [one, other] = [(); 2].map(|()| WebhookSecret::generate());
+        let [one, other] = [(); 2].map(|()| WebhookSecret::new(fill_random));
         let sign = |secret, id, time, body: &[u8]| sign_with_secrets(&[secret], id, time, body);
         let signature = sign(&one, "a", 1, b"{}");
         assert_eq!(sign(&one, "a", 1, b"{}"), signature);
@@ -138,7 +153,7 @@ mod tests {
 
     #[test]
     fn delivery_during_a_rotation_has_the_signatures_of_both_secrets() {
-        let [one, other] = [(); 2].map(|()| WebhookSecret::generate());
+        let [one, other] = [(); 2].map(|()| WebhookSecret::new(fill_random));
         let both = sign_with_secrets(&[&one, &other], "a", 1, b"{}");
         let [first, second] = [&one, &other].map(|it| sign_with_secrets(&[it], "a", 1, b"{}"));
         assert_eq!(both, format!("{first} {second}"));
@@ -163,21 +178,23 @@ mod tests {
 
     #[test]
     fn generated_secrets_are_random_and_not_printed() {
-        let [one, other] = [(); 2].map(|()| WebhookSecret::generate());
-        assert_ne!(one.to_text(), other.to_text());
+        let [one, other] = [(); 2].map(|()| WebhookSecret::new(fill_random));
+        assert_ne!(one.expose(), other.expose());
+        assert_eq!(one.clone().expose(), one.expose());
         assert_eq!(format!("{one:?}"), "WebhookSecret");
-        assert_eq!(one.0.expose().len(), GENERATED_BYTES);
+        assert_eq!(one.key.expose().len(), GENERATED_BYTES);
     }
 
     proptest! {
         #[test]
         fn secret_round_trips_through_its_text(bytes in prop::collection::vec(any::<u8>(), 24..=64)) {
-            let secret = WebhookSecret(Secret::new(bytes));
-            let text = secret.to_text();
-            let parsed = WebhookSecret::parse(&text).unwrap();
-            prop_assert!(parsed.0.constant_time_eq(secret.0.expose()));
+            let secret = WebhookSecret::from_key(Secret::new(bytes));
+            let text = secret.expose();
+            prop_assert!(text.len() <= TEXT_BYTES_MAX);
+            let parsed = WebhookSecret::parse(text).unwrap();
+            prop_assert!(parsed.key.constant_time_eq(secret.key.expose()));
             let unpadded = WebhookSecret::parse(text.trim_end_matches('=')).unwrap();
-            prop_assert!(unpadded.0.constant_time_eq(secret.0.expose()));
+            prop_assert!(unpadded.key.constant_time_eq(secret.key.expose()));
         }
 
         #[test]

@@ -17,6 +17,25 @@ impl ProxyCallSettings {
     /// # Errors
     /// A file cannot be read, or does not have its format.
     pub fn egress(&self, own_addresses: Vec<SocketAddr>) -> anyhow::Result<ProxyEgress> {
+        let (mut settings, roots) = self.shared_settings(own_addresses)?;
+        settings.allow_list = self.allow.0.clone();
+        settings.allowed_ports = self.allowed_ports.0.clone();
+        settings.limits = EgressLimits {
+            requests_max: self.calls_max.get(),
+            waiting_max: self.calls_max.get(),
+            destination_requests_max: self.destination_calls_max.get(),
+            idle_connections_max: self.idle_connections_max.get(),
+            ..settings.limits
+        };
+        Ok(ProxyEgress::new(settings, roots, self.call_limits()))
+    }
+
+    /// The settings that proxied calls and deliveries to webhooks share: how this machine reaches
+    /// other machines.
+    pub(super) fn shared_settings(
+        &self,
+        own_addresses: Vec<SocketAddr>,
+    ) -> anyhow::Result<(EgressSettings, DestinationRoots)> {
         let (roots, source) = match &self.ca_file {
             None => (TrustedRoots::none(), DestinationRoots::System),
             Some(path) => {
@@ -26,19 +45,10 @@ impl ProxyCallSettings {
             }
         };
         let mut settings = EgressSettings::new(roots);
-        settings.allow_list = self.allow.0.clone();
-        settings.allowed_ports = self.allowed_ports.0.clone();
         settings.loopback_http = self.loopback_http;
         settings.forward_proxy = self.forward_proxy()?;
         settings.own_addresses = own_addresses;
-        settings.limits = EgressLimits {
-            requests_max: self.calls_max.get(),
-            waiting_max: self.calls_max.get(),
-            destination_requests_max: self.destination_calls_max.get(),
-            idle_connections_max: self.idle_connections_max.get(),
-            ..settings.limits
-        };
-        Ok(ProxyEgress::new(settings, source, self.call_limits()))
+        Ok((settings, source))
     }
 
     fn call_limits(&self) -> CallLimits {

@@ -299,14 +299,16 @@ settings! {
         timeout_seconds: BoundedNumber<1, 60> = "25",
         /// Upper limit for the `timeout` of proxies.
         timeout_max_seconds: BoundedNumber<1, 60> = "60",
-        /// HTTP proxy that connects to all destinations (CONNECT), such as
+        /// HTTP proxy that connects to all destinations and receivers of webhooks (CONNECT), such as
         /// `http://proxy.internal:3128`; empty to connect directly.
         forward_proxy: Option<ForwardProxyUrl> = "",
         /// File with `user:password` of that proxy; empty if it requires none.
         forward_proxy_password_file: Option<PathBuf> = "",
-        /// Certificate authorities of destinations, a PEM file; empty for those of the system.
+        /// Certificate authorities of destinations and receivers of webhooks, a PEM file; empty for
+        /// those of the system.
         ca_file: Option<PathBuf> = "",
-        /// Allow destinations on this machine, also over plain HTTP; for development only.
+        /// Allow destinations and receivers of webhooks on this machine, also over plain HTTP; for
+        /// development only.
         loopback_http: bool = "false",
         /// Maximum number of proxied calls in progress. A tenant gets at most as many as are still
         /// free, so that the slow destinations of one tenant do not stop the others.
@@ -315,6 +317,17 @@ settings! {
         destination_calls_max: BoundedNumber<1, 1_000_000> = "512",
         /// Maximum number of idle connections to destinations.
         idle_connections_max: BoundedNumber<0, 1_000_000> = "1024",
+    }
+    webhooks: WebhookDeliverySettings {
+        /// Whether this server delivers events to webhooks. Other servers of the same vault deliver
+        /// them otherwise.
+        deliver: bool = "true",
+        /// Receivers of webhooks, separated by commas: names such as `hooks.example.com` and
+        /// `*.example.com`, and networks such as `10.1.0.0/16`; empty for all public names. An
+        /// address that is not public always needs an entry for its network.
+        allow: AllowedDestinations = "",
+        /// Ports of receivers, separated by commas.
+        allowed_ports: PortList = "443",
     }
     deprecated: DeprecatedSettings {
         /// GET /tokens, replaced by GET /v2/tokens: on, or off (410).

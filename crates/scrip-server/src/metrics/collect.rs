@@ -78,6 +78,7 @@ pub(crate) fn render(node: &Node) -> String {
     write_caches(&mut page);
     write_threeds(&mut page, node);
     write_proxy(&mut page, app);
+    write_webhooks(&mut page, app);
     write_store(&mut page, &app.vault.store.metrics());
     write_certificate_expiry(&mut page, node);
     let started = u64::try_from(metrics.started_at.unix_ms).unwrap_or_default();
@@ -139,6 +140,24 @@ fn write_proxy(page: &mut MetricsPage, app: &App) {
     page.write_single(&table::PROXY_OPENED, counter(|it| it.connections_opened));
     page.write_single(&table::PROXY_REUSED, counter(|it| it.connections_reused));
     page.write_single(&table::PROXY_OUTCOMES_LOST, app.vault.outcome_queue.lost.get());
+}
+
+fn write_webhooks(page: &mut MetricsPage, app: &App) {
+    let metrics = &app.metrics.webhooks;
+    write_labelled(page, &table::WEBHOOK_ATTEMPTS, "outcome", counter_values(&metrics.attempts));
+    page.start_family(&table::WEBHOOK_DURATION);
+    page.write_histogram(&[], &metrics.attempt_micros.snapshot(), HistogramUnit::Micros);
+    write_labelled(
+        page,
+        &table::WEBHOOK_DELIVERIES,
+        "outcome",
+        counter_values(&metrics.deliveries),
+    );
+    write_labelled(page, &table::WEBHOOK_DISABLED, "reason", counter_values(&metrics.disabled));
+    let in_progress = app.webhook_egress.stats().map_or(0, |it| it.requests_in_progress);
+    page.write_single(&table::WEBHOOK_IN_PROGRESS, in_progress);
+    page.write_single(&table::WEBHOOK_PENDING, metrics.pending.get());
+    page.write_single(&table::WEBHOOK_OLDEST_PENDING, metrics.oldest_pending_seconds.get());
 }
 
 /// Operations that have a route; other operations are never requested over HTTP.

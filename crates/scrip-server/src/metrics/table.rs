@@ -93,6 +93,13 @@ families! {
     PROXY_OPENED Counter "scrip_proxy_connections_opened_total" "Connections opened to destinations.";
     PROXY_REUSED Counter "scrip_proxy_connections_reused_total" "Proxied calls on a connection that was idle.";
     PROXY_OUTCOMES_LOST Counter "scrip_proxy_outcomes_lost_total" "Outcomes of proxied calls that could not be recorded in the read log.";
+    WEBHOOK_ATTEMPTS Counter "scrip_webhook_attempts_total" "Attempts to deliver an event to a webhook, by outcome.";
+    WEBHOOK_DURATION Histogram "scrip_webhook_attempt_duration_seconds" "Time from the lookup of a webhook's receiver to its answer.";
+    WEBHOOK_DELIVERIES Counter "scrip_webhook_deliveries_total" "Deliveries that ended, by outcome.";
+    WEBHOOK_DISABLED Counter "scrip_webhook_disabled_total" "Webhooks that the vault disabled, by reason.";
+    WEBHOOK_IN_PROGRESS Gauge "scrip_webhook_attempts_in_progress" "Attempts in progress.";
+    WEBHOOK_PENDING Gauge "scrip_webhook_deliveries_pending" "Deliveries that wait for an attempt, also those of disabled webhooks.";
+    WEBHOOK_OLDEST_PENDING Gauge "scrip_webhook_oldest_pending_seconds" "Age of the oldest event that waits for an attempt; 0 if none waits.";
     STORE_QUEUE Gauge "scrip_store_queue_depth" "Writes in the write queue, by log.";
     STORE_QUEUE_MAX Gauge "scrip_store_queue_max" "Maximum number of queued writes; further ones are rejected.";
     STORE_WRITES_REJECTED Counter "scrip_store_writes_rejected_total" "Writes rejected because the queue was full, by log.";

@@ -2,14 +2,11 @@
 
 use std::{fmt, time::Duration};
 
-use scrip_seal::{Purpose, Sealed, Secret, TenantKeys};
+use scrip_seal::{Purpose, Sealed, Secret, TenantKeys, WebhookSecret};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
-use crate::{
-    error::Error,
-    time::Timestamp,
-    webhook::{WebhookRecord, WebhookSecretText},
-};
+use crate::{error::Error, time::Timestamp, webhook::WebhookRecord};
 
 /// How long the previous secret stays valid, so that a receiver can change its own without a gap.
 pub const SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
@@ -17,13 +14,13 @@ pub const SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
 /// Secrets are opened for each use and are wiped afterwards. `Debug` does not print them.
 #[derive(Clone)]
 pub struct WebhookSecrets {
-    pub current: WebhookSecretText,
+    pub current: WebhookSecret,
     pub previous: Option<PreviousSecret>,
 }
 
 #[derive(Clone)]
 pub struct PreviousSecret {
-    pub secret: WebhookSecretText,
+    pub secret: WebhookSecret,
     pub valid_until: Timestamp,
 }
 
@@ -47,18 +44,18 @@ struct StoredWebhookSecrets {
 impl WebhookSecrets {
     #[must_use]
     pub fn new(fill_random: fn(&mut [u8])) -> Self {
-        Self { current: WebhookSecretText::new(fill_random), previous: None }
+        Self { current: WebhookSecret::new(fill_random), previous: None }
     }
 
     /// Makes a new secret. The current one stays valid for a day, and an earlier one ends now.
     pub(crate) fn rotate(&mut self, fill_random: fn(&mut [u8]), now: Timestamp) {
-        let new = WebhookSecretText::new(fill_random);
+        let new = WebhookSecret::new(fill_random);
         let secret = std::mem::replace(&mut self.current, new);
         self.previous = Some(PreviousSecret { secret, valid_until: now.plus(SECRET_OVERLAP) });
     }
 
     /// The secrets that sign a delivery at this time, the current one first.
-    pub fn valid_at(&self, now: Timestamp) -> impl Iterator<Item = &WebhookSecretText> {
+    pub fn valid_at(&self, now: Timestamp) -> impl Iterator<Item = &WebhookSecret> {
         let previous = self.previous.iter().filter(move |it| now < it.valid_until);
         std::iter::once(&self.current).chain(previous.map(|it| &it.secret))
     }
@@ -84,12 +81,17 @@ impl WebhookSecrets {
         let secret = keys.open(Purpose::Data, &place, &record.secrets)?;
         let stored: StoredWebhookSecrets =
             serde_json::from_slice(secret.expose()).map_err(|_| invalid_secrets())?;
-        let previous = stored.previous.map(WebhookSecretText::from_stored);
+        let previous = stored.previous.map(parse_secret).transpose()?;
         let previous = previous
             .zip(stored.previous_until)
             .map(|(secret, unix_ms)| PreviousSecret { secret, valid_until: Timestamp { unix_ms } });
-        Ok(Self { current: WebhookSecretText::from_stored(stored.current), previous })
+        Ok(Self { current: parse_secret(stored.current)?, previous })
     }
+}
+
+/// Also wipes the text.
+fn parse_secret(text: String) -> Result<WebhookSecret, Error> {
+    WebhookSecret::parse(&Zeroizing::new(text)).map_err(|_| invalid_secrets())
 }
 
 fn invalid_secrets() -> Error {

@@ -1,13 +1,12 @@
 //! One attempt to deliver an event.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use hyper::header::RETRY_AFTER;
+use bytes::Bytes;
+use hyper::{Request, header::RETRY_AFTER};
 use scrip_core::{Timestamp, event::AttemptOutcome};
 use scrip_egress::{ConnectionScope, Destination, EgressBody, EgressClient, SendFailure};
 use tokio::time::{Instant, timeout};
-
-use crate::background::webhooks::signed_delivery::EventDelivery;
 
 /// How long a receiver may take for its answer, from the lookup of its name on.
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -23,26 +22,9 @@ pub struct AttemptReport {
     pub outcome: AttemptOutcome,
     /// The status of the answer.
     pub status: Option<u16>,
-    /// Why there is no answer.
-    pub failure: Option<AttemptFailure>,
+    /// Why there is no answer. Its text contains no part of the URL.
+    pub failure: Option<SendFailure>,
     pub elapsed: Duration,
-}
-
-/// Why an attempt got no answer. `Display` contains no part of the URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttemptFailure {
-    /// The key pair of the vault cannot sign.
-    NotSigned,
-    NotAnswered(SendFailure),
-}
-
-impl fmt::Display for AttemptFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotSigned => f.write_str("the delivery cannot be signed"),
-            Self::NotAnswered(failure) => failure.fmt(f),
-        }
-    }
 }
 
 /// The receiver of deliveries: a webhook of a tenant.
@@ -56,29 +38,21 @@ pub struct WebhookReceiver<'a> {
 }
 
 impl WebhookReceiver<'_> {
-    /// Signs the delivery, sends it and classifies the answer. Redirects are not followed.
-    pub async fn attempt(&self, delivery: &EventDelivery<'_>, now: Timestamp) -> AttemptReport {
+    /// Sends a signed delivery and classifies the answer. Redirects are not followed.
+    pub async fn attempt(&self, request: Request<Bytes>, now: Timestamp) -> AttemptReport {
         let started = Instant::now();
-        let (outcome, status, failure) = match delivery.sign(now) {
-            Err(_) => (AttemptOutcome::Postponed, None, Some(AttemptFailure::NotSigned)),
-            Ok(request) => {
-                let deadline = started + self.timeout;
-                let sent = self.client.send(self.destination, self.scope, None, request, deadline);
-                match sent.await {
-                    Ok(response) => {
-                        let status = response.status().as_u16();
-                        let retry_after = response.headers().get(RETRY_AFTER);
-                        let retry_after = retry_after.and_then(|it| it.to_str().ok());
-                        let outcome = AttemptOutcome::classify_answer(status, retry_after, now);
-                        skip_body(response.into_body()).await;
-                        (outcome, Some(status), None)
-                    }
-                    Err(error) => {
-                        let failure = AttemptFailure::NotAnswered(error.failure);
-                        (classify_failure(error.failure), None, Some(failure))
-                    }
-                }
+        let deadline = started + self.timeout;
+        let sent = self.client.send(self.destination, self.scope, None, request, deadline).await;
+        let (outcome, status, failure) = match sent {
+            Ok(response) => {
+                let status = response.status().as_u16();
+                let retry_after = response.headers().get(RETRY_AFTER);
+                let retry_after = retry_after.and_then(|it| it.to_str().ok());
+                let outcome = AttemptOutcome::classify_answer(status, retry_after, now);
+                skip_body(response.into_body()).await;
+                (outcome, Some(status), None)
             }
+            Err(error) => (classify_failure(error.failure), None, Some(error.failure)),
         };
         AttemptReport { outcome, status, failure, elapsed: started.elapsed() }
     }

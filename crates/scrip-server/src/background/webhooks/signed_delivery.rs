@@ -5,9 +5,8 @@ use hyper::{
     Request,
     header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT},
 };
-use scrip_core::{Timestamp, event::EventJson};
+use scrip_core::{Timestamp, event::EventJson, id::EventId};
 use scrip_seal::{WebhookKeyError, WebhookSecret, WebhookSigningKey, sign_with_secrets};
-use uuid::Uuid;
 
 /// The version of the signature with the key pair of the vault.
 const SIGNATURE_VERSION: HeaderName = HeaderName::from_static("bt-signature-version");
@@ -22,7 +21,7 @@ const USER_AGENT_VALUE: &str = concat!("scrip-webhooks/", env!("CARGO_PKG_VERSIO
 /// An event that is delivered to one webhook.
 #[derive(Debug, Clone, Copy)]
 pub struct EventDelivery<'a> {
-    pub event_id: Uuid,
+    pub event_id: EventId,
     pub event: &'a EventJson,
     /// The secret of the webhook, and during a rotation the previous one.
     pub secrets: &'a [&'a WebhookSecret],

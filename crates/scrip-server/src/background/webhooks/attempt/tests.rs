@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use scrip_core::{
     event::{Event, EventJson, EventType, payload::token::describe_deleted_token},
-    id::{TenantId, TokenId},
+    id::{EventId, TenantId, TokenId},
 };
 use scrip_egress::{
     AllowList, EgressSettings, GuardRejection, LookupFuture, Resolve, TlsFailure, TrustedRoots,
@@ -19,11 +19,12 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use super::*;
+use crate::background::webhooks::signed_delivery::EventDelivery;
 
 const NOW: Timestamp = Timestamp { unix_ms: 1_700_000_000_999 };
 /// Long enough for a busy machine.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
-const EVENT_ID: Uuid = Uuid::from_u128(7);
+const EVENT_ID: EventId = EventId(Uuid::from_u128(7));
 
 #[derive(Debug)]
 struct LoopbackResolver;
@@ -60,7 +61,7 @@ impl AttemptHarness {
         let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
         let event = Event {
             id: EVENT_ID,
-            event_type: EventType::TokenDeleted,
+            event_type: EventType::TokenDeleted.as_str(),
             at: NOW,
             tenant: TenantId(Uuid::from_u128(8)),
             trace: "trace-1".into(),
@@ -72,7 +73,7 @@ impl AttemptHarness {
             server,
             client: EgressClient::new(settings).unwrap(),
             signing_key: WebhookSigningKey::create(&root).unwrap().0,
-            secrets: [WebhookSecret::generate(), WebhookSecret::generate()],
+            secrets: [(); 2].map(|()| WebhookSecret::new(scrip_seal::fill_random)),
             event: event.to_json(),
         }
     }
@@ -92,7 +93,7 @@ impl AttemptHarness {
             secrets: &[current, previous],
             signing_key: &self.signing_key,
         };
-        self.runtime.block_on(receiver.attempt(&delivery, NOW))
+        self.runtime.block_on(receiver.attempt(delivery.sign(NOW).unwrap(), NOW))
     }
 
     /// Attempts a delivery to a new receiver with this behavior.
@@ -181,7 +182,7 @@ fn receiver_that_never_answers_fails_after_the_timeout() {
     let host = harness.server.host(&[DestinationBehavior::Silent]);
     let report = harness.attempt(&host, Duration::from_millis(300));
     assert_eq!((report.outcome, report.status), (FAILED, None));
-    assert_eq!(report.failure, Some(AttemptFailure::NotAnswered(SendFailure::Timeout)));
+    assert_eq!(report.failure, Some(SendFailure::Timeout));
     assert!(report.elapsed >= Duration::from_millis(300));
 }
 
@@ -221,14 +222,14 @@ fn broken_connection_and_unknown_certificate_fail() {
     let harness = AttemptHarness::new();
     let report = harness.report(DestinationBehavior::HangUp);
     assert_eq!(report.outcome, FAILED);
-    assert_eq!(report.failure, Some(AttemptFailure::NotAnswered(SendFailure::Closed)));
+    assert_eq!(report.failure, Some(SendFailure::Closed));
     let report = harness.report(DestinationBehavior::Raw(b"no HTTP\r\n\r\n".to_vec()));
-    assert_eq!(report.failure, Some(AttemptFailure::NotAnswered(SendFailure::Malformed)));
+    assert_eq!(report.failure, Some(SendFailure::Malformed));
     let behaviors = [DestinationBehavior::text(200, "ok")];
     let host = harness.server.host_with(HostTls::UnknownAuthority, HttpVersions::Http1, &behaviors);
     let report = harness.attempt(&host, LONG_TIMEOUT);
     let failure = SendFailure::Tls(TlsFailure::CertificateAuthority);
-    assert_eq!(report.failure, Some(AttemptFailure::NotAnswered(failure)));
+    assert_eq!(report.failure, Some(failure));
     assert_eq!(host.request_count(), 0);
 }
 
@@ -239,9 +240,7 @@ fn receiver_on_an_inner_network_gets_no_request() {
     let report = harness.attempt(&host, LONG_TIMEOUT);
     assert_eq!(report.outcome, FAILED);
     let is_guard = |failure| {
-        let AttemptFailure::NotAnswered(SendFailure::Rejected(rejection)) = failure else {
-            return false;
-        };
+        let SendFailure::Rejected(rejection) = failure else { return false };
         matches!(rejection, GuardRejection::Address(_))
     };
     assert!(report.failure.is_some_and(is_guard), "{report:?}");
