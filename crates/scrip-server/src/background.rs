@@ -93,11 +93,9 @@ pub(crate) fn start(node: &Node) {
         spawn("republish_epoch_keys", |app| Box::pin(republish_epoch_keys(app)));
     }
     spawn("expire_tokens", |app| {
-        Box::pin(sweep_expired(
-            app,
-            SweepTarget::Tokens,
-            |vault, directory| async move { expire_token(&vault, &directory).await },
-        ))
+        Box::pin(sweep_expired(app, SweepTarget::Tokens, |vault, directory| async move {
+            expire_token(&vault, &directory).await
+        }))
     });
     spawn("expire_token_intents", |app| {
         Box::pin(sweep_expired(app, SweepTarget::TokenIntents, |vault, directory| async move {

@@ -182,8 +182,7 @@ impl TransferEngine for PostgresTransfer {
     fn count_rows(&mut self, kind: RowKind) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             let Some(table) = PostgresTable::for_kind(kind) else { return Ok(0) };
-            query_number(&self.connection, &table.table.count_statement())
-                .await
+            query_number(&self.connection, &table.table.count_statement()).await
         })
     }
 
@@ -202,8 +201,7 @@ impl TransferEngine for PostgresTransfer {
     ) -> StoreFuture<'a, RowPage> {
         Box::pin(async move {
             let Some(table) = PostgresTable::for_kind(kind) else { return Ok(RowPage::default()) };
-            read_page(&self.connection, &table.table, kind, after, bounds)
-                .await
+            read_page(&self.connection, &table.table, kind, after, bounds).await
         })
     }
 

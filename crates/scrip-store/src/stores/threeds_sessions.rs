@@ -7,8 +7,8 @@ use scrip_core::{
     policy::LookupPermit,
     store::{ChangeOutcome, StoreError, StoreFuture, ThreeDsSessionStore},
     threeds::{
-        CardReference, ThreeDsSessionCard, ThreeDsSessionCardColumns,
-        ThreeDsSessionRecord, ThreeDsSessionWrite,
+        CardReference, ThreeDsSessionCard, ThreeDsSessionCardColumns, ThreeDsSessionRecord,
+        ThreeDsSessionWrite,
     },
     time::Timestamp,
 };

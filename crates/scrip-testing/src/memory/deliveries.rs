@@ -286,9 +286,8 @@ impl MemoryStoreState {
         let is_old = |it: &DeliveryRow| !it.is_pending() && it.record.event < first_kept;
         let mut deleted = self.delete_deliveries(key, bounds.step, is_old).len();
         let mut remaining = bounds.step - deleted;
-        let is_late = |it: &&mut DeliveryRow| {
-            it.is_pending() && it.pending_since < bounds.oldest_pending
-        };
+        let is_late =
+            |it: &&mut DeliveryRow| it.is_pending() && it.pending_since < bounds.oldest_pending;
         let mut late: Vec<_> = self.rows(key).into_iter().filter(is_late).collect();
         late.sort_by_key(|it| it.pending_since);
         late.truncate(remaining);

@@ -103,7 +103,9 @@ impl MemoryStoreState {
         let mut deleted_count = 0;
         while let Some(index) = self.first_expired(cutoff) {
             if let Some(row) = self.tokens.get(index) {
-                self.insert_deliveries(events.raise_expired_token(row.tenant, &row.token.record.id));
+                self.insert_deliveries(
+                    events.raise_expired_token(row.tenant, &row.token.record.id),
+                );
             }
             self.expire(index, audit);
             deleted_count += 1;

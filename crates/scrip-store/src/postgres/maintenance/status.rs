@@ -177,9 +177,9 @@ impl Maintenance for PostgresStore {
         audit: AuditRecord,
         events: ExpiryEvents,
     ) -> StoreFuture<'_, usize> {
-        Box::pin(async move {
-            delete_expired_rows(&self.pool, entity, cutoff, &audit, &events).await
-        })
+        Box::pin(
+            async move { delete_expired_rows(&self.pool, entity, cutoff, &audit, &events).await },
+        )
     }
 
     fn erase_expired_cvcs(

@@ -4,8 +4,8 @@ use crate::transfer::{
     ColumnType, RowColumn, RowKind,
     table::{
         ID_KEY, NAME_KEY, RowSource, TENANT_APPLICATION_ID_KEY, TENANT_BUCKET_NUMBER_KEY,
-        TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY, TENANT_WEBHOOK_EVENT_KEY, TransferTable,
-        column_names, key_column,
+        TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY, TENANT_WEBHOOK_EVENT_KEY,
+        TransferTable, column_names, key_column,
     },
 };
 

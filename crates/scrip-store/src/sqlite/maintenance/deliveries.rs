@@ -129,9 +129,7 @@ const DELETE_READ_DELIVERY: &str = "
 DELETE FROM read_deliveries WHERE seq = $1 AND webhook = $2 AND event = $3";
 
 /// Reads the oldest rows of the read log.
-pub(crate) fn list_read_deliveries(
-    read_log: &Connection,
-) -> Result<Vec<ReadDelivery>, StoreError> {
+pub(crate) fn list_read_deliveries(read_log: &Connection) -> Result<Vec<ReadDelivery>, StoreError> {
     let decode = |row: &dyn ColumnReader| {
         let columns = (
             read_required(row, 1)?,

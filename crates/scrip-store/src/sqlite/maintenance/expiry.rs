@@ -252,7 +252,9 @@ pub(crate) fn erase_expired_cvcs(
     let erased = with_secure_delete(connection, || {
         let intent_cvcs = execute(connection, ERASE_EXPIRED_INTENT_CVCS, &limits)?;
         if tenants.is_empty() {
-            return Ok(execute(connection, ERASE_EXPIRED_CVCS, &limits)?.saturating_add(intent_cvcs));
+            return Ok(
+                execute(connection, ERASE_EXPIRED_CVCS, &limits)?.saturating_add(intent_cvcs)
+            );
         }
         let decode_number = |row: &dyn ColumnReader| read_required::<i64>(row, 0);
         let erased = connection.query(ERASE_AND_LIST_EXPIRED_CVCS, &limits, decode_number);

@@ -60,9 +60,9 @@ impl Maintenance for SqliteStore {
         audit: AuditRecord,
         events: ExpiryEvents,
     ) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| {
-            delete_expired_rows(it, entity, cutoff, &audit, &events)
-        }))
+        Box::pin(
+            self.writer.write(move |it| delete_expired_rows(it, entity, cutoff, &audit, &events)),
+        )
     }
 
     fn erase_expired_cvcs(
