@@ -166,6 +166,11 @@ impl VaultHarness {
         Directory::load(&*self.vault.store, &self.root, None).await.unwrap()
     }
 
+    /// The current directory, as background tasks share it.
+    pub async fn shared_directory(&self) -> Arc<Directory> {
+        Arc::new(self.directory().await)
+    }
+
     /// Loads the directory like a process that has an earlier one.
     pub async fn reload(&self, previous: Option<&Directory>) -> Result<Directory, Error> {
         Directory::load(&*self.vault.store, &self.root, previous).await

@@ -8,7 +8,7 @@ use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::postgres::{TestDatabase, query::query_database};
 
 /// SHA-256 of every migration.
-const CHECKSUMS: [(&str, &str); 9] = [
+const CHECKSUMS: [(&str, &str); 12] = [
     (
         "postgres/migrations/0001.sql",
         "9ee371d7984c9093af6f5bbf9e40f72ecd56da6e52f8ba316d9789f9f82c3219",
@@ -20,6 +20,10 @@ const CHECKSUMS: [(&str, &str); 9] = [
     (
         "postgres/migrations/0003.sql",
         "ed2df9ff12fd6379c3e80b3d32527af1d669856f50f02e9cb115bfa4e94e2914",
+    ),
+    (
+        "postgres/migrations/0004.sql",
+        "c6e4153991e56fd534376009c020a45aea62b626cb2aae312ea00257a0010058",
     ),
     (
         "sqlite/migrations/0004.sql",
@@ -34,6 +38,10 @@ const CHECKSUMS: [(&str, &str); 9] = [
         "2a23467b5b48bb97765313e699538316177fa1cb4ed9113dd6cf94b8608d3c73",
     ),
     (
+        "sqlite/migrations/0007.sql",
+        "dfdcbaa497f7d0c3a72d0b857630270e3af5ad375c9d43276ee5f770bf01552d",
+    ),
+    (
         "sqlite/migrations/read-log-0004.sql",
         "b641a4ca0bf5dd993a49fc7bf8221fc45d9304f90a1af472a1579f3514d63080",
     ),
@@ -44,6 +52,10 @@ const CHECKSUMS: [(&str, &str); 9] = [
     (
         "sqlite/migrations/read-log-0006.sql",
         "ae6188d77713847e7b22960f1de45dab24c217a8a5e0f25e90c186faaba4b85e",
+    ),
+    (
+        "sqlite/migrations/read-log-0007.sql",
+        "ae6c4c1e330650464289260de682237c0391f671c64aec333cb3d70e04ce44ec",
     ),
 ];
 
@@ -102,5 +114,5 @@ async fn postgres_schema_between_two_versions_is_rejected_without_changes() {
     assert_eq!(PostgresStore::schema_version(settings.clone()).await.unwrap(), Some(1));
     drop(query_database(&url, "DROP TABLE proxies"));
     let result = PostgresStore::migrate(settings).await.unwrap();
-    assert_eq!((result.from, result.to), (1, 3));
+    assert_eq!((result.from, result.to), (1, 4));
 }

@@ -118,8 +118,10 @@ impl DamagedChainHarness {
     }
 
     async fn delete_expired(&self) {
-        while expire_token(&self.vault_harness.vault).await.unwrap() > 0 {}
-        while expire_token_intent(&self.vault_harness.vault).await.unwrap() > 0 {}
+        let vault = &self.vault_harness.vault;
+        let directory = self.vault_harness.shared_directory().await;
+        while expire_token(vault, &directory).await.unwrap() > 0 {}
+        while expire_token_intent(vault, &directory).await.unwrap() > 0 {}
     }
 
     fn list_row_tenants(&self, table: &str) -> Vec<TenantId> {
@@ -260,10 +262,17 @@ async fn unrecordable_expired_tokens_stay_and_do_not_block_other_tenants() {
     attacker.execute_batch(&harness.insert_tenant_id(REJECT_RECORDS_TRIGGER)).unwrap();
     harness.vault_harness.clock.advance(DAY);
     let vault = &harness.vault_harness.vault;
-    while let Ok(1..) = expire_token(vault).await {}
-    while let Ok(1..) = expire_token_intent(vault).await {}
-    assert!(expire_token(vault).await.is_err(), "the remaining rows should be reported");
-    assert!(expire_token_intent(vault).await.is_err(), "the remaining rows should be reported");
+    let directory = harness.vault_harness.shared_directory().await;
+    while let Ok(1..) = expire_token(vault, &directory).await {}
+    while let Ok(1..) = expire_token_intent(vault, &directory).await {}
+    assert!(
+        expire_token(vault, &directory).await.is_err(),
+        "the remaining rows should be reported"
+    );
+    assert!(
+        expire_token_intent(vault, &directory).await.is_err(),
+        "the remaining rows should be reported"
+    );
     let tenant = harness.tenants[0].id;
     assert_eq!(harness.list_row_tenants("tokens"), [tenant; 21]);
     assert_eq!(harness.list_row_tenants("token_intents"), [tenant]);

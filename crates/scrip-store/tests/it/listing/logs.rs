@@ -74,7 +74,7 @@ impl LogListHarness {
         let tenant = self.store_harness.caller.tenant().id;
         self.store_harness
             .store()
-            .append_read_log(ReadLogBatch { tenant, audit, entries })
+            .append_read_log(ReadLogBatch { tenant, audit, entries, deliveries: Vec::new() })
             .await
             .unwrap();
     }

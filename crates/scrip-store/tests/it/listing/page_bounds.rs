@@ -9,7 +9,7 @@ use scrip_core::{
     token::{BatchOutcome, Deduplicate, InsertToken, TokenBatch, TokenRecord, TokenWrite},
 };
 use scrip_testing::{
-    store_harness::{StoreHarness, token_record, without_cvc},
+    store_harness::{StoreHarness, no_events, token_record, without_cvc},
     vault_harness::{Engine, containers},
 };
 
@@ -25,6 +25,7 @@ async fn fill_containers(harness: &StoreHarness, numbers: Range<usize>) {
             intent: None,
             deduplicate: Deduplicate::No,
             audit: harness.audit(Operation::CreateToken),
+            events: no_events(),
         })
     };
     let batch = TokenBatch { writes: numbers.map(build_insert).collect(), build_record: None };

@@ -59,14 +59,22 @@ async fn token_and_session_statements_use_an_index_and_never_sort() {
     ];
     let session_statements =
         ["find_threeds_session", "find_notified_threeds_session", "update_threeds_session"];
-    let event_statements =
-        ["reserve_event_numbers", "list_threeds_events", "delete_expired_threeds_events"];
+    let delivery_statements = [
+        "select_due_deliveries",
+        "claim_deliveries",
+        "finish_deliveries",
+        "list_due_webhooks",
+        "list_deliveries",
+        "find_success",
+        "exhaust_deliveries",
+        "delete_oldest_deliveries",
+    ];
     for required in listing_statements
         .into_iter()
         .chain(duplicate_statements)
         .chain(expiry_statements)
         .chain(session_statements)
-        .chain(event_statements)
+        .chain(delivery_statements)
     {
         assert!(statements.iter().any(|(name, _)| name == required), "{required} is missing");
     }

@@ -105,7 +105,8 @@ async fn cvcs_are_unrecoverable_after_retention_and_one_epoch() {
 
     harness.clock.advance(EPOCH);
     harness.vault.epoch_keys.destroy_expired(harness.vault.clock.now().unix_ms).unwrap();
-    while erase_cvcs(&harness.vault).await.unwrap() > 0 {}
+    let directory = harness.shared_directory().await;
+    while erase_cvcs(&harness.vault, &directory).await.unwrap() > 0 {}
     assert_eq!(count_recovered_cvcs(copies[2].path(), &harness.vault, &key, &ids).await, 0);
     let connection = Connection::open(harness.file()).unwrap();
     let remaining_count: i64 =

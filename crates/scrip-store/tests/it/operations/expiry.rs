@@ -91,6 +91,7 @@ fn with_unconfirmed_clock(harness: &VaultHarness, earliest: Timestamp, now: Time
 }
 
 async fn tokens_are_deleted_by_the_earliest_reading_of_the_clock(harness: VaultHarness) {
+    let directory = harness.shared_directory().await;
     let caller = create_caller(&harness).await;
     let start = harness.clock.now();
     let expires_at = start.plus(HOUR);
@@ -99,13 +100,14 @@ async fn tokens_are_deleted_by_the_earliest_reading_of_the_clock(harness: VaultH
     let id = create(&harness.vault, &caller, token).await.unwrap().token.id;
     let unconfirmed =
         with_unconfirmed_clock(&harness, expires_at.minus(MILLISECOND), expires_at.plus(HOUR));
-    assert_eq!(expire_token(&unconfirmed).await.unwrap(), 0);
+    assert_eq!(expire_token(&unconfirmed, &directory).await.unwrap(), 0);
     get(&harness.vault, &caller, &id).await;
     let confirmed = with_unconfirmed_clock(&harness, expires_at, expires_at.plus(HOUR));
-    assert_eq!(expire_token(&confirmed).await.unwrap(), 1);
+    assert_eq!(expire_token(&confirmed, &directory).await.unwrap(), 1);
 }
 
 async fn token_intents_are_deleted_by_the_earliest_reading_of_the_clock(harness: VaultHarness) {
+    let directory = harness.shared_directory().await;
     let caller = create_caller(&harness).await;
     let new_intent = NewTokenIntent {
         token_type: TokenType::Card,
@@ -117,8 +119,8 @@ async fn token_intents_are_deleted_by_the_earliest_reading_of_the_clock(harness:
     let expires_at = intent.expires_at;
     let unconfirmed =
         with_unconfirmed_clock(&harness, expires_at.minus(MILLISECOND), expires_at.plus(HOUR));
-    assert_eq!(expire_token_intent(&unconfirmed).await.unwrap(), 0);
+    assert_eq!(expire_token_intent(&unconfirmed, &directory).await.unwrap(), 0);
     get_token_intent(&harness.vault, &caller, intent.id).await.unwrap();
     let confirmed = with_unconfirmed_clock(&harness, expires_at, expires_at.plus(HOUR));
-    assert_eq!(expire_token_intent(&confirmed).await.unwrap(), 1);
+    assert_eq!(expire_token_intent(&confirmed, &directory).await.unwrap(), 1);
 }

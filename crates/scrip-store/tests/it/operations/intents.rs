@@ -137,6 +137,7 @@ async fn rejected_conversion_leaves_the_token_intent(harness: IntentHarness) {
 
 async fn expired_token_intents_are_deleted_with_an_audit_record(harness: IntentHarness) {
     let vault = &harness.vault_harness.vault;
+    let directory = harness.vault_harness.shared_directory().await;
     for _ in 0..40 {
         harness.create_intent().await;
     }
@@ -147,16 +148,16 @@ async fn expired_token_intents_are_deleted_with_an_audit_record(harness: IntentH
         counts.into_iter().find(|(it, _)| *it == name).unwrap().1
     };
     let record_count = count_rows("audit_records").await;
-    assert_eq!(expire_token_intent(vault).await.unwrap(), 0);
+    assert_eq!(expire_token_intent(vault, &directory).await.unwrap(), 0);
     harness.vault_harness.clock.advance(Duration::from_secs(3600));
     let mut erase_count = 0;
-    while let 1.. = erase_cvcs(vault).await.unwrap() {
+    while let 1.. = erase_cvcs(vault, &directory).await.unwrap() {
         erase_count += 1;
     }
     assert!(erase_count > 0);
     harness.vault_harness.clock.advance(Duration::from_secs(23 * 3600 - 60));
     let mut deleted_count = 0;
-    while let count @ 1.. = expire_token_intent(vault).await.unwrap() {
+    while let count @ 1.. = expire_token_intent(vault, &directory).await.unwrap() {
         deleted_count += count;
     }
     assert_eq!(deleted_count, 40);
@@ -263,7 +264,7 @@ async fn conversion_records_the_token_in_sessions_of_its_intent(harness: IntentH
     for session in &sessions {
         let write = ThreeDsSessionWrite {
             session: session.clone(),
-            events: Vec::new(),
+            deliveries: Vec::new(),
             audit: AuditRecord::new(Operation::CreateThreeDsSession, caller, vault.clock.now()),
             outcome: "created",
             used_card: None,

@@ -289,8 +289,9 @@ async fn alteration_tables_cover_every_policy_column() {
             tested_columns.filter(|(it, _)| it == table).map(|(_, column)| column.to_owned());
         assert_eq!(tested_columns.collect::<BTreeSet<_>>(), schema_columns, "{table}");
     }
-    // The other tables belong to tokens, 3DS sessions and logs; `sqlite/column_alterations.rs`,
-    // `sessions/column_alterations.rs` and `audit/log_tampering.rs` test them. The server's test
+    // The other tables belong to tokens, 3DS sessions, deliveries and logs;
+    // `sqlite/column_alterations.rs`, `sessions/column_alterations.rs`,
+    // `deliveries/column_alterations.rs` and `audit/log_tampering.rs` test them. The server's test
     // suite alters the clock and the deleted tenants.
     let other_tables = [
         "response_token_data",
@@ -301,13 +302,11 @@ async fn alteration_tables_cover_every_policy_column() {
         "clock_watermark",
         "cvcs",
         "deleted_tenants",
-        // A number is not reused while its event exists, even if the counter is set back.
-        "threeds_event_state",
         "token_index",
         // A deleted counter grants more guesses and no rights.
         "guesses",
         "intent_cvcs",
-        "threeds_events",
+        "deliveries",
         "threeds_sessions",
         "token_intents",
         "tokens",

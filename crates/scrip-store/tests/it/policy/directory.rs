@@ -445,7 +445,8 @@ async fn authorized_access_session_keeps_its_first_rights(harness: VaultHarness)
     let permit = operator_permit(&tenant);
     let audit =
         AuditRecord::for_policy(Operation::AuthorizeAccessSession, &permit, harness.clock.now());
-    let extras = CommitExtras { audit, entity: record.application.to_string(), idempotency: None };
+    let (entity, deliveries) = (record.application.to_string(), Vec::new());
+    let extras = CommitExtras { audit, entity, idempotency: None, deliveries };
     let second = SignedRow::new(&tenant.keys, record);
     let outcome = store.authorize_access_session(permit, second, extras).await.unwrap();
     assert_eq!(outcome, ChangeOutcome::Stale);

@@ -48,13 +48,14 @@ async fn node_with_a_clock_ahead_deletes_nothing_live_by_database_time() {
         token
     };
     let live_id = create(&harness.vault, &caller, card_with_lifetime(HOUR)).await.unwrap().token.id;
+    let directory = harness.shared_directory().await;
     // Only this node's clock is a day ahead.
     let vault_ahead = Vault { store, ..harness.vault.clone() };
     harness.clock.set(now.plus(DAY));
     assert_eq!(vault_ahead.clock.now(), now.plus(DAY));
-    assert_eq!(expire_token(&vault_ahead).await.unwrap(), 0);
-    assert_eq!(expire_token_intent(&vault_ahead).await.unwrap(), 0);
-    assert_eq!(erase_cvcs(&vault_ahead).await.unwrap(), 0);
+    assert_eq!(expire_token(&vault_ahead, &directory).await.unwrap(), 0);
+    assert_eq!(expire_token_intent(&vault_ahead, &directory).await.unwrap(), 0);
+    assert_eq!(erase_cvcs(&vault_ahead, &directory).await.unwrap(), 0);
     // A new token with the same id does not replace it either.
     let mut token_with_same_id = card_with_lifetime(2 * DAY);
     token_with_same_id.id = Some(live_id.as_str().to_owned());
@@ -66,5 +67,5 @@ async fn node_with_a_clock_ahead_deletes_nothing_live_by_database_time() {
     // A store that trusts the clock of its node deletes the token.
     let vault_with_node_clock = &harness.vault;
     harness.clock.set(now.plus(DAY));
-    assert_eq!(expire_token(vault_with_node_clock).await.unwrap(), 1);
+    assert_eq!(expire_token(vault_with_node_clock, &directory).await.unwrap(), 1);
 }

@@ -19,7 +19,9 @@ use scrip_core::{
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::PostgresStore;
 use scrip_testing::{
-    store_harness::{DAY, StoreHarness, cvc_record, revised_record, token_record, without_cvc},
+    store_harness::{
+        DAY, StoreHarness, cvc_record, no_events, revised_record, token_record, without_cvc,
+    },
     vault_harness::{Engine, containers, node_settings},
 };
 use tokio_postgres::Client;
@@ -90,6 +92,7 @@ async fn rejected_write_does_not_affect_others_in_its_group() {
         deduplicate: Deduplicate::No,
         reject_if_in_session_at: None,
         audit: harness.audit(Operation::UpdateToken),
+        events: no_events(),
     };
     let mut gone = insertion(&harness, without_cvc(unique_token(8)), Deduplicate::No);
     gone.intent = Some(TokenIntentId(Uuid::from_bytes([9; 16])));
@@ -346,7 +349,8 @@ async fn token_intents_share_a_group_with_tokens() {
             ..harness.idempotency_record([at; 32])
         };
         let entity = intent(at).record.id.to_string();
-        let written = CommitExtras { audit, entity, idempotency: (at != 5).then_some(response) };
+        let idempotency = (at != 5).then_some(response);
+        let written = CommitExtras { audit, entity, idempotency, deliveries: Vec::new() };
         let inserted =
             harness.store().insert_token_intent(harness.lookup_permit(), intent(at), written);
         Box::pin(async move { inserted.await.map(|()| BatchOutcome::Written(vec![])) })
@@ -382,6 +386,7 @@ async fn updates_share_a_group_with_inserts() {
         deduplicate: Deduplicate::Yes,
         reject_if_in_session_at: None,
         audit: harness.audit(Operation::UpdateToken),
+        events: no_events(),
     };
     let outcomes = write_among_inserts(
         &harness,

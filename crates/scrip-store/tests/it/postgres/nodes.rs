@@ -150,7 +150,8 @@ async fn token_intent_becomes_one_token_across_nodes() {
         body: Sealed::from_stored(b"body".to_vec()),
     };
     let audit = harness.audit(Operation::CreateTokenIntent);
-    let extras = CommitExtras { audit, entity: intent.id.to_string(), idempotency: None };
+    let (entity, deliveries) = (intent.id.to_string(), Vec::new());
+    let extras = CommitExtras { audit, entity, idempotency: None, deliveries };
     let stored_intent = StoredTokenIntent { record: intent.clone(), cvc: None };
     harness
         .store()
@@ -185,7 +186,8 @@ async fn reads_on_several_nodes_form_one_chain() {
     let mut tasks = JoinSet::new();
     for number in 0..CLIENT_COUNT * ROUND_COUNT {
         let entries = vec![ReadLogEntry::new(format!("id-{number}"), "read")];
-        let batch = ReadLogBatch { tenant, audit: harness.audit(Operation::GetToken), entries };
+        let audit = harness.audit(Operation::GetToken);
+        let batch = ReadLogBatch { tenant, audit, entries, deliveries: Vec::new() };
         let node = Arc::clone(&nodes[number % 2]);
         tasks.spawn(async move { node.append_read_log(batch).await.unwrap() });
     }

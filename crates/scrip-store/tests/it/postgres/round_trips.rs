@@ -135,6 +135,7 @@ async fn create_and_read_take_the_minimum_of_round_trips() {
         tenant: harness.caller.tenant().id,
         audit: harness.audit(Operation::GetToken),
         entries: vec![ReadLogEntry::new("id-1".to_owned(), "read")],
+        deliveries: Vec::new(),
     };
     let find_token = async || {
         let lookup = harness.caller.permit_lookup(Permission::TokenRead).unwrap();

@@ -74,6 +74,7 @@ async fn run_operation(
                     tenant,
                     audit: harness.audit(Operation::GetToken),
                     entries,
+                    deliveries: Vec::new(),
                 })
                 .await
         }

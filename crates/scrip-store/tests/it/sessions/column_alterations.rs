@@ -163,34 +163,3 @@ async fn restored_old_session_body_is_detected_but_not_a_whole_old_row() {
     attacker.execute_batch(restore_rows).unwrap();
     assert_eq!(get(&simulation, id).await.unwrap().body.state.phase, ThreeDsPhase::MethodPending);
 }
-
-#[tokio::test]
-async fn altered_threeds_event_column_is_detected() {
-    let (simulation, attacker, _) = open_with_attacker().await;
-    let tenant = simulation.caller.tenant();
-    let decrypt_events = async || {
-        let events = simulation.vault.store.list_threeds_events(0, 9).await?;
-        let decrypted = events.iter().map(|(_, it)| it.open(tenant));
-        decrypted.collect::<Result<Vec<_>, _>>()
-    };
-    assert_eq!(decrypt_events().await.unwrap().len(), 2);
-    for (column, value) in [
-        ("tenant", "zeroblob(16)"),
-        ("tenant", "x'00'"),
-        ("id", "zeroblob(16)"),
-        ("id", "x'00'"),
-        ("occurred_at", "occurred_at + 1"),
-        ("body", "zeroblob(length(body))"),
-        ("body", "x''"),
-        ("body", "(SELECT body FROM threeds_events AS it WHERE it.seq <> threeds_events.seq)"),
-    ] {
-        attacker.execute_batch("CREATE TEMP TABLE saved AS SELECT * FROM threeds_events").unwrap();
-        let sql = format!("UPDATE threeds_events SET {column} = {value} WHERE seq = 1");
-        assert_eq!(attacker.execute(&sql, []).unwrap(), 1);
-        assert!(decrypt_events().await.is_err(), "{sql}");
-        let restore_rows = "DELETE FROM threeds_events;
-            INSERT INTO threeds_events SELECT * FROM saved; DROP TABLE saved";
-        attacker.execute_batch(restore_rows).unwrap();
-        assert_eq!(decrypt_events().await.unwrap().len(), 2);
-    }
-}

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{AuditRecord, Operation},
+    audit::Operation,
     idempotency::{ClaimOutcome, IdempotencyRecord},
     operations::tenants::delete_tenant::delete_tenant,
     policy::{Permission, PolicyPermit},
@@ -18,7 +18,9 @@ use scrip_core::{
 use scrip_seal::Sealed;
 use scrip_testing::{
     clock::START,
-    store_harness::{StoreHarness, revised_record, sessions::threeds_session_id, token_record},
+    store_harness::{
+        StoreHarness, no_events, revised_record, sessions::threeds_session_id, token_record,
+    },
     vault_harness::Engine,
 };
 
@@ -286,7 +288,8 @@ async fn deleting_a_tenant_purges_its_sessions_and_events(harness: StoreHarness)
     assert_eq!(harness.threeds_row_counts().await, [1, 1]);
     assert!(harness.find_threeds_session(4).await.is_some());
     assert_eq!(harness.find_notified_threeds_session(1).await, None);
-    assert_eq!(harness.list_threeds_events(0, 9).await, [(7, harness.threeds_event_record(4))]);
+    let events: Vec<_> = harness.list_deliveries().await.iter().map(|it| it.event).collect();
+    assert_eq!(events, [harness.new_delivery(4).event]);
 }
 
 async fn session_writes_fail_after_tenant_deletion(harness: StoreHarness) {
@@ -352,7 +355,7 @@ async fn failed_session_write_leaves_nothing(harness: StoreHarness) {
     let before = (
         harness.threeds_row_counts().await,
         harness.threeds_session_records().await,
-        harness.list_threeds_events(0, 9).await,
+        harness.list_deliveries().await,
     );
     // The idempotency record is written last and conflicts with an existing one.
     let write = harness.threeds_session_write(harness.threeds_session_record(2), &[2]);
@@ -372,7 +375,7 @@ async fn failed_session_write_leaves_nothing(harness: StoreHarness) {
         (
             harness.threeds_row_counts().await,
             harness.threeds_session_records().await,
-            harness.list_threeds_events(0, 9).await
+            harness.list_deliveries().await
         ),
         before
     );
@@ -406,13 +409,9 @@ async fn unrecordable_expired_session_does_not_block_other_tenants() {
     attacker.execute_batch(&rejected).unwrap();
     harness.advance(3 * MINUTE);
     let delete_expired = async || {
-        let audit: AuditRecord = harness
-            .vault_harness
-            .vault
-            .audit_trail
-            .record_for_vault(Operation::ExpireThreeDsSession, harness.now())
-            .unwrap();
-        harness.store().delete_expired(ExpiringEntity::ThreeDsSession, harness.now(), audit).await
+        let events = harness.expiry_events(Operation::ExpireThreeDsSession).await;
+        let (kind, audit) = (ExpiringEntity::ThreeDsSession, events.audit.clone());
+        harness.store().delete_expired(kind, harness.now(), audit, events).await
     };
     assert_eq!(delete_expired().await.unwrap(), 1);
     assert!(delete_expired().await.is_err(), "the remaining rows should be reported");
@@ -432,6 +431,7 @@ async fn guarded_token_update_is_rejected_while_a_session_names_the_token(harnes
             deduplicate: Deduplicate::No,
             reject_if_in_session_at: unless_named,
             audit: harness.audit(Operation::UpdateToken),
+            events: no_events(),
         };
         let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], build_record: None };
         harness.store().write_tokens(harness.lookup_permit(), batch).await.unwrap()

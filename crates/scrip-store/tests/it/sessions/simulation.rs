@@ -6,18 +6,23 @@ use scrip_core::{
     Vault,
     audit::LogKind,
     error::Error,
+    event::{ClaimedDelivery, EventType, WebhookKey},
     id::TokenId,
-    operations::threeds_sessions::{
-        create_threeds_session::{NewThreeDsSession, create_threeds_session},
-        expire_threeds_session::expire_threeds_session,
-        get_challenge_result::get_challenge_result,
-        get_threeds_session::get_threeds_session,
-        update_threeds_session::update_threeds_session,
+    operations::{
+        threeds_sessions::{
+            create_threeds_session::{NewThreeDsSession, create_threeds_session},
+            expire_threeds_session::expire_threeds_session,
+            get_challenge_result::get_challenge_result,
+            get_threeds_session::get_threeds_session,
+            update_threeds_session::update_threeds_session,
+        },
+        webhooks::create_webhook::create_webhook,
     },
-    policy::{AccessPolicy, Caller, Directory, Permission, TenantSettings},
-    store::Store,
+    policy::{AccessPolicy, Caller, Directory, Permission, PolicyPermit, Tenant, TenantSettings},
+    store::{Store, deliveries::DeliveryClaim},
     threeds::{CardReference, ChallengeMode, DirectoryServers},
-    time::Clock,
+    time::{Clock, Timestamp},
+    webhook::{EventList, WebhookDraft},
 };
 use scrip_testing::{
     faults::{
@@ -29,9 +34,11 @@ use scrip_testing::{
     },
     policy::{TOKENS, access_without_rules},
     requests::{card, create},
+    vault::webhook_draft,
     vault_harness::{Engine, VaultHarness},
 };
 use scrip_threeds::{format::TransId, request::DeviceInfo, session::StateMachineEvent};
+use serde_json::Value;
 
 use crate::sessions::{
     messages::{app, browser, outcome_name},
@@ -46,6 +53,8 @@ pub(crate) struct SessionSimulation {
     pub(crate) vault_harness: VaultHarness,
     pub(crate) vault: Vault,
     pub(crate) caller: Caller,
+    /// Wants all events of sessions.
+    pub(crate) webhook: WebhookKey,
     pub(crate) directory: Arc<Directory>,
     pub(crate) schedule: Arc<FaultSchedule>,
     cards: [TokenId; 2],
@@ -61,6 +70,7 @@ impl SessionSimulation {
     pub(crate) async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
         let tenant = harness.tenant(TenantSettings::default()).await;
+        let webhook = create_webhook_for_sessions(&harness, &tenant).await;
         let caller = harness.caller(&tenant, session_permissions()).await;
         let mut cards = Vec::new();
         for number in [WITH_METHOD, WITHOUT_METHOD] {
@@ -81,6 +91,7 @@ impl SessionSimulation {
             vault_harness: harness,
             vault,
             caller,
+            webhook,
             directory,
             schedule: stage,
             cards,
@@ -129,7 +140,7 @@ impl SessionSimulation {
                     self.model.now += seconds;
                 }
                 SessionStep::Sweep => {
-                    while expire_threeds_session(&self.vault).await.unwrap() > 0 {}
+                    while expire_threeds_session(&self.vault, &self.directory).await.unwrap() > 0 {}
                     self.model.sweep();
                 }
             }
@@ -315,6 +326,13 @@ impl SessionSimulation {
         self.run_event(session, operation, happening, fate).await;
     }
 
+    /// Claims all deliveries, with a lease that has ended, so that the next call claims them again.
+    pub(crate) async fn claim_all_deliveries(&self) -> Vec<ClaimedDelivery> {
+        let (now, lease_until) = (self.vault.clock.now(), Timestamp { unix_ms: 0 });
+        let claim = DeliveryClaim { now, lease_until, deliveries_max: 10_000 };
+        self.vault.store.claim_deliveries(self.webhook, claim).await.unwrap()
+    }
+
     /// Compares stored sessions, events and audit records with the model.
     pub(crate) async fn check(&mut self) {
         let now = self.model.now;
@@ -335,15 +353,25 @@ impl SessionSimulation {
         }
         let tenant = self.caller.tenant();
         let mut events = Vec::new();
-        for (_, event) in self.vault.store.list_threeds_events(0, 10_000).await.unwrap() {
-            let event = event.open(tenant).unwrap();
-            let session = event.data.session;
-            events.push((session.id, event.kind.name(), session.authentication_status));
+        for delivery in self.claim_all_deliveries().await {
+            let event = delivery.open(tenant).unwrap();
+            let event: Value = serde_json::from_str(event.as_str()).unwrap();
+            let session = &event["data"]["session"];
+            let text = |value: &Value| value.as_str().map(str::to_owned);
+            events.push((
+                text(&session["id"]).unwrap(),
+                delivery.event_type,
+                text(&session["authentication_status"]),
+            ));
         }
         let owned_event = |(id, kind, status): &(String, &'static str, Option<&str>)| {
-            (id.clone(), *kind, status.map(str::to_owned))
+            (id.clone(), (*kind).to_owned(), status.map(str::to_owned))
         };
-        assert_eq!(events, self.model.events.iter().map(owned_event).collect::<Vec<_>>());
+        let mut expected: Vec<_> = self.model.events.iter().map(owned_event).collect();
+        // Events at the same time have no order.
+        events.sort();
+        expected.sort();
+        assert_eq!(events, expected);
         let records = self.vault.store.list_records(LogKind::Audit, tenant.id, 0, 10_000).await;
         let records = records.unwrap().into_iter();
         let words = records.map(|it| {
@@ -352,12 +380,22 @@ impl SessionSimulation {
             let entity = if used { "a card".to_owned() } else { it.entity };
             [it.operation, entity, it.outcome]
         });
-        let others = ["create_tenant", "create_application", "create_token"];
+        let others = ["create_tenant", "create_application", "create_token", "create_webhook"];
         let records: Vec<_> = words.filter(|it| !others.contains(&&*it[0])).collect();
         assert_eq!(records, self.model.records);
         self.outcomes
             .extend(records.iter().map(|[operation, _, outcome]| format!("{operation} {outcome}")));
     }
+}
+
+async fn create_webhook_for_sessions(harness: &VaultHarness, tenant: &Arc<Tenant>) -> WebhookKey {
+    let names = EventType::ALL.iter().map(|it| it.as_str());
+    let names: Vec<_> = names.filter(|it| it.starts_with("3ds.session.")).collect();
+    let events = EventList::from_text(&names.join(",")).unwrap();
+    let draft = WebhookDraft { events, ..webhook_draft("sessions") };
+    let permit = PolicyPermit::for_operator(Arc::clone(tenant));
+    let webhook = create_webhook(&harness.vault, permit, draft, None).await.unwrap();
+    WebhookKey { tenant: tenant.id, webhook: webhook.record.id }
 }
 
 /// All permissions for sessions.

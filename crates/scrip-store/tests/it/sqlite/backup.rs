@@ -105,7 +105,8 @@ async fn open_harness_with_data() -> StoreHarness {
         cvc: Some(cvc_record("a code, sealed")),
     };
     let audit = harness.audit(Operation::CreateTokenIntent);
-    let extras = CommitExtras { audit, entity: "intent".to_owned(), idempotency: None };
+    let (entity, deliveries) = ("intent".to_owned(), Vec::new());
+    let extras = CommitExtras { audit, entity, idempotency: None, deliveries };
     harness.store().insert_token_intent(harness.lookup_permit(), intent, extras).await.unwrap();
     harness
         .insert_threeds_session(

@@ -7,7 +7,7 @@ use scrip_core::{
     Vault,
     audit::{SignedWatermark, authentic_time::load_authentic_time},
     operations::tokens::expire_token::{erase_cvcs, expire_token},
-    policy::{Caller, TenantSettings, Transform},
+    policy::{Caller, Directory, TenantSettings, Transform},
     time::ClockWatermark,
     token::NewToken,
 };
@@ -34,10 +34,10 @@ fn short_lived_token() -> NewToken {
     NewToken { expires_at: Some(START.plus(MINUTE)), ..card(VISA) }
 }
 
-async fn delete_all_expired_tokens(vault: &Vault) -> usize {
+async fn delete_all_expired_tokens(vault: &Vault, directory: &Arc<Directory>) -> usize {
     let mut total = 0;
     loop {
-        match expire_token(vault).await.unwrap() {
+        match expire_token(vault, directory).await.unwrap() {
             0 => return total,
             count => total += count,
         }
@@ -87,12 +87,15 @@ async fn two_processes_delete_each_expired_token_once() {
             create(&harness.vault, &caller, card(VISA)).await.unwrap();
         }
     };
-    let first_counts =
-        [expire_token(&harness.vault).await.unwrap(), expire_token(&command_vault).await.unwrap()];
+    let directory = harness.shared_directory().await;
+    let first_counts = [
+        expire_token(&harness.vault, &directory).await.unwrap(),
+        expire_token(&command_vault, &directory).await.unwrap(),
+    ];
     assert!(first_counts.iter().all(|it| *it > 0), "each process should delete some");
     let (first_total, second_total, ()) = tokio::join!(
-        delete_all_expired_tokens(&harness.vault),
-        delete_all_expired_tokens(&command_vault),
+        delete_all_expired_tokens(&harness.vault, &directory),
+        delete_all_expired_tokens(&command_vault, &directory),
         create_tokens
     );
     assert_eq!(first_counts[0] + first_counts[1] + first_total + second_total, EXPIRED_COUNT);
@@ -118,7 +121,8 @@ async fn altered_expired_token_is_deleted_and_blocks_no_other() {
     let sql = "UPDATE tokens SET containers = 'nonsense', expires_at = expires_at - 1 WHERE id = ?";
     assert_eq!(connection.execute(sql, [&altered]).unwrap(), 1);
     harness.clock.advance(MINUTE);
-    assert_eq!(delete_all_expired_tokens(&harness.vault).await, 2);
+    let directory = harness.shared_directory().await;
+    assert_eq!(delete_all_expired_tokens(&harness.vault, &directory).await, 2);
     assert_eq!(query_count(&connection, "SELECT count(*) FROM tokens"), 0);
     assert_eq!(count_expiry_records(&connection).get(&altered), Some(&1));
 }
@@ -156,7 +160,8 @@ async fn erased_cvcs_are_overwritten_with_zeros() {
     };
     assert_eq!(count_found(), 200, "the control should find all CVCs");
     harness.clock.advance(60 * MINUTE);
-    while erase_cvcs(&harness.vault).await.unwrap() > 0 {}
+    let directory = harness.shared_directory().await;
+    while erase_cvcs(&harness.vault, &directory).await.unwrap() > 0 {}
     assert_eq!(count_found(), 0);
 }
 

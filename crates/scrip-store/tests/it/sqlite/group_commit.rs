@@ -15,7 +15,7 @@ use scrip_core::{
     },
 };
 use scrip_testing::{
-    store_harness::{StoreHarness, token_record},
+    store_harness::{StoreHarness, no_events, token_record},
     vault_harness::{Engine, containers, token_id},
 };
 
@@ -72,6 +72,7 @@ async fn insert_batch(
             intent: None,
             deduplicate: Deduplicate::No,
             audit: AuditRecord::new(Operation::CreateToken, caller, harness.now()),
+            events: no_events(),
         })
     };
     let batch = TokenBatch { writes: ids.iter().map(build_insert).collect(), build_record: None };
@@ -81,19 +82,15 @@ async fn insert_batch(
 
 async fn delete_token(harness: &StoreHarness, caller: &Caller, id: &str) -> bool {
     let audit = AuditRecord::new(Operation::DeleteToken, caller, harness.now());
-    let delete = DeleteToken { id: token_id(id), revision: 0, audit };
+    let delete = DeleteToken { id: token_id(id), revision: 0, audit, deliveries: Vec::new() };
     let permit = caller.permit(Permission::TokenDelete, &containers(&["/"])).unwrap();
     harness.store().delete_token(permit, delete).await.is_ok()
 }
 
 async fn delete_expired_tokens(harness: &StoreHarness) -> bool {
-    let audit = harness
-        .vault_harness
-        .vault
-        .audit_trail
-        .record_for_vault(Operation::ExpireToken, harness.now())
-        .unwrap();
-    harness.store().delete_expired(ExpiringEntity::Token, harness.now(), audit).await.is_ok()
+    let events = harness.expiry_events(Operation::ExpireToken).await;
+    let (now, audit) = (harness.now(), events.audit.clone());
+    harness.store().delete_expired(ExpiringEntity::Token, now, audit, events).await.is_ok()
 }
 
 fn query_number(harness: &StoreHarness, sql: &str) -> i64 {

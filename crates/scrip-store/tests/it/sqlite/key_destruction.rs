@@ -290,7 +290,8 @@ async fn replaced_key_is_overwritten_on_disk() {
             tenant.record.keys.permanent = Sealed::from_stored(vec![7; length]);
             tenant.record.keys.sealing = vec![(1, Sealed::from_stored(vec![8; length]))];
             let audit = AuditRecord::for_operator(Operation::UpdateTenant, &key, START);
-            let extras = CommitExtras { audit, entity: String::new(), idempotency: None };
+            let (entity, deliveries) = (String::new(), Vec::new());
+            let extras = CommitExtras { audit, entity, idempotency: None, deliveries };
             Ok(PolicyEdit { writes: vec![PolicyWrite::PutTenant(tenant)], seal, extras })
         };
         let permit = PolicyPermit::for_operator(Arc::clone(&tenant));

@@ -17,7 +17,9 @@ use scrip_core::{
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_testing::{
-    store_harness::{StoreHarness, cvc_record, revised_record, token_record, without_cvc},
+    store_harness::{
+        StoreHarness, cvc_record, no_events, revised_record, token_record, without_cvc,
+    },
     vault_harness::{containers, token_id},
 };
 
@@ -57,6 +59,7 @@ fn build_insert(
         token: StoredToken { cvc: Some(cvc_record("123")), ..without_cvc(token) },
         deduplicate,
         audit: harness.audit(Operation::Tokenize),
+        events: no_events(),
     })
 }
 
@@ -69,6 +72,7 @@ fn build_update(harness: &StoreHarness, token: TokenRecord) -> TokenWrite {
         deduplicate: Deduplicate::No,
         reject_if_in_session_at: None,
         audit: harness.audit(Operation::Tokenize),
+        events: no_events(),
     })
 }
 

@@ -16,7 +16,7 @@ use scrip_core::{
 };
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 use scrip_testing::{
-    store_harness::{StoreHarness, cvc_record, token_record},
+    store_harness::{StoreHarness, cvc_record, no_events, token_record},
     vault_harness::{Engine, containers, token_id},
 };
 use uuid::Uuid;
@@ -200,6 +200,7 @@ impl TokenStepRunner {
             token: StoredToken { record: self.build_token_record(it), cvc },
             deduplicate: it.deduplicate,
             audit: self.store_harness.audit(Operation::CreateToken),
+            events: no_events(),
         })
     }
 
@@ -228,6 +229,7 @@ impl TokenStepRunner {
             deduplicate: it.deduplicate,
             reject_if_in_session_at: None,
             audit: self.store_harness.audit(Operation::UpdateToken),
+            events: no_events(),
         })
     }
 
@@ -344,7 +346,7 @@ impl TokenStepRunner {
             (self.store_harness.caller.tenant().id, self.store_harness.audit(Operation::GetToken));
         self.store_harness
             .store()
-            .append_read_log(ReadLogBatch { tenant, audit, entries })
+            .append_read_log(ReadLogBatch { tenant, audit, entries, deliveries: Vec::new() })
             .await
             .unwrap();
     }

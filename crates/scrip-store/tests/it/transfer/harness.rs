@@ -207,7 +207,7 @@ impl TransferHarness {
             harness = harness.with_callers_swapped();
         }
         output += &describe_policy_and_logs(harness.store()).await;
-        output += &format!("{:?}\n", harness.store().list_threeds_events(0, 100).await.unwrap());
+        output += &format!("{:?}\n", harness.list_deliveries().await);
         let id = harness.threeds_session_record(1).id;
         let session =
             harness.store().find_notified_threeds_session(id, harness.now()).await.unwrap();

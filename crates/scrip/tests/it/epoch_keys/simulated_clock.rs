@@ -102,6 +102,7 @@ struct ExpectedToken {
 struct MachineSimulation {
     vault: Vault,
     caller: Caller,
+    directory: Arc<Directory>,
     machine: Arc<Mutex<Machine>>,
     random: SeededRandom,
     expected_tokens: Vec<ExpectedToken>,
@@ -163,9 +164,20 @@ impl MachineSimulation {
         let machine = Arc::new(Mutex::new(machine));
         let vault = open_vault(&engine, &machine).await;
         let caller = create_caller(&vault).await;
+        let directory = Arc::new(Directory::load(&*vault.store, &root_key(), None).await.unwrap());
         let (random, expected_tokens) = (SeededRandom::new(seed), vec![]);
         let (lag_ms, ahead_since) = (0, None);
-        Self { vault, caller, machine, random, expected_tokens, lag_ms, ahead_since, engine }
+        Self {
+            vault,
+            caller,
+            directory,
+            machine,
+            random,
+            expected_tokens,
+            lag_ms,
+            ahead_since,
+            engine,
+        }
     }
 
     fn machine(&self) -> Machine {
@@ -220,8 +232,8 @@ impl MachineSimulation {
     /// Runs some steps of the sweeper. The process is killed after them.
     async fn sweep(&mut self) {
         for _ in 0..self.random.in_inclusive_range(0, 2) {
-            expire_token(&self.vault).await.unwrap();
-            erase_cvcs(&self.vault).await.unwrap();
+            expire_token(&self.vault, &self.directory).await.unwrap();
+            erase_cvcs(&self.vault, &self.directory).await.unwrap();
         }
         if self.random.in_inclusive_range(0, 1) == 0 {
             let clock = &self.vault.clock;
@@ -330,8 +342,8 @@ impl MachineSimulation {
     async fn finish(mut self, context: &str) {
         self.set_wall(0);
         self.advance(2 * DAY);
-        while expire_token(&self.vault).await.unwrap() > 0 {}
-        while erase_cvcs(&self.vault).await.unwrap() > 0 {}
+        while expire_token(&self.vault, &self.directory).await.unwrap() > 0 {}
+        while erase_cvcs(&self.vault, &self.directory).await.unwrap() > 0 {}
         let status = self.vault.store.status().await.unwrap();
         let count = |name| status.counts.iter().find(|(it, _)| *it == name).unwrap().1;
         assert_eq!((count("tokens"), count("verification_codes")), (0, 0), "{context}");

@@ -33,8 +33,9 @@ fn expired_token_is_deleted_from_disk_with_one_record() {
     server.create_token_ok(&keys.private, &json!({"id": "lasting", "type": "token", "data": 1}));
     let count = |sql: &str| server.engine.query_count(sql);
     // The sweeper of the server may have run first.
+    let directory = server.app.directory.load_full().unwrap();
     let delete_expired_tokens =
-        || server.runtime.block_on(expire_token(&server.app.vault)).unwrap();
+        || server.runtime.block_on(expire_token(&server.app.vault, &directory)).unwrap();
     delete_expired_tokens();
     assert_eq!(count("SELECT count(*) FROM tokens"), 2);
 
@@ -61,7 +62,8 @@ fn cvc_key_is_destroyed_on_time() {
     assert!(epochs.next_expiry_ms().is_some());
     server.clock.advance(HOUR + HOUR / 4);
     assert!(eventually(|| epochs.next_expiry_ms().is_none()));
-    server.runtime.block_on(erase_cvcs(&server.app.vault)).unwrap();
+    let directory = server.app.directory.load_full().unwrap();
+    server.runtime.block_on(erase_cvcs(&server.app.vault, &directory)).unwrap();
     assert_eq!(server.engine.query_count("SELECT count(*) FROM cvcs"), 0);
     assert_eq!(server.get_token(&keys.private, "with-cvc").json()["data"].get("cvc"), None);
 }

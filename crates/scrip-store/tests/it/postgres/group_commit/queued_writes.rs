@@ -12,7 +12,7 @@ use scrip_core::{
     },
 };
 use scrip_seal::Fingerprint;
-use scrip_testing::store_harness::{StoreHarness, token_record, without_cvc};
+use scrip_testing::store_harness::{StoreHarness, no_events, token_record, without_cvc};
 use tokio_postgres::{Client, NoTls};
 
 use crate::postgres::nodes::check_chain;
@@ -85,7 +85,7 @@ pub(crate) fn insertion(
 ) -> InsertToken {
     let permit = harness.permit(Permission::TokenCreate);
     let audit = harness.audit(Operation::CreateToken);
-    InsertToken { permit, token, intent: None, deduplicate, audit }
+    InsertToken { permit, token, intent: None, deduplicate, audit, events: no_events() }
 }
 
 pub(crate) fn submit<'a>(
