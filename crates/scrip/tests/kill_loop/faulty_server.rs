@@ -5,7 +5,8 @@ use std::{fs, io::Write, path::Path, sync::Arc};
 use scrip_api::{
     app::{
         App,
-        proxy_egress::{CallLimits, DestinationRoots, ProxyEgress},
+        egress_client::{DestinationRoots, LazyEgressClient},
+        proxy_egress::{CallLimits, ProxyEgress},
     },
     limiter::Limiter,
 };
@@ -44,10 +45,11 @@ pub(crate) fn run(fault: StoreFault, data: &Path) {
         writeln!(std::io::stdout(), "{ready_message}").expect("write the ready message");
         let mut app = App::new(vault, directory, Arc::new(source), ticks);
         app.limiter = Limiter::disabled();
-        // Like the development server, so that a destination can be on this machine.
+        // Like the development server, so that a destination or a receiver can be on this machine.
         app.loopback_destinations = LoopbackDestinations::Allowed;
         let mut egress = EgressSettings::new(TrustedRoots::none());
         egress.loopback_http = true;
+        app.webhook_egress = LazyEgressClient::new(egress.clone(), DestinationRoots::Given);
         let limits = CallLimits::default();
         app.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
         let node = Node::new(Arc::new(app), NodeSettings::default());

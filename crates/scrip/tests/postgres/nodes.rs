@@ -80,6 +80,9 @@ impl TwoNodeVault {
         command.env_clear().env("SCRIP_STORAGE_URL", self.cluster.url());
         command.env("SCRIP_STORAGE_DATA_DIR", self.node_folder(node));
         command.env("SCRIP_SERVER_LISTEN", "127.0.0.1:0").env("SCRIP_LIMITS_MODE", "off");
+        command.env("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
+        // The receiver of a webhook is on this machine.
+        command.env("SCRIP_PROXY_LOOPBACK_HTTP", "true");
         // The setting is not true: each node can only return the CVCs that it sealed. These tests
         // do not compare CVCs.
         command.env("SCRIP_STORAGE_SINGLE_NODE", "true");

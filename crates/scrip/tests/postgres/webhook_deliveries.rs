@@ -168,6 +168,7 @@ fn check_normal_operation(test: &mut DeliveryTest) {
     });
     assert!(test.wait_for_deliveries(), "a delivery without a failure does not arrive");
     let mut report = test.check_events();
+    print_examples(&report);
     for _ in 0..report.count("repeated") {
         report.add_violation(EventViolation::DeliveredTwice, "an event");
     }
@@ -198,6 +199,7 @@ pub(crate) fn kill_delivering_nodes(length: RunLength) -> (RunReport, bool) {
         test.report.add("undelivered");
     }
     let events = test.check_events();
+    print_examples(&events);
     test.report.add_events(&events);
     let failures = test.report.count("503") + test.report.count("broken");
     // A clean run proves little unless kills interrupted requests and deliveries.
@@ -231,6 +233,12 @@ fn end_leases(vault: &TwoNodeVault) {
     vault.cluster.query_primary("UPDATE deliveries SET next_at = 0 WHERE state = 'pending'");
 }
 
+fn print_examples(events: &EventReport) {
+    for example in &events.examples {
+        println!("  {example}");
+    }
+}
+
 impl RunReport {
     fn add_events(&mut self, events: &EventReport) {
         for (counter, count) in &events.counts {
@@ -238,9 +246,6 @@ impl RunReport {
         }
         for (violation, count) in &events.violations {
             self.add_violations(ConsistencyViolation::Event(*violation), *count);
-        }
-        for example in &events.examples {
-            println!("  {example}");
         }
     }
 }

@@ -122,11 +122,7 @@ mod tests {
     }
 
     /// Takes as many slots as the tenant can get.
-    fn take_all(
-        slots: &Arc<AttemptSlots>,
-        number: u128,
-        speed: ReceiverSpeed,
-    ) -> Vec<AttemptSlot> {
+    fn take_all(slots: &Arc<AttemptSlots>, number: u128, speed: ReceiverSpeed) -> Vec<AttemptSlot> {
         std::iter::from_fn(|| slots.try_take(tenant(number), speed)).collect()
     }
 

@@ -199,10 +199,8 @@ impl Deliverer {
             Ok(opened) => {
                 let opened = Arc::new(opened);
                 // A changed webhook may have another receiver.
-                *cache = WebhookCache {
-                    opened: Some(Arc::clone(&opened)),
-                    ..WebhookCache::default()
-                };
+                *cache =
+                    WebhookCache { opened: Some(Arc::clone(&opened)), ..WebhookCache::default() };
                 Some(opened)
             }
             Err(error) => {
@@ -225,9 +223,6 @@ impl Deliverer {
             return;
         }
         *logged_at = Some(Instant::now());
-        tracing::warn!(
-            cause = error.cause_text(),
-            "deliveries to webhooks are delayed; retrying"
-        );
+        tracing::warn!(cause = error.cause_text(), "deliveries to webhooks are delayed; retrying");
     }
 }

@@ -9,9 +9,7 @@ use scrip_core::{Timestamp, error::Error, event::EventJson, id::EventId};
 use scrip_seal::WebhookSigningKey;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-use crate::background::webhooks::{
-    opened_webhook::OpenedWebhook, signed_delivery::EventDelivery,
-};
+use crate::background::webhooks::{opened_webhook::OpenedWebhook, signed_delivery::EventDelivery};
 
 /// Half of the processors, and not more than needed for some thousand signatures per second.
 const THREADS_MAX: usize = 4;

@@ -14,13 +14,8 @@ const FIRST_TENANT: &str = "11111111-1111-1111-1111-111111111111";
 const SECOND_TENANT: &str = "22222222-2222-2222-2222-222222222222";
 
 /// Tables without tenant data.
-const TABLES_WITHOUT_TENANT: &[&str] = &[
-    "clock_watermark",
-    "directory_state",
-    "import_state",
-    "schema_state",
-    "system_keys",
-];
+const TABLES_WITHOUT_TENANT: &[&str] =
+    &["clock_watermark", "directory_state", "import_state", "schema_state", "system_keys"];
 
 /// Connects to a database. The connection ends with the runtime of the test.
 async fn connect(url: &str) -> Client {

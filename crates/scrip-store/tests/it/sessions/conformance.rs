@@ -18,7 +18,9 @@ use scrip_core::{
 use scrip_seal::Sealed;
 use scrip_testing::{
     clock::START,
-    store_harness::{StoreHarness, no_events, revised_record, sessions::threeds_session_id, token_record},
+    store_harness::{
+        StoreHarness, no_events, revised_record, sessions::threeds_session_id, token_record,
+    },
     vault_harness::Engine,
 };
 
