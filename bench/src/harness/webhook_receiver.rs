@@ -26,15 +26,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The milliseconds since 1970 are the first 48 bits of an event id.
 const RANDOM_BITS: u32 = 80;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReceiverBehavior {
-    /// Answers 200 at once.
-    Answer,
-    /// Reads requests and never answers.
-    Hang,
-}
-
-/// A server that counts the events it receives. It ends when this value is dropped.
+/// A server that counts the events it receives, and answers 200 at once. It ends when this value is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct WebhookReceiver {
     pub(crate) url: String,
@@ -46,17 +39,20 @@ pub(crate) struct WebhookReceiver {
 struct ReceivedEvents {
     ids: HashSet<Uuid>,
     repetitions: u64,
+    /// Requests that get an answer. Later ones are read and not answered.
+    answers_left: u64,
     /// From the time of an event to its arrival.
     ages_us: Vec<u32>,
 }
 
 impl WebhookReceiver {
-    pub(crate) async fn start(behavior: ReceiverBehavior) -> anyhow::Result<Self> {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}/events", listener.local_addr()?);
-        let events = Arc::default();
+        let events = ReceivedEvents { answers_left: u64::MAX, ..ReceivedEvents::default() };
+        let events = Arc::new(Mutex::new(events));
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, Arc::clone(&events), behavior));
+        tasks.spawn(accept(listener, Arc::clone(&events)));
         Ok(Self { url, events, _listener: tasks })
     }
 
@@ -68,6 +64,11 @@ impl WebhookReceiver {
     /// The number of deliveries of events that had arrived before.
     pub(crate) fn repetitions(&self) -> u64 {
         lock(&self.events).repetitions
+    }
+
+    /// Answers this many more requests, and hangs in all later ones.
+    pub(crate) fn hang_after(&self, answers: u64) {
+        lock(&self.events).answers_left = answers;
     }
 
     /// Takes the ages of the events since the last call, in microseconds.
@@ -95,36 +96,32 @@ fn lock(events: &Mutex<ReceivedEvents>) -> MutexGuard<'_, ReceivedEvents> {
 }
 
 impl ReceivedEvents {
-    fn record(&mut self, id: Uuid, arrived_ms: u64) {
-        if !self.ids.insert(id) {
+    /// Returns whether the request gets an answer.
+    fn record(&mut self, id: Uuid, arrived_ms: u64) -> bool {
+        if self.ids.insert(id) {
+            let event_ms = u64::try_from(id.as_u128() >> RANDOM_BITS).unwrap_or(u64::MAX);
+            let age_us = arrived_ms.saturating_sub(event_ms).saturating_mul(1000);
+            self.ages_us.push(u32::try_from(age_us).unwrap_or(u32::MAX));
+        } else {
             self.repetitions = self.repetitions.saturating_add(1);
-            return;
         }
-        let event_ms = u64::try_from(id.as_u128() >> RANDOM_BITS).unwrap_or(u64::MAX);
-        let age_us = arrived_ms.saturating_sub(event_ms).saturating_mul(1000);
-        self.ages_us.push(u32::try_from(age_us).unwrap_or(u32::MAX));
+        let is_answered = self.answers_left > 0;
+        self.answers_left = self.answers_left.saturating_sub(1);
+        is_answered
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    events: Arc<Mutex<ReceivedEvents>>,
-    behavior: ReceiverBehavior,
-) {
+async fn accept(listener: TcpListener, events: Arc<Mutex<ReceivedEvents>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let events = Arc::clone(&events);
         // A failure shows as an event that does not arrive.
-        connections.spawn(async move { drop(receive(stream, &events, behavior).await) });
+        connections.spawn(async move { drop(receive(stream, &events).await) });
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn receive(
-    mut stream: TcpStream,
-    events: &Mutex<ReceivedEvents>,
-    behavior: ReceiverBehavior,
-) -> anyhow::Result<()> {
+async fn receive(mut stream: TcpStream, events: &Mutex<ReceivedEvents>) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::with_capacity(4096);
     loop {
@@ -140,8 +137,8 @@ async fn receive(
             ensure!(stream.read_buf(&mut buffer).await? > 0, "a request is incomplete");
         }
         buffer.drain(..request_length);
-        lock(events).record(id, unix_ms());
-        if behavior == ReceiverBehavior::Answer {
+        let is_answered = lock(events).record(id, unix_ms());
+        if is_answered {
             stream.write_all(ANSWER).await?;
         }
     }
@@ -184,20 +181,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_deliveries_on_one_connection_are_both_counted_and_answered() {
-        let receiver = WebhookReceiver::start(ReceiverBehavior::Answer).await.unwrap();
+    async fn deliveries_on_one_connection_are_all_counted_and_answered_until_the_receiver_hangs() {
+        let receiver = WebhookReceiver::start().await.unwrap();
+        receiver.hang_after(2);
         let address = receiver.url.strip_prefix("http://").unwrap().strip_suffix("/events");
         let mut stream = TcpStream::connect(address.unwrap()).await.unwrap();
-        for last_digit in ["7", "8"] {
+        for (last_digit, is_answered) in [("7", true), ("8", true), ("9", false)] {
             let id = format!("{}{last_digit}", ID.strip_suffix('7').unwrap());
             let request = format!(
                 "POST /events HTTP/1.1\r\nwebhook-id: {id}\r\nContent-Length: 2\r\n\r\n{{}}"
             );
             stream.write_all(request.as_bytes()).await.unwrap();
-            let mut answer = vec![0; ANSWER.len()];
-            stream.read_exact(&mut answer).await.unwrap();
-            assert_eq!(answer, ANSWER);
+            if is_answered {
+                let mut answer = vec![0; ANSWER.len()];
+                stream.read_exact(&mut answer).await.unwrap();
+                assert_eq!(answer, ANSWER);
+            }
         }
-        assert_eq!(receiver.wait_for(2, Duration::from_secs(5)).await, 2);
+        assert_eq!(receiver.wait_for(3, Duration::from_secs(5)).await, 3);
+        let silence = tokio::time::timeout(Duration::from_millis(50), stream.read_u8()).await;
+        assert!(silence.is_err(), "a receiver that hangs answered");
     }
 }

@@ -11,10 +11,7 @@ use self::{
     hanging_receiver::HangingReceiverResult,
     vault::{CreateTurn, DeliverySwitch, WebhookVault},
 };
-use crate::{
-    harness::webhook_receiver::{ReceiverBehavior, WebhookReceiver},
-    measurements::rounds::BenchPlan,
-};
+use crate::{harness::webhook_receiver::WebhookReceiver, measurements::rounds::BenchPlan};
 
 /// Creates per second.
 const RATE: u32 = 500;
@@ -67,7 +64,7 @@ pub(crate) async fn measure_webhooks(
 }
 
 async fn compare_other_event(vault: &WebhookVault<'_>) -> anyhow::Result<TurnComparison> {
-    let receiver = WebhookReceiver::start(ReceiverBehavior::Answer).await?;
+    let receiver = WebhookReceiver::start().await?;
     let mut comparison = TurnComparison::default();
     for _ in 0..ROUNDS {
         comparison.without.push(vault.create_at_rate("no webhook", None).await?);
@@ -85,7 +82,7 @@ async fn compare_subscription(
     vault: &WebhookVault<'_>,
     switch: DeliverySwitch,
 ) -> anyhow::Result<TurnComparison> {
-    let receiver = WebhookReceiver::start(ReceiverBehavior::Answer).await?;
+    let receiver = WebhookReceiver::start().await?;
     let (name, counted) = match switch {
         DeliverySwitch::On => ("  event delivered", Some(&receiver)),
         DeliverySwitch::Off => ("  event written", None),

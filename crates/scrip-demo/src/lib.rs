@@ -8,6 +8,7 @@
 mod backend;
 mod charge;
 pub mod provider;
+pub mod webhook_receiver;
 
 use std::{net::IpAddr, sync::Arc};
 

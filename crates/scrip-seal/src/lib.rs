@@ -36,6 +36,7 @@ pub use crate::{
     tenant::{Purpose, TenantKeys, WrappedTenantKeys},
     webhook::{
         WebhookKeyError, WebhookSecret, WebhookSecretError, WebhookSigningKey, sign_with_secrets,
+        verify_with_public_key, verify_with_secret,
     },
 };
 

@@ -5,8 +5,10 @@
 
 mod secret;
 mod signing_key;
+mod verify;
 
 pub use self::{
     secret::{WebhookSecret, WebhookSecretError, sign_with_secrets},
     signing_key::{WebhookKeyError, WebhookSigningKey},
+    verify::{verify_with_public_key, verify_with_secret},
 };

@@ -24,6 +24,7 @@ use crate::{
             proxy::{self, ProxyCommand},
             restore::{self as policy_restore, PolicyCommand},
             tenant::{self, TenantCommand},
+            webhook::{self, WebhookCommand},
         },
         simulator::{self, SimulatorArguments},
         status,
@@ -95,6 +96,9 @@ enum Command {
     /// Manage the hosts of proxies: add, remove, list.
     #[command(subcommand)]
     Proxy(ProxyCommand),
+    /// Manage webhooks and their deliveries: list, deliveries, replay, enable.
+    #[command(subcommand)]
+    Webhook(WebhookCommand),
     /// Put an altered policy back from a backup.
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -141,6 +145,7 @@ enum Command {
 const DEV_EXAMPLES: &str = "\
 Examples:
   scrip dev
+  scrip dev --print-webhooks
   scrip dev --listen 127.0.0.1:0 --json --data-dir /tmp/vault";
 
 /// The first run creates the data directory, a root key and a test tenant with three applications.
@@ -163,6 +168,10 @@ pub(crate) struct DevArguments {
     /// Allow plain HTTP on addresses other than loopback, such as in a container.
     #[arg(long)]
     pub(crate) plain_http: bool,
+    /// Create a webhook with all event types, and print its deliveries after a check of their
+    /// signatures.
+    #[arg(long)]
+    pub(crate) print_webhooks: bool,
 }
 
 const SERVE_EXAMPLES: &str = "\
@@ -259,6 +268,7 @@ impl Command {
             | Self::Application(_)
             | Self::Key(_)
             | Self::Proxy(_)
+            | Self::Webhook(_)
             | Self::Policy(_)
             | Self::AccessSession(_)
             | Self::Bin(_)
@@ -296,6 +306,7 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
         Command::Proxy(command) => proxy::run(&command, environment),
+        Command::Webhook(command) => webhook::run(&command, environment),
         Command::Policy(command) => policy_restore::run(&command, environment),
         Command::AccessSession(command) => access_session::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),

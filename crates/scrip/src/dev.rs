@@ -1,11 +1,14 @@
 //! `scrip dev`: a working vault in one command.
 
+mod print_webhooks;
+
 use std::{fs, io::Write, path::Path, sync::Arc};
 
 use anyhow::{Context, bail};
 use scrip_api::app::App;
 use scrip_core::{
     Vault,
+    id::TenantId,
     operations::{
         applications::create_application::{CreateKey, NewApplication, create_application},
         tenants::create_tenant::{create_tenant, create_vault_chain, initialize_vault_keys},
@@ -58,7 +61,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         // The server creates the schema when it opens the file.
         settings.create_database_file()?;
     }
-    let json = arguments.json;
+    let (json, prints_webhooks) = (arguments.json, arguments.print_webhooks);
     serve::start(
         settings,
         ServerMode::Development,
@@ -75,6 +78,13 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
                 tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed");
             }
+            let tenant =
+                TenantId::parse(&keys.tenant_id).context("the id of the tenant is invalid")?;
+            print_webhooks::remove_webhooks(app, tenant).await?;
+            let receiver = match prints_webhooks {
+                true => Some(print_webhooks::start(app, tenant, json).await?),
+                false => None,
+            };
             let demo_shop = open_demo(settings, addresses, &keys).await?;
             let demo = demo_shop.is_some().then(|| format!("{}/demo", addresses.url));
             let announcement = DevAnnouncement {
@@ -82,6 +92,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
                 demo,
                 provider: demo_shop.as_ref().map(|it| it.provider.url.as_str()),
                 simulator: simulator_url(settings),
+                receiver,
                 keys: &keys,
             };
             if json {
@@ -240,6 +251,8 @@ struct DevAnnouncement<'a> {
     /// The fake provider of the demo shop.
     provider: Option<&'a str>,
     simulator: Option<String>,
+    /// The receiver that prints deliveries.
+    receiver: Option<String>,
     keys: &'a DevKeys,
 }
 
@@ -249,11 +262,11 @@ fn simulator_url(settings: &Settings) -> Option<String> {
 }
 
 fn announce_json(announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
-    let DevAnnouncement { addresses, demo, provider, simulator, keys } = announcement;
+    let DevAnnouncement { addresses, demo, provider, simulator, receiver, keys } = announcement;
     let (Addresses { url, metrics, .. }, DevKeys { tenant_id, keys }) = (addresses, keys);
     let line = serde_json::json!({
         "url": url, "metrics": metrics, "demo": demo, "provider": provider,
-        "simulator": simulator, "tenant_id": tenant_id, "keys": keys,
+        "simulator": simulator, "webhook_receiver": receiver, "tenant_id": tenant_id, "keys": keys,
     });
     print_output(&format!("{line}\n"))
 }
@@ -263,7 +276,7 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
         Switch::On => "on, as for every test tenant",
         Switch::Off => "off; turn them on with --rate-limits on",
     };
-    let DevAnnouncement { addresses, demo, provider, simulator, keys } = announcement;
+    let DevAnnouncement { addresses, demo, provider, simulator, receiver, keys } = announcement;
     let (Addresses { url, metrics, .. }, DevKeys { tenant_id, keys }) = (addresses, keys);
     let demo = demo.as_ref().map_or_else(
         || "No demo shop: it is served on a loopback address only".to_owned(),
@@ -277,6 +290,7 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
   metrics at {metrics}
   3-D Secure by the simulator at {simulator}
   charges of the demo shop by a fake provider at {provider}
+  webhooks {webhooks}
 
   {demo}
 
@@ -293,6 +307,10 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
         data = settings.storage.data_dir.display(),
         simulator = simulator.as_deref().unwrap_or("none"),
         provider = provider.unwrap_or("none"),
+        webhooks = receiver.as_ref().map_or_else(
+            || "are not printed; print them with --print-webhooks".to_owned(),
+            |it| format!("are printed here, by a receiver at {it}: create a token to see one"),
+        ),
         metrics = metrics.as_deref().unwrap_or("none"),
         management = keys.management,
         private = keys.private,

@@ -10,7 +10,7 @@ use crate::{
         load::LoadDuration,
         process::{anonymous_mb, cpu_time},
         results::MeasurementResult,
-        webhook_receiver::{ReceiverBehavior, WebhookReceiver},
+        webhook_receiver::WebhookReceiver,
     },
     measurements::{
         rounds::BenchPlan,
@@ -42,7 +42,7 @@ pub(super) struct BurstResult {
 
 pub(super) async fn measure_burst(plan: &BenchPlan, engine: Engine) -> anyhow::Result<BurstResult> {
     let vault = WebhookVault::start(plan, engine, "burst", DeliverySwitch::On)?;
-    let receiver = WebhookReceiver::start(ReceiverBehavior::Answer).await?;
+    let receiver = WebhookReceiver::start().await?;
     vault.create_webhook(&receiver, SUBSCRIBED_EVENT).await?;
     let duration = plan.durations.1.min(BURST_MAX);
     let load = vault.load_plan("burst", LoadDuration::Time(Duration::ZERO, duration));

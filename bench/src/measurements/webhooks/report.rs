@@ -55,8 +55,8 @@ fn list_turns<'a, T>(without: &'a [T], with: &'a [T]) -> Vec<&'a T> {
 
 fn report_costs(results: &WebhooksResults) -> String {
     let mut text = "\nMedians\n\n\
-        | creates                            | without |    with |  ratio | at most |        |\n\
-        |------------------------------------|--------:|--------:|-------:|--------:|--------|\n"
+        | creates                              | without |    with |  ratio | at most |        |\n\
+        |--------------------------------------|--------:|--------:|-------:|--------:|--------|\n"
         .to_owned();
     // The processor time of deliveries is not part of the target, but their effect on p99 is.
     let comparisons = [
@@ -92,7 +92,7 @@ fn row(name: &str, comparison: &TurnComparison, value: TurnValue, max: Option<f6
     let max_text = max.map_or_else(String::new, |it| format!("{it:.1}"));
     let verdict = max.map_or("", |it| verdict(ratio <= it));
     format!(
-        "| {name:<34} | {without:>7.0} | {with:>7.0} | {ratio:>6.2} | {max_text:>7} | {verdict:<6} |\n"
+        "| {name:<36} | {without:>7.0} | {with:>7.0} | {ratio:>6.2} | {max_text:>7} | {verdict:<6} |\n"
     )
 }
 
@@ -124,7 +124,7 @@ fn report_burst(results: &WebhooksResults) -> String {
 fn report_hanging_receiver(results: &WebhooksResults) -> String {
     let hanging = &results.hanging;
     let mut text = format!(
-        "\nFrom an event to its arrival ({} requests to a receiver that does not answer)\n\n\
+        "\nFrom an event to its arrival ({} requests to the other receiver got no answer)\n\n\
          {TABLE_HEAD}\n",
         hanging.hanging_requests
     );

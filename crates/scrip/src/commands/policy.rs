@@ -7,3 +7,4 @@ mod key_find;
 pub(crate) mod proxy;
 pub(crate) mod restore;
 pub(crate) mod tenant;
+pub(crate) mod webhook;

@@ -1,10 +1,15 @@
-//! Webhooks: their attributes, lists, secrets, limits and events. Each test has its own tenant,
+//! Webhooks: their attributes, lists, secrets, limits, events and deliveries. Each test has its own tenant,
 //! because a tenant has few webhooks.
 
 mod attributes;
+mod deliverer;
+mod deliveries;
 mod events;
 mod lists;
+mod public_key;
+mod replays;
 mod secrets;
+mod test_events;
 mod validation;
 
 use scrip_core::policy::TenantSettings;

@@ -18,4 +18,4 @@ mod stalled_command;
 mod tenant_types;
 #[cfg(target_os = "linux")]
 mod transfer;
-mod webhook_restore;
+mod webhooks;

@@ -9,7 +9,7 @@ use crate::{
         PolicyPermit, PolicyWrite,
         change::{PolicyDecision, change_policy},
     },
-    webhook::{WebhookDetails, WebhookDraft},
+    webhook::{WebhookDetails, WebhookDraft, WebhookStatus},
 };
 
 /// Replaces all attributes. The secret stays, so that the receiver can check deliveries without a
@@ -26,6 +26,20 @@ pub async fn update_webhook(
 ) -> Result<WebhookDetails, Error> {
     let change = WebhookChange { permit, operation: Operation::UpdateWebhook, id };
     rewrite_webhook(vault, change, recorder, move |details| details.apply(draft)).await
+}
+
+/// Enables a webhook for the operator. All other attributes stay.
+///
+/// # Errors
+/// There is no such webhook.
+pub async fn enable_webhook(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: WebhookId,
+) -> Result<(), Error> {
+    let change = WebhookChange { permit, operation: Operation::UpdateWebhook, id };
+    let enable = |details: &mut WebhookDetails| details.record.status = WebhookStatus::Enabled;
+    rewrite_webhook(vault, change, None, enable).await.map(drop)
 }
 
 /// A change of one webhook.

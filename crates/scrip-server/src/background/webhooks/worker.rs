@@ -10,6 +10,7 @@ use scrip_api::{
     metrics::webhooks::{AttemptLabel, DeliveryLabel},
 };
 use scrip_core::{
+    Timestamp,
     error::Error,
     event::{
         AttemptOutcome, AttemptResult, ClaimedDelivery, DeliveryChange, NextAttempt, WebhookKey,
@@ -248,8 +249,7 @@ impl Worker {
             );
             return;
         };
-        let vault = &self.deliverer.app.vault;
-        let now = vault.clock.now();
+        let now = self.deliverer.app.vault.clock.now();
         let change = match report {
             None => DeliveryChange::PostponeTo(now),
             Some(report) => {
@@ -257,18 +257,9 @@ impl Worker {
                 match report.outcome {
                     AttemptOutcome::Delivered => DeliveryChange::Deliver,
                     AttemptOutcome::Postponed => DeliveryChange::PostponeTo(now.plus(POSTPONED_BY)),
-                    AttemptOutcome::Failed { .. } | AttemptOutcome::Gone => {
-                        let retry_after = match report.outcome {
-                            AttemptOutcome::Failed { retry_after } => retry_after,
-                            _ => None,
-                        };
-                        let mut random = [0; 4];
-                        (vault.fill_random)(&mut random);
-                        let random = u32::from_le_bytes(random);
-                        match delivery.progress.next_attempt(now, retry_after, random) {
-                            NextAttempt::At(at) => DeliveryChange::RetryAt(at),
-                            NextAttempt::Exhausted => DeliveryChange::Exhaust,
-                        }
+                    AttemptOutcome::Gone => self.plan_next(&delivery, now, None),
+                    AttemptOutcome::Failed { retry_after } => {
+                        self.plan_next(&delivery, now, retry_after)
                     }
                 }
             }
@@ -292,6 +283,21 @@ impl Worker {
             status: report.and_then(|it| it.status),
             error: report.and_then(|it| it.failure).map(|it| it.to_string()),
         });
+    }
+
+    fn plan_next(
+        &self,
+        delivery: &ClaimedDelivery,
+        now: Timestamp,
+        retry_after: Option<Duration>,
+    ) -> DeliveryChange {
+        let mut random = [0; 4];
+        (self.deliverer.app.vault.fill_random)(&mut random);
+        let random = u32::from_le_bytes(random);
+        match delivery.progress.next_attempt(now, retry_after, random) {
+            NextAttempt::At(at) => DeliveryChange::RetryAt(at),
+            NextAttempt::Exhausted => DeliveryChange::Exhaust,
+        }
     }
 
     fn record_report(&self, report: &AttemptReport) {

@@ -66,6 +66,9 @@ const ROWS: &[(Operation, BuildBody)] = &[
     (Operation::UpdateWebhook, |_| Some(json!({"name": "touched", "url": "https://shop.example", "events": ["token.created"]}))),
     (Operation::DeleteWebhook, |_| None),
     (Operation::RotateWebhookSecret, |_| None),
+    (Operation::ListWebhookDeliveries, |_| None),
+    (Operation::TestWebhook, |_| None),
+    (Operation::ReplayWebhookDeliveries, |_| Some(json!({"from": "2026-11-01T00:00:00+00:00"}))),
     (Operation::CreateAccessSession, |_| None),
     (Operation::AuthorizeAccessSession, |it| Some(json!({"nonce": it.nonce, "permissions": [it.delegated_permission]}))),
     (Operation::CreateThreeDsSession, |it| Some(json!({"token_intent_id": it.sessions.intent}))),
@@ -275,7 +278,7 @@ impl<'a> TenantHarness<'a> {
             get_json(&format!("/3ds/sessions/{}", self.sessions.new), &self.keys.private),
             get_json(&format!("/3ds/sessions/{}", self.sessions.private_app), &self.keys.private),
             count("threeds_sessions"),
-            count("webhook_deliveries"),
+            count("deliveries"),
         ]
     }
 }

@@ -82,6 +82,7 @@ fn is_read(operation: Operation) -> bool {
             | O::GetProxy
             | O::ListWebhooks
             | O::GetWebhook
+            | O::ListWebhookDeliveries
     )
 }
 

@@ -79,12 +79,16 @@ fn unknown_webhook_is_not_found_with_a_json_body() {
         format!("/webhooks/{}", Uuid::new_v4()),
         "/webhooks/none".to_owned(),
     ];
+    let replay = json!({"from": "2026-11-01T00:00:00+00:00"});
     for path in paths {
         for response in [
             SHARED_SERVER.get_path(&keys.management, &path),
             SHARED_SERVER.delete(&keys.management, &path),
             SHARED_SERVER.put(&keys.management, &path, &webhook_body(&json!({}))),
             SHARED_SERVER.request("POST", &format!("{path}/secret")).key(&keys.management).send(),
+            SHARED_SERVER.get_path(&keys.management, &format!("{path}/deliveries")),
+            SHARED_SERVER.request("POST", &format!("{path}/test")).key(&keys.management).send(),
+            SHARED_SERVER.post(&keys.management, &format!("{path}/replay"), &replay),
         ] {
             response.expect_problem(404, "Not found.");
             assert_eq!(response.json()["status"], 404);

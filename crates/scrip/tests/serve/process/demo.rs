@@ -1,5 +1,7 @@
 //! The demo checkout exists in `scrip dev` and not in `scrip serve`.
 
+mod print_webhooks;
+
 use std::{
     io::{BufRead, BufReader},
     process::Stdio,
