@@ -82,7 +82,8 @@ async fn deliveries_within_the_bounds_stay(harness: StoreHarness) {
 
 async fn old_pending_deliveries_are_exhausted_with_an_audit_record(harness: StoreHarness) {
     let start = insert_series(&harness, 4).await;
-    let bounds = DeliveryBounds { oldest_pending: start.plus(3 * SECOND), step: 2, ..wide_bounds() };
+    let bounds =
+        DeliveryBounds { oldest_pending: start.plus(3 * SECOND), step: 2, ..wide_bounds() };
     let two = TrimmedDeliveries { exhausted: 2, dropped: 0, deleted: 0 };
     assert_eq!(trim(&harness, bounds).await, two);
     let (exhausted, pending) = (DeliveryState::Exhausted, DeliveryState::Pending);

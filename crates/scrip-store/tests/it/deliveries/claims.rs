@@ -145,12 +145,14 @@ async fn results_change_state_and_next_attempt(harness: StoreHarness) {
     let deliveries = harness.list_deliveries().await;
     let states: Vec<_> = deliveries.iter().map(|it| (it.state, it.next_attempt_at)).collect();
     let (delivered, exhausted) = (DeliveryState::Delivered, DeliveryState::Exhausted);
-    let expected =
-        [(delivered, None), (DeliveryState::Pending, Some(retry_at)), (exhausted, None)];
+    let expected = [(delivered, None), (DeliveryState::Pending, Some(retry_at)), (exhausted, None)];
     assert_eq!(states, expected);
     let outcomes: Vec<_> =
         deliveries.iter().map(|it| (it.last_status, it.last_error.as_deref())).collect();
-    assert_eq!(outcomes, [(Some(204), None), (Some(500), Some("too slow")), (None, Some("closed"))]);
+    assert_eq!(
+        outcomes,
+        [(Some(204), None), (Some(500), Some("too slow")), (None, Some("closed"))]
+    );
     assert!(deliveries.iter().all(|it| it.last_attempt_at == Some(harness.now())));
     assert!(deliveries.iter().all(|it| it.attempts == 1));
     let (count, oldest) = harness.store().count_pending_deliveries().await.unwrap();
@@ -163,7 +165,10 @@ async fn postponed_attempt_is_not_counted(harness: StoreHarness) {
     let later = harness.now().plus(SECOND);
     assert_eq!(finish(&harness, &claimed, DeliveryChange::PostponeTo(later)).await, 1);
     let delivery = harness.list_deliveries().await.remove(0);
-    assert_eq!((delivery.attempts, delivery.last_attempt_at, delivery.last_status), (0, None, None));
+    assert_eq!(
+        (delivery.attempts, delivery.last_attempt_at, delivery.last_status),
+        (0, None, None)
+    );
     assert_eq!(delivery.next_attempt_at, Some(later));
     harness.advance(SECOND);
     // The first attempt is the first one that was sent.
@@ -251,8 +256,7 @@ async fn replay_repeats_finished_deliveries_in_steps(harness: StoreHarness) {
         harness.advance(SECOND);
     }
     for (index, it) in claim(&harness, 4).await.iter().enumerate() {
-        let change =
-            if index % 2 == 0 { DeliveryChange::Deliver } else { DeliveryChange::Exhaust };
+        let change = if index % 2 == 0 { DeliveryChange::Deliver } else { DeliveryChange::Exhaust };
         finish(&harness, it, change).await;
     }
     let webhook = harness.webhook_key().webhook;

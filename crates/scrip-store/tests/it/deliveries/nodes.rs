@@ -18,9 +18,7 @@ use crate::{
     deliveries::claims::{LEASE, claim, finish, insert, numbers},
     postgres::{
         column_alterations::Attacker,
-        group_commit::queued_writes::{
-            insertion, submit, unique_token, write_in_one_transaction,
-        },
+        group_commit::queued_writes::{insertion, submit, unique_token, write_in_one_transaction},
     },
 };
 
@@ -41,7 +39,11 @@ async fn grouped_and_individual_writes_write_their_deliveries() {
     taken.token.record.fingerprint = None;
     let writes = vec![
         submit(&harness, vec![raising_insert(&harness, 2, 2)], None),
-        submit(&harness, vec![raising_insert(&harness, 3, 3), raising_insert(&harness, 4, 4)], None),
+        submit(
+            &harness,
+            vec![raising_insert(&harness, 3, 3), raising_insert(&harness, 4, 4)],
+            None,
+        ),
         // Equal to an existing token.
         submit(&harness, vec![raising_insert(&harness, 5, 1)], None),
         // The second write is rejected, so the first one writes nothing.
@@ -54,7 +56,8 @@ async fn grouped_and_individual_writes_write_their_deliveries() {
     assert_eq!(outcomes[0].as_ref().unwrap(), &new);
     assert!(matches!(outcomes[3], Ok(BatchOutcome::Rejected(_))), "{:?}", outcomes[3]);
     assert_eq!(numbers(&claim(&harness, 99).await), [2, 3, 4]);
-    harness.insert_token(harness.new_insert(without_cvc(unique_token(9)), Deduplicate::Yes))
+    harness
+        .insert_token(harness.new_insert(without_cvc(unique_token(9)), Deduplicate::Yes))
         .await
         .unwrap();
     let alone = submit(&harness, vec![raising_insert(&harness, 8, 8)], None).await.unwrap();

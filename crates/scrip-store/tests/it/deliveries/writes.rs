@@ -48,8 +48,7 @@ impl WebhookHarness {
     pub(crate) async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
         let access = || access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]);
-        let settings =
-            TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() };
+        let settings = TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() };
         let tenant = harness.tenant(settings).await;
         let names: Vec<_> = EventType::ALL.iter().map(|it| it.as_str()).collect();
         let events = EventList::from_text(&names.join(",")).unwrap();

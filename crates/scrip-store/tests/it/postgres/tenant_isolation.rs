@@ -159,6 +159,7 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("clock_watermark", "SELECT INSERT UPDATE"),
     ("cvcs", "SELECT INSERT UPDATE DELETE"),
     ("deleted_tenants", "SELECT INSERT DELETE"),
+    ("deliveries", "SELECT INSERT UPDATE DELETE"),
     ("directory_state", "SELECT UPDATE"),
     ("guesses", "SELECT INSERT UPDATE DELETE"),
     ("idempotency_records", "SELECT INSERT DELETE"),

@@ -259,12 +259,10 @@ async fn expired_sessions_are_swept_with_an_audit_record_each(harness: StoreHarn
 async fn deleting_a_tenant_purges_its_sessions_and_events(harness: StoreHarness) {
     for number in 1..=3 {
         harness
-            .insert_threeds_session(
-                harness.threeds_session_write(
-                    harness.threeds_session_record(number),
-                    &[number, number],
-                ),
-            )
+            .insert_threeds_session(harness.threeds_session_write(
+                harness.threeds_session_record(number),
+                &[number, number + 10],
+            ))
             .await
             .unwrap();
     }
