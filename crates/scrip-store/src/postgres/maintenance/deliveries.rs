@@ -120,7 +120,8 @@ impl PostgresStore {
         results.sort_by_key(|it| it.event);
         let columns = ColumnArrays::from_rows(results.iter().map(result_parameters));
         let mut parameters: Vec<SqlValue<'_>> = columns.driver_parameters().collect();
-        parameters.extend([&tenant.0 as SqlValue<'_>, &webhook.0]);
+        let key: [SqlValue<'_>; 2] = [&tenant.0, &webhook.0];
+        parameters.extend(key);
         self.for_tenant(tenant).execute_raw(FINISH, &parameters).await
     }
 
