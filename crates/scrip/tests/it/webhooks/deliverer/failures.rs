@@ -7,13 +7,13 @@ use scrip_testing::{
     process::harness::becomes_true,
 };
 
-use super::{DeliveryHarness, parse_body, respond};
+use super::{DelivererHarness, parse_body, respond};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[test]
 fn failed_delivery_is_repeated_after_five_seconds_with_the_same_id() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(500), respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
@@ -33,7 +33,7 @@ fn failed_delivery_is_repeated_after_five_seconds_with_the_same_id() {
 
 #[test]
 fn receiver_decides_with_retry_after_when_the_next_attempt_follows() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let busy = CannedResponse::new(503, "text/plain", "").with_header("Retry-After", "120");
     let host = harness.receivers.host(&[busy.into(), respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
@@ -50,7 +50,7 @@ fn receiver_decides_with_retry_after_when_the_next_attempt_follows() {
 
 #[test]
 fn answer_410_disables_the_webhook_at_once() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(410)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
@@ -66,14 +66,14 @@ fn answer_410_disables_the_webhook_at_once() {
     assert_eq!(page, [("gone", 1), ("exhausted", 0)]);
 }
 
-fn disabled_counts(harness: &DeliveryHarness) -> Vec<(&'static str, u64)> {
+fn disabled_counts(harness: &DelivererHarness) -> Vec<(&'static str, u64)> {
     let disabled = &harness.server.app.metrics.webhooks.disabled;
     disabled.iter().map(|(label, counter)| (label, counter.get())).collect()
 }
 
 #[test]
 fn webhook_without_a_success_for_five_days_is_disabled() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(500)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
@@ -91,7 +91,7 @@ fn webhook_without_a_success_for_five_days_is_disabled() {
 
 #[test]
 fn redirect_is_a_failure_and_is_not_followed() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let target = harness.receivers.host(&[respond(200)]);
     let redirect = CannedResponse::new(307, "text/plain", "");
     let redirect = redirect.with_header("Location", &target.url("/hooks"));
@@ -106,7 +106,7 @@ fn redirect_is_a_failure_and_is_not_followed() {
 /// The network of the first address is allowed, the one of the second is not.
 #[test]
 fn receiver_that_moves_to_an_inner_address_gets_no_request() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[DestinationBehavior::HangUp, respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
@@ -123,7 +123,7 @@ fn receiver_that_moves_to_an_inner_address_gets_no_request() {
 
 #[test]
 fn altered_delivery_is_not_sent_and_does_not_stop_the_others() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(500)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);

@@ -5,13 +5,13 @@ use std::{sync::Arc, thread::sleep, time::Duration};
 use scrip_server::listen::serve_plain;
 use tokio::{net::TcpListener, sync::oneshot, time::timeout};
 
-use super::{DeliveryHarness, respond};
+use super::{DelivererHarness, respond};
 
 const EVENTS: usize = 40;
 
 #[test]
 fn server_that_stops_finishes_its_attempts_and_gives_back_the_rest() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(200).gated()]);
     let webhook = harness.create_webhook(&host.url("/"));
     let server = &harness.server;
@@ -42,7 +42,7 @@ fn server_that_stops_finishes_its_attempts_and_gives_back_the_rest() {
 
 #[test]
 fn node_with_another_node_on_its_store_delivers_each_event_once() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let _second_node = harness.start_second_node();
     let host = harness.receivers.host(&[respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
@@ -53,7 +53,7 @@ fn node_with_another_node_on_its_store_delivers_each_event_once() {
 
 #[test]
 fn node_that_does_not_deliver_leaves_deliveries_to_others() {
-    let harness = DeliveryHarness::start_with(|setup, _| setup.node.delivers_webhooks = false);
+    let harness = DelivererHarness::start_with(|setup, _| setup.node.delivers_webhooks = false);
     let host = harness.receivers.host(&[respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
