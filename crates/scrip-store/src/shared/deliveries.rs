@@ -102,8 +102,7 @@ pub(crate) fn decode_delivery(row: &dyn ColumnReader) -> Result<DeliveryRecord, 
 macro_rules! finish_deliveries {
     ($source:literal) => {
         concat!(
-            "-- finish_deliveries
-UPDATE deliveries SET state = it.state, attempts = deliveries.attempts - it.uncounted,
+            "-- finish_deliveries\nUPDATE deliveries SET state = it.state, attempts = deliveries.attempts - it.uncounted,
     first_attempt_at =
         CASE WHEN deliveries.attempts = it.uncounted THEN NULL ELSE deliveries.first_attempt_at END,
     next_at = coalesce(it.next_at, deliveries.next_at),

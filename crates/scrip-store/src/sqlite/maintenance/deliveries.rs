@@ -93,7 +93,7 @@ macro_rules! list_webhooks {
             $order,
             " LIMIT 1)
 )
-SELECT tenant, webhook FROM first_rows",
+    SELECT tenant, webhook FROM first_rows",
             $filter
         )
     };

@@ -81,9 +81,11 @@ async fn export_of_the_first_version_is_imported_without_its_events() {
         let imported = run_import(&mut *transfer, &file).await.unwrap();
         assert!(imported.summary.count(RowKind::ThreeDsEvents) > 0);
         let token_count = imported.summary.count(RowKind::Tokens);
+        transfer.begin_reading().await.unwrap();
         assert_eq!(transfer.count_rows(RowKind::Tokens).await.unwrap(), token_count);
         assert_eq!(transfer.count_rows(RowKind::ThreeDsEvents).await.unwrap(), 0);
         assert_eq!(transfer.count_rows(RowKind::Deliveries).await.unwrap(), 0);
+        transfer.end_reading().await.unwrap();
         drop(transfer);
         harness.reopen().await;
     }
