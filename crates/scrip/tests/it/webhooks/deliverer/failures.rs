@@ -140,3 +140,28 @@ fn altered_delivery_is_not_sent_and_does_not_stop_the_others() {
     assert_eq!(host.request_count(), 4);
     assert_eq!(harness.status_of(&webhook), "enabled");
 }
+
+/// The lease of the first attempt ends before its answer, so a second attempt starts. The late
+/// answer must not replace the state of the second one.
+#[test]
+fn answer_after_the_end_of_a_lease_is_not_stored() {
+    let harness = DelivererHarness::start();
+    let host = harness.receivers.host(&[respond(500).gated(), respond(200).gated()]);
+    let webhook = harness.create_webhook(&host.url("/"));
+    harness.raise(1);
+    host.wait_for_requests(1);
+    harness.advance(Duration::from_secs(31));
+    host.wait_for_requests(2);
+    host.open_gate(1);
+    let failures = || {
+        let attempts = harness.server.app.metrics.webhooks.attempts.iter();
+        attempts.filter(|(label, _)| *label == "failed").map(|(_, it)| it.get()).sum::<u64>()
+    };
+    assert!(becomes_true(|| failures() == 1));
+    sleep(Duration::from_secs(1));
+    let row = harness.single_row(&webhook);
+    assert_eq!((&*row.state, row.attempts, row.status), ("pending", 2, 0));
+    host.open_gate(1);
+    harness.wait_for_rows(&webhook, |it| it.state == "delivered");
+    assert_eq!((harness.single_row(&webhook).status, host.request_count()), (200, 2));
+}
