@@ -30,10 +30,10 @@ use super::webhook_body;
 use crate::harness::server::{ServerSetup, TenantApiKeys, TestServer, text_field};
 
 /// A server, receivers that it may reach, and a tenant.
-struct DeliveryHarness {
+struct DelivererHarness {
     server: TestServer,
     receivers: DestinationServer,
-    resolver: Arc<ScriptedResolver>,
+    resolver: Arc<ReceiverResolver>,
     keys: TenantApiKeys,
     /// The time before the last advance of the clock.
     advanced_at: AtomicI64,
@@ -41,9 +41,9 @@ struct DeliveryHarness {
 
 /// Resolves all names to the loopback address, unless a test decides otherwise.
 #[derive(Debug, Default)]
-struct ScriptedResolver(Mutex<HashMap<String, IpAddr>>);
+struct ReceiverResolver(Mutex<HashMap<String, IpAddr>>);
 
-impl Resolve for ScriptedResolver {
+impl Resolve for ReceiverResolver {
     fn lookup<'a>(&'a self, name: &'a str) -> LookupFuture<'a> {
         let address = self.0.lock().unwrap().get(name).copied();
         Box::pin(async move { Ok(vec![address.unwrap_or(Ipv4Addr::LOCALHOST.into())]) })
@@ -68,14 +68,14 @@ struct DeliveryRow {
     latency_ms: i64,
 }
 
-impl DeliveryHarness {
+impl DelivererHarness {
     fn start() -> Self {
         Self::start_with(|_, _| ())
     }
 
     fn start_with(configure: impl FnOnce(&mut ServerSetup, &mut EgressSettings)) -> Self {
         let receivers = DestinationServer::start();
-        let resolver = Arc::new(ScriptedResolver::default());
+        let resolver = Arc::new(ReceiverResolver::default());
         let mut egress = egress_settings(&receivers, &resolver);
         let server = TestServer::start_with(|setup| {
             configure(setup, &mut egress);
@@ -181,13 +181,13 @@ impl DeliveryHarness {
 
 fn egress_settings(
     receivers: &DestinationServer,
-    resolver: &Arc<ScriptedResolver>,
+    resolver: &Arc<ReceiverResolver>,
 ) -> EgressSettings {
     let roots = TrustedRoots::from_pem(&receivers.authority.root_pem()).unwrap();
     let mut egress = EgressSettings::new(roots);
     egress.allow_list = AllowList::parse(["*", "127.0.0.1/32"]).unwrap();
     egress.allowed_ports = vec![443, receivers.address.port()];
-    egress.resolver = Arc::<ScriptedResolver>::clone(resolver);
+    egress.resolver = Arc::<ReceiverResolver>::clone(resolver);
     egress
 }
 

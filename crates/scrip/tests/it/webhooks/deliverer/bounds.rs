@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use scrip_testing::process::harness::becomes_true;
 
-use super::{DeliveryHarness, respond};
+use super::{DelivererHarness, respond};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[test]
 fn deliveries_of_a_deleted_webhook_are_deleted() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(3);
@@ -22,7 +22,7 @@ fn deliveries_of_a_deleted_webhook_are_deleted() {
 
 #[test]
 fn pending_delivery_of_a_node_that_does_not_deliver_is_exhausted_after_five_days() {
-    let harness = DeliveryHarness::start_with(|setup, _| setup.node.delivers_webhooks = false);
+    let harness = DelivererHarness::start_with(|setup, _| setup.node.delivers_webhooks = false);
     let host = harness.receivers.host(&[respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(2);

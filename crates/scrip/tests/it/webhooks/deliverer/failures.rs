@@ -7,13 +7,13 @@ use scrip_testing::{
     process::harness::becomes_true,
 };
 
-use super::{DeliveryHarness, parse_body, respond};
+use super::{DelivererHarness, parse_body, respond};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[test]
 fn failed_delivery_is_repeated_after_five_seconds_with_the_same_id() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(500), respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
@@ -33,7 +33,7 @@ fn failed_delivery_is_repeated_after_five_seconds_with_the_same_id() {
 
 #[test]
 fn receiver_decides_with_retry_after_when_the_next_attempt_follows() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let busy = CannedResponse::new(503, "text/plain", "").with_header("Retry-After", "120");
     let host = harness.receivers.host(&[busy.into(), respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
@@ -50,7 +50,7 @@ fn receiver_decides_with_retry_after_when_the_next_attempt_follows() {
 
 #[test]
 fn answer_410_disables_the_webhook_at_once() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(410)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
@@ -66,14 +66,14 @@ fn answer_410_disables_the_webhook_at_once() {
     assert_eq!(page, [("gone", 1), ("exhausted", 0)]);
 }
 
-fn disabled_counts(harness: &DeliveryHarness) -> Vec<(&'static str, u64)> {
+fn disabled_counts(harness: &DelivererHarness) -> Vec<(&'static str, u64)> {
     let disabled = &harness.server.app.metrics.webhooks.disabled;
     disabled.iter().map(|(label, counter)| (label, counter.get())).collect()
 }
 
 #[test]
 fn webhook_without_a_success_for_five_days_is_disabled() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(500)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
@@ -91,7 +91,7 @@ fn webhook_without_a_success_for_five_days_is_disabled() {
 
 #[test]
 fn redirect_is_a_failure_and_is_not_followed() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let target = harness.receivers.host(&[respond(200)]);
     let redirect = CannedResponse::new(307, "text/plain", "");
     let redirect = redirect.with_header("Location", &target.url("/hooks"));
@@ -106,7 +106,7 @@ fn redirect_is_a_failure_and_is_not_followed() {
 /// The network of the first address is allowed, the one of the second is not.
 #[test]
 fn receiver_that_moves_to_an_inner_address_gets_no_request() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[DestinationBehavior::HangUp, respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
@@ -123,7 +123,7 @@ fn receiver_that_moves_to_an_inner_address_gets_no_request() {
 
 #[test]
 fn altered_delivery_is_not_sent_and_does_not_stop_the_others() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(500)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
@@ -139,4 +139,29 @@ fn altered_delivery_is_not_sent_and_does_not_stop_the_others() {
     assert_eq!(rows[0].error, "the stored event was altered");
     assert_eq!(host.request_count(), 4);
     assert_eq!(harness.status_of(&webhook), "enabled");
+}
+
+/// The lease of the first attempt ends before its answer, so a second attempt starts. The late
+/// answer must not replace the state of the second one.
+#[test]
+fn answer_after_the_end_of_a_lease_is_not_stored() {
+    let harness = DelivererHarness::start();
+    let host = harness.receivers.host(&[respond(500).gated(), respond(200).gated()]);
+    let webhook = harness.create_webhook(&host.url("/"));
+    harness.raise(1);
+    host.wait_for_requests(1);
+    harness.advance(Duration::from_secs(31));
+    host.wait_for_requests(2);
+    host.open_gate(1);
+    let failures = || {
+        let attempts = harness.server.app.metrics.webhooks.attempts.iter();
+        attempts.filter(|(label, _)| *label == "failed").map(|(_, it)| it.get()).sum::<u64>()
+    };
+    assert!(becomes_true(|| failures() == 1));
+    sleep(Duration::from_secs(1));
+    let row = harness.single_row(&webhook);
+    assert_eq!((&*row.state, row.attempts, row.status), ("pending", 2, 0));
+    host.open_gate(1);
+    harness.wait_for_rows(&webhook, |it| it.state == "delivered");
+    assert_eq!((harness.single_row(&webhook).status, host.request_count()), (200, 2));
 }

@@ -4,11 +4,11 @@ use scrip_core::{policy::TenantSettings, proxy::LoopbackDestinations};
 use scrip_seal::{WebhookSecret, sign_with_secrets};
 use scrip_testing::destination::DestinationServer;
 
-use super::{DeliveryHarness, parse_body, respond};
+use super::{DelivererHarness, parse_body, respond};
 
 #[test]
 fn event_is_delivered_once_with_its_signatures() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let host = harness.receivers.host(&[respond(204)]);
     let webhook = harness.create_webhook(&host.url("/hooks"));
     harness.raise(1);
@@ -28,7 +28,7 @@ fn event_is_delivered_once_with_its_signatures() {
 
 #[test]
 fn many_webhooks_of_many_tenants_get_each_event_once() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let mut hosts = Vec::new();
     for _ in 0..10 {
         let keys = harness.server.create_test_tenant(TenantSettings::default());
@@ -52,7 +52,7 @@ fn many_webhooks_of_many_tenants_get_each_event_once() {
 #[test]
 fn development_server_delivers_to_a_plain_receiver_on_its_machine() {
     let (receiver, host) = DestinationServer::start_plain(&[respond(200)]);
-    let harness = DeliveryHarness::start_with(|setup, egress| {
+    let harness = DelivererHarness::start_with(|setup, egress| {
         setup.loopback_destinations = LoopbackDestinations::Allowed;
         egress.loopback_http = true;
     });

@@ -5,22 +5,27 @@ use std::{sync::Arc, thread::sleep, time::Duration};
 use scrip_server::listen::serve_plain;
 use tokio::{net::TcpListener, sync::oneshot, time::timeout};
 
-use super::{DeliveryHarness, respond};
+use super::{DelivererHarness, respond};
 
 const EVENTS: usize = 40;
+/// Enough successes for the highest concurrency, so that many deliveries are claimed at once.
+const FIRST_EVENTS: usize = 8;
 
 #[test]
 fn server_that_stops_finishes_its_attempts_and_gives_back_the_rest() {
-    let harness = DeliveryHarness::start();
-    let host = harness.receivers.host(&[respond(200).gated()]);
+    let harness = DelivererHarness::start();
+    let host = harness.receivers.host(&[respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
+    harness.raise(FIRST_EVENTS);
+    harness.wait_for_rows(&webhook, |it| it.state == "delivered");
+    host.set_behaviors(&[respond(200).gated()]);
     let server = &harness.server;
     let listener = server.runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let (stop_sender, stop_receiver) = oneshot::channel::<()>();
     let stop = async move { drop(stop_receiver.await) };
     let serving = server.runtime.spawn(serve_plain(Arc::clone(&server.node), listener, stop));
     harness.raise(EVENTS);
-    host.wait_for_requests(1);
+    host.wait_for_requests(FIRST_EVENTS + 1);
     stop_sender.send(()).unwrap();
     sleep(Duration::from_millis(500));
     assert!(!serving.is_finished(), "the server waits for its attempts");
@@ -31,18 +36,19 @@ fn server_that_stops_finishes_its_attempts_and_gives_back_the_rest() {
     let (rows, now) = (harness.rows(&webhook), harness.now_ms());
     let delivered = rows.iter().filter(|it| it.state == "delivered").count();
     assert_eq!(delivered, host.request_count(), "every answer is stored");
-    assert!((1..EVENTS).contains(&delivered), "{delivered}");
+    assert!(delivered > FIRST_EVENTS, "{delivered}");
     let claimed = rows.iter().filter(|it| it.state == "pending" && it.next_at > now);
     assert_eq!(claimed.count(), 0, "no claim is left behind");
 
     let _second_node = harness.start_second_node();
     harness.wait_for_rows(&webhook, |it| it.state == "delivered");
-    assert_eq!(host.request_count(), EVENTS, "no event is delivered twice");
+    let requests = host.request_count();
+    assert_eq!(requests, FIRST_EVENTS + EVENTS, "no event is delivered twice");
 }
 
 #[test]
 fn node_with_another_node_on_its_store_delivers_each_event_once() {
-    let harness = DeliveryHarness::start();
+    let harness = DelivererHarness::start();
     let _second_node = harness.start_second_node();
     let host = harness.receivers.host(&[respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
@@ -53,7 +59,7 @@ fn node_with_another_node_on_its_store_delivers_each_event_once() {
 
 #[test]
 fn node_that_does_not_deliver_leaves_deliveries_to_others() {
-    let harness = DeliveryHarness::start_with(|setup, _| setup.node.delivers_webhooks = false);
+    let harness = DelivererHarness::start_with(|setup, _| setup.node.delivers_webhooks = false);
     let host = harness.receivers.host(&[respond(200)]);
     let webhook = harness.create_webhook(&host.url("/"));
     harness.raise(1);
