@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use crate::background::webhooks::{
-    attempt::{ATTEMPT_TIMEOUT, AttemptReport, WebhookReceiver},
+    attempt::{ATTEMPT_TIMEOUT, AttemptReport, LEASE, WebhookReceiver},
     attempt_slots::AttemptSlot,
     deliverer::{Deliverer, WebhookState},
     disable::{disable_failing, disable_gone},
@@ -33,15 +33,10 @@ use crate::background::webhooks::{
     signer::UnsignedDelivery,
 };
 
-/// Longer than an attempt and the storage of its result. After it, another node repeats an attempt
-/// that has no result.
-pub(super) const LEASE: Duration = Duration::from_secs(30);
 /// A worker without a free slot looks again after this time, even without a notice.
 const SLOT_RETRY: Duration = Duration::from_millis(200);
 /// The pause of a delivery for which the vault itself was too busy.
 const POSTPONED_BY: Duration = Duration::from_secs(1);
-
-const _: () = assert!(LEASE.as_secs() > ATTEMPT_TIMEOUT.as_secs() + 10);
 
 pub(super) struct Worker {
     deliverer: Arc<Deliverer>,
