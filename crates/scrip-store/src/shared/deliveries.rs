@@ -15,7 +15,8 @@ use scrip_core::{
 use uuid::Uuid;
 
 use crate::sql::{
-    ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, read_optional, read_required,
+    ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, read_optional,
+    read_required,
 };
 
 /// The columns of [`delivery_parameters`], then the columns with the same values in all new rows.

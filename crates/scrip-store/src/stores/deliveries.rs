@@ -19,7 +19,8 @@ use crate::{
     shared::{
         deliveries::{
             COUNT_PENDING, FIND_EXCESS, FIND_SUCCESS, LIST_DELIVERIES, decode_delivery,
-            decode_webhook_key, excess_parameters, find_replay_range, replay_deliveries, trim_deliveries,
+            decode_webhook_key, excess_parameters, find_replay_range, replay_deliveries,
+            trim_deliveries,
         },
         idempotency::insert_commit_extras,
     },

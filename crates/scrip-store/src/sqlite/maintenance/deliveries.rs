@@ -172,12 +172,10 @@ pub(crate) fn delete_read_deliveries(
     read_log: &Connection,
     rows: &[ReadDelivery],
 ) -> Result<usize, StoreError> {
-    let delete = |it: &ReadDelivery| {
-        match &it.columns {
-            None => execute(read_log, DELETE_INVALID_READ_DELIVERY, &parameters![it.seq]),
-            Some((_, webhook, event, ..)) => {
-                execute(read_log, DELETE_READ_DELIVERY, &parameters![it.seq, webhook, event])
-            }
+    let delete = |it: &ReadDelivery| match &it.columns {
+        None => execute(read_log, DELETE_INVALID_READ_DELIVERY, &parameters![it.seq]),
+        Some((_, webhook, event, ..)) => {
+            execute(read_log, DELETE_READ_DELIVERY, &parameters![it.seq, webhook, event])
         }
     };
     let add = |total: usize, count: usize| total.saturating_add(count);
