@@ -3,7 +3,7 @@
 use crate::{
     error::Error,
     id::TenantId,
-    policy::{PolicyRecords, Quotas, caller::PolicyPermit},
+    policy::{PolicyPermit, PolicyRecords, Quotas},
     time::Timestamp,
 };
 

@@ -10,8 +10,8 @@ use tokio::time::{Instant, timeout};
 
 /// How long a receiver may take for its answer, from the lookup of its name on.
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longer than an attempt and the storage of its result. After it, another node repeats an attempt
-/// that has no result.
+/// How long a delivery is claimed: longer than an attempt and the storage of its result. After it,
+/// any node repeats an attempt that has no result.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 const _: () = assert!(LEASE.as_secs() > ATTEMPT_TIMEOUT.as_secs() + 10);
 
