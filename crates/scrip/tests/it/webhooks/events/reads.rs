@@ -81,13 +81,16 @@ fn detokenized_tokens_have_one_event_each() {
     assert!(events.iter().all(|it| it["trace_id"] == response.headers["bt-trace-id"]));
 }
 
+/// Sends a request with an API key.
+type SendRead = Box<dyn Fn(&str) -> TestResponse>;
+
 /// All kinds of lists and searches.
 #[test]
 fn listed_and_found_tokens_have_one_event_each() {
     let search =
         |path: &'static str, body: Value| move |key: &str| SHARED_SERVER.post(key, path, &body);
     let list = |path: &'static str| move |key: &str| SHARED_SERVER.get_path(key, path);
-    let requests: [Box<dyn Fn(&str) -> TestResponse>; 4] = [
+    let requests: [SendRead; 4] = [
         Box::new(list("/tokens?size=2")),
         Box::new(list("/v2/tokens?size=2")),
         Box::new(search("/tokens/search", json!({"query": "metadata.order:7", "size": 2}))),
