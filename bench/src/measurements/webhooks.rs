@@ -1,4 +1,4 @@
-//! The cost of webhooks: for creates whose events are written, and for the deliveries.
+//! The cost of webhooks: for creates with events, and for the deliveries.
 
 mod burst;
 mod hanging_receiver;

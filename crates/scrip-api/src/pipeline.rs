@@ -71,8 +71,13 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 struct ClientAddress(IpAddr);
 
+/// The `Cache-Control` of a response that is the same for all clients. A header of a handler has no
+/// effect: a proxied answer must not be cached, whatever its destination says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PublicCacheControl(pub(crate) &'static str);
+
 /// Wraps the handling of a request on every listener: assigns a trace id, drains the unread body,
-/// and forbids caching of the response.
+/// and forbids caching of the response, except of one with a [`PublicCacheControl`].
 pub async fn serve_request<B>(
     request: hyper::Request<B>,
     respond: impl AsyncFnOnce(Request, &TraceId) -> Response,
@@ -85,7 +90,9 @@ where
     let (request, unread) = unread_body::split(request);
     let mut response = respond(request, &trace).await;
     unread.drain_or_close(&mut response).await;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let cache_control = response.extensions_mut().remove::<PublicCacheControl>();
+    let value = cache_control.map_or("no-store", |it| it.0);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(value));
     response
 }
 

@@ -96,7 +96,14 @@ impl Month {
 /// RFC 3339 in UTC, to the second.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let instant = jiff::Timestamp::from_millisecond(self.unix_ms).map_err(|_| fmt::Error)?;
+        // A stored time may have been altered. The text of the nearest valid time is better than an
+        // error, because `to_string` panics on one.
+        let nearest = || match self.unix_ms < 0 {
+            true => jiff::Timestamp::MIN,
+            false => jiff::Timestamp::MAX,
+        };
+        let instant = jiff::Timestamp::from_millisecond(self.unix_ms);
+        let instant = instant.unwrap_or_else(|_| nearest());
         let date_time = Offset::UTC.to_datetime(instant);
         let (year, month, day) = (date_time.year(), date_time.month(), date_time.day());
         let (hour, minute, second) = (date_time.hour(), date_time.minute(), date_time.second());

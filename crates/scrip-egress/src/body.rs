@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    future::{Future, poll_fn},
+    future::poll_fn,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 
 use crate::{
     client::RequestPermits,
-    connection::{http1::Http1Connection, http2::Http2Connection},
+    connection::{http1::Http1Connection, http2::Http2Connection, poll_deadline},
     error::SendFailure,
     pool::{ConnectionPool, PoolKey},
 };
@@ -189,7 +189,7 @@ impl Body for EgressBody {
                 return Poll::Ready(frame);
             }
         }
-        match body.deadline.as_mut().poll(context) {
+        match poll_deadline(body.deadline.as_mut(), context) {
             Poll::Ready(()) => body.fail(BodyError::Timeout),
             Poll::Pending => Poll::Pending,
         }

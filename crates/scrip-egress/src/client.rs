@@ -20,6 +20,7 @@ use crate::{
     connect::Connector,
     connection::{
         ExchangeFailure, OutgoingRequest, http1::Http1Connection, http2::Http2Connection,
+        poll_deadline,
     },
     destination::Destination,
     error::{CheckError, SendError, SendFailure},
@@ -314,7 +315,9 @@ async fn before<T>(
     let mut step = pin!(step);
     let result = poll_fn(|context| match step.as_mut().poll(context) {
         Poll::Ready(result) => Poll::Ready(result),
-        Poll::Pending => deadline.as_mut().poll(context).map(|()| Err(SendFailure::Timeout)),
+        Poll::Pending => {
+            poll_deadline(deadline.as_mut(), context).map(|()| Err(SendFailure::Timeout))
+        }
     });
     result.await.map_err(SendError::not_sent)
 }

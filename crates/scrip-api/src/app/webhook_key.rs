@@ -30,8 +30,15 @@ impl App {
         }
         let (key, wrapped) = create_key(source).await?;
         let stored = self.vault.store.insert_webhook_signing_key(wrapped.clone()).await?;
-        // Another node may have stored its key first.
-        if stored == wrapped { Ok(key) } else { unwrap_key(source, stored).await }
+        if stored != wrapped {
+            // Another node stored its key first.
+            return unwrap_key(source, stored).await;
+        }
+        tracing::info!(
+            "made the key pair that signs deliveries to webhooks; receivers that have an earlier \
+             public key of this vault must get the new one from /.well-known/webhooks.v1.key"
+        );
+        Ok(key)
     }
 }
 

@@ -114,6 +114,8 @@ fn change_phrase(operation: &str) -> Option<&'static str> {
         "restore" if operation == "restore tenant" => Some("was restored"),
         "authorize" => Some("was authorized"),
         "revoke" => Some("was revoked"),
+        "test" => Some("gets a test event"),
+        "replay" => Some("gets events again"),
         _ => None,
     }
 }
@@ -145,6 +147,9 @@ mod tests {
         check("invoke_proxy", "replayed", Some(replay));
         let replay = "Create token: the token was shown again in a replayed response.";
         check("create_token", "replayed", Some(replay));
+        let replay = "Replay webhook deliveries: the webhook gets events again.";
+        check("replay_webhook_deliveries", "done", Some(replay));
+        check("test_webhook", "done", Some("Test webhook: the webhook gets a test event."));
         check("create_token", "4242", None);
         check("4242", "created", None);
         check("list_permissions", "read", None);

@@ -1,4 +1,5 @@
-//! The stream of a connection: TCP with or without TLS, and a count of the bytes that left.
+//! The stream of a connection: TCP with or without TLS, and a count of the bytes that left and that
+//! arrived.
 
 use std::{
     io::{self, IoSlice},
@@ -16,13 +17,23 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-/// The number of bytes that the operating system accepted for sending.
+/// The number of bytes that the operating system accepted for sending, and that it received.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct BytesWritten(Arc<AtomicU64>);
+pub(crate) struct ByteCounts(Arc<Counters>);
 
-impl BytesWritten {
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+#[derive(Debug, Default)]
+struct Counters {
+    written: AtomicU64,
+    read: AtomicU64,
+}
+
+impl ByteCounts {
+    pub(crate) fn written(&self) -> u64 {
+        self.0.written.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.0.read.load(Ordering::Relaxed)
     }
 }
 
@@ -30,18 +41,18 @@ impl BytesWritten {
 #[derive(Debug)]
 pub(crate) struct CountedTcp {
     stream: TcpStream,
-    written: BytesWritten,
+    counts: ByteCounts,
 }
 
 impl CountedTcp {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        Self { stream, written: BytesWritten::default() }
+        Self { stream, counts: ByteCounts::default() }
     }
 
     fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let count = ready!(written)?;
         let added = u64::try_from(count).unwrap_or(u64::MAX);
-        self.written.0.fetch_add(added, Ordering::Relaxed);
+        self.counts.0.written.fetch_add(added, Ordering::Relaxed);
         Poll::Ready(Ok(count))
     }
 }
@@ -52,7 +63,12 @@ impl AsyncRead for CountedTcp {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let filled_before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let added = buffer.filled().len().saturating_sub(filled_before);
+        let added = u64::try_from(added).unwrap_or(u64::MAX);
+        self.counts.0.read.fetch_add(added, Ordering::Relaxed);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -96,10 +112,10 @@ pub(crate) enum EgressStream {
 }
 
 impl EgressStream {
-    pub(crate) fn bytes_written(&self) -> BytesWritten {
+    pub(crate) fn byte_counts(&self) -> ByteCounts {
         match self {
-            Self::Plain(it) => it.written.clone(),
-            Self::Tls(it) => it.get_ref().0.written.clone(),
+            Self::Plain(it) => it.counts.clone(),
+            Self::Tls(it) => it.get_ref().0.counts.clone(),
         }
     }
 

@@ -12,14 +12,17 @@ use http_body_util::Full;
 use hyper::{
     Response, StatusCode,
     body::Incoming,
-    client::conn::http1::{self, Connection, SendRequest},
+    client::conn::{
+        TrySendError,
+        http1::{self, Connection, SendRequest},
+    },
 };
 use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, Sleep};
 
 use crate::{
-    connect::stream::{BytesWritten, EgressStream},
-    connection::{ExchangeFailure, OutgoingRequest},
+    connect::stream::{ByteCounts, EgressStream},
+    connection::{ExchangeFailure, OutgoingRequest, poll_deadline},
     error::{SendError, SendFailure},
 };
 
@@ -27,12 +30,17 @@ use crate::{
 const HEADERS_MAX: usize = 256;
 /// The library accepts no smaller buffer.
 const BUFFER_BYTES_MIN: usize = 8192;
+/// The size of all interim responses together, in heads of the largest size.
+const INTERIM_HEADS_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Http1Connection {
     sender: SendRequest<Full<Bytes>>,
     connection: Connection<TokioIo<EgressStream>, Full<Bytes>>,
-    written: BytesWritten,
+    counts: ByteCounts,
+    /// The bytes that may arrive before the head of the final response. A destination could send
+    /// interim responses (`100 Continue`) without end, which cost processor time.
+    interim_bytes_max: u64,
     pub(crate) opened_at: Instant,
 }
 
@@ -41,7 +49,7 @@ impl Http1Connection {
         stream: EgressStream,
         head_bytes_max: usize,
     ) -> Result<Box<Self>, SendFailure> {
-        let written = stream.bytes_written();
+        let counts = stream.byte_counts();
         let mut builder = http1::Builder::new();
         // Vectored writes avoid a copy of the body, which may contain card numbers.
         builder.writev(true).max_headers(HEADERS_MAX);
@@ -49,7 +57,10 @@ impl Http1Connection {
         let handshake = builder.handshake(TokioIo::new(stream)).await;
         let (sender, connection) =
             handshake.map_err(|error| SendFailure::from_http_error(&error))?;
-        Ok(Box::new(Self { sender, connection, written, opened_at: Instant::now() }))
+        let interim_bytes_max = u64::try_from(head_bytes_max.saturating_mul(INTERIM_HEADS_MAX));
+        let interim_bytes_max = interim_bytes_max.unwrap_or(u64::MAX);
+        let opened_at = Instant::now();
+        Ok(Box::new(Self { sender, connection, counts, interim_bytes_max, opened_at }))
     }
 
     /// Sends the request and reads the head of the response. Returns the connection for the body
@@ -59,7 +70,8 @@ impl Http1Connection {
         request: OutgoingRequest,
         mut deadline: Pin<&mut Sleep>,
     ) -> Result<(Response<Incoming>, Option<Box<Self>>), ExchangeFailure> {
-        let (written, written_before) = (self.written.clone(), self.written.get());
+        let (counts, interim_bytes_max) = (self.counts.clone(), self.interim_bytes_max);
+        let (written_before, read_before) = (counts.written(), counts.read());
         let mut response = pin!(self.sender.try_send_request(request));
         let mut connection = Some(self);
         let result = poll_fn(|context| {
@@ -70,27 +82,30 @@ impl Http1Connection {
                 connection = None;
             }
             if let Poll::Ready(result) = response.as_mut().poll(context) {
-                return Poll::Ready(Some(result));
+                let failed = |mut error: TrySendError<OutgoingRequest>| {
+                    let request = error.take_message();
+                    (SendFailure::from_http_error(&error.into_error()), request)
+                };
+                return Poll::Ready(result.map_err(failed));
             }
-            if deadline.as_mut().poll(context).is_ready() {
-                return Poll::Ready(None);
+            if poll_deadline(deadline.as_mut(), context).is_ready() {
+                return Poll::Ready(Err((SendFailure::Timeout, None)));
+            }
+            if counts.read().saturating_sub(read_before) > interim_bytes_max {
+                return Poll::Ready(Err((SendFailure::Malformed, None)));
             }
             Poll::Pending
         });
         let (failure, request) = match result.await {
-            Some(Ok(it)) if it.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            Ok(it) if it.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 (SendFailure::Malformed, None)
             }
-            Some(Ok(it)) => return Ok((it, connection)),
-            Some(Err(mut error)) => {
-                let request = error.take_message();
-                (SendFailure::from_http_error(&error.into_error()), request)
-            }
-            None => (SendFailure::Timeout, None),
+            Ok(it) => return Ok((it, connection)),
+            Err(failure) => failure,
         };
         // Nothing can leave any more.
         drop(connection);
-        let has_left = written.get() != written_before;
+        let has_left = counts.written() != written_before;
         let error =
             if has_left { SendError::maybe_sent(failure) } else { SendError::not_sent(failure) };
         Err(ExchangeFailure { error, request: request.filter(|_| !has_left) })

@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::{
     connect::stream::EgressStream,
-    connection::{ExchangeFailure, OutgoingRequest},
+    connection::{ExchangeFailure, OutgoingRequest, poll_deadline},
     error::{SendError, SendFailure},
 };
 
@@ -88,7 +88,7 @@ impl Http2Connection {
         let mut response = pin!(self.sender.try_send_request(request));
         let result = poll_fn(|context| match response.as_mut().poll(context) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending => deadline.as_mut().poll(context).map(|()| None),
+            Poll::Pending => poll_deadline(deadline.as_mut(), context).map(|()| None),
         });
         match result.await {
             Some(Ok(response)) => Ok(response),

@@ -216,6 +216,19 @@ async fn malformed_responses_are_maybe_sent() {
 }
 
 #[tokio::test]
+async fn interim_responses_without_end_are_rejected() {
+    let setup = Setup::new();
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    let error = setup.failure(interim.repeat(100_000)).await;
+    assert_eq!(error, maybe_sent(SendFailure::Malformed));
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let peer = setup.canned(format!("{}{answer}", interim.repeat(3))).await;
+    let destination = peer_url(peer.port(), "/");
+    let response = send(&setup.client(&peer), &destination, post("card")).await.unwrap();
+    assert_eq!(response.status(), 200);
+}
+
+#[tokio::test]
 async fn oversized_bodies_are_rejected() {
     let setup = Setup::new();
     let body = "x".repeat(1001);

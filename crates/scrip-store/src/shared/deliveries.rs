@@ -15,7 +15,8 @@ use scrip_core::{
 use uuid::Uuid;
 
 use crate::sql::{
-    ColumnReader, Execute, Parameter, WriteTransaction, parameters, read_optional, read_required,
+    ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, read_optional,
+    read_required,
 };
 
 /// The columns of [`delivery_parameters`], then the columns with the same values in all new rows.
@@ -102,8 +103,7 @@ pub(crate) fn decode_delivery(row: &dyn ColumnReader) -> Result<DeliveryRecord, 
 macro_rules! finish_deliveries {
     ($source:literal) => {
         concat!(
-            "-- finish_deliveries
-UPDATE deliveries SET state = it.state, attempts = deliveries.attempts - it.uncounted,
+            "-- finish_deliveries\nUPDATE deliveries SET state = it.state, attempts = deliveries.attempts - it.uncounted,
     first_attempt_at =
         CASE WHEN deliveries.attempts = it.uncounted THEN NULL ELSE deliveries.first_attempt_at END,
     next_at = coalesce(it.next_at, deliveries.next_at),
@@ -160,26 +160,46 @@ const REPLAY: &str = "
 -- replay_deliveries
 UPDATE deliveries SET state = 'pending', pending_since = $1, attempts = 0, first_attempt_at = NULL,
     next_at = $1
-WHERE tenant = $2 AND webhook = $3 AND event > $4 AND event <= $5 AND state <> 'pending'";
+WHERE tenant = $2 AND webhook = $3 AND event >= $4 AND event <= $5 AND state <> 'pending'";
 
-/// Replays one step. The caller ensures that no other transaction of the tenant replays.
+/// Finds the deliveries of one step. It may look at many pending rows, so it runs before the write.
+pub(crate) async fn find_replay_range(
+    client: &impl Statements,
+    tenant: TenantId,
+    replay: &DeliveryReplay,
+) -> Result<Option<ReplayRange>, StoreError> {
+    let before_first = EventId::first_at(replay.from).0.as_u128().saturating_sub(1);
+    let before_first = EventId(Uuid::from_u128(before_first));
+    let after = replay.after.map_or(before_first, |it| it.max(before_first));
+    let key = parameters![tenant, replay.webhook, after, replay.deliveries_max];
+    let events: Vec<EventId> =
+        client.query(LIST_FINISHED, &key, |row| read_required(row, 0)).await?;
+    let is_last_step = events.len() < replay.deliveries_max;
+    let bounds = events.first().zip(events.last());
+    Ok(bounds.map(|(first, last)| ReplayRange { first: *first, last: *last, is_last_step }))
+}
+
+/// The finished deliveries of one step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReplayRange {
+    first: EventId,
+    last: EventId,
+    is_last_step: bool,
+}
+
+/// Makes the finished deliveries of a step pending again.
 pub(crate) async fn replay_deliveries(
     client: &impl Execute,
     tenant: TenantId,
     replay: &DeliveryReplay,
+    range: Option<ReplayRange>,
 ) -> Result<ReplayedDeliveries, StoreError> {
-    let webhook = replay.webhook;
-    let before_first = EventId::first_at(replay.from).0.as_u128().saturating_sub(1);
-    let before_first = EventId(Uuid::from_u128(before_first));
-    let after = replay.after.map_or(before_first, |it| it.max(before_first));
-    let key = parameters![tenant, webhook, after, replay.deliveries_max];
-    let events: Vec<EventId> =
-        client.query(LIST_FINISHED, &key, |row| read_required(row, 0)).await?;
-    let Some(last) = events.last() else { return Ok(ReplayedDeliveries::default()) };
-    let key = parameters![replay.now, tenant, webhook, after, *last];
+    let Some(ReplayRange { first, last, is_last_step }) = range else {
+        return Ok(ReplayedDeliveries::default());
+    };
+    let key = parameters![replay.now, tenant, replay.webhook, first, last];
     let count = client.execute(REPLAY, &key).await?;
-    let is_complete = events.len() < replay.deliveries_max;
-    Ok(ReplayedDeliveries { count, last: (!is_complete).then_some(*last) })
+    Ok(ReplayedDeliveries { count, last: (!is_last_step).then_some(last) })
 }
 
 /// Whether a delivery is beyond the bounds, so that most sweeps need no writer.

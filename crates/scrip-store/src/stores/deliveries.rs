@@ -19,7 +19,8 @@ use crate::{
     shared::{
         deliveries::{
             COUNT_PENDING, FIND_EXCESS, FIND_SUCCESS, LIST_DELIVERIES, decode_delivery,
-            decode_webhook_key, excess_parameters, replay_deliveries, trim_deliveries,
+            decode_webhook_key, excess_parameters, find_replay_range, replay_deliveries,
+            trim_deliveries,
         },
         idempotency::insert_commit_extras,
     },
@@ -97,14 +98,21 @@ impl DeliveryStore {
         extras: Option<CommitExtras>,
     ) -> StoreFuture<'_, ReplayedDeliveries> {
         let tenant = permit.tenant().id;
-        Box::pin(self.write(tenant, async move |it| {
-            it.check_tenant(tenant).await?;
-            let replayed = replay_deliveries(it, tenant, &replay).await?;
-            if let Some(extras) = &extras {
-                insert_commit_extras(it, tenant, extras, "done").await?;
+        Box::pin(async move {
+            let range = find_replay_range(&self.for_tenant(tenant), tenant, &replay).await?;
+            if range.is_none() && extras.is_none() {
+                return Ok(ReplayedDeliveries::default());
             }
-            Ok(replayed)
-        }))
+            self.write(tenant, async move |it| {
+                it.check_tenant(tenant).await?;
+                let replayed = replay_deliveries(it, tenant, &replay, range).await?;
+                if let Some(extras) = &extras {
+                    insert_commit_extras(it, tenant, extras, "done").await?;
+                }
+                Ok(replayed)
+            })
+            .await
+        })
     }
 
     fn list_webhooks_with_deliveries(&self) -> StoreFuture<'_, Vec<WebhookKey>> {

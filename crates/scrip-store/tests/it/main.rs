@@ -37,6 +37,7 @@ macro_rules! on_every_engine {
 }
 
 mod audit;
+mod deliveries;
 mod listing;
 mod migrations;
 mod operations;

@@ -1,8 +1,8 @@
 //! Tests of the PostgreSQL engine only.
 
 mod clock;
-mod column_alterations;
-mod group_commit;
+pub(crate) mod column_alterations;
+pub(crate) mod group_commit;
 mod hosts;
 mod nodes;
 mod policy;

@@ -135,7 +135,7 @@ impl ReceivedEvents {
             let (id, event_type) = (text(&event["id"]), text(&event["type"]));
             let token = text(&event["data"]["token"]["id"]);
             let has_header = |name: &&str| request.header(name).is_some_and(|it| !it.is_empty());
-            if !SIGNATURE_HEADERS.iter().all(|it| has_header(&it))
+            if !SIGNATURE_HEADERS.iter().all(has_header)
                 || request.header("webhook-id") != Some(id.as_str())
             {
                 report.add_violation(EventViolation::Unsigned, format!("{event_type} of {token}"));

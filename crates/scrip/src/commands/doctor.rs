@@ -7,6 +7,7 @@ mod epoch_keys;
 mod postgres;
 mod storage;
 mod tenant_types;
+mod webhooks;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -255,6 +256,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.push(check_clock(vault, &directory).await);
             findings.extend(deletions::check_deletions(vault, &directory).await);
             findings.extend(tenant_types::check_tenant_types(settings, &directory));
+            findings.extend(webhooks::check_webhooks(vault, &directory).await);
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();
                 findings.push(passed(

@@ -42,6 +42,7 @@ pub(crate) fn print_message(text: &str) {
 /// Formats a table with headings; each column is as wide as its widest cell.
 pub(crate) fn table<const N: usize>(names: [&str; N], rows: &[[String; N]]) -> String {
     let names = names.map(str::to_owned);
+    let rows: Vec<_> = rows.iter().map(|row| row.each_ref().map(|it| limit_cell(it))).collect();
     let mut widths = [0; N];
     for row in rows.iter().chain([&names]) {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -49,7 +50,7 @@ pub(crate) fn table<const N: usize>(names: [&str; N], rows: &[[String; N]]) -> S
         }
     }
     let mut text = String::new();
-    for row in [&names].into_iter().chain(rows) {
+    for row in [&names].into_iter().chain(&rows) {
         let mut line = String::new();
         for (width, cell) in widths.iter().zip(row) {
             line += &format!("{cell:<width$}  ");
@@ -88,9 +89,36 @@ pub(crate) fn format_bytes(count: u64) -> String {
     format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
+/// Longer text in a table is cut: it was not written by Scrip.
+const CELL_CHARS_MAX: usize = 500;
+
+fn limit_cell(text: &str) -> String {
+    replace_control_characters(text, false).chars().take(CELL_CHARS_MAX).collect()
+}
+
+/// Replaces characters that control a terminal or the direction of text. A stored text can contain
+/// them if a client or a database user wrote it.
+pub(crate) fn replace_control_characters(text: &str, has_lines: bool) -> String {
+    let is_direction = |it: char| matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let replace = |it: char| match it {
+        '\n' if has_lines => it,
+        it if it.is_control() || is_direction(it) => char::REPLACEMENT_CHARACTER,
+        it => it,
+    };
+    text.chars().map(replace).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn table_cells_contain_no_control_characters_and_have_a_limit() {
+        let rows = [["a\u{1b}[31m\u{9d}\u{202e}b\n".to_owned()], ["x".repeat(100_000)]];
+        let text = table(["name"], &rows);
+        assert!(text.contains("\na\u{fffd}[31m\u{fffd}\u{fffd}b\u{fffd}\n"), "{text:.80}");
+        assert_eq!(text.lines().last().map(str::len), Some(CELL_CHARS_MAX));
+    }
 
     #[test]
     fn table_columns_are_aligned() {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-use crate::commands::output::print_output;
+use crate::commands::output::{print_output, replace_control_characters};
 
 /// Only webhooks with this name are removed by the next start.
 const NAME: &str = "scrip dev --print-webhooks";
@@ -89,7 +89,9 @@ fn format_delivery(body: &Value) -> String {
         let value = body.get("event").and_then(|it| it.get(name)).and_then(Value::as_str);
         value.unwrap_or_default()
     };
+    // Metadata is chosen by clients.
     let pretty = serde_json::to_string_pretty(body).unwrap_or_default();
+    let pretty = replace_control_characters(&pretty, true);
     let pretty: String = pretty.lines().map(|it| format!("  {it}\n")).collect();
     let (kind, id, time) = (text("type"), text("id"), text("timestamp"));
     format!("  webhook {kind}  {id}  {time}  signatures valid\n{pretty}\n")

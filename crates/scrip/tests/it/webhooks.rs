@@ -2,6 +2,7 @@
 //! because a tenant has few webhooks.
 
 mod attributes;
+mod deliverer;
 mod deliveries;
 mod events;
 mod lists;

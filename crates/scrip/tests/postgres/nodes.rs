@@ -118,14 +118,13 @@ impl TwoNodeVault {
         self.restart(1);
     }
 
-    /// The number of attempts to deliver events that a node has finished since its start.
-    pub(crate) fn count_deliveries(&self, node: usize) -> usize {
-        let Some(server) = &self.nodes[node] else { return 0 };
+    /// Whether a node has finished an attempt to deliver an event since its start.
+    pub(crate) fn has_delivered(&self, node: usize) -> bool {
+        let Some(server) = &self.nodes[node] else { return false };
         let url = server.server_address.ready_message["metrics"].as_str().expect("a metrics URL");
         let page = BlockingClient::default().get(url).send().expect_status(200).text();
         let page = ParsedMetricsPage::parse(&page);
-        let samples = page.samples().filter(|it| it.name == "scrip_webhook_attempts_total");
-        samples.map(|it| it.value as usize).sum()
+        page.value("scrip_webhook_attempts_total", &[("outcome", "delivered")]) > 0.0
     }
 
     /// Runs `scrip audit verify`, which checks every record.

@@ -28,6 +28,8 @@ use crate::{
 };
 
 const CLIENTS: usize = 8;
+/// The number of tokens that clients start before a kill.
+const ROUND_TOKENS: u64 = 16;
 /// Every round of this period kills both nodes.
 const BOTH_NODES_PERIOD: usize = 5;
 /// A client does not know how many of its attempts took effect.
@@ -163,11 +165,12 @@ fn wait_for_tokens(next_number: &AtomicU64, count: u64) {
 fn check_normal_operation(test: &mut DeliveryTest) {
     test.run_under_load(|vault, next_number| {
         wait_for_tokens(next_number, 200);
-        let have_delivered = eventually(|| (0..2).all(|it| vault.count_deliveries(it) > 0));
+        let have_delivered = eventually(|| (0..2).all(|it| vault.has_delivered(it)));
         assert!(have_delivered, "a node delivers nothing");
     });
     assert!(test.wait_for_deliveries(), "a delivery without a failure does not arrive");
     let mut report = test.check_events();
+    print_examples(&report);
     for _ in 0..report.count("repeated") {
         report.add_violation(EventViolation::DeliveredTwice, "an event");
     }
@@ -180,7 +183,7 @@ pub(crate) fn kill_delivering_nodes(length: RunLength) -> (RunReport, bool) {
     check_normal_operation(&mut test);
     test.run_under_load(|vault, next_number| {
         for round in 0..length.delivery_kills {
-            wait_for_tokens(next_number, 2 * CLIENTS as u64);
+            wait_for_tokens(next_number, ROUND_TOKENS);
             thread::sleep(random_duration(20..300));
             let is_both = round % BOTH_NODES_PERIOD == BOTH_NODES_PERIOD - 1;
             let nodes = if is_both { vec![0, 1] } else { vec![round % 2] };
@@ -198,6 +201,7 @@ pub(crate) fn kill_delivering_nodes(length: RunLength) -> (RunReport, bool) {
         test.report.add("undelivered");
     }
     let events = test.check_events();
+    print_examples(&events);
     test.report.add_events(&events);
     let failures = test.report.count("503") + test.report.count("broken");
     // A clean run proves little unless kills interrupted requests and deliveries.
@@ -231,6 +235,12 @@ fn end_leases(vault: &TwoNodeVault) {
     vault.cluster.query_primary("UPDATE deliveries SET next_at = 0 WHERE state = 'pending'");
 }
 
+fn print_examples(events: &EventReport) {
+    for example in &events.examples {
+        println!("  {example}");
+    }
+}
+
 impl RunReport {
     fn add_events(&mut self, events: &EventReport) {
         for (counter, count) in &events.counts {
@@ -238,9 +248,6 @@ impl RunReport {
         }
         for (violation, count) in &events.violations {
             self.add_violations(ConsistencyViolation::Event(*violation), *count);
-        }
-        for example in &events.examples {
-            println!("  {example}");
         }
     }
 }

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use axum::{body::Body, response::Response};
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use scrip_core::error::Error;
 
-use crate::{app::App, middleware::trace::TraceId, pipeline::name_storage_cause, problem::Problem};
+use crate::{
+    app::App,
+    middleware::trace::TraceId,
+    pipeline::{PublicCacheControl, name_storage_cause},
+    problem::Problem,
+};
 
 /// The key pair stays the same while the vault exists. An hour is short enough for a vault that was
 /// set up again.
-const CACHE_TIME: &str = "public, max-age=3600";
+const CACHE_TIME: PublicCacheControl = PublicCacheControl("public, max-age=3600");
 
 /// Responds with the public key as PEM. The first request of a vault makes the key pair.
 pub(crate) async fn webhook_key(app: &Arc<App>, trace: &TraceId) -> Response {
@@ -33,7 +38,7 @@ fn pem_response(pem: String) -> Response {
     let mut response = Response::new(Body::from(pem));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-pem-file"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static(CACHE_TIME));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.extensions_mut().insert(CACHE_TIME);
     response
 }

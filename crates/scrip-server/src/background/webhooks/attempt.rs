@@ -10,6 +10,11 @@ use tokio::time::{Instant, timeout};
 
 /// How long a receiver may take for its answer, from the lookup of its name on.
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a delivery is claimed: longer than an attempt and the storage of its result. After it,
+/// any node repeats an attempt that has no result.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+const _: () = assert!(LEASE.as_secs() > ATTEMPT_TIMEOUT.as_secs() + 10);
+
 /// The part of an answer's body that is read, so that the connection can be used again.
 const ANSWER_BYTES_MAX: usize = 1024;
 /// The status is the answer. The attempt waits this long for the body, and not for a receiver that

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tenant_gets_half_of_the_slots_and_others_get_some() {
+    fn tenant_gets_half_of_the_slots_and_later_tenants_get_some() {
         let slots = Arc::new(AttemptSlots::default());
         let first = take_all(&slots, 1, ReceiverSpeed::Normal);
         assert_eq!(first.len(), ATTEMPTS_MAX / 2);

@@ -135,14 +135,20 @@ impl Deliverer {
             return Ok(());
         }
         let vault = &self.app.vault;
-        for _ in 0..READ_STEPS_MAX {
-            if vault.store.move_read_deliveries().await? == 0 {
-                break;
-            }
-        }
+        let moved = self.move_read_deliveries().await;
         for key in vault.store.list_due_webhooks(vault.clock.now()).await? {
             if EnabledWebhook::find(&directory, key).is_some() {
                 self.wake(key);
+            }
+        }
+        // A failure of the read log must not stop the other deliveries.
+        moved
+    }
+
+    async fn move_read_deliveries(&self) -> Result<(), Error> {
+        for _ in 0..READ_STEPS_MAX {
+            if self.app.vault.store.move_read_deliveries().await? == 0 {
+                break;
             }
         }
         Ok(())

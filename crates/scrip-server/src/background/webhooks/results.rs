@@ -5,7 +5,7 @@ use std::time::Duration;
 use scrip_core::event::AttemptResult;
 use tokio::time::Instant;
 
-use crate::background::webhooks::worker::LEASE;
+use crate::background::webhooks::attempt::LEASE;
 
 /// Results are stored together: at this number, or at this age of the first one.
 const RESULTS_MAX: usize = 64;

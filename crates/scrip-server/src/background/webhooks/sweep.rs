@@ -12,7 +12,7 @@ use scrip_core::{
     error::Error,
     event::{WebhookKey, delivery_schedule::DELIVERY_PERIOD},
     policy::Directory,
-    store::deliveries::DeliveryBounds,
+    store::deliveries::{DeliveryBounds, TrimmedDeliveries},
 };
 use tokio::time::sleep;
 
@@ -112,7 +112,7 @@ async fn trim(
         exhausted = exhausted.saturating_add(trimmed.exhausted);
         dropped = dropped.saturating_add(trimmed.dropped);
         count_deleted(app, trimmed.dropped.saturating_add(trimmed.deleted));
-        if trimmed == Default::default() {
+        if trimmed == TrimmedDeliveries::default() {
             break;
         }
         sleep(PAUSE_BETWEEN_STEPS).await;

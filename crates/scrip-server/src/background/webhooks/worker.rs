@@ -10,6 +10,7 @@ use scrip_api::{
     metrics::webhooks::{AttemptLabel, DeliveryLabel},
 };
 use scrip_core::{
+    Timestamp,
     error::Error,
     event::{
         AttemptOutcome, AttemptResult, ClaimedDelivery, DeliveryChange, NextAttempt, WebhookKey,
@@ -23,7 +24,7 @@ use tokio::{
 };
 
 use crate::background::webhooks::{
-    attempt::{ATTEMPT_TIMEOUT, AttemptReport, WebhookReceiver},
+    attempt::{ATTEMPT_TIMEOUT, AttemptReport, LEASE, WebhookReceiver},
     attempt_slots::AttemptSlot,
     deliverer::{Deliverer, WebhookState},
     disable::{disable_failing, disable_gone},
@@ -32,15 +33,12 @@ use crate::background::webhooks::{
     signer::UnsignedDelivery,
 };
 
-/// Longer than an attempt and the storage of its result. After it, another node repeats an attempt
-/// that has no result.
-pub(super) const LEASE: Duration = Duration::from_secs(30);
 /// A worker without a free slot looks again after this time, even without a notice.
 const SLOT_RETRY: Duration = Duration::from_millis(200);
+/// The shortest time between two loads of the keys.
+const RELOAD_EVERY: Duration = Duration::from_secs(5);
 /// The pause of a delivery for which the vault itself was too busy.
 const POSTPONED_BY: Duration = Duration::from_secs(1);
-
-const _: () = assert!(LEASE.as_secs() > ATTEMPT_TIMEOUT.as_secs() + 10);
 
 pub(super) struct Worker {
     deliverer: Arc<Deliverer>,
@@ -53,6 +51,8 @@ pub(super) struct Worker {
     needs_slot: bool,
     /// The last failures may be a reason to disable the webhook.
     suspicion: Option<Suspicion>,
+    /// When a row that cannot be opened was last a reason to load the keys again.
+    reloaded_at: Option<Instant>,
 }
 
 /// Why a webhook may have to be disabled, and the state of the webhook that failed.
@@ -90,6 +90,7 @@ impl Worker {
             is_due: true,
             needs_slot: false,
             suspicion: None,
+            reloaded_at: None,
         }
     }
 
@@ -195,7 +196,7 @@ impl Worker {
         parts: &AttemptParts,
     ) {
         let mut event = delivery.open(&parts.webhook.webhook.tenant);
-        if event.is_err() {
+        if event.is_err() && self.may_reload() {
             // Another node may have sealed the row with a key that this one has not loaded.
             drop(self.deliverer.app.reload().await);
             let directory = self.deliverer.app.directory.load_full();
@@ -216,6 +217,16 @@ impl Worker {
             drop(slot);
             FinishedAttempt { delivery, webhook, report }
         });
+    }
+
+    /// Altered rows must not cost a reload each.
+    fn may_reload(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = self.reloaded_at.is_none_or(|it| now.duration_since(it) >= RELOAD_EVERY);
+        if is_due {
+            self.reloaded_at = Some(now);
+        }
+        is_due
     }
 
     /// A row that was altered is not sent, and does not stop the others.
@@ -248,8 +259,7 @@ impl Worker {
             );
             return;
         };
-        let vault = &self.deliverer.app.vault;
-        let now = vault.clock.now();
+        let now = self.deliverer.app.vault.clock.now();
         let change = match report {
             None => DeliveryChange::PostponeTo(now),
             Some(report) => {
@@ -257,18 +267,9 @@ impl Worker {
                 match report.outcome {
                     AttemptOutcome::Delivered => DeliveryChange::Deliver,
                     AttemptOutcome::Postponed => DeliveryChange::PostponeTo(now.plus(POSTPONED_BY)),
-                    AttemptOutcome::Failed { .. } | AttemptOutcome::Gone => {
-                        let retry_after = match report.outcome {
-                            AttemptOutcome::Failed { retry_after } => retry_after,
-                            _ => None,
-                        };
-                        let mut random = [0; 4];
-                        (vault.fill_random)(&mut random);
-                        let random = u32::from_le_bytes(random);
-                        match delivery.progress.next_attempt(now, retry_after, random) {
-                            NextAttempt::At(at) => DeliveryChange::RetryAt(at),
-                            NextAttempt::Exhausted => DeliveryChange::Exhaust,
-                        }
+                    AttemptOutcome::Gone => self.plan_next(&delivery, now, None),
+                    AttemptOutcome::Failed { retry_after } => {
+                        self.plan_next(&delivery, now, retry_after)
                     }
                 }
             }
@@ -292,6 +293,21 @@ impl Worker {
             status: report.and_then(|it| it.status),
             error: report.and_then(|it| it.failure).map(|it| it.to_string()),
         });
+    }
+
+    fn plan_next(
+        &self,
+        delivery: &ClaimedDelivery,
+        now: Timestamp,
+        retry_after: Option<Duration>,
+    ) -> DeliveryChange {
+        let mut random = [0; 4];
+        (self.deliverer.app.vault.fill_random)(&mut random);
+        let random = u32::from_le_bytes(random);
+        match delivery.progress.next_attempt(now, retry_after, random) {
+            NextAttempt::At(at) => DeliveryChange::RetryAt(at),
+            NextAttempt::Exhausted => DeliveryChange::Exhaust,
+        }
     }
 
     fn record_report(&self, report: &AttemptReport) {

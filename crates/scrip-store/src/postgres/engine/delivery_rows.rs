@@ -9,14 +9,16 @@ use crate::{
     shared::deliveries::{delivery_parameters, insert_delivery_columns},
 };
 
-/// A new delivery is due at once.
+/// A new delivery is due at once. A row exists already if the outcome of a proxied call is written
+/// again, because the first write failed with an unknown result.
 pub(crate) const INSERT_DELIVERIES: &str = concat!(
     "-- insert_deliveries\nINSERT INTO deliveries (",
     insert_delivery_columns!(),
     ")
     SELECT it.*, 'pending', it.occurred_at, 0, it.occurred_at
     FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[], $6::bytea[])
-        AS it (tenant, webhook, event, event_type, occurred_at, body)"
+        AS it (tenant, webhook, event, event_type, occurred_at, body)
+    ON CONFLICT (tenant, webhook, event) DO NOTHING"
 );
 
 /// The rows of deliveries, as columns.

@@ -29,7 +29,7 @@ WITH due AS (
     WHERE tenant = $3 AND webhook = $4 AND state = 'pending' AND next_at <= $1
     ORDER BY next_at, event LIMIT $5 FOR UPDATE SKIP LOCKED
 )
-UPDATE deliveries AS it SET attempts = it.attempts + 1,
+    UPDATE deliveries AS it SET attempts = least(it.attempts, 999999) + 1,
     first_attempt_at = coalesce(it.first_attempt_at, $1), next_at = $2
 FROM due WHERE it.tenant = $3 AND it.webhook = $4 AND it.event = due.event
 RETURNING it.event, it.event_type, it.occurred_at, it.attempts, it.first_attempt_at, it.body,
@@ -73,7 +73,7 @@ macro_rules! list_webhooks {
             " LIMIT 1
     ) AS it
 )
-SELECT tenant, webhook FROM first_rows",
+    SELECT tenant, webhook FROM first_rows",
             $filter
         )
     };
@@ -120,7 +120,8 @@ impl PostgresStore {
         results.sort_by_key(|it| it.event);
         let columns = ColumnArrays::from_rows(results.iter().map(result_parameters));
         let mut parameters: Vec<SqlValue<'_>> = columns.driver_parameters().collect();
-        parameters.extend([&tenant.0 as SqlValue<'_>, &webhook.0]);
+        let key: [SqlValue<'_>; 2] = [&tenant.0, &webhook.0];
+        parameters.extend(key);
         self.for_tenant(tenant).execute_raw(FINISH, &parameters).await
     }
 

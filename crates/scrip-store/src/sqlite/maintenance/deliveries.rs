@@ -41,13 +41,13 @@ const COPY_DELIVERY: &str =
 
 const SELECT_DUE: &str = "
 -- select_due_deliveries
-SELECT event, event_type, occurred_at, attempts + 1, coalesce(first_attempt_at, $1), body
+SELECT event, event_type, occurred_at, min(attempts, 999999) + 1, coalesce(first_attempt_at, $1), body
 FROM deliveries WHERE tenant = $2 AND webhook = $3 AND state = 'pending' AND next_at <= $1
 ORDER BY next_at, event LIMIT $4";
 
 const CLAIM: &str = "
 -- claim_deliveries
-UPDATE deliveries SET attempts = attempts + 1, first_attempt_at = coalesce(first_attempt_at, $1),
+UPDATE deliveries SET attempts = min(attempts, 999999) + 1, first_attempt_at = coalesce(first_attempt_at, $1),
     next_at = $2
 WHERE seq IN (
     SELECT seq FROM deliveries
@@ -93,7 +93,7 @@ macro_rules! list_webhooks {
             $order,
             " LIMIT 1)
 )
-SELECT tenant, webhook FROM first_rows",
+    SELECT tenant, webhook FROM first_rows",
             $filter
         )
     };
@@ -102,15 +102,16 @@ SELECT tenant, webhook FROM first_rows",
 /// A row of the read log.
 pub(crate) struct ReadDelivery {
     seq: i64,
-    /// In the order of the columns of a new delivery.
-    columns: (Vec<u8>, Vec<u8>, Vec<u8>, String, i64, Vec<u8>),
+    /// `None` for a row that cannot be decoded: it is deleted, so that it does not stop the others.
+    columns: Option<ReadDeliveryColumns>,
 }
 
-impl ReadDelivery {
-    fn parameters(&self) -> [Parameter<'_>; 6] {
-        let (tenant, webhook, event, event_type, occurred_at, body) = &self.columns;
-        parameters![tenant, webhook, event, event_type, *occurred_at, body]
-    }
+/// In the order of the columns of a new delivery.
+type ReadDeliveryColumns = (Vec<u8>, Vec<u8>, Vec<u8>, String, i64, Vec<u8>);
+
+fn copy_parameters(columns: &ReadDeliveryColumns) -> [Parameter<'_>; 6] {
+    let (tenant, webhook, event, event_type, occurred_at, body) = columns;
+    parameters![tenant, webhook, event, event_type, *occurred_at, body]
 }
 
 pub(crate) const INSERT_READ_DELIVERY: &str = "
@@ -128,18 +129,31 @@ const DELETE_READ_DELIVERY: &str = "
 -- delete_read_delivery
 DELETE FROM read_deliveries WHERE seq = $1 AND webhook = $2 AND event = $3";
 
+const DELETE_INVALID_READ_DELIVERY: &str = "
+-- delete_invalid_read_delivery
+DELETE FROM read_deliveries WHERE seq = $1";
+
 /// Reads the oldest rows of the read log.
 pub(crate) fn list_read_deliveries(read_log: &Connection) -> Result<Vec<ReadDelivery>, StoreError> {
-    let decode = |row: &dyn ColumnReader| {
-        let columns = (
+    let decode_columns = |row: &dyn ColumnReader| {
+        Ok::<ReadDeliveryColumns, StoreError>((
             read_required(row, 1)?,
             read_required(row, 2)?,
             read_required(row, 3)?,
             read_required(row, 4)?,
             read_required(row, 5)?,
             read_required(row, 6)?,
-        );
-        Ok(ReadDelivery { seq: read_required(row, 0)?, columns })
+        ))
+    };
+    let decode = |row: &dyn ColumnReader| {
+        let (seq, columns) = (read_required(row, 0)?, decode_columns(row).ok());
+        if columns.is_none() {
+            tracing::error!(
+                seq,
+                "a delivery in the read log was altered outside of the vault and is deleted"
+            );
+        }
+        Ok(ReadDelivery { seq, columns })
     };
     run_sync_future(read_log.query(LIST_READ_DELIVERIES, &parameters![BATCH_SIZE], decode))
 }
@@ -149,7 +163,8 @@ pub(crate) fn copy_read_deliveries(
     vault: &Connection,
     rows: &[ReadDelivery],
 ) -> Result<(), StoreError> {
-    rows.iter().try_for_each(|it| execute(vault, COPY_DELIVERY, &it.parameters()).map(drop))
+    let mut columns = rows.iter().filter_map(|it| it.columns.as_ref());
+    columns.try_for_each(|it| execute(vault, COPY_DELIVERY, &copy_parameters(it)).map(drop))
 }
 
 /// Deletes rows of the read log, after their copies are durable.
@@ -157,9 +172,11 @@ pub(crate) fn delete_read_deliveries(
     read_log: &Connection,
     rows: &[ReadDelivery],
 ) -> Result<usize, StoreError> {
-    let delete = |it: &ReadDelivery| {
-        let (_, webhook, event, ..) = &it.columns;
-        execute(read_log, DELETE_READ_DELIVERY, &parameters![it.seq, webhook, event])
+    let delete = |it: &ReadDelivery| match &it.columns {
+        None => execute(read_log, DELETE_INVALID_READ_DELIVERY, &parameters![it.seq]),
+        Some((_, webhook, event, ..)) => {
+            execute(read_log, DELETE_READ_DELIVERY, &parameters![it.seq, webhook, event])
+        }
     };
     let add = |total: usize, count: usize| total.saturating_add(count);
     rows.iter().try_fold(0, |total, it| Ok(add(total, delete(it)?)))

@@ -265,8 +265,14 @@ async fn unrecordable_expired_tokens_stay_and_do_not_block_other_tenants() {
     let directory = harness.vault_harness.shared_directory().await;
     while let Ok(1..) = expire_token(vault, &directory).await {}
     while let Ok(1..) = expire_token_intent(vault, &directory).await {}
-    assert!(expire_token(vault, &directory).await.is_err(), "the remaining rows should be reported");
-    assert!(expire_token_intent(vault, &directory).await.is_err(), "the remaining rows should be reported");
+    assert!(
+        expire_token(vault, &directory).await.is_err(),
+        "the remaining rows should be reported"
+    );
+    assert!(
+        expire_token_intent(vault, &directory).await.is_err(),
+        "the remaining rows should be reported"
+    );
     let tenant = harness.tenants[0].id;
     assert_eq!(harness.list_row_tenants("tokens"), [tenant; 21]);
     assert_eq!(harness.list_row_tenants("token_intents"), [tenant]);

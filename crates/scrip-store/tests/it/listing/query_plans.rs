@@ -28,7 +28,8 @@ fn every_token_and_session_statement_is_in_the_statement_list() {
         .map(|it| format!("sqlite/tokens/{it}"));
     let other_files =
         ["sqlite/maintenance/expiry", "sqlite/engine/write_transaction", "stores/threeds_sessions"];
-    let other_files = other_files.into_iter().chain(["shared/session_cards"]).map(str::to_owned);
+    let shared_files = ["shared/session_cards", "shared/deliveries"];
+    let other_files = other_files.into_iter().chain(shared_files).map(str::to_owned);
     for file in token_files.into_iter().chain(other_files) {
         let source = std::fs::read_to_string(format!("{folder}/{file}.rs")).unwrap();
         let listed = source.split("const STATEMENTS: &[&str] =").nth(1).unwrap();
@@ -79,7 +80,22 @@ async fn token_and_session_statements_use_an_index_and_never_sort() {
         assert!(statements.iter().any(|(name, _)| name == required), "{required} is missing");
     }
     for (name, sql) in statements {
-        let plan = plan(&connection, &sql);
+        // A condition without a table is a scan of one constant row.
+        let plan = plan(&connection, &sql).replace("SCAN CONSTANT ROW", "").replace("SCAN it", "");
+        match name.as_str() {
+            // One seek per webhook, after the first row of all webhooks.
+            "list_due_webhooks" | "list_webhooks_with_deliveries" => {
+                assert!(plan.contains("((tenant,webhook)>(?,?))"), "{name}: {plan}");
+                assert!(!plan.contains("TEMP B-TREE"), "{name}: {plan}");
+                continue;
+            }
+            // Counts the entries of a partial index, without the rows.
+            "count_pending_deliveries" => {
+                assert!(plan.contains("COVERING INDEX deliveries_by_age"), "{name}: {plan}");
+                continue;
+            }
+            _ => (),
+        }
         assert!(!plan.contains("SCAN"), "{name}: {plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{name}: {plan}");
     }

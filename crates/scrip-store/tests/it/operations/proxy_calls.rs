@@ -148,7 +148,7 @@ impl CallHarness {
         let proxy = Some("2b1c7c11-8c0b-4c70-a1a5-0f1d2f6c7c11".to_owned());
         let destination =
             CallDestination { proxy, host: "api.example.com".to_owned(), method: "POST" };
-        let describe = || panic!("no webhook wants the event of the call");
+        let describe = || panic!("the tenant has no webhook");
         start_proxy_call(self.vault(), sender, destination, used, claim, describe).await
     }
 

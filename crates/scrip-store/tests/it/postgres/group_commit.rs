@@ -1,6 +1,6 @@
 //! Group commit of one tenant's writes: each write has the same outcome as alone.
 
-mod queued_writes;
+pub(crate) mod queued_writes;
 
 use std::sync::Arc;
 
@@ -19,7 +19,9 @@ use scrip_core::{
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::PostgresStore;
 use scrip_testing::{
-    store_harness::{DAY, StoreHarness, cvc_record, revised_record, token_record, without_cvc, no_events},
+    store_harness::{
+        DAY, StoreHarness, cvc_record, no_events, revised_record, token_record, without_cvc,
+    },
     vault_harness::{Engine, containers, node_settings},
 };
 use tokio_postgres::Client;

@@ -14,13 +14,8 @@ const FIRST_TENANT: &str = "11111111-1111-1111-1111-111111111111";
 const SECOND_TENANT: &str = "22222222-2222-2222-2222-222222222222";
 
 /// Tables without tenant data.
-const TABLES_WITHOUT_TENANT: &[&str] = &[
-    "clock_watermark",
-    "directory_state",
-    "import_state",
-    "schema_state",
-    "system_keys",
-];
+const TABLES_WITHOUT_TENANT: &[&str] =
+    &["clock_watermark", "directory_state", "import_state", "schema_state", "system_keys"];
 
 /// Connects to a database. The connection ends with the runtime of the test.
 async fn connect(url: &str) -> Client {
@@ -164,6 +159,7 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("clock_watermark", "SELECT INSERT UPDATE"),
     ("cvcs", "SELECT INSERT UPDATE DELETE"),
     ("deleted_tenants", "SELECT INSERT DELETE"),
+    ("deliveries", "SELECT INSERT UPDATE DELETE"),
     ("directory_state", "SELECT UPDATE"),
     ("guesses", "SELECT INSERT UPDATE DELETE"),
     ("idempotency_records", "SELECT INSERT DELETE"),

@@ -14,7 +14,9 @@ use scrip_core::{
 };
 use scrip_store::PostgresStore;
 use scrip_testing::{
-    store_harness::{DAY, StoreHarness, UpdateOutcome, revised_record, token_record, without_cvc, no_events},
+    store_harness::{
+        DAY, StoreHarness, UpdateOutcome, no_events, revised_record, token_record, without_cvc,
+    },
     vault_harness::{Engine, node_settings, token_id},
 };
 use tokio::{task::JoinSet, time::timeout};
@@ -66,7 +68,8 @@ async fn writes_waiting_for_one_tenant_leave_connections_to_others() {
     let mut deletes = JoinSet::new();
     for _ in 0..12 {
         let audit = harness.audit(Operation::DeleteToken);
-        let delete = DeleteToken { id: token_id("one"), revision: 0, audit, deliveries: Vec::new() };
+        let delete =
+            DeleteToken { id: token_id("one"), revision: 0, audit, deliveries: Vec::new() };
         let (node, permit) = (Arc::clone(&node), harness.permit(Permission::TokenDelete));
         deletes.spawn(async move { node.delete_token(permit, delete).await });
     }
@@ -161,7 +164,14 @@ async fn individual_writes_per_transaction_are_limited() {
         let permit = harness.permit(Permission::TokenCreate);
         let audit = harness.audit(Operation::CreateToken);
         let deduplicate = Deduplicate::Yes;
-        TokenWrite::Insert(InsertToken { permit, token, intent: None, deduplicate, audit, events: no_events() })
+        TokenWrite::Insert(InsertToken {
+            permit,
+            token,
+            intent: None,
+            deduplicate,
+            audit,
+            events: no_events(),
+        })
     };
     let mut writes = JoinSet::new();
     for batch_number in 0..5 {

@@ -18,7 +18,9 @@ use scrip_core::{
 use scrip_seal::Sealed;
 use scrip_testing::{
     clock::START,
-    store_harness::{StoreHarness, no_events, revised_record, sessions::threeds_session_id, token_record},
+    store_harness::{
+        StoreHarness, no_events, revised_record, sessions::threeds_session_id, token_record,
+    },
     vault_harness::Engine,
 };
 
@@ -257,12 +259,10 @@ async fn expired_sessions_are_swept_with_an_audit_record_each(harness: StoreHarn
 async fn deleting_a_tenant_purges_its_sessions_and_events(harness: StoreHarness) {
     for number in 1..=3 {
         harness
-            .insert_threeds_session(
-                harness.threeds_session_write(
-                    harness.threeds_session_record(number),
-                    &[number, number],
-                ),
-            )
+            .insert_threeds_session(harness.threeds_session_write(
+                harness.threeds_session_record(number),
+                &[number, number + 10],
+            ))
             .await
             .unwrap();
     }

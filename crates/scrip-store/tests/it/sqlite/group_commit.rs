@@ -15,7 +15,7 @@ use scrip_core::{
     },
 };
 use scrip_testing::{
-    store_harness::{StoreHarness, token_record, no_events},
+    store_harness::{StoreHarness, no_events, token_record},
     vault_harness::{Engine, containers, token_id},
 };
 

@@ -17,7 +17,9 @@ use scrip_core::{
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_testing::{
-    store_harness::{StoreHarness, cvc_record, revised_record, token_record, without_cvc, no_events},
+    store_harness::{
+        StoreHarness, cvc_record, no_events, revised_record, token_record, without_cvc,
+    },
     vault_harness::{containers, token_id},
 };
 

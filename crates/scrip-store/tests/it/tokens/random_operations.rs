@@ -16,7 +16,7 @@ use scrip_core::{
 };
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 use scrip_testing::{
-    store_harness::{StoreHarness, cvc_record, token_record, no_events},
+    store_harness::{StoreHarness, cvc_record, no_events, token_record},
     vault_harness::{Engine, containers, token_id},
 };
 use uuid::Uuid;

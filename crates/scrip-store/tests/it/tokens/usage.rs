@@ -47,7 +47,12 @@ async fn record_read(harness: &StoreHarness, entry: ReadLogEntry) {
     let (tenant, audit) = (harness.caller.tenant().id, harness.audit(Operation::GetToken));
     harness
         .store()
-        .append_read_log(ReadLogBatch { tenant, audit, entries: vec![entry], deliveries: Vec::new() })
+        .append_read_log(ReadLogBatch {
+            tenant,
+            audit,
+            entries: vec![entry],
+            deliveries: Vec::new(),
+        })
         .await
         .unwrap();
 }

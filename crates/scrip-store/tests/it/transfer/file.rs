@@ -3,7 +3,7 @@
 use std::{fs, io::Cursor};
 
 use scrip_seal::Checksum;
-use scrip_store::transfer::{PageBounds, TransferError, check_export};
+use scrip_store::transfer::{PageBounds, RowKind, TransferError, check_export};
 use scrip_testing::vault_harness::{Engine, VaultHarness};
 
 use crate::transfer::harness::{export_folder, run_export, run_import};
@@ -70,6 +70,27 @@ async fn importing_a_damaged_file_changes_nothing() {
     scrip_store::SqliteStore::open(&path).unwrap();
 }
 
+/// The first version has events of 3DS sessions, which are deliveries now.
+#[tokio::test]
+async fn export_of_the_first_version_is_imported_without_its_events() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../scrip/tests/serve/upgrade/earlier_vault");
+    let file = std::path::Path::new(folder).join("export");
+    for engine in [Engine::Sqlite, Engine::Postgres] {
+        let mut harness = VaultHarness::without_vault(engine).await;
+        let mut transfer = harness.transfer_engine().await;
+        let imported = run_import(&mut *transfer, &file).await.unwrap();
+        assert!(imported.summary.count(RowKind::ThreeDsEvents) > 0);
+        let token_count = imported.summary.count(RowKind::Tokens);
+        transfer.begin_reading().await.unwrap();
+        assert_eq!(transfer.count_rows(RowKind::Tokens).await.unwrap(), token_count);
+        assert_eq!(transfer.count_rows(RowKind::ThreeDsEvents).await.unwrap(), 0);
+        assert_eq!(transfer.count_rows(RowKind::Deliveries).await.unwrap(), 0);
+        transfer.end_reading().await.unwrap();
+        drop(transfer);
+        harness.reopen().await;
+    }
+}
+
 /// The bodies of the frames of a file.
 fn frame_bodies(mut file: &[u8]) -> Vec<Vec<u8>> {
     let mut bodies = Vec::new();
@@ -82,7 +103,7 @@ fn frame_bodies(mut file: &[u8]) -> Vec<Vec<u8>> {
     bodies
 }
 
-const MAGIC: &[u8] = b"\nscrip export 3\n";
+const MAGIC: &[u8] = b"\nscrip export 4\n";
 
 fn checksum(pieces: &[&[u8]]) -> [u8; 32] {
     let mut sum = Checksum::new();

@@ -84,7 +84,7 @@ async fn export_summary_matches_the_vault() {
     let exported = run_export(&mut *engine, &file, PageBounds::default()).await.unwrap();
     assert_eq!(exported.summary.info.engine, "embedded");
     assert_eq!(exported.bytes, fs::metadata(&file).unwrap().len());
-    for kind in RowKind::ALL {
+    for kind in RowKind::ALL.into_iter().filter(|it| !it.is_retired()) {
         let row_count = engine.count_rows(kind).await.unwrap();
         assert!(row_count > 0, "the harness has no {}", kind.name());
         assert_eq!(exported.summary.count(kind), row_count, "{}", kind.name());
@@ -159,7 +159,10 @@ async fn every_table_is_exported_or_excluded_by_name() {
     }
     // One kind per table, and three for each log.
     tables.retain(|it| !EXCLUDED_TABLES.contains(&it.as_str()));
-    assert_eq!(tables.len(), RowKind::ALL.len(), "{tables:?}");
+    // An export moves the deliveries of reads to the other deliveries.
+    tables.retain(|it| it != "read_deliveries");
+    let kind_count = RowKind::ALL.iter().filter(|it| !it.is_retired()).count();
+    assert_eq!(tables.len(), kind_count, "{tables:?}");
 
     let harness = TransferHarness::open(Engine::Postgres).await;
     let url = harness.vault_harness.database().url();
@@ -170,7 +173,7 @@ async fn every_table_is_exported_or_excluded_by_name() {
     let mut tables: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     tables.retain(|it| !EXCLUDED_TABLES.contains(&it.as_str()) && it != "schema_state");
     // Both logs share the same three tables.
-    assert_eq!(tables.len() + 3, RowKind::ALL.len(), "{tables:?}");
+    assert_eq!(tables.len() + 3, kind_count, "{tables:?}");
     drop(client);
     connection.await.unwrap().unwrap();
 }

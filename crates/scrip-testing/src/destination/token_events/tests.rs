@@ -1,3 +1,5 @@
+//! Tests of the check of received events.
+
 use serde_json::json;
 
 use super::*;

@@ -58,6 +58,7 @@ fn finished_deliveries_since_a_time_become_pending_with_the_same_events() {
 #[test]
 fn replay_of_several_steps_repeats_each_delivery_once_and_has_one_record() {
     let harness = DeliveryHarness::new();
+    harness.server.allow_large_requests(&harness.keys.tenant);
     let token = json!({"type": "token", "data": 1});
     let tokens: Vec<_> = (0..100).map(|_| token.clone()).collect();
     for _ in 0..21 {

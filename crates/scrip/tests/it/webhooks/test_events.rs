@@ -26,7 +26,7 @@ fn test_event_is_stored_for_its_webhook_only() {
         (&json!("webhook.test"), &json!("pending"))
     );
     assert_eq!(delivery["attempts"], 0);
-    assert_eq!(harness.deliveries(), [delivery.clone()]);
+    assert_eq!(harness.deliveries(), std::slice::from_ref(&delivery));
     let path = format!("{}/deliveries", webhook_path(&other));
     let listed = harness.server.get_path(&harness.keys.management, &path).expect_status(200);
     assert_eq!(listed["data"], json!([]));

@@ -12,7 +12,7 @@ use scrip_core::{
     },
 };
 use scrip_seal::Fingerprint;
-use scrip_testing::store_harness::{StoreHarness, token_record, without_cvc, no_events};
+use scrip_testing::store_harness::{StoreHarness, no_events, token_record, without_cvc};
 use tokio_postgres::{Client, NoTls};
 
 use crate::postgres::nodes::check_chain;

@@ -77,7 +77,7 @@ impl FullRun<'_> {
         server.post(key, "/detokenize", &body).expect_status(200);
         server.delete(key, &format!("/tokens/{text}")).expect_status(204);
         let intent = server.post(key, "/token-intents", &other_card).expect_status(201);
-        let body = json!({"token_intent_id": intent["id"], "type": "card"});
+        let body = json!({"token_intent_id": intent["id"]});
         server.create_token(key, &body).expect_status(201);
         let intent = server.post(key, "/token-intents", &other_card).expect_status(201);
         let path = format!("/token-intents/{}", text_field(&intent, "id"));

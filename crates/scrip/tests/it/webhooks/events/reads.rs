@@ -18,7 +18,9 @@ use crate::{
 
 fn create_card(subscription: &Subscription<'_>) -> String {
     let (server, key) = (subscription.server, &subscription.keys.private);
-    text_field(&server.create_token_ok(key, &card_body(&unique_card_number())), "id")
+    let mut body = card_body(&unique_card_number());
+    body["metadata"] = json!({"order": "7"});
+    text_field(&server.create_token_ok(key, &body), "id")
 }
 
 /// The ids of the tokens in events, sorted.
@@ -79,17 +81,20 @@ fn detokenized_tokens_have_one_event_each() {
     assert!(events.iter().all(|it| it["trace_id"] == response.headers["bt-trace-id"]));
 }
 
+/// Sends a request with an API key.
+type SendRead = Box<dyn Fn(&str) -> TestResponse>;
+
 /// All kinds of lists and searches.
 #[test]
 fn listed_and_found_tokens_have_one_event_each() {
     let search =
         |path: &'static str, body: Value| move |key: &str| SHARED_SERVER.post(key, path, &body);
     let list = |path: &'static str| move |key: &str| SHARED_SERVER.get_path(key, path);
-    let requests: [Box<dyn Fn(&str) -> TestResponse>; 4] = [
+    let requests: [SendRead; 4] = [
         Box::new(list("/tokens?size=2")),
         Box::new(list("/v2/tokens?size=2")),
-        Box::new(search("/tokens/search", json!({"query": "type:card", "size": 2}))),
-        Box::new(search("/v2/tokens/search", json!({"query": "type:card", "size": 2}))),
+        Box::new(search("/tokens/search", json!({"query": "metadata.order:7", "size": 2}))),
+        Box::new(search("/v2/tokens/search", json!({"query": "metadata.order:7", "size": 2}))),
     ];
     for request in requests {
         let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::server::{SHARED_SERVER, text_field},
     threeds_sessions::requests::{SESSIONS, browser_info, merchant_payment, payment},
-    webhooks::events::Subscription,
+    webhooks::events::{Subscription, pick},
 };
 
 fn subscribe(event_type: EventType) -> Subscription<'static> {
@@ -112,7 +112,7 @@ fn retrieved_challenge_result_has_one_event() {
     let response = SHARED_SERVER.get_challenge_result(key, &session);
     response.expect_status(200);
     let data = subscription.expect_one_of(key, &response);
-    let mut expected = expected_session(&subscription, &session);
-    expected["authentication_status"] = "successful".into();
-    assert_eq!(data, json!({"session": expected}));
+    let attributes = pick(&data["session"], &["id", "type", "tenant_id"]);
+    assert_eq!(attributes, expected_session(&subscription, &session));
+    assert_eq!(data.as_object().unwrap().len(), 1);
 }

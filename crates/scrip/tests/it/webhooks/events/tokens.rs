@@ -85,7 +85,7 @@ fn existing_token_instead_of_a_new_one_has_no_event() {
         let (key, body) = (&subscription.keys.private, card_with_metadata());
         let first = SHARED_SERVER.create_token(key, &body).expect_status(201);
         let before = subscription.events();
-        let second = SHARED_SERVER.create_token(key, &body).expect_status(200);
+        let second = SHARED_SERVER.create_token(key, &body).expect_status(201);
         assert_eq!(first["id"], second["id"]);
         assert_eq!(subscription.events(), before);
     }
@@ -101,7 +101,8 @@ fn update_of_an_existing_token_by_a_create_request_is_an_update() {
     subscription.expect_none();
     body["metadata"] = json!({"order": "8"});
     let response = SHARED_SERVER.create_token(key, &body);
-    let expected = pick(&response.expect_status(200), &TOKEN_ATTRIBUTES);
+    let expected = pick(&response.expect_status(201), &TOKEN_ATTRIBUTES);
+    assert!(expected["modified_at"].is_string());
     assert_eq!(subscription.expect_one_of(key, &response), json!({"token": expected}));
 }
 
@@ -243,7 +244,7 @@ fn converted_intent_has_one_event() {
     let subscription = subscribe(EventType::TokenIntentConverted);
     let key = &subscription.keys.private;
     let intent = SHARED_SERVER.create_card_intent(&subscription.keys);
-    let body = json!({"token_intent_id": intent, "type": "card"});
+    let body = json!({"token_intent_id": intent});
     let response = SHARED_SERVER.create_token(key, &body);
     let token = response.expect_status(201);
     let expected = json!({
@@ -264,9 +265,9 @@ fn intent_that_becomes_an_existing_token_has_one_event() {
     let (key, card) = (&subscription.keys.private, card_body(&unique_card_number()));
     let existing = SHARED_SERVER.create_token_ok(key, &card);
     let intent = SHARED_SERVER.post(key, "/token-intents", &card).expect_status(201);
-    let body = json!({"token_intent_id": intent["id"], "type": "card"});
+    let body = json!({"token_intent_id": intent["id"]});
     let response = SHARED_SERVER.create_token(key, &body);
-    assert_eq!(response.expect_status(200)["id"], existing["id"]);
+    assert_eq!(response.expect_status(201)["id"], existing["id"]);
     let expected = json!({
         "token_intent": {"id": intent["id"], "type": "card"},
         "token": {"id": existing["id"], "type": "card"},
