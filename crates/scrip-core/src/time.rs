@@ -226,6 +226,13 @@ mod tests {
     }
 
     #[test]
+    fn times_beyond_the_calendar_have_the_text_of_its_ends() {
+        let text = |unix_ms| Timestamp { unix_ms }.to_string();
+        assert_eq!(text(i64::MAX), "9999-12-30T22:00:00+00:00");
+        assert_eq!(text(i64::MIN), "-9999-01-02T01:59:59+00:00");
+    }
+
+    #[test]
     fn invalid_expiry_dates_are_rejected() {
         let invalid_texts = [
             "",

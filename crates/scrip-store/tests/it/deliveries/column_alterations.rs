@@ -149,3 +149,12 @@ async fn row_that_cannot_be_decoded_does_not_prevent_other_deliveries() {
     assert_eq!(attacker.execute(sql, []).unwrap(), 1);
     assert_eq!(count_opened(&harness, harness.webhook).await, 1);
 }
+
+#[tokio::test]
+async fn largest_number_of_attempts_does_not_prevent_claims() {
+    let harness = open(Engine::Sqlite).await;
+    let attacker = Connection::open(harness.vault_harness.file()).unwrap();
+    let sql = "UPDATE deliveries SET attempts = 9223372036854775807";
+    assert!(attacker.execute(sql, []).unwrap() > 1);
+    assert_eq!(count_opened(&harness, harness.webhook).await, 2);
+}

@@ -88,3 +88,15 @@ async fn new_delivery_with_the_number_of_a_moved_one_is_not_lost() {
     }
     assert_eq!(numbers(&claim(&harness, 9).await), (1..9).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn altered_delivery_of_a_read_is_deleted_and_the_others_are_moved() {
+    let harness = StoreHarness::open(Engine::Sqlite).await;
+    append_reads(&harness, 1..4).await;
+    let read_log = open_read_log(&harness);
+    let sql = "UPDATE read_deliveries SET event_type = CAST(x'ff' AS TEXT) WHERE seq = 1";
+    assert_eq!(read_log.execute(sql, []).unwrap(), 1);
+    assert_eq!(move_all(&harness).await, 3);
+    assert_eq!(numbers(&claim(&harness, 9).await), [2, 3]);
+    assert_eq!(count_read_deliveries(&read_log), 0);
+}
