@@ -235,7 +235,8 @@ fn copy_read_log(
              interrupted. Start the server, which completes the migration",
         ));
     }
-    for (name, copy_name) in READ_LOG_TABLES {
+    // The copy has the version of the vault, which the read log has too.
+    for (name, copy_name) in read_log_tables(vault_migrations(&transaction)?) {
         let sql = format!("CREATE TABLE main.{copy_name} AS SELECT * FROM read_log.{name}");
         transaction.execute_batch(&sql).map_err(store_error)?;
         let sql = format!("SELECT count(*) FROM main.{copy_name}");
