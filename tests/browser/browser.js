@@ -1,6 +1,7 @@
 // Starts Debian's Chromium without a window. A failed test leaves a screenshot.
 
-import { mkdir } from "node:fs/promises";
+import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -11,11 +12,16 @@ const PICTURES = join(ROOT, "target/browser");
 
 export const DESKTOP = { viewport: { width: 1120, height: 820 } };
 export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
-export const DOCUMENTED = join(ROOT, "docs/images");
+const DOCUMENTED = join(ROOT, "docs/images");
 
-export async function startBrowser() {
+// `localhost` is another site than `127.0.0.1`: the hosted fields of the demo are there.
+const LOOPBACK_HOSTS = ["127.0.0.1", "localhost"];
+
+// `hosts` are names that `args` map to this machine.
+export async function startBrowser({ hosts = [], args = [] } = {}) {
   // Its own sandbox needs rights that a container may not have. The browser only loads our pages.
-  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", ...args] });
+  const allowedHosts = [...LOOPBACK_HOSTS, ...hosts];
   return {
     // Runs `use` with a page and checks some rules for every page: nothing is loaded from other
     // origins, no script fails, and no policy is violated.
@@ -24,7 +30,7 @@ export async function startBrowser() {
       context.setDefaultTimeout(20_000);
       const faults = [];
       await context.route(
-        (url) => url.hostname !== "127.0.0.1",
+        (url) => !allowedHosts.includes(url.hostname),
         (route) => {
           faults.push(`loads ${route.request().url()}`);
           return route.abort();
@@ -58,4 +64,13 @@ export async function startBrowser() {
     },
     stop: () => browser.close(),
   };
+}
+
+// Writes a picture for the guides, with SCRIP_TEST_GOLDEN=write.
+export async function picture(page, name) {
+  const image = await page.screenshot({ animations: "disabled" });
+  if (process.env.SCRIP_TEST_GOLDEN !== "write") return;
+  assert.ok(image.length < 150_000, `${name} has ${image.length} bytes`);
+  await mkdir(DOCUMENTED, { recursive: true });
+  await writeFile(join(DOCUMENTED, `${name}.png`), image);
 }

@@ -70,8 +70,13 @@ async function startRelay(target) {
   return relay;
 }
 
+// Types into the frame of the vault.
+function typeNumber(page, number) {
+  return page.frameLocator("#number iframe").getByLabel("Card number").fill(number);
+}
+
 async function payWith(page, number, expected) {
-  await page.fill("#number", number);
+  await typeNumber(page, number);
   await page.click("#pay");
   await page.getByText(expected).waitFor();
 }
@@ -103,7 +108,7 @@ test("shop of the tutorial names declined, failed and invalid cards", () =>
     await payWith(page, "4200000000000007", "not paid: your bank declined");
     await payWith(page, "4200000000000006", "not paid: your bank could not confirm you");
     await payWith(page, "4200000000000012", "not paid: the bank did not answer");
-    await page.fill("#number", "4200000000000009");
+    await typeNumber(page, "4200000000000009");
     await page.click("#pay");
     await confirm(page);
     await page.getByText("not paid: your bank declined").waitFor();

@@ -7,11 +7,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-export async function startVault() {
+export async function startVault(environment = {}) {
   const folder = await mkdtemp(join(tmpdir(), "scrip-"));
   const place = ["--data-dir", join(folder, "data"), "--listen", "127.0.0.1:0"];
   const child = spawn(process.env.SCRIP, ["dev", ...place, "--json", "--rate-limits", "off"], {
     stdio: ["ignore", "pipe", "ignore"],
+    env: { ...process.env, ...environment },
   });
   const [line] = await once(createInterface({ input: child.stdout }), "line");
   const announced = JSON.parse(line);

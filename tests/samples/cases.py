@@ -64,6 +64,10 @@ def proxy_with_certificate(vault):
     return facts
 
 
+def client_key(vault):
+    return {"CLIENT_KEY_ID": vault.create_client_key()}
+
+
 def webhook(vault):
     return {"WEBHOOK_ID": vault.create_webhook()}
 
@@ -128,6 +132,7 @@ CASES = {
     "create_api_key": Case(application, ("response.id", "response.key")),
     "get_api_key": Case(application, ("API_KEY_ID",)),
     "delete_api_key": Case(application, ("deleted", "API_KEY_ID"), 204),
+    "get_card_details": Case(nothing, ("visa", "credit", "FR", "cartes-bancaires")),
     "list_permissions": Case(nothing, ("token:read", "token:search")),
     "list_proxies": Case(proxy, ("PROXY_ID", "Charges")),
     "create_proxy": Case(nothing, ("response.id", "response.key", "Charges")),
@@ -142,6 +147,11 @@ CASES = {
     "invoke_proxy_put": Case(proxied_call, ("ch_1", "PUT", r"\b\d{4}\b")),
     "invoke_proxy_patch": Case(proxied_call, ("ch_1", "PATCH", r"\b\d{4}\b")),
     "invoke_proxy_delete": Case(proxied_call, ("ch_1", "DELETE")),
+    "list_client_keys": Case(client_key, ("CLIENT_KEY_ID",)),
+    "create_client_key": Case(nothing, ("response.key_id", "BEGIN PUBLIC KEY")),
+    "get_client_key": Case(client_key, ("CLIENT_KEY_ID",)),
+    "get_client_public_key": Case(client_key, ("BEGIN PUBLIC KEY",)),
+    "delete_client_key": Case(client_key, ("deleted", "CLIENT_KEY_ID"), 204),
     "list_webhooks": Case(webhook, ("WEBHOOK_ID", "Orders")),
     "create_webhook": Case(nothing, ("response.id", "response.secret", "Orders")),
     "list_webhook_event_types": Case(nothing, ("token.created", "3ds.session.created")),

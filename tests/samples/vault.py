@@ -84,6 +84,9 @@ class Vault:
         body = {"name": "Local charges", "destination_url": self.destination}
         return self.send("POST", "/proxies", "management", body)["key"]
 
+    def create_client_key(self):
+        return self.send("POST", "/keys", "management")["key_id"]
+
     def create_webhook(self):
         body = {"name": "Orders", "url": "https://shop.example/webhooks", "events": ["token.created"]}
         return self.send("POST", "/webhooks", "management", body)["id"]

@@ -72,6 +72,10 @@ def make_valid(body):
         body["nonce"] = create("/sessions", None)["nonce"]
     if isinstance(body.get("token_intent_id"), str):
         body["token_intent_id"] = create("/token-intents", {"type": "token", "data": "intent"})["id"]
+    if isinstance(body.get("encrypted"), str):
+        # Only a client with the public key can encrypt. The suites of the clients do.
+        del body["encrypted"]
+        body.update(type="token", data="clear")
     return body
 
 

@@ -18,13 +18,21 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("scrip-expression", &[]),
     ("scrip-seal", &[]),
     ("scrip-egress", &[]),
+    ("scrip-elements", &["scrip-seal"]),
     ("scrip-threeds", &[]),
     ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds"]),
     ("scrip-store", &["scrip-core", "scrip-seal"]),
     ("scrip-simulator", &["scrip-threeds"]),
     (
         "scrip-api",
-        &["scrip-core", "scrip-egress", "scrip-expression", "scrip-seal", "scrip-threeds"],
+        &[
+            "scrip-core",
+            "scrip-egress",
+            "scrip-elements",
+            "scrip-expression",
+            "scrip-seal",
+            "scrip-threeds",
+        ],
     ),
     (
         "scrip-server",

@@ -3,6 +3,7 @@
 pub mod auth_failures;
 pub mod body_memory;
 pub mod egress_client;
+pub mod field_hosting;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
@@ -31,6 +32,7 @@ use crate::{
         auth_failures::AuthFailures,
         body_memory::BodyMemory,
         egress_client::LazyEgressClient,
+        field_hosting::FieldHosting,
         in_flight::InFlightTasks,
         limits::RequestLimits,
         proxy_egress::{CallLimits, ProxyEgress},
@@ -63,6 +65,8 @@ pub struct App {
     pub disabled_operations: Vec<Operation>,
     /// Whether proxies may have a destination on this machine: for development only.
     pub loopback_destinations: LoopbackDestinations,
+    /// The hosts that serve the hosted fields.
+    pub field_hosting: FieldHosting,
     /// Memory for bodies of authenticated callers, and for the values parsed from them.
     pub body_memory: Arc<BodyMemory>,
     /// Memory for bodies of routes that need no key.
@@ -142,6 +146,7 @@ impl App {
             trusted_proxies: TrustedProxies::default(),
             disabled_operations: Vec::new(),
             loopback_destinations: LoopbackDestinations::Rejected,
+            field_hosting: FieldHosting::default(),
             proxy_egress: ProxyEgress::default(),
             calls_in_flight: InFlightTasks::default(),
             webhook_egress: LazyEgressClient::default(),

@@ -121,6 +121,7 @@ labels! {
         StoredResponses "stored_responses",
         AccessSessions "access_sessions",
         ThreeDsSessions "threeds_sessions",
+        ClientKeys "client_keys",
         WebhookDeliveries "webhook_deliveries",
         DeletedTenants "deleted_tenants",
         AuditRecords "audit_records",

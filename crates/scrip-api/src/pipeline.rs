@@ -1,11 +1,13 @@
 //! The steps of every request, in order.
 //!
-//! - Outside the router: trace id, preflight, trailing slash, panics, headers of every response.
+//! - Outside the router: trace id, preflight, `/api`, trailing slash, host of the hosted fields, panics, headers of every response.
 //! - At every route: client address and its rate limit.
 //! - At a keyed route also: caller, rate limits, permission, memory for the response, deprecation,
 //!   content type, idempotency, body, handler.
 //! - At a callback also: content type, body, handler.
 
+mod elements;
+mod matched_route;
 mod proxied_call;
 
 use std::{
@@ -25,7 +27,7 @@ use futures_util::FutureExt;
 use hyper::{
     HeaderMap, Method, StatusCode,
     header::{ACCEPT, CACHE_CONTROL, HeaderValue},
-    http::Extensions,
+    http::{Extensions, request::Parts},
 };
 use scrip_core::{
     audit::Operation,
@@ -39,42 +41,40 @@ use tower::ServiceExt;
 use tracing::Instrument;
 use zeroize::Zeroizing;
 
-use self::proxied_call::{find_call_entry, run_call};
+pub(crate) use self::matched_route::MatchedRoute;
+use self::{
+    elements::{FieldHostDecision, field_response, strip_api_path},
+    proxied_call::{find_call_entry, run_call},
+};
 use crate::{
     app::{App, body_memory::BodyReservation},
     deprecation,
-    metrics::Metrics,
+    metrics::{Metrics, UnroutedReason},
     middleware::{
         authenticate::{authenticate, not_ready},
         body::read_body,
         cors,
         idempotency::{self, ComparedRequest, IdempotencyStep},
         rejection_record::record_rejected_request,
-        request_head::{check_content_type, extract_path_ids},
+        request_head::{check_body_type, check_content_type, extract_path_ids},
         request_observer::RequestObserver,
         response_body::ResponseBudget,
-        span::RouteName,
         throttle,
         trace::{self, TraceId},
         trailing_slash::strip_trailing_slash,
         unread_body,
     },
     problem::Problem,
-    proxy::call::{check_host, is_proxy_path},
+    proxy::call::{check_host, is_proxy_path, request_host},
     route::{
-        AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute,
-        IncomingRequest, KeylessRoute, Route, count_path_parameters,
+        AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute, Handled,
+        IncomingRequest, PublicCacheControl, Route, count_path_parameters,
     },
 };
 
 /// The client's IP address, as reported by trusted proxies.
 #[derive(Debug, Clone, Copy)]
 struct ClientAddress(IpAddr);
-
-/// The `Cache-Control` of a response that is the same for all clients. A header of a handler has no
-/// effect: a proxied answer must not be cached, whatever its destination says.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PublicCacheControl(pub(crate) &'static str);
 
 /// Wraps the handling of a request on every listener: assigns a trace id, drains the unread body,
 /// and forbids caching of the response, except of one with a [`PublicCacheControl`].
@@ -126,6 +126,7 @@ where
         let mut response = if request.method() == Method::OPTIONS {
             cors::preflight_response(request.headers())
         } else {
+            strip_api_path(&mut request);
             strip_trailing_slash(&mut request);
             request.extensions_mut().insert(ClientAddress(client));
             request.extensions_mut().insert(trace.clone());
@@ -147,7 +148,24 @@ where
 /// Finds the route of a request. Proxied calls are the most frequent requests, and every path below
 /// theirs is a call, so they skip the router, which costs several allocations.
 async fn route_request(app: &Arc<App>, router: Router, request: Request) -> Response {
-    if is_proxy_path(request.uri().path()) && app.rejection_reason().is_none() {
+    if app.rejection_reason().is_some() {
+        let Ok(response) = router.oneshot(request).await;
+        return response;
+    }
+    let (head, body) = request.into_parts();
+    let field_route = match elements::decide(app, &head) {
+        FieldHostDecision::Serve(path) => Some(MatchedRoute::HostedField(path)),
+        FieldHostDecision::Reject(rule) => {
+            app.metrics.unrouted.increment(UnroutedReason::NoRoute);
+            Some(MatchedRoute::Unmatched(Arc::new(Problem::FieldHost(rule))))
+        }
+        FieldHostDecision::Route => None,
+    };
+    let request = Request::from_parts(head, body);
+    if let Some(route) = field_route {
+        return Box::pin(run_route(app, &route, request)).await;
+    }
+    if is_proxy_path(request.uri().path()) {
         // Boxed, so that the futures of other requests stay small.
         return Box::pin(run_route(app, &MatchedRoute::Proxy, request)).await;
     }
@@ -159,44 +177,6 @@ async fn route_request(app: &Arc<App>, router: Router, request: Request) -> Resp
 pub fn client_address(extensions: &Extensions) -> IpAddr {
     let client: Option<&ClientAddress> = extensions.get();
     client.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.0)
-}
-
-/// The route that matches a request.
-#[derive(Clone)]
-pub(crate) enum MatchedRoute {
-    /// Needs an API key.
-    Keyed(&'static Route),
-    /// A notification of a browser or a directory server, which have no API key.
-    Callback(&'static CallbackRoute),
-    Keyless(&'static KeylessRoute),
-    /// A proxied call.
-    Proxy,
-    /// No route matches; every request gets the same problem.
-    Unmatched(Arc<Problem>),
-}
-
-impl MatchedRoute {
-    /// Returns the name for metrics and spans. Only routes of an operation are measured.
-    fn route_name(&self) -> Option<RouteName> {
-        match self {
-            Self::Keyed(route @ Route { operation, path, .. }) => {
-                Some(RouteName { operation: *operation, method: route.method_name(), path })
-            }
-            Self::Callback(CallbackRoute { operation, path, .. }) => {
-                Some(RouteName { operation: *operation, method: "POST", path })
-            }
-            Self::Keyless(_) | Self::Proxy | Self::Unmatched(_) => None,
-        }
-    }
-
-    fn reject(&self, app: &App, problem: Problem, trace: &TraceId) -> Response {
-        let problem = name_storage_cause(app, problem);
-        let response = problem.response(trace);
-        match self {
-            Self::Callback(row) => (row.render_rejection)(response, &problem),
-            Self::Keyed(_) | Self::Keyless(_) | Self::Proxy | Self::Unmatched(_) => response,
-        }
-    }
 }
 
 /// Names the cause of an unavailable storage. Without a known cause the problem stays general, and
@@ -239,13 +219,25 @@ async fn handle(
     check_host(app, &incoming.head, incoming.address).await?;
     match route {
         MatchedRoute::Keyed(route) => handle_keyed(app, route, incoming).await,
-        MatchedRoute::Callback(row) => handle_callback(app, row, incoming).await,
+        MatchedRoute::Callback(row) => {
+            throttle::count_anonymous(app, incoming.address).await?;
+            elements::check_keyless(app, &incoming.head, row.path)?;
+            handle_callback(app, row, incoming).await
+        }
         MatchedRoute::Keyless(row) => {
             match row.address_limit {
                 AddressLimit::Exempt => (),
                 AddressLimit::Counted => throttle::count_anonymous(app, incoming.address).await?,
             }
+            elements::check_keyless(app, &incoming.head, row.path)?;
             Ok((row.handler)(Arc::clone(app), incoming.trace.clone()).await)
+        }
+        MatchedRoute::HostedField(path) => {
+            throttle::count_anonymous(app, incoming.address).await?;
+            match incoming.head.method {
+                Method::GET | Method::HEAD => field_response(app, path, &incoming.head),
+                _ => Err(Problem::MethodNotAllowed),
+            }
         }
         MatchedRoute::Proxy => Err(Problem::NoRoute),
         MatchedRoute::Unmatched(problem) => {
@@ -255,14 +247,13 @@ async fn handle(
     }
 }
 
-/// The request is counted toward the rate limit before anything is read or looked up.
+/// Call it after the request was counted toward the rate limit: nothing is read or looked up before.
 async fn handle_callback(
     app: &Arc<App>,
     route: &'static CallbackRoute,
     incoming: &mut IncomingRequest,
 ) -> Result<Response, Problem> {
     let IncomingRequest { head, body, trace, address } = incoming;
-    throttle::count_anonymous(app, *address).await?;
     check_content_type(Some(route.format.content_type), &head.headers)?;
     // Browsers announce the length of a form. A form without a length could occupy memory for long.
     if route.format.needs_length && body.size_hint().exact().is_none() {
@@ -333,11 +324,30 @@ async fn read_route_body(
 ) -> Result<Bytes, Problem> {
     match kind {
         BodyKind::None | BodyKind::Ignored => Ok(Bytes::new()),
-        BodyKind::Json | BodyKind::ReadOnlyJson | BodyKind::MergePatch => {
+        BodyKind::Json | BodyKind::OptionalJson | BodyKind::ReadOnlyJson | BodyKind::MergePatch => {
             let (deadline, bytes_max) = (app.limits.body_deadline, app.limits.body_bytes_max);
             read_body(app, body, deadline, bytes_max, reservation).await
         }
     }
+}
+
+/// Checks the page and the rights of a caller.
+fn check_caller(app: &App, route: &Route, head: &Parts, caller: &Caller) -> Result<(), Problem> {
+    cors::check_origin(&app.field_hosting, &head.headers, request_host(head), caller)?;
+    caller.check_requirement(route.requirement)?;
+    Ok(())
+}
+
+/// Runs a handler in a separate task: a client that disconnects drops the future of its request.
+/// Without the task, the claim would be released while its write is still being committed.
+async fn run_in_task(
+    app: &App,
+    handling: impl Future<Output = Handled> + Send + 'static,
+) -> Handled {
+    tokio::spawn(handling.in_current_span()).await.unwrap_or_else(|_| {
+        app.metrics.panics.increment();
+        Err(Error::Internal("a handler panicked".into()).into())
+    })
 }
 
 /// Handles a request of an authenticated caller.
@@ -349,9 +359,10 @@ async fn handle_authenticated(
     caller: Caller,
 ) -> Result<Response, Problem> {
     let IncomingRequest { head, body, .. } = incoming;
-    caller.check_requirement(route.requirement)?;
+    check_caller(app, route, head, &caller)?;
     deprecation::check_enabled(route.operation, &app.disabled_operations).map_err(Problem::Gone)?;
-    check_content_type(route.body.content_type(), &head.headers)?;
+    let is_omitted = route.body == BodyKind::OptionalJson && body.is_end_stream();
+    check_body_type(route.body, is_omitted, &head.headers)?;
     // Browsers share a public key, so a stored response is replayed only if the bodies are equal:
     // the body is read first.
     let is_compared = caller.is_browser();
@@ -370,12 +381,13 @@ async fn handle_authenticated(
     let body = read_route_body(app, route.body, body, &mut reservation).await?;
     let caller =
         reauthenticate_if_changed(app, directory_at_authentication, caller, &head.headers).await?;
-    caller.check_requirement(route.requirement)?;
-    let compared = if is_compared { ComparedRequest::read(route, head, &body)? } else { None };
-    if compared.is_some() {
-        let compared = compared.as_ref();
-        match idempotency::claim_or_replay(app, &caller, route.operation, &head.headers, compared)
-            .await?
+    check_caller(app, route, head, &caller)?;
+    let compared = match is_compared {
+        true => ComparedRequest::read(app, &caller, route, head, &body)?,
+        false => None,
+    };
+    if let it @ Some(_) = compared.as_ref() {
+        match idempotency::claim_or_replay(app, &caller, route.operation, &head.headers, it).await?
         {
             IdempotencyStep::Proceed(proceed) => claim = proceed,
             IdempotencyStep::Replay(response) => return Ok(response),
@@ -403,12 +415,7 @@ async fn handle_authenticated(
     if !has_claim {
         return prefer_overload_error(&caller, handling.await);
     }
-    // In a separate task: a client that disconnects drops this future. Without the task, the claim
-    // would be released while its write is still being committed.
-    let handled = tokio::spawn(handling.in_current_span()).await.unwrap_or_else(|_| {
-        app.metrics.panics.increment();
-        Err(Error::Internal("a handler panicked".into()).into())
-    });
+    let handled = run_in_task(app, handling).await;
     match prefer_overload_error(&caller, handled) {
         // Another node may have completed the same request, and its changes may have caused this
         // error.

@@ -24,6 +24,8 @@ use crate::{
 #[derive(Debug)]
 pub enum Problem {
     NoRoute,
+    /// The host of the request does not have the path, or does not accept the request.
+    FieldHost(FieldHostRule),
     /// The path belongs to a feature that this server does not have.
     MissingFeature(MissingFeature),
     MethodNotAllowed,
@@ -87,6 +89,55 @@ impl InvalidApiKey {
     }
 }
 
+/// Rules about the host of the hosted fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldHostRule {
+    /// No setting names an origin for the fields.
+    NoOrigin,
+    /// The fields are served on another host.
+    OtherHost,
+    /// On the host of the fields, the API has the path `/api`.
+    ApiIsBelowApiPath,
+    /// Pages of the API are not served in the origin of the fields.
+    PageOfApi,
+    /// The answer of a proxied call would become a page or a script in the origin of the fields.
+    NotFetch,
+}
+
+impl FieldHostRule {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::NoOrigin | Self::OtherHost | Self::ApiIsBelowApiPath | Self::PageOfApi => {
+                StatusCode::NOT_FOUND
+            }
+            Self::NotFetch => StatusCode::FORBIDDEN,
+        }
+    }
+
+    fn detail(self) -> &'static str {
+        match self {
+            Self::NoOrigin => {
+                "Not found. This server does not serve hosted fields: its operator has to set \
+                 elements.origin."
+            }
+            Self::OtherHost => {
+                "Not found. Hosted fields are served on the host of elements.origin only."
+            }
+            Self::ApiIsBelowApiPath => {
+                "Not found. This host serves hosted fields; the API of this host is below /api."
+            }
+            Self::PageOfApi => {
+                "Not found. This host serves hosted fields; use the host of the API for its pages \
+                 and for notifications."
+            }
+            Self::NotFetch => {
+                "on the host of the hosted fields, a proxied call needs the header Sec-Fetch-Dest: \
+                 empty, which browsers send with fetch(); call /proxy on the host of the API"
+            }
+        }
+    }
+}
+
 impl From<ParseError> for Problem {
     fn from(error: ParseError) -> Self {
         match error {
@@ -142,6 +193,7 @@ impl Problem {
             Self::NoRoute
             | Self::MissingFeature(_)
             | Self::Failed(Error::NotFound | Error::NotReady { .. }) => StatusCode::NOT_FOUND,
+            Self::FieldHost(rule) => rule.status(),
             Self::Failed(Error::Service(_)) => StatusCode::FAILED_DEPENDENCY,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::Unauthorized(_) | Self::UntrustedCertificate | Self::MissingMetricsKey => {
@@ -176,6 +228,7 @@ impl Problem {
     pub fn detail(&self) -> String {
         match self {
             Self::NoRoute => "Not found.".to_owned(),
+            Self::FieldHost(rule) => rule.detail().to_owned(),
             Self::MethodNotAllowed => "this path does not support this method".to_owned(),
             Self::MissingFeature(feature) => {
                 format!("Not found. This server does not have the feature: {}.", feature.as_str())
@@ -234,6 +287,7 @@ impl Problem {
             | Self::LengthRequired
             | Self::Malformed(_) => Some("invalid"),
             Self::NoRoute
+            | Self::FieldHost(_)
             | Self::MissingFeature(_)
             | Self::MethodNotAllowed
             | Self::Unauthorized(_)

@@ -54,6 +54,8 @@ pub(crate) enum BodyKind {
     /// The body is not read, but the idempotency key is honored.
     Ignored,
     Json,
+    /// JSON, or no body at all.
+    OptionalJson,
     /// JSON of a request that changes nothing, or nothing more when it is repeated: no response is
     /// stored.
     ReadOnlyJson,
@@ -64,7 +66,7 @@ impl BodyKind {
     /// Whether a response is stored for a request with an idempotency key.
     pub(crate) fn is_idempotent(self) -> bool {
         match self {
-            Self::Ignored | Self::Json | Self::MergePatch => true,
+            Self::Ignored | Self::Json | Self::OptionalJson | Self::MergePatch => true,
             Self::None | Self::ReadOnlyJson => false,
         }
     }
@@ -73,7 +75,7 @@ impl BodyKind {
     pub(crate) fn content_type(self) -> Option<&'static str> {
         match self {
             Self::None | Self::Ignored => None,
-            Self::Json | Self::ReadOnlyJson => Some("application/json"),
+            Self::Json | Self::OptionalJson | Self::ReadOnlyJson => Some("application/json"),
             Self::MergePatch => Some("application/merge-patch+json"),
         }
     }
@@ -176,6 +178,11 @@ pub(crate) struct KeylessRoute {
     pub(crate) path: &'static str,
     pub(crate) handler: fn(Arc<App>, TraceId) -> ResponseFuture,
 }
+
+/// The `Cache-Control` of a response that is the same for all clients. A header of a handler has no
+/// effect: a proxied answer must not be cached, whatever its destination says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PublicCacheControl(pub(crate) &'static str);
 
 /// Whether requests count toward the rate limit of the client address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

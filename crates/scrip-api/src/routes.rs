@@ -4,7 +4,7 @@ pub mod callbacks;
 pub(crate) mod keyless;
 pub(crate) mod missing_features;
 
-use BodyKind::{Ignored, Json, MergePatch, None, ReadOnlyJson};
+use BodyKind::{Ignored, Json, MergePatch, None, OptionalJson, ReadOnlyJson};
 use axum::routing::MethodFilter;
 use scrip_core::{
     audit::Operation,
@@ -13,8 +13,9 @@ use scrip_core::{
 
 use crate::{
     handlers::{
-        access_sessions, api_keys, applications, catalogs, logs, proxies, tenants, threeds,
-        token_intents, tokenize, tokens, webhooks,
+        access_sessions, api_keys, applications, catalogs, logs, proxies,
+        tenants::{self, client_keys},
+        threeds, token_intents, tokenize, tokens, webhooks,
     },
     problem::Problem,
     route::{AuthenticatedRequest, BodyKind, Handled, HandlerFuture, Route, count_path_parameters},
@@ -74,6 +75,11 @@ pub const ROUTES: &[Route] = &[
     route(Operation::SetProxyClientCertificate, MethodFilter::PUT, "/proxies/{id}/client-certificate", requires(Permission::ProxyUpdate), Json, |it| Box::pin(proxies::set_client_certificate(it))),
     route(Operation::DeleteProxyClientCertificate, MethodFilter::DELETE, "/proxies/{id}/client-certificate", requires(Permission::ProxyUpdate), None, |it| Box::pin(proxies::delete_client_certificate(it))),
 
+    route(Operation::CreateClientKey, MethodFilter::POST, "/keys", requires(Permission::KeysCreate), OptionalJson, |it| Box::pin(client_keys::create(it))),
+    route(Operation::ListClientKeys, MethodFilter::GET, "/keys", requires(Permission::KeysRead), None, |it| Box::pin(client_keys::list(it))),
+    route(Operation::GetClientKey, MethodFilter::GET, "/keys/{id}", requires(Permission::KeysRead), None, |it| Box::pin(client_keys::get(it))),
+    route(Operation::GetClientPublicKey, MethodFilter::GET, "/keys/{id}/public-key", ANY_KEY, None, |it| Box::pin(client_keys::get_public_key(it))),
+    route(Operation::DeleteClientKey, MethodFilter::DELETE, "/keys/{id}", requires(Permission::KeysDelete), None, |it| Box::pin(client_keys::delete(it))),
     route(Operation::CreateWebhook, MethodFilter::POST, "/webhooks", requires(Permission::WebhookCreate), Json, |it| Box::pin(webhooks::create(it))),
     route(Operation::ListWebhooks, MethodFilter::GET, "/webhooks", requires(Permission::WebhookRead), None, |it| Box::pin(webhooks::list(it))),
     route(Operation::ListWebhookEventTypes, MethodFilter::GET, "/webhooks/event-types", requires(Permission::WebhookRead), None, |it| Box::pin(webhooks::event_types(it))),
@@ -93,6 +99,8 @@ pub const ROUTES: &[Route] = &[
     route(Operation::UpdateThreeDsSession, MethodFilter::PUT, "/3ds/sessions/{id}", requires(Permission::ThreeDsSessionCreate), Json, |it| Box::pin(threeds::update(it))),
     route(Operation::AuthenticateThreeDsSession, MethodFilter::POST, "/3ds/sessions/{id}/authenticate", requires(Permission::ThreeDsSessionAuthenticate), Json, |it| Box::pin(threeds::authenticate(it))),
     route(Operation::GetChallengeResult, MethodFilter::GET, "/3ds/sessions/{id}/challenge-result", requires(Permission::ThreeDsSessionAuthenticate), None, |it| Box::pin(threeds::get_result(it))),
+
+    route(Operation::GetCardDetails, MethodFilter::GET, "/enrichments/card-details", ANY_KEY, None, |it| Box::pin(catalogs::card_details(it))),
 
     route(Operation::ListLogs, MethodFilter::GET, "/logs", requires(Permission::LogRead), None, |it| Box::pin(logs::list(it))),
     route(Operation::ListLogEntityTypes, MethodFilter::GET, "/logs/entity-types", requires(Permission::LogRead), None, |it| Box::pin(logs::entity_types(it))),

@@ -150,6 +150,13 @@ operations! {
     DisableWebhook "disable_webhook" of Webhook;
     // By the vault: the backlog of a webhook was too long or too old.
     DropWebhookDeliveries "drop_webhook_deliveries" of Webhook;
+    CreateClientKey "create_client_key" of ClientKey;
+    ListClientKeys "list_client_keys" of ClientKey;
+    GetClientKey "get_client_key" of ClientKey;
+    DeleteClientKey "delete_client_key" of ClientKey;
+    ExpireClientKey "expire_client_key" of ClientKey;
+    // The effect of a proxied call: it decrypts data that a client encrypted for the key.
+    UseClientKey "use_client_key" of ClientKey;
     CreateAccessSession "create_access_session" of AccessSession;
     AuthorizeAccessSession "authorize_access_session" of AccessSession;
     ListAccessSessions "list_access_sessions" of AccessSession;
@@ -167,6 +174,8 @@ operations! {
     // A call of a proxy. The tokens of the call have records of their use.
     InvokeProxy "invoke_proxy" of Proxy;
     ListConnectionFormulas "list_connection_formulas";
+    GetCardDetails "get_card_details";
+    GetClientPublicKey "get_client_public_key";
     ListLogs "list_logs" of Tenant;
     ListLogEntityTypes "list_log_entity_types";
     GetTenantUsage "get_tenant_usage" of Tenant;
@@ -190,6 +199,7 @@ words! {
         ThreeDsSession = "3ds_session",
         Proxy = "proxy",
         Webhook = "webhook",
+        ClientKey = "client_key",
     }
 }
 
@@ -207,6 +217,7 @@ impl EntityType {
             Self::ThreeDsSession => "3DS session",
             Self::Proxy => "Proxy",
             Self::Webhook => "Webhook",
+            Self::ClientKey => "Client encryption key",
         }
     }
 }

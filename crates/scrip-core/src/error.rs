@@ -146,6 +146,12 @@ pub enum Denial {
          configuration of the proxy; put the expression into a request transform of the proxy"
     )]
     ConfigurationForBrowser,
+    /// The browser says that the page has another origin.
+    #[error(
+        "the origin of this page is not in the origins of the application; an administrator can \
+         add it"
+    )]
+    ForeignOrigin,
     /// The operation is only for the application that created the session.
     #[error("only the application that created the session may change it")]
     NotCreator,

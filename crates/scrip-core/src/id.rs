@@ -30,7 +30,7 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    TenantId ApplicationId ApiKeyId TokenIntentId ProxyId WebhookId
+    TenantId ApplicationId ApiKeyId TokenIntentId ProxyId WebhookId ClientKeyId
     /// The id of a 3-D Secure session; also the transaction id in all of its messages.
     ThreeDsSessionId
     /// A version of a card's number. It reveals nothing about the number.

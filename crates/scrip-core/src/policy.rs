@@ -1,4 +1,5 @@
-//! The policy of a tenant: its applications, API keys, access rules, proxies and webhooks.
+//! The policy of a tenant: its applications, API keys, access rules, proxies, webhooks and
+//! client encryption keys.
 //!
 //! Policy rows are stored in clear, because lookups need them. Each row therefore has a MAC, and
 //! all rows of a tenant together have a seal: a MAC with a counter. The vault checks both before it
@@ -38,7 +39,9 @@ pub use self::{
     permission::{ApplicationKind, MissingFeature, Permission, Permissions, Transform},
     principal::Principal,
     tenant::{
-        DeduplicationBehavior, Tenant, TenantKind, TenantRecord, TenantSettings, quota::Quotas,
+        DeduplicationBehavior, Tenant, TenantKind, TenantRecord, TenantSettings,
+        client_key::{CLIENT_KEY_LIFETIME_MAX, CLIENT_KEYS_MAX, ClientKeyRecord},
+        quota::Quotas,
     },
 };
 
@@ -46,7 +49,7 @@ use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
     error::Error,
-    id::{ApiKeyId, ApplicationId, ProxyId, TenantId, WebhookId},
+    id::{ApiKeyId, ApplicationId, ClientKeyId, ProxyId, TenantId, WebhookId},
     proxy::ProxyRecord,
     webhook::WebhookRecord,
 };
@@ -59,6 +62,7 @@ pub struct PolicyRecords {
     pub api_keys: Vec<SignedRow<ApiKeyRecord>>,
     pub proxies: Vec<SignedRow<ProxyRecord>>,
     pub webhooks: Vec<SignedRow<WebhookRecord>>,
+    pub client_keys: Vec<SignedRow<ClientKeyRecord>>,
     pub seal: PolicySeal,
 }
 
@@ -77,11 +81,13 @@ pub enum PolicyWrite {
     PutApiKey(SignedRow<ApiKeyRecord>),
     PutProxy(Box<SignedRow<ProxyRecord>>),
     PutWebhook(Box<SignedRow<WebhookRecord>>),
+    PutClientKey(Box<SignedRow<ClientKeyRecord>>),
     /// Also removes the API keys of the application.
     RemoveApplication(ApplicationId),
     RemoveApiKey(ApiKeyId),
     RemoveProxy(ProxyId),
     RemoveWebhook(WebhookId),
+    RemoveClientKey(ClientKeyId),
 }
 
 /// A change of a policy that the vault did not write. The description names rows, never their
@@ -103,7 +109,7 @@ impl PolicySeal {
 }
 
 impl PolicyRecords {
-    /// A tenant without applications, API keys, proxies and webhooks.
+    /// A tenant without other rows.
     #[must_use]
     pub fn new(keys: &TenantKeys, tenant: TenantRecord) -> Self {
         let mut records = Self {
@@ -112,6 +118,7 @@ impl PolicyRecords {
             api_keys: Vec::new(),
             proxies: Vec::new(),
             webhooks: Vec::new(),
+            client_keys: Vec::new(),
             seal: PolicySeal { counter: 0, mac: Mac([0; 32]) },
         };
         records.seal = records.next_seal(keys);
@@ -140,6 +147,9 @@ impl PolicyRecords {
         }
         for it in self.webhooks.iter().filter(|it| !it.has_valid_mac(keys)) {
             report(format!("the row of webhook {} was altered", it.record.id));
+        }
+        for it in self.client_keys.iter().filter(|it| !it.has_valid_mac(keys)) {
+            report(format!("the row of client encryption key {} was altered", it.record.id));
         }
         if !self.has_valid_seal(keys) {
             report("a row of the policy was added, removed or rolled back".to_owned());
@@ -197,6 +207,11 @@ impl PolicyRecords {
                 self.webhooks.push(webhook.as_ref().clone());
             }
             PolicyWrite::RemoveWebhook(id) => self.webhooks.retain(|it| it.record.id != *id),
+            PolicyWrite::PutClientKey(client_key) => {
+                self.client_keys.retain(|it| it.record.id != client_key.record.id);
+                self.client_keys.push(client_key.as_ref().clone());
+            }
+            PolicyWrite::RemoveClientKey(id) => self.client_keys.retain(|it| it.record.id != *id),
         }
     }
 
@@ -212,6 +227,7 @@ impl PolicyRecords {
         macs.extend(self.api_keys.iter().map(|it| it.mac));
         macs.extend(self.proxies.iter().map(|it| it.mac));
         macs.extend(self.webhooks.iter().map(|it| it.mac));
+        macs.extend(self.client_keys.iter().map(|it| it.mac));
         macs.sort_unstable();
         let place = Place::new("policy.set")
             .bytes(self.tenant.record.id.0.as_bytes())

@@ -23,7 +23,8 @@ pub use self::{
     cvc::{Cvc, CvcRecord},
     expression::{provenance::ExpressionProvenance, work_meter::WorkMeter},
     intent::{
-        IntentAuthentication, NewTokenIntent, StoredTokenIntent, TokenIntentRecord, TokenIntentView,
+        IntentAuthentication, IntentData, NewTokenIntent, StoredTokenIntent, TokenIntentRecord,
+        TokenIntentView,
     },
     plaintext::Plaintext,
     record::{StoredToken, TokenModification, TokenRecord},
@@ -32,6 +33,7 @@ pub use self::{
     write::{
         BatchOutcome, BuildIdempotencyRecord, CvcChange, Deduplicate, DeleteToken, InsertToken,
         TokenBatch, TokenWrite, UpdateToken, WriteConflict, WriteOutcome,
+        encrypted_data::{EncryptedData, decrypt_for_comparison},
     },
 };
 
@@ -84,8 +86,13 @@ impl NewToken {
 /// The source of a new token's data.
 #[derive(Debug)]
 pub enum TokenSource {
-    Data { token_type: TokenType, data: Plaintext },
+    Data {
+        token_type: TokenType,
+        data: Plaintext,
+    },
     Intent(String),
+    /// The client encrypted the data, so the caller need not know it.
+    Encrypted(EncryptedData),
 }
 
 /// A parsed update request. An absent attribute (outer `None`) does not change. An inner `None`

@@ -159,7 +159,7 @@ impl ShopBackend<'_> {
 
     /// Calls the vault with the private key. Returns request and response, because the page shows
     /// both.
-    async fn call_vault(
+    pub(super) async fn call_vault(
         &self,
         method: &'static str,
         path: &str,

@@ -8,6 +8,7 @@
 mod backend;
 mod charge;
 pub mod provider;
+mod saved_card;
 pub mod webhook_receiver;
 
 use std::{net::IpAddr, sync::Arc};
@@ -70,17 +71,29 @@ impl Demo {
         Self { public_key, private_key, management_key, own_authorities, provider, proxy_key }
     }
 
-    /// The page loads only its own files. Its frames are its own too, except for the page of the
-    /// provider. The pages in the frames have their own policy. No other site can put the shop into
-    /// a frame.
-    fn content_security_policy(&self) -> Option<HeaderValue> {
+    /// The page loads only its own files and the script of the hosted fields. Its frames are its
+    /// own, the hosted fields and the page of the provider. The pages in the frames have their own
+    /// policy. No other site can put the shop into a frame.
+    fn content_security_policy(&self, fields_origin: &str) -> Option<HeaderValue> {
         let policy = format!(
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-             connect-src 'self'; frame-src 'self' {}; base-uri 'none'; form-action 'none'; \
-             frame-ancestors 'none'",
+            "default-src 'none'; script-src 'self' {fields_origin}; style-src 'self'; \
+             img-src 'self'; connect-src 'self'; frame-src 'self' {fields_origin} {}; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
             self.provider.url
         );
         HeaderValue::try_from(policy).ok()
+    }
+
+    /// The origin of the hosted fields, for a shop at `authority`. The shop and the fields must have
+    /// different origins, or the page could read the frames. So a shop at `127.0.0.1` uses the fields
+    /// at `localhost`, and the reverse: both names are this server.
+    fn fields_origin(authority: &str) -> String {
+        let parsed = authority.parse::<Authority>().ok();
+        let host = parsed.as_ref().map_or("", Authority::host);
+        let port = parsed.as_ref().and_then(Authority::port_u16);
+        let port = port.map(|it| format!(":{it}")).unwrap_or_default();
+        let other = if host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { "localhost" };
+        format!("http://{other}{port}")
     }
 
     /// Whether the `Host` of a request is this machine. Protects against DNS rebinding: a foreign
@@ -114,7 +127,9 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/demo/journal.css", CSS, include_str!("pages/journal.css")),
     ("/demo/icon.svg", IMAGE, include_str!("pages/icon.svg")),
     ("/demo/checkout.js", SCRIPT, include_str!("pages/checkout.js")),
-    ("/demo/card.js", SCRIPT, include_str!("pages/card.js")),
+    ("/demo/card-fields.js", SCRIPT, include_str!("pages/card-fields.js")),
+    ("/demo/saved-card", HTML, include_str!("pages/saved-card.html")),
+    ("/demo/saved-card.js", SCRIPT, include_str!("pages/saved-card.js")),
     ("/demo/sandbox.js", SCRIPT, include_str!("pages/sandbox.js")),
     ("/demo/payment.js", SCRIPT, include_str!("pages/payment.js")),
     ("/demo/frames.js", SCRIPT, include_str!("pages/frames.js")),
@@ -132,8 +147,11 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<SetOnce<Demo>>) -> R
         let serve_file = async move |request: Request| {
             let trace = trace::trace_id_of(&request);
             let demo = demo.wait().await;
-            match demo.content_security_policy() {
-                Some(policy) if demo.is_own_host(request_host(&request)) => {
+            let host = request_host(&request);
+            let fields_origin = Demo::fields_origin(host);
+            match demo.content_security_policy(&fields_origin) {
+                Some(policy) if demo.is_own_host(host) => {
+                    let text = text.replace("{{fields_origin}}", &fields_origin);
                     file_response(kind, text, policy)
                 }
                 _ => Problem::NoRoute.response(&trace),
@@ -154,9 +172,10 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<SetOnce<Demo>>) -> R
         .route("/demo/authenticate", post(backend_route(backend::authenticate)))
         .route("/demo/challenge-result", post(backend_route(backend::challenge_result)))
         .route("/demo/charge", post(backend_route(charge::charge)))
+        .route("/demo/authorize", post(backend_route(saved_card::authorize)))
 }
 
-fn file_response(content_type: &'static str, text: &'static str, policy: HeaderValue) -> Response {
+fn file_response(content_type: &'static str, text: String, policy: HeaderValue) -> Response {
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     let mut insert_header = |name: HeaderName, value| {
@@ -260,6 +279,19 @@ mod tests {
             "a b",
         ] {
             assert!(!demo.is_own_host(authority), "{authority}");
+        }
+    }
+
+    #[test]
+    fn hosted_fields_have_another_origin_than_the_shop() {
+        for (shop, fields) in [
+            ("127.0.0.1:4242", "http://localhost:4242"),
+            ("localhost:4242", "http://127.0.0.1:4242"),
+            ("LocalHost:1", "http://127.0.0.1:1"),
+            ("[::1]:4242", "http://localhost:4242"),
+            ("127.0.0.1", "http://localhost"),
+        ] {
+            assert_eq!(Demo::fields_origin(shop), fields, "{shop}");
         }
     }
 

@@ -40,6 +40,16 @@ impl fmt::Debug for Checksum {
     }
 }
 
+/// SHA-384 of some bytes. Browsers compare it with the attribute `integrity` of a script.
+#[must_use]
+pub fn sha384_checksum(bytes: &[u8]) -> [u8; 48] {
+    let mut sum = [0; 48];
+    for (to, from) in sum.iter_mut().zip(digest::digest(&digest::SHA384, bytes).as_ref()) {
+        *to = *from;
+    }
+    sum
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +62,12 @@ mod tests {
         sum.add(b"bc");
         let sum = sum.finish();
         assert_eq!((sum[..4].to_vec(), sum[31]), (vec![0xba, 0x78, 0x16, 0xbf], 0xad));
+    }
+
+    /// The example of FIPS 180-2.
+    #[test]
+    fn sha384_checksum_matches_fips_180_2_example() {
+        let sum = sha384_checksum(b"abc");
+        assert_eq!((sum[..4].to_vec(), sum[47]), (vec![0xcb, 0x00, 0x75, 0x3f], 0xa7));
     }
 }

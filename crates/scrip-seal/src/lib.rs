@@ -7,6 +7,7 @@
 
 mod audit;
 mod checksum;
+mod client_key;
 mod digest;
 mod epoch;
 mod place;
@@ -21,7 +22,8 @@ mod webhook;
 
 pub use crate::{
     audit::AuditKey,
-    checksum::Checksum,
+    checksum::{Checksum, sha384_checksum},
+    client_key::{ClientKeyError, ClientKeyPair, Jwe, JweError},
     digest::{ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
     epoch::{
         EpochFileError, EpochKeyError, EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer,

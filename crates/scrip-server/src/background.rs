@@ -1,5 +1,6 @@
 //! Background tasks. They end with the runtime; the next start continues unfinished work.
 
+mod client_keys;
 pub(crate) mod failure_series;
 pub mod unseal;
 pub mod webhooks;
@@ -36,17 +37,18 @@ use scrip_core::{
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 
 use crate::{
-    background::failure_series::{FailureSeries, SeriesChange},
+    background::{
+        client_keys::expire_due_client_keys,
+        failure_series::{FailureSeries, SeriesChange},
+    },
     directory_servers::refresh_periodically,
     node::Node,
 };
 
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
-/// Pause between the steps of a sweep. It leaves the database to the write queue and to other
-/// processes, which get the lock only while the database is idle.
+/// Pause between the steps of a sweep, for the write queue and other processes.
 const PAUSE_BETWEEN_STEPS: Duration = Duration::from_millis(5);
-/// After this many steps (about 15 minutes) the backlog is too large to finish within the hour with
-/// long pauses. The sweep then uses the short pause.
+/// After this many steps (about 15 minutes) the backlog needs the short pause to end within the hour.
 const GENTLE_STEPS_MAX: u32 = 100_000;
 const PAUSE_WHEN_BEHIND: Duration = Duration::from_millis(1);
 /// A crash loses at most the counts of this interval and of one write.
@@ -336,13 +338,13 @@ async fn sweep_other(app: Arc<App>) {
         .await;
         sweep_in_steps(&app, SweepTarget::GuessBudgets, || store.delete_expired_guesses(earliest))
             .await;
-        // One day of delay: usage that is not written yet has the time at which its request
-        // started.
+        // Usage that is not written yet has the time at which its request started.
         let first_month_kept = Month::from_timestamp(earliest.minus(day));
         sweep_in_steps(&app, SweepTarget::UsageCounters, || {
             store.delete_old_usage(first_month_kept)
         })
         .await;
+        expire_due_client_keys(&app).await;
         destroy_due_tenant_keys(&app).await;
         report_forged_deletions(vault).await;
         sweep_in_steps(&app, SweepTarget::DeletedTenants, || {

@@ -2,6 +2,7 @@
 //! only module that reads the environment.
 
 pub mod check;
+pub mod elements;
 mod environment;
 mod file;
 pub mod limits;
@@ -216,6 +217,7 @@ fn find_contradictions(settings: &Settings) -> Vec<String> {
     }
     problems.extend(storage::find_contradictions(settings));
     problems.extend(threeds::find_contradictions(settings));
+    problems.extend(elements::find_contradictions(settings));
     problems
 }
 
@@ -273,7 +275,7 @@ pub(crate) mod tests {
     }
 
     #[track_caller]
-    fn assert_rejected(text: &str, expected: &str) {
+    pub(crate) fn assert_rejected(text: &str, expected: &str) {
         let SettingProblems(lines) = load(text, &[]).unwrap_err();
         assert!(lines.iter().any(|it| it.contains(expected)), "{expected} is not in {lines:?}");
     }

@@ -57,6 +57,12 @@ fn is_omitted_when_sealed(exchange: &Exchange, header: &str) -> bool {
 /// The document describes proxied calls at this path, and they are served below it too.
 const PROXY_PATH: &str = "/proxy";
 
+/// The whole API is also served below this path.
+const API_PATH: &str = "/api";
+
+/// Files of the hosted fields. The document describes operations only.
+const FIELD_PATHS: [&str; 2] = ["/elements", "/web-elements"];
+
 /// The document cannot describe the answer of a destination. An error of the vault after the answer
 /// has the same header.
 fn is_answer_of_destination(exchange: &Exchange) -> bool {
@@ -129,7 +135,7 @@ impl Contract {
                 .strip_prefix(it)
                 .is_some_and(|it| it.is_empty() || it.starts_with('/'))
         };
-        let is_listed = self.undocumented.iter().any(|it| is_below(it));
+        let is_listed = self.undocumented.iter().chain(&FIELD_PATHS).any(|it| is_below(it));
         if is_unrouted || is_listed || method == "OPTIONS" || method == "HEAD" {
             return Ok(());
         }
@@ -140,6 +146,8 @@ impl Contract {
 
     fn find_operation(&self, method: &str, path: &str) -> Option<&'static Value> {
         let path = path.split('?').next()?.trim_end_matches('/');
+        let below_api = path.strip_prefix(API_PATH);
+        let path = below_api.filter(|it| it.is_empty() || it.starts_with('/')).unwrap_or(path);
         let is_call = path.strip_prefix(PROXY_PATH).is_some_and(|it| it.starts_with('/'));
         let path = match path {
             "" => "/",

@@ -1,5 +1,6 @@
 //! Requests as a client sends them, and helpers to read the responses.
 
+pub mod client_encryption;
 pub mod http_client;
 
 use scrip_core::{

@@ -9,7 +9,10 @@ use scrip_core::{
         applications::create_application::{CreateKey, NewApplication, create_application},
         proxies::{create_proxy::create_proxy, set_proxy_host::add_proxy_host},
     },
-    policy::{AccessPolicy, ApplicationKind, DisplayName, PolicyPermit},
+    policy::{
+        AccessPolicy, ApplicationKind, DisplayName, PolicyPermit,
+        application::origins::ApplicationOrigins,
+    },
     proxy::{
         DestinationUrl, HostName, LoopbackDestinations, ProxyConfiguration, ProxyDetails,
         ProxyDraft, TlsMinimum, TransformList,
@@ -63,7 +66,13 @@ pub async fn create_key(
     access: AccessPolicy,
 ) -> CreatedKey {
     let name = DisplayName::parse(kind.as_str()).unwrap();
-    let new_application = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+    let new_application = NewApplication {
+        name,
+        kind,
+        access,
+        origins: ApplicationOrigins::default(),
+        create_key: CreateKey::Yes,
+    };
     let outcome = create_application(vault, permit, pepper, new_application, None).await.unwrap();
     let key = outcome.api_key.unwrap().expose().to_owned();
     CreatedKey { application: outcome.application.record.id, key }

@@ -16,6 +16,7 @@ use scrip_core::{
     policy::{
         AccessPolicy, AccessRule, AccessScope, ApplicationKind, Directory, DisplayName, Permission,
         Permissions, PolicyPermit, Tenant, TenantKind, Transform,
+        application::origins::ApplicationOrigins,
         tenant::{self},
     },
     token::Container,
@@ -93,6 +94,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
                 provider: demo_shop.as_ref().map(|it| it.provider.url.as_str()),
                 simulator: simulator_url(settings),
                 receiver,
+                fields: field_script_url(settings, addresses),
                 keys: &keys,
             };
             if json {
@@ -215,7 +217,8 @@ async fn create_applications(
 ) -> anyhow::Result<DevApiKeys> {
     let create = async |name, kind, access| {
         let name = DisplayName::parse(name).map_err(explain)?;
-        let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+        let origins = ApplicationOrigins::default();
+        let new = NewApplication { name, kind, access, origins, create_key: CreateKey::Yes };
         let permit = PolicyPermit::for_operator(Arc::clone(tenant));
         let created = create_application(vault, permit, pepper, new, None).await;
         let key = created.map_err(explain)?.api_key.context("the new application has no key")?;
@@ -253,7 +256,17 @@ struct DevAnnouncement<'a> {
     simulator: Option<String>,
     /// The receiver that prints deliveries.
     receiver: Option<String>,
+    /// The URL of the script for hosted fields.
+    fields: Option<String>,
     keys: &'a DevKeys,
+}
+
+/// The script is served on loopback hosts, and on the origin of the settings.
+fn field_script_url(settings: &Settings, addresses: &Addresses) -> Option<String> {
+    let configured = settings.elements.origin.as_ref().map(|it| it.0.text());
+    let is_loopback = settings.server.listen.ip().is_loopback();
+    let origin = configured.or(is_loopback.then_some(addresses.url.as_str()))?;
+    Some(format!("{origin}/elements/client.js"))
 }
 
 fn simulator_url(settings: &Settings) -> Option<String> {
@@ -262,11 +275,12 @@ fn simulator_url(settings: &Settings) -> Option<String> {
 }
 
 fn announce_json(announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
-    let DevAnnouncement { addresses, demo, provider, simulator, receiver, keys } = announcement;
+    let DevAnnouncement { addresses, demo, provider, simulator, receiver, fields, keys } =
+        announcement;
     let (Addresses { url, metrics, .. }, DevKeys { tenant_id, keys }) = (addresses, keys);
     let line = serde_json::json!({
         "url": url, "metrics": metrics, "demo": demo, "provider": provider,
-        "simulator": simulator, "webhook_receiver": receiver, "tenant_id": tenant_id, "keys": keys,
+        "simulator": simulator, "webhook_receiver": receiver, "fields": fields, "tenant_id": tenant_id, "keys": keys,
     });
     print_output(&format!("{line}\n"))
 }
@@ -276,7 +290,8 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
         Switch::On => "on, as for every test tenant",
         Switch::Off => "off; turn them on with --rate-limits on",
     };
-    let DevAnnouncement { addresses, demo, provider, simulator, receiver, keys } = announcement;
+    let DevAnnouncement { addresses, demo, provider, simulator, receiver, fields, keys } =
+        announcement;
     let (Addresses { url, metrics, .. }, DevKeys { tenant_id, keys }) = (addresses, keys);
     let demo = demo.as_ref().map_or_else(
         || "No demo shop: it is served on a loopback address only".to_owned(),
@@ -291,6 +306,7 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
   3-D Secure by the simulator at {simulator}
   charges of the demo shop by a fake provider at {provider}
   webhooks {webhooks}
+  hosted fields: {fields}
 
   {demo}
 
@@ -310,6 +326,10 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
         webhooks = receiver.as_ref().map_or_else(
             || "are not printed; print them with --print-webhooks".to_owned(),
             |it| format!("are printed here, by a receiver at {it}: create a token to see one"),
+        ),
+        fields = fields.as_ref().map_or_else(
+            || "none; set SCRIP_ELEMENTS_ORIGIN, or listen on a loopback address".to_owned(),
+            |it| format!("<script src=\"{it}\"></script>"),
         ),
         metrics = metrics.as_deref().unwrap_or("none"),
         management = keys.management,

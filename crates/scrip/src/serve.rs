@@ -353,6 +353,7 @@ async fn build_node(
     app.limiter = settings.limits.limiter().await?;
     app.webhook_egress = settings.webhooks.egress(&settings.proxy, own_addresses.clone())?;
     app.proxy_egress = settings.proxy.egress(own_addresses)?;
+    app.field_hosting = settings.field_hosting(mode == ServerMode::Development);
     if settings.proxy.loopback_http {
         app.loopback_destinations = LoopbackDestinations::Allowed;
     }

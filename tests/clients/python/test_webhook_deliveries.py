@@ -11,6 +11,8 @@ import pytest
 import standardwebhooks.webhooks
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from webhook_alterations import alter_body, alter_id, alter_time
+
 
 def send(vault, kind, method, path, body=None):
     headers = {"BT-API-KEY": vault.keys[kind], "Content-Type": "application/json"}
@@ -85,18 +87,6 @@ def test_delivery_of_a_new_token_is_accepted(vault, receiver):
     assert event["tenant_id"] == vault.tenant_id
     assert event["data"]["token"]["metadata"] == {"city": "Zürich"}
     assert "secret value" not in delivery["body"]
-
-
-def alter_body(delivery):
-    delivery["body"] = delivery["body"].replace("token.created", "token.deleted")
-
-
-def alter_id(delivery):
-    delivery["headers"]["webhook-id"] = "another-event"
-
-
-def alter_time(delivery):
-    delivery["headers"]["webhook-timestamp"] = str(int(time.time()) + 1)
 
 
 def remove_signature(delivery):

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from standardwebhooks import WebhookVerificationError
 
+from webhook_alterations import alter_body, alter_id, alter_time
+
 ROOT = Path(__file__).resolve().parents[3]
 SIGN_DELIVERY = ROOT / "target/debug/examples/sign_delivery"
 
@@ -41,18 +43,6 @@ def test_delivery_during_a_rotation_is_accepted_with_the_previous_secret(verify)
     delivery = sign(0, "--rotated")
     assert len(delivery["headers"]["webhook-signature"].split(" ")) == 2
     assert verify(delivery)
-
-
-def alter_body(delivery):
-    delivery["body"] = delivery["body"].replace("token.created", "token.deleted")
-
-
-def alter_id(delivery):
-    delivery["headers"]["webhook-id"] = "another-event"
-
-
-def alter_time(delivery):
-    delivery["headers"]["webhook-timestamp"] = str(int(time.time()) + 1)
 
 
 def take_secret_of_another_webhook(delivery):

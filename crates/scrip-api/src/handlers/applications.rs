@@ -69,10 +69,10 @@ pub(crate) async fn get_by_key(request: AuthenticatedRequest) -> Handled {
 
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
     let id = parse_path_id(&request.id, ApplicationId::parse)?;
-    let (name, access) = application::parse_update(wire::json::read(&request.body)?)?;
+    let update = application::parse_update(wire::json::read(&request.body)?)?;
     let recorder = request.response_recorder(application::render_application);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
-    let updated = update_application(vault, permit, id, name, access, recorder).await?;
+    let updated = update_application(vault, permit, id, update, recorder).await?;
     request.app.reload().await?;
     Ok(response::from_rendered(application::render_application(&updated)))
 }

@@ -1,5 +1,7 @@
 //! Handlers of the tenant.
 
+pub(crate) mod client_keys;
+
 use scrip_core::operations::tenants::{
     delete_tenant::delete_tenant,
     get_tenant::{get_tenant, get_tenant_quotas},

@@ -81,6 +81,7 @@ fn count_failure(app: &App, problem: &Problem) {
         Problem::BadHeader(_) => AuthenticationFailure::Malformed,
         Problem::TenantPolicyAltered => AuthenticationFailure::PolicyAltered,
         Problem::NoRoute
+        | Problem::FieldHost(_)
         | Problem::MissingFeature(_)
         | Problem::MethodNotAllowed
         | Problem::UntrustedCertificate

@@ -8,7 +8,7 @@ use scrip_core::{
     idempotency::{IdempotencyClaim, RequestContent},
     operations::claim_idempotency_key::{ClaimDecision, claim_idempotency_key},
     policy::Caller,
-    token::Plaintext,
+    token::{Plaintext, decrypt_for_comparison},
 };
 
 use crate::{
@@ -36,13 +36,28 @@ pub(crate) struct ComparedRequest {
 impl ComparedRequest {
     /// Returns `None` for a request without an idempotency key, and for a route that ignores the
     /// key.
-    pub(crate) fn read(route: &Route, head: &Parts, body: &[u8]) -> Result<Option<Self>, Problem> {
-        let body = match route.body {
+    ///
+    /// Encrypted data is compared after decryption: a client encrypts the same data differently
+    /// each time.
+    pub(crate) fn read(
+        app: &App,
+        caller: &Caller,
+        route: &Route,
+        head: &Parts,
+        body: &[u8],
+    ) -> Result<Option<Self>, Problem> {
+        let mut body = match route.body {
             _ if !head.headers.contains_key(HEADER) => return Ok(None),
             BodyKind::None | BodyKind::ReadOnlyJson => return Ok(None),
             BodyKind::Ignored => None,
-            BodyKind::Json | BodyKind::MergePatch => Some(wire::json::read(body)?),
+            BodyKind::OptionalJson if body.is_empty() => None,
+            BodyKind::Json | BodyKind::OptionalJson | BodyKind::MergePatch => {
+                Some(wire::json::read(body)?)
+            }
         };
+        if let Some(body) = &mut body {
+            decrypt_for_comparison(&app.vault, caller, body);
+        }
         let (method, path) = (route.method_name(), head.uri.path().to_owned());
         Ok(Some(Self { method, path, body }))
     }

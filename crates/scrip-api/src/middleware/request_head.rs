@@ -3,7 +3,7 @@
 use axum::{RequestPartsExt, extract::Path};
 use hyper::{HeaderMap, header::CONTENT_TYPE, http::request::Parts};
 
-use crate::{middleware::authenticate::single_header, problem::Problem};
+use crate::{middleware::authenticate::single_header, problem::Problem, route::BodyKind};
 
 pub(crate) async fn extract_path_ids(count: usize, head: &mut Parts) -> (String, String) {
     match count {
@@ -29,4 +29,23 @@ pub(crate) fn check_content_type(
         return Ok(());
     }
     Err(Problem::UnsupportedMediaType(expected))
+}
+
+/// Checks the `Content-Type` of a body. An optional body may have the type of a JSON Patch: the
+/// official Python client sends `{}` with this type if it has nothing to say.
+///
+/// # Errors
+/// The body has another type.
+pub(crate) fn check_body_type(
+    kind: BodyKind,
+    is_omitted: bool,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
+    let is_optional = kind == BodyKind::OptionalJson;
+    if is_optional
+        && (is_omitted || check_content_type(Some("application/json-patch+json"), headers).is_ok())
+    {
+        return Ok(());
+    }
+    check_content_type(kind.content_type(), headers)
 }

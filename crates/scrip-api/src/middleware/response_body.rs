@@ -83,6 +83,6 @@ fn is_read(route: &Route) -> bool {
     match route.body {
         BodyKind::ReadOnlyJson => true,
         BodyKind::None => route.method == MethodFilter::GET,
-        BodyKind::Ignored | BodyKind::Json | BodyKind::MergePatch => false,
+        BodyKind::Ignored | BodyKind::Json | BodyKind::OptionalJson | BodyKind::MergePatch => false,
     }
 }

@@ -18,7 +18,8 @@ pub(crate) fn strip_trailing_slash(request: &mut Request) {
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = rest.parse().ok();
     if let Ok(changed) = Uri::from_parts(parts) {
-        let received = std::mem::replace(request.uri_mut(), changed);
-        request.extensions_mut().insert(ReceivedUri(received));
+        let changed = std::mem::replace(request.uri_mut(), changed);
+        let received: Option<ReceivedUri> = request.extensions_mut().remove();
+        request.extensions_mut().insert(received.unwrap_or(ReceivedUri(changed)));
     }
 }

@@ -20,8 +20,8 @@ pub(super) struct Language {
 macro_rules! files {
     ($folder:literal, $extension:literal) => {
         files!($folder, $extension,
-            "tokens" "token_intents" "applications" "api_keys" "proxies" "webhooks" "sessions" "threeds" "tenant" "logs"
-            "connections" "service")
+            "tokens" "token_intents" "applications" "api_keys" "proxies" "client_keys" "webhooks" "sessions" "threeds" "tenant"
+            "enrichments" "logs" "connections" "service")
     };
     ($folder:literal, $extension:literal, $($name:literal)*) => {
         &[$(include_str!(concat!("samples/", $folder, "/", $name, ".", $extension))),*]

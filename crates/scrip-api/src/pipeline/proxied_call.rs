@@ -8,8 +8,12 @@ use scrip_core::audit::Operation;
 
 use crate::{
     app::App,
-    middleware::{request_observer::RequestObserver, span::RouteName},
-    pipeline::{MatchedRoute, name_storage_cause},
+    middleware::{request_observer::RequestObserver, span::RouteName, throttle},
+    pipeline::{
+        MatchedRoute,
+        elements::{check_proxied_call, is_field_host, restrict_answer},
+        name_storage_cause,
+    },
     problem::Problem,
     proxy::{
         call::{CallEntry, PROXY_PATH, is_proxy_path, method_name, request_host, serve_call},
@@ -23,6 +27,8 @@ pub(super) fn find_call_entry(app: &App, route: &MatchedRoute, head: &Parts) -> 
     let directory = app.directory.load();
     let is_host = directory.as_ref().is_some_and(|it| {
         it.has_proxy_hosts()
+            // A tenant must not take over the origin of the fields.
+            && !is_field_host(app, head)
             && request_host(head).is_some_and(|host| it.find_proxy_by_host(host).is_some())
     });
     match route {
@@ -35,8 +41,21 @@ pub(super) fn find_call_entry(app: &App, route: &MatchedRoute, head: &Parts) -> 
         | MatchedRoute::Keyed(_)
         | MatchedRoute::Callback(_)
         | MatchedRoute::Keyless(_)
+        | MatchedRoute::HostedField(_)
         | MatchedRoute::Unmatched(_) => is_host.then_some(CallEntry::Host),
     }
+}
+
+async fn serve_allowed_call(
+    app: &Arc<App>,
+    entry: CallEntry,
+    incoming: &mut IncomingRequest,
+) -> Result<Response, ProxyError> {
+    if let Err(problem) = check_proxied_call(app, &incoming.head) {
+        throttle::count_anonymous(app, incoming.address).await?;
+        return Err(problem.into());
+    }
+    serve_call(app, entry, incoming).await
 }
 
 /// Runs a proxied call. All of its errors have the form of the proxy.
@@ -45,21 +64,24 @@ pub(super) async fn run_call(
     entry: CallEntry,
     incoming: &mut IncomingRequest,
 ) -> Response {
-    let trace = incoming.trace.clone();
+    let (trace, is_field_host) = (incoming.trace.clone(), is_field_host(app, &incoming.head));
     let operation = Operation::InvokeProxy;
     let name =
         RouteName { operation, method: method_name(&incoming.head.method), path: PROXY_PATH };
     let watch = RequestObserver::start(app, name, &trace, &incoming.head.headers);
     let handling = async {
-        let result = serve_call(app, entry, incoming).await;
+        let result = serve_allowed_call(app, entry, incoming).await;
         let name_cause =
             |error: ProxyError| error.map_problem(|problem| name_storage_cause(app, problem));
         Ok(result.unwrap_or_else(|error| name_cause(error).response(&trace)))
     };
-    let response = watch.run_handler(app, handling).await.unwrap_or_else(|problem| {
+    let mut response = watch.run_handler(app, handling).await.unwrap_or_else(|problem| {
         // The call may have been sent before the panic.
         ProxyError::from(problem).with_delivery(CallDelivery::MaybeSent).response(&trace)
     });
+    if is_field_host {
+        restrict_answer(response.headers_mut());
+    }
     watch.finish(app, &trace, response.status().as_u16());
     response
 }

@@ -24,15 +24,18 @@ use bytes::Bytes;
 use hyper::{HeaderMap, Method, StatusCode, header::HOST, http::request::Parts};
 use scrip_core::{
     audit::Operation,
-    error::Error,
+    error::{Denial, Error},
     idempotency::{CallContent, IdempotencyClaim},
     operations::{
-        proxy_calls::claim_proxy_call::{
-            CallClaim, CallRejection, claim_proxy_call, end_rejected_claim,
+        proxy_calls::{
+            claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
+            decrypt_call_data::{DecryptedCallData, decrypt_call_data},
         },
         record_rejection::RejectedRequest,
     },
-    policy::{Caller, CallerRequirement, Directory, RequestOrigin, rate_limit::ClientNetwork},
+    policy::{
+        Caller, CallerRequirement, Directory, Permission, RequestOrigin, rate_limit::ClientNetwork,
+    },
     token::WorkMeter,
 };
 use tokio::time::Instant;
@@ -59,7 +62,7 @@ use crate::{
     middleware::{
         authenticate::{not_ready, single_header},
         body::read_body,
-        idempotency, long_evaluation,
+        cors, idempotency, long_evaluation,
         rejection_record::write_rejection,
         response_body::ResponseBudget,
         throttle,
@@ -68,6 +71,7 @@ use crate::{
     problem::Problem,
     proxy::{
         error::{CallDelivery, ProxyError},
+        headers::parse_encrypted_header,
         transform::TransformInputs,
     },
     route::IncomingRequest,
@@ -87,6 +91,8 @@ struct ReceivedCall {
     entry: CallEntry,
     selected: SelectedProxy,
     party: CallParty,
+    /// The data that the client encrypted for this call.
+    encrypted: Option<Arc<DecryptedCallData>>,
 }
 
 impl ReceivedCall {
@@ -225,8 +231,12 @@ async fn receive(
 ) -> Result<PendingCall, ProxyError> {
     let IdentifiedCall { directory, selected, party } = identified;
     // Here and not earlier, so that a denial is recorded.
+    if let Some(caller) = party.caller() {
+        let (head, hosting) = (&incoming.head, &app.field_hosting);
+        cors::check_origin(hosting, &head.headers, request_host(head), caller)?;
+    }
     party.check_rights(&selected)?;
-    let target = AppendedTarget::read(&incoming.head)?;
+    let target = AppendedTarget::read(&incoming.head, entry)?;
     let network = ClientNetwork::from_address(incoming.address);
     let (mut reservation, deadline) = match &party {
         CallParty::Caller { .. } => {
@@ -258,8 +268,23 @@ async fn receive(
     };
     let method = incoming.head.method.clone();
     let headers = std::mem::take(&mut incoming.head.headers);
-    let call = ReceivedCall { method, headers, target, body, entry, selected, party };
+    let encrypted = decrypt_header(app, &headers, &party)?;
+    let call = ReceivedCall { method, headers, target, body, entry, selected, party, encrypted };
     Ok(PendingCall { call, reservation, directory: current })
+}
+
+/// Decrypts the data of the header `BT-ENCRYPTED`. A client without an API key has no right to use
+/// it.
+fn decrypt_header(
+    app: &App,
+    headers: &HeaderMap,
+    party: &CallParty,
+) -> Result<Option<Arc<DecryptedCallData>>, ProxyError> {
+    let Some(encrypted) = parse_encrypted_header(headers)? else { return Ok(None) };
+    let Some(caller) = party.caller() else {
+        return Err(Error::Forbidden(Denial::NoRule(Permission::TokenUse)).into());
+    };
+    Ok(Some(Arc::new(decrypt_call_data(&app.vault, caller, encrypted)?)))
 }
 
 /// Whether a call with this method honors an idempotency key.
@@ -344,6 +369,7 @@ async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, 
         destination: &destination,
         path_and_query: call.target.as_str(),
         body: &call.body,
+        encrypted: call.encrypted.as_ref().map(|it| it.value()),
     };
     let claim = claim_proxy_call(&app.vault, caller, key.as_bytes(), content).await;
     let outcome = match &claim {
@@ -385,6 +411,7 @@ async fn run_call(
     let inputs = CallInputs { references, configuration: configuration.expose(), work };
     let transform_inputs = TransformInputs {
         configuration: configuration.expose(),
+        encrypted: call.encrypted.as_ref().map(|it| it.value()),
         work,
         fill_random: app.vault.fill_random,
         bytes_max: app.proxy_egress.limits.body_bytes_max,

@@ -52,6 +52,9 @@ pub enum TransformDirection {
 pub struct TransformInputs<'c> {
     /// The configuration of the proxy, an object of texts.
     pub configuration: &'c Value,
+    /// The data that the client encrypted for the call. Only `tokenize` transforms can read it: it
+    /// must not reach the client through a response.
+    pub encrypted: Option<&'c Value>,
     pub work: &'c WorkMeter,
     pub fill_random: fn(&mut [u8]),
     /// The maximum length of a transformed body.
@@ -175,7 +178,7 @@ impl<'c> TransformRun<'c> {
             }
             ProxyTransform::OversizedMask => return Err(TransformError::Rule(OVERSIZED_RULE)),
             ProxyTransform::Tokenize { token, .. } => {
-                let body = self.evaluate(token, message, direction)?;
+                let body = self.evaluate_with(token, message, direction, self.inputs.encrypted)?;
                 tokenize::check_expressions(token, body.expose())?;
                 return Ok(TransformEffect::CreateToken(body));
             }
@@ -204,15 +207,30 @@ impl<'c> TransformRun<'c> {
         message: &TransformMessage,
         direction: TransformDirection,
     ) -> Result<Plaintext, TransformError> {
+        self.evaluate_with(source, message, direction, None)
+    }
+
+    fn evaluate_with(
+        &self,
+        source: &Value,
+        message: &TransformMessage,
+        direction: TransformDirection,
+        encrypted: Option<&Value>,
+    ) -> Result<Plaintext, TransformError> {
         let template = MessageTemplate::parse(source, ExpressionPlace::Transform)
             .map_err(TransformError::Expression)?;
-        let objects = build_objects(
+        let mut objects = build_objects(
             &template,
             message,
             direction,
             &self.client_message,
             self.inputs.configuration,
         )?;
+        if let (Some(value), Value::Object(objects)) = (encrypted, objects.expose_mut())
+            && template.can_read(&["encrypted"])
+        {
+            objects.insert("encrypted".to_owned(), value.clone());
+        }
         let message_inputs = MessageInputs {
             references: &NoReferences,
             configuration: self.inputs.configuration,

@@ -6,11 +6,8 @@ use scrip_core::policy::MissingFeature;
 const PATHS: &[(&str, MissingFeature)] = &[
     ("/reactors", MissingFeature::Reactors),
     ("/reactor-formulas", MissingFeature::Reactors),
-    ("/keys", MissingFeature::ClientEncryptionKeys),
-    ("/elements", MissingFeature::HostedFields),
-    ("/web-elements", MissingFeature::HostedFields),
     ("/documents", MissingFeature::Documents),
-    ("/enrichments", MissingFeature::Enrichments),
+    ("/enrichments/bank-account-verify", MissingFeature::BankAccountVerification),
     ("/google-pay", MissingFeature::GooglePay),
     ("/apple-pay", MissingFeature::ApplePay),
     ("/account-updater", MissingFeature::AccountUpdater),

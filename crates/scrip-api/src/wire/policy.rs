@@ -3,5 +3,6 @@
 pub mod access;
 pub(crate) mod access_session;
 pub mod application;
+pub(crate) mod client_key;
 pub mod tenant;
 pub(crate) mod usage;

@@ -9,6 +9,7 @@ mod brand;
 mod built_in;
 mod country;
 mod details;
+mod prefix;
 mod sandbox;
 mod table;
 
@@ -23,6 +24,7 @@ pub use self::{
     brand::{AuthenticationRequirement, Brand, Funding},
     country::Country,
     details::{AdditionalBrand, AdditionalBrands, BinDetails, BinDigits},
+    prefix::BinPrefix,
     sandbox::is_sandbox_number,
     table::{BinRow, BinTable, PrefixRange},
 };
@@ -65,6 +67,18 @@ impl BinData {
         self.imported.load().is_some()
     }
 
+    /// The details that all cards with this prefix have in common, for a tenant of this kind. `None`
+    /// if none are known.
+    #[must_use]
+    pub fn find_by_prefix(&self, kind: TenantKind, prefix: &BinPrefix) -> Option<BinDetails> {
+        if kind == TenantKind::Test
+            && let Some(details) = sandbox::find_by_prefix(prefix.digits())
+        {
+            return Some(details);
+        }
+        Some(self.find_in_range(prefix.range()).details).filter(|it| !it.is_empty())
+    }
+
     /// The details of the card with this number, for a tenant of this kind.
     #[must_use]
     pub fn find(&self, kind: TenantKind, number: &str) -> BinLookup {
@@ -76,6 +90,10 @@ impl BinData {
         let Some(range) = PrefixRange::from_number(number) else {
             return BinLookup { details: BinDetails::default(), source: BinSource::BuiltIn };
         };
+        self.find_in_range(range)
+    }
+
+    fn find_in_range(&self, range: PrefixRange) -> BinLookup {
         let built_in = built_in::table().find(range).unwrap_or_default();
         match self.imported.load().as_ref().and_then(|it| it.find(range)) {
             Some(details) => {
@@ -86,5 +104,7 @@ impl BinData {
     }
 }
 
+#[cfg(test)]
+mod field_brands;
 #[cfg(test)]
 mod tests;

@@ -7,11 +7,15 @@ use std::fmt;
 
 use scrip_seal::{EpochKeys, OpenedValue, Purpose, Sealed, Secret};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     Error, Timestamp,
     id::TokenId,
-    idempotency::{IdempotencyDigests, IdempotencyRecord, StoredResponse, response::place},
+    idempotency::{
+        IdempotencyDigests, IdempotencyRecord, StoredResponse, request_digest::encode_without_cvc,
+        response::place,
+    },
     policy::{AccessTarget, Caller, UseRight},
     token::Containers,
 };
@@ -38,12 +42,17 @@ pub struct CallContent<'a> {
     pub path_and_query: &'a str,
     /// As the client sent it, with its expressions.
     pub body: &'a [u8],
+    /// The decrypted data, because a client encrypts the same data differently each time.
+    pub encrypted: Option<&'a Value>,
 }
 
 impl CallContent<'_> {
     pub(crate) fn digest(&self, caller: &Caller) -> [u8; 32] {
-        let Self { method, destination, path_and_query, body } = self;
-        let parts = [method.as_bytes(), destination.as_bytes(), path_and_query.as_bytes(), body];
+        let Self { method, destination, path_and_query, body, encrypted } = self;
+        let encrypted = encrypted.map(encode_without_cvc);
+        let mut parts =
+            vec![method.as_bytes(), destination.as_bytes(), path_and_query.as_bytes(), *body];
+        parts.extend(encrypted.as_ref().map(Secret::expose));
         caller.tenant().keys.request_digest(&parts)
     }
 }

@@ -4,6 +4,7 @@
 //! is replayed to them only if the second request equals the first one. For this comparison, the
 //! sealed head of the response contains a keyed digest.
 
+use scrip_seal::Secret;
 use serde_json::Value;
 
 use crate::{policy::Caller, token::Plaintext};
@@ -29,12 +30,8 @@ pub struct IdempotencyDigests {
 
 impl RequestContent<'_> {
     pub(crate) fn digest(&self, caller: &Caller) -> [u8; 32] {
-        // Capacity for a usual body: a buffer that grows leaves copies in memory.
-        let mut bytes = Vec::with_capacity(2048);
-        if let Some(body) = self.body {
-            write_value(body.expose(), &mut bytes);
-        }
-        let bytes = scrip_seal::Secret::new(bytes);
+        let bytes = self.body.map(|it| encode_without_cvc(it.expose()));
+        let bytes = bytes.unwrap_or_else(|| Secret::new(Vec::new()));
         let (method, path) = (self.method.as_bytes(), self.path.as_bytes());
         caller.tenant().keys.request_digest(&[method, path, bytes.expose()])
     }
@@ -43,6 +40,14 @@ impl RequestContent<'_> {
 /// The member that the digest omits. A digest over a CVC would allow an attacker with the digest to
 /// test codes.
 const OMITTED_MEMBER: &str = "cvc";
+
+/// The bytes of a value for a digest.
+pub(super) fn encode_without_cvc(value: &Value) -> Secret {
+    // Capacity for a usual body: a buffer that grows leaves copies in memory.
+    let mut bytes = Vec::with_capacity(2048);
+    write_value(value, &mut bytes);
+    Secret::new(bytes)
+}
 
 /// Encodes a value. Every value starts with its kind, and texts with their length, so two different
 /// values never have the same bytes. Members are sorted by name.

@@ -1,7 +1,7 @@
 //! The data of the tokens and intents that expressions name: for Detokenize, and for the body of a
 //! proxied call.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 pub use scrip_expression::{Reference, ReferenceKind};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     Error, FieldError, Timestamp, Vault,
     id::{TenantId, TokenId, TokenIntentId},
-    operations::yield_now,
+    operations::{proxy_calls::decrypt_call_data::DecryptedCallData, yield_now},
     policy::{Caller, LookupPermit, Permission, Permit, Transform, UseRight},
     token::{
         AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
@@ -52,6 +52,8 @@ pub struct ReferenceUse<'a> {
 pub struct ReferenceData {
     tokens: BTreeMap<String, ReferenceInput>,
     intents: BTreeMap<TokenIntentId, Plaintext>,
+    /// The data that the client encrypted for the call.
+    encrypted: Option<Arc<DecryptedCallData>>,
 }
 
 /// The input of expressions for one token.
@@ -248,10 +250,19 @@ fn collect_intents(references: &[ReferenceUse<'_>]) -> BTreeMap<TokenIntentId, b
 }
 
 impl ReferenceData {
+    pub(crate) fn set_encrypted(&mut self, encrypted: Option<Arc<DecryptedCallData>>) {
+        self.encrypted = encrypted;
+    }
+
     /// The value of a reference; `None` if nothing with this id was loaded.
     #[must_use]
     pub fn find(&self, reference: &Reference) -> Option<&Value> {
         const NO_DATA: &Value = &Value::Null;
+        if let Some(encrypted) = &self.encrypted
+            && DecryptedCallData::is_named_by(reference)
+        {
+            return Some(encrypted.value());
+        }
         if reference.kind == ReferenceKind::TokenIntent {
             return self.intents.get(&TokenIntentId::parse(&reference.id)?).map(Plaintext::expose);
         }

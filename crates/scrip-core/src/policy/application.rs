@@ -1,10 +1,14 @@
 //! Applications and API keys as stored rows.
 
+pub mod origins;
+pub mod web_origin;
+
 use std::fmt;
 
 use scrip_seal::Place;
 use zeroize::Zeroizing;
 
+use self::origins::ApplicationOrigins;
 use crate::{
     error::FieldError,
     id::{ApiKeyId, ApplicationId, TenantId},
@@ -18,8 +22,24 @@ pub struct ApplicationRecord {
     pub name: DisplayName,
     pub kind: ApplicationKind,
     pub access: AccessPolicy,
+    /// Only public applications have origins.
+    pub origins: ApplicationOrigins,
     pub created: ChangeStamp,
     pub modified: Option<ChangeStamp>,
+}
+
+impl ApplicationRecord {
+    /// Sets the origins.
+    ///
+    /// # Errors
+    /// Only pages of public applications have an origin.
+    pub(crate) fn set_origins(&mut self, origins: ApplicationOrigins) -> Result<(), FieldError> {
+        if !origins.is_empty() && self.kind != ApplicationKind::Public {
+            return Err(FieldError::new("origins", "only a public application can have origins"));
+        }
+        self.origins = origins;
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +108,12 @@ impl PolicyRow for ApplicationRecord {
             .text(self.name.as_str())
             .text(self.kind.as_str())
             .text(&self.access.to_text());
-        ChangeStamp::add_to_place(place, &[Some(self.created), self.modified])
+        let place = ChangeStamp::add_to_place(place, &[Some(self.created), self.modified]);
+        // Rows of earlier versions have no origins, and their MAC must stay valid.
+        match self.origins.to_text() {
+            Some(origins) => place.text(&origins),
+            None => place,
+        }
     }
 }
 

@@ -198,7 +198,8 @@ impl Directory {
             self.seals.insert(id, seal);
             self.principals.extend(tenant.applications.values().map(|it| {
                 let (id, kind, access) = (it.record.id, it.record.kind, it.record.access.clone());
-                (id, Arc::new(Principal::new(Arc::clone(tenant), id, kind, access)))
+                let principal = Principal::new(Arc::clone(tenant), id, kind, access);
+                (id, Arc::new(principal.with_origins(it.record.origins.clone())))
             }));
         }
         for (digest, application, api_key) in digests {

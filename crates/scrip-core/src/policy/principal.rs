@@ -6,7 +6,7 @@ use crate::{
     id::{ApiKeyId, ApplicationId, TokenId},
     policy::{
         AccessPolicy, AccessRule, AccessScope, AccessSessionId, ApplicationKind, Permission,
-        Permissions, Tenant, Transform,
+        Permissions, Tenant, Transform, application::origins::ApplicationOrigins,
     },
     token::{Container, ContainerRanges},
 };
@@ -20,6 +20,8 @@ pub struct Principal {
     /// Sorted by priority. Plain permissions come last, as rules on the root container.
     rules: Vec<Grant>,
     access_session: Option<AccessSessionInfo>,
+    /// The pages that may use the keys of the application.
+    origins: ApplicationOrigins,
 }
 
 /// The permissions of one access rule or plain permission.
@@ -69,7 +71,20 @@ impl Principal {
         kind: ApplicationKind,
         access: AccessPolicy,
     ) -> Self {
-        Self { tenant, application, kind, rules: build_grants(access), access_session: None }
+        Self {
+            tenant,
+            application,
+            kind,
+            rules: build_grants(access),
+            access_session: None,
+            origins: ApplicationOrigins::default(),
+        }
+    }
+
+    /// Restricts the pages that may use the keys of the application.
+    #[must_use]
+    pub fn with_origins(self, origins: ApplicationOrigins) -> Self {
+        Self { origins, ..self }
     }
 
     /// An access session that a public application created. The session has no rights until a
@@ -92,6 +107,7 @@ impl Principal {
             kind: application.kind,
             rules: build_grants(access),
             access_session: Some(AccessSessionInfo { id, authorizer, api_key }),
+            origins: application.origins.clone(),
         }
     }
 
@@ -103,6 +119,13 @@ impl Principal {
     #[must_use]
     pub fn application(&self) -> ApplicationId {
         self.application
+    }
+
+    /// The pages that may use the keys of the application. An access session has those of the
+    /// application that created it.
+    #[must_use]
+    pub fn origins(&self) -> &ApplicationOrigins {
+        &self.origins
     }
 
     /// The access session; `None` for an application.

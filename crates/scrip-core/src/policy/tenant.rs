@@ -1,5 +1,6 @@
 //! A tenant with its settings, quotas and policy.
 
+pub mod client_key;
 pub mod kind;
 pub mod quota;
 pub mod record;
@@ -13,9 +14,10 @@ use std::{
 use scrip_seal::{AuditKey, TenantKeys};
 
 use crate::{
-    id::{ApplicationId, ProxyId, TenantId, WebhookId},
+    id::{ApplicationId, ClientKeyId, ProxyId, TenantId, WebhookId},
     policy::{
-        Application, ApplicationRecord, ChangeStamp, DisplayName, PolicyRecords, PolicySeal, Quotas,
+        Application, ApplicationRecord, ChangeStamp, ClientKeyRecord, DisplayName, PolicyRecords,
+        PolicySeal, Quotas,
     },
     proxy::ProxyRecord,
     time::Timestamp,
@@ -47,6 +49,7 @@ pub struct Tenant {
     pub applications: BTreeMap<ApplicationId, Application>,
     pub proxies: BTreeMap<ProxyId, Arc<ProxyRecord>>,
     pub webhooks: BTreeMap<WebhookId, Arc<WebhookRecord>>,
+    pub client_keys: BTreeMap<ClientKeyId, Arc<ClientKeyRecord>>,
     /// The events that some enabled webhook wants.
     pub subscribed_events: EventTypes,
     /// The seal of the policy that was loaded.
@@ -72,6 +75,8 @@ impl Tenant {
         let proxies = proxies.collect();
         let webhooks = records.webhooks.into_iter().map(|it| (it.record.id, Arc::new(it.record)));
         let webhooks: BTreeMap<_, _> = webhooks.collect();
+        let client_keys = records.client_keys.into_iter();
+        let client_keys = client_keys.map(|it| (it.record.id, Arc::new(it.record))).collect();
         let subscribed_events = union_of_enabled(webhooks.values());
         let TenantRecord {
             id, name, kind, settings, quotas, created, modified, deletes_at, ..
@@ -91,6 +96,7 @@ impl Tenant {
             applications,
             proxies,
             webhooks,
+            client_keys,
             subscribed_events,
             seal,
         }

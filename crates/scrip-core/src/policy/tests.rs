@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     policy::{
         AccessPolicy, ApplicationKind, DisplayName, Permission, Permissions, Quotas, TenantKind,
-        TenantSettings,
+        TenantSettings, application::origins::ApplicationOrigins,
     },
     proxy::HostName,
     time::Timestamp,
@@ -36,6 +36,7 @@ fn application(byte: u8) -> ApplicationRecord {
             permissions: Permissions::from_list(&[Permission::TokenRead]),
             rules: Vec::new(),
         },
+        origins: ApplicationOrigins::default(),
         created: stamp(1),
         modified: None,
     }
@@ -82,6 +83,16 @@ fn webhook(byte: u8) -> WebhookRecord {
     }
 }
 
+fn client_key(byte: u8) -> ClientKeyRecord {
+    ClientKeyRecord {
+        id: ClientKeyId(Uuid::from_bytes([byte; 16])),
+        tenant: TenantId(Uuid::nil()),
+        expires_at: Timestamp { unix_ms: 9 },
+        private_key: Sealed::from_stored(vec![1]),
+        created: stamp(1),
+    }
+}
+
 fn records() -> (TenantKeys, PolicyRecords) {
     let (keys, wrapped) = keys();
     let tenant = TenantRecord {
@@ -105,6 +116,8 @@ fn records() -> (TenantKeys, PolicyRecords) {
         records.apply(&PolicyWrite::PutProxy(signed_row));
         let signed_row = Box::new(SignedRow::new(&keys, webhook(byte + 30)));
         records.apply(&PolicyWrite::PutWebhook(signed_row));
+        let signed_row = Box::new(SignedRow::new(&keys, client_key(byte + 40)));
+        records.apply(&PolicyWrite::PutClientKey(signed_row));
     }
     records.seal = records.next_seal(&keys);
     (keys, records)
@@ -168,6 +181,15 @@ fn altered_column_of_a_webhook_is_detected() {
 }
 
 #[test]
+fn altered_column_of_a_client_key_is_detected() {
+    check(|it, _| it.client_keys[0].record.expires_at.unix_ms = 10, true);
+    check(|it, _| it.client_keys[0].record.private_key = Sealed::from_stored(vec![2]), true);
+    check(|it, _| it.client_keys[0].record.created.at.unix_ms = 2, true);
+    check(|it, _| it.client_keys[0].record.tenant = TenantId(Uuid::from_bytes([9; 16])), true);
+    check(|it, _| it.client_keys[0].record.id = it.client_keys[1].record.id, true);
+}
+
+#[test]
 fn tenant_wants_the_events_of_its_enabled_webhooks() {
     let (keys, mut records) = records();
     records.webhooks[1].record.events = EventList::from_text("token.read,token.deleted").unwrap();
@@ -196,6 +218,9 @@ fn added_or_removed_policy_row_is_detected() {
     check(|it, keys| it.proxies.push(SignedRow::new(keys, proxy(99))), true);
     check(|it, _| it.webhooks.truncate(1), true);
     check(|it, keys| it.webhooks.push(SignedRow::new(keys, webhook(99))), true);
+    check(|it, _| it.client_keys.truncate(1), true);
+    check(|it, keys| it.client_keys.push(SignedRow::new(keys, client_key(99))), true);
+    check(|it, _| it.client_keys.reverse(), false);
     check(|it, _| it.applications.reverse(), false);
     check(|it, _| it.proxies.reverse(), false);
     check(|it, _| it.webhooks.reverse(), false);
@@ -217,7 +242,7 @@ fn restored_old_policy_row_is_detected() {
 fn policy_macs_do_not_verify_with_another_tenants_keys() {
     let (_, records) = records();
     let (other_keys, _) = keys();
-    assert_eq!(records.find_alterations(&other_keys).len(), 10);
+    assert_eq!(records.find_alterations(&other_keys).len(), 12);
 }
 
 #[test]

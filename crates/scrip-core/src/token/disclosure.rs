@@ -8,6 +8,7 @@
 //! |---|---|
 //! | create, tokenize | the caller sent the data; for cards, look-alike numbers decide whether an expression is accepted ([`evaluation`](crate::token::expression::evaluation)) |
 //! | conversion of an intent | [`check_conversion`]: only harmless expressions, no stronger right in the new containers |
+//! | create, tokenize or intent with encrypted data | the same: a client encrypted the data, and the caller need not know it |
 //! | deduplication | [`DuplicateKeys`]: which existing tokens may be returned for, or updated with, new data |
 //! | PATCH of an expression | [`check_expression_change`] |
 //! | PATCH of data with expressions of another application | [`drop_inherited_expressions`]: the expressions are reset to the defaults of the type |

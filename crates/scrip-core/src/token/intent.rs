@@ -13,16 +13,30 @@ use crate::{
     },
     id::{ApplicationId, TenantId, TokenIntentId},
     policy::Tenant,
-    token::{Containers, CvcRecord, Plaintext, TokenType},
+    token::{Containers, CvcRecord, EncryptedData, Plaintext, TokenType},
 };
 
 /// A parsed request that creates an intent.
 #[derive(Debug)]
 pub struct NewTokenIntent {
     pub token_type: TokenType,
-    pub data: Plaintext,
+    pub data: IntentData,
     pub containers: Option<Containers>,
     pub authentication: Option<IntentAuthentication>,
+}
+
+/// The data of a new intent.
+#[derive(Debug)]
+pub enum IntentData {
+    Clear(Plaintext),
+    /// The client encrypted the data, so the caller need not know it.
+    Encrypted(EncryptedData),
+}
+
+impl From<Plaintext> for IntentData {
+    fn from(data: Plaintext) -> Self {
+        Self::Clear(data)
+    }
 }
 
 /// Proof that the holder of a network token was authenticated.

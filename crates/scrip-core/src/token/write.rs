@@ -14,6 +14,7 @@ use crate::{
 
 pub(crate) mod batch;
 pub(crate) mod conversion;
+pub mod encrypted_data;
 pub(crate) mod patch;
 pub(crate) mod pending_token;
 pub mod token_events;

@@ -1,68 +1,48 @@
-// The checkout form: validates input while it is typed, and starts the payment.
+// The checkout form: card fields of the vault, fields of the shop, and the start of the payment.
 
-import { brandOf, digitsOf, expiryOf, rules, spaced, spacedExpiry } from "/demo/card.js";
+import { CardFields, loadElements } from "/demo/card-fields.js";
 import { Journal, element } from "/demo/journal.js";
 import { describePayment, describeFailure, show } from "/demo/outcome.js";
 import { PaymentError, pay } from "/demo/payment.js";
 import { CARDS, CARD_GROUPS } from "/demo/sandbox.js";
 
 const at = (id) => document.getElementById(id);
-const fields = Object.fromEntries(["number", "expiry", "cvc", "name", "email"].map((id) => [id, at(id)]));
+const inputs = { name: at("name"), email: at("email") };
 const journal = new Journal(at("steps"), at("status"));
 const OTHER_NUMBER = "own";
 
-const number = () => digitsOf(fields.number.value);
-const isSandbox = () => CARDS.some((it) => it.number === number());
-
-const checks = {
-  number: () => rules.number(fields.number.value, isSandbox()),
-  expiry: () => rules.expiry(fields.expiry.value, new Date()),
-  cvc: () => rules.cvc(fields.cvc.value, brandOf(number())),
-  name: () => rules.name(fields.name.value),
-  email: () => rules.email(fields.email.value),
+const RULES = {
+  name: (text) => (text.trim().length >= 2 ? "" : "Type the name on the card."),
+  email: (text) => (/^[^@\s]+@[^@\s]+$/.test(text.trim()) ? "" : "Type an email address."),
 };
 
-// Returns true if there is no error; a hint is not an error.
+// Returns true if there is no error.
 function check(id) {
-  const { wrong, hint } = checks[id]();
+  const wrong = RULES[id](inputs[id].value);
   const message = at(`${id}-message`);
-  message.textContent = wrong ?? hint ?? "";
-  message.classList.toggle("wrong", wrong !== undefined);
-  fields[id].setAttribute("aria-invalid", String(wrong !== undefined));
-  return wrong === undefined;
+  message.textContent = wrong;
+  message.classList.toggle("wrong", wrong !== "");
+  inputs[id].setAttribute("aria-invalid", String(wrong !== ""));
+  return wrong === "";
 }
 
-function clearError(id) {
-  at(`${id}-message`).textContent = "";
-  fields[id].removeAttribute("aria-invalid");
+for (const id of Object.keys(inputs)) {
+  inputs[id].addEventListener("blur", () => inputs[id].value !== "" && check(id));
 }
 
-function showBrand() {
-  const brand = brandOf(number());
-  at("brand").textContent = brand?.name ?? "";
-  fields.cvc.maxLength = brand?.code ?? 3;
+// The page knows the first and last digits of a number only.
+function selectScenario({ complete, cardBin, cardLast4 }) {
+  const isMatch = ({ number }) => complete && number.startsWith(cardBin) && number.endsWith(cardLast4);
+  at("sandbox").value = CARDS.find(isMatch)?.number ?? OTHER_NUMBER;
 }
 
-// Formats the input, and keeps the cursor after the digit that was just typed.
-function respace(input, format) {
-  const before = digitsOf(input.value.slice(0, input.selectionStart)).length;
-  const isAtEnd = input.selectionStart === input.value.length;
-  input.value = format(input.value);
-  if (isAtEnd) return;
-  let position = 0;
-  for (let seen = 0; seen < before && position < input.value.length; position += 1) {
-    if (/\d/.test(input.value[position])) seen += 1;
-  }
-  input.setSelectionRange(position, position);
-}
+const { publicKey, elements } = await loadElements();
+const cardFields = new CardFields(elements, { onNumber: selectScenario });
 
-function pick(card) {
-  const year = (new Date().getFullYear() + 4) % 100;
-  fields.number.value = spaced(card.number);
-  fields.expiry.value = `12/${String(year).padStart(2, "0")}`;
-  fields.cvc.value = brandOf(card.number)?.code === 4 ? "1234" : "123";
-  showBrand();
-  ["number", "expiry", "cvc"].forEach(clearError);
+function pick({ number }) {
+  const isAmericanExpress = number.startsWith("37");
+  const card = { number, month: 12, year: new Date().getFullYear() + 4, cvc: isAmericanExpress ? "1234" : "123" };
+  return cardFields.fill(card);
 }
 
 function fillPicker() {
@@ -74,48 +54,21 @@ function fillPicker() {
     at("sandbox").append(group);
   }
   at("sandbox").append(element("option", { value: OTHER_NUMBER, textContent: "Another card number" }));
-  pick(CARDS[0]);
 }
 
 at("sandbox").addEventListener("change", (event) => {
   const card = CARDS.find((it) => it.number === event.target.value);
   if (card) pick(card);
-  else fields.number.select();
+  else cardFields.fields.number.focus();
 });
-
-fields.number.addEventListener("input", () => {
-  respace(fields.number, (text) => spaced(digitsOf(text).slice(0, 19)));
-  showBrand();
-  clearError("number");
-  at("sandbox").value = isSandbox() ? number() : OTHER_NUMBER;
-});
-fields.expiry.addEventListener("input", (event) => {
-  const isErasing = event.inputType?.startsWith("delete") ?? false;
-  respace(fields.expiry, (text) => spacedExpiry(text, isErasing));
-  clearError("expiry");
-});
-fields.cvc.addEventListener("input", () => {
-  respace(fields.cvc, (text) => digitsOf(text));
-  clearError("cvc");
-});
-for (const id of Object.keys(fields)) {
-  fields[id].addEventListener("blur", () => fields[id].value !== "" && check(id));
-}
-
-let publicKey = null;
-
-async function settings() {
-  const response = await fetch("/demo/settings");
-  return (await response.json()).public_key;
-}
 
 at("checkout").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const wrong = Object.keys(fields).filter((id) => !check(id));
-  if (wrong.length > 0) {
-    fields[wrong[0]].focus();
-    return;
-  }
+  const wrongField = cardFields.findError();
+  const wrongInputs = Object.keys(inputs).filter((id) => !check(id));
+  if (wrongField) cardFields.fields[wrongField].focus();
+  else if (wrongInputs.length > 0) inputs[wrongInputs[0]].focus();
+  if (wrongField || wrongInputs.length > 0) return;
   busy(true);
   journal.clear();
   at("outcome").hidden = true;
@@ -129,12 +82,9 @@ at("checkout").addEventListener("submit", async (event) => {
 });
 
 async function attempt() {
-  const { month, year } = expiryOf(fields.expiry.value);
-  const card = { number: number(), expiration_month: month, expiration_year: year, cvc: fields.cvc.value };
   try {
-    publicKey ??= await settings();
-    const payer = { card, name: fields.name.value.trim(), email: fields.email.value.trim() };
-    return describePayment(await pay(payer, { journal, publicKey }));
+    const payer = { name: inputs.name.value.trim(), email: inputs.email.value.trim() };
+    return describePayment(await pay(payer, { journal, publicKey, elements, cardFields }));
   } catch (error) {
     return describeFailure(error instanceof PaymentError ? error : new PaymentError(0, null));
   }
@@ -143,6 +93,7 @@ async function attempt() {
 function busy(isBusy) {
   at("fields").disabled = at("sandbox").disabled = at("pay").disabled = isBusy;
   at("pay").textContent = isBusy ? "Paying…" : "Pay €28.50";
+  cardFields.setDisabled(isBusy);
 }
 
 // On a phone, the steps are below the form.
@@ -160,3 +111,6 @@ at("again").addEventListener("click", () => {
 });
 
 fillPicker();
+await cardFields.mount();
+await pick(CARDS[0]);
+document.body.dataset.ready = "true";

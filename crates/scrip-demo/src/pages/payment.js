@@ -11,9 +11,9 @@ export class PaymentError extends Error {
   }
 }
 
-export async function pay(payer, { journal, publicKey }) {
+export async function pay(payer, { journal, publicKey, elements, cardFields }) {
   const vault = { publicKey, name: "the public key" };
-  const intent = await createIntent(payer.card, journal, vault);
+  const intent = await createIntent(elements, cardFields, journal);
   const session = await createSession(intent, journal, vault);
   await checkBrowser(session, journal);
   let authentication = await authenticate(session, payer, journal);
@@ -24,10 +24,20 @@ export async function pay(payer, { journal, publicKey }) {
   return { authentication, charge: await charge(session, journal) };
 }
 
-async function createIntent(card, journal, vault) {
-  const step = journal.begin("Store the card in the vault", "The browser sends the card to Scrip…");
-  const intent = await callVault(step, vault, "/token-intents", { type: "card", data: card });
-  step.end("done", "The browser sent the card to the vault. The shop received an id instead of the number.");
+// The card goes from the frames of the vault to the vault. The script of this page gets an id.
+async function createIntent(elements, cardFields, journal) {
+  const step = journal.begin("Store the card in the vault", "The fields send the card to Scrip…");
+  const intent = await elements.tokenIntents.create({ type: "card", data: cardFields.data() }).catch((error) => {
+    step.end("bad", `Rejected: ${error.message}`);
+    throw new PaymentError(error.status ?? 0, error.data ?? { detail: error.message });
+  });
+  const hidden = "(in the frame)";
+  const data = { number: hidden, expiration_month: hidden, expiration_year: hidden, cvc: hidden };
+  step.show(
+    { line: "POST /token-intents, from the frame of the vault with the public key", value: { type: "card", data } },
+    { line: "result for this page", value: intent },
+  );
+  step.end("done", "The fields sent the card to the vault. The page and the shop received an id instead of the number.");
   return intent;
 }
 

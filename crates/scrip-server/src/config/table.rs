@@ -9,7 +9,9 @@ use scrip_threeds::format::Text;
 
 use crate::{
     config::{
-        EffectiveSetting, SettingText, parse,
+        EffectiveSetting, SettingText,
+        elements::FieldOrigin,
+        parse,
         value::{
             AuditSinkTarget, BoundedNumber, CollectorUrl, EpochKeyLocation, HostNames, LockMemory,
             LogFilter, LogFormat, SettingValue, Switch, ValueKind,
@@ -328,6 +330,12 @@ settings! {
         allow: AllowedDestinations = "",
         /// Ports of receivers, separated by commas.
         allowed_ports: PortList = "443",
+    }
+    elements: ElementsSettings {
+        /// Origin that serves the hosted card fields, such as `https://fields.example`; empty for
+        /// no fields. Its host must be another one than the host of the API, because answers of
+        /// proxied calls share the origin of the API. Both names lead to this server.
+        origin: Option<FieldOrigin> = "",
     }
     deprecated: DeprecatedSettings {
         /// GET /tokens, replaced by GET /v2/tokens: on, or off (410).

@@ -5,12 +5,13 @@ use scrip_core::store::StoreError;
 use crate::sql::{ColumnReader, Statements, read_required};
 
 /// Name and statement of each count.
-const COUNT_STATEMENTS: [(&str, &str); 12] = [
+const COUNT_STATEMENTS: [(&str, &str); 13] = [
     ("tenants", "-- count_tenants\nSELECT count(*) FROM tenants"),
     ("applications", "-- count_applications\nSELECT count(*) FROM applications"),
     ("api_keys", "-- count_api_keys\nSELECT count(*) FROM api_keys"),
     ("proxies", "-- count_proxies\nSELECT count(*) FROM proxies"),
     ("webhooks", "-- count_webhooks\nSELECT count(*) FROM webhooks"),
+    ("client_keys", "-- count_client_keys\nSELECT count(*) FROM client_keys"),
     ("access_sessions", "-- count_access_sessions\nSELECT count(*) FROM access_sessions"),
     ("tokens", "-- count_tokens\nSELECT count(*) FROM tokens"),
     ("token_intents", "-- count_token_intents\nSELECT count(*) FROM token_intents"),

@@ -3,12 +3,12 @@
 use scrip_core::{
     event::DeliveryState,
     id::{
-        ApiKeyId, ApplicationId, CardNumberVersion, EventId, ProxyId, TenantId, ThreeDsSessionId,
-        TokenId, TokenIntentId, WebhookId,
+        ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
+        ThreeDsSessionId, TokenId, TokenIntentId, WebhookId,
     },
     policy::{
         AccessPolicy, AccessSessionId, ApplicationKind, DisplayName, Quotas, TenantKind,
-        TenantSettings,
+        TenantSettings, application::origins::ApplicationOrigins,
     },
     proxy::HostName,
     store::StoreError,
@@ -86,6 +86,7 @@ wrapped_columns! {
     ApiKeyId: Uuid => ApiKeyId,
     ProxyId: Uuid => ProxyId,
     WebhookId: Uuid => WebhookId,
+    ClientKeyId: Uuid => ClientKeyId,
     EventId: Uuid => EventId,
     TokenIntentId: Uuid => TokenIntentId,
     ThreeDsSessionId: Uuid => ThreeDsSessionId,
@@ -124,6 +125,7 @@ parsed_columns! {
     Vec<IndexDigest>: &[u8] => parse_indexes,
     AccessPolicy: &str => AccessPolicy::from_text,
     DisplayName: &str => DisplayName::from_stored,
+    ApplicationOrigins: &str => ApplicationOrigins::from_stored,
     HostName: &str => HostName::from_stored,
     TenantKind: &str => TenantKind::parse,
     TenantSettings: &str => TenantSettings::from_text,

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use scrip_core::{
     id::{
-        ApiKeyId, ApplicationId, CardNumberVersion, EventId, ProxyId, TenantId, ThreeDsSessionId,
-        TokenId, TokenIntentId, WebhookId,
+        ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
+        ThreeDsSessionId, TokenId, TokenIntentId, WebhookId,
     },
     policy::AccessSessionId,
     time::{Month, Timestamp},
@@ -95,6 +95,7 @@ parameter_types! {
     ApiKeyId => |it: ApiKeyId| Parameter::Uuid(it.0),
     ProxyId => |it: ProxyId| Parameter::Uuid(it.0),
     WebhookId => |it: WebhookId| Parameter::Uuid(it.0),
+    ClientKeyId => |it: ClientKeyId| Parameter::Uuid(it.0),
     EventId => |it: EventId| Parameter::Uuid(it.0),
     bool => |it: bool| Parameter::Number(it.into()),
     TokenIntentId => |it: TokenIntentId| Parameter::Uuid(it.0),

@@ -12,15 +12,19 @@ pub(super) enum FileFormat {
     Second,
     /// With the events of 3DS sessions in place of deliveries.
     Third,
-    #[default]
+    /// Without client encryption keys.
     Fourth,
+    /// Without origins of applications.
+    Fifth,
+    #[default]
+    Sixth,
 }
 
 /// The length of the magic number.
 pub(super) const MAGIC_BYTES: usize = 16;
 
 impl FileFormat {
-    pub(super) const NEWEST: Self = Self::Fourth;
+    pub(super) const NEWEST: Self = Self::Sixth;
 
     /// The start of the file.
     pub(super) fn magic(self) -> [u8; MAGIC_BYTES] {
@@ -29,11 +33,14 @@ impl FileFormat {
             Self::Second => *b"\nscrip export 2\n",
             Self::Third => *b"\nscrip export 3\n",
             Self::Fourth => *b"\nscrip export 4\n",
+            Self::Fifth => *b"\nscrip export 5\n",
+            Self::Sixth => *b"\nscrip export 6\n",
         }
     }
 
     pub(super) fn from_magic(magic: [u8; MAGIC_BYTES]) -> Option<Self> {
-        let formats = [Self::First, Self::Second, Self::Third, Self::Fourth];
+        let formats =
+            [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Fifth, Self::Sixth];
         formats.into_iter().find(|it| it.magic() == magic)
     }
 
@@ -47,10 +54,13 @@ impl FileFormat {
     /// Whether files of this version contain the kind.
     pub(super) fn has_kind(self, kind: RowKind) -> bool {
         let missing: &[RowKind] = match self {
-            Self::First => &[RowKind::Proxies, RowKind::Webhooks, RowKind::Deliveries],
-            Self::Second => &[RowKind::Webhooks, RowKind::Deliveries],
-            Self::Third => &[RowKind::Deliveries],
-            Self::Fourth => &[RowKind::LastEvent, RowKind::ThreeDsEvents],
+            Self::First => {
+                &[RowKind::Proxies, RowKind::Webhooks, RowKind::Deliveries, RowKind::ClientKeys]
+            }
+            Self::Second => &[RowKind::Webhooks, RowKind::Deliveries, RowKind::ClientKeys],
+            Self::Third => &[RowKind::Deliveries, RowKind::ClientKeys],
+            Self::Fourth => &[RowKind::LastEvent, RowKind::ThreeDsEvents, RowKind::ClientKeys],
+            Self::Fifth | Self::Sixth => &[RowKind::LastEvent, RowKind::ThreeDsEvents],
         };
         !missing.contains(&kind)
     }
@@ -70,6 +80,7 @@ impl FileFormat {
         let has_detail = [RowKind::AuditRecords, RowKind::ReadLogRecords].contains(&kind);
         match kind.columns() {
             [columns @ .., _] if has_detail && self == Self::First => columns,
+            [columns @ .., _] if kind == RowKind::Applications && self != Self::Sixth => columns,
             columns => columns,
         }
     }

@@ -47,7 +47,7 @@ macro_rules! kinds {
         }
 
         impl RowKind {
-            pub const ALL: [Self; 31] = [$(Self::$kind),*];
+            pub const ALL: [Self; 32] = [$(Self::$kind),*];
 
             /// The name in the file and in messages.
             #[must_use]
@@ -81,6 +81,7 @@ kinds! {
     Applications "applications" {
         Id tenant, Id id, Text name, Text kind, Text access, Id created_by optional,
         Number created_at, Id modified_by optional, Number modified_at optional, Bytes mac,
+        Text origins optional,
     }
     ApiKeys "api_keys" {
         Id tenant, Id application, Id id, Bytes digest, Id created_by optional, Number created_at,
@@ -96,6 +97,10 @@ kinds! {
         Id tenant, Id id, Text name, Text status, Text events, Bytes settings, Bytes secrets,
         Id created_by optional, Number created_at, Id modified_by optional,
         Number modified_at optional, Bytes mac,
+    }
+    ClientKeys "client_keys" {
+        Id tenant, Id id, Number expires_at, Bytes private_key, Id created_by optional,
+        Number created_at, Bytes mac,
     }
     DeletedTenants "deleted_tenants" { Id id, Number deleted_at, Bytes mac }
     AccessSessions "access_sessions" {

@@ -11,8 +11,8 @@ use scrip_seal::Sealed;
 
 use crate::{
     shared::policy::directory::{
-        PolicyRows, decode_api_key, decode_application, decode_proxy, decode_tenant,
-        decode_tenant_key, decode_webhook, decode_wrapped_key,
+        PolicyRows, decode_api_key, decode_application, decode_client_key, decode_proxy,
+        decode_tenant, decode_tenant_key, decode_webhook, decode_wrapped_key,
     },
     sql::{ColumnReader, MISSING_COLUMNS, read_required},
     transfer::{
@@ -50,6 +50,7 @@ const APPLICATION_COLUMNS: &[&str] = &[
     "created_at",
     "modified_by",
     "modified_at",
+    "origins",
 ];
 const API_KEY_COLUMNS: &[&str] =
     &["tenant", "application", "id", "digest", "mac", "created_by", "created_at"];
@@ -84,6 +85,8 @@ const WEBHOOK_COLUMNS: &[&str] = &[
     "modified_by",
     "modified_at",
 ];
+const CLIENT_KEY_COLUMNS: &[&str] =
+    &["tenant", "id", "expires_at", "private_key", "mac", "created_by", "created_at"];
 const TENANT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped", "version"];
 const PERMANENT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped"];
 
@@ -133,6 +136,9 @@ impl CollectedRows {
         } else if kind == RowKind::Webhooks {
             let row = reorder(kind, row, WEBHOOK_COLUMNS)?;
             add_row(&mut rows.webhooks, unreadable, &row, decode_webhook);
+        } else if kind == RowKind::ClientKeys {
+            let row = reorder(kind, row, CLIENT_KEY_COLUMNS)?;
+            add_row(&mut rows.client_keys, unreadable, &row, decode_client_key);
         } else if kind == RowKind::TenantKeys {
             let row = reorder(kind, row, TENANT_KEY_COLUMNS)?;
             add_row(&mut rows.sealing_keys, unreadable, &row, decode_tenant_key);

@@ -8,7 +8,7 @@ use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::postgres::{TestDatabase, query::query_database};
 
 /// SHA-256 of every migration.
-const CHECKSUMS: [(&str, &str); 12] = [
+const CHECKSUMS: [(&str, &str); 18] = [
     (
         "postgres/migrations/0001.sql",
         "9ee371d7984c9093af6f5bbf9e40f72ecd56da6e52f8ba316d9789f9f82c3219",
@@ -24,6 +24,14 @@ const CHECKSUMS: [(&str, &str); 12] = [
     (
         "postgres/migrations/0004.sql",
         "c6e4153991e56fd534376009c020a45aea62b626cb2aae312ea00257a0010058",
+    ),
+    (
+        "postgres/migrations/0005.sql",
+        "30804b231bd8b7e2007b39d05d13ecd00aa3ed9d27470d62535510895bf9ef86",
+    ),
+    (
+        "postgres/migrations/0006.sql",
+        "1aaccd0a8f62a0f04275ad29720ef872b0370a04634626160dd81f191ebe3649",
     ),
     (
         "sqlite/migrations/0004.sql",
@@ -42,6 +50,14 @@ const CHECKSUMS: [(&str, &str); 12] = [
         "dfdcbaa497f7d0c3a72d0b857630270e3af5ad375c9d43276ee5f770bf01552d",
     ),
     (
+        "sqlite/migrations/0008.sql",
+        "bb17e9f7046511ef694a83c2c9560ef00291b20aaae4fec6b7726b004265ef24",
+    ),
+    (
+        "sqlite/migrations/0009.sql",
+        "d86aeb4588e0d79ef99e5572fa2183480f9d309d96ffe00c3f283d4cc4dcaa4b",
+    ),
+    (
         "sqlite/migrations/read-log-0004.sql",
         "b641a4ca0bf5dd993a49fc7bf8221fc45d9304f90a1af472a1579f3514d63080",
     ),
@@ -56,6 +72,14 @@ const CHECKSUMS: [(&str, &str); 12] = [
     (
         "sqlite/migrations/read-log-0007.sql",
         "ae6c4c1e330650464289260de682237c0391f671c64aec333cb3d70e04ce44ec",
+    ),
+    (
+        "sqlite/migrations/read-log-0008.sql",
+        "63cccf3d4dd50ca03dc1c5d639bdce19c01b40845b6d11138fb68218416deb41",
+    ),
+    (
+        "sqlite/migrations/read-log-0009.sql",
+        "4b02eb6e1c10ada9f76ce743908d5d0eb55644750cc5611a3130046579878dba",
     ),
 ];
 
@@ -114,5 +138,5 @@ async fn postgres_schema_between_two_versions_is_rejected_without_changes() {
     assert_eq!(PostgresStore::schema_version(settings.clone()).await.unwrap(), Some(1));
     drop(query_database(&url, "DROP TABLE proxies"));
     let result = PostgresStore::migrate(settings).await.unwrap();
-    assert_eq!((result.from, result.to), (1, 4));
+    assert_eq!((result.from, result.to), (1, 6));
 }

@@ -1,6 +1,7 @@
-//! Tenants, applications, keys, proxies, webhooks and access sessions.
+//! Tenants, applications, keys, proxies, webhooks, client encryption keys and access sessions.
 
 mod access_sessions;
+mod client_keys;
 mod column_alterations;
 mod directory;
 pub(crate) mod harness;

@@ -67,6 +67,7 @@ impl Maintenance for MemoryStore {
             let applications = tenants.iter().map(|it| it.applications.len()).sum();
             let api_keys = tenants.iter().map(|it| it.api_keys.len()).sum();
             let proxies = tenants.iter().map(|it| it.proxies.len()).sum();
+            let client_keys = tenants.iter().map(|it| it.client_keys.len()).sum();
             let webhooks = tenants.iter().map(|it| it.webhooks.len()).sum();
             let counts = vec![
                 ("tenants", to_u64(tenants.len())),
@@ -74,6 +75,7 @@ impl Maintenance for MemoryStore {
                 ("api_keys", to_u64(api_keys)),
                 ("proxies", to_u64(proxies)),
                 ("webhooks", to_u64(webhooks)),
+                ("client_keys", to_u64(client_keys)),
                 ("access_sessions", to_u64(state.access_sessions.len())),
                 ("tokens", to_u64(state.tokens.len())),
                 ("token_intents", to_u64(state.intents.len())),

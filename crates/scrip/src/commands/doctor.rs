@@ -3,6 +3,7 @@
 mod audit;
 mod certificates;
 mod deletions;
+mod elements;
 mod epoch_keys;
 mod postgres;
 mod storage;
@@ -76,6 +77,7 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
     findings.push(check_swap(&settings));
     findings.extend(certificates::check_transport(&settings));
     findings.extend(certificates::check_directory_servers(&settings));
+    findings.push(elements::check_fields(&settings));
     findings.extend(runtime()?.block_on(check_store(&settings)));
     if let Some(it) = settings.storage.postgres()? {
         findings.extend(runtime()?.block_on(postgres::check_postgres(&settings, it)));

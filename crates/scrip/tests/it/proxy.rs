@@ -7,7 +7,7 @@ mod content_types;
 mod error_answers;
 pub(crate) mod harness;
 mod headers;
-mod hosts;
+pub(crate) mod hosts;
 mod idempotency;
 mod idempotency_limits;
 mod interrupted_calls;

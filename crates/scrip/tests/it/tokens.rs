@@ -5,6 +5,7 @@ mod create_token;
 mod deduplication;
 mod delete_token;
 mod detokenize;
+mod encrypted_data;
 mod expire_token;
 mod expressions;
 mod get_token;

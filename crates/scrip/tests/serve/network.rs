@@ -1,6 +1,7 @@
 //! TLS, rate limits across nodes, and PostgreSQL.
 
 mod certificate_dates;
+mod hosted_fields;
 mod limits;
 #[cfg(target_os = "linux")]
 mod policy_restore;

@@ -7,10 +7,8 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use scrip_core::error::Error;
 
 use crate::{
-    app::App,
-    middleware::trace::TraceId,
-    pipeline::{PublicCacheControl, name_storage_cause},
-    problem::Problem,
+    app::App, middleware::trace::TraceId, pipeline::name_storage_cause, problem::Problem,
+    route::PublicCacheControl,
 };
 
 /// The key pair stays the same while the vault exists. An hour is short enough for a vault that was

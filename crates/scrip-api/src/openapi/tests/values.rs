@@ -13,7 +13,7 @@ use scrip_core::{
     },
     policy::{
         AccessCondition, ApplicationKind, DeduplicationBehavior, Permission, TenantKind, Transform,
-        access::RULES_MAX,
+        access::RULES_MAX, application::origins::ORIGINS_MAX,
     },
     proxy::{
         TlsMinimum,
@@ -331,7 +331,8 @@ fn new_application_schema_lists_permissions_of_its_type() {
 
 #[test]
 fn each_token_type_has_its_own_schema_branch() {
-    for (schema, others) in [("NewToken", 1), ("NewTokenIntent", 0)] {
+    // The other branches: the conversion of an intent (tokens only), and encrypted data.
+    for (schema, others) in [("NewToken", 2), ("NewTokenIntent", 1)] {
         let branches = document()["components"]["schemas"][schema]["oneOf"].as_array().unwrap();
         assert_eq!(branches.len(), TokenType::ALL.len() + others, "{schema}");
         for (branch, token_type) in branches.iter().zip(TokenType::ALL) {
@@ -355,6 +356,7 @@ fn documented_limits_match_the_vault() {
         );
         assert_limit(&[&format!("{rules}.priority")], "maximum", i64::MAX);
     }
+    assert_limit_usize(&["ApplicationUpdate.origins"], "maxItems", ORIGINS_MAX);
     let sizes = [
         "list_tokens.size",
         "list_tokens_v1.size",

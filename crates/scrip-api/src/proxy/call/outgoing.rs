@@ -51,7 +51,7 @@ pub(super) fn parse_message(call: &ReceivedCall) -> Result<MessageBody, ProxyErr
     if message.has_expressions() || has_header_expressions(&call.headers) {
         call.party.check_expression_right()?;
         // Errors of syntax are found before a token is loaded, so that they do not depend on data.
-        let headers = forward_request_headers(&call.headers, false)?;
+        let headers = forward_request_headers(&call.headers, false);
         reads_configuration |= headers_read_configuration(&headers)?;
     }
     // A browser is not trusted with the key of a provider, and a destination can repeat it.
@@ -105,7 +105,7 @@ pub(super) async fn build_request(
         fill_random,
         bytes_max,
     })?;
-    let headers = forward_request_headers(&call.headers, !plan.response_transforms().is_empty())?;
+    let headers = forward_request_headers(&call.headers, !plan.response_transforms().is_empty());
     // Header expressions are evaluated last, because they can read the body as it is sent. Values
     // that a transform writes are not evaluated.
     let evaluates_headers = call.evaluates_expressions() && has_header_expressions(&headers);
@@ -138,9 +138,11 @@ pub(super) async fn load_tokens(
     message: &MessageBody,
 ) -> Result<UsedTokens, ProxyError> {
     let CallParty::Caller { caller, right } = &call.party else { return Ok(UsedTokens::default()) };
+    let encrypted = call.encrypted.clone();
     let references = message.references().iter();
     let references: Vec<_> = references
         .map(|it| ReferenceUse { reference: &it.reference, reads_cvc: it.reads_cvc })
         .collect();
-    Ok(use_tokens(&app.vault, caller, *right, &references, WHOLE_TOKEN_RENDERERS).await?)
+    Ok(use_tokens(&app.vault, caller, *right, &references, WHOLE_TOKEN_RENDERERS, encrypted)
+        .await?)
 }

@@ -2,7 +2,7 @@
 
 use hyper::{Uri, http::request::Parts};
 
-use crate::proxy::error::ProxyError;
+use crate::proxy::{call::selection::CallEntry, error::ProxyError};
 
 /// Every path below this one is a call.
 pub(crate) const PROXY_PATH: &str = "/proxy";
@@ -30,8 +30,13 @@ const BRACES_RULE: &str =
 impl AppendedTarget {
     /// # Errors
     /// The path or the query contains an expression.
-    pub(super) fn read(head: &Parts) -> Result<Self, ProxyError> {
-        let received: Option<&ReceivedUri> = head.extensions.get();
+    pub(super) fn read(head: &Parts, entry: CallEntry) -> Result<Self, ProxyError> {
+        // The host of a proxy has every path, also `/api`. On other hosts the pipeline has removed
+        // `/api`, and has changed nothing else in the path of a call.
+        let received: Option<&ReceivedUri> = match entry {
+            CallEntry::Host => head.extensions.get(),
+            CallEntry::Path => None,
+        };
         let uri = received.map_or(&head.uri, |it| &it.0);
         let parts = [("path", uri.path()), ("query", uri.query().unwrap_or_default())];
         if let Some((name, _)) = parts.into_iter().find(|(_, text)| has_braces(text)) {
@@ -79,7 +84,8 @@ mod tests {
     use super::*;
 
     fn read(uri: &str) -> Result<AppendedTarget, ProxyError> {
-        AppendedTarget::read(&Request::builder().uri(uri).body(()).unwrap().into_parts().0)
+        let request = Request::builder().uri(uri).body(()).unwrap();
+        AppendedTarget::read(&request.into_parts().0, CallEntry::Path)
     }
 
     #[test]

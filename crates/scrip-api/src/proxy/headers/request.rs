@@ -8,12 +8,10 @@ use hyper::{
 };
 
 use super::hop_by_hop::HopByHopHeaders;
-use crate::proxy::error::ProxyError;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const CLIENT_KEEP_ALIVE: &str = "bt-proxy-keep-alive";
 const CLIENT_CONNECTION: &str = "bt-proxy-connection";
-const ENCRYPTED: &str = "bt-encrypted";
 
 /// Load balancers in front of the vault add these. A payment provider must not see the addresses of
 /// the vault's clients.
@@ -46,18 +44,9 @@ const FORWARDING_PREFIXES: [&str; 2] = ["x-forwarded", "x-original-"];
 /// an old name of `range`.
 const PARTIAL: [&str; 4] = ["range", "if-range", "request-range", "a-im"];
 
-/// # Errors
-/// The request has a header that the vault cannot honour yet.
-pub fn forward_request_headers(
-    headers: &HeaderMap,
-    has_response_transforms: bool,
-) -> Result<HeaderMap, ProxyError> {
-    if headers.contains_key(ENCRYPTED) {
-        return Err(ProxyError::invalid(
-            "headers.BT-ENCRYPTED",
-            "is not supported: this server has no client encryption keys",
-        ));
-    }
+/// Selects the headers to forward. No header with the prefix `BT-` is forwarded.
+#[must_use]
+pub fn forward_request_headers(headers: &HeaderMap, has_response_transforms: bool) -> HeaderMap {
     let hop_by_hop = HopByHopHeaders::of(headers);
     let mut forwarded = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
@@ -78,7 +67,7 @@ pub fn forward_request_headers(
             forwarded.remove(name);
         }
     }
-    Ok(forwarded)
+    forwarded
 }
 
 /// Names with other characters are dropped silently.

@@ -25,6 +25,7 @@ fn with_run<T>(test: impl FnOnce(&mut TransformRun<'_>) -> T) -> T {
     let (configuration, work) = (json!({"secret": "s3"}), WorkMeter::default());
     let inputs = TransformInputs {
         configuration: &configuration,
+        encrypted: None,
         work: &work,
         fill_random: |it| it.fill(7),
         bytes_max: BYTES_MAX,

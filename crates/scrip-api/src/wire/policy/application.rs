@@ -9,10 +9,11 @@ use scrip_core::{
     operations::applications::{
         create_api_key::CreatedApiKey,
         create_application::{CreateKey, CreatedApplication, NewApplication},
+        update_application::ApplicationUpdate,
     },
     policy::{
-        AccessPolicy, ApiKeyRecord, ApiKeyText, Application, ApplicationKind, DisplayName,
-        Permission,
+        ApiKeyRecord, ApiKeyText, Application, ApplicationKind, DisplayName, Permission,
+        application::{origins::ApplicationOrigins, web_origin::WebOrigin},
     },
     token::Plaintext,
 };
@@ -32,6 +33,7 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewApplication, ParseError> {
     let kind = fields.required_text("type");
     let kind = fields.parse_choice("type", kind, ApplicationKind::parse, KIND_RULE);
     let access = access::parse(&mut fields, RuleHolder::Application);
+    let origins = parse_origins(&mut fields).unwrap_or_default();
     let create_key = match fields.boolean("create_key").into_option() {
         Some(false) => CreateKey::No,
         Some(true) | None => CreateKey::Yes,
@@ -40,18 +42,28 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewApplication, ParseError> {
         name,
         kind,
         access,
+        origins,
         create_key,
     })
 }
 
 pub(crate) const KIND_RULE: &str = "must be public, private or management";
 
-/// Parses the attributes that can be changed later: name and permissions.
-pub(crate) fn parse_update(body: Plaintext) -> Result<(DisplayName, AccessPolicy), ParseError> {
+/// Parses the attributes that can be changed later: name, permissions and origins.
+pub(crate) fn parse_update(body: Plaintext) -> Result<ApplicationUpdate, ParseError> {
     let mut fields = JsonFields::from_body(body)?;
     let name = parse_name(&mut fields);
     let access = access::parse(&mut fields, RuleHolder::Application);
-    fields.finish_with(name).map(|name| (name, access))
+    let origins = parse_origins(&mut fields);
+    fields.finish_with(name).map(|name| ApplicationUpdate { name, access, origins })
+}
+
+/// The origins; `None` if the request does not mention them.
+fn parse_origins(fields: &mut JsonFields) -> Option<ApplicationOrigins> {
+    let texts = fields.texts("origins");
+    let origins =
+        fields.parse(texts, |it| ApplicationOrigins::parse(&it).map_err(|error| vec![error]));
+    origins.into_patch().map(Option::unwrap_or_default)
 }
 
 pub(crate) fn parse_name(fields: &mut JsonFields) -> Option<DisplayName> {
@@ -70,6 +82,9 @@ struct ApplicationBody<'a> {
     r#type: &'static str,
     permissions: Vec<&'static str>,
     rules: Vec<RuleBody<'a>>,
+    /// Only of public applications.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origins: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     created_by: Option<String>,
     created_at: String,
@@ -131,6 +146,8 @@ fn body<'a>(application: &'a Application, key: Option<&'a ApiKeyText>) -> Applic
         r#type: record.kind.as_str(),
         permissions: access::permission_names(record.access.permissions),
         rules: access::rule_bodies(&record.access),
+        origins: (record.kind == ApplicationKind::Public)
+            .then(|| record.origins.iter().map(WebOrigin::text).collect()),
         created_by: record.created.by.map(|it| it.to_string()),
         created_at: record.created.at.to_string(),
         modified_by: record.modified.and_then(|it| it.by).map(|it| it.to_string()),

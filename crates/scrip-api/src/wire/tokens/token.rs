@@ -2,9 +2,8 @@
 
 use scrip_core::{
     error::FieldError,
-    policy::MissingFeature,
     time::Timestamp,
-    token::{Containers, NewToken, Plaintext, TokenPatch, TokenSource, TokenType},
+    token::{Containers, EncryptedData, NewToken, Plaintext, TokenPatch, TokenSource, TokenType},
 };
 
 use crate::wire::{
@@ -32,34 +31,47 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewToken, ParseError> {
     fields.finish().map(|()| new)
 }
 
-/// Whether a request has the attribute `encrypted`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EncryptedData {
-    Absent,
-    Rejected,
+/// `data`, or `encrypted` in place of it.
+pub(crate) enum ReceivedData {
+    Clear(Plaintext),
+    Encrypted(String),
 }
 
-/// Rejects `encrypted`, which a client can send in place of `data` if the server has a key for it.
-/// Other unknown attributes are dropped, but a client that sends this one expects it to be stored.
-pub(crate) fn reject_encrypted(fields: &mut JsonFields) -> EncryptedData {
-    if fields.take_any("encrypted").is_none_or(|it| it.is_null()) {
-        return EncryptedData::Absent;
+/// Returns `None` if an error was added.
+pub(crate) fn parse_data(fields: &mut JsonFields) -> Option<ReceivedData> {
+    let data = fields.take_any("data").filter(|it| !it.is_null()).map(Plaintext::new);
+    match (data, fields.text("encrypted")) {
+        (Some(data), JsonField::Absent | JsonField::Null) => Some(ReceivedData::Clear(data)),
+        (Some(_), JsonField::Given(_)) => {
+            fields.errors.push(FieldError::new("encrypted", "cannot be given together with data"));
+            None
+        }
+        (None, JsonField::Given(text)) => Some(ReceivedData::Encrypted(text)),
+        (None, JsonField::Absent | JsonField::Null) => {
+            fields.add_required_error("data");
+            None
+        }
     }
-    let feature = MissingFeature::ClientEncryptionKeys.as_str();
-    let problem = format!("cannot be used: this server does not have the feature: {feature}");
-    fields.errors.push(FieldError { field: "encrypted".into(), problem: problem.into() });
-    EncryptedData::Rejected
+}
+
+/// Parses a JWE. Returns `None` if an error was added.
+pub(crate) fn parse_encrypted(
+    fields: &mut JsonFields,
+    token_type: TokenType,
+    text: &str,
+) -> Option<EncryptedData> {
+    EncryptedData::parse(token_type, text).map_err(|error| fields.errors.push(error)).ok()
 }
 
 /// Parses either type and data, or an intent. Returns `None` if an error was added.
 fn parse_source(fields: &mut JsonFields) -> Option<TokenSource> {
-    let encrypted_data = reject_encrypted(fields);
     let intent = fields.text("token_intent_id").into_option();
     let token_type = fields.text("type");
-    let data = fields.take_any("data").filter(|it| !it.is_null()).map(Plaintext::new);
     if let Some(intent) = intent {
-        if matches!(token_type, JsonField::Given(_)) || data.is_some() {
-            let rule = "cannot be given together with type and data";
+        let mut is_given = |name| fields.take_any(name).is_some_and(|it| !it.is_null());
+        let has_data = is_given("data") | is_given("encrypted");
+        if matches!(token_type, JsonField::Given(_)) || has_data {
+            let rule = "cannot be given together with type, data and encrypted";
             fields.errors.push(FieldError::new("token_intent_id", rule));
         }
         return Some(TokenSource::Intent(intent));
@@ -68,15 +80,21 @@ fn parse_source(fields: &mut JsonFields) -> Option<TokenSource> {
     if parsed_type.is_none() {
         fields.add_required_error("type");
     }
-    if data.is_none() && encrypted_data == EncryptedData::Absent {
-        fields.errors.push(FieldError::new("data", "is required"));
+    match (parse_data(fields)?, parsed_type?) {
+        (ReceivedData::Clear(data), token_type) => Some(TokenSource::Data { token_type, data }),
+        (ReceivedData::Encrypted(text), token_type) => {
+            parse_encrypted(fields, token_type, &text).map(TokenSource::Encrypted)
+        }
     }
-    Some(TokenSource::Data { token_type: parsed_type?, data: data? })
 }
 
 pub(crate) fn parse_patch(body: Plaintext) -> Result<TokenPatch, ParseError> {
     let mut fields = JsonFields::from_body(body)?;
-    reject_encrypted(&mut fields);
+    // Other unknown attributes are dropped, but a client that sends this one expects it to be stored.
+    if fields.take_any("encrypted").is_some_and(|it| !it.is_null()) {
+        let rule = "cannot be used in an update; create a token with it";
+        fields.errors.push(FieldError::new("encrypted", rule));
+    }
     let patch = TokenPatch {
         data: fields.take_any("data").map(Plaintext::new),
         mask: fields.take_any("mask"),

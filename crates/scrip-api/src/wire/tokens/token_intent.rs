@@ -6,7 +6,9 @@ mod tests;
 use scrip_core::{
     error::FieldError,
     idempotency::RenderedResponse,
-    token::{IntentAuthentication, NewTokenIntent, Plaintext, TokenIntentView, TokenType},
+    token::{
+        IntentAuthentication, IntentData, NewTokenIntent, Plaintext, TokenIntentView, TokenType,
+    },
 };
 use serde::Serialize;
 
@@ -16,7 +18,7 @@ use crate::wire::{
     response::render,
     tokens::{
         card::{CardDetailsBody, card_details_body},
-        token::{EncryptedData, TYPE_RULE, parse_containers, reject_encrypted},
+        token::{ReceivedData, TYPE_RULE, parse_containers, parse_data, parse_encrypted},
         token_response::{BankBody, bank_body},
     },
 };
@@ -28,11 +30,13 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewTokenIntent, ParseError> {
     let mut fields = JsonFields::from_body(body)?;
     let token_type = fields.required_text("type");
     let token_type = fields.parse_choice("type", token_type, TokenType::parse, TYPE_RULE);
-    let data = fields.take_any("data").filter(|it| !it.is_null()).map(Plaintext::new);
-    let encrypted_data = reject_encrypted(&mut fields);
-    if data.is_none() && encrypted_data == EncryptedData::Absent {
-        fields.add_required_error("data");
-    }
+    let data = match (parse_data(&mut fields), token_type) {
+        (Some(ReceivedData::Clear(data)), _) => Some(IntentData::Clear(data)),
+        (Some(ReceivedData::Encrypted(text)), Some(token_type)) => {
+            parse_encrypted(&mut fields, token_type, &text).map(IntentData::Encrypted)
+        }
+        (Some(ReceivedData::Encrypted(_)) | None, _) => None,
+    };
     let authentication = fields.text_map("authentication");
     let authentication = fields.parse(authentication, |mut it| {
         if it.values().any(|it| it.chars().count() > AUTHENTICATION_CHARS_MAX) {

@@ -25,11 +25,12 @@ pub(crate) enum ResponseTemplate {
     Object(Vec<(String, Self)>),
 }
 
-/// Returns whether an object is a token request. An object with only one of `type` and `data` is
-/// not.
+/// Returns whether an object is a token request. An object without `type`, or without `data` and
+/// `encrypted`, is not.
 fn is_token(object: &Map<String, Value>) -> bool {
     let has_intent = object.get("token_intent_id").is_some_and(|it| !it.is_null());
-    has_intent || (object.contains_key("type") && object.contains_key("data"))
+    let has_data = object.contains_key("data") || object.contains_key("encrypted");
+    has_intent || (object.contains_key("type") && has_data)
 }
 
 /// Counts the tokens that a body would create. Called before parsing, because there can be too

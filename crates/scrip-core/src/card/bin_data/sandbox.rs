@@ -22,6 +22,14 @@ pub(super) fn find(number: &str) -> Option<BinDetails> {
     Some(BinDetails { brand: Some(*brand), funding, country, ..BinDetails::default() })
 }
 
+/// The details that all sandbox cards with this prefix have in common.
+pub(super) fn find_by_prefix(prefix: &str) -> Option<BinDetails> {
+    let us_numbers = US_CREDIT_CARDS.iter().flat_map(|(_, numbers)| *numbers);
+    let numbers = us_numbers.chain(OTHER_CARDS.iter().map(|(number, ..)| number));
+    let cards = numbers.filter(|it| it.starts_with(prefix)).filter_map(|it| find(it));
+    cards.reduce(BinDetails::intersect)
+}
+
 /// Whether this is the number of a sandbox card. Some of them have no valid checksum.
 #[must_use]
 pub fn is_sandbox_number(number: &str) -> bool {
@@ -100,6 +108,8 @@ type OtherCard = (&'static str, Option<Brand>, Funding, &'static str, &'static [
 /// Cards with special properties: debit, a second network, strong authentication.
 const OTHER_CARDS: &[OtherCard] = &[
     ("4150580996517927", Some(Visa), Funding::Credit, "FR", &[Brand::CartesBancaires]),
+    ("4571000000000001", Some(Visa), Funding::Debit, "DK", &[Brand::Dankort]),
+    ("4871049999999910", Some(Visa), Funding::Debit, "BE", &[Brand::Bancontact]),
     ("4917610000000000", Some(Visa), Funding::Debit, "GB", &[]),
     ("4462030000000000", Some(Visa), Funding::Debit, "GB", &[]),
     ("6759649826438453", Some(Mastercard), Funding::Debit, "GB", &[]),

@@ -32,6 +32,12 @@ impl PrefixRange {
         Some(Self { from, to: from.checked_add(width)?.checked_sub(1)? })
     }
 
+    /// The first and the last eight-digit prefix.
+    #[must_use]
+    pub fn bounds(self) -> [String; 2] {
+        [self.from, self.to].map(|it| format!("{it:08}"))
+    }
+
     /// All prefixes with the same visible BIN as this number. For shorter numbers, masked digits
     /// are not used.
     pub(crate) fn from_number(number: &str) -> Option<Self> {

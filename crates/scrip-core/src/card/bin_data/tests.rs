@@ -177,3 +177,51 @@ fn bin_table_of_half_a_million_rows_stays_under_thirty_megabytes() {
     assert!(table.memory_bytes() < 6_100_000, "{} bytes", table.memory_bytes());
     assert!(table.to_bytes().len() < 6_100_000);
 }
+
+#[test]
+fn prefix_lookup_finds_sandbox_cards_for_test_tenants_only() {
+    let data = BinData::default();
+    let find = |kind, digits| data.find_by_prefix(kind, &BinPrefix::parse(digits).unwrap());
+    for (digits, country, network) in [
+        ("415058", "FR", Brand::CartesBancaires),
+        ("41505809", "FR", Brand::CartesBancaires),
+        ("457100", "DK", Brand::Dankort),
+        ("487104", "BE", Brand::Bancontact),
+    ] {
+        let details = find(TenantKind::Test, digits).unwrap();
+        assert_eq!(details.country, Country::parse(country), "{digits}");
+        let networks: Vec<_> = details.additional.iter().map(|it| it.brand).collect();
+        assert_eq!((details.brand, networks), (Some(Brand::Visa), vec![network]), "{digits}");
+        let production = find(TenantKind::Production, digits).unwrap();
+        assert_eq!((production.brand, production.country), (Some(Brand::Visa), None), "{digits}");
+    }
+    // Cards of this prefix agree in everything.
+    assert_eq!(find(TenantKind::Test, "420000").unwrap().country, Country::parse("US"));
+    for kind in [TenantKind::Test, TenantKind::Production] {
+        assert_eq!(find(kind, "999999"), None);
+        assert_eq!(find(kind, "000000"), None);
+    }
+}
+
+#[test]
+fn prefix_lookup_keeps_only_details_of_the_whole_range() {
+    let data = BinData::default();
+    let row = |prefix: &str, funding| BinRow {
+        range: PrefixRange::from_prefix(prefix).unwrap(),
+        details: BinDetails {
+            brand: Some(Brand::Visa),
+            funding: Some(funding),
+            ..BinDetails::default()
+        },
+    };
+    let rows = vec![row("411111", Funding::Credit), row("41111122", Funding::Debit)];
+    data.replace_imported(Some(BinTable::build(rows)));
+    let funding = |digits| {
+        let details =
+            data.find_by_prefix(TenantKind::Production, &BinPrefix::parse(digits).unwrap());
+        details.unwrap().funding
+    };
+    assert_eq!(funding("41111121"), Some(Funding::Credit));
+    assert_eq!(funding("41111122"), Some(Funding::Debit));
+    assert_eq!(funding("411111"), None);
+}

@@ -10,6 +10,7 @@ use crate::{
     policy::{
         AccessPolicy, ApiKeyText, Application, ApplicationKind, ApplicationRecord, DisplayName,
         PolicyPermit, PolicyWrite, SignedRow,
+        application::origins::ApplicationOrigins,
         change::{PolicyDecision, change_policy, new_api_key_record},
     },
 };
@@ -23,6 +24,7 @@ pub struct NewApplication {
     pub name: DisplayName,
     pub kind: ApplicationKind,
     pub access: AccessPolicy,
+    pub origins: ApplicationOrigins,
     pub create_key: CreateKey,
 }
 
@@ -52,15 +54,17 @@ pub async fn create_application(
     new.access.check(new.kind).map_err(Error::Invalid)?;
     let now = vault.clock.now();
     let tenant = permit.tenant();
-    let record = ApplicationRecord {
+    let mut record = ApplicationRecord {
         id: ApplicationId(random_uuid(vault.fill_random)),
         tenant: tenant.id,
         name: new.name,
         kind: new.kind,
         access: new.access,
+        origins: ApplicationOrigins::default(),
         created: permit.change_stamp(now),
         modified: None,
     };
+    record.set_origins(new.origins)?;
     let api_key = (new.create_key == CreateKey::Yes)
         .then(|| ApiKeyText::new(tenant.kind, new.kind.key_segment(), vault.fill_random));
     let api_keys: Vec<_> = api_key

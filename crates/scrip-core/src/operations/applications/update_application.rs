@@ -1,4 +1,4 @@
-//! Update Application: replaces its name and its rights. The kind does not change.
+//! Update Application: replaces its name, its rights and its origins. The kind does not change.
 
 use crate::{
     Error, Vault,
@@ -7,9 +7,19 @@ use crate::{
     idempotency::ResponseRecorder,
     policy::{
         AccessPolicy, Application, DisplayName, PolicyPermit, PolicyWrite, SignedRow,
+        application::origins::ApplicationOrigins,
         change::{PolicyDecision, change_policy, load_application},
     },
 };
+
+/// The attributes of an application after an update.
+#[derive(Debug)]
+pub struct ApplicationUpdate {
+    pub name: DisplayName,
+    pub access: AccessPolicy,
+    /// `None` keeps the origins: clients that do not know them must not clear them.
+    pub origins: Option<ApplicationOrigins>,
+}
 
 /// # Errors
 /// There is no such application, or the request is invalid.
@@ -17,8 +27,7 @@ pub async fn update_application(
     vault: &Vault,
     permit: PolicyPermit,
     id: ApplicationId,
-    name: DisplayName,
-    access: AccessPolicy,
+    update: ApplicationUpdate,
     recorder: Option<ResponseRecorder<Application>>,
 ) -> Result<Application, Error> {
     let now = vault.clock.now();
@@ -26,9 +35,13 @@ pub async fn update_application(
     let operation = Operation::UpdateApplication;
     change_policy(vault, permit, operation, now, recorder, move |records| {
         let mut outcome = load_application(records, id)?;
+        let ApplicationUpdate { name, access, origins } = update;
         access.check(outcome.record.kind).map_err(Error::Invalid)?;
         outcome.record.name = name;
         outcome.record.access = access;
+        if let Some(origins) = origins {
+            outcome.record.set_origins(origins)?;
+        }
         outcome.record.modified = Some(change_permit.change_stamp(now));
         let signed_row = SignedRow::new(&change_permit.tenant().keys, outcome.record.clone());
         let writes = vec![PolicyWrite::PutApplication(signed_row)];

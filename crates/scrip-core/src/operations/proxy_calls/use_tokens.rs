@@ -1,11 +1,14 @@
 //! Loads the data of the tokens and intents that a proxied call names.
 
+use std::sync::Arc;
+
 use crate::{
     Error, Timestamp, Vault,
     audit::{Operation, ReadLogEntry},
     idempotency::proxy_call::CallTarget,
     operations::{
         check_request_quota,
+        proxy_calls::decrypt_call_data::{DecryptedCallData, DecryptedPart},
         reference_data::{
             DataAccess, DetokenizeRenderers, LoadedReferences, ReferenceData, ReferenceUse,
             load_references,
@@ -20,6 +23,7 @@ use scrip_expression::ReferenceKind;
 #[derive(Debug, Default)]
 pub struct UsedTokens {
     loaded: LoadedReferences,
+    encrypted: Option<Arc<DecryptedCallData>>,
 }
 
 /// Loads the data. An unknown token has no data, and the evaluation of its expression fails.
@@ -33,15 +37,23 @@ pub async fn use_tokens(
     right: UseRight,
     references: &[ReferenceUse<'_>],
     renderers: DetokenizeRenderers,
+    encrypted: Option<Arc<DecryptedCallData>>,
 ) -> Result<UsedTokens, Error> {
-    if references.is_empty() {
-        return Ok(UsedTokens::default());
-    }
+    let is_token = |it: &&ReferenceUse<'_>| {
+        encrypted.is_none() || !DecryptedCallData::is_named_by(it.reference)
+    };
+    let references: Vec<_> = references.iter().filter(is_token).copied().collect();
+    let encrypted_count = encrypted.as_ref().map_or(0, |it| it.parts.len());
+    let count = count_tokens(&references).saturating_add(encrypted_count);
     let limit = caller.tenant().quotas.proxy_token_limit;
-    check_request_quota(count_tokens(references), limit, "proxy_token_limit")?;
-    let access = DataAccess::Use(right);
-    let loaded = load_references(vault, caller, access, references, renderers).await?;
-    Ok(UsedTokens { loaded })
+    check_request_quota(count, limit, "proxy_token_limit")?;
+    let mut loaded = LoadedReferences::default();
+    if !references.is_empty() {
+        let access = DataAccess::Use(right);
+        loaded = load_references(vault, caller, access, &references, renderers).await?;
+    }
+    loaded.data.set_encrypted(encrypted.clone());
+    Ok(UsedTokens { loaded, encrypted })
 }
 
 /// The number of distinct tokens and intents.
@@ -61,10 +73,10 @@ impl UsedTokens {
         &self.loaded.data
     }
 
-    /// Whether the call uses no token or intent.
+    /// Whether the call uses no token, intent or encrypted data.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.loaded.tokens.is_empty() && self.loaded.intents.is_empty()
+        self.loaded.tokens.is_empty() && self.loaded.intents.is_empty() && self.encrypted.is_none()
     }
 
     /// Whether the caller could read all of this data in clear. If not, an error that depends on
@@ -78,6 +90,13 @@ impl UsedTokens {
                 reveals(caller.transform(Permission::TokenRead, containers))
                     && caller.transform(Permission::TokenIntentRead, containers).is_some()
             })
+            && self
+                .encrypted_parts()
+                .all(|it| reveals(caller.transform(Permission::TokenRead, &it.containers)))
+    }
+
+    fn encrypted_parts(&self) -> impl Iterator<Item = &DecryptedPart> {
+        self.encrypted.iter().flat_map(|it| &it.parts)
     }
 
     pub(super) fn entries(&self, purpose: UsePurpose) -> Vec<ReadLogEntry> {
@@ -92,6 +111,13 @@ impl UsedTokens {
             operation: Some(Operation::UseTokenIntent),
             ..ReadLogEntry::new(it.record.id.to_string(), purpose.outcome(it.cvc_expires_at))
         }));
+        entries.extend(self.encrypted_parts().map(|it| ReadLogEntry {
+            operation: Some(Operation::UseClientKey),
+            ..ReadLogEntry::new(
+                it.key.map(|it| it.to_string()).unwrap_or_default(),
+                purpose.outcome(it.cvc_expires_at),
+            )
+        }));
         entries
     }
 
@@ -101,14 +127,18 @@ impl UsedTokens {
         let tokens =
             tokens.map(|it| CallTarget::new(caller, &it.record.containers, Some(&it.record.id)));
         let intents = intents.iter().map(|it| CallTarget::new(caller, &it.record.containers, None));
-        tokens.chain(intents).collect()
+        let encrypted = self.encrypted_parts();
+        let encrypted = encrypted.map(|it| CallTarget::new(caller, &it.containers, None));
+        tokens.chain(intents).chain(encrypted).collect()
     }
 
     /// The end of the retention of the CVC that expires first.
     pub(super) fn cvc_expires_at(&self) -> Option<Timestamp> {
         let LoadedReferences { tokens, intents, .. } = &self.loaded;
         let tokens = tokens.iter().filter_map(|it| it.cvc_expires_at);
-        tokens.chain(intents.iter().filter_map(|it| it.cvc_expires_at)).min()
+        let intents = intents.iter().filter_map(|it| it.cvc_expires_at);
+        let encrypted = self.encrypted_parts().filter_map(|it| it.cvc_expires_at);
+        tokens.chain(intents).chain(encrypted).min()
     }
 }
 

@@ -14,9 +14,10 @@ use crate::{
     },
     store::CommitExtras,
     token::{
-        Containers, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
+        Containers, IntentData, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
         TokenIntentView, TokenType,
         cvc::{cvc_expiry, load_cvc_key, take_cvc},
+        disclosure::{DisclosureRule, check_no_added_rights},
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode},
         intent::{IntentBody, cvc_place, token_intent_view},
     },
@@ -32,9 +33,21 @@ pub async fn create_token_intent(
     recorder: Option<ResponseRecorder<TokenIntentView>>,
 ) -> Result<TokenIntentView, Error> {
     let (tenant, now) = (caller.tenant(), vault.clock.now());
-    let NewTokenIntent { token_type, mut data, containers, authentication } = new;
+    let NewTokenIntent { token_type, data, containers, authentication } = new;
     let containers = containers.unwrap_or_else(|| default_containers(caller, token_type));
     let permit = caller.permit(Permission::TokenIntentCreate, &containers)?;
+    let (mut data, failure_mode) = match data {
+        IntentData::Clear(data) => (data, FailureMode::Report),
+        IntentData::Encrypted(encrypted) => {
+            // The caller need not know the data, so it must not gain a right by its choice of
+            // containers.
+            if vault.disclosure.applies(DisclosureRule::StrongerRight) {
+                let default = Containers::from(token_type.default_container());
+                check_no_added_rights(caller, token_type, (&default).into(), (&containers).into())?;
+            }
+            (encrypted.decrypt(vault, caller)?, FailureMode::Hide)
+        }
+    };
     token_type.check(data.expose_mut(), tenant.kind).map_err(Error::Invalid)?;
     if authentication.is_some() && token_type != TokenType::NetworkToken {
         return Err(FieldError::new("authentication", "is only for a network_token").into());
@@ -43,7 +56,6 @@ pub async fn create_token_intent(
     // The fingerprint uses the default expression of the type, so a token from this intent has the
     // same fingerprint.
     let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
-    let failure_mode = FailureMode::Report;
     let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
     let EvaluationResult { fingerprint, texts, .. } = evaluation.evaluate()?;
     let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts };

@@ -1,7 +1,7 @@
 //! The events of a policy change, from its writes and the rows before it.
 //!
 //! This is the only place that raises them, so an operation that writes a row need not know its
-//! event. A webhook has no event of its own.
+//! event. A webhook and a client encryption key have no events of their own.
 
 use crate::{
     error::Error,
@@ -54,7 +54,10 @@ impl PolicyEvents<'_> {
             PolicyWrite::RemoveApiKey(id) => self.add_removed_api_key(*id),
             PolicyWrite::RemoveProxy(id) => self
                 .raise(EventType::ProxyDeleted, || Ok(payload::proxy::describe_deleted_proxy(*id))),
-            PolicyWrite::PutWebhook(_) | PolicyWrite::RemoveWebhook(_) => Ok(()),
+            PolicyWrite::PutWebhook(_)
+            | PolicyWrite::RemoveWebhook(_)
+            | PolicyWrite::PutClientKey(_)
+            | PolicyWrite::RemoveClientKey(_) => Ok(()),
         }
     }
 

@@ -5,10 +5,8 @@ words! {
     pub enum MissingFeature {
         /// Requests through proxies. The objects exist.
         Reactors = "reactors",
-        ClientEncryptionKeys = "client encryption keys",
-        HostedFields = "hosted card fields (Elements)",
         Documents = "documents",
-        Enrichments = "enrichments (bank account verification, card details)",
+        BankAccountVerification = "bank account verification",
         GooglePay = "Google Pay",
         ApplePay = "Apple Pay",
         AccountUpdater = "account updater",
@@ -26,7 +24,6 @@ impl MissingFeature {
         let (resource, _) = name.split_once(':')?;
         match resource {
             "reactor" => Some(Self::Reactors),
-            "keys" => Some(Self::ClientEncryptionKeys),
             "documents" => Some(Self::Documents),
             "google-pay" => Some(Self::GooglePay),
             "apple-pay" => Some(Self::ApplePay),

@@ -1,5 +1,6 @@
-//! Conversion of intents. The caller need not know the data of the intent. Without a reveal right
-//! on the new token, the request may contain no expression that reveals the data.
+//! Conversion of intents, and creates with encrypted data. The caller need not know the data.
+//! Without a reveal right on the new token, the request may contain no expression that reveals the
+//! data.
 
 use scrip_expression::{Expression, PlainPart, is_expression};
 
@@ -15,11 +16,13 @@ use crate::{
             check_no_added_rights, has_reveal_right,
         },
         expression::compilation::compile,
-        write::conversion::TokenDataSource,
+        write::conversion::{DataOrigin, TokenDataSource},
     },
 };
 
-/// Checks that the conversion of an intent reveals nothing to the caller.
+/// Checks that the conversion of an intent, or a create with encrypted data, reveals nothing to the
+/// caller. Encrypted data counts as data in the default container of its type: an intent in that
+/// container has the same rules.
 ///
 /// # Errors
 /// An expression would reveal data that the caller may not read, the caller would gain a right by
@@ -31,17 +34,28 @@ pub(crate) fn check_conversion(
     containers: &Containers,
     rules: DisclosureRules,
 ) -> Result<(), Error> {
-    let Some(intent) = &source.intent else { return Ok(()) };
-    check_intent_access(caller, source.token_type, &intent.containers)?;
+    let default_containers;
+    let source_containers = match &source.origin {
+        DataOrigin::Request => return Ok(()),
+        DataOrigin::Intent(intent) => {
+            check_intent_access(caller, source.token_type, &intent.containers)?;
+            &intent.containers
+        }
+        DataOrigin::Encrypted => {
+            default_containers = Containers::from(source.token_type.default_container());
+            &default_containers
+        }
+    };
     if rules.applies(DisclosureRule::StrongerRight) {
         // Rules of an access session may have conditions on ids, and the caller chooses this id.
         let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
         let target = AccessTarget { containers, id: id.as_ref() };
-        check_no_added_rights(caller, source.token_type, (&intent.containers).into(), target)?;
+        check_no_added_rights(caller, source.token_type, source_containers.into(), target)?;
     }
-    let lifetime_change =
-        LifetimeChange::Conversion { intent_expires_at: intent.expires_at, after: new.expires_at };
-    check_lifetime_change(caller, lifetime_change)?;
+    if let DataOrigin::Intent(intent) = &source.origin {
+        let (intent_expires_at, after) = (intent.expires_at, new.expires_at);
+        check_lifetime_change(caller, LifetimeChange::Conversion { intent_expires_at, after })?;
+    }
     // For the same reason, no id of an access session's token is computed from hidden data.
     if caller.access_session().is_some() && new.id.as_deref().is_some_and(is_expression) {
         return Err(Error::Forbidden(Denial::ExposingExpression("id")));

@@ -1,4 +1,4 @@
-//! Conversion of an intent to a token.
+//! The data of a new token: from the request, from an intent, or encrypted by a client.
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
@@ -11,8 +11,31 @@ use crate::{
 pub(crate) struct TokenDataSource {
     pub(crate) token_type: TokenType,
     pub(crate) data: Plaintext,
-    /// The intent that the conversion deletes.
-    pub(crate) intent: Option<SourceIntent>,
+    pub(crate) origin: DataOrigin,
+}
+
+/// Who knows the data.
+pub(crate) enum DataOrigin {
+    /// The caller sent it in clear.
+    Request,
+    /// The conversion deletes the intent.
+    Intent(SourceIntent),
+    /// A client encrypted it. The caller need not be this client.
+    Encrypted,
+}
+
+impl DataOrigin {
+    /// Whether the caller sent the data in clear.
+    pub(crate) fn is_request(&self) -> bool {
+        matches!(self, Self::Request)
+    }
+
+    pub(crate) fn into_intent(self) -> Option<SourceIntent> {
+        match self {
+            Self::Intent(intent) => Some(intent),
+            Self::Request | Self::Encrypted => None,
+        }
+    }
 }
 
 /// The properties of an intent that a conversion needs.
@@ -22,10 +45,11 @@ pub(crate) struct SourceIntent {
     pub(crate) expires_at: Timestamp,
 }
 
-/// Takes the data from the request or from the named intent. The CVC of the intent is not included.
+/// Takes the data from the request or from the named intent, or decrypts it. The CVC of the intent
+/// is not included.
 ///
 /// # Errors
-/// There is no such live intent.
+/// There is no such live intent, or the data cannot be decrypted.
 pub(crate) async fn load_data_source(
     vault: &Vault,
     caller: &Caller,
@@ -34,7 +58,12 @@ pub(crate) async fn load_data_source(
     let source = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
     let text = match source {
         TokenSource::Data { token_type, data } => {
-            return Ok(TokenDataSource { token_type, data, intent: None });
+            return Ok(TokenDataSource { token_type, data, origin: DataOrigin::Request });
+        }
+        TokenSource::Encrypted(encrypted) => {
+            let data = encrypted.decrypt(vault, caller)?;
+            let (token_type, origin) = (encrypted.token_type, DataOrigin::Encrypted);
+            return Ok(TokenDataSource { token_type, data, origin });
         }
         TokenSource::Intent(text) => text,
     };
@@ -44,7 +73,8 @@ pub(crate) async fn load_data_source(
     let record = stored.ok_or_else(unknown_intent_error)?.record;
     let body = IntentBody::open(caller.tenant(), &record)?;
     let intent = SourceIntent { id, containers: record.containers, expires_at: record.expires_at };
-    Ok(TokenDataSource { token_type: record.token_type, data: body.data, intent: Some(intent) })
+    let origin = DataOrigin::Intent(intent);
+    Ok(TokenDataSource { token_type: record.token_type, data: body.data, origin })
 }
 
 pub(crate) fn unknown_intent_error() -> Error {

@@ -75,10 +75,12 @@ impl PendingToken {
         let containers = new.containers.take().unwrap_or_else(default_containers);
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
-        let knows_data = source.intent.is_none() || has_reveal_right(caller, &containers);
-        let TokenDataSource { mut data, intent, .. } = source;
+        let is_sent = source.origin.is_request();
+        let knows_data = is_sent || has_reveal_right(caller, &containers);
+        let TokenDataSource { mut data, origin, .. } = source;
+        let intent = origin.into_intent();
         // The caller did not send the data, so the response shows it only by the right to read.
-        let permit = if intent.is_some() { permit.limit_to_read() } else { permit };
+        let permit = if is_sent { permit } else { permit.limit_to_read() };
         token_type.check(data.expose_mut(), caller.tenant().kind).map_err(Error::Invalid)?;
 
         let cvc = take_cvc(token_type, &mut data);

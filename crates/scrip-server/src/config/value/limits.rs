@@ -69,6 +69,13 @@ fn parse_number(text: &str) -> Option<u64> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkList(pub(crate) Vec<IpNet>);
 
+impl NetworkList {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl SettingValue for NetworkList {
     fn parse(text: &str) -> Result<Self, String> {
         let parse_network = |entry: &str| {

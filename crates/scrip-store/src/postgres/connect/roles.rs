@@ -19,7 +19,7 @@ const INSERT_AND_LOCK_FOR_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant
 const FULL: &str = "SELECT, INSERT, UPDATE, DELETE";
 
 /// Every table and its rights. Cascading deletes run with the owner's rights and need no grant.
-const TABLE_GRANTS: [(&str, &str); 32] = [
+const TABLE_GRANTS: [(&str, &str); 33] = [
     ("schema_state", READ),
     ("system_keys", APPEND),
     ("directory_state", UPDATE_EXISTING),
@@ -33,6 +33,7 @@ const TABLE_GRANTS: [(&str, &str); 32] = [
     ("api_keys", INSERT_AND_DELETE),
     ("proxies", FULL),
     ("webhooks", FULL),
+    ("client_keys", INSERT_AND_DELETE),
     ("deleted_tenants", INSERT_AND_DELETE),
     ("access_sessions", FULL),
     ("tokens", FULL),

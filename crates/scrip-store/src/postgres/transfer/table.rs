@@ -101,6 +101,7 @@ impl PostgresTable {
             RowKind::ApiKeys => table("api_keys", TENANT_APPLICATION_ID_KEY),
             RowKind::Proxies => table("proxies", TENANT_ID_KEY),
             RowKind::Webhooks => table("webhooks", TENANT_ID_KEY),
+            RowKind::ClientKeys => table("client_keys", TENANT_ID_KEY),
             RowKind::DeletedTenants => table("deleted_tenants", ID_KEY),
             RowKind::AccessSessions => table("access_sessions", TENANT_DIGEST_KEY),
             RowKind::Tokens => table("tokens", TENANT_NUMBER_KEY),

@@ -6,8 +6,9 @@ use scrip_core::{
     error::Error,
     id::TenantId,
     policy::{
-        ApiKeyRecord, ApplicationRecord, ChangeStamp, DecidePolicy, PolicyEdit, PolicyRecords,
-        PolicySeal, PolicyWrite, SignedRow, SystemKeys, TenantDeletion, TenantRecord,
+        ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, DecidePolicy, PolicyEdit,
+        PolicyRecords, PolicySeal, PolicyWrite, SignedRow, SystemKeys, TenantDeletion,
+        TenantRecord,
     },
     proxy::ProxyRecord,
     store::{ChangeOutcome, StoreError},
@@ -171,6 +172,10 @@ const DELETE_WEBHOOK: &str = "
 -- delete_webhook
 DELETE FROM webhooks WHERE tenant = $1 AND id = $2";
 
+const DELETE_CLIENT_KEY: &str = "
+-- delete_client_key
+DELETE FROM client_keys WHERE tenant = $1 AND id = $2";
+
 const DELETE_APPLICATION: &str = "
 -- delete_application
 DELETE FROM applications WHERE tenant = $1 AND id = $2";
@@ -190,6 +195,7 @@ async fn apply_write<T: PolicyTransaction>(
         PolicyWrite::PutApiKey(it) => put_api_key(transaction, it).await,
         PolicyWrite::PutProxy(it) => put_proxy(transaction, it).await,
         PolicyWrite::PutWebhook(it) => put_webhook(transaction, it).await,
+        PolicyWrite::PutClientKey(it) => put_client_key(transaction, it).await,
         PolicyWrite::RemoveApplication(id) => {
             transaction.execute(DELETE_APPLICATION, &parameters![tenant, *id]).await.map(drop)
         }
@@ -201,6 +207,9 @@ async fn apply_write<T: PolicyTransaction>(
         }
         PolicyWrite::RemoveWebhook(id) => {
             transaction.execute(DELETE_WEBHOOK, &parameters![tenant, *id]).await.map(drop)
+        }
+        PolicyWrite::RemoveClientKey(id) => {
+            transaction.execute(DELETE_CLIENT_KEY, &parameters![tenant, *id]).await.map(drop)
         }
     }
 }
@@ -260,10 +269,10 @@ pub(super) async fn put_seal(
 const PUT_APPLICATION: &str = "
 -- put_application
 INSERT INTO applications (tenant, id, name, kind, access, created_by, created_at, modified_by,
-    modified_at, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    modified_at, mac, origins)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (tenant, id) DO UPDATE SET name = $3, kind = $4, access = $5, modified_by = $8,
-    modified_at = $9, mac = $10";
+    modified_at = $9, mac = $10, origins = $11";
 
 pub(super) async fn put_application(
     transaction: &impl Execute,
@@ -283,6 +292,7 @@ pub(super) async fn put_application(
         modified_by,
         modified_at,
         &application.mac,
+        record.origins.to_text(),
     ];
     transaction.execute(PUT_APPLICATION, &row).await.map(drop)
 }
@@ -376,6 +386,29 @@ pub(super) async fn put_webhook(
         &webhook.mac,
     ];
     transaction.execute(PUT_WEBHOOK, &row).await.map(drop)
+}
+
+const PUT_CLIENT_KEY: &str = "
+-- put_client_key
+INSERT INTO client_keys (tenant, id, expires_at, private_key, created_by, created_at, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+pub(super) async fn put_client_key(
+    transaction: &impl Execute,
+    client_key: &SignedRow<ClientKeyRecord>,
+) -> Result<(), StoreError> {
+    let record = &client_key.record;
+    let [created_by, created_at] = stamp_parameters(Some(record.created));
+    let row = parameters![
+        record.tenant,
+        record.id,
+        record.expires_at,
+        &record.private_key,
+        created_by,
+        created_at,
+        &client_key.mac,
+    ];
+    transaction.execute(PUT_CLIENT_KEY, &row).await.map(drop)
 }
 
 const DELETE_USAGE: [&str; 2] = [

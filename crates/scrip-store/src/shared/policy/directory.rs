@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use scrip_core::{
     id::TenantId,
     policy::{
-        ApiKeyRecord, ApplicationRecord, ChangeStamp, DirectoryRecords, PolicyAlteration,
-        PolicyRecords, PolicySeal, SignedRow, StoredPolicy, SystemKeys, TenantRecord,
+        ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, DirectoryRecords,
+        PolicyAlteration, PolicyRecords, PolicySeal, SignedRow, StoredPolicy, SystemKeys,
+        TenantRecord,
     },
     proxy::ProxyRecord,
     store::StoreError,
@@ -127,6 +128,8 @@ async fn load_policies(
         api_keys: read_table(client, &API_KEYS, only_tenant, unreadable, decode_api_key).await?,
         proxies: read_table(client, &PROXIES, only_tenant, unreadable, decode_proxy).await?,
         webhooks: read_table(client, &WEBHOOKS, only_tenant, unreadable, decode_webhook).await?,
+        client_keys: read_table(client, &CLIENT_KEYS, only_tenant, unreadable, decode_client_key)
+            .await?,
         tenants: read_table(client, &TENANTS, only_tenant, unreadable, decode_tenant).await?,
     }
     .into_policies(unreadable))
@@ -141,6 +144,7 @@ pub(crate) struct PolicyRows {
     pub(crate) api_keys: Vec<(TenantId, SignedRow<ApiKeyRecord>)>,
     pub(crate) proxies: Vec<(TenantId, SignedRow<ProxyRecord>)>,
     pub(crate) webhooks: Vec<(TenantId, SignedRow<WebhookRecord>)>,
+    pub(crate) client_keys: Vec<(TenantId, SignedRow<ClientKeyRecord>)>,
     pub(crate) tenants: Vec<(TenantId, (SignedRow<TenantRecord>, PolicySeal))>,
 }
 
@@ -156,6 +160,7 @@ impl PolicyRows {
         let mut api_keys = group_by_tenant(self.api_keys);
         let mut proxies = group_by_tenant(self.proxies);
         let mut webhooks = group_by_tenant(self.webhooks);
+        let mut client_keys = group_by_tenant(self.client_keys);
         let mut policies = Vec::new();
         for (id, (mut tenant, seal)) in self.tenants {
             let mut tenant_keys = sealing_keys.remove(&id).unwrap_or_default();
@@ -169,18 +174,20 @@ impl PolicyRows {
             let api_keys = api_keys.remove(&id).unwrap_or_default();
             let proxies = proxies.remove(&id).unwrap_or_default();
             let webhooks = webhooks.remove(&id).unwrap_or_default();
+            let client_keys = client_keys.remove(&id).unwrap_or_default();
             policies.push(PolicyRecords {
                 tenant,
                 applications,
                 api_keys,
                 proxies,
                 webhooks,
+                client_keys,
                 seal,
             });
         }
         let orphans =
             applications.into_keys().chain(api_keys.into_keys()).chain(proxies.into_keys());
-        let orphans = orphans.chain(webhooks.into_keys());
+        let orphans = orphans.chain(webhooks.into_keys()).chain(client_keys.into_keys());
         for id in orphans.chain(sealing_keys.into_keys()).chain(permanent_keys.into_keys()) {
             let description = "policy rows exist, but the tenant's row is missing".to_owned();
             unreadable.push(PolicyAlteration { tenant: Some(id), description });
@@ -323,7 +330,8 @@ const APPLICATIONS: PolicyTable = policy_table!(
     "application",
     "
 -- list_applications
-SELECT tenant, id, name, kind, access, mac, created_by, created_at, modified_by, modified_at
+SELECT tenant, id, name, kind, access, mac, created_by, created_at, modified_by, modified_at,
+    origins
 FROM applications",
     "tenant"
 );
@@ -337,6 +345,7 @@ pub(crate) fn decode_application(
         name: read_required(row, 2)?,
         kind: read_required(row, 3)?,
         access: read_required(row, 4)?,
+        origins: read_optional(row, 10)?.unwrap_or_default(),
         created: decode_stamp(row, 6)?.ok_or(MISSING_COLUMNS)?,
         modified: decode_stamp(row, 8)?,
     };
@@ -418,6 +427,28 @@ pub(crate) fn decode_webhook(
         modified: decode_stamp(row, 10)?,
     };
     Ok(SignedRow { record, mac: read_required(row, 7)? })
+}
+
+const CLIENT_KEYS: PolicyTable = policy_table!(
+    "client encryption key",
+    "
+-- list_client_keys
+SELECT tenant, id, expires_at, private_key, mac, created_by, created_at
+FROM client_keys",
+    "tenant"
+);
+
+pub(crate) fn decode_client_key(
+    row: &dyn ColumnReader,
+) -> Result<SignedRow<ClientKeyRecord>, StoreError> {
+    let record = ClientKeyRecord {
+        id: read_required(row, 1)?,
+        tenant: read_required(row, 0)?,
+        expires_at: read_required(row, 2)?,
+        private_key: read_required(row, 3)?,
+        created: decode_stamp(row, 5)?.ok_or(MISSING_COLUMNS)?,
+    };
+    Ok(SignedRow { record, mac: read_required(row, 4)? })
 }
 
 /// Decodes the two columns of a change stamp. A stamp of an operator has only a time.

@@ -10,8 +10,8 @@ use scrip_core::{
 use crate::{
     shared::policy::{
         changes::{
-            PolicyTransaction, find_deletions, put_api_key, put_application, put_proxy, put_seal,
-            put_tenant, put_webhook, raise_version,
+            PolicyTransaction, find_deletions, put_api_key, put_application, put_client_key,
+            put_proxy, put_seal, put_tenant, put_webhook, raise_version,
         },
         directory::load_stored_policy,
     },
@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// The row of the tenant stays, unless its keys are replaced.
-const DELETE_POLICY: [&str; 4] = [
+const DELETE_POLICY: [&str; 5] = [
+    "-- delete_client_keys\nDELETE FROM client_keys WHERE tenant = $1",
     "-- delete_webhooks\nDELETE FROM webhooks WHERE tenant = $1",
     "-- delete_proxies\nDELETE FROM proxies WHERE tenant = $1",
     "-- delete_api_keys\nDELETE FROM api_keys WHERE tenant = $1",
@@ -71,6 +72,9 @@ pub(crate) async fn restore_policy<T: PolicyTransaction>(
     }
     for webhook in &records.webhooks {
         put_webhook(transaction, webhook).await?;
+    }
+    for client_key in &records.client_keys {
+        put_client_key(transaction, client_key).await?;
     }
     transaction.append_audit_record(tenant, &audit, &tenant.to_string(), "done").await?;
     Ok(Ok(()))

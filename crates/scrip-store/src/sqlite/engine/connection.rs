@@ -39,12 +39,16 @@ impl DatabaseKind {
                 include_str!("../migrations/0005.sql"),
                 include_str!("../migrations/0006.sql"),
                 include_str!("../migrations/0007.sql"),
+                include_str!("../migrations/0008.sql"),
+                include_str!("../migrations/0009.sql"),
             ],
             Self::ReadLog => &[
                 include_str!("../migrations/read-log-0004.sql"),
                 include_str!("../migrations/read-log-0005.sql"),
                 include_str!("../migrations/read-log-0006.sql"),
                 include_str!("../migrations/read-log-0007.sql"),
+                include_str!("../migrations/read-log-0008.sql"),
+                include_str!("../migrations/read-log-0009.sql"),
             ],
         }
     }

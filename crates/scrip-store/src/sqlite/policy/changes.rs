@@ -34,7 +34,8 @@ ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
 /// A command of another program can leave these rows without the row of their tenant, because SQLite
 /// checks references only for connections that enable it.
-const DELETE_LEFTOVERS: [&str; 6] = [
+const DELETE_LEFTOVERS: [&str; 7] = [
+    "-- delete_leftover_client_keys\nDELETE FROM client_keys WHERE tenant = $1",
     "-- delete_leftover_webhooks\nDELETE FROM webhooks WHERE tenant = $1",
     "-- delete_leftover_proxies\nDELETE FROM proxies WHERE tenant = $1",
     "-- delete_leftover_api_keys\nDELETE FROM api_keys WHERE tenant = $1",

@@ -91,6 +91,7 @@ impl SqliteTable {
             RowKind::ApiKeys => vault_table("api_keys", TENANT_APPLICATION_ID_KEY),
             RowKind::Proxies => vault_table("proxies", TENANT_ID_KEY),
             RowKind::Webhooks => vault_table("webhooks", TENANT_ID_KEY),
+            RowKind::ClientKeys => vault_table("client_keys", TENANT_ID_KEY),
             RowKind::DeletedTenants => vault_table("deleted_tenants", ID_KEY),
             RowKind::AccessSessions => vault_table("access_sessions", SEQ_KEY),
             RowKind::Tokens => vault_table("tokens", SEQ_KEY),

@@ -108,7 +108,7 @@ impl DamagedChainHarness {
             let data = Plaintext::new(json!({"number": VISA}));
             let new_intent = NewTokenIntent {
                 token_type: TokenType::Card,
-                data,
+                data: data.into(),
                 containers: None,
                 authentication: None,
             };

@@ -15,7 +15,10 @@ use scrip_core::{
     },
     time::Timestamp,
 };
-use scrip_testing::store_harness::{StoreHarness, deliveries::event_id};
+use scrip_testing::{
+    store_harness::{StoreHarness, deliveries::event_id},
+    vault_harness::Engine,
+};
 use uuid::Uuid;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -308,4 +311,26 @@ async fn signing_key_is_stored_once(harness: StoreHarness) {
     assert_eq!(store.insert_webhook_signing_key(key(2)).await.unwrap(), key(1));
     assert_eq!(store.find_webhook_signing_key().await.unwrap(), Some(key(1)));
     harness.vault_harness.directory().await;
+}
+
+/// The search may look at many pending rows, and other tenants need the writer.
+#[tokio::test]
+async fn replay_without_finished_deliveries_does_not_wait_for_the_writer() {
+    let harness = StoreHarness::open(Engine::Sqlite).await;
+    insert(&harness, vec![harness.new_delivery(1)]).await;
+    let file = harness.vault_harness.file();
+    let other_writer = rusqlite::Connection::open(file).unwrap();
+    other_writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let replay = DeliveryReplay {
+        webhook: harness.webhook_key().webhook,
+        from: Timestamp { unix_ms: 0 },
+        after: None,
+        now: harness.now(),
+        deliveries_max: 9,
+    };
+    let store = harness.store();
+    let replayed = store.replay_deliveries(harness.policy_permit(), replay, None);
+    let replayed = tokio::time::timeout(Duration::from_secs(4), replayed).await;
+    assert_eq!(replayed.expect("no wait").unwrap().count, 0);
+    other_writer.execute_batch("ROLLBACK").unwrap();
 }

@@ -111,7 +111,7 @@ async fn token_intents_are_deleted_by_the_earliest_reading_of_the_clock(harness:
     let caller = create_caller(&harness).await;
     let new_intent = NewTokenIntent {
         token_type: TokenType::Card,
-        data: Plaintext::new(json!({"number": VISA})),
+        data: Plaintext::new(json!({"number": VISA})).into(),
         containers: None,
         authentication: None,
     };

@@ -58,7 +58,7 @@ impl IntentHarness {
         let data = Plaintext::new(json!({"number": VISA, "cvc": "123"}));
         let new_intent = NewTokenIntent {
             token_type: TokenType::Card,
-            data,
+            data: data.into(),
             containers: None,
             authentication: None,
         };

@@ -59,6 +59,7 @@ const CONTENT: CallContent<'static> = CallContent {
     destination: "https://api.example.com",
     path_and_query: "/charge",
     body: b"{}",
+    encrypted: None,
 };
 const RENDERERS: DetokenizeRenderers = DetokenizeRenderers {
     token: |_| Plaintext::new(json!({"data": "token"})),
@@ -109,7 +110,7 @@ impl CallHarness {
     ) -> Result<UsedTokens, Error> {
         let reference = data_reference(id);
         let references = [ReferenceUse { reference: &reference, reads_cvc }];
-        use_tokens(self.vault(), caller, right, &references, RENDERERS).await
+        use_tokens(self.vault(), caller, right, &references, RENDERERS, None).await
     }
 
     async fn claim(&self) -> Result<CallClaim, CallRejection> {
@@ -236,12 +237,12 @@ async fn number_of_tokens_in_a_call_is_limited_by_the_quota(harness: CallHarness
     let mut uses: Vec<_> =
         references.iter().map(|reference| ReferenceUse { reference, reads_cvc: true }).collect();
     let right = UseRight::EphemeralProxy;
-    let outcome = use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS).await;
+    let outcome = use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS, None).await;
     assert_eq!(expect_invalid_field(outcome), "proxy_token_limit");
     uses.pop();
     // A token that is named twice counts once.
     uses.push(uses[0]);
-    use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS).await.unwrap();
+    use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS, None).await.unwrap();
 }
 
 async fn cvc_is_loaded_only_for_an_expression_that_reaches_it(harness: CallHarness) {

@@ -23,6 +23,7 @@ fn altered_row(table: &str) -> &'static str {
         "api_keys" => "application = {private}",
         "proxies" => "id = {proxy}",
         "webhooks" => "id = {webhook}",
+        "client_keys" => "id = {client key}",
         _ => "TRUE",
     }
 }
@@ -30,13 +31,11 @@ fn altered_row(table: &str) -> &'static str {
 /// Alterations that the column types of the schema permit.
 const ALTERATIONS: &[ColumnAlteration] = &[
     // A different spelling of the same name is also an alteration.
-    ("tenants", "name", &["' ' || name || ' '"]),
     ("tenants", "settings", &["' ' || settings", "json_set(settings, '$.unknown', 1)"]),
     ("tenants", "quotas", &["' ' || quotas", "json_set(quotas, '$.unknown', 1)"]),
     ("applications", "access", &["' ' || access", "json_set(access, '$.unknown', 1)"]),
-    ("applications", "name", &["name || ' '"]),
     ("tenants", "id", &["{fresh}", "x''", "x'00'", "zeroblob(32)"]),
-    ("tenants", "name", &["'another'", "''", "char(10)", "'other'"]),
+    ("tenants", "name", &["' ' || name || ' '", "'another'", "''", "char(10)", "'other'"]),
     ("tenants", "kind", &["'production'", "'unheard of'", "''"]),
     (
         "tenants",
@@ -120,7 +119,7 @@ const ALTERATIONS: &[ColumnAlteration] = &[
     ),
     ("applications", "tenant", &["{other}", "{fresh}", "x''", "x'00'"]),
     ("applications", "id", &["{fresh}", "{other private}", "x''", "x'00'"]),
-    ("applications", "name", &["'another'", "''", "char(10)"]),
+    ("applications", "name", &["name || ' '", "'another'", "''", "char(10)"]),
     ("applications", "kind", &["'management'", "'public'", "'unheard of'", "''"]),
     (
         "applications",
@@ -138,6 +137,7 @@ const ALTERATIONS: &[ColumnAlteration] = &[
             "''",
         ],
     ),
+    ("applications", "origins", &["'https://attacker.example'", "'*'", "''"]),
     ("applications", "created_by", &["{private}", "{other}", "x'00'", "NULL"]),
     ("applications", "created_at", &["created_at + 1", "0", "-1"]),
     ("applications", "modified_by", &["{private}", "{other}", "x'00'", "NULL"]),
@@ -212,6 +212,21 @@ const ALTERATIONS: &[ColumnAlteration] = &[
             "zeroblob(32)",
             "x''",
         ],
+    ),
+    ("client_keys", "tenant", &["{other}", "{fresh}", "x''", "x'00'"]),
+    ("client_keys", "id", &["{fresh}", "x''", "x'00'"]),
+    ("client_keys", "expires_at", &["expires_at + 1", "0", "-1"]),
+    (
+        "client_keys",
+        "private_key",
+        &["zeroblob(length(private_key))", "substr(private_key, 2)", "x''"],
+    ),
+    ("client_keys", "created_by", &["{private}", "{other}", "x'00'", "NULL"]),
+    ("client_keys", "created_at", &["created_at + 1", "0", "-1"]),
+    (
+        "client_keys",
+        "mac",
+        &["(SELECT mac FROM client_keys WHERE id = {other client key})", "zeroblob(32)"],
     ),
     ("webhooks", "tenant", &["{other}", "{fresh}", "x''", "x'00'"]),
     ("webhooks", "id", &["{fresh}", "x''", "x'00'"]),
@@ -364,6 +379,7 @@ pub(crate) async fn check_unaltered(
         assert_eq!(directory.alterations(), [], "{context}");
         for actor in [&harness.victim, &harness.other, &harness.witness] {
             assert!(actor.has_proxy(&directory) && actor.has_webhook(&directory), "{context}");
+            assert!(actor.has_client_key(&directory), "{context}");
             for key in actor.keys() {
                 expect_principal(directory.authenticate(key));
             }

@@ -20,7 +20,7 @@ use scrip_core::{
             },
             delete_api_key::delete_api_key,
             delete_application::delete_application,
-            update_application::update_application,
+            update_application::{ApplicationUpdate, update_application},
         },
         tenants::{
             delete_tenant::{delete_tenant, destroy_due_tenants},
@@ -32,7 +32,7 @@ use scrip_core::{
     policy::{
         AccessPolicy, AccessSessionId, ApiKeyText, ApplicationKind, CallerRequirement,
         DeduplicationBehavior, DisplayName, Permission, PolicyPermit, Quotas, SignedRow,
-        SystemKeys, Tenant, TenantSettings, Transform,
+        SystemKeys, Tenant, TenantSettings, Transform, application::origins::ApplicationOrigins,
     },
     store::{ChangeOutcome, CommitExtras},
     time::Clock,
@@ -71,7 +71,8 @@ async fn create_test_application(
     create_key: CreateKey,
 ) -> CreatedApplication {
     let (name, kind) = (DisplayName::parse("Ünlü & Söhne").unwrap(), ApplicationKind::Private);
-    let new_application = NewApplication { name, kind, access, create_key };
+    let new_application =
+        NewApplication { name, kind, access, origins: ApplicationOrigins::default(), create_key };
     let directory = harness.directory().await;
     create_application(
         &harness.vault,
@@ -168,9 +169,15 @@ async fn every_policy_change_raises_the_directory_version(harness: VaultHarness)
     assert_version_raised().await;
     let (name, access) =
         (DisplayName::parse("x").unwrap(), access_without_rules(&[Permission::TokenRead]));
-    update_application(&harness.vault, operator_permit(&tenant), id, name, access, None)
-        .await
-        .unwrap();
+    update_application(
+        &harness.vault,
+        operator_permit(&tenant),
+        id,
+        ApplicationUpdate { name, access, origins: None },
+        None,
+    )
+    .await
+    .unwrap();
     assert_version_raised().await;
     delete_application(&harness.vault, operator_permit(&tenant), id).await.unwrap();
     assert_version_raised().await;
@@ -203,7 +210,14 @@ async fn changing_missing_policy_is_not_found(harness: VaultHarness) {
         delete_api_key(vault, operator_permit(&other_tenant), id, ApiKeyId(Uuid::nil())).await,
     );
     let (name, access) = (DisplayName::parse("x").unwrap(), access_without_rules(TOKENS));
-    let update = update_application(vault, operator_permit(&tenant), id, name, access, None).await;
+    let update = update_application(
+        vault,
+        operator_permit(&tenant),
+        id,
+        ApplicationUpdate { name, access, origins: None },
+        None,
+    )
+    .await;
     assert_not_found(update.map(drop));
     assert_eq!(reload_tenant(&harness, &other_tenant).await.applications[&id], other_application);
 }
@@ -334,6 +348,7 @@ async fn policy_change_with_keys_of_another_tenant_is_rejected(harness: VaultHar
         applications: std::collections::BTreeMap::new(),
         proxies: std::collections::BTreeMap::new(),
         webhooks: std::collections::BTreeMap::new(),
+        client_keys: std::collections::BTreeMap::new(),
         subscribed_events: Default::default(),
         seal: other_tenant.seal,
     };
@@ -357,16 +372,28 @@ async fn policy_change_checks_current_permissions_of_the_application(harness: Va
         let permit = caller.permit_policy(CallerRequirement::Permission(permission)).unwrap();
         let (name, access) = (DisplayName::parse("late").unwrap(), access_without_rules(TOKENS));
         let kind = ApplicationKind::Private;
-        let new_application = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+        let new_application = NewApplication {
+            name,
+            kind,
+            access,
+            origins: ApplicationOrigins::default(),
+            create_key: CreateKey::Yes,
+        };
         create_application(&harness.vault, permit, directory.pepper(), new_application, None).await
     };
     try_create().await.unwrap();
     let id = caller.application();
     let (name, access) =
         (DisplayName::parse("x").unwrap(), access_without_rules(&[Permission::TenantRead]));
-    update_application(&harness.vault, operator_permit(&tenant), id, name, access, None)
-        .await
-        .unwrap();
+    update_application(
+        &harness.vault,
+        operator_permit(&tenant),
+        id,
+        ApplicationUpdate { name, access, origins: None },
+        None,
+    )
+    .await
+    .unwrap();
     assert!(matches!(try_create().await, Err(Error::Forbidden(_))));
     delete_application(&harness.vault, operator_permit(&tenant), id).await.unwrap();
     assert!(matches!(try_create().await, Err(Error::NotFound)));

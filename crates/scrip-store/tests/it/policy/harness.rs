@@ -10,12 +10,13 @@ use rusqlite::{
 };
 use scrip_core::{
     error::Error,
-    id::{ProxyId, WebhookId},
+    id::{ClientKeyId, ProxyId, WebhookId},
     operations::{
         applications::{
             create_application::{CreateKey, NewApplication, create_application},
-            update_application::update_application,
+            update_application::{ApplicationUpdate, update_application},
         },
+        client_keys::create_client_key::create_client_key,
         proxies::update_proxy::patch_proxy,
         tenants::update_tenant::{set_tenant_quotas, update_tenant},
         webhooks::{create_webhook::create_webhook, update_webhook::update_webhook},
@@ -23,6 +24,7 @@ use scrip_core::{
     policy::{
         AccessPolicy, ApiKeyLookup, ApplicationKind, Caller, CallerRequirement, Directory,
         DisplayName, Permission, PolicyPermit, Tenant, TenantSettings, Transform,
+        application::origins::ApplicationOrigins,
     },
     proxy::ProxyLookup,
 };
@@ -41,6 +43,7 @@ pub(crate) const TABLES: &[&str] = &[
     "api_keys",
     "proxies",
     "webhooks",
+    "client_keys",
     "access_sessions",
     "system_keys",
     "directory_state",
@@ -69,6 +72,7 @@ pub(crate) struct PolicyActor {
     pub(crate) proxy: ProxyId,
     proxy_key: String,
     pub(crate) webhook: WebhookId,
+    pub(crate) client_key: ClientKeyId,
 }
 
 impl PolicyActor {
@@ -85,6 +89,11 @@ impl PolicyActor {
         let found = lookups.map(is_found);
         assert_eq!(found[0], found[1], "the lookups by key and by host differ");
         found[0]
+    }
+
+    pub(crate) fn has_client_key(&self, directory: &Directory) -> bool {
+        let tenant = directory.tenant(self.tenant.id);
+        tenant.is_some_and(|it| it.client_keys.contains_key(&self.client_key))
     }
 
     pub(crate) fn has_webhook(&self, directory: &Directory) -> bool {
@@ -139,8 +148,10 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
     for (member, access) in member_access {
         let permit = manager_permit(Permission::ApplicationUpdate);
         let (name, access) = (DisplayName::parse(&format!("{name}'s")).unwrap(), access);
-        let update =
-            update_application(&harness.vault, permit, member.application, name, access, None);
+        let is_public = member.application == public.application;
+        let origins = is_public.then(|| parse_origins(&["https://shop.example"]));
+        let update = ApplicationUpdate { name, access, origins };
+        let update = update_application(&harness.vault, permit, member.application, update, None);
         update.await.unwrap();
     }
     let pepper_directory = harness.directory().await;
@@ -159,6 +170,8 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
     let webhook = create_webhook(&harness.vault, create, draft, None).await.unwrap().record.id;
     let (update, draft) = (manager_permit(Permission::WebhookUpdate), webhook_draft(name));
     update_webhook(&harness.vault, update, webhook, draft, None).await.unwrap();
+    let create = manager_permit(Permission::KeysCreate);
+    let client_key = create_client_key(&harness.vault, create, None, None).await.unwrap().id;
     let mut quotas = tenant.quotas;
     quotas.set("tokenize_limit", "9").unwrap();
     set_tenant_quotas(&harness.vault, operator, Box::new(move |_| quotas)).await.unwrap();
@@ -168,7 +181,8 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
     update_tenant(&harness.vault, permit, name, keep_settings, None).await.unwrap();
     let tenant = Arc::clone(harness.directory().await.tenant(tenant.id).unwrap());
     let proxy_key = proxy.secrets.key.expose().to_owned();
-    PolicyActor { tenant, manager, private, public, proxy: proxy.record.id, proxy_key, webhook }
+    let proxy = proxy.record.id;
+    PolicyActor { tenant, manager, private, public, proxy, proxy_key, webhook, client_key }
 }
 
 impl PolicyHarness {
@@ -215,6 +229,8 @@ impl PolicyHarness {
         replace_placeholder("{other private}", self.other.private.application.0.as_bytes());
         replace_placeholder("{proxy}", self.victim.proxy.0.as_bytes());
         replace_placeholder("{other proxy}", self.other.proxy.0.as_bytes());
+        replace_placeholder("{client key}", self.victim.client_key.0.as_bytes());
+        replace_placeholder("{other client key}", self.other.client_key.0.as_bytes());
         replace_placeholder("{webhook}", self.victim.webhook.0.as_bytes());
         replace_placeholder("{other webhook}", self.other.webhook.0.as_bytes());
         replace_placeholder("{fresh}", &[0x5c; 16]);
@@ -270,6 +286,7 @@ impl PolicyHarness {
             name: DisplayName::parse("new").unwrap(),
             kind: ApplicationKind::Private,
             access: access_without_rules(TOKENS),
+            origins: ApplicationOrigins::default(),
             create_key: CreateKey::Yes,
         };
         let pepper = self.loaded_directory.pepper();
@@ -308,4 +325,9 @@ pub(crate) fn expect_caller(lookup: Option<&ApiKeyLookup>) -> Caller {
         }
         lookup => panic!("the key is not found: {lookup:?}"),
     }
+}
+
+fn parse_origins(texts: &[&str]) -> ApplicationOrigins {
+    let texts: Vec<_> = texts.iter().map(|it| (*it).to_owned()).collect();
+    ApplicationOrigins::parse(&texts).unwrap()
 }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use scrip_core::{
     operations::{
-        applications::{delete_api_key::delete_api_key, update_application::update_application},
+        applications::{
+            delete_api_key::delete_api_key,
+            update_application::{ApplicationUpdate, update_application},
+        },
         tenants::update_tenant::set_tenant_quotas,
     },
     policy::{AccessPolicy, ApiKeyLookup, Directory, DisplayName, PolicyPermit},
@@ -31,11 +34,18 @@ const ROW_ALTERATIONS: &[&str] = &[
         DELETE FROM api_keys WHERE tenant = {victim}",
     "DELETE FROM proxies WHERE id = {proxy}",
     "DELETE FROM webhooks WHERE id = {webhook}",
+    "UPDATE applications SET origins = NULL WHERE id = {public}",
+    "DELETE FROM client_keys WHERE id = {client key}",
+    "INSERT INTO client_keys SELECT tenant, {fresh}, expires_at, private_key, created_by, created_at,
+        mac FROM client_keys WHERE id = {client key}",
+    "UPDATE client_keys SET tenant = {victim} WHERE id = {other client key}",
+    "UPDATE client_keys SET (private_key, mac) = (SELECT private_key, mac FROM client_keys
+        WHERE id = {other client key}) WHERE id = {client key}",
     // Duplicated rows with another key.
     "INSERT INTO tenant_keys SELECT tenant, 2, padding, wrapped FROM tenant_keys
         WHERE tenant = {victim}",
     "INSERT INTO applications SELECT tenant, {fresh}, name, kind, access, created_by, created_at,
-        modified_by, modified_at, mac FROM applications WHERE id = {manager}",
+        modified_by, modified_at, mac, origins FROM applications WHERE id = {manager}",
     "INSERT INTO api_keys SELECT tenant, application, {fresh}, zeroblob(32), created_by,
         created_at, mac FROM api_keys WHERE application = {manager}",
     "INSERT INTO proxies SELECT tenant, {fresh}, zeroblob(32), name, application, require_auth,
@@ -46,7 +56,7 @@ const ROW_ALTERATIONS: &[&str] = &[
     // Unreadable rows.
     "INSERT INTO tenant_keys VALUES ({victim}, -1, zeroblob(1024), x'')",
     "INSERT INTO applications SELECT tenant, {fresh}, name, 'unheard of', access, created_by,
-        created_at, modified_by, modified_at, mac FROM applications WHERE id = {manager}",
+        created_at, modified_by, modified_at, mac, origins FROM applications WHERE id = {manager}",
     "INSERT INTO api_keys SELECT tenant, application, {fresh}, x'00', created_by, created_at, mac
         FROM api_keys WHERE application = {manager}",
     "INSERT INTO proxies SELECT tenant, {fresh}, x'00', name, application, require_auth,
@@ -60,7 +70,7 @@ const ROW_ALTERATIONS: &[&str] = &[
     "INSERT INTO tenant_keys SELECT {victim}, 2, padding, wrapped FROM tenant_keys
         WHERE tenant = {other}",
     "INSERT INTO applications SELECT {victim}, id, name, kind, access, created_by, created_at,
-        modified_by, modified_at, mac FROM applications WHERE id = {other private}",
+        modified_by, modified_at, mac, origins FROM applications WHERE id = {other private}",
     "UPDATE api_keys SET tenant = {victim} WHERE application = {other private}",
     "UPDATE api_keys SET tenant = {victim}, application = {manager}
         WHERE application = {other private}",
@@ -134,7 +144,8 @@ async fn tenant_with_all_rows_removed_is_unknown() {
         DELETE FROM applications WHERE tenant = {victim};
         DELETE FROM api_keys WHERE tenant = {victim};
         DELETE FROM proxies WHERE tenant = {victim};
-        DELETE FROM webhooks WHERE tenant = {victim}";
+        DELETE FROM webhooks WHERE tenant = {victim};
+        DELETE FROM client_keys WHERE tenant = {victim}";
     assert!(harness.try_write(sql));
     let directory_without_tenant =
         harness.vault_harness.reload(Some(&harness.loaded_directory)).await.unwrap();
@@ -172,9 +183,15 @@ async fn change_policy(harness: &mut PolicyHarness) -> TableRows {
         rules: vec![],
     };
     let (name, access) = (DisplayName::parse("fewer").unwrap(), fewer_rights);
-    update_application(&harness.vault_harness.vault, operator(), id, name, access, None)
-        .await
-        .unwrap();
+    update_application(
+        &harness.vault_harness.vault,
+        operator(),
+        id,
+        ApplicationUpdate { name, access, origins: None },
+        None,
+    )
+    .await
+    .unwrap();
     harness.loaded_directory =
         harness.vault_harness.reload(Some(&harness.loaded_directory)).await.unwrap();
     assert!(harness.loaded_directory.authenticate(&private.key).is_none());

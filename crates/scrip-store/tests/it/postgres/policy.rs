@@ -58,6 +58,8 @@ impl PostgresPolicyHarness {
             .replace("{other private}", &quote(self.other.private.application.0))
             .replace("{proxy}", &quote(self.victim.proxy.0))
             .replace("{other proxy}", &quote(self.other.proxy.0))
+            .replace("{client key}", &quote(self.victim.client_key.0))
+            .replace("{other client key}", &quote(self.other.client_key.0))
             .replace("{webhook}", &quote(self.victim.webhook.0))
             .replace("{other webhook}", &quote(self.other.webhook.0))
             .replace("{fresh}", "'5c5c5c5c-5c5c-5c5c-5c5c-5c5c5c5c5c5c'")
@@ -101,6 +103,7 @@ impl PostgresPolicyHarness {
             assert_eq!(directory.alterations(), [], "{context}");
             for actor in [&self.victim, &self.other, &self.witness] {
                 assert!(actor.has_proxy(&directory) && actor.has_webhook(&directory), "{context}");
+                assert!(actor.has_client_key(&directory), "{context}");
                 for key in actor.keys() {
                     expect_principal(directory.authenticate(key));
                 }
@@ -194,6 +197,7 @@ const APPLICATION_ALTERATIONS: &[PostgresAlteration] = &[
             "''",
         ],
     ),
+    ("origins", &["'https://attacker.example'", "'*'", "''"]),
     ("created_by", &["{private}", "{other}", "NULL"]),
     ("created_at", &["created_at + 1", "0", "-1"]),
     ("modified_by", &["{private}", "{other}", "NULL"]),
@@ -247,6 +251,16 @@ const PROXY_ALTERATIONS: &[PostgresAlteration] = &[
     ("mac", &["(SELECT mac FROM proxies WHERE id = {other proxy})", ZEROS, "''"]),
 ];
 
+const CLIENT_KEY_ALTERATIONS: &[PostgresAlteration] = &[
+    ("tenant", &["{other}"]),
+    ("id", &["{fresh}"]),
+    ("expires_at", &["expires_at + 1", "0", "-1"]),
+    ("private_key", &["mac", "''"]),
+    ("created_by", &["{private}", "{other}", "NULL"]),
+    ("created_at", &["created_at + 1", "0", "-1"]),
+    ("mac", &["(SELECT mac FROM client_keys WHERE id = {other client key})", ZEROS, "''"]),
+];
+
 const WEBHOOK_ALTERATIONS: &[PostgresAlteration] = &[
     ("tenant", &["{other}"]),
     ("id", &["{fresh}"]),
@@ -271,6 +285,7 @@ const ALTERATIONS: &[(&str, &str, &[PostgresAlteration])] = &[
     ("api_keys", "application = {private}", API_KEY_ALTERATIONS),
     ("proxies", "id = {proxy}", PROXY_ALTERATIONS),
     ("webhooks", "id = {webhook}", WEBHOOK_ALTERATIONS),
+    ("client_keys", "id = {client key}", CLIENT_KEY_ALTERATIONS),
 ];
 
 #[tokio::test]
@@ -312,7 +327,7 @@ async fn removed_or_added_policy_row_is_detected_on_postgres() {
         (
             "applications",
             "INSERT INTO applications SELECT tenant, {fresh}, name, kind, access, created_by,
-             created_at, modified_by, modified_at, mac FROM applications WHERE id = {manager}",
+             created_at, modified_by, modified_at, mac, origins FROM applications WHERE id = {manager}",
         ),
         (
             "api_keys",

@@ -156,6 +156,7 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("applications", "SELECT INSERT UPDATE DELETE"),
     ("chain_checkpoints", "SELECT INSERT UPDATE"),
     ("chain_heads", "SELECT INSERT UPDATE"),
+    ("client_keys", "SELECT INSERT DELETE"),
     ("clock_watermark", "SELECT INSERT UPDATE"),
     ("cvcs", "SELECT INSERT UPDATE DELETE"),
     ("deleted_tenants", "SELECT INSERT DELETE"),

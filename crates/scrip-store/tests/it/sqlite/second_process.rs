@@ -15,7 +15,10 @@ use scrip_core::{
         applications::create_application::{CreateKey, NewApplication, create_application},
         tenants::{delete_tenant::delete_tenant, update_tenant::set_tenant_quotas},
     },
-    policy::{ApplicationKind, Directory, DisplayName, PolicyPermit, Tenant, TenantSettings},
+    policy::{
+        ApplicationKind, Directory, DisplayName, PolicyPermit, Tenant, TenantSettings,
+        application::origins::ApplicationOrigins,
+    },
     store::{DirectoryStore, Maintenance},
 };
 use scrip_store::SqliteStore;
@@ -52,6 +55,7 @@ async fn create_private_application(
         name: DisplayName::parse(name).unwrap(),
         kind: ApplicationKind::Private,
         access: access_without_rules(TOKENS),
+        origins: ApplicationOrigins::default(),
         create_key: CreateKey::Yes,
     };
     let permit = PolicyPermit::for_operator(Arc::clone(tenant));

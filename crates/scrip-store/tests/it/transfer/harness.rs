@@ -18,6 +18,7 @@ use scrip_core::{
             resume_access_session::resume_access_session,
         },
         claim_idempotency_key::{ClaimDecision, claim_idempotency_key},
+        client_keys::create_client_key::create_client_key,
         logs::prune_logs::prune_logs,
         tenants::delete_tenant::delete_tenant,
         token_intents::{
@@ -103,6 +104,17 @@ fn sample_token(number: u8) -> TokenRecord {
     }
 }
 
+async fn insert_guess(harness: &StoreHarness) {
+    let guess = GuessRecord {
+        bucket: GuessBucket([1; 17]),
+        number_digest: [2; 16],
+        counted_at: creation_end(),
+        expires_at: creation_end().plus(DAY),
+    };
+    let tenant = harness.caller.tenant().id;
+    harness.store().insert_guesses(tenant, vec![guess]).await.unwrap();
+}
+
 impl TransferHarness {
     pub(crate) async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
@@ -130,7 +142,7 @@ impl TransferHarness {
         let data = Plaintext::new(json!({"number": DEBIT, "cvc": CVC}));
         let new_intent = NewTokenIntent {
             token_type: TokenType::Card,
-            data,
+            data: data.into(),
             containers: None,
             authentication: None,
         };
@@ -138,20 +150,14 @@ impl TransferHarness {
             create_token_intent(&harness.vault, &caller, new_intent, None).await.unwrap().id;
         create_moved_proxy(&harness, &tenants[0], &caller).await;
         create_moved_webhook(&harness, &tenants[0]).await;
+        create_moved_client_key(&harness, &tenants[0]).await;
         let session_key = create_authorized_session(&harness, &tenants[0], &caller).await;
         delete_tenant_with_token(&harness, &tenants[2]).await;
         prune(&harness).await;
         let contents = VaultContents { keys, session_key, cards, intent, tenants };
         let mut store_harness =
             StoreHarness { caller, stranger: other_caller, vault_harness: harness };
-        let guess = GuessRecord {
-            bucket: GuessBucket([1; 17]),
-            number_digest: [2; 16],
-            counted_at: creation_end(),
-            expires_at: creation_end().plus(DAY),
-        };
-        let tenant = store_harness.caller.tenant().id;
-        store_harness.store().insert_guesses(tenant, vec![guess]).await.unwrap();
+        insert_guess(&store_harness).await;
         for number in 0..40 {
             store_harness.insert(sample_token(number)).await;
             store_harness = store_harness.with_callers_swapped();
@@ -303,6 +309,11 @@ async fn create_moved_proxy(harness: &VaultHarness, tenant: &Arc<Tenant>, caller
     create_proxy_with_host(&harness.vault, pepper, creator, operator, draft).await;
 }
 
+async fn create_moved_client_key(harness: &VaultHarness, tenant: &Arc<Tenant>) {
+    let operator = PolicyPermit::for_operator(Arc::clone(tenant));
+    create_client_key(&harness.vault, operator, None, None).await.unwrap();
+}
+
 async fn create_moved_webhook(harness: &VaultHarness, tenant: &Arc<Tenant>) {
     let operator = PolicyPermit::for_operator(Arc::clone(tenant));
     create_webhook(&harness.vault, operator, webhook_draft("moved"), None).await.unwrap();
@@ -335,6 +346,7 @@ async fn describe_policy_and_logs(store: &dyn Store) -> String {
         tenant.api_keys.sort_by_key(|it| it.record.id.0);
         tenant.proxies.sort_by_key(|it| it.record.id.0);
         tenant.webhooks.sort_by_key(|it| it.record.id.0);
+        tenant.client_keys.sort_by_key(|it| it.record.id.0);
     }
     let mut output = format!("{directory:?}\n{:?}\n", store.load_watermark().await.unwrap());
     for log in LogKind::ALL {

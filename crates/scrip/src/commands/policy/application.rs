@@ -14,7 +14,10 @@ use scrip_core::{
         create_application::{CreateKey, NewApplication, create_application},
         delete_application::delete_application,
     },
-    policy::{AccessPolicy, ApplicationKind, DisplayName, Permission, Tenant},
+    policy::{
+        AccessPolicy, ApplicationKind, DisplayName, Permission, Tenant,
+        application::origins::ApplicationOrigins,
+    },
     token::Plaintext,
 };
 use scrip_server::{config::Environment, storage::explain};
@@ -28,7 +31,8 @@ use crate::commands::{
 const CREATE_EXAMPLES: &str = "\
 Examples:
   scrip application create --tenant Acme --name Admin --type management --all
-  scrip application create --tenant Acme --name Checkout --type public --permission token:create
+  scrip application create --tenant Acme --name Checkout --type public --permission token:create \\
+    --origin https://shop.example
   scrip application create --tenant Acme --name Billing --type private --rule \\
     '{\"container\":\"/pci/\",\"transform\":\"reveal\",\"permissions\":[\"token:read\",\"token:use\"]}'
 
@@ -71,6 +75,10 @@ pub(crate) struct CreateApplicationArguments {
     /// Access rule as in the API, in JSON; can be repeated.
     #[arg(long, value_name = "JSON")]
     rule: Vec<String>,
+    /// Origin of pages that may use the key of a public application, such as `https://shop.example`;
+    /// can be repeated. Without it, every page may use the key.
+    #[arg(long, value_name = "ORIGIN")]
+    origin: Vec<String>,
     /// Every permission of an existing feature that this type can have.
     #[arg(long, conflicts_with_all = ["permission", "rule"])]
     all: bool,
@@ -121,6 +129,7 @@ async fn create(
         name: DisplayName::parse(&arguments.name).map_err(explain)?,
         kind,
         access: parse_access_policy(arguments, kind)?,
+        origins: ApplicationOrigins::parse(&arguments.origin).map_err(explain)?,
         create_key: if arguments.no_key { CreateKey::No } else { CreateKey::Yes },
     };
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
@@ -192,11 +201,12 @@ fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<CommandOutp
             it.api_keys.len().to_string(),
             tenant.name.as_str().to_owned(),
             it.record.name.as_str().to_owned(),
+            it.record.origins.to_text().unwrap_or_default(),
         ]
     };
     let rows: Vec<_> = applications.iter().map(row).collect();
     let alterations = operator.alterations.descriptions();
-    let mut text = table(["ID", "TYPE", "KEYS", "TENANT", "NAME"], &rows);
+    let mut text = table(["ID", "TYPE", "KEYS", "TENANT", "NAME", "ORIGINS"], &rows);
     text += &operator.alterations.lines();
     let bodies = applications
         .iter()

@@ -244,6 +244,7 @@ fn another_tenant_cannot_reach_or_detect_any_entity() {
                 nonce: "nobodys-nonce".to_owned(),
                 proxy: Uuid::new_v4().to_string(),
                 webhook: Uuid::new_v4().to_string(),
+                client_key: Uuid::new_v4().to_string(),
                 sessions: ThreeDsSessions::unknown(),
                 ..other_tenant
             };

@@ -59,6 +59,10 @@ const ROWS: &[(Operation, BuildBody)] = &[
     (Operation::DeleteProxy, |_| None),
     (Operation::SetProxyClientCertificate, |_| Some(CERTIFICATE.clone())),
     (Operation::DeleteProxyClientCertificate, |_| None),
+    (Operation::CreateClientKey, |_| Some(json!({"expires_at": null}))),
+    (Operation::ListClientKeys, |_| None),
+    (Operation::GetClientKey, |_| None),
+    (Operation::DeleteClientKey, |_| None),
     (Operation::CreateWebhook, |_| Some(json!({"name": "new", "url": "https://shop.example", "events": ["token.created"]}))),
     (Operation::ListWebhooks, |_| None),
     (Operation::ListWebhookEventTypes, |_| None),
@@ -79,6 +83,8 @@ const ROWS: &[(Operation, BuildBody)] = &[
     (Operation::ListLogs, |_| None),
     (Operation::ListLogEntityTypes, |_| None),
     (Operation::ListConnectionFormulas, |_| None),
+    (Operation::GetCardDetails, |_| None),
+    (Operation::GetClientPublicKey, |_| None),
 ];
 
 /// The operations with more than one route, and the numbers of their routes.
@@ -97,6 +103,7 @@ pub(crate) struct TenantHarness<'a> {
     /// A proxy with a client certificate.
     pub(crate) proxy: String,
     pub(crate) webhook: String,
+    pub(crate) client_key: String,
     /// The permission that is delegated when an access session is authorized.
     pub(crate) delegated_permission: &'static str,
     pub(crate) sessions: ThreeDsSessions,
@@ -165,6 +172,8 @@ impl<'a> TenantHarness<'a> {
             json!({"name": "covered", "url": "https://shop.example", "events": ["token.created"]});
         let webhook = server.post(&keys.management, "/webhooks", &body).expect_status(201);
         let webhook = text(&webhook["id"]);
+        let client_key = server.request("POST", "/keys").key(&keys.management).send();
+        let client_key = text(&client_key.expect_status(201)["key_id"]);
         let sessions = ThreeDsSessions::new(server, &keys);
         let delegated = "token:read";
         Self {
@@ -177,6 +186,7 @@ impl<'a> TenantHarness<'a> {
             nonce,
             proxy,
             webhook,
+            client_key,
             delegated_permission: delegated,
             sessions,
         }
@@ -211,10 +221,14 @@ impl<'a> TenantHarness<'a> {
             Some("token-intents") => &self.intent,
             Some("proxies") => &self.proxy,
             Some("webhooks") => &self.webhook,
+            Some("keys") => &self.client_key,
             Some("3ds") => self.threeds_session(route.operation, key),
             _ => &self.application,
         };
-        let path = route.path.replace("{id}", owner).replace("{key_id}", &self.api_key);
+        let mut path = route.path.replace("{id}", owner).replace("{key_id}", &self.api_key);
+        if route.operation == Operation::GetCardDetails {
+            path += "?bin=424242";
+        }
         let mut request = self.server.request(route.method_name(), &path);
         if let Some(key) = key {
             request = request.key(key);
@@ -275,6 +289,8 @@ impl<'a> TenantHarness<'a> {
             count("proxies"),
             get_json(&format!("/webhooks/{}", self.webhook), &self.keys.management),
             count("webhooks"),
+            get_json(&format!("/keys/{}", self.client_key), &self.keys.management),
+            count("client_keys"),
             get_json(&format!("/3ds/sessions/{}", self.sessions.new), &self.keys.private),
             get_json(&format!("/3ds/sessions/{}", self.sessions.private_app), &self.keys.private),
             count("threeds_sessions"),

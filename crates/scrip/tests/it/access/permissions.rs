@@ -37,6 +37,9 @@ const CATALOG: &[(&[&str], &[&str])] = &[
             "application:delete",
             "log:read",
             "report:read",
+            "keys:read",
+            "keys:create",
+            "keys:delete",
             "webhook:read",
             "webhook:create",
             "webhook:update",
@@ -72,7 +75,7 @@ fn permission_catalog_lists_permissions_of_existing_features_with_their_applicat
 
 #[test]
 fn permission_catalog_is_filtered_by_application_type() {
-    for (kind, count) in [("public", 4), ("private", 14), ("management", 17)] {
+    for (kind, count) in [("public", 4), ("private", 14), ("management", 20)] {
         let catalog = list(&format!("/?application_type={kind}"));
         assert_eq!(catalog.len(), count, "{kind}");
         let includes_kind =
@@ -98,7 +101,7 @@ fn permission_catalog_requires_any_key() {
                 .as_array()
                 .unwrap()
                 .len(),
-            31
+            34
         );
     }
     SHARED_SERVER.request("GET", "/permissions").send().expect_problem(401, "BT-API-KEY");

@@ -2,7 +2,7 @@
 
 use scrip_core::policy::{ApplicationKind, Permission};
 use scrip_testing::policy::permissions_for_kind;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
 
@@ -97,15 +97,12 @@ fn paths_of_missing_features_name_the_feature_with_and_without_a_key() {
         ("/reactors/x/react-async", "reactors"),
         ("/invitations", "members, invitations and roles"),
         ("/invitations/x/resend", "members, invitations and roles"),
-        ("/keys", "client encryption keys"),
         ("/documents/x/data", "documents"),
-        ("/enrichments/card-details?bin=424242", "enrichments"),
+        ("/enrichments/bank-account-verify", "bank account verification"),
         ("/google-pay", "Google Pay"),
         ("/apple-pay/session", "Apple Pay"),
         ("/account-updater/real-time", "account updater"),
         ("/network-tokens", "requests for network tokens"),
-        ("/elements/client.js", "hosted card fields"),
-        ("/web-elements/2.17.0/client/index.js", "hosted card fields"),
         ("/tenants/self/members", "members"),
     ];
     for (path, feature) in cases {
@@ -124,27 +121,6 @@ fn paths_of_missing_features_name_the_feature_with_and_without_a_key() {
         let body = SHARED_SERVER.request("GET", path).send().expect_status(404);
         assert_eq!(body["detail"], "Not found.", "{path}");
     }
-}
-
-#[test]
-fn encrypted_attribute_names_the_missing_feature() {
-    let expected = "cannot be used: this server does not have the feature: client encryption keys";
-    for path in ["/tokens", "/token-intents"] {
-        for data in [Value::Null, json!("4242424242424242")] {
-            let body = json!({"type": "token", "data": data, "encrypted": "eyJhbGciOi"});
-            let response = SHARED_SERVER.post(&ACME.private, path, &body);
-            response.expect_invalid("encrypted");
-            let body = response.json();
-            assert_eq!(body["errors"], json!({"encrypted": [expected]}), "{path}");
-        }
-        let body = json!({"type": "token", "data": "x", "encrypted": null});
-        SHARED_SERVER.post(&ACME.private, path, &body).expect_status(201);
-    }
-    let body = json!({"id": "encrypted-patch", "type": "token", "data": "x"});
-    SHARED_SERVER.post(&ACME.private, "/tokens", &body).expect_status(201);
-    let patch = json!({"encrypted": "eyJhbGciOi"});
-    let response = SHARED_SERVER.patch_token(&ACME.private, "encrypted-patch", &patch);
-    response.expect_invalid("encrypted");
 }
 
 #[test]

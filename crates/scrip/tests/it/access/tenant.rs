@@ -19,8 +19,16 @@ use crate::harness::server::{
     SHARED_SERVER, TenantApiKeys, TestServer, card_body, text_field, unique_card_number,
 };
 
-const POLICY_TABLES: [&str; 7] =
-    ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "proxies", "webhooks"];
+const POLICY_TABLES: [&str; 8] = [
+    "tenants",
+    "tenant_keys",
+    "permanent_keys",
+    "applications",
+    "api_keys",
+    "proxies",
+    "webhooks",
+    "client_keys",
+];
 
 fn create_tenant_keys() -> TenantApiKeys {
     SHARED_SERVER.create_test_tenant(TenantSettings::default())
@@ -213,6 +221,7 @@ fn delete_tenant_removes_its_keys_and_data_only() {
         server.post(&keys.management, "/proxies", &proxy).expect_status(201);
         let webhook = json!({"name": "x", "url": "https://shop.example", "events": ["token.read"]});
         server.post(&keys.management, "/webhooks", &webhook).expect_status(201);
+        server.post(&keys.management, "/keys", &json!({})).expect_status(201);
     }
     let create_session = |keys: &TenantApiKeys| {
         let session =

@@ -80,6 +80,8 @@ fn is_read(operation: Operation) -> bool {
             | O::ListLogs
             | O::ListProxies
             | O::GetProxy
+            | O::ListClientKeys
+            | O::GetClientKey
             | O::ListWebhooks
             | O::GetWebhook
             | O::ListWebhookDeliveries
@@ -158,7 +160,8 @@ fn every_denial_of_a_known_caller_writes_one_record() {
                 | EntityType::TokenIntent
                 | EntityType::ThreeDsSession
                 | EntityType::Proxy
-                | EntityType::Webhook,
+                | EntityType::Webhook
+                | EntityType::ClientKey,
             ) => ids == 1,
             Some(EntityType::ApiKey) => ids == 2,
             Some(EntityType::Token | EntityType::Tenant | EntityType::AccessSession) | None => {

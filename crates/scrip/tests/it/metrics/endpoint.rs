@@ -355,6 +355,7 @@ fn sweepers_export_their_last_finish_time() {
         "stored_responses",
         "access_sessions",
         "threeds_sessions",
+        "client_keys",
         "webhook_deliveries",
         "deleted_tenants",
     ];
@@ -421,7 +422,7 @@ fn metric_labels_contain_no_client_text() {
     let operations: BTreeSet<_> = ROUTES.iter().map(|it| it.operation.as_str()).collect();
     let words: BTreeSet<_> = "first replay conflict no_route method_not_allowed sealed missing \
         malformed unknown policy_altered succeeded failed tokens token_intents verification_codes \
-        stored_responses access_sessions threeds_sessions webhook_deliveries guess_budgets deleted_tenants \
+        stored_responses access_sessions threeds_sessions client_keys webhook_deliveries guess_budgets deleted_tenants \
         audit_records usage_counters expressions vault read allowed rejected 200 201 204 400 401 403 404 408 409 410 \
         411 413 415 422 429 500 503 other keyed keyless pool network_share network_full full \
         no_first_byte response_not_read response_rate descriptors disk_full commit_failed \

@@ -243,14 +243,6 @@ fn every_method_and_status_is_forwarded() {
 }
 
 #[test]
-fn encrypted_header_is_rejected_until_client_keys_exist() {
-    let host = PROXY.destinations.host(&[]);
-    let request = PROXY.post(&host.url("")).header("BT-ENCRYPTED", "e30=");
-    request.json(&json!({})).send().expect_error(400, StatedDelivery::NotSent);
-    assert_eq!(host.request_count(), 0);
-}
-
-#[test]
 fn disabled_ephemeral_proxy_is_denied_and_pre_configured_proxies_work() {
     let settings = TenantSettings { disable_ephemeral_proxy: true, ..TenantSettings::default() };
     let keys = PROXY.server.create_test_tenant(settings);

@@ -185,7 +185,7 @@ fn application_create_all_grants_permissions_of_existing_features() {
     let process = ProcessHarness::initialized(crate::SCRIP);
     run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
-    for (kind, count) in [("public", 4), ("private", 14), ("management", 17)] {
+    for (kind, count) in [("public", 4), ("private", 14), ("management", 20)] {
         let created = run_json(&process, &[&create[..], &[kind, "--all"]].concat());
         let permissions = created["permissions"].as_array().unwrap();
         assert_eq!(permissions.len(), count, "{permissions:?}");
@@ -436,7 +436,8 @@ fn deleted_tenant_rows_put_back_are_not_served() {
     assert_eq!(get_status(&server, "/tokens/none", &key), 404);
     let connection = open_database(&process);
     let keys = ["tenants", "tenant_keys", "permanent_keys"];
-    let tables = [&keys[..], &["applications", "api_keys", "proxies", "webhooks"]].concat();
+    let policy = ["applications", "api_keys", "proxies", "webhooks", "client_keys"];
+    let tables = [&keys[..], &policy].concat();
     let each = |what: &str| -> String {
         tables.iter().map(|it| what.replace("{}", it)).collect::<Vec<_>>().join(";")
     };

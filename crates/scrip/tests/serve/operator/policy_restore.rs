@@ -42,6 +42,7 @@ const POLICY_TABLES: &[&str] = &[
     "api_keys",
     "proxies",
     "webhooks",
+    "client_keys",
     "directory_state",
 ];
 const TOKEN_TABLES: &[&str] = &["tokens", "token_index", "usage_types", "usage_months"];

@@ -175,6 +175,8 @@ impl EarlierVault {
         let body = json!({ "name": "Orders", "url": url, "events": ["token.created"] });
         let request = server.request("POST", "/webhooks").api_key(&management_key).json(&body);
         drop(request.send().expect_status(201));
+        let request = server.request("POST", "/keys").api_key(&management_key).json(&json!({}));
+        drop(request.send().expect_status(201));
         drop(server);
         // Now the chains have records with and without a detail.
         self.expect_valid();

@@ -12,7 +12,8 @@ curl -sS --fail-with-body "$SCRIP_URL/applications" \
   -d '{
     "name": "Checkout page",
     "type": "public",
-    "permissions": ["token:create"]
+    "permissions": ["token:create"],
+    "origins": ["https://shop.example"]
   }'
 
 # operation: get_application_by_key

@@ -45,6 +45,7 @@ fn example(visibility: KeyVisibility) -> Value {
         r#type: ApplicationKind::Public.as_str(),
         permissions: vec!["token:create"],
         rules: Vec::new(),
+        origins: Some(vec!["https://shop.example"]),
         created_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
         created_at: "2026-11-01T09:30:00+00:00".to_owned(),
         modified_by: is_modified.then(|| "0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),

@@ -34,6 +34,7 @@ use crate::{
         AccessSessionRecord, ApiKeyRecord, Application, ApplicationKind, ApplicationRecord,
         DisplayName, Permission, Permissions, PolicyRecords, Quotas, Tenant, TenantKind,
         TenantRecord, TenantSettings, Transform, access_session::AccessSessionGrant,
+        application::origins::ApplicationOrigins,
     },
     proxy::{
         DestinationUrl, HostName, ProxyRecord, ProxySettings, ProxyTimeout, TlsMinimum,
@@ -241,6 +242,7 @@ fn application_record() -> ApplicationRecord {
         name: name("Shop"),
         kind: ApplicationKind::Private,
         access: access(),
+        origins: ApplicationOrigins::default(),
         created: stamp(1),
         modified: Some(stamp(2)),
     }

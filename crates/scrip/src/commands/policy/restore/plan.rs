@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
     id::TenantId,
-    policy::{ApiKeyRecord, ApplicationRecord, Directory, PolicyRow, SignedRow},
+    policy::{ApiKeyRecord, ApplicationRecord, ClientKeyRecord, Directory, PolicyRow, SignedRow},
     proxy::ProxyRecord,
     webhook::WebhookRecord,
 };
@@ -58,6 +58,8 @@ pub(super) fn describe_tenant_alterations(directory: &Directory, id: TenantId) -
     let alterations = directory.alterations().iter().filter(|it| it.tenant == Some(id));
     alterations.map(|it| it.description.as_str()).collect::<Vec<_>>().join("; ")
 }
+
+const CLIENT_KEY: &str = "client encryption key";
 
 impl RestorePlan {
     pub(super) fn new(
@@ -115,6 +117,16 @@ impl RestorePlan {
             stored.map_or(&[][..], |it| &it.webhooks),
             &backup.webhooks,
         ));
+        rows.extend(row_changes(
+            &RowKind {
+                name: CLIENT_KEY,
+                id: |it: &ClientKeyRecord| it.id.to_string(),
+                describe: |it: &ClientKeyRecord| format!("expires {}", it.expires_at),
+            },
+            &tenant.keys,
+            stored.map_or(&[][..], |it| &it.client_keys),
+            &backup.client_keys,
+        ));
         Self {
             tenant: tenant.id,
             tenant_name: tenant.name.as_str().to_owned(),
@@ -157,6 +169,11 @@ impl RestorePlan {
         if self.rows.iter().any(|it| it.kind == "webhook" && it.change != RowChange::GoesAway) {
             text += "warning: webhooks that come back or change send events to the URLs of the \
                      backup, signed with the secrets of the backup\n";
+        }
+        let is_client_key = |it: &&ChangedRow| it.kind == CLIENT_KEY;
+        if self.rows.iter().filter(is_client_key).any(|it| it.change == RowChange::ComesBack) {
+            text += "warning: client encryption keys that come back can decrypt again what was \
+                     encrypted for them, also those that were deleted on purpose\n";
         }
         text
     }

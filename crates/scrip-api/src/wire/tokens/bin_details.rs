@@ -1,0 +1,75 @@
+//! JSON of the details that all cards with the same first digits share. Its attributes are in camel
+//! case, unlike those of other objects: official clients expect this.
+
+#[cfg(test)]
+mod tests;
+
+use scrip_core::{
+    card::bin_data::{BinDetails, BinPrefix, Brand, Funding},
+    idempotency::RenderedResponse,
+};
+use serde::Serialize;
+
+use crate::wire::response;
+
+/// Unknown details are omitted. BIN data has no segment and no name of the issuer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BinDetailsBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    brand: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    funding: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer: Option<IssuerBody>,
+    bin_range: [BinRangeBody; 1],
+    additional: Vec<NetworkBody>,
+}
+
+/// Another network of the same cards.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NetworkBody {
+    brand: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    funding: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer: Option<IssuerBody>,
+    bin_range: [BinRangeBody; 1],
+}
+
+#[derive(Serialize, Clone, Copy)]
+struct IssuerBody {
+    country: &'static str,
+}
+
+#[derive(Serialize, Clone)]
+#[serde(rename_all = "camelCase")]
+struct BinRangeBody {
+    bin_min: String,
+    bin_max: String,
+}
+
+pub(crate) fn render(prefix: &BinPrefix, details: &BinDetails) -> RenderedResponse {
+    response::render(200, &body(prefix, details))
+}
+
+fn body(prefix: &BinPrefix, details: &BinDetails) -> BinDetailsBody {
+    let [bin_min, bin_max] = prefix.range().bounds();
+    let bin_range = [BinRangeBody { bin_min, bin_max }];
+    // The issuer is the same for all networks of a card.
+    let issuer = details.country.map(|it| IssuerBody { country: it.alpha2 });
+    let additional = details.additional.iter().map(|it| NetworkBody {
+        brand: it.brand.as_str(),
+        funding: it.funding.map(Funding::as_str),
+        issuer,
+        bin_range: bin_range.clone(),
+    });
+    BinDetailsBody {
+        brand: details.brand.map(Brand::as_str),
+        funding: details.funding.map(Funding::as_str),
+        issuer,
+        additional: additional.collect(),
+        bin_range,
+    }
+}

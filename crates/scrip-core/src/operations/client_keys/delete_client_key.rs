@@ -1,0 +1,30 @@
+//! Delete Client Key. Data that was encrypted for it and not stored yet is lost.
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    id::ClientKeyId,
+    policy::{
+        PolicyPermit, PolicyWrite,
+        change::{PolicyDecision, change_policy},
+    },
+};
+
+/// # Errors
+/// There is no such key.
+pub async fn delete_client_key(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: ClientKeyId,
+) -> Result<(), Error> {
+    let (now, latest) = (vault.clock.now(), vault.clock.latest());
+    change_policy(vault, permit, Operation::DeleteClientKey, now, None, move |records| {
+        let mut rows = records.client_keys.iter().map(|it| &it.record);
+        if !rows.any(|it| it.id == id && it.is_live(latest)) {
+            return Err(Error::NotFound);
+        }
+        let writes = vec![PolicyWrite::RemoveClientKey(id)];
+        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
+    })
+    .await
+}

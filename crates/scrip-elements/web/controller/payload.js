@@ -1,0 +1,244 @@
+// Rules for payloads that contain fields, and the insertion of values.
+//
+// The page lists its fields as paths into the payload (`elements` of a call). These rules keep the
+// page from reading a value: fields are accepted only where the vault stores or forwards values,
+// and such a payload must not contain an expression of the page, because the vault would evaluate
+// the expression over the value and return the result.
+
+import { fromEntries } from "./case.js";
+import { validationFailure } from "./failure.js";
+
+/** @typedef {(string | number)[]} Path */
+/** @typedef {{ method: "month" | "year" | "format", format?: string }} Part */
+/** @typedef {{ path: Path, element: string, part: Part | undefined }} FieldPlace */
+/** @typedef {"data" | "tokenize" | "body" | "encrypt" | "none"} PlaceRule */
+
+const MAX_DEPTH = 64;
+const MAX_FIELDS = 200;
+const METHODS = ["month", "year", "format"];
+const EXPRESSION_ATTRIBUTES = ["mask", "search_indexes", "fingerprint_expression"];
+
+/**
+ * Checks the list of fields of a call.
+ * @param {unknown} list
+ * @returns {FieldPlace[]}
+ */
+export function parsePlaces(list) {
+  if (list === undefined) return [];
+  if (!Array.isArray(list) || list.length > MAX_FIELDS) throw invalidCall();
+  const seen = new Set();
+  return list.map((item) => {
+    if (typeof item !== "object" || item === null) throw invalidCall();
+    const { path, element, method, format } = /** @type {Record<string, unknown>} */ (item);
+    if (!Array.isArray(path) || path.length === 0 || path.length > MAX_DEPTH) throw invalidCall();
+    if (!path.every((key) => typeof key === "string" || Number.isSafeInteger(key))) throw invalidCall();
+    if (typeof element !== "string" || !/^[A-Za-z0-9-]{1,64}$/.test(element)) throw invalidCall();
+    if (method !== undefined && (typeof method !== "string" || !METHODS.includes(method))) throw invalidCall();
+    if (format !== undefined && (typeof format !== "string" || format.length > 64)) throw invalidCall();
+    const name = JSON.stringify(path);
+    if (seen.has(name)) throw invalidCall();
+    seen.add(name);
+    const part = method === undefined ? undefined : /** @type {Part} */ ({ method, format });
+    return { path: /** @type {Path} */ (path), element, part };
+  });
+}
+
+/**
+ * Rejects a payload if a field is in a place where the rule does not allow it, or if a payload with
+ * fields contains an expression.
+ * @param {PlaceRule} rule
+ * @param {unknown} payload in the spelling of the vault
+ * @param {FieldPlace[]} places
+ */
+export function checkPayload(rule, payload, places) {
+  checkDepth(payload, 0);
+  if (places.length === 0) return;
+  for (const place of places) {
+    if (!isAllowedPlace(rule, payload, place.path)) {
+      throw validationFailure(
+        `An element is not allowed at ${place.path.join(".")}: ${ALLOWED[rule]}`,
+        nest(place.path, { type: "invalid" }),
+      );
+    }
+  }
+  if (rule === "body" || rule === "encrypt") return;
+  for (const token of rule === "tokenize" ? tokenObjects(payload) : [payload]) {
+    for (const attribute of EXPRESSION_ATTRIBUTES) {
+      if (isObject(token) && Object.keys(token).some((key) => plainName(key) === plainName(attribute))) {
+        throw validationFailure(
+          `${attribute} is not allowed in a payload with elements: the expression could disclose a value. ` +
+            "The expressions of the token type apply.",
+          { [attribute]: { type: "invalid" } },
+        );
+      }
+    }
+  }
+  if (containsExpression(payload)) {
+    throw validationFailure(
+      'Text with "{{" is not allowed in a payload with elements: the expression could disclose a value.',
+    );
+  }
+}
+
+/** @type {Record<PlaceRule, string>} */
+const ALLOWED = {
+  data: "elements belong inside `data`.",
+  tokenize: "elements are values, or belong inside `data` of an object with a `type`.",
+  body: "elements belong inside `body`.",
+  encrypt: "elements belong inside `data` of `tokenRequests`.",
+  none: "this operation accepts no elements.",
+};
+
+/**
+ * @param {PlaceRule} rule
+ * @param {unknown} payload
+ * @param {Path} path
+ * @returns {boolean}
+ */
+function isAllowedPlace(rule, payload, path) {
+  switch (rule) {
+    case "data":
+      return path[0] === "data";
+    case "body":
+      return path[0] === "body";
+    case "encrypt":
+      return path[0] === "tokenRequests" && (path[1] === "data" || (path.length > 2 && path[2] === "data"));
+    case "tokenize": {
+      let node = payload;
+      for (const key of path) {
+        if (isTokenObject(node)) return key === "data";
+        node = child(node, key);
+      }
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+/**
+ * The vault stores such an object of a tokenize body as one token; every other leaf is a token.
+ * Wider than the vault's rule, so that no token object is missed.
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+export function isTokenObject(value) {
+  if (!isObject(value)) return false;
+  const has = (/** @type {string} */ name) => Object.hasOwn(value, name);
+  return (has("type") && (has("data") || has("encrypted"))) || has("token_intent_id");
+}
+
+/**
+ * @param {unknown} value
+ * @returns {Record<string, unknown>[]}
+ */
+function tokenObjects(value) {
+  if (isTokenObject(value)) return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(tokenObjects) : [];
+}
+
+/**
+ * @param {unknown} value
+ * @returns {boolean}
+ */
+function containsExpression(value) {
+  if (typeof value === "string") return value.includes("{{");
+  return typeof value === "object" && value !== null && Object.values(value).some(containsExpression);
+}
+
+/**
+ * @param {unknown} value
+ * @param {number} depth
+ */
+function checkDepth(value, depth) {
+  if (typeof value !== "object" || value === null) return;
+  if (depth >= MAX_DEPTH) throw validationFailure(`A payload must not be nested deeper than ${MAX_DEPTH} levels.`);
+  for (const item of Object.values(value)) checkDepth(item, depth + 1);
+}
+
+/**
+ * Returns a copy of the payload with the values at their places.
+ * @param {unknown} payload
+ * @param {{ path: Path, value: unknown }[]} values
+ * @returns {unknown}
+ */
+export function placeValues(payload, values) {
+  return values.reduce((result, { path, value }) => placeValue(result, path, value), payload);
+}
+
+/**
+ * @param {unknown} node
+ * @param {Path} path
+ * @param {unknown} value
+ * @returns {unknown}
+ */
+function placeValue(node, path, value) {
+  const [key, ...rest] = path;
+  if (key === undefined) {
+    // The page sends null in place of each field. Anything else is a forged call.
+    if (node !== null) throw invalidCall();
+    return value;
+  }
+  if (Array.isArray(node)) {
+    if (typeof key !== "number" || key < 0 || key >= node.length) throw invalidCall();
+    return node.map((item, index) => (index === key ? placeValue(item, rest, value) : item));
+  }
+  if (!isObject(node) || typeof key !== "string" || !Object.hasOwn(node, key)) throw invalidCall();
+  return fromEntries(
+    Object.entries(node).map(([name, item]) => [name, name === key ? placeValue(item, rest, value) : item]),
+  );
+}
+
+/**
+ * `nest(["data", "number"], x)` is `{ data: { number: x } }`.
+ * @param {Path} path
+ * @param {unknown} leaf
+ * @returns {Record<string, unknown>}
+ */
+export function nest(path, leaf) {
+  const nested = path.reduceRight((/** @type {unknown} */ inner, key) => fromEntries([[String(key), inner]]), leaf);
+  return /** @type {Record<string, unknown>} */ (nested);
+}
+
+/**
+ * Adds the properties of `addition` to `target`, object by object.
+ * @param {Record<string, unknown>} target
+ * @param {Record<string, unknown>} addition
+ * @returns {Record<string, unknown>}
+ */
+export function mergeDetails(target, addition) {
+  /** @type {[string, unknown][]} */
+  const entries = Object.entries(target).filter(([key]) => !Object.hasOwn(addition, key));
+  for (const [key, value] of Object.entries(addition)) {
+    const existing = child(target, key);
+    entries.push([key, isObject(existing) && isObject(value) ? mergeDetails(existing, value) : value]);
+  }
+  return fromEntries(entries);
+}
+
+/**
+ * @param {unknown} node
+ * @param {string | number} key
+ * @returns {unknown}
+ */
+export function child(node, key) {
+  if (typeof node !== "object" || node === null || !Object.hasOwn(node, key)) return undefined;
+  return /** @type {Record<string | number, unknown>} */ (node)[key];
+}
+
+/**
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+export function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** @param {string} key */
+function plainName(key) {
+  return key.replace(/[^A-Za-z0-9]/g, "").toLowerCase();
+}
+
+function invalidCall() {
+  return validationFailure("The call of the page script is malformed.");
+}

@@ -1,0 +1,188 @@
+// One input of a field: applies the formatting of its kind, keeps the caret, and has its own undo
+// history, because a browser forgets its history when a script changes the text.
+
+import { editKind, toAsciiDigits } from "./format/digits.js";
+
+/**
+ * @typedef {import("./format/digits.js").EditedText} EditedText
+ * @typedef {import("./field-options.js").Role} Role
+ * @typedef {import("./part-kinds.js").PartKind} PartKind
+ *
+ * @typedef {object} PartEvents
+ * @property {(part: InputPart, isTyped: boolean) => void} changed `isTyped`: at the end, by insertion
+ * @property {(part: InputPart) => void} focused
+ * @property {(part: InputPart) => void} left
+ * @property {(part: InputPart, event: KeyboardEvent) => void} key Enter or Escape
+ * @property {(part: InputPart) => void} backspaceWhenEmpty
+ */
+
+const HISTORY_MAX = 100;
+
+export class InputPart {
+  /** The value that `set` gave; undefined after an edit. @type {string | undefined} */
+  rawValue;
+  /** Whether the error is visible. */
+  showsError = false;
+
+  /** @type {EditedText} */
+  #before = { text: "", caret: 0 };
+  /** @type {EditedText[]} */
+  #undo = [];
+  /** @type {EditedText[]} */
+  #redo = [];
+  /** @type {PartEvents} */
+  #events;
+
+  /**
+   * @param {Role} role
+   * @param {string} targetId
+   * @param {PartKind} kind
+   * @param {PartEvents} events
+   */
+  constructor(role, targetId, kind, events) {
+    this.role = role;
+    this.targetId = targetId;
+    this.kind = kind;
+    this.#events = events;
+    const input = document.createElement("input");
+    this.input = input;
+    input.className = role === "text" ? "input" : "input digits";
+    input.type = "text";
+    input.spellcheck = false;
+    input.setAttribute("autocapitalize", "off");
+    input.setAttribute("autocorrect", "off");
+    this.error = document.createElement("p");
+    this.error.id = `error-${role}`;
+    this.error.className = "unseen";
+    this.error.setAttribute("aria-live", "polite");
+    this.#listen();
+  }
+
+  get text() {
+    return this.input.value;
+  }
+
+  get isEmpty() {
+    return this.rawValue === undefined ? this.input.value === "" : this.rawValue === "";
+  }
+
+  /**
+   * Replaces the text, not as an edit of the user.
+   * @param {string} text
+   */
+  replaceText(text) {
+    this.#undo = [];
+    this.#redo = [];
+    this.#before = { text, caret: text.length };
+    if (this.input.value !== text) this.input.value = text;
+  }
+
+  /**
+   * Formats a text as if the user had pasted it.
+   * @param {string} text
+   */
+  pasteText(text) {
+    this.replaceText(this.kind.format({ text, caret: text.length }, "insert", { text: "", caret: 0 }).text);
+  }
+
+  /** Places the caret at the end and focuses. */
+  focusAtEnd() {
+    this.input.focus();
+    this.input.setSelectionRange(this.text.length, this.text.length);
+  }
+
+  #listen() {
+    const { input } = this;
+    input.addEventListener("beforeinput", (event) => {
+      if (!event.isComposing) this.#remember();
+      if (event.inputType === "historyUndo" || event.inputType === "historyRedo") {
+        event.preventDefault();
+        this.#travel(event.inputType === "historyUndo");
+      }
+    });
+    input.addEventListener("input", (event) => {
+      const { inputType, isComposing } = /** @type {InputEvent} */ (event);
+      // The browser's own history may still have a value that was set or cleared.
+      if (inputType?.startsWith("history")) return this.#show(this.#before);
+      // Text of an input method editor is changed only when it is finished. Android keyboards also
+      // compose plain digits, and these are formatted at once.
+      if (isComposing && (this.role === "text" || /[^\x00-\x7f]/.test(this.text))) return;
+      this.#edited(inputType);
+    });
+    input.addEventListener("compositionend", () => {
+      if (this.role !== "text") input.value = input.value.normalize("NFKC");
+      this.#edited("insertCompositionText");
+    });
+    // A page could catch a value that is dragged out of the frame.
+    input.addEventListener("dragstart", (event) => event.preventDefault());
+    input.addEventListener("keydown", (event) => this.#keyDown(event));
+    input.addEventListener("focus", () => this.#events.focused(this));
+    input.addEventListener("blur", () => this.#events.left(this));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #keyDown(event) {
+    if (event.isComposing) return;
+    if (event.key === "Enter" || event.key === "Escape") this.#events.key(this, event);
+    if (event.key === "Backspace" && this.text === "" && !event.repeat) {
+      // The key must not also delete in the part that gets the focus.
+      event.preventDefault();
+      this.#events.backspaceWhenEmpty(this);
+      return;
+    }
+    const key = event.key.toLowerCase();
+    if (!(event.ctrlKey || event.metaKey) || event.altKey || (key !== "z" && key !== "y")) return;
+    event.preventDefault();
+    this.#travel(key === "z" && !event.shiftKey);
+  }
+
+  #remember() {
+    const { selectionStart, value } = this.input;
+    this.#before = { text: value, caret: selectionStart ?? value.length };
+  }
+
+  /** @param {string | undefined} inputType */
+  #edited(inputType) {
+    const { input } = this;
+    const before = this.#before;
+    const caret = input.selectionStart ?? input.value.length;
+    const typed = this.role === "text" ? input.value : toAsciiDigits(input.value);
+    // Android keyboards report some deletions as a new composition.
+    const isShorter = inputType === "insertCompositionText" && typed.length < before.text.length;
+    const kind = isShorter && before.text.startsWith(typed) ? "backward" : editKind(inputType);
+    const after = this.kind.format({ text: typed, caret }, kind, before);
+    this.#show(after);
+    if (after.text !== before.text) {
+      this.#undo.push(before);
+      if (this.#undo.length > HISTORY_MAX) this.#undo.shift();
+      this.#redo = [];
+    }
+    this.#before = after;
+    if (after.text === before.text && this.rawValue === undefined) return;
+    this.rawValue = undefined;
+    const isInsertion = kind === "insert" || kind === "other";
+    this.#events.changed(this, isInsertion && after.caret === after.text.length);
+  }
+
+  /** @param {EditedText} state */
+  #show({ text, caret }) {
+    const { input } = this;
+    if (input.value !== text) input.value = text;
+    // Setting the selection of an input without focus moves the focus in Safari.
+    if (document.activeElement === input && input.selectionStart !== caret) input.setSelectionRange(caret, caret);
+  }
+
+  /** @param {boolean} isUndo */
+  #travel(isUndo) {
+    if (this.input.readOnly || this.input.disabled) return;
+    const [from, to] = isUndo ? [this.#undo, this.#redo] : [this.#redo, this.#undo];
+    const state = from.pop();
+    if (state === undefined) return;
+    this.#remember();
+    to.push(this.#before);
+    this.#show(state);
+    this.#before = state;
+    this.rawValue = undefined;
+    this.#events.changed(this, false);
+  }
+}

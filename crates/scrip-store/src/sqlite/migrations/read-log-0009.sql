@@ -1,0 +1,1 @@
+-- Version 9: no change. The vault and the read log have the same versions.

@@ -1,0 +1,150 @@
+//! A captured JWE tells nothing to a caller that may not read its data: the rules of a conversion
+//! apply, and the plaintext decides the type.
+
+use scrip_core::policy::{
+    ApplicationKind::Public,
+    Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenUse},
+    Transform::{Mask, Reveal},
+};
+use scrip_testing::requests::client_encryption::encrypt_json;
+use serde_json::{Value, json};
+
+use super::{create_client_key, create_keys, encrypted_card, post_card};
+use crate::harness::server::{SHARED_SERVER, grant, text_field, unique_card_number};
+
+#[test]
+fn captured_jwe_with_other_expressions_is_denied() {
+    let keys = create_keys();
+    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let attacker = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
+    let attacks = [
+        ("mask", json!({"number": "{{ data.number }}"})),
+        ("mask", json!("{{ data.number | slice: 0, 12 }}")),
+        ("search_indexes", json!(["{{ data.number | slice: 6, 1 }}"])),
+        ("search_indexes", json!(["{{ data.expiration_month }}"])),
+        ("fingerprint_expression", json!("{{ data.number | slice: 6, 1 }}")),
+        ("fingerprint_expression", json!("{{ data.expiration_month }}")),
+        ("fingerprint_expression", json!("constant")),
+        ("id", json!("{{ data.number | alias_card: 'true', 'true' }}")),
+        ("id", json!("x-{{ data.number | slice: 6, 1 }}")),
+    ];
+    for (attribute, value) in attacks {
+        let (_, response) = post_card(&attacker, &client_key, json!({attribute: value}));
+        response.expect_problem(403, attribute);
+    }
+    let (number, response) = post_card(&attacker, &client_key, json!({}));
+    response.expect_status(201);
+    // An error for an id with the number would confirm the number.
+    let body = encrypted_card(&client_key, &number, json!({"id": format!("x-{number}")}));
+    SHARED_SERVER.create_token(&attacker, &body).expect_invalid("id");
+    // With a reveal right in the container, the caller may read the data anyway.
+    for (attribute, value) in [
+        ("mask", json!({"number": "{{ data.number | reveal_last: 4 }}"})),
+        ("search_indexes", json!(["{{ data.expiration_month }}"])),
+        ("fingerprint_expression", json!("{{ data.expiration_month }}")),
+    ] {
+        let (_, response) = post_card(&keys.private, &client_key, json!({attribute: value}));
+        response.expect_status(201);
+    }
+}
+
+#[test]
+fn tokenize_denies_expressions_on_encrypted_leaves() {
+    let keys = create_keys();
+    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let attacker = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
+    let attributes = json!({"search_indexes": ["{{ data.number | slice: 6, 1 }}"]});
+    let leaf = encrypted_card(&client_key, &unique_card_number(), attributes);
+    let response = SHARED_SERVER.post(&attacker, "/tokenize", &json!({"a": [leaf]}));
+    response.expect_problem(403, "search_indexes");
+}
+
+#[test]
+fn captured_jwe_in_another_container_gives_no_right() {
+    let keys = create_keys();
+    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let attacker_with = |transform, permissions: &[_]| {
+        let rules = vec![grant("/attacker/", transform, permissions)];
+        SHARED_SERVER.key_with_rules(&keys.tenant, rules)
+    };
+    let own = || json!({"containers": ["/attacker/"]});
+    for key in [
+        attacker_with(Reveal, &[TokenCreate, TokenRead]),
+        attacker_with(Mask, &[TokenCreate, TokenUse]),
+    ] {
+        let (_, response) = post_card(&key, &client_key, own());
+        response.expect_problem(403, "container");
+    }
+    // A mask of a card is no gain: every response has BIN and last four.
+    let key = attacker_with(Mask, &[TokenCreate, TokenRead]);
+    post_card(&key, &client_key, own()).1.expect_status(201);
+    // Without rights in the target, a move there is no gain. Rights in the default container of the
+    // type allow the move.
+    let key = attacker_with(Mask, &[TokenCreate]);
+    post_card(&key, &client_key, own()).1.expect_status(201);
+    post_card(&keys.private, &client_key, own()).1.expect_status(201);
+}
+
+#[test]
+fn captured_jwe_as_an_intent_in_another_container_gives_no_right() {
+    let keys = create_keys();
+    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let body = |attributes| encrypted_card(&client_key, &unique_card_number(), attributes);
+    let rules = vec![grant("/attacker/", Mask, &[TokenIntentCreate, TokenUse])];
+    let attacker = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
+    for attributes in [json!({"containers": ["/attacker/"]}), json!({})] {
+        let response = SHARED_SERVER.post(&attacker, "/token-intents", &body(attributes));
+        response.expect_problem(403, "container");
+    }
+    let rules = vec![grant("/attacker/", Mask, &[TokenIntentCreate])];
+    let writer = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
+    let attributes = json!({"containers": ["/attacker/"]});
+    SHARED_SERVER.post(&writer, "/token-intents", &body(attributes)).expect_status(201);
+    SHARED_SERVER.post(&keys.public, "/token-intents", &body(json!({}))).expect_status(201);
+}
+
+#[test]
+fn plaintext_decides_the_type() {
+    let keys = create_keys();
+    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let number = unique_card_number();
+    let cases = [
+        (json!({"number": number}), "card", true),
+        (json!({"number": number}), "token", false),
+        (json!({"number": number}), "bank", false),
+        (json!(number), "card_number", true),
+        (json!(number), "token", false),
+        (json!(number), "us_bank_account_number", false),
+        (json!({"routing_number": "021000021", "account_number": "00001"}), "bank", true),
+        (json!({"routing_number": "021000021", "account_number": "00001"}), "token", false),
+        (json!("123-45-6789"), "social_security_number", true),
+        (json!({"name": "Ann"}), "token", true),
+    ];
+    for path in ["/tokens", "/token-intents"] {
+        for (data, token_type, is_accepted) in &cases {
+            let encrypted = encrypt_json(&client_key, data);
+            let body = json!({"type": token_type, "encrypted": encrypted});
+            let response = SHARED_SERVER.post(&keys.private, path, &body);
+            match is_accepted {
+                true => drop(response.expect_status(201)),
+                false => response.expect_invalid("type"),
+            }
+        }
+    }
+    let body = json!({"type": "card", "encrypted": encrypt_json(&client_key, &json!({"a": 1}))});
+    SHARED_SERVER.create_token(&keys.private, &body).expect_invalid("data.number");
+}
+
+#[test]
+fn deduplication_of_encrypted_data_returns_no_data_of_the_existing_token() {
+    let keys = create_keys();
+    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let (number, created) = post_card(&keys.private, &client_key, json!({"metadata": {"a": "b"}}));
+    let existing = created.expect_status(201);
+    let attacker = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
+    let body = encrypted_card(&client_key, &number, json!({"deduplicate_token": true}));
+    let response: Value = SHARED_SERVER.create_token(&attacker, &body).expect_status(201);
+    assert_eq!(text_field(&response, "id"), text_field(&existing, "id"));
+    let text = response.to_string();
+    assert!(!text.contains(&number) && !text.contains("metadata"), "{text}");
+}

@@ -1,0 +1,157 @@
+//! `BT-ENCRYPTED`: data that a client encrypts for one proxied call.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use scrip_core::policy::{
+    Permission::{ProxyInvoke, TokenUse},
+    Transform::Reveal,
+};
+use scrip_testing::requests::client_encryption::encrypt_json;
+use serde_json::{Value, json};
+
+use super::{create_client_key, encrypted_card};
+use crate::{
+    harness::server::{grant, unique_card_number},
+    proxy::harness::{PROXY, StatedDelivery},
+};
+
+fn encode(value: &Value) -> String {
+    STANDARD.encode(value.to_string())
+}
+
+const NUMBER: &str = "{{ encrypted | json: '$.data.number' }}";
+
+#[test]
+fn encrypted_header_is_decrypted_for_the_destination_only() {
+    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let number = unique_card_number();
+    let header = encode(&encrypted_card(&client_key, &number, json!({})));
+    let host = PROXY.destinations.host(&[]);
+    let body = json!({"pan": NUMBER, "type": "{{ encrypted | json: '$.type' }}",
+        "cvc": "{{ encrypted | json: '$.data.cvc' }}"});
+    let request = PROXY.post(&host.url("")).header("BT-ENCRYPTED", &header).json(&body);
+    request.send().expect_answer(200);
+    let sent = host.last_request();
+    let sent_body: Value = serde_json::from_slice(&sent.body).unwrap();
+    assert_eq!(sent_body, json!({"pan": number, "type": "card", "cvc": "123"}));
+    assert!(!sent.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("bt-encrypted")));
+}
+
+#[test]
+fn encrypted_header_can_name_several_values() {
+    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let number = unique_card_number();
+    let person =
+        json!({"type": "token", "encrypted": encrypt_json(&client_key, &json!({"n": "Ann"}))});
+    let header = encode(&json!({
+        "card": encrypted_card(&client_key, &number, json!({})), "person": person,
+    }));
+    let host = PROXY.destinations.host(&[]);
+    let body = json!({"pan": "{{ encrypted | json: '$.card.data.number' }}",
+        "name": "{{ encrypted | json: '$.person.data.n' }}"});
+    let request = PROXY.post(&host.url("")).header("BT-ENCRYPTED", &header).json(&body);
+    request.send().expect_answer(200);
+    let sent_body: Value = serde_json::from_slice(&host.last_request().body).unwrap();
+    assert_eq!(sent_body, json!({"pan": number, "name": "Ann"}));
+}
+
+#[test]
+fn encrypted_header_needs_token_use_in_the_default_container() {
+    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let header = encode(&encrypted_card(&client_key, &unique_card_number(), json!({})));
+    let host = PROXY.destinations.host(&[]);
+    let proxy = PROXY.create_proxy_to(&host, json!({}));
+    let send = |container: &str, permission, is_pre_configured: bool| {
+        let rules = vec![grant(container, Reveal, &[permission])];
+        let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+        let request = PROXY.request("POST", "").api_key(&key).header("BT-ENCRYPTED", &header);
+        let request = match is_pre_configured {
+            true => request.proxy_key(&proxy.key),
+            false => request.url(&host.url("")),
+        };
+        request.json(&json!({"pan": NUMBER})).send()
+    };
+    send("/other/", TokenUse, false).expect_error(403, StatedDelivery::NotSent);
+    send("/other/", TokenUse, true).expect_error(403, StatedDelivery::NotSent);
+    send("/pci/", ProxyInvoke, true).expect_error(403, StatedDelivery::NotSent);
+    assert_eq!(host.request_count(), 0);
+    send("/pci/", TokenUse, false).expect_answer(200);
+    send("/pci/", TokenUse, true).expect_answer(200);
+    // A client without an API key has no right.
+    let open = PROXY.create_proxy_to(&host, json!({"require_auth": false}));
+    let request = PROXY.request("POST", "").proxy_key(&open.key).header("BT-ENCRYPTED", &header);
+    request.json(&json!({})).send().expect_error(403, StatedDelivery::NotSent);
+}
+
+#[test]
+fn malformed_encrypted_header_is_rejected_and_nothing_is_sent() {
+    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let host = PROXY.destinations.host(&[]);
+    let card = encrypted_card(&client_key, &unique_card_number(), json!({}));
+    let mut wrong_type = card.clone();
+    wrong_type["type"] = json!("token");
+    let mut unknown = client_key.clone();
+    unknown["key_id"] = json!("5b493235-6917-4307-906a-2cd6f1a90b13");
+    let unknown = encrypted_card(&unknown, &unique_card_number(), json!({}));
+    let many: serde_json::Map<_, _> = (0..21).map(|it| (it.to_string(), card.clone())).collect();
+    let headers = [
+        "e30=".to_owned(),
+        "not base64!".to_owned(),
+        encode(&json!([])),
+        encode(&json!({"type": "card"})),
+        encode(&json!({"encrypted": card["encrypted"]})),
+        encode(&json!({"type": "card", "encrypted": "x"})),
+        encode(&json!({"a": {"type": "nothing", "encrypted": card["encrypted"]}})),
+        encode(&wrong_type),
+        encode(&unknown),
+        encode(&Value::Object(many)),
+    ];
+    for header in headers {
+        let request = PROXY.post(&host.url("")).header("BT-ENCRYPTED", &header);
+        request.json(&json!({})).send().expect_error(400, StatedDelivery::NotSent);
+    }
+    // Without the header, the name means a token.
+    let request = PROXY.post(&host.url("")).json(&json!({"pan": NUMBER}));
+    request.send().expect_error(400, StatedDelivery::NotSent);
+    assert_eq!(host.request_count(), 0);
+}
+
+#[test]
+fn tokenize_transform_stores_encrypted_data() {
+    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let number = unique_card_number();
+    let header = encode(&encrypted_card(&client_key, &number, json!({})));
+    let host = PROXY.destinations.host(&[]);
+    let body = json!({"name": "collector", "type": "private", "permissions": ["token:create"]});
+    let application =
+        PROXY.server.post(&PROXY.keys.management, "/applications", &body).expect_status(201);
+    let id = format!("collected-{number}")
+        .replace(&number, &client_key["key_id"].as_str().unwrap()[..8]);
+    let transforms = json!([{"type": "tokenize", "options": {"identifier": "card", "token": {
+        "id": id, "type": "card", "data": "{{ encrypted | json: '$.data' }}"}}}]);
+    let attributes =
+        json!({"request_transforms": transforms, "application": {"id": application["id"]}});
+    let proxy = PROXY.create_proxy_to(&host, attributes);
+    let request = PROXY.post_to(&proxy).header("BT-ENCRYPTED", &header).json(&json!({}));
+    request.send().expect_answer(200);
+    let token = PROXY.server.get_token(&PROXY.keys.private, &id).expect_status(200);
+    assert_eq!(token["data"]["number"], json!(number));
+}
+
+#[test]
+fn repeated_call_with_the_same_encrypted_data_is_replayed() {
+    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let number = unique_card_number();
+    let host = PROXY.destinations.host(&[]);
+    let key = format!("encrypted-{}", client_key["key_id"].as_str().unwrap());
+    let send = |number: &str| {
+        let header = encode(&encrypted_card(&client_key, number, json!({})));
+        let request = PROXY.post(&host.url("")).header("BT-ENCRYPTED", &header);
+        request.idempotency_key(&key).json(&json!({"pan": NUMBER})).send()
+    };
+    send(&number).expect_answer(200);
+    send(&number).expect_answer(200);
+    assert_eq!(host.request_count(), 1);
+    // The same key for another card.
+    assert_eq!(send(&unique_card_number()).status(), 409);
+    assert_eq!(host.request_count(), 1);
+}

@@ -1,0 +1,68 @@
+//! Hosted fields of the real program: the setting of their origin, `scrip dev` and `scrip doctor`.
+
+use scrip_testing::process::harness::ProcessHarness;
+use serde_json::Value;
+
+const SCRIPT: &str = "/elements/client.js";
+
+#[test]
+fn serve_needs_a_setting_and_uses_the_host_of_its_origin() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let server = process.serve();
+    process.wait_for_log("the vault is open");
+    let response = server.send("GET", SCRIPT);
+    assert_eq!(response.status, 404);
+    assert!(response.text().contains("elements.origin"), "{}", response.text());
+    drop(server);
+    std::fs::remove_file(process.path("log")).unwrap();
+    let process = process.with_variable("SCRIP_ELEMENTS_ORIGIN", "https://fields.example");
+    let server = process.serve();
+    process.wait_for_log("the vault is open");
+    let status =
+        |host: &str, path: &str| server.request("GET", path).header("Host", host).send().status;
+    assert_eq!(status("fields.example", SCRIPT), 200);
+    assert_eq!(status("fields.example", "/api/openapi.json"), 200);
+    let response =
+        server.request("GET", "/without-a-route").header("Host", "fields.example").send();
+    assert!(response.text().contains("below /api"), "{}", response.text());
+    assert_eq!(status("vault.example", SCRIPT), 404);
+    assert_eq!(status("vault.example", "/openapi.json"), 200);
+    assert_eq!(status("127.0.0.1", SCRIPT), 404);
+}
+
+#[test]
+fn origin_on_the_host_of_the_api_is_rejected_at_start() {
+    let process = ProcessHarness::initialized(crate::SCRIP)
+        .with_variable("SCRIP_ELEMENTS_ORIGIN", "https://vault.example")
+        .with_variable("SCRIP_THREEDS_PUBLIC_URL", "https://vault.example");
+    process.assert_fails(&["serve"], "elements.origin: must have another host");
+}
+
+#[test]
+fn dev_serves_fields_on_loopback_hosts_without_a_setting() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    let server = process.start(&["dev", "--json"]);
+    for path in [SCRIPT, "/api/openapi.json", "/openapi.json"] {
+        assert_eq!(server.status(path), 200, "{path}");
+    }
+}
+
+#[test]
+fn doctor_prints_the_script_tag_of_the_release() {
+    let find_check = |process: &ProcessHarness| -> Value {
+        let report: Value =
+            serde_json::from_slice(&process.run(&["doctor", "--json"]).stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        checks.iter().find(|it| it["check"] == "hosted fields").unwrap().clone()
+    };
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    assert_eq!(find_check(&process)["verdict"], "passed");
+    let process = process.with_variable("SCRIP_ELEMENTS_ORIGIN", "https://fields.example");
+    assert_eq!(find_check(&process)["verdict"], "warning");
+    let process = process.with_variable("SCRIP_LIMITS_TRUSTED_PROXIES", "10.0.0.0/8");
+    let check = find_check(&process);
+    assert_eq!(check["verdict"], "passed");
+    let message = check["message"].as_str().unwrap();
+    assert!(message.contains("<script src=\"https://fields.example/elements/"), "{message}");
+    assert!(message.contains("integrity=\"sha384-"), "{message}");
+}

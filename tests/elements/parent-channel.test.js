@@ -1,0 +1,44 @@
+// Messages that a frame accepts from its page.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { acceptMessage, parseFragment } from "../../crates/scrip-elements/web/parent-channel.js";
+
+const NONCE = "0123456789abcdef0123456789abcdef";
+const PARENT = {};
+const unbound = { parent: PARENT, nonce: NONCE, element: "e1", boundOrigin: undefined };
+const bound = { ...unbound, boundOrigin: "https://shop.test" };
+const message = (changes = {}) => ({ scrip: 1, nonce: NONCE, element: "e1", type: "init", ...changes });
+const event = (data, changes = {}) => ({ source: PARENT, origin: "https://shop.test", data, ...changes });
+
+test("first_message_must_be_init", () => {
+  assert.equal(acceptMessage(event(message()), unbound)?.type, "init");
+  assert.equal(acceptMessage(event(message({ type: "clear" })), unbound), undefined);
+});
+
+test("later_messages_need_the_bound_origin", () => {
+  const clear = message({ type: "clear" });
+  assert.equal(acceptMessage(event(clear), bound)?.type, "clear");
+  assert.equal(acceptMessage(event(clear, { origin: "https://other.test" }), bound), undefined);
+});
+
+test("second_init_is_ignored", () => {
+  assert.equal(acceptMessage(event(message()), bound), undefined);
+});
+
+test("messages_of_other_windows_instances_and_elements_are_ignored", () => {
+  assert.equal(acceptMessage(event(message(), { source: {} }), unbound), undefined);
+  assert.equal(acceptMessage(event(message(), { origin: "null" }), unbound), undefined);
+  for (const changes of [{ scrip: 2 }, { nonce: "x" }, { element: "e2" }, { type: 1 }]) {
+    assert.equal(acceptMessage(event(message(changes)), unbound), undefined);
+  }
+  for (const data of [null, undefined, "x", 1, []]) assert.equal(acceptMessage(event(data), unbound), undefined);
+});
+
+test("fragment_needs_a_nonce_and_an_element", () => {
+  assert.deepEqual(parseFragment(`#nonce=${NONCE}&element=e1&type=card`), { nonce: NONCE, element: "e1", type: "card" });
+  for (const text of ["", "#nonce=1&element=e1", `#nonce=${NONCE}`, `#nonce=${NONCE}&element=<b>`, `#nonce=${NONCE}&element=e1&type=a.b`]) {
+    assert.equal(parseFragment(text), undefined, text);
+  }
+});
