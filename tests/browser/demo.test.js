@@ -1,38 +1,17 @@
 // The demo checkout as a new user sees it: on a desktop, on a phone, and without a mouse.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
 import { findViolations } from "./axe.js";
-import { DESKTOP, PHONE, picture, startBrowser } from "./browser.js";
+import { DESKTOP, PHONE, picture } from "./browser.js";
+import { demoPage } from "./demo-page.js";
 import { bankOf } from "./shop.js";
-import { startVault } from "./vault.js";
 
 const PAID = "5204247750001471";
 const CHALLENGED = "4000020000000000";
 const REJECTED = "5405001111111116";
 
-let vault, browser;
-
-before(async () => {
-  vault = await startVault();
-  browser = await startBrowser();
-});
-
-after(async () => {
-  await browser.stop();
-  assert.equal(await vault.stop(), 0);
-});
-
-function inDemo(name, options, use) {
-  test(name, () =>
-    browser.withPage(`demo ${name}`, options, async (page, faults) => {
-      await page.goto(vault.demo);
-      await page.locator("body[data-ready]").waitFor();
-      await use(page, faults);
-    }),
-  );
-}
+const inDemo = demoPage("demo", "");
 
 // An input in a frame of the vault.
 function field(page, id, label) {
@@ -153,7 +132,7 @@ inDemo("checkout works with the keyboard only", DESKTOP, async (page) => {
 });
 
 for (const path of ["", "/saved-card"]) {
-  inDemo(`axe finds no violation on the page /demo${path}`, DESKTOP, async (page) => {
+  inDemo(`axe finds no violation on the page /demo${path}`, DESKTOP, async (page, { vault }) => {
     await page.goto(vault.demo + path);
     await page.locator("body[data-ready]").waitFor();
     assert.deepEqual(await findViolations(page), []);
@@ -205,7 +184,7 @@ inDemo("card number is formatted and checked while it is typed", DESKTOP, async 
   await page.getByText("This card has expired.").waitFor();
 });
 
-inDemo("steps show no card number and no request contains the private key", DESKTOP, async (page) => {
+inDemo("steps show no card number and no request contains the private key", DESKTOP, async (page, { vault }) => {
   const requests = [];
   page.on("request", (it) => requests.push(it));
   await pay(page, CHALLENGED);
@@ -223,7 +202,7 @@ inDemo("steps show no card number and no request contains the private key", DESK
   assert.deepEqual(withCard.map(([url]) => url), [`${fields}/api/token-intents`]);
 });
 
-inDemo("provider receives the card that the shop only refers to", DESKTOP, async (page) => {
+inDemo("provider receives the card that the shop only refers to", DESKTOP, async (page, { vault }) => {
   await pay(page, PAID);
   const { text } = await outcome(page);
   assert.match(text, /Chargech_[0-9a-f]{24}, approved/);

@@ -1,39 +1,29 @@
 // The demo page of a saved card: its owner sees the number in a frame of the vault, and adds a security code.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
-import { DESKTOP, PHONE, picture, startBrowser } from "./browser.js";
-import { startVault } from "./vault.js";
+import { DESKTOP, PHONE, picture } from "./browser.js";
+import { demoPage } from "./demo-page.js";
 
 const NUMBER = "4242424242424242";
 
-let vault, browser;
+// The ids of the tokens that the page creates.
+function watchTokens(page) {
+  const created = [];
+  page.on("response", async (it) => {
+    if (it.url().endsWith("/api/tokens") && it.status() === 201) created.push((await it.json()).id);
+  });
+  return created;
+}
 
-before(async () => {
-  vault = await startVault();
-  browser = await startBrowser();
-});
-
-after(async () => {
-  await browser.stop();
-  assert.equal(await vault.stop(), 0);
-});
+const inDemo = demoPage("saved card", "/saved-card", watchTokens);
 
 function withSavedCard(name, options, use) {
-  test(name, () =>
-    browser.withPage(`saved card ${name}`, options, async (page) => {
-      const created = [];
-      page.on("response", async (it) => {
-        if (it.url().endsWith("/api/tokens") && it.status() === 201) created.push((await it.json()).id);
-      });
-      await page.goto(`${vault.demo}/saved-card`);
-      await page.locator("body[data-ready]").waitFor();
-      await page.click("#save-button");
-      await page.locator("#saved").waitFor();
-      await use(page, created[0]);
-    }),
-  );
+  inDemo(name, options, async (page, { vault, prepared: created }) => {
+    await page.click("#save-button");
+    await page.locator("#saved").waitFor();
+    await use(page, { token: created[0], vault });
+  });
 }
 
 for (const [name, options] of [["desktop", DESKTOP], ["phone", PHONE]]) {
@@ -53,7 +43,7 @@ for (const [name, options] of [["desktop", DESKTOP], ["phone", PHONE]]) {
   });
 }
 
-withSavedCard("fresh security code is added to the saved card", DESKTOP, async (page, token) => {
+withSavedCard("fresh security code is added to the saved card", DESKTOP, async (page, { token, vault }) => {
   const code = page.frameLocator("#fresh-cvc iframe").getByLabel("Security code", { exact: true });
   await page.click("#fresh-button");
   await page.getByText("Type the whole security code.").waitFor();
@@ -64,7 +54,7 @@ withSavedCard("fresh security code is added to the saved card", DESKTOP, async (
   assert.deepEqual([body.data.number, body.data.cvc], [NUMBER, "987"]);
 });
 
-withSavedCard("session of the owner reads no other card", DESKTOP, async (page) => {
+withSavedCard("session of the owner reads no other card", DESKTOP, async (page, { vault }) => {
   const other = await vault.send("private", "POST", "/tokens", { type: "card", data: { number: "4111111111111111" } });
   const [request] = await Promise.all([
     page.waitForRequest((it) => /\/api\/tokens\/[0-9a-f-]+$/.test(it.url())),

@@ -121,6 +121,9 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const IMAGE: &str = "image/svg+xml";
 
+/// The fields of a card, for every page that contains `{{card_fields}}`.
+const CARD_FIELDS: &str = include_str!("pages/card-fields.html");
+
 const FILES: &[(&str, &str, &str)] = &[
     ("/demo", HTML, include_str!("pages/index.html")),
     ("/demo/style.css", CSS, include_str!("pages/style.css")),
@@ -151,6 +154,7 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<SetOnce<Demo>>) -> R
             let fields_origin = Demo::fields_origin(host);
             match demo.content_security_policy(&fields_origin) {
                 Some(policy) if demo.is_own_host(host) => {
+                    let text = text.replace("{{card_fields}}", CARD_FIELDS);
                     let text = text.replace("{{fields_origin}}", &fields_origin);
                     file_response(kind, text, policy)
                 }

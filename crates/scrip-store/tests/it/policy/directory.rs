@@ -142,6 +142,18 @@ async fn system_keys_cannot_be_inserted_twice(harness: VaultHarness) {
     assert_eq!(store.load_directory().await.unwrap().system_keys, keys_before);
 }
 
+async fn set_permissions(
+    harness: &VaultHarness,
+    tenant: &Arc<Tenant>,
+    application: ApplicationId,
+    permissions: &[Permission],
+) -> Result<(), Error> {
+    let (name, access) = (DisplayName::parse("x").unwrap(), access_without_rules(permissions));
+    let update = ApplicationUpdate { name, access, origins: None };
+    let permit = operator_permit(tenant);
+    update_application(&harness.vault, permit, application, update, None).await.map(drop)
+}
+
 async fn every_policy_change_raises_the_directory_version(harness: VaultHarness) {
     let store = &harness.vault.store;
     let mut last_version = store.directory_version().await.unwrap();
@@ -167,17 +179,7 @@ async fn every_policy_change_raises_the_directory_version(harness: VaultHarness)
     assert_version_raised().await;
     delete_api_key(&harness.vault, operator_permit(&tenant), id, key.record.id).await.unwrap();
     assert_version_raised().await;
-    let (name, access) =
-        (DisplayName::parse("x").unwrap(), access_without_rules(&[Permission::TokenRead]));
-    update_application(
-        &harness.vault,
-        operator_permit(&tenant),
-        id,
-        ApplicationUpdate { name, access, origins: None },
-        None,
-    )
-    .await
-    .unwrap();
+    set_permissions(&harness, &tenant, id, &[Permission::TokenRead]).await.unwrap();
     assert_version_raised().await;
     delete_application(&harness.vault, operator_permit(&tenant), id).await.unwrap();
     assert_version_raised().await;
@@ -209,16 +211,7 @@ async fn changing_missing_policy_is_not_found(harness: VaultHarness) {
     assert_not_found(
         delete_api_key(vault, operator_permit(&other_tenant), id, ApiKeyId(Uuid::nil())).await,
     );
-    let (name, access) = (DisplayName::parse("x").unwrap(), access_without_rules(TOKENS));
-    let update = update_application(
-        vault,
-        operator_permit(&tenant),
-        id,
-        ApplicationUpdate { name, access, origins: None },
-        None,
-    )
-    .await;
-    assert_not_found(update.map(drop));
+    assert_not_found(set_permissions(&harness, &tenant, id, TOKENS).await);
     assert_eq!(reload_tenant(&harness, &other_tenant).await.applications[&id], other_application);
 }
 
@@ -383,17 +376,7 @@ async fn policy_change_checks_current_permissions_of_the_application(harness: Va
     };
     try_create().await.unwrap();
     let id = caller.application();
-    let (name, access) =
-        (DisplayName::parse("x").unwrap(), access_without_rules(&[Permission::TenantRead]));
-    update_application(
-        &harness.vault,
-        operator_permit(&tenant),
-        id,
-        ApplicationUpdate { name, access, origins: None },
-        None,
-    )
-    .await
-    .unwrap();
+    set_permissions(&harness, &tenant, id, &[Permission::TenantRead]).await.unwrap();
     assert!(matches!(try_create().await, Err(Error::Forbidden(_))));
     delete_application(&harness.vault, operator_permit(&tenant), id).await.unwrap();
     assert!(matches!(try_create().await, Err(Error::NotFound)));
