@@ -103,6 +103,7 @@ fn malformed_encrypted_header_is_rejected_and_nothing_is_sent() {
         encode(&json!({"a": {"type": "nothing", "encrypted": card["encrypted"]}})),
         encode(&wrong_type),
         encode(&unknown),
+        encode(&encrypted_card(&client_key, "42", json!({}))),
         encode(&Value::Object(many)),
     ];
     for header in headers {
