@@ -19,6 +19,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("scrip-seal", &[]),
     ("scrip-egress", &[]),
     ("scrip-elements", &["scrip-seal"]),
+    ("scrip-unlock", &["scrip-seal"]),
     ("scrip-threeds", &[]),
     ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds"]),
     ("scrip-store", &["scrip-core", "scrip-seal"]),
@@ -36,7 +37,15 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     (
         "scrip-server",
-        &["scrip-api", "scrip-core", "scrip-egress", "scrip-seal", "scrip-store", "scrip-threeds"],
+        &[
+            "scrip-api",
+            "scrip-core",
+            "scrip-egress",
+            "scrip-seal",
+            "scrip-store",
+            "scrip-threeds",
+            "scrip-unlock",
+        ],
     ),
     ("scrip-demo", &["scrip-api", "scrip-core", "scrip-seal"]),
     (
@@ -51,6 +60,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "scrip-simulator",
             "scrip-store",
             "scrip-threeds",
+            "scrip-unlock",
         ],
     ),
     (TEST_SUPPORT_CRATE, &["scrip-core", "scrip-seal", "scrip-store", "scrip-threeds"]),

@@ -6,7 +6,6 @@
 #![warn(clippy::arithmetic_side_effects)]
 
 mod audit;
-mod checksum;
 mod client_key;
 mod digest;
 mod epoch;
@@ -17,14 +16,17 @@ mod record;
 mod root;
 mod sealed;
 mod secret;
+mod shares;
 mod tenant;
 mod webhook;
 
 pub use crate::{
     audit::AuditKey,
-    checksum::{Checksum, sha384_checksum},
     client_key::{ClientKeyError, ClientKeyPair, Jwe, JweError},
-    digest::{ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
+    digest::{
+        Checksum, ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper,
+        sha384_checksum,
+    },
     epoch::{
         EpochFileError, EpochKeyError, EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer,
         KeyPresence, OpenedValue, SharedEpoch, WrappedEpochKey,
@@ -35,6 +37,10 @@ pub use crate::{
     root::{KeySource, KeySourceError, RootKey},
     sealed::{OpenError, Sealed},
     secret::Secret,
+    shares::{
+        AgeRecipient, AgeRecipientError, Share, ShareCollection, ShareError, ShareLabel,
+        ShareProgress, SplitError, split_secret,
+    },
     tenant::{Purpose, TenantKeys, WrappedTenantKeys},
     webhook::{
         WebhookKeyError, WebhookSecret, WebhookSecretError, WebhookSigningKey, sign_with_secrets,
