@@ -70,15 +70,19 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
 /// algorithms each have their owner.
 const EXCLUSIVE_DEPENDENCIES: &[(&[&str], &[&str])] = &[
     (&["scrip-api", "scrip-server", "scrip-demo"], &["axum"]),
-    (&["scrip-api", "scrip-egress", "scrip-server", "scrip-demo"], &["hyper", "http-body-util"]),
+    (
+        &["scrip-api", "scrip-egress", "scrip-server", "scrip-demo", "scrip-unlock"],
+        &["hyper", "http-body-util"],
+    ),
     (&["scrip-api"], &["form_urlencoded", "tower"]),
     (&["scrip-server"], &["redis", "toml"]),
-    (&["scrip-egress", "scrip-server"], &["hyper-util", "rustls", "tokio-rustls"]),
+    (&["scrip-egress", "scrip-server", "scrip-unlock"], &["hyper-util", "rustls", "tokio-rustls"]),
     (&["scrip-api", "scrip-egress", "scrip-server"], &["ipnet"]),
     (&["scrip"], &["clap", "clap_complete", "csv"]),
     (&["scrip-server", "scrip"], &["nix"]),
     (&["scrip-store"], &["rusqlite", "tokio-postgres", "deadpool-postgres"]),
     (&["scrip-seal"], &["aws-lc-rs"]),
+    (&["scrip-unlock"], &["cryptoki"]),
 ];
 
 /// The simulator plays another company. It shares no code with the vault.

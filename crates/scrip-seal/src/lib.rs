@@ -9,10 +9,12 @@ mod audit;
 mod client_key;
 mod digest;
 mod epoch;
+mod key_check;
 mod place;
 mod private_key;
 mod random;
 mod record;
+mod request_signature;
 mod root;
 mod sealed;
 mod secret;
@@ -31,9 +33,11 @@ pub use crate::{
         EpochFileError, EpochKeyError, EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer,
         KeyPresence, OpenedValue, SharedEpoch, WrappedEpochKey,
     },
+    key_check::KeyCheck,
     place::Place,
     private_key::{PrivateKeyEncoding, is_key_of_certificate},
     random::fill_random,
+    request_signature::{RequestSigningKey, sha256_hex},
     root::{KeySource, KeySourceError, RootKey},
     sealed::{OpenError, Sealed},
     secret::Secret,

@@ -36,6 +36,22 @@ pub struct UnlockContext {
     pub key_version: u32,
 }
 
+impl UnlockContext {
+    /// The bytes that a source authenticates with the wrapped key. Each part is prefixed with its
+    /// length, so that no two contexts have the same bytes.
+    pub(crate) fn associated_data(&self) -> Vec<u8> {
+        let version = self.key_version.to_string();
+        let parts = ["scrip-unlock-1", &self.vault, &self.method, self.kind, &version];
+        let mut bytes = Vec::new();
+        for part in parts {
+            let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
+            bytes.extend_from_slice(&length.to_be_bytes());
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        bytes
+    }
+}
+
 /// Why a source did not wrap or unwrap a key. The text says what the operator can do.
 #[derive(Debug, Error)]
 pub enum UnlockError {
@@ -51,4 +67,34 @@ pub enum UnlockError {
     Rejected(String),
     #[error("the settings of the source are not valid: {0}")]
     Settings(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn associated_data_depends_on_every_part_and_its_boundaries() {
+        let context = |vault: &str, method: &str, kind, key_version| {
+            let context = UnlockContext {
+                vault: vault.to_owned(),
+                method: method.to_owned(),
+                kind,
+                key_version,
+            };
+            context.associated_data()
+        };
+        let data = context("ab", "c", "transit", 1);
+        assert_eq!(data, context("ab", "c", "transit", 1));
+        for other in [
+            context("a", "bc", "transit", 1),
+            context("abc", "", "transit", 1),
+            context("xb", "c", "transit", 1),
+            context("ab", "d", "transit", 1),
+            context("ab", "c", "pkcs11", 1),
+            context("ab", "c", "transit", 2),
+        ] {
+            assert_ne!(data, other);
+        }
+    }
 }
