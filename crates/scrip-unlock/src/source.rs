@@ -11,11 +11,8 @@ pub type UnlockFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, UnlockError
 /// Wraps and unwraps the vault key.
 pub trait UnlockSource: Send + Sync + fmt::Debug {
     /// Returns the wrapped key. `unwrap` with the same context returns `key`.
-    fn wrap<'a>(
-        &'a self,
-        context: &'a UnlockContext,
-        key: &'a Secret,
-    ) -> UnlockFuture<'a, Vec<u8>>;
+    fn wrap<'a>(&'a self, context: &'a UnlockContext, key: &'a Secret)
+    -> UnlockFuture<'a, Vec<u8>>;
 
     /// Returns the key. A key that was wrapped in another context is an error.
     fn unwrap<'a>(
