@@ -35,6 +35,7 @@ pub mod card;
 pub mod error;
 pub mod id;
 pub mod idempotency;
+pub mod key_rotation;
 pub mod listing;
 pub mod metrics;
 pub mod operations;

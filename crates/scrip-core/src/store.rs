@@ -26,6 +26,8 @@ pub use self::{
     tokens::TokenStore, usage::UsageStore,
 };
 
+pub use crate::key_rotation::rotation_store::KeyRotationStore;
+
 pub(crate) use self::error::IN_FLIGHT;
 pub use self::error::{StoreError, StoreFuture};
 
@@ -44,4 +46,5 @@ macro_rules! store {
 store! {
     TokenStore ListingStore TokenIntentStore IdempotencyStore DirectoryStore PolicyStore
     AccessSessionStore ThreeDsSessionStore DeliveryStore AuditStore UsageStore Maintenance GuessStore
+    KeyRotationStore
 }

@@ -5,6 +5,7 @@ pub mod check;
 pub mod elements;
 mod environment;
 mod file;
+pub mod keys;
 pub mod limits;
 pub mod proxy;
 pub mod storage;

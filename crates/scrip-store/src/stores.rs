@@ -3,6 +3,7 @@
 mod access_sessions;
 pub(crate) mod deliveries;
 mod idempotency;
+mod key_rotations;
 mod listing;
 mod logs;
 mod policy;

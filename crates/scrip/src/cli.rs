@@ -15,7 +15,9 @@ use crate::{
         CommonArguments,
         audit::{self, AuditCommand},
         bin::{self, BinCommand},
-        doctor, init, migrate,
+        doctor, init,
+        keys::{self, KeysCommand},
+        migrate,
         output::{print_message, print_output},
         policy::{
             access_session::{self, AccessSessionCommand},
@@ -93,6 +95,9 @@ enum Command {
     /// Manage API keys: create, list, find, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Manage the encryption keys of tenants: rotate, rotation.
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Manage the hosts of proxies: add, remove, list.
     #[command(subcommand)]
     Proxy(ProxyCommand),
@@ -267,6 +272,7 @@ impl Command {
             | Self::Tenant(_)
             | Self::Application(_)
             | Self::Key(_)
+            | Self::Keys(_)
             | Self::Proxy(_)
             | Self::Webhook(_)
             | Self::Policy(_)
@@ -305,6 +311,7 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Tenant(command) => tenant::run(&command, environment),
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
+        Command::Keys(command) => keys::run(&command, environment),
         Command::Proxy(command) => proxy::run(&command, environment),
         Command::Webhook(command) => webhook::run(&command, environment),
         Command::Policy(command) => policy_restore::run(&command, environment),

@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod bin;
 pub(crate) mod doctor;
 pub(crate) mod init;
+pub(crate) mod keys;
 pub(crate) mod migrate;
 pub(crate) mod output;
 pub(crate) mod policy;

@@ -366,6 +366,7 @@ async fn build_node(
         sealed_start: mode.sealed_start(),
         data_dir: Some(settings.storage.data_dir.clone()),
         delivers_webhooks: settings.webhooks.deliver,
+        key_rotation: settings.keys.rotation_pace(),
         card_ranges_age_max: settings
             .threeds
             .card_ranges_max_age_hours

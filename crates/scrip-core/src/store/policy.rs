@@ -22,6 +22,14 @@ pub trait PolicyStore: Send + Sync {
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>>;
 
+    /// As [`PolicyStore::change_policy`], for a change that destroys versions of a sealing key.
+    /// Returns after the engine has overwritten them, where it can.
+    fn destroy_sealing_keys(
+        &self,
+        permit: PolicyPermit,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>>;
+
     /// Replaces a tenant's policy by rows of a backup. `decide` runs inside the transaction, on the
     /// current rows, which may be altered.
     fn restore_policy(

@@ -205,6 +205,19 @@ settings! {
     keys: KeySettings {
         /// Root key file; empty for `root.key` in the data directory.
         root_key_file: Option<PathBuf> = "",
+        /// Maximum age of the sealing key of a tenant in days; 0 for no limit. `scrip doctor` and a
+        /// metric report older keys.
+        tenant_max_age_days: BoundedNumber<0, 36_500> = "365",
+        /// Whether the server rotates the sealing keys of tenants that are older.
+        rotate_automatically: bool = "false",
+        /// Rows that a rotation encrypts again in a second.
+        rotation_rows_per_second: BoundedNumber<1, 1_000_000> = "1000",
+        /// Time after which a new version of a sealing key encrypts. Every server must have loaded
+        /// it by then; a server that cannot load it rejects all requests after 22 seconds.
+        promote_after_seconds: BoundedNumber<1, 86_400> = "30",
+        /// Minimum time for which an old version stays after that. Cursors of lists that clients
+        /// hold end with the old version.
+        destroy_after_seconds: BoundedNumber<1, 31_536_000> = "86400",
     }
     cvc: CvcSettings {
         /// Location of the CVC epoch keys, which are never stored with the data: memory (a restart

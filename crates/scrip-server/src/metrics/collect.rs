@@ -79,6 +79,7 @@ pub(crate) fn render(node: &Node) -> String {
     write_threeds(&mut page, node);
     write_proxy(&mut page, app);
     write_webhooks(&mut page, app);
+    write_key_rotation(&mut page, app);
     write_store(&mut page, &app.vault.store.metrics());
     write_certificate_expiry(&mut page, node);
     let started = u64::try_from(metrics.started_at.unix_ms).unwrap_or_default();
@@ -158,6 +159,16 @@ fn write_webhooks(page: &mut MetricsPage, app: &App) {
     page.write_single(&table::WEBHOOK_IN_PROGRESS, in_progress);
     page.write_single(&table::WEBHOOK_PENDING, metrics.pending.get());
     page.write_single(&table::WEBHOOK_OLDEST_PENDING, metrics.oldest_pending_seconds.get());
+}
+
+fn write_key_rotation(page: &mut MetricsPage, app: &App) {
+    let metrics = &app.metrics.key_rotation;
+    page.write_single(&table::KEY_ROTATION_ROWS, metrics.resealed.get());
+    page.write_single(&table::KEY_ROTATION_FAILURES, metrics.failures.get());
+    page.write_single(&table::KEY_ROTATIONS_RUNNING, metrics.running.get());
+    page.write_single(&table::KEY_ROTATION_UNOPENED, metrics.unopened.get());
+    page.write_single(&table::TENANT_KEY_AGE, metrics.oldest_key_seconds.get());
+    page.write_single(&table::TENANT_KEYS_OVERDUE, metrics.overdue.get());
 }
 
 /// Operations that have a route; other operations are never requested over HTTP.

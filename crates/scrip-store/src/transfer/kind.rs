@@ -75,6 +75,7 @@ kinds! {
         Id id, Text name, Text kind, Text settings, Text quotas, Id created_by optional,
         Number created_at, Id modified_by optional, Number modified_at optional,
         Number deletes_at optional, Bytes mac, Number policy_counter, Bytes policy_mac,
+        Number sealing_version optional,
     }
     TenantKeys "tenant_keys" { Id tenant, Number version, Bytes wrapped }
     PermanentKeys "permanent_keys" { Id tenant, Bytes wrapped }

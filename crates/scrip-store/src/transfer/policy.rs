@@ -38,6 +38,7 @@ const TENANT_COLUMNS: &[&str] = &[
     "modified_by",
     "modified_at",
     "deletes_at",
+    "sealing_version",
 ];
 const APPLICATION_COLUMNS: &[&str] = &[
     "tenant",

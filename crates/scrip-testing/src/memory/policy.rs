@@ -105,6 +105,14 @@ impl PolicyStore for MemoryStore {
         })
     }
 
+    fn destroy_sealing_keys(
+        &self,
+        permit: PolicyPermit,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        self.change_policy(permit, decide)
+    }
+
     fn restore_policy(
         &self,
         permit: PolicyPermit,

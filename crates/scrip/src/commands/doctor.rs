@@ -5,6 +5,7 @@ mod certificates;
 mod deletions;
 mod elements;
 mod epoch_keys;
+mod keys;
 mod postgres;
 mod storage;
 mod tenant_types;
@@ -259,6 +260,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.extend(deletions::check_deletions(vault, &directory).await);
             findings.extend(tenant_types::check_tenant_types(settings, &directory));
             findings.extend(webhooks::check_webhooks(vault, &directory).await);
+            findings.extend(keys::check_tenant_keys(settings, vault, &directory).await);
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();
                 findings.push(passed(

@@ -1,6 +1,6 @@
 //! A server with a store that violates one guarantee, to prove that the violation is detected.
 
-use std::{fs, io::Write, path::Path, sync::Arc};
+use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
 
 use scrip_api::{
     app::{
@@ -15,7 +15,7 @@ use scrip_egress::{EgressSettings, TrustedRoots};
 use scrip_seal::RootKey;
 use scrip_server::{
     listen::serve_plain,
-    node::{Node, NodeSettings},
+    node::{KeyRotationPace, Node, NodeSettings},
     process::clock::{SystemClock, ticks},
 };
 use scrip_store::SqliteStore;
@@ -52,7 +52,14 @@ pub(crate) fn run(fault: StoreFault, data: &Path) {
         app.webhook_egress = LazyEgressClient::new(egress.clone(), DestinationRoots::Given);
         let limits = CallLimits::default();
         app.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
-        let node = Node::new(Arc::new(app), NodeSettings::default());
+        let second = Duration::from_secs(1);
+        let key_rotation = KeyRotationPace {
+            promote_after: second,
+            destroy_after: second,
+            ..KeyRotationPace::default()
+        };
+        let settings = NodeSettings { key_rotation, ..NodeSettings::default() };
+        let node = Node::new(Arc::new(app), settings);
         serve_plain(Arc::new(node), listener, std::future::pending()).await;
     });
 }

@@ -12,7 +12,7 @@ use crate::{
         engine::{statement::driver_parameters, transaction::PostgresTransaction},
     },
     shared::policy::{
-        changes::{DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
+        changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
         directory::{KeyTables, POSTGRES_KEYS},
     },
     sql::{Execute, parameters},
@@ -36,6 +36,17 @@ impl PolicyTransaction for PostgresTransaction {
             self.execute(PUT_TENANT_KEY, &parameters![tenant, *version, key]).await?;
         }
         self.execute(PUT_PERMANENT_KEY, &parameters![tenant, &keys.permanent]).await.map(drop)
+    }
+
+    async fn delete_sealing_keys(
+        &self,
+        tenant: TenantId,
+        versions: &[u32],
+    ) -> Result<(), StoreError> {
+        for version in versions {
+            self.execute(DELETE_SEALING_KEY, &parameters![tenant, *version]).await?;
+        }
+        Ok(())
     }
 
     async fn notify_version_changed(&self) -> Result<(), StoreError> {

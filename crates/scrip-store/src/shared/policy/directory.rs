@@ -301,7 +301,7 @@ const TENANTS: PolicyTable = policy_table!(
     "
 -- list_tenants
 SELECT id, name, kind, settings, quotas, mac, policy_counter, policy_mac, created_by, created_at,
-    modified_by, modified_at, deletes_at
+    modified_by, modified_at, deletes_at, sealing_version
 FROM tenants",
     "id"
 );
@@ -309,8 +309,11 @@ FROM tenants",
 pub(crate) fn decode_tenant(
     row: &dyn ColumnReader,
 ) -> Result<(SignedRow<TenantRecord>, PolicySeal), StoreError> {
-    let no_keys =
-        WrappedTenantKeys { sealing: Vec::new(), permanent: Sealed::from_stored(Vec::new()) };
+    let no_keys = WrappedTenantKeys {
+        sealing: Vec::new(),
+        promoted: read_optional(row, 13)?,
+        permanent: Sealed::from_stored(Vec::new()),
+    };
     let record = TenantRecord {
         id: read_required(row, 0)?,
         name: read_required(row, 1)?,

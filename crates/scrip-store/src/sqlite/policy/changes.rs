@@ -9,7 +9,7 @@ use scrip_seal::WrappedTenantKeys;
 
 use crate::{
     shared::policy::{
-        changes::{DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
+        changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
         directory::{KeyTables, SQLITE_KEYS},
     },
     sql::{Statements, parameters},
@@ -34,7 +34,8 @@ ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
 /// A command of another program can leave these rows without the row of their tenant, because SQLite
 /// checks references only for connections that enable it.
-const DELETE_LEFTOVERS: [&str; 7] = [
+const DELETE_LEFTOVERS: [&str; 8] = [
+    "-- delete_leftover_key_rotations\nDELETE FROM key_rotations WHERE tenant = $1",
     "-- delete_leftover_client_keys\nDELETE FROM client_keys WHERE tenant = $1",
     "-- delete_leftover_webhooks\nDELETE FROM webhooks WHERE tenant = $1",
     "-- delete_leftover_proxies\nDELETE FROM proxies WHERE tenant = $1",
@@ -54,6 +55,19 @@ impl PolicyTransaction for SqliteTransaction<'_> {
             }
             execute(self, PUT_PERMANENT_KEY, &parameters![tenant, &KEY_PADDING, &keys.permanent])
                 .map(drop)
+        })
+    }
+
+    /// Overwrites the keys with zeros. The WAL still contains them until the caller truncates it.
+    async fn delete_sealing_keys(
+        &self,
+        tenant: TenantId,
+        versions: &[u32],
+    ) -> Result<(), StoreError> {
+        with_secure_delete(self, || {
+            versions.iter().try_for_each(|version| {
+                execute(self, DELETE_SEALING_KEY, &parameters![tenant, *version]).map(drop)
+            })
         })
     }
 

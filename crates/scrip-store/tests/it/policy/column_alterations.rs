@@ -1,6 +1,5 @@
-//! Policy is stored unencrypted. An attacker who alters a column in the database file gains
-//! nothing: the tenant is rejected until the column is restored, and other tenants are not
-//! affected.
+//! Policy is stored unencrypted. An attacker who alters a column in the database file gains nothing:
+//! the tenant is rejected until the column is restored. Other tenants are not affected.
 
 use std::collections::BTreeSet;
 
@@ -65,6 +64,7 @@ const ALTERATIONS: &[ColumnAlteration] = &[
     ("tenants", "modified_by", &["{private}", "{other}", "x'00'", "NULL"]),
     ("tenants", "modified_at", &["modified_at + 1", "0", "NULL"]),
     ("tenants", "deletes_at", &["0", "1", "4102444800000"]),
+    ("tenants", "sealing_version", &["0", "1", "2", "-1"]),
     (
         "tenants",
         "mac",
@@ -304,10 +304,9 @@ async fn alteration_tables_cover_every_policy_column() {
             tested_columns.filter(|(it, _)| it == table).map(|(_, column)| column.to_owned());
         assert_eq!(tested_columns.collect::<BTreeSet<_>>(), schema_columns, "{table}");
     }
-    // The other tables belong to tokens, 3DS sessions, deliveries and logs;
-    // `sqlite/column_alterations.rs`, `sessions/column_alterations.rs`,
-    // `deliveries/column_alterations.rs` and `audit/log_tampering.rs` test them. The server's test
-    // suite alters the clock and the deleted tenants.
+    // The other tables belong to tokens, 3DS sessions, deliveries and logs; `column_alterations.rs` in
+    // `sqlite`, `sessions` and `deliveries`, and `audit/log_tampering.rs` test them. The server's
+    // test suite alters the clock and the deleted tenants.
     let other_tables = [
         "response_token_data",
         "idempotency_records",
@@ -325,7 +324,8 @@ async fn alteration_tables_cover_every_policy_column() {
         "threeds_sessions",
         "token_intents",
         "tokens",
-        // Altered counters are wrong and grant no rights.
+        // Altered progress and counters are wrong and grant no rights.
+        "key_rotations",
         "usage_months",
         "usage_types",
     ]

@@ -1,0 +1,6 @@
+//! Rotations of sealing keys on all engines.
+
+mod harness;
+mod interference;
+mod sealed_columns;
+mod whole_rotation;
