@@ -34,7 +34,7 @@ pub use crate::{
     place::Place,
     private_key::{PrivateKeyEncoding, is_key_of_certificate},
     random::fill_random,
-    root::{KeySource, KeySourceError, RootKey},
+    root::{KeySource, KeySourceError, RootKey, VaultKey, VaultKeyRing, WrappingKey},
     sealed::{OpenError, Sealed},
     secret::Secret,
     shares::{

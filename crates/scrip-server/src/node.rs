@@ -11,6 +11,7 @@ use crate::{
     },
     metrics::key::MetricsKey,
     process,
+    storage::unlock::manager::KeyManager,
 };
 
 /// Default refresh interval of card ranges. EMV allows at most one day.
@@ -43,6 +44,8 @@ pub struct NodeSettings {
     pub data_dir: Option<PathBuf>,
     /// Whether this node delivers events to webhooks.
     pub delivers_webhooks: bool,
+    /// Opens the vault and changes its unlock methods.
+    pub key_manager: Option<Arc<KeyManager>>,
 }
 
 /// How requests are served from the start of the server until the vault is unsealed for the first
@@ -67,6 +70,7 @@ impl Default for NodeSettings {
             certificates: None,
             data_dir: None,
             delivers_webhooks: true,
+            key_manager: None,
         }
     }
 }

@@ -3,3 +3,5 @@
 pub(crate) mod changes;
 pub(crate) mod directory;
 pub(crate) mod restore;
+pub(crate) mod unlock_rows;
+pub(crate) mod unlocks;

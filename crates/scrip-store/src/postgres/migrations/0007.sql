@@ -1,0 +1,1 @@
+-- Version 7: no change.
