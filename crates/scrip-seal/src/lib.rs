@@ -38,7 +38,7 @@ pub use crate::{
     private_key::{PrivateKeyEncoding, is_key_of_certificate},
     random::fill_random,
     request_signature::{RequestSigningKey, sha256_hex},
-    root::{KeySource, KeySourceError, RootKey},
+    root::{KeySource, KeySourceError, RootKey, VaultKey, VaultKeyRing, WrappingKey},
     sealed::{OpenError, Sealed},
     secret::Secret,
     shares::{

@@ -3,6 +3,7 @@
 use crate::{
     ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, OpenError, Place,
     Sealed, Secret, digest::DigestKey, random::random_bytes, record::RecordKey,
+    root::vault_key::rewrap,
 };
 
 /// The use of a sealed value. Each purpose has its own key, derived from the tenant key.
@@ -160,6 +161,33 @@ impl TenantKeys {
             policy: DigestKey::new(&permanent, "policy-mac"),
             card_number: DigestKey::new(&permanent, "session-card-number"),
         })
+    }
+
+    /// Wraps a stored sealing key of a tenant with another source.
+    ///
+    /// # Errors
+    /// A key source is unavailable, or the key belongs to another tenant or version.
+    pub fn rewrap_sealing_key(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        tenant: &str,
+        version: u32,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        rewrap(old, new, &sealing_place(tenant, version), wrapped)
+    }
+
+    /// Wraps the stored permanent key of a tenant with another source.
+    ///
+    /// # Errors
+    /// A key source is unavailable, or the key belongs to another tenant.
+    pub fn rewrap_permanent_key(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        tenant: &str,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        rewrap(old, new, &permanent_place(tenant), wrapped)
     }
 
     #[must_use]

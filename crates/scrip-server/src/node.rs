@@ -11,6 +11,7 @@ use crate::{
     },
     metrics::key::MetricsKey,
     process,
+    storage::unlock::manager::KeyManager,
 };
 
 /// Default refresh interval of card ranges. EMV allows at most one day.
@@ -44,6 +45,8 @@ pub struct NodeSettings {
     /// Whether this node delivers events to webhooks.
     pub delivers_webhooks: bool,
     pub key_rotation: KeyRotationPace,
+    /// Opens the vault and changes its unlock methods.
+    pub key_manager: Option<Arc<KeyManager>>,
 }
 
 /// The pace of rotations of tenants' sealing keys.
@@ -99,6 +102,7 @@ impl Default for NodeSettings {
             data_dir: None,
             delivers_webhooks: true,
             key_rotation: KeyRotationPace::default(),
+            key_manager: None,
         }
     }
 }

@@ -9,4 +9,5 @@ mod logs;
 mod policy;
 pub(crate) mod threeds_sessions;
 mod token_intents;
+mod unlocks;
 mod usage;

@@ -15,6 +15,7 @@ mod policy;
 mod snapshot;
 mod threeds_sessions;
 mod tokens;
+mod unlocks;
 mod usage;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -11,6 +11,8 @@ use crate::config::table::{SETTINGS, Setting};
 const OTHER_VARIABLES: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_LOG", "SCRIP_CONFIG"];
 /// Variables that count as absent if they are empty.
 const ABSENT_IF_EMPTY: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_CONFIG"];
+/// Variables with keys of unlock methods. Their names are free after this prefix.
+pub const UNLOCK_VARIABLE_PREFIX: &str = "SCRIP_UNLOCK_";
 const TEST_VARIABLE_PREFIX: &str = "SCRIP_TEST_";
 
 /// Variables of the environment.
@@ -23,6 +25,8 @@ pub struct Environment {
     /// Names of variables with a value that is not UTF-8.
     pub(super) unreadable: Vec<String>,
     pub(super) root_key: Option<Arc<Secret>>,
+    /// Variables with keys of unlock methods.
+    pub(super) unlock_keys: BTreeMap<String, Arc<Secret>>,
     /// The operating-system user who runs this process, for the audit log.
     pub(super) os_user: Option<Arc<str>>,
 }
@@ -43,6 +47,10 @@ impl Environment {
             match value.into_string() {
                 Ok(text) if name == "SCRIP_ROOT_KEY" => {
                     environment.root_key = Some(Arc::new(Secret::new(text.into_bytes())));
+                }
+                Ok(text) if name.starts_with(UNLOCK_VARIABLE_PREFIX) => {
+                    let key = Arc::new(Secret::new(text.into_bytes()));
+                    environment.unlock_keys.insert(name, key);
                 }
                 Ok(text) => drop(environment.variables.insert(name, text)),
                 Err(_) => environment.unreadable.push(name),

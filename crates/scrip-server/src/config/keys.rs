@@ -1,28 +1,53 @@
-//! The pace of key rotations from the settings.
+//! Values of the settings of unlock methods.
 
 use std::time::Duration;
 
-use crate::{config::table::KeySettings, node::KeyRotationPace};
+use scrip_core::policy::UnlockKind;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::config::value::SettingValue;
 
-impl KeySettings {
-    /// The cryptoperiod of sealing keys; `None` for no limit.
-    #[must_use]
-    pub fn tenant_max_age(&self) -> Option<Duration> {
-        let days = u32::try_from(self.tenant_max_age_days.get()).unwrap_or(u32::MAX);
-        (days > 0).then(|| DAY.saturating_mul(days))
+/// The order in which the kinds of unlock methods are tried. Kinds that are not in the list come
+/// after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnlockOrder(Vec<UnlockKind>);
+
+impl UnlockOrder {
+    /// The position of a kind: kinds with a lower one are tried earlier.
+    pub(crate) fn position(&self, kind: UnlockKind) -> usize {
+        let kinds = self.0.iter().copied();
+        let others = UnlockKind::ALL.into_iter().filter(|it| !self.0.contains(it));
+        kinds.chain(others).position(|it| it == kind).unwrap_or(usize::MAX)
     }
+}
 
-    #[must_use]
-    pub fn rotation_pace(&self) -> KeyRotationPace {
-        KeyRotationPace {
-            rows_per_second: self.rotation_rows_per_second.get(),
-            promote_after: self.promote_after_seconds.seconds(),
-            destroy_after: self.destroy_after_seconds.seconds(),
-            max_age: self.tenant_max_age(),
-            is_automatic: self.rotate_automatically,
-        }
+impl SettingValue for UnlockOrder {
+    fn parse(text: &str) -> Result<Self, String> {
+        let names = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+        let kinds: Option<Vec<_>> = names.map(UnlockKind::parse).collect();
+        kinds.map(Self).ok_or_else(|| {
+            "must be kinds of unlock methods separated by commas, such as pkcs11, file".to_owned()
+        })
+    }
+}
+
+/// How long an open vault is served while no unlock method returns its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceLossLimit(pub Duration);
+
+impl SettingValue for SourceLossLimit {
+    fn parse(text: &str) -> Result<Self, String> {
+        let rule = || "must be a time such as 30m, 24h or 7d".to_owned();
+        let unit = text.chars().last().ok_or_else(rule)?;
+        let seconds = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            _ => return Err(rule()),
+        };
+        let number = text.strip_suffix(unit).and_then(|it| it.parse::<u32>().ok());
+        let number = number.filter(|it| *it > 0).ok_or_else(rule)?;
+        Ok(Self(Duration::from_secs(u64::from(number).saturating_mul(seconds))))
     }
 }
 
@@ -32,15 +57,25 @@ mod tests {
     use crate::config::tests::{assert_rejected, load};
 
     #[test]
-    fn default_settings_equal_the_default_pace() {
-        let settings = load("", &[]).unwrap();
-        assert_eq!(settings.keys.rotation_pace(), KeyRotationPace::default());
+    fn unlock_order_puts_its_kinds_first() {
+        let settings = load("[keys]\nunlock_order = \"transit, env\"", &[]).unwrap();
+        let mut kinds = UnlockKind::ALL;
+        kinds.sort_by_key(|it| settings.keys.unlock_order.position(*it));
+        assert_eq!(kinds.map(UnlockKind::as_str)[..3], ["transit", "env", "file"]);
+        assert_rejected("[keys]\nunlock_order = \"usb\"", "keys.unlock_order: must be kinds");
     }
 
     #[test]
-    fn zero_days_are_no_limit_and_a_pace_of_zero_is_rejected() {
-        let settings = load("[keys]\ntenant_max_age_days = 0", &[]).unwrap();
-        assert_eq!(settings.keys.tenant_max_age(), None);
-        assert_rejected("[keys]\nrotation_rows_per_second = 0", "keys.rotation_rows_per_second");
+    fn source_loss_limit_is_a_number_with_a_unit() {
+        for (text, seconds) in [("90s", 90), ("30m", 1_800), ("24h", 86_400), ("7d", 604_800)] {
+            let settings = load(&format!("[keys]\nseal_when_source_lost = \"{text}\""), &[]);
+            let limit = settings.unwrap().keys.seal_when_source_lost.unwrap();
+            assert_eq!(limit.0.as_secs(), seconds, "{text}");
+        }
+        for text in ["0h", "24", "h", "-1h", "1w", "1.5h"] {
+            let setting = format!("[keys]\nseal_when_source_lost = \"{text}\"");
+            assert_rejected(&setting, "keys.seal_when_source_lost: must be a time");
+        }
+        assert!(load("", &[]).unwrap().keys.seal_when_source_lost.is_none());
     }
 }

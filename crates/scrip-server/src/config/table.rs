@@ -1,6 +1,6 @@
 //! Table of all settings: name, kind, bounds, default and description.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use scrip_api::limiter::OutagePolicy;
 use scrip_core::audit::ReadRecording;
@@ -11,6 +11,7 @@ use crate::{
     config::{
         EffectiveSetting, SettingText,
         elements::FieldOrigin,
+        keys::{SourceLossLimit, UnlockOrder},
         parse,
         value::{
             AuditSinkTarget, BoundedNumber, CollectorUrl, EpochKeyLocation, HostNames, LockMemory,
@@ -76,6 +77,8 @@ macro_rules! settings {
             pub warnings: Vec<String>,
             /// From `SCRIP_ROOT_KEY`; overrides the root key file.
             pub root_key: Option<Arc<Secret>>,
+            /// Keys of unlock methods from variables `SCRIP_UNLOCK_…`, by variable.
+            pub unlock_keys: BTreeMap<String, Arc<Secret>>,
             /// The operating-system user who runs this process.
             pub os_user: Option<Arc<str>>,
             /// The settings file that was read.
@@ -108,6 +111,7 @@ macro_rules! settings {
                     scheme_entries: Vec::new(),
                     warnings: Vec::new(),
                     root_key: None,
+                    unlock_keys: BTreeMap::new(),
                     os_user: None,
                     file: None,
                     has_password_in_file: false,
@@ -218,6 +222,12 @@ settings! {
         /// Minimum time for which an old version stays after that. Cursors of lists that clients
         /// hold end with the old version.
         destroy_after_seconds: BoundedNumber<1, 31_536_000> = "86400",
+        /// Kinds of unlock methods in the order in which a start tries them, separated by commas,
+        /// such as `pkcs11, file`; empty for the order file, env, pkcs11, aws-kms, transit.
+        unlock_order: UnlockOrder = "",
+        /// Time after which the vault is sealed if no unlock method returns its key any more, such
+        /// as `24h`; empty to serve without a limit.
+        seal_when_source_lost: Option<SourceLossLimit> = "",
     }
     cvc: CvcSettings {
         /// Location of the CVC epoch keys, which are never stored with the data: memory (a restart

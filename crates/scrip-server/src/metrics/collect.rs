@@ -42,6 +42,7 @@ pub(crate) fn render(node: &Node) -> String {
     page.start_family(&table::BUILD_INFO)
         .write_sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     write_readiness(&mut page, app);
+    write_unlock_methods(&mut page, node);
     write_disk(&mut page, node);
     write_requests(&mut page, metrics);
     write_connections(&mut page, node);
@@ -97,6 +98,15 @@ fn write_readiness(page: &mut MetricsPage, app: &App) {
     let is_reported = |it: NotReadyReason| u64::from([storage, rejection].contains(&Some(it)));
     let rows = NotReadyReason::ALL.iter().map(|it| (it.as_str(), is_reported(*it)));
     write_labelled(page, &table::NOT_READY, "reason", rows);
+}
+
+fn write_unlock_methods(page: &mut MetricsPage, node: &Node) {
+    let results = node.settings.key_manager.as_ref().map(|it| it.health.results());
+    let results = results.unwrap_or_default();
+    page.start_family(&table::UNLOCK_OK);
+    for (method, is_ok) in &results {
+        page.write_sample(&[("method", method)], u64::from(*is_ok));
+    }
 }
 
 fn write_disk(page: &mut MetricsPage, node: &Node) {

@@ -39,6 +39,7 @@ families! {
     BUILD_INFO Gauge "scrip_build_info" "Always 1; the label has the version.";
     SEALED Gauge "scrip_sealed" "1 while all requests are rejected because the root key has not opened the vault; 0 if the storage is the reason.";
     NOT_READY Gauge "scrip_not_ready" "1 while the server is not ready for this reason.";
+    UNLOCK_OK Gauge "scrip_unlock_ok" "1 while an unlock method returns the vault key, by method; absent for methods that need people.";
     STORE_UP Gauge "scrip_store_up" "1 while the storage accepts reads and writes.";
     DISK_FREE Gauge "scrip_disk_free_bytes" "Free bytes of the file system of a directory.";
     DISK_SIZE Gauge "scrip_disk_size_bytes" "Size of the file system of a directory.";

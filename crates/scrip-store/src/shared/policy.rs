@@ -4,3 +4,5 @@ pub(crate) mod changes;
 pub(crate) mod deletions;
 pub(crate) mod directory;
 pub(crate) mod restore;
+pub(crate) mod unlock_rows;
+pub(crate) mod unlocks;

@@ -16,7 +16,7 @@ pub(super) enum FileFormat {
     Fourth,
     /// Without origins of applications.
     Fifth,
-    /// Without the promoted versions of sealing keys.
+    /// Without unlock methods, and without the promoted versions of sealing keys.
     Sixth,
     #[default]
     Seventh,
@@ -74,7 +74,9 @@ impl FileFormat {
                 &[RowKind::LastEvent, RowKind::ThreeDsEvents]
             }
         };
-        !missing.contains(&kind)
+        let unlock_kinds = [RowKind::VaultState, RowKind::Unlocks];
+        let is_too_new = unlock_kinds.contains(&kind) && self != Self::Seventh;
+        !is_too_new && !missing.contains(&kind)
     }
 
     /// The kinds in the order of the file. A portion has the position of its kind in this list.
@@ -87,6 +89,10 @@ impl FileFormat {
         u8::try_from(self.kinds().position(|it| it == kind)?).ok()
     }
 
+    fn has_origins(self) -> bool {
+        matches!(self, Self::Sixth | Self::Seventh)
+    }
+
     /// The columns of a kind. Later versions append columns, which are NULL in older rows.
     pub(super) fn columns(self, kind: RowKind) -> &'static [RowColumn] {
         let has_detail = [RowKind::AuditRecords, RowKind::ReadLogRecords].contains(&kind);
@@ -96,9 +102,5 @@ impl FileFormat {
             [columns @ .., _] if kind == RowKind::Tenants && self != Self::Seventh => columns,
             columns => columns,
         }
-    }
-
-    fn has_origins(self) -> bool {
-        matches!(self, Self::Sixth | Self::Seventh)
     }
 }

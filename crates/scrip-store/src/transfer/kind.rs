@@ -47,7 +47,7 @@ macro_rules! kinds {
         }
 
         impl RowKind {
-            pub const ALL: [Self; 32] = [$(Self::$kind),*];
+            pub const ALL: [Self; 34] = [$(Self::$kind),*];
 
             /// The name in the file and in messages.
             #[must_use]
@@ -161,6 +161,11 @@ kinds! {
     ReadLogCheckpoints "read_log_checkpoints" { Id tenant, Number sequence, Bytes link, Number at, Bytes mac }
     ActiveTokens "active_tokens" { Id tenant, Number month, Text token }
     ActiveMonths "active_months" { Id tenant, Number month, Number active }
+    VaultState "vault_state" { Id vault_id, Number key_version }
+    Unlocks "unlocks" {
+        Id id, Bytes wrapped, Text kind, Text label, Text parameters, Number key_version,
+        Number created_at, Number checked_at optional, Text state, Bytes mac,
+    }
     SystemKeys "system_keys" { Text name, Bytes wrapped }
 }
 

@@ -11,7 +11,7 @@ use scrip_core::{
     event::{
         AttemptResult, ClaimedDelivery, DeliveryRecord, ExpiryEvents, NewDelivery, WebhookKey,
     },
-    id::{EventId, TenantId, ThreeDsSessionId, TokenId, TokenIntentId, WebhookId},
+    id::{EventId, TenantId, ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, WebhookId},
     idempotency::{CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord},
     key_rotation::{
         KeyRotation, RotatedTable, RowKey, SealedRows, VersionCount,
@@ -22,13 +22,14 @@ use scrip_core::{
     policy::{
         AccessSessionId, AccessSessionRecord, DecidePolicy, DecidePolicyRestore, DirectoryRecords,
         LookupPermit, Permit, PolicyPermit, PolicyRecords, SignedRow, SystemKeys, TenantDeletion,
+        UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
         guessing_budget::{GuessBucket, GuessRecord},
     },
     store::{
         AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
         ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore, ListingStore, Maintenance,
         PolicyStore, Store, StoreCondition, StoreFuture, StoreStatus, ThreeDsSessionStore,
-        TokenIntentStore, TokenStore, UsageStore,
+        TokenIntentStore, TokenStore, UnlockStore, UsageStore,
         deliveries::{
             DeliveryBounds, DeliveryClaim, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries,
         },
@@ -238,6 +239,19 @@ impl<I: Interceptor> DirectoryStore for InterceptedStore<I> {
         insert_system_keys(keys: SystemKeys) -> ();
         find_webhook_signing_key() -> Option<Sealed>;
         insert_webhook_signing_key(wrapped: Sealed) -> Sealed;
+    }
+}
+
+impl<I: Interceptor> UnlockStore for InterceptedStore<I> {
+    forward! {
+        insert_vault(keys: SystemKeys, identity: VaultIdentity, method: UnlockRecord) -> ();
+        load_unlocks() -> VaultUnlocks;
+        adopt_vault(identity: VaultIdentity, method: UnlockRecord) -> ChangeOutcome;
+        insert_unlock(method: UnlockRecord) -> ChangeOutcome;
+        activate_unlock(method: UnlockRecord) -> ChangeOutcome;
+        delete_unlock(id: UnlockId) -> UnlockRemoval;
+        save_unlock_check(id: UnlockId, at: Timestamp) -> ();
+        rotate_vault_key(rotation: VaultKeyRotation) -> Result<(), Error>;
     }
 }
 

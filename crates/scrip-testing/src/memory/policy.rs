@@ -39,18 +39,23 @@ impl DirectoryStore for MemoryStore {
     }
 
     fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed> {
-        self.with(|it| it.webhook_signing_key.get_or_insert(wrapped).clone())
+        self.attempt(|it| {
+            it.check_wrapping_version(&wrapped)?;
+            Ok(it.webhook_signing_key.get_or_insert(wrapped).clone())
+        })
     }
 }
 
 impl PolicyStore for MemoryStore {
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
-        self.with(move |state| {
+        self.attempt(move |state| {
             let audit = &audit;
             let id = records.tenant.record.id;
+            state.check_wrapping_version(&records.tenant.record.keys.permanent)?;
             state.append_audit_record(id, audit, &id.to_string(), "done");
             state.directory.tenants.push(records);
             state.directory.version += 1;
+            Ok(())
         })
     }
 

@@ -9,7 +9,7 @@ use crate::{
     postgres::{
         PostgresStore,
         connect::directory_listener::notify_directory_changed,
-        engine::{statement::driver_parameters, transaction::PostgresTransaction},
+        engine::{scope::RowScope, statement::driver_parameters, transaction::PostgresTransaction},
     },
     shared::policy::{
         changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
@@ -49,6 +49,14 @@ impl PolicyTransaction for PostgresTransaction {
         Ok(())
     }
 
+    async fn begin_key_overwrite(&self) -> Result<(), StoreError> {
+        self.connection_batch(&RowScope::all_tenants().set_statement()).await
+    }
+
+    async fn end_key_overwrite(&self) -> Result<(), StoreError> {
+        self.connection_batch(&RowScope::for_tenant(self.tenant()).set_statement()).await
+    }
+
     async fn notify_version_changed(&self) -> Result<(), StoreError> {
         notify_directory_changed(self.client()?).await
     }
@@ -74,6 +82,8 @@ impl PolicyTransaction for PostgresTransaction {
 }
 
 impl PostgresStore {
+    pub(crate) const KEYS: KeyTables = POSTGRES_KEYS;
+
     /// Does nothing: PostgreSQL recycles its WAL.
     pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {
         Ok(())

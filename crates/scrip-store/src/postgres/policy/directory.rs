@@ -1,6 +1,7 @@
 //! Reads the policy of every tenant.
 
 use scrip_core::{
+    id::TenantId,
     policy::{DirectoryRecords, SystemKeys},
     store::{DirectoryStore, StoreFuture},
 };
@@ -53,6 +54,10 @@ impl DirectoryStore for PostgresStore {
     }
 
     fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed> {
-        Box::pin(async move { insert_webhook_signing_key(&self.without_tenant(), &wrapped).await })
+        Box::pin(
+            self.write(TenantId::VAULT, async move |it| {
+                insert_webhook_signing_key(it, &wrapped).await
+            }),
+        )
     }
 }

@@ -19,7 +19,10 @@ use scrip_seal::{Sealed, WrappedTenantKeys};
 use crate::{
     shared::{
         idempotency::insert_commit_extras,
-        policy::directory::{KeyTables, NO_VERSION, find_webhook_signing_key, load_policy},
+        policy::{
+            directory::{KeyTables, NO_VERSION, find_webhook_signing_key, load_policy},
+            unlock_rows::{check_tenant_keys, check_wrapping_version},
+        },
     },
     sql::{Execute, Parameter, WriteTransaction, parameters},
 };
@@ -41,6 +44,12 @@ pub(crate) trait PolicyTransaction: WriteTransaction {
         tenant: TenantId,
         versions: &[u32],
     ) -> Result<(), StoreError>;
+
+    /// Prepares statements that replace or delete wrapped keys of any tenant: SQLite overwrites
+    /// the old bytes, and PostgreSQL admits the rows of all tenants.
+    async fn begin_key_overwrite(&self) -> Result<(), StoreError>;
+
+    async fn end_key_overwrite(&self) -> Result<(), StoreError>;
 
     /// Notifies other nodes of the new version, if the engine supports that.
     async fn notify_version_changed(&self) -> Result<(), StoreError>;
@@ -76,13 +85,16 @@ const INSERT_WEBHOOK_SIGNING_KEY: &str = "
 -- insert_webhook_signing_key
 INSERT INTO system_keys (name, wrapped) VALUES ('webhook_signing', $1) ON CONFLICT (name) DO NOTHING";
 
-pub(crate) async fn insert_webhook_signing_key(
-    client: &impl Execute,
+pub(crate) async fn insert_webhook_signing_key<T: PolicyTransaction>(
+    transaction: &T,
     wrapped: &Sealed,
 ) -> Result<Sealed, StoreError> {
-    client.execute(INSERT_WEBHOOK_SIGNING_KEY, &parameters![wrapped]).await?;
+    // A rotation of the vault key waits for this row, or this insertion waits for the rotation.
+    raise_version(transaction).await?;
+    check_wrapping_version(transaction, wrapped).await?;
+    transaction.execute(INSERT_WEBHOOK_SIGNING_KEY, &parameters![wrapped]).await?;
     let missing_key = StoreError::Corrupt("the key that signs deliveries is missing");
-    find_webhook_signing_key(client).await?.ok_or(missing_key)
+    find_webhook_signing_key(transaction).await?.ok_or(missing_key)
 }
 
 const RAISE_VERSION: &str = "
@@ -263,6 +275,7 @@ pub(super) async fn put_tenant<T: PolicyTransaction>(
         record.keys.promoted,
     ];
     transaction.execute(PUT_TENANT, &row).await?;
+    check_tenant_keys(transaction, &record.keys).await?;
     transaction.put_keys(record.id, &record.keys).await
 }
 

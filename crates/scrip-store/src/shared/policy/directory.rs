@@ -16,8 +16,9 @@ use scrip_core::{
 };
 use scrip_seal::{Sealed, WrappedTenantKeys};
 
-use crate::sql::{
-    ColumnReader, MISSING_COLUMNS, Statements, parameters, read_optional, read_required,
+use crate::{
+    shared::policy::unlock_rows::load_unlocks,
+    sql::{ColumnReader, MISSING_COLUMNS, Statements, parameters, read_optional, read_required},
 };
 
 /// Loads the policy of all tenants. The caller provides one read snapshot: a mix of rows from
@@ -28,9 +29,10 @@ pub(crate) async fn load_directory(
 ) -> Result<DirectoryRecords, StoreError> {
     let system_keys = find_system_keys(client).await?;
     let version = directory_version(client).await?;
+    let unlocks = load_unlocks(client, keys.list_unlocks).await?;
     let mut unreadable = Vec::new();
     let tenants = load_policies(client, keys, None, &mut unreadable).await?;
-    Ok(DirectoryRecords { version, system_keys, tenants, unreadable })
+    Ok(DirectoryRecords { version, system_keys, unlocks, tenants, unreadable })
 }
 
 const FIND_SYSTEM_KEYS: &str = "
@@ -206,17 +208,19 @@ fn group_by_tenant<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
 
 /// The statements that read a table. There are two statements, because a conditional filter would
 /// prevent the use of an index.
-struct PolicyTable {
+pub(super) struct PolicyTable {
     kind: &'static str,
-    all_tenants: &'static str,
+    pub(super) all_tenants: &'static str,
     one_tenant: &'static str,
 }
 
-/// The tables of tenant keys. SQLite stores them on separate pages. Columns: tenant, key, and the
+/// The tables of wrapped keys. SQLite stores them on separate pages. Columns: tenant, key, and the
 /// version of a sealing key.
 pub(crate) struct KeyTables {
-    tenant_keys: PolicyTable,
-    permanent_keys: PolicyTable,
+    pub(super) tenant_keys: PolicyTable,
+    pub(super) permanent_keys: PolicyTable,
+    pub(crate) list_unlocks: &'static str,
+    pub(super) insert_unlock: &'static str,
 }
 
 /// Reads the decodable rows of a table, each with its tenant, which is the first column. Adds the
@@ -258,8 +262,22 @@ macro_rules! policy_table {
 }
 
 macro_rules! key_tables {
-    ($wrapped:literal) => {
+    ($wrapped:literal, $padding:literal, $padding_value:literal) => {
         KeyTables {
+            list_unlocks: concat!(
+                "-- list_unlocks\nSELECT id, ",
+                $wrapped,
+                ", kind, label, parameters, key_version, created_at, checked_at, state, mac ",
+                "FROM unlocks"
+            ),
+            insert_unlock: concat!(
+                "-- insert_unlock\nINSERT INTO unlocks (id, wrapped, kind, label, parameters, ",
+                "key_version, created_at, checked_at, state, mac",
+                $padding,
+                ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10",
+                $padding_value,
+                ")"
+            ),
             tenant_keys: policy_table!(
                 "tenant key",
                 concat!(
@@ -283,10 +301,13 @@ macro_rules! key_tables {
 }
 
 /// Reads the key as NULL if the padding before it was altered, so that the row cannot be decoded.
-pub(crate) const SQLITE_KEYS: KeyTables =
-    key_tables!("CASE WHEN padding = zeroblob(1024) THEN wrapped END");
+pub(crate) const SQLITE_KEYS: KeyTables = key_tables!(
+    "CASE WHEN padding = zeroblob(1024) THEN wrapped END",
+    ", padding",
+    ", zeroblob(1024)"
+);
 
-pub(crate) const POSTGRES_KEYS: KeyTables = key_tables!("wrapped");
+pub(crate) const POSTGRES_KEYS: KeyTables = key_tables!("wrapped", "", "");
 
 pub(crate) fn decode_tenant_key(row: &dyn ColumnReader) -> Result<(u32, Sealed), StoreError> {
     Ok((read_required(row, 2)?, decode_wrapped_key(row)?))

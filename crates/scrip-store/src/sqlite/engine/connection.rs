@@ -42,6 +42,7 @@ impl DatabaseKind {
                 include_str!("../migrations/0008.sql"),
                 include_str!("../migrations/0009.sql"),
                 include_str!("../migrations/0010.sql"),
+                include_str!("../migrations/0011.sql"),
             ],
             Self::ReadLog => &[
                 include_str!("../migrations/read-log-0004.sql"),
@@ -51,6 +52,7 @@ impl DatabaseKind {
                 include_str!("../migrations/read-log-0008.sql"),
                 include_str!("../migrations/read-log-0009.sql"),
                 include_str!("../migrations/read-log-0010.sql"),
+                include_str!("../migrations/read-log-0011.sql"),
             ],
         }
     }

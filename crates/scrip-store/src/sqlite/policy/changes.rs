@@ -16,7 +16,9 @@ use crate::{
     sqlite::{
         SqliteStore,
         engine::{
-            connection::with_secure_delete, statement::execute, transaction::SqliteTransaction,
+            connection::with_secure_delete,
+            statement::{execute, store_error},
+            transaction::SqliteTransaction,
         },
         policy::directory::KEY_PADDING,
     },
@@ -71,6 +73,15 @@ impl PolicyTransaction for SqliteTransaction<'_> {
         })
     }
 
+    /// Turns `secure_delete` on. The WAL contains the old keys until the caller truncates it.
+    async fn begin_key_overwrite(&self) -> Result<(), StoreError> {
+        self.execute_batch("PRAGMA secure_delete = ON").map_err(store_error)
+    }
+
+    async fn end_key_overwrite(&self) -> Result<(), StoreError> {
+        self.execute_batch("PRAGMA secure_delete = FAST").map_err(store_error)
+    }
+
     /// Does nothing: other processes poll the version.
     async fn notify_version_changed(&self) -> Result<(), StoreError> {
         Ok(())
@@ -104,6 +115,8 @@ impl PolicyTransaction for SqliteTransaction<'_> {
 }
 
 impl SqliteStore {
+    pub(crate) const KEYS: KeyTables = SQLITE_KEYS;
+
     /// Truncates the WAL, which still contains the keys that were deleted from the tables. Returns
     /// after the truncation, unless a reader stays active for longer than a client waits.
     pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {

@@ -1,12 +1,33 @@
 //! `scrip keys rotate tenant`: start rotations of the sealing keys of tenants.
 
+use clap::Args;
 use scrip_core::{
     key_rotation::RotationPhase, operations::key_rotations::start_key_rotation::start_key_rotation,
 };
 use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
-use crate::commands::{Operator, keys::RotateTenantArguments, output::CommandOutput};
+use crate::commands::{CommonArguments, Operator, output::CommandOutput};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  scrip keys rotate tenant 5f0c…
+  scrip keys rotate tenant --all
+
+The command adds a new version of the key. A running server then uses it, encrypts the rows of the
+tenant again, and destroys the old version. Fingerprints and search indexes stay the same.";
+
+#[derive(Debug, Args)]
+pub(crate) struct RotateTenantArguments {
+    /// Id of the tenant, or its name.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    tenant: Option<String>,
+    /// Rotate the keys of all tenants without a running rotation.
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    common: CommonArguments,
+}
 
 pub(super) fn run(
     arguments: &RotateTenantArguments,
