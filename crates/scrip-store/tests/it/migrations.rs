@@ -8,7 +8,7 @@ use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::postgres::{TestDatabase, query::query_database};
 
 /// SHA-256 of every migration.
-const CHECKSUMS: [(&str, &str); 21] = [
+const CHECKSUMS: [(&str, &str); 24] = [
     (
         "postgres/migrations/0001.sql",
         "9ee371d7984c9093af6f5bbf9e40f72ecd56da6e52f8ba316d9789f9f82c3219",
@@ -36,6 +36,10 @@ const CHECKSUMS: [(&str, &str); 21] = [
     (
         "postgres/migrations/0007.sql",
         "347c3d2d07cbea54ee4766d544cfb93023a4f7a18724d2cd914a7a267b0bad3d",
+    ),
+    (
+        "postgres/migrations/0008.sql",
+        "e482f8ee228d3ff7b564e59b99240a660be283c5c56da6ff731bd9c6f13b2ce6",
     ),
     (
         "sqlite/migrations/0004.sql",
@@ -66,6 +70,10 @@ const CHECKSUMS: [(&str, &str); 21] = [
         "03727b1efe50f7652545778edc6db0e56b6cfded02fc40b0a416c30b157c2953",
     ),
     (
+        "sqlite/migrations/0011.sql",
+        "c2727d776db68361c7cd75fe2edc8073c1c12612fe18ad11261feeaaf2bade43",
+    ),
+    (
         "sqlite/migrations/read-log-0004.sql",
         "b641a4ca0bf5dd993a49fc7bf8221fc45d9304f90a1af472a1579f3514d63080",
     ),
@@ -92,6 +100,10 @@ const CHECKSUMS: [(&str, &str); 21] = [
     (
         "sqlite/migrations/read-log-0010.sql",
         "a4b76c114084edd9abc916265c3770413217514abceee9c022df121c298777bb",
+    ),
+    (
+        "sqlite/migrations/read-log-0011.sql",
+        "f0ecba13bce3f3b75037ccf0340971490342ceb88c6d7b190b15ba1582b63f26",
     ),
 ];
 

@@ -46,6 +46,14 @@ pub(crate) enum UnsealError {
     Keys(Error),
 }
 
+impl UnsealError {
+    /// The cause, for the operator.
+    pub(crate) fn explain(self) -> anyhow::Error {
+        let (Self::Store(error) | Self::Keys(error)) = self;
+        anyhow::Error::msg(error.cause_text())
+    }
+}
+
 impl From<StoreError> for UnsealError {
     fn from(error: StoreError) -> Self {
         Self::Store(error.into())
@@ -83,9 +91,7 @@ impl KeyManager {
         let records = self.app.vault.store.load_directory().await?;
         let opened = open_vault_key(&self.inputs, &records).await?;
         let unsealed = self.unseal(records, opened).await;
-        unsealed.map_err(|UnsealError::Store(it)| {
-            UnsealError::Keys(it) | { anyhow::Error::msg(it.cause_text()) }
-        })
+        unsealed.map_err(UnsealError::explain)
     }
 
     /// Opens the directory with the vault key, and serves it. Does nothing if the vault is open.

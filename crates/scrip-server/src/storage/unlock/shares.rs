@@ -311,9 +311,7 @@ impl KeyManager {
         let key = check_key(VaultKey::from_secret(method.key_version, key), system_keys)?;
         let opened = OpenedKey { key, method: Some(MethodName::new(&method)) };
         let unsealed = self.unseal(records, opened).await;
-        unsealed.map_err(|UnsealError::Store(it)| {
-            UnsealError::Keys(it) | { anyhow::Error::msg(it.cause_text()) }
-        })?;
+        unsealed.map_err(UnsealError::explain)?;
         for record in complete.records {
             self.record(&record, "completed").await;
         }

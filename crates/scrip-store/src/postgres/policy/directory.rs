@@ -16,8 +16,9 @@ use crate::{
         },
     },
     shared::policy::{
-        changes::{insert_system_keys, insert_webhook_signing_key},
+        changes::insert_system_keys,
         directory::{POSTGRES_KEYS, directory_version, find_webhook_signing_key, load_directory},
+        unlocks::insert_webhook_signing_key,
     },
 };
 

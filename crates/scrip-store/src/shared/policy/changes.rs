@@ -14,14 +14,14 @@ use scrip_core::{
     store::{ChangeOutcome, StoreError},
     webhook::WebhookRecord,
 };
-use scrip_seal::{Sealed, WrappedTenantKeys};
+use scrip_seal::WrappedTenantKeys;
 
 use crate::{
     shared::{
         idempotency::insert_commit_extras,
         policy::{
-            directory::{KeyTables, NO_VERSION, find_webhook_signing_key, load_policy},
-            unlock_rows::{check_tenant_keys, check_wrapping_version},
+            directory::{KeyTables, NO_VERSION, load_policy},
+            unlock_rows::check_tenant_keys,
         },
     },
     sql::{Execute, Parameter, WriteTransaction, parameters},
@@ -78,23 +78,6 @@ pub(crate) async fn insert_system_keys(
 ) -> Result<(), StoreError> {
     let row = parameters![&keys.pepper, &keys.audit_key];
     client.execute(INSERT_SYSTEM_KEYS, &row).await.map(drop)
-}
-
-/// Another node may have made a key first.
-const INSERT_WEBHOOK_SIGNING_KEY: &str = "
--- insert_webhook_signing_key
-INSERT INTO system_keys (name, wrapped) VALUES ('webhook_signing', $1) ON CONFLICT (name) DO NOTHING";
-
-pub(crate) async fn insert_webhook_signing_key<T: PolicyTransaction>(
-    transaction: &T,
-    wrapped: &Sealed,
-) -> Result<Sealed, StoreError> {
-    // A rotation of the vault key waits for this row, or this insertion waits for the rotation.
-    raise_version(transaction).await?;
-    check_wrapping_version(transaction, wrapped).await?;
-    transaction.execute(INSERT_WEBHOOK_SIGNING_KEY, &parameters![wrapped]).await?;
-    let missing_key = StoreError::Corrupt("the key that signs deliveries is missing");
-    find_webhook_signing_key(transaction).await?.ok_or(missing_key)
 }
 
 const RAISE_VERSION: &str = "

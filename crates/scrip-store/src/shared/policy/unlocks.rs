@@ -10,6 +10,7 @@ use scrip_core::{
     store::{ChangeOutcome, StoreError},
     time::Timestamp,
 };
+use scrip_seal::Sealed;
 
 use crate::{
     shared::policy::{
@@ -17,7 +18,7 @@ use crate::{
         directory::{
             decode_tenant_key, decode_wrapped_key, find_system_keys, find_webhook_signing_key,
         },
-        unlock_rows::{find_identity, load_unlocks},
+        unlock_rows::{check_wrapping_version, find_identity, load_unlocks},
     },
     sql::{ColumnReader, Execute, parameters, read_required},
 };
@@ -90,6 +91,23 @@ pub(crate) async fn insert_unlock<T: PolicyTransaction>(
     }
     put_unlock(transaction, method).await?;
     Ok(ChangeOutcome::Done)
+}
+
+/// Another node may have made a key first.
+const INSERT_WEBHOOK_SIGNING_KEY: &str = "
+-- insert_webhook_signing_key
+INSERT INTO system_keys (name, wrapped) VALUES ('webhook_signing', $1) ON CONFLICT (name) DO NOTHING";
+
+pub(crate) async fn insert_webhook_signing_key<T: PolicyTransaction>(
+    transaction: &T,
+    wrapped: &Sealed,
+) -> Result<Sealed, StoreError> {
+    // A rotation of the vault key waits for this row, or this insertion waits for the rotation.
+    raise_version(transaction).await?;
+    check_wrapping_version(transaction, wrapped).await?;
+    transaction.execute(INSERT_WEBHOOK_SIGNING_KEY, &parameters![wrapped]).await?;
+    let missing_key = StoreError::Corrupt("the key that signs deliveries is missing");
+    find_webhook_signing_key(transaction).await?.ok_or(missing_key)
 }
 
 const ACTIVATE_UNLOCK: &str = "

@@ -14,8 +14,15 @@ const FIRST_TENANT: &str = "11111111-1111-1111-1111-111111111111";
 const SECOND_TENANT: &str = "22222222-2222-2222-2222-222222222222";
 
 /// Tables without tenant data.
-const TABLES_WITHOUT_TENANT: &[&str] =
-    &["clock_watermark", "directory_state", "import_state", "schema_state", "system_keys"];
+const TABLES_WITHOUT_TENANT: &[&str] = &[
+    "clock_watermark",
+    "directory_state",
+    "import_state",
+    "schema_state",
+    "system_keys",
+    "unlocks",
+    "vault_state",
+];
 
 /// Connects to a database. The connection ends with the runtime of the test.
 async fn connect(url: &str) -> Client {
@@ -171,7 +178,7 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("proxies", "SELECT INSERT UPDATE DELETE"),
     ("response_token_data", "SELECT INSERT"),
     ("schema_state", "SELECT"),
-    ("system_keys", "SELECT INSERT"),
+    ("system_keys", "SELECT INSERT UPDATE"),
     ("tenant_keys", "SELECT INSERT UPDATE"),
     ("tenant_locks", "SELECT INSERT UPDATE"),
     ("tenants", "SELECT INSERT UPDATE DELETE"),
@@ -179,8 +186,10 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("token_index", "SELECT INSERT DELETE"),
     ("token_intents", "SELECT INSERT DELETE"),
     ("tokens", "SELECT INSERT UPDATE DELETE"),
+    ("unlocks", "SELECT INSERT UPDATE DELETE"),
     ("usage_months", "SELECT INSERT UPDATE DELETE"),
     ("usage_types", "SELECT INSERT UPDATE DELETE"),
+    ("vault_state", "SELECT INSERT UPDATE"),
     ("webhooks", "SELECT INSERT UPDATE DELETE"),
 ];
 
