@@ -116,9 +116,6 @@ enum Command {
     /// Verify the audit logs.
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Manage the vault key and its unlock methods: list, adopt, add, remove, rotate.
-    #[command(subcommand)]
-    Keys(KeysCommand),
     /// Enter one share of the vault key, to unseal the vault of a running server.
     #[command(after_help = unseal::EXAMPLES)]
     Unseal {
@@ -290,7 +287,6 @@ impl Command {
             | Self::Audit(_)
             | Self::Status { .. }
             | Self::Migrate { .. }
-            | Self::Keys(_)
             | Self::Unseal { .. }
             | Self::Backup(_)
             | Self::Restore(_)
@@ -329,7 +325,6 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::AccessSession(command) => access_session::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),
         Command::Audit(command) => audit::run(&command, environment),
-        Command::Keys(command) => keys::run(&command, environment),
         Command::Unseal { common } => unseal::run(&common, environment),
         Command::Status { common } => status::run(&common, environment),
         Command::Doctor { common } => doctor::run(&common, environment),
