@@ -8,6 +8,7 @@ pub mod manager;
 pub mod methods;
 pub mod open;
 pub mod rotation;
+mod services;
 pub mod shares;
 pub mod unlock_settings;
 
@@ -29,7 +30,7 @@ pub struct UnlockInputs {
     /// From `SCRIP_ROOT_KEY`; overrides the root key file.
     root_key: Option<Arc<Secret>>,
     root_key_file: PathBuf,
-    /// From variables `SCRIP_UNLOCK_…`, by variable.
+    /// From variables `SCRIP_UNLOCK_…` and those of AWS, by variable.
     unlock_keys: BTreeMap<String, Arc<Secret>>,
     order: UnlockOrder,
 }

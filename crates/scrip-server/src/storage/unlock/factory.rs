@@ -1,8 +1,7 @@
-//! Creates the source of an unlock method. A new kind of source is added here, and nowhere else.
+//! Creates the source of an unlock method.
 
 use std::sync::Arc;
 
-use scrip_core::policy::UnlockKind;
 use scrip_unlock::{UnlockError, UnlockSource};
 
 use crate::{
@@ -31,7 +30,7 @@ impl UnlockInputs {
             UnlockSettings::Shamir(_) => Err(UnlockError::Settings(
                 "this method has no source: people enter its shares".to_owned(),
             )),
-            UnlockSettings::Service(kind, _) => Err(missing_source(*kind)),
+            UnlockSettings::Service(kind, parameters) => self.service_source(*kind, parameters),
         }
     }
 
@@ -44,9 +43,4 @@ impl UnlockInputs {
             None => LocalKey::File { name: "root key", path: self.root_key_file.clone() },
         }
     }
-}
-
-fn missing_source(kind: UnlockKind) -> UnlockError {
-    let kind = kind.as_str();
-    UnlockError::Settings(format!("this program has no source for methods of kind {kind}"))
 }
