@@ -2,5 +2,6 @@
 
 mod harness;
 mod interference;
+mod key_bytes;
 mod sealed_columns;
 mod whole_rotation;

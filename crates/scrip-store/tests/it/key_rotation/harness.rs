@@ -185,6 +185,7 @@ impl RotationHarness {
     }
 
     pub(crate) async fn counts(&self) -> Vec<VersionCount> {
-        count_versions(self.vault(), &self.tenant().await).await.unwrap()
+        let tenant = self.tenant().await;
+        count_versions(self.vault(), &tenant).await.unwrap()
     }
 }
