@@ -35,9 +35,7 @@ pub use self::{
     directory::{
         ApiKeyLookup, Directory,
         directory_records::{DirectoryRecords, SystemKeys},
-        key_rotation::{
-            UnlockRemoval, VaultKeyRotation, WrappedKeys, WrappedPermanentKey, WrappedSealingKey,
-        },
+        key_rotation::{UnlockRemoval, VaultKeyRotation, WrappedKeys},
         unlock_record::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
     },
     permission::{ApplicationKind, MissingFeature, Permission, Permissions, Transform},

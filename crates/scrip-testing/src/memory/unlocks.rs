@@ -5,7 +5,7 @@ use scrip_core::{
     id::UnlockId,
     policy::{
         SystemKeys, UnlockRecord, UnlockRemoval, UnlockState, VaultIdentity, VaultKeyRotation,
-        VaultUnlocks, WrappedKeys, WrappedPermanentKey, WrappedSealingKey,
+        VaultUnlocks, WrappedKeys,
     },
     store::{ChangeOutcome, StoreError, StoreFuture, UnlockStore},
     time::Timestamp,
@@ -31,22 +31,11 @@ impl MemoryStoreState {
             .system_keys
             .clone()
             .ok_or(StoreError::Corrupt("a vault key is missing"))?;
-        let tenants = self.directory.tenants.iter().map(|it| &it.tenant.record);
-        let sealing_keys = tenants.clone().flat_map(|it| {
-            it.keys.sealing.iter().map(|(version, wrapped)| WrappedSealingKey {
-                tenant: it.id,
-                version: *version,
-                wrapped: wrapped.clone(),
-            })
-        });
-        let permanent_keys = tenants
-            .map(|it| WrappedPermanentKey { tenant: it.id, wrapped: it.keys.permanent.clone() });
         Ok(WrappedKeys {
             pepper,
             audit_key,
             webhook_signing_key: self.webhook_signing_key.clone(),
-            sealing_keys: sealing_keys.collect(),
-            permanent_keys: permanent_keys.collect(),
+            policies: self.directory.tenants.clone(),
         })
     }
 
@@ -54,15 +43,7 @@ impl MemoryStoreState {
         let WrappedKeys { pepper, audit_key, .. } = keys;
         self.directory.system_keys = Some(SystemKeys { pepper, audit_key });
         self.webhook_signing_key = keys.webhook_signing_key;
-        for tenant in &mut self.directory.tenants {
-            let record = &mut tenant.tenant.record;
-            let sealing_keys = keys.sealing_keys.iter().filter(|it| it.tenant == record.id);
-            record.keys.sealing = sealing_keys.map(|it| (it.version, it.wrapped.clone())).collect();
-            let mut permanent_keys = keys.permanent_keys.iter();
-            if let Some(key) = permanent_keys.find(|it| it.tenant == record.id) {
-                record.keys.permanent = key.wrapped.clone();
-            }
-        }
+        self.directory.tenants = keys.policies;
     }
 }
 

@@ -6,84 +6,73 @@ use scrip_seal::{
 
 use crate::{
     error::Error,
-    id::{TenantId, UnlockId},
-    policy::directory::unlock_record::UnlockRecord,
+    id::UnlockId,
+    policy::{PolicyRecords, SignedRow, directory::unlock_record::UnlockRecord},
 };
 
-/// All stored keys that the vault key wraps. Every use of `KeySource::wrap` for a stored key
-/// needs a field here.
+/// All stored keys that the vault key wraps. Every use of `KeySource::wrap` for a stored key needs a
+/// field here. The row of a tenant has a MAC over its wrapped keys, so the policies are signed again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedKeys {
     pub pepper: Sealed,
     pub audit_key: Sealed,
     /// `None` before the first webhook.
     pub webhook_signing_key: Option<Sealed>,
-    pub sealing_keys: Vec<WrappedSealingKey>,
-    pub permanent_keys: Vec<WrappedPermanentKey>,
-}
-
-/// A version of a tenant's sealing key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrappedSealingKey {
-    pub tenant: TenantId,
-    pub version: u32,
-    pub wrapped: Sealed,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrappedPermanentKey {
-    pub tenant: TenantId,
-    pub wrapped: Sealed,
+    pub policies: Vec<PolicyRecords>,
 }
 
 impl WrappedKeys {
     /// Wraps every key with the new vault key.
     ///
     /// # Errors
-    /// A stored key was altered, so the old vault key does not open it. A rotation without it would
-    /// lose it.
+    /// A stored key or policy was altered. A rotation would lose the key, or sign the alteration.
     pub fn rewrap(self, old: &VaultKey, new: &VaultKey) -> Result<Self, Error> {
-        let webhook_signing_key = self.webhook_signing_key.map(|it| {
-            WebhookSigningKey::rewrap(old, new, &it).map_err(|it| altered("webhooks", &it))
-        });
-        let rewrap_sealing_key = |it: WrappedSealingKey| {
-            let tenant = it.tenant.to_string();
-            let wrapped =
-                TenantKeys::rewrap_sealing_key(old, new, &tenant, it.version, &it.wrapped);
-            let wrapped = wrapped.map_err(|error| altered(&format!("tenant {tenant}"), &error))?;
-            Ok(WrappedSealingKey { wrapped, ..it })
-        };
-        let rewrap_permanent_key = |it: WrappedPermanentKey| {
-            let tenant = it.tenant.to_string();
-            let wrapped = TenantKeys::rewrap_permanent_key(old, new, &tenant, &it.wrapped);
-            let wrapped = wrapped.map_err(|error| altered(&format!("tenant {tenant}"), &error))?;
-            Ok(WrappedPermanentKey { wrapped, ..it })
-        };
         let system_key =
             |it: Result<Sealed, KeySourceError>| it.map_err(|it| altered("vault", &it));
+        let webhook_signing_key = self.webhook_signing_key.as_ref();
+        let webhook_signing_key =
+            webhook_signing_key.map(|it| system_key(WebhookSigningKey::rewrap(old, new, it)));
+        let policies = self.policies.into_iter().map(|it| rewrap_policy(it, old, new));
         Ok(Self {
             pepper: system_key(Pepper::rewrap(old, new, &self.pepper))?,
             audit_key: system_key(AuditKey::rewrap(old, new, &self.audit_key))?,
             webhook_signing_key: webhook_signing_key.transpose()?,
-            sealing_keys: self
-                .sealing_keys
-                .into_iter()
-                .map(rewrap_sealing_key)
-                .collect::<Result<_, Error>>()?,
-            permanent_keys: self
-                .permanent_keys
-                .into_iter()
-                .map(rewrap_permanent_key)
-                .collect::<Result<_, Error>>()?,
+            policies: policies.collect::<Result<_, _>>()?,
         })
     }
 
-    /// The number of keys, for the audit log.
+    /// The number of tenants, for the log.
     #[must_use]
-    pub fn count(&self) -> usize {
-        let lists = self.sealing_keys.len().saturating_add(self.permanent_keys.len());
-        lists.saturating_add(2).saturating_add(usize::from(self.webhook_signing_key.is_some()))
+    pub fn tenant_count(&self) -> usize {
+        self.policies.len()
     }
+}
+
+fn rewrap_policy(
+    mut policy: PolicyRecords,
+    old: &VaultKey,
+    new: &VaultKey,
+) -> Result<PolicyRecords, Error> {
+    let mut tenant = policy.tenant.record.clone();
+    let id = tenant.id.to_string();
+    let owner = format!("tenant {id}");
+    let explain = |it: KeySourceError| altered(&owner, &it);
+    let keys = TenantKeys::unwrap(old, &id, &tenant.keys).map_err(explain)?;
+    if let Some(alteration) = policy.find_alterations(&keys).first() {
+        let description = &alteration.description;
+        return Err(Error::Internal(
+            format!("the policy of {owner} was altered: {description}; run: scrip doctor").into(),
+        ));
+    }
+    for (version, wrapped) in &mut tenant.keys.sealing {
+        let rewrapped = TenantKeys::rewrap_sealing_key(old, new, &id, *version, wrapped);
+        *wrapped = rewrapped.map_err(explain)?;
+    }
+    let permanent = TenantKeys::rewrap_permanent_key(old, new, &id, &tenant.keys.permanent);
+    tenant.keys.permanent = permanent.map_err(explain)?;
+    policy.tenant = SignedRow::new(&keys, tenant);
+    policy.seal = policy.next_seal(&keys);
+    Ok(policy)
 }
 
 fn altered(owner: &str, error: &KeySourceError) -> Error {

@@ -185,9 +185,9 @@ impl KeyManager {
         let (from, to) = (vault.key.version(), new_key.version());
         let (old, new) = (Arc::clone(&vault.key), Arc::clone(&new_key));
         let rewrap = Box::new(move |keys: scrip_core::policy::WrappedKeys| {
-            let count = keys.count();
+            let tenants = keys.tenant_count();
             let keys = keys.rewrap(&old, &new)?;
-            tracing::info!(from, to, keys = count, "rotating the vault key");
+            tracing::info!(from, to, tenants, "rotating the vault key");
             Ok(keys)
         });
         let rotation = VaultKeyRotation { from, to, replaced, methods, rewrap };

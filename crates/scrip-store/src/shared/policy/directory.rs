@@ -96,7 +96,7 @@ pub(crate) async fn load_stored_policy(
     Ok(StoredPolicy { records, unreadable, deletions: Vec::new() })
 }
 
-async fn load_policies(
+pub(super) async fn load_policies(
     client: &impl Statements,
     keys: &KeyTables,
     only_tenant: Option<TenantId>,
@@ -208,17 +208,17 @@ fn group_by_tenant<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
 
 /// The statements that read a table. There are two statements, because a conditional filter would
 /// prevent the use of an index.
-pub(super) struct PolicyTable {
+struct PolicyTable {
     kind: &'static str,
-    pub(super) all_tenants: &'static str,
+    all_tenants: &'static str,
     one_tenant: &'static str,
 }
 
 /// The tables of wrapped keys. SQLite stores them on separate pages. Columns: tenant, key, and the
 /// version of a sealing key.
 pub(crate) struct KeyTables {
-    pub(super) tenant_keys: PolicyTable,
-    pub(super) permanent_keys: PolicyTable,
+    tenant_keys: PolicyTable,
+    permanent_keys: PolicyTable,
     pub(crate) list_unlocks: &'static str,
     pub(super) insert_unlock: &'static str,
 }

@@ -5,7 +5,7 @@ use scrip_core::{
     id::UnlockId,
     policy::{
         SystemKeys, UnlockRecord, UnlockRemoval, UnlockState, VaultIdentity, VaultKeyRotation,
-        WrappedKeys, WrappedPermanentKey, WrappedSealingKey,
+        WrappedKeys,
     },
     store::{ChangeOutcome, StoreError},
     time::Timestamp,
@@ -14,13 +14,11 @@ use scrip_seal::Sealed;
 
 use crate::{
     shared::policy::{
-        changes::{PolicyTransaction, insert_system_keys, raise_version},
-        directory::{
-            decode_tenant_key, decode_wrapped_key, find_system_keys, find_webhook_signing_key,
-        },
+        changes::{PolicyTransaction, insert_system_keys, put_seal, raise_version},
+        directory::{find_system_keys, find_webhook_signing_key, load_policies},
         unlock_rows::{check_wrapping_version, find_identity, load_unlocks},
     },
-    sql::{ColumnReader, Execute, parameters, read_required},
+    sql::{Execute, parameters},
 };
 
 const INSERT_VAULT_STATE: &str = "
@@ -227,25 +225,13 @@ async fn load_wrapped_keys<T: PolicyTransaction>(
     let system_keys = find_system_keys(transaction).await?;
     let SystemKeys { pepper, audit_key } =
         system_keys.ok_or(StoreError::Corrupt("a vault key is missing"))?;
-    let decode_sealing_key = |row: &dyn ColumnReader| {
-        let (version, wrapped) = decode_tenant_key(row)?;
-        Ok(WrappedSealingKey { tenant: read_required(row, 0)?, version, wrapped })
-    };
-    let decode_permanent_key = |row: &dyn ColumnReader| {
-        Ok(WrappedPermanentKey {
-            tenant: read_required(row, 0)?,
-            wrapped: decode_wrapped_key(row)?,
-        })
-    };
-    let (tenant_keys, permanent_keys) =
-        (T::KEYS.tenant_keys.all_tenants, T::KEYS.permanent_keys.all_tenants);
-    Ok(WrappedKeys {
-        pepper,
-        audit_key,
-        webhook_signing_key: find_webhook_signing_key(transaction).await?,
-        sealing_keys: transaction.query(tenant_keys, &[], decode_sealing_key).await?,
-        permanent_keys: transaction.query(permanent_keys, &[], decode_permanent_key).await?,
-    })
+    let webhook_signing_key = find_webhook_signing_key(transaction).await?;
+    let mut unreadable = Vec::new();
+    let policies = load_policies(transaction, &T::KEYS, None, &mut unreadable).await?;
+    if !unreadable.is_empty() {
+        return Err(StoreError::Corrupt("a policy row is invalid; run: scrip doctor"));
+    }
+    Ok(WrappedKeys { pepper, audit_key, webhook_signing_key, policies })
 }
 
 const PUT_SYSTEM_KEY: &str = "
@@ -260,6 +246,11 @@ const REPLACE_PERMANENT_KEY: &str = "
 -- replace_permanent_key
 UPDATE permanent_keys SET wrapped = $1 WHERE tenant = $2";
 
+/// The MAC of a tenant's row covers its wrapped keys.
+const REPLACE_TENANT_MAC: &str = "
+-- replace_tenant_mac
+UPDATE tenants SET mac = $1 WHERE id = $2";
+
 async fn put_wrapped_keys(
     transaction: &impl Execute,
     keys: &WrappedKeys,
@@ -269,12 +260,17 @@ async fn put_wrapped_keys(
     for (name, wrapped) in system_keys.into_iter().chain(webhook_signing_key) {
         transaction.execute(PUT_SYSTEM_KEY, &parameters![wrapped, name]).await?;
     }
-    for WrappedSealingKey { tenant, version, wrapped } in &keys.sealing_keys {
-        let row = parameters![wrapped, *tenant, *version];
-        transaction.execute(REPLACE_TENANT_KEY, &row).await?;
-    }
-    for WrappedPermanentKey { tenant, wrapped } in &keys.permanent_keys {
-        transaction.execute(REPLACE_PERMANENT_KEY, &parameters![wrapped, *tenant]).await?;
+    for policy in &keys.policies {
+        let tenant = &policy.tenant.record;
+        for (version, wrapped) in &tenant.keys.sealing {
+            let row = parameters![wrapped, tenant.id, *version];
+            transaction.execute(REPLACE_TENANT_KEY, &row).await?;
+        }
+        let row = parameters![&tenant.keys.permanent, tenant.id];
+        transaction.execute(REPLACE_PERMANENT_KEY, &row).await?;
+        let row = parameters![&policy.tenant.mac, tenant.id];
+        transaction.execute(REPLACE_TENANT_MAC, &row).await?;
+        put_seal(transaction, tenant.id, policy.seal).await?;
     }
     Ok(())
 }

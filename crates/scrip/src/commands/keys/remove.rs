@@ -15,7 +15,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let settings = common.confined_settings(environment)?;
     let request = ControlRequest::RemoveMethod { id: id.to_owned() };
-    let _: Value = send_request(&settings.storage.data_dir, &request)?;
+    send_request::<Value>(&settings.storage.data_dir, &request)?;
     let text = format!(
         "removed unlock method {id} and overwrote its row\nIt still opens copies of the database \
          that were made before: backups, replicas, snapshots. If it may be known to others, run: \

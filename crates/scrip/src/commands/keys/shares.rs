@@ -68,6 +68,7 @@ impl HiddenInput {
 
 impl Drop for HiddenInput {
     fn drop(&mut self) {
-        drop(tcsetattr(io::stdin(), SetArg::TCSAFLUSH, &self.0));
+        // There is no other place to report a failure.
+        tcsetattr(io::stdin(), SetArg::TCSAFLUSH, &self.0).unwrap_or_default();
     }
 }

@@ -1,6 +1,6 @@
 //! A vault without unlock methods, as earlier versions created it.
 
-use std::fs;
+use std::{fs, os::unix::fs::DirBuilderExt};
 
 use scrip_core::{policy::SystemKeys, store::DirectoryStore};
 use scrip_seal::{AuditKey, Pepper, RootKey};
@@ -17,7 +17,7 @@ use crate::{
 pub(super) fn legacy_vault() -> (ProcessHarness, String) {
     let process = ProcessHarness::new(SCRIP);
     let data = process.data();
-    fs::create_dir(&data).unwrap();
+    fs::DirBuilder::new().mode(0o700).create(&data).unwrap();
     RootKey::create_file(&data.join("root.key")).unwrap();
     let root = RootKey::from_file(&data.join("root.key")).unwrap();
     let ((_, pepper), (_, audit_key)) =
@@ -28,9 +28,11 @@ pub(super) fn legacy_vault() -> (ProcessHarness, String) {
     drop(store);
     assert!(run_text(&process, &["init"]).contains("a vault exists"));
     run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
-    let create =
-        ["application", "create", "--tenant", "Acme", "--name", "A", "--type", "private", "--all"];
-    let key = value_text(&run_json(&process, &create)["key"]);
+    let rule = r#"{"description":"all","priority":1,"container":"/","transform":"reveal",
+        "permissions":["token:create","token:read"]}"#;
+    let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type", "private"];
+    let created = run_json(&process, &[&create[..], &["--rule", rule]].concat());
+    let key = value_text(&created["key"]);
     (process, key)
 }
 

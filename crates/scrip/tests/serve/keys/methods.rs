@@ -55,8 +55,8 @@ fn swapped_rows_are_rejected() {
     let database = open_database(&process);
     database
         .execute_batch(
-            "UPDATE unlocks SET wrapped =
-                (SELECT wrapped FROM unlocks AS it WHERE it.id <> unlocks.id)",
+            "CREATE TEMP TABLE old AS SELECT id, wrapped FROM unlocks;
+            UPDATE unlocks SET wrapped = (SELECT wrapped FROM old WHERE old.id <> unlocks.id)",
         )
         .unwrap();
     drop(database);

@@ -19,7 +19,9 @@ fn wrapped_keys(process: &ProcessHarness) -> Vec<Vec<u8>> {
     let database = open_database(process);
     let mut statement = database.prepare(WRAPPED_KEYS).unwrap();
     let rows = statement.query_map([], |row| row.get(0)).unwrap();
-    rows.collect::<Result<_, _>>().unwrap()
+    // A long key is on several pages, so only its end is searched.
+    let end = |it: Vec<u8>| it[it.len() - 64..].to_vec();
+    rows.map(|it| it.map(end)).collect::<Result<_, _>>().unwrap()
 }
 
 #[test]
