@@ -35,7 +35,6 @@ pub mod card;
 pub mod error;
 pub mod id;
 pub mod idempotency;
-pub mod key_rotation;
 pub mod listing;
 pub mod metrics;
 pub mod operations;
@@ -49,7 +48,7 @@ pub mod vault;
 pub use self::{
     audit::event,
     error::{Error, FieldError},
-    policy::{proxy, webhook},
+    policy::{proxy, tenant::key_rotation, webhook},
     time::Timestamp,
     vault::Vault,
 };

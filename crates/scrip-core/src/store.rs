@@ -26,14 +26,12 @@ pub use self::{
     idempotency::IdempotencyStore,
     listing::ListingStore,
     maintenance::Maintenance,
-    policy::PolicyStore,
+    policy::{PolicyStore, key_rotations, key_rotations::KeyRotationStore},
     threeds_sessions::ThreeDsSessionStore,
     token_intents::TokenIntentStore,
     tokens::TokenStore,
     usage::UsageStore,
 };
-
-pub use crate::key_rotation::rotation_store::KeyRotationStore;
 
 pub(crate) use self::error::IN_FLIGHT;
 pub use self::error::{StoreError, StoreFuture};

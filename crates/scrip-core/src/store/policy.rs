@@ -1,5 +1,7 @@
 //! Tenants and changes of their policy.
 
+pub mod key_rotations;
+
 use crate::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,

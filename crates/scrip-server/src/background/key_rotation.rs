@@ -12,9 +12,7 @@ use scrip_core::{
     error::Error,
     id::{TenantId, random_uuid},
     key_rotation::{
-        KeyRotation, RotatedTable, RotationPhase, VersionCount,
-        rotation_store::{RotationLease, RotationMark},
-        sealing_key_created_at,
+        KeyRotation, RotatedTable, RotationPhase, VersionCount, sealing_key_created_at,
     },
     operations::key_rotations::{
         finish_key_rotation::finish_key_rotation,
@@ -24,6 +22,7 @@ use scrip_core::{
     },
     policy::{Directory, PolicyPermit, Tenant},
     store::ChangeOutcome,
+    store::key_rotations::{RotationLease, RotationMark},
 };
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;

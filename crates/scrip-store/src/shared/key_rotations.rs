@@ -8,8 +8,8 @@ use scrip_core::{
     key_rotation::{
         KeyRotation, ResealedRow, RotatedTable, RotationProgress, RowKey, SealedDelivery,
         SealedRow, SealedRows,
-        rotation_store::{RotationLease, RotationMark, RotationStep, VersionPage},
     },
+    store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
     store::{ChangeOutcome, StoreError},
 };
 use uuid::Uuid;

@@ -2,11 +2,9 @@
 
 use scrip_core::{
     id::TenantId,
-    key_rotation::{
-        KeyRotation, RotatedTable, RowKey, SealedRows, VersionCount,
-        rotation_store::{
-            KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
-        },
+    key_rotation::{KeyRotation, RotatedTable, RowKey, SealedRows, VersionCount},
+    store::key_rotations::{
+        KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
     },
     store::{ChangeOutcome, StoreFuture},
 };

@@ -162,5 +162,5 @@ async fn postgres_schema_between_two_versions_is_rejected_without_changes() {
     assert_eq!(PostgresStore::schema_version(settings.clone()).await.unwrap(), Some(1));
     drop(query_database(&url, "DROP TABLE proxies"));
     let result = PostgresStore::migrate(settings).await.unwrap();
-    assert_eq!((result.from, result.to), (1, 7));
+    assert_eq!((result.from, result.to), (1, 8));
 }

@@ -13,10 +13,7 @@ use scrip_core::{
     },
     id::{EventId, TenantId, ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, WebhookId},
     idempotency::{CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord},
-    key_rotation::{
-        KeyRotation, RotatedTable, RowKey, SealedRows, VersionCount,
-        rotation_store::{RotationLease, RotationMark, RotationStep, VersionPage},
-    },
+    key_rotation::{KeyRotation, RotatedTable, RowKey, SealedRows, VersionCount},
     listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
     metrics::StoreMetrics,
     policy::{
@@ -25,6 +22,7 @@ use scrip_core::{
         UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
         guessing_budget::{GuessBucket, GuessRecord},
     },
+    store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
     store::{
         AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
         ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore, ListingStore, Maintenance,

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use scrip_core::{
     audit::ReadLogBatch,
     idempotency::IdempotencyRecord,
-    key_rotation::{SealedRows, rotation_store::VersionPage},
+    key_rotation::SealedRows,
     policy::{CallerRequirement, LookupPermit, PolicyPermit},
+    store::key_rotations::VersionPage,
     store::{CommitExtras, Store, StoreFuture},
     token::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
 };

@@ -7,9 +7,9 @@ use scrip_core::{
     key_rotation::{
         KeyRotation, ResealedRow, RotatedTable, RowKey, SealedDelivery, SealedRow, SealedRows,
         VersionCount,
-        rotation_store::{
-            KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
-        },
+    },
+    store::key_rotations::{
+        KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
     },
     store::{ChangeOutcome, StoreFuture},
     time::Timestamp,

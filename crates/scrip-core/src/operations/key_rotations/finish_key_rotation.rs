@@ -5,15 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     Error, Vault,
     audit::Operation,
-    key_rotation::{
-        KeyRotation, RotatedTable, VersionCount,
-        rotation_store::{RotationMark, VersionPage},
-    },
+    key_rotation::{KeyRotation, RotatedTable, VersionCount},
     operations::{
         key_rotations::{KeyChange, decide_key_change},
         yield_now,
     },
     policy::{PolicyPermit, Tenant, TenantRecord},
+    store::key_rotations::{RotationMark, VersionPage},
 };
 
 /// Rows of one statement that counts versions.

@@ -2,9 +2,10 @@
 
 use crate::{
     Error, Vault,
-    key_rotation::{KeyRotation, SealedRows, rotation_store::RotationStep},
+    key_rotation::{KeyRotation, SealedRows},
     policy::Tenant,
     store::ChangeOutcome,
+    store::key_rotations::RotationStep,
 };
 
 /// The result of one step.

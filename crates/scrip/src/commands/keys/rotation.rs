@@ -5,13 +5,11 @@ use std::sync::Arc;
 use anyhow::bail;
 use clap::Subcommand;
 use scrip_core::{
-    key_rotation::{
-        KeyRotation, RotationPhase, VersionCount, rotation_store::RotationMark,
-        sealing_key_created_at,
-    },
+    key_rotation::{KeyRotation, RotationPhase, VersionCount, sealing_key_created_at},
     operations::key_rotations::finish_key_rotation::count_versions,
     policy::Tenant,
     store::ChangeOutcome,
+    store::key_rotations::RotationMark,
 };
 use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};

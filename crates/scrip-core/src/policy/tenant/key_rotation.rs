@@ -6,7 +6,6 @@
 //! [`KeyRotation`] only says where the background work continues: an attacker who alters it can
 //! delay a rotation, but not make the vault destroy a key that is still needed.
 
-pub mod rotation_store;
 pub mod sealed_row;
 
 use crate::{id::TenantId, policy::Tenant, time::Timestamp};
