@@ -2,7 +2,7 @@
 //! must be readable, the progress must never have gone back, and the old key must be destroyed.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     thread,
