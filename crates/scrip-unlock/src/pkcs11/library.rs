@@ -31,11 +31,13 @@ pub(super) fn load(path: &Path) -> Result<Context, UnlockError> {
         return Ok(context.clone());
     }
     let name = path.display();
-    let context = Context::new(path).map_err(|error| match error {
-        Error::Pkcs11(..) => explain(&error),
-        _ => UnlockError::Settings(format!(
+    let context = Context::new(path).map_err(|error| {
+        if matches!(error, Error::Pkcs11(..)) {
+            return explain(&error);
+        }
+        UnlockError::Settings(format!(
             "cannot load the library {name}: install the software of the device, and check the path"
-        )),
+        ))
     })?;
     match context.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)) {
         Ok(()) | Err(Error::Pkcs11(RvError::CryptokiAlreadyInitialized, _)) => {}

@@ -1,12 +1,16 @@
 //! PKCS#11 devices: `SoftHSM`, and a library that hangs.
 
 mod hanging_device;
+mod observed_library;
 mod soft_hsm;
 
 use scrip_seal::Secret;
 use scrip_unlock::{Pkcs11, Pkcs11Settings, TokenSelector, UnlockSource};
 
-use self::soft_hsm::{KEY_LABEL, PIN, SoftHsm, in_soft_hsm};
+use self::{
+    observed_library::ObservedLibrary,
+    soft_hsm::{KEY_LABEL, PIN, SoftHsm, in_soft_hsm},
+};
 use crate::support::{
     assert_error, assert_other_contexts_are_rejected, assert_round_trip, context, describe,
     vault_key,
@@ -79,14 +83,22 @@ async fn token_is_found_by_its_slot() {
 #[tokio::test]
 async fn wrong_pin_is_denied_and_not_tried_again() {
     in_soft_hsm("pkcs11::wrong_pin_is_denied_and_not_tried_again", async |hsm: SoftHsm| {
-        let wrong_pin = || Pkcs11Settings { pin: Secret::new(b"9999".to_vec()), ..hsm.settings() };
-        let source = source(wrong_pin());
-        let wrap_with_wrong_pin = || source.wrap(&context(Pkcs11::KIND), &vault_key());
+        let observed = ObservedLibrary::build(&hsm);
+        let with_pin = |pin: &str| Pkcs11Settings {
+            library: observed.library.clone(),
+            pin: Secret::new(pin.as_bytes().to_vec()),
+            ..hsm.settings()
+        };
+        let source = source(with_pin("9999"));
+        let wrap_with_wrong_pin = async || source.wrap(&context(Pkcs11::KIND), &vault_key()).await;
         assert_error(wrap_with_wrong_pin().await, "Denied", &["rejects the PIN"]);
-        hsm.change_pin("9999");
-        assert_error(wrap_with_wrong_pin().await, "Denied", &["not tried again"]);
-        // A new source tries once.
-        assert!(wrap(wrong_pin()).await.is_ok());
+        for _ in 0..20 {
+            assert_error(wrap_with_wrong_pin().await, "Denied", &["not tried again"]);
+        }
+        assert_eq!(observed.login_count(), 1);
+        // A source with another PIN tries it.
+        assert!(wrap(with_pin(PIN)).await.is_ok());
+        assert_eq!(observed.login_count(), 2);
     })
     .await;
 }

@@ -46,7 +46,7 @@ pub(crate) async fn assert_round_trip(source: &dyn UnlockSource, kind: &'static 
     wrapped
 }
 
-/// Unwraps in every other context, and with every byte of the wrapped key altered.
+/// Unwraps in every other context.
 pub(crate) async fn assert_other_contexts_are_rejected(
     source: &dyn UnlockSource,
     kind: &'static str,

@@ -78,12 +78,10 @@ impl SoftHsm {
     }
 
     pub(crate) fn create_key(&self, label: &str, key_type: &str) {
-        let arguments = ["--keygen", "--key-type", key_type, "--label", label, "--sensitive"];
-        self.run_tool(&arguments);
-    }
-
-    pub(crate) fn change_pin(&self, new_pin: &str) {
-        self.run_tool(&["--change-pin", "--new-pin", new_pin]);
+        let mut command = Command::new("pkcs11-tool");
+        command.arg("--module").arg(soft_hsm_library());
+        command.args(["--token-label", TOKEN_LABEL, "--login", "--pin", PIN, "--keygen"]);
+        self.run(command.args(["--key-type", key_type, "--label", label, "--sensitive"]));
     }
 
     /// The number that `SoftHSM` gave to the slot of the token.
@@ -91,13 +89,6 @@ impl SoftHsm {
         let output = self.run(Command::new("softhsm2-util").arg("--show-slots"));
         let line = output.lines().find(|it| it.starts_with("Slot ")).unwrap();
         line.trim_start_matches("Slot ").trim().parse().unwrap()
-    }
-
-    fn run_tool(&self, arguments: &[&str]) {
-        let mut command = Command::new("pkcs11-tool");
-        command.arg("--module").arg(soft_hsm_library());
-        command.args(["--token-label", TOKEN_LABEL, "--login", "--pin", PIN]);
-        self.run(command.args(arguments));
     }
 
     fn run(&self, command: &mut Command) -> String {
