@@ -201,13 +201,11 @@ async fn serve_client(
         }
         Err(_) => ControlRequest::Status {},
     };
-    match request {
-        ControlRequest::Status {} => send_line(stream, &build_status()).await,
-        request => {
-            let response = handler::handle(manager, request, peer.uid()).await;
-            send_line(stream, &response).await;
-        }
+    if matches!(request, ControlRequest::Status {}) {
+        return send_line(stream, &build_status()).await;
     }
+    let response = handler::handle(manager, request, peer.uid()).await;
+    send_line(stream, &response).await;
 }
 
 /// The status if the client closes its side without a request.

@@ -1,6 +1,8 @@
-//! The columns with values that a tenant's sealing keys sealed. A rotation of a sealing key destroys
-//! the old version only when none of these columns needs it, so a column that is missing here could
-//! become unreadable. A test compares this table with the schema.
+//! The columns with values that a tenant's sealing keys sealed.
+//!
+//! A rotation of a sealing key destroys the old version only when none of these columns needs it,
+//! so a column that is missing here could become unreadable. A test compares this table with the
+//! schema.
 //!
 //! Cursors are sealed too, but not stored: a client holds them. They end with the version that
 //! sealed them, which a rotation keeps for a time.

@@ -140,7 +140,8 @@ impl UnlockStore for MemoryStore {
                 let unlocks = &it.directory.unlocks;
                 let mut present: Vec<_> = unlocks.methods.iter().map(|it| it.id).collect();
                 let mut expected = rotation.replaced.clone();
-                (present.sort(), expected.sort());
+                present.sort();
+                expected.sort();
                 let Some(identity) = unlocks.identity else { return Ok(Err(CHANGED)) };
                 if present != expected || identity.key_version != rotation.from {
                     return Ok(Err(CHANGED));

@@ -44,7 +44,7 @@ struct TransitParameters {
     /// Variable with a token.
     token_variable: Option<String>,
     token_file: Option<PathBuf>,
-    /// The id of an AppRole, with the file of its secret.
+    /// The id of an `AppRole`, with the file of its secret.
     role_id: Option<String>,
     secret_id_file: Option<PathBuf>,
     /// The role of a Kubernetes login, with the token of the service account.

@@ -196,7 +196,8 @@ pub(crate) async fn rotate_vault_key<T: PolicyTransaction>(
         .map(|it| it.id)
         .collect();
     let mut expected = rotation.replaced.clone();
-    (present.sort(), expected.sort());
+    present.sort();
+    expected.sort();
     let versions = parameters![rotation.to, rotation.from];
     let raised = transaction.execute(RAISE_KEY_VERSION, &versions).await?;
     if present != expected || raised != 1 {

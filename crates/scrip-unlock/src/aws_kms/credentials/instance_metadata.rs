@@ -41,12 +41,16 @@ struct RoleCredentials<'a> {
 
 impl InstanceMetadata {
     pub(super) async fn request(&self, trust: &TlsTrust) -> Result<AwsCredentials, UnlockError> {
-        let lifetime = (TOKEN_LIFETIME, HeaderValue::from_static("60"));
-        let response = self.send(trust, Method::PUT, TOKEN_PATH, lifetime).await?;
+        let lifetime = HeaderValue::from_static("60");
+        let token_request = request(Method::PUT, TOKEN_PATH, TOKEN_LIFETIME, lifetime);
+        let response = self.send(trust, token_request).await?;
         let token = Secret::new(response.body.trim_ascii().to_vec());
-        let header = || Ok::<_, UnlockError>((TOKEN, secret_header(&token)?));
+        let get = |path: &str| {
+            let token = secret_header(&token)?;
+            Ok::<_, UnlockError>(request(Method::GET, path, TOKEN, token))
+        };
 
-        let response = self.send(trust, Method::GET, ROLE_PATH, header()?).await?;
+        let response = self.send(trust, get(ROLE_PATH)?).await?;
         let role = str::from_utf8(response.body.trim_ascii()).unwrap_or_default();
         let role = role.lines().next().unwrap_or_default();
         let is_role_name = |it: u8| it.is_ascii_alphanumeric() || b"+=,.@_-".contains(&it);
@@ -55,31 +59,23 @@ impl InstanceMetadata {
                 "the instance has no role: attach an IAM role that may use the key".to_owned(),
             ));
         }
-        let path = format!("{ROLE_PATH}{role}");
-        let response = self.send(trust, Method::GET, &path, header()?).await?;
+        let response = self.send(trust, get(&format!("{ROLE_PATH}{role}"))?).await?;
         parse_credentials(&response.body)
     }
 
     async fn send(
         &self,
         trust: &TlsTrust,
-        method: Method,
-        path: &str,
-        header: (HeaderName, HeaderValue),
+        request: SourceRequest,
     ) -> Result<SourceResponse, UnlockError> {
-        let request = SourceRequest {
-            method,
-            path: path.to_owned(),
-            headers: vec![header],
-            body: Zeroizing::default(),
-        };
+        let is_role_list = request.path == ROLE_PATH;
         let response = send_request(&self.endpoint, trust, request).await?;
         if response.status.is_success() {
             return Ok(response);
         }
         let status = response.status.as_u16();
         Err(match status {
-            404 if path == ROLE_PATH => UnlockError::Settings(
+            404 if is_role_list => UnlockError::Settings(
                 "the instance has no role: attach an IAM role that may use the key".to_owned(),
             ),
             401 | 403 => UnlockError::Denied(format!(
@@ -103,4 +99,9 @@ fn parse_credentials(body: &[u8]) -> Result<AwsCredentials, UnlockError> {
         session_token: Some(secret(parsed.token)),
         expires_at: Some(expiration.as_second()),
     })
+}
+
+fn request(method: Method, path: &str, name: HeaderName, value: HeaderValue) -> SourceRequest {
+    let body = Zeroizing::default();
+    SourceRequest { method, path: path.to_owned(), headers: vec![(name, value)], body }
 }
