@@ -2,6 +2,8 @@
 //! key. An unkeyed hash is not enough: card numbers can be enumerated.
 
 mod checksum;
+pub(crate) mod key_check;
+pub(crate) mod request_signature;
 
 use std::fmt;
 

@@ -9,12 +9,10 @@ mod audit;
 mod client_key;
 mod digest;
 mod epoch;
-mod key_check;
 mod place;
 mod private_key;
 mod random;
 mod record;
-mod request_signature;
 mod root;
 mod sealed;
 mod secret;
@@ -27,17 +25,17 @@ pub use crate::{
     client_key::{ClientKeyError, ClientKeyPair, Jwe, JweError},
     digest::{
         Checksum, ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper,
+        key_check::KeyCheck,
+        request_signature::{RequestSigningKey, sha256_hex},
         sha384_checksum,
     },
     epoch::{
         EpochFileError, EpochKeyError, EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer,
         KeyPresence, OpenedValue, SharedEpoch, WrappedEpochKey,
     },
-    key_check::KeyCheck,
     place::Place,
     private_key::{PrivateKeyEncoding, is_key_of_certificate},
     random::fill_random,
-    request_signature::{RequestSigningKey, sha256_hex},
     root::{KeySource, KeySourceError, RootKey, VaultKey, VaultKeyRing, WrappingKey},
     sealed::{OpenError, Sealed},
     secret::Secret,

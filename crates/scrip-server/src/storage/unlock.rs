@@ -5,6 +5,7 @@ pub mod factory;
 pub mod health;
 mod local_key;
 pub mod manager;
+mod manager_state;
 pub mod methods;
 pub mod open;
 pub mod rotation;

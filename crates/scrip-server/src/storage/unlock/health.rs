@@ -1,11 +1,7 @@
 //! Health of unlock methods: each method that can be asked proves that it still returns the vault
 //! key.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use scrip_core::policy::UnlockRecord;
 use tokio::time::sleep;
@@ -25,34 +21,6 @@ const CHECK_EVERY: Duration = Duration::from_secs(10 * 60);
 const RETRY_EVERY: Duration = Duration::from_secs(60);
 /// Pause between two looks for a rotation by another node.
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
-
-/// The results of the last checks, by method.
-#[derive(Debug, Default)]
-pub struct UnlockHealth(Mutex<BTreeMap<String, bool>>);
-
-impl UnlockHealth {
-    #[must_use]
-    pub fn is_working(&self, method: &str) -> Option<bool> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(method).copied()
-    }
-
-    /// The checked methods, for metrics.
-    #[must_use]
-    pub fn results(&self) -> Vec<(String, bool)> {
-        let results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        results.iter().map(|(method, is_working)| (method.clone(), *is_working)).collect()
-    }
-
-    /// Stores a result. Returns whether it changed.
-    fn set(&self, method: String, is_working: bool) -> bool {
-        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        results.insert(method, is_working) != Some(is_working)
-    }
-
-    pub(crate) fn forget(&self, method: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(method);
-    }
-}
 
 /// The outcome of one round of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

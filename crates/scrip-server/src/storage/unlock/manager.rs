@@ -16,10 +16,8 @@ use crate::{
     config::Settings,
     storage::unlock::{
         UnlockInputs,
-        health::UnlockHealth,
+        manager_state::{EnteredShares, PendingRotation, UnlockHealth},
         open::{OpenedKey, open_vault_key},
-        rotation::PendingRotation,
-        shares::EnteredShares,
     },
 };
 

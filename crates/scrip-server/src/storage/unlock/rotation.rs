@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use scrip_api::app::ReloadMode;
 use scrip_core::{
     id::UnlockId,
-    policy::{UnlockRecord, UnlockState, VaultIdentity, VaultKeyRotation},
+    policy::{UnlockRecord, UnlockState, VaultKeyRotation},
 };
 use scrip_seal::VaultKey;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ use crate::{
     process::clock::ticks,
     storage::unlock::{
         manager::{KeyManager, OpenVault},
+        manager_state::PendingRotation,
         shares::{IssuedShares, ShareCount, ShareText, combine_shares, issue_shares},
         unlock_settings::UnlockSettings,
     },
@@ -37,18 +38,6 @@ pub struct RotationStatus {
     /// `None` after the rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<IssuedShares>,
-}
-
-/// A rotation that waits until the holders of the new shares have entered them.
-#[derive(Debug)]
-pub(crate) struct PendingRotation {
-    identity: VaultIdentity,
-    new_key: Arc<VaultKey>,
-    replaced: Vec<UnlockId>,
-    methods: Vec<UnlockRecord>,
-    /// The row that the new shares open.
-    shared: UnlockRecord,
-    started: Duration,
 }
 
 impl KeyManager {

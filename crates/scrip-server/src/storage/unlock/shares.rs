@@ -24,6 +24,7 @@ use crate::{
         create::{NewMethod, blank_record},
         local_key::{unwrap_with, wrap_with},
         manager::{KeyManager, UnsealError},
+        manager_state::EnteredShares,
         methods::{MethodStatus, check_label},
         open::{MethodName, OpenedKey, check_key, unlock_context},
         unlock_settings::{ShamirParameters, UnlockSettings},
@@ -97,16 +98,6 @@ pub struct UnsealProgress {
     pub entered: usize,
     pub threshold: u8,
     pub is_open: bool,
-}
-
-/// Shares that people entered to unseal the vault.
-#[derive(Debug)]
-pub(crate) struct EnteredShares {
-    method: UnlockId,
-    collection: ShareCollection,
-    last_entry: Duration,
-    /// For the audit log, which cannot be written before the vault is open.
-    records: Vec<String>,
 }
 
 /// Splits a new wrapping key into shares and wraps the vault key with it.
