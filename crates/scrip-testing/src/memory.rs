@@ -15,7 +15,6 @@ mod policy;
 mod snapshot;
 mod threeds_sessions;
 mod tokens;
-mod unlocks;
 mod usage;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

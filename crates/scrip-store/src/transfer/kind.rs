@@ -150,6 +150,11 @@ kinds! {
         Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
     }
     AuditCheckpoints "audit_checkpoints" { Id tenant, Number sequence, Bytes link, Number at, Bytes mac }
+    VaultState "vault_state" { Id vault_id, Number key_version }
+    Unlocks "unlocks" {
+        Id id, Bytes wrapped, Text kind, Text label, Text parameters, Number key_version,
+        Number created_at, Number checked_at optional, Text state, Bytes mac,
+    }
     ReadLogRecords "read_log_records" {
         Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,
@@ -161,11 +166,6 @@ kinds! {
     ReadLogCheckpoints "read_log_checkpoints" { Id tenant, Number sequence, Bytes link, Number at, Bytes mac }
     ActiveTokens "active_tokens" { Id tenant, Number month, Text token }
     ActiveMonths "active_months" { Id tenant, Number month, Number active }
-    VaultState "vault_state" { Id vault_id, Number key_version }
-    Unlocks "unlocks" {
-        Id id, Bytes wrapped, Text kind, Text label, Text parameters, Number key_version,
-        Number created_at, Number checked_at optional, Text state, Bytes mac,
-    }
     SystemKeys "system_keys" { Text name, Bytes wrapped }
 }
 

@@ -8,5 +8,5 @@ pub(crate) mod harness;
 mod key_timing;
 mod proxies;
 mod row_alterations;
-mod unlocks;
+pub(crate) mod unlocks;
 mod webhooks;

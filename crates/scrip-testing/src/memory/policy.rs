@@ -1,5 +1,7 @@
 //! Policy changes.
 
+mod unlocks;
+
 use scrip_core::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,

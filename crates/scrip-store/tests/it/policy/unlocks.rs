@@ -46,7 +46,8 @@ fn method(number: u128, key_version: u32) -> UnlockRecord {
     }
 }
 
-async fn adopted(harness: &VaultHarness) {
+/// Gives the vault its first unlock method.
+pub(crate) async fn adopt_vault(harness: &VaultHarness) {
     let adopted = harness.vault.store.adopt_vault(identity(), method(1, 1)).await;
     assert_eq!(adopted.unwrap(), ChangeOutcome::Done);
 }
@@ -54,7 +55,7 @@ async fn adopted(harness: &VaultHarness) {
 async fn vault_is_adopted_once(harness: VaultHarness) {
     let store = &harness.vault.store;
     assert!(store.load_unlocks().await.unwrap().is_legacy());
-    adopted(&harness).await;
+    adopt_vault(&harness).await;
     let second = store.adopt_vault(identity(), method(2, 1)).await.unwrap();
     assert_eq!(second, ChangeOutcome::Stale);
     let unlocks = store.load_unlocks().await.unwrap();
@@ -68,7 +69,7 @@ async fn vault_is_adopted_once(harness: VaultHarness) {
 async fn method_of_another_key_version_is_not_inserted(harness: VaultHarness) {
     let store = &harness.vault.store;
     assert_eq!(store.insert_unlock(method(1, 1)).await.unwrap(), ChangeOutcome::Stale);
-    adopted(&harness).await;
+    adopt_vault(&harness).await;
     assert_eq!(store.insert_unlock(method(2, 2)).await.unwrap(), ChangeOutcome::Stale);
     assert_eq!(store.insert_unlock(method(2, 1)).await.unwrap(), ChangeOutcome::Done);
     assert_eq!(store.load_unlocks().await.unwrap().methods, [method(1, 1), method(2, 1)]);
@@ -76,7 +77,7 @@ async fn method_of_another_key_version_is_not_inserted(harness: VaultHarness) {
 
 async fn last_active_method_is_not_removed(harness: VaultHarness) {
     let store = &harness.vault.store;
-    adopted(&harness).await;
+    adopt_vault(&harness).await;
     let pending = UnlockRecord { state: UnlockState::Pending, ..method(2, 1) };
     store.insert_unlock(pending.clone()).await.unwrap();
     let remove = async |number| store.delete_unlock(UnlockId(Uuid::from_u128(number))).await;
@@ -90,7 +91,7 @@ async fn last_active_method_is_not_removed(harness: VaultHarness) {
 
 async fn pending_method_becomes_active_once(harness: VaultHarness) {
     let store = &harness.vault.store;
-    adopted(&harness).await;
+    adopt_vault(&harness).await;
     let pending = UnlockRecord { state: UnlockState::Pending, ..method(2, 1) };
     store.insert_unlock(pending).await.unwrap();
     let active = UnlockRecord { mac: Mac([9; 32]), ..method(2, 1) };
@@ -116,7 +117,7 @@ fn rotation(old: VaultKey, replaced: &[u128]) -> (VaultKeyRotation, VaultKey) {
 
 async fn rotation_rewraps_every_key(harness: VaultHarness) {
     let store = &harness.vault.store;
-    adopted(&harness).await;
+    adopt_vault(&harness).await;
     harness.tenant(TenantSettings::default()).await;
     let old = old_key();
     let (_, signing_key) = WebhookSigningKey::create(&old).unwrap();
@@ -136,7 +137,7 @@ async fn rotation_rewraps_every_key(harness: VaultHarness) {
 
 async fn rotation_of_changed_methods_is_a_conflict(harness: VaultHarness) {
     let store = &harness.vault.store;
-    adopted(&harness).await;
+    adopt_vault(&harness).await;
     let before = store.load_directory().await.unwrap();
     store.insert_unlock(method(2, 1)).await.unwrap();
     let (rotation, _) = rotation(old_key(), &[1]);
@@ -149,7 +150,7 @@ async fn rotation_of_changed_methods_is_a_conflict(harness: VaultHarness) {
 
 async fn key_of_an_earlier_vault_key_is_not_inserted(harness: VaultHarness) {
     let store = &harness.vault.store;
-    adopted(&harness).await;
+    adopt_vault(&harness).await;
     let (rotation, _) = rotation(old_key(), &[1]);
     store.rotate_vault_key(rotation).await.unwrap().unwrap();
     let (_, signing_key) = WebhookSigningKey::create(&old_key()).unwrap();
