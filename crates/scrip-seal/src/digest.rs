@@ -1,10 +1,17 @@
 //! Keyed digests. Equal inputs of one tenant have equal digests, and testing a guess requires the
 //! key. An unkeyed hash is not enough: card numbers can be enumerated.
 
+mod key_check;
+mod request_signature;
+
 use std::fmt;
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, hmac};
 
+pub use self::{
+    key_check::KeyCheck,
+    request_signature::{RequestSigningKey, sha256_hex},
+};
 use crate::{
     KeySource, KeySourceError, Place, Sealed, Secret, random::random_bytes, record::derive_key,
 };

@@ -10,12 +10,10 @@ mod checksum;
 mod client_key;
 mod digest;
 mod epoch;
-mod key_check;
 mod place;
 mod private_key;
 mod random;
 mod record;
-mod request_signature;
 mod root;
 mod sealed;
 mod secret;
@@ -26,16 +24,17 @@ pub use crate::{
     audit::AuditKey,
     checksum::{Checksum, sha384_checksum},
     client_key::{ClientKeyError, ClientKeyPair, Jwe, JweError},
-    digest::{ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
+    digest::{
+        ExpressionDigest, Fingerprint, IndexDigest, KeyCheck, KeyedHash, Mac, Pepper,
+        RequestSigningKey, sha256_hex,
+    },
     epoch::{
         EpochFileError, EpochKeyError, EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer,
         KeyPresence, OpenedValue, SharedEpoch, WrappedEpochKey,
     },
-    key_check::KeyCheck,
     place::Place,
     private_key::{PrivateKeyEncoding, is_key_of_certificate},
     random::fill_random,
-    request_signature::{RequestSigningKey, sha256_hex},
     root::{KeySource, KeySourceError, RootKey},
     sealed::{OpenError, Sealed},
     secret::Secret,

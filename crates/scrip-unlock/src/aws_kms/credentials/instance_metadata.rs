@@ -41,12 +41,12 @@ struct RoleCredentials<'a> {
 
 impl InstanceMetadata {
     pub(super) async fn request(&self, trust: &TlsTrust) -> Result<AwsCredentials, UnlockError> {
-        let lifetime = (TOKEN_LIFETIME, HeaderValue::from_static("60"));
-        let response = self.send(trust, Method::PUT, TOKEN_PATH, lifetime).await?;
+        let lifetime = HeaderValue::from_static("60");
+        let response = self.send(trust, Method::PUT, TOKEN_PATH, TOKEN_LIFETIME, lifetime).await?;
         let token = Secret::new(response.body.trim_ascii().to_vec());
-        let header = || Ok::<_, UnlockError>((TOKEN, secret_header(&token)?));
+        let token = secret_header(&token)?;
 
-        let response = self.send(trust, Method::GET, ROLE_PATH, header()?).await?;
+        let response = self.send(trust, Method::GET, ROLE_PATH, TOKEN, token.clone()).await?;
         let role = str::from_utf8(response.body.trim_ascii()).unwrap_or_default();
         let role = role.lines().next().unwrap_or_default();
         let is_role_name = |it: u8| it.is_ascii_alphanumeric() || b"+=,.@_-".contains(&it);
@@ -56,7 +56,7 @@ impl InstanceMetadata {
             ));
         }
         let path = format!("{ROLE_PATH}{role}");
-        let response = self.send(trust, Method::GET, &path, header()?).await?;
+        let response = self.send(trust, Method::GET, &path, TOKEN, token).await?;
         parse_credentials(&response.body)
     }
 
@@ -65,12 +65,13 @@ impl InstanceMetadata {
         trust: &TlsTrust,
         method: Method,
         path: &str,
-        header: (HeaderName, HeaderValue),
+        header_name: HeaderName,
+        header_value: HeaderValue,
     ) -> Result<SourceResponse, UnlockError> {
         let request = SourceRequest {
             method,
             path: path.to_owned(),
-            headers: vec![header],
+            headers: vec![(header_name, header_value)],
             body: Zeroizing::default(),
         };
         let response = send_request(&self.endpoint, trust, request).await?;

@@ -14,7 +14,7 @@ use crate::{
 fn play_kms(request: &ReceivedRequest, key_arn: &str) -> Reply {
     let body = request.json();
     let reverse = |name: &str| {
-        let mut bytes = STANDARD.decode(body[name].as_str().unwrap()).unwrap();
+        let mut bytes = STANDARD.decode(body.get(name).unwrap().as_str().unwrap()).unwrap();
         bytes.reverse();
         STANDARD.encode(bytes)
     };

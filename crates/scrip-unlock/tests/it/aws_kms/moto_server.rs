@@ -105,7 +105,7 @@ impl MotoServer {
     pub(crate) fn create_key(&self) -> String {
         let body = self.post("kms", Some("TrentService.CreateKey"), "{}");
         let answer: Value = serde_json::from_str(&body).unwrap();
-        answer["KeyMetadata"]["Arn"].as_str().unwrap().to_owned()
+        answer.pointer("/KeyMetadata/Arn").and_then(Value::as_str).unwrap().to_owned()
     }
 
     fn create_user(&self, name: &str) -> AccessKeyText {

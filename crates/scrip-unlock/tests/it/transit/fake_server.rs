@@ -106,7 +106,8 @@ impl ServerState {
         let Ok(body) = serde_json::from_slice::<Value>(&request.body) else {
             return error(400, "error parsing JSON");
         };
-        let field = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+        let field =
+            |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         match path {
             "auth/approle/login" => {
                 if field("role_id") != ROLE_ID {

@@ -13,6 +13,9 @@ use super::{
 };
 use crate::support::{assert_error, assert_round_trip, context, describe, vault_key};
 
+/// A login with the secret in a file.
+type Login = fn(PathBuf) -> TransitAuth;
+
 fn app_role(secret_id_file: PathBuf) -> TransitAuth {
     TransitAuth::AppRole {
         mount: "approle".to_owned(),
@@ -42,8 +45,7 @@ fn write_secret(folder: &Path, text: &str) -> PathBuf {
 #[tokio::test]
 async fn logins_provide_a_token_that_is_used_until_it_expires() {
     let folder = tempfile::tempdir().unwrap();
-    let logins: [(&str, fn(PathBuf) -> TransitAuth); 2] =
-        [(SECRET_ID, app_role), (JWT, kubernetes)];
+    let logins: [(&str, Login); 2] = [(SECRET_ID, app_role), (JWT, kubernetes)];
     for (secret, auth) in logins {
         let server = FakeServer::start().await;
         let source = source_with(&server, auth(write_secret(folder.path(), secret)));
@@ -75,7 +77,7 @@ async fn revoked_login_token_is_replaced_once() {
 async fn login_with_a_wrong_secret_is_denied_without_showing_the_secret() {
     let folder = tempfile::tempdir().unwrap();
     let server = FakeServer::start().await;
-    let logins: [fn(PathBuf) -> TransitAuth; 2] = [app_role, kubernetes];
+    let logins: [Login; 2] = [app_role, kubernetes];
     for auth in logins {
         let file = write_secret(folder.path(), "wrong-secret-value");
         let (variant, text) = describe(
