@@ -33,7 +33,7 @@ pub(crate) fn settings(endpoint: &str) -> AwsKmsSettings {
         endpoint: Some(endpoint.to_owned()),
         ca_file: None,
         credentials: access_key(),
-        deadline: Duration::from_secs(10),
+        deadline: Duration::from_secs(60),
     }
 }
 

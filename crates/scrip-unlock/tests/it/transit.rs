@@ -26,7 +26,7 @@ pub(crate) fn settings(address: &str) -> TransitSettings {
         namespace: None,
         auth: token(ROOT_TOKEN),
         ca_file: None,
-        deadline: Duration::from_secs(10),
+        deadline: Duration::from_secs(60),
     }
 }
 

@@ -42,15 +42,11 @@ struct RoleCredentials<'a> {
 impl InstanceMetadata {
     pub(super) async fn request(&self, trust: &TlsTrust) -> Result<AwsCredentials, UnlockError> {
         let lifetime = HeaderValue::from_static("60");
-        let token_request = request(Method::PUT, TOKEN_PATH, TOKEN_LIFETIME, lifetime);
-        let response = self.send(trust, token_request).await?;
+        let response = self.send(trust, Method::PUT, TOKEN_PATH, TOKEN_LIFETIME, lifetime).await?;
         let token = Secret::new(response.body.trim_ascii().to_vec());
-        let get = |path: &str| {
-            let token = secret_header(&token)?;
-            Ok::<_, UnlockError>(request(Method::GET, path, TOKEN, token))
-        };
+        let token = secret_header(&token)?;
 
-        let response = self.send(trust, get(ROLE_PATH)?).await?;
+        let response = self.send(trust, Method::GET, ROLE_PATH, TOKEN, token.clone()).await?;
         let role = str::from_utf8(response.body.trim_ascii()).unwrap_or_default();
         let role = role.lines().next().unwrap_or_default();
         let is_role_name = |it: u8| it.is_ascii_alphanumeric() || b"+=,.@_-".contains(&it);
@@ -59,23 +55,32 @@ impl InstanceMetadata {
                 "the instance has no role: attach an IAM role that may use the key".to_owned(),
             ));
         }
-        let response = self.send(trust, get(&format!("{ROLE_PATH}{role}"))?).await?;
+        let path = format!("{ROLE_PATH}{role}");
+        let response = self.send(trust, Method::GET, &path, TOKEN, token).await?;
         parse_credentials(&response.body)
     }
 
     async fn send(
         &self,
         trust: &TlsTrust,
-        request: SourceRequest,
+        method: Method,
+        path: &str,
+        header_name: HeaderName,
+        header_value: HeaderValue,
     ) -> Result<SourceResponse, UnlockError> {
-        let is_role_list = request.path == ROLE_PATH;
+        let request = SourceRequest {
+            method,
+            path: path.to_owned(),
+            headers: vec![(header_name, header_value)],
+            body: Zeroizing::default(),
+        };
         let response = send_request(&self.endpoint, trust, request).await?;
         if response.status.is_success() {
             return Ok(response);
         }
         let status = response.status.as_u16();
         Err(match status {
-            404 if is_role_list => UnlockError::Settings(
+            404 if path == ROLE_PATH => UnlockError::Settings(
                 "the instance has no role: attach an IAM role that may use the key".to_owned(),
             ),
             401 | 403 => UnlockError::Denied(format!(
@@ -99,9 +104,4 @@ fn parse_credentials(body: &[u8]) -> Result<AwsCredentials, UnlockError> {
         session_token: Some(secret(parsed.token)),
         expires_at: Some(expiration.as_second()),
     })
-}
-
-fn request(method: Method, path: &str, name: HeaderName, value: HeaderValue) -> SourceRequest {
-    let body = Zeroizing::default();
-    SourceRequest { method, path: path.to_owned(), headers: vec![(name, value)], body }
 }

@@ -59,7 +59,7 @@ impl SoftHsm {
             token: TokenSelector::Label(TOKEN_LABEL.to_owned()),
             pin: Secret::new(PIN.as_bytes().to_vec()),
             key_label: KEY_LABEL.to_owned(),
-            deadline: Duration::from_secs(10),
+            deadline: Duration::from_secs(60),
         }
     }
 
