@@ -13,7 +13,11 @@ mod services;
 pub mod shares;
 pub mod unlock_settings;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use anyhow::Context;
 use scrip_core::policy::DirectoryRecords;
@@ -22,7 +26,10 @@ use scrip_seal::{RootKey, Secret, VaultKey, VaultKeyRing};
 use crate::{
     config::{Settings, keys::UnlockOrder},
     files::secret_file::{AllowedReaders, SecretFile},
-    storage::unlock::open::{OpenedKey, UnlockProblem, open_vault_key},
+    storage::unlock::{
+        open::{OpenedKey, UnlockProblem, open_vault_key},
+        services::KnownDevice,
+    },
 };
 
 /// The part of the settings that unlock methods need.
@@ -34,6 +41,8 @@ pub struct UnlockInputs {
     /// From variables `SCRIP_UNLOCK_…` and those of AWS, by variable.
     unlock_keys: BTreeMap<String, Arc<Secret>>,
     order: UnlockOrder,
+    /// Sources of devices, which remember rejected PINs.
+    devices: Arc<Mutex<Vec<KnownDevice>>>,
 }
 
 impl Settings {
@@ -44,6 +53,7 @@ impl Settings {
             root_key_file: self.root_key_file(),
             unlock_keys: self.unlock_keys.clone(),
             order: self.keys.unlock_order.clone(),
+            devices: Arc::default(),
         }
     }
 

@@ -62,14 +62,7 @@ async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
     let stored_directory = vault.store.load_directory().await.map_err(explain)?;
     let vault_exists = stored_directory.system_keys.is_some();
     let file = settings.root_key_file();
-    let needs_root_key = stored_directory.unlocks.is_legacy();
-    if vault_exists && needs_root_key && settings.root_key.is_none() && !file.exists() {
-        bail!(
-            "this vault has a root key, but {} is missing; restore that file, because a new root \
-             key would not open the vault",
-            file.display()
-        );
-    }
+    let is_root_key_missing = settings.root_key.is_none() && !file.exists();
     let is_root_key_new = if vault_exists { false } else { settings.create_root_key()? };
     if let Some(os_user) = &settings.os_user {
         vault.audit_trail.set_os_user(os_user);
@@ -86,7 +79,16 @@ async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
     }
     // An existing vault may have another root key.
     let records = vault.store.load_directory().await.map_err(explain)?;
-    let source = settings.unlock(&records).await?;
+    let source = settings.unlock(&records).await.map_err(|problem| {
+        if vault_exists && is_root_key_missing {
+            return anyhow::anyhow!(
+                "no unlock method opens this vault, and {} is missing; restore that file, because a \
+                 new root key would not open the vault",
+                file.display()
+            );
+        }
+        anyhow::Error::from(problem)
+    })?;
     let directory = Directory::open(records, &*source, None).map_err(explain)?;
     vault.audit_trail.set_key(directory.audit_key());
     create_vault_chain(&vault).await.map_err(explain)?;

@@ -14,15 +14,15 @@ impl UnlockInputs {
     ///
     /// # Errors
     /// The settings are not valid, or people unlock this method.
-    pub fn source(&self, settings: &UnlockSettings) -> Result<Box<dyn UnlockSource>, UnlockError> {
+    pub fn source(&self, settings: &UnlockSettings) -> Result<Arc<dyn UnlockSource>, UnlockError> {
         match settings {
-            UnlockSettings::File(it) => Ok(Box::new(match &it.path {
+            UnlockSettings::File(it) => Ok(Arc::new(match &it.path {
                 Some(path) => LocalKey::File { name: "key file", path: path.clone() },
                 None => self.root_key_source(),
             })),
             UnlockSettings::Env(it) if it.variable.starts_with(UNLOCK_VARIABLE_PREFIX) => {
                 let key = self.unlock_keys.get(&it.variable).map(Arc::clone);
-                Ok(Box::new(LocalKey::Variable { name: it.variable.clone(), key }))
+                Ok(Arc::new(LocalKey::Variable { name: it.variable.clone(), key }))
             }
             UnlockSettings::Env(_) => Err(UnlockError::Settings(format!(
                 "the name of the variable does not start with {UNLOCK_VARIABLE_PREFIX}"

@@ -3,7 +3,11 @@
 //! A row has the parameters, which are no secrets. Secrets are in files and in variables of the
 //! environment, which the parameters name.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+};
 
 use scrip_core::{policy::UnlockKind, time::Clock};
 use scrip_seal::Secret;
@@ -66,6 +70,14 @@ struct Pkcs11Parameters {
     pin_file: Option<PathBuf>,
 }
 
+/// The source of a device, with the PIN that it uses.
+#[derive(Debug)]
+pub(super) struct KnownDevice {
+    parameters: Map<String, Value>,
+    pin: Secret,
+    source: Arc<Pkcs11>,
+}
+
 fn default_mount() -> String {
     "transit".to_owned()
 }
@@ -79,18 +91,18 @@ impl UnlockInputs {
         &self,
         kind: UnlockKind,
         parameters: &Map<String, Value>,
-    ) -> Result<Box<dyn UnlockSource>, UnlockError> {
+    ) -> Result<Arc<dyn UnlockSource>, UnlockError> {
         match kind {
             UnlockKind::AwsKms => self.aws_kms(parse(parameters)?),
             UnlockKind::Transit => self.transit(parse(parameters)?),
-            UnlockKind::Pkcs11 => self.pkcs11(parse(parameters)?),
+            UnlockKind::Pkcs11 => self.pkcs11(parameters),
             UnlockKind::File | UnlockKind::Env | UnlockKind::Shamir => {
                 Err(invalid(&format!("a method of kind {} is no service", kind.as_str())))
             }
         }
     }
 
-    fn aws_kms(&self, parameters: AwsKmsParameters) -> Result<Box<dyn UnlockSource>, UnlockError> {
+    fn aws_kms(&self, parameters: AwsKmsParameters) -> Result<Arc<dyn UnlockSource>, UnlockError> {
         let AwsKmsParameters { key, region, endpoint, ca_file } = parameters;
         let settings = AwsKmsSettings {
             key_id: key,
@@ -101,7 +113,7 @@ impl UnlockInputs {
             deadline: DEFAULT_DEADLINE,
         };
         let clock = Arc::new(|| SystemClock.now().unix_ms.div_euclid(1000));
-        Ok(Box::new(AwsKms::new(settings, clock)?))
+        Ok(Arc::new(AwsKms::new(settings, clock)?))
     }
 
     fn aws_variables(&self) -> AwsVariables {
@@ -124,7 +136,7 @@ impl UnlockInputs {
         }
     }
 
-    fn transit(&self, parameters: TransitParameters) -> Result<Box<dyn UnlockSource>, UnlockError> {
+    fn transit(&self, parameters: TransitParameters) -> Result<Arc<dyn UnlockSource>, UnlockError> {
         let auth_mount =
             |default: &str| parameters.auth_mount.clone().unwrap_or_else(|| default.to_owned());
         let auth = match &parameters {
@@ -158,12 +170,17 @@ impl UnlockInputs {
         let TransitParameters { address, key, mount, namespace, ca_file, .. } = parameters;
         let deadline = DEFAULT_DEADLINE;
         let settings = TransitSettings { address, mount, key, namespace, auth, ca_file, deadline };
-        Ok(Box::new(Transit::new(settings)?))
+        Ok(Arc::new(Transit::new(settings)?))
     }
 
-    fn pkcs11(&self, parameters: Pkcs11Parameters) -> Result<Box<dyn UnlockSource>, UnlockError> {
+    /// Returns the same source for the same parameters and PIN. A device counts wrong PINs and locks
+    /// itself, and only the source remembers that its PIN was rejected.
+    fn pkcs11(
+        &self,
+        parameters: &Map<String, Value>,
+    ) -> Result<Arc<dyn UnlockSource>, UnlockError> {
         let Pkcs11Parameters { library, token_label, slot, key_label, pin_variable, pin_file } =
-            parameters;
+            parse(parameters)?;
         let token = match (token_label, slot) {
             (Some(label), None) => TokenSelector::Label(label),
             (None, Some(slot)) => {
@@ -177,9 +194,23 @@ impl UnlockInputs {
             (None, Some(path)) => read_pin(&path)?,
             _ => return Err(invalid("give pin_variable or pin_file")),
         };
-        let deadline = DEFAULT_DEADLINE;
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |it: &&KnownDevice| {
+            it.parameters == *parameters && it.pin.constant_time_eq(pin.expose())
+        };
+        if let Some(device) = devices.iter().find(is_same) {
+            return Ok(Arc::<Pkcs11>::clone(&device.source));
+        }
+        let (known_pin, deadline) = (copy(&pin), DEFAULT_DEADLINE);
         let settings = Pkcs11Settings { library, token, pin, key_label, deadline };
-        Ok(Box::new(Pkcs11::new(settings)?))
+        let source = Arc::new(Pkcs11::new(settings)?);
+        devices.retain(|it| it.parameters != *parameters);
+        devices.push(KnownDevice {
+            parameters: parameters.clone(),
+            pin: known_pin,
+            source: Arc::clone(&source),
+        });
+        Ok(source)
     }
 
     /// Other variables of the server may contain other secrets, so the prefix is required.
@@ -228,6 +259,8 @@ fn invalid(text: &str) -> UnlockError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use serde_json::json;
 
     use super::*;
@@ -271,5 +304,28 @@ mod tests {
             let text = error(kind, parameters);
             assert!(text.contains(expected) && !text.contains("4242"), "{text}");
         }
+    }
+
+    #[test]
+    fn device_keeps_its_source_until_the_pin_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let pin_file = folder.path().join("pin");
+        let write_pin = |pin: &str| {
+            fs::write(&pin_file, pin).unwrap();
+            fs::set_permissions(&pin_file, fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        write_pin("1234\n");
+        let inputs = load("", &[]).unwrap().unlock_inputs();
+        let parameters = json!({
+            "library": "/lib/a.so", "token_label": "a", "key_label": "a", "pin_file": pin_file,
+        });
+        let Value::Object(parameters) = parameters else { panic!("parameters are an object") };
+        let source = || inputs.clone().service_source(UnlockKind::Pkcs11, &parameters).unwrap();
+        let first = source();
+        assert!(Arc::ptr_eq(&first, &source()), "a rejected PIN must not be tried again");
+        write_pin("5678");
+        let second = source();
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&second, &source()));
     }
 }

@@ -30,8 +30,13 @@ pub(super) async fn check_methods(settings: &Settings, records: &DirectoryRecord
         let name = MethodName::new(method);
         match method.kind.needs_people() {
             true => people.push(passed("unlock", format!("{name} needs people with shares"))),
+            // The cause is in the check of the root key.
+            false if is_root_key(method) && settings.check_root_key().is_err() => {
+                results.push((name, Some("the root key cannot be used".to_owned())));
+            }
             false => {
-                results.push((name, try_single_method(settings, records, method).await.err()));
+                let problem = try_single_method(settings, records, method).await.err();
+                results.push((name, problem.map(|it| it.to_string())));
             }
         }
     }
