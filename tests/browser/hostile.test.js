@@ -275,6 +275,7 @@ onStage("demo does not execute its fields and address", async (page) => {
   const written = encodeURIComponent(SCRIPTS[0]);
   for (const script of SCRIPTS) {
     await page.goto(`${vault.demo}?card=${written}&session=${written}#${written}`);
+    await page.locator("body[data-ready]").waitFor();
     await page.selectOption("#sandbox", CHALLENGED);
     await page.fill("#name", script);
     await page.fill("#email", `${script.replace(/\s/g, "")}@x`);

@@ -228,7 +228,7 @@ fn rolled_back_vault_is_detected_permanently() {
         head.iter().all(|it| later_head.lines().any(|line| line == it)),
         "saved heads {head:?} are not in {later_head}"
     );
-    harness.process.assert_fails(&["audit", "verify"], "found 2 problems\n");
+    harness.process.assert_fails(&["audit", "verify"], "found 3 problems\n");
 }
 
 #[test]
