@@ -30,6 +30,31 @@ impl SettingValue for UnlockOrder {
     }
 }
 
+/// Libraries and addresses that unlock methods may use.
+///
+/// The parameters of a method are in the database, and only an open vault can verify their MAC.
+/// Without this list, a writer of the database could make a start load any library, or send a token
+/// to any address.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AllowedSources(Vec<String>);
+
+impl AllowedSources {
+    pub(crate) fn contains(&self, source: &str) -> bool {
+        self.0.iter().any(|it| it == source.trim_end_matches('/'))
+    }
+}
+
+impl SettingValue for AllowedSources {
+    fn parse(text: &str) -> Result<Self, String> {
+        let sources = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+        let sources: Vec<_> = sources.map(|it| it.trim_end_matches('/').to_owned()).collect();
+        if sources.iter().all(|it| it.starts_with('/') || it.contains("://")) {
+            return Ok(Self(sources));
+        }
+        Err("must be absolute paths or URLs, separated by commas".to_owned())
+    }
+}
+
 /// How long an open vault is served while no unlock method returns its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceLossLimit(pub Duration);
@@ -63,6 +88,17 @@ mod tests {
         kinds.sort_by_key(|it| settings.keys.unlock_order.position(*it));
         assert_eq!(kinds.map(UnlockKind::as_str)[..3], ["transit", "env", "file"]);
         assert_rejected("[keys]\nunlock_order = \"usb\"", "keys.unlock_order: must be kinds");
+    }
+
+    #[test]
+    fn allowed_sources_are_paths_and_urls_without_a_slash_at_the_end() {
+        let setting = "[keys]\nunlock_sources = \"/lib/hsm.so, https://bao.example/\"";
+        let sources = load(setting, &[]).unwrap().keys.unlock_sources;
+        for source in ["/lib/hsm.so", "https://bao.example", "https://bao.example/"] {
+            assert!(sources.contains(source), "{source}");
+        }
+        assert!(!sources.contains("/lib/other.so") && !sources.contains("https://bao.example.org"));
+        assert_rejected("[keys]\nunlock_sources = \"hsm.so\"", "keys.unlock_sources: must be");
     }
 
     #[test]

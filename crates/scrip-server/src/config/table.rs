@@ -11,7 +11,7 @@ use crate::{
     config::{
         EffectiveSetting, SettingText,
         elements::FieldOrigin,
-        keys::{SourceLossLimit, UnlockOrder},
+        keys::{AllowedSources, SourceLossLimit, UnlockOrder},
         parse,
         value::{
             AuditSinkTarget, BoundedNumber, CollectorUrl, EpochKeyLocation, HostNames, LockMemory,
@@ -225,6 +225,9 @@ settings! {
         /// Kinds of unlock methods in the order in which a start tries them, separated by commas,
         /// such as `pkcs11, file`; empty for the order file, env, pkcs11, aws-kms, transit.
         unlock_order: UnlockOrder = "",
+        /// Libraries of PKCS#11 devices and addresses of Transit servers that unlock methods may
+        /// use, separated by commas, such as `/usr/lib/softhsm/libsofthsm2.so`.
+        unlock_sources: AllowedSources = "",
         /// Time after which the vault is sealed if no unlock method returns its key any more, such
         /// as `24h`; empty to serve without a limit.
         seal_when_source_lost: Option<SourceLossLimit> = "",

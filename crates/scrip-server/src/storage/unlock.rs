@@ -24,7 +24,10 @@ use scrip_core::policy::DirectoryRecords;
 use scrip_seal::{RootKey, Secret, VaultKey, VaultKeyRing};
 
 use crate::{
-    config::{Settings, keys::UnlockOrder},
+    config::{
+        Settings,
+        keys::{AllowedSources, UnlockOrder},
+    },
     files::secret_file::{AllowedReaders, SecretFile},
     storage::unlock::{
         open::{OpenedKey, UnlockProblem, open_vault_key},
@@ -41,6 +44,7 @@ pub struct UnlockInputs {
     /// From variables `SCRIP_UNLOCK_…` and those of AWS, by variable.
     unlock_keys: BTreeMap<String, Arc<Secret>>,
     order: UnlockOrder,
+    allowed_sources: AllowedSources,
     /// Sources of devices, which remember rejected PINs.
     devices: Arc<Mutex<Vec<KnownDevice>>>,
 }
@@ -53,6 +57,7 @@ impl Settings {
             root_key_file: self.root_key_file(),
             unlock_keys: self.unlock_keys.clone(),
             order: self.keys.unlock_order.clone(),
+            allowed_sources: self.keys.unlock_sources.clone(),
             devices: Arc::default(),
         }
     }

@@ -168,6 +168,7 @@ impl UnlockInputs {
             }
         };
         let TransitParameters { address, key, mount, namespace, ca_file, .. } = parameters;
+        self.check_allowed(&address)?;
         let deadline = DEFAULT_DEADLINE;
         let settings = TransitSettings { address, mount, key, namespace, auth, ca_file, deadline };
         Ok(Arc::new(Transit::new(settings)?))
@@ -181,6 +182,7 @@ impl UnlockInputs {
     ) -> Result<Arc<dyn UnlockSource>, UnlockError> {
         let Pkcs11Parameters { library, token_label, slot, key_label, pin_variable, pin_file } =
             parse(parameters)?;
+        self.check_allowed(&library.to_string_lossy())?;
         let token = match (token_label, slot) {
             (Some(label), None) => TokenSelector::Label(label),
             (None, Some(slot)) => {
@@ -211,6 +213,16 @@ impl UnlockInputs {
             source: Arc::clone(&source),
         });
         Ok(source)
+    }
+
+    fn check_allowed(&self, source: &str) -> Result<(), UnlockError> {
+        if self.allowed_sources.contains(source) {
+            return Ok(());
+        }
+        Err(UnlockError::Settings(format!(
+            "{source} is not in keys.unlock_sources: add it to the settings of the server if it is \
+             yours, and restart the server"
+        )))
     }
 
     /// Other variables of the server may contain other secrets, so the prefix is required.
@@ -266,8 +278,10 @@ mod tests {
     use super::*;
     use crate::config::tests::load;
 
+    const SOURCES: &str = "[keys]\nunlock_sources = \"/lib/a.so, https://bao.example\"";
+
     fn error(kind: UnlockKind, parameters: Value) -> String {
-        let inputs = load("", &[]).unwrap().unlock_inputs();
+        let inputs = load(SOURCES, &[]).unwrap().unlock_inputs();
         let Value::Object(parameters) = parameters else { panic!("parameters are an object") };
         inputs.service_source(kind, &parameters).unwrap_err().to_string()
     }
@@ -298,6 +312,16 @@ mod tests {
                 with(&device, "pin_variable", "SCRIP_UNLOCK_PIN"),
                 "SCRIP_UNLOCK_PIN is not set",
             ),
+            (
+                UnlockKind::Pkcs11,
+                with(&device, "library", "/lib/b.so"),
+                "/lib/b.so is not in keys.unlock_sources",
+            ),
+            (
+                UnlockKind::Transit,
+                json!({ "address": "https://other.example", "key": "a", "token_file": "/a" }),
+                "https://other.example is not in keys.unlock_sources",
+            ),
             (UnlockKind::Transit, server.clone(), "give token_variable"),
             (UnlockKind::Transit, with(&server, "role_id", "a"), "give token_variable"),
         ] {
@@ -315,7 +339,7 @@ mod tests {
             fs::set_permissions(&pin_file, fs::Permissions::from_mode(0o600)).unwrap();
         };
         write_pin("1234\n");
-        let inputs = load("", &[]).unwrap().unlock_inputs();
+        let inputs = load(SOURCES, &[]).unwrap().unlock_inputs();
         let parameters = json!({
             "library": "/lib/a.so", "token_label": "a", "key_label": "a", "pin_file": pin_file,
         });
