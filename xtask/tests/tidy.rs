@@ -19,6 +19,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("scrip-seal", &[]),
     ("scrip-egress", &[]),
     ("scrip-elements", &["scrip-seal"]),
+    ("scrip-unlock", &["scrip-seal"]),
     ("scrip-threeds", &[]),
     ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds"]),
     ("scrip-store", &["scrip-core", "scrip-seal"]),
@@ -36,7 +37,15 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     (
         "scrip-server",
-        &["scrip-api", "scrip-core", "scrip-egress", "scrip-seal", "scrip-store", "scrip-threeds"],
+        &[
+            "scrip-api",
+            "scrip-core",
+            "scrip-egress",
+            "scrip-seal",
+            "scrip-store",
+            "scrip-threeds",
+            "scrip-unlock",
+        ],
     ),
     ("scrip-demo", &["scrip-api", "scrip-core", "scrip-seal"]),
     (
@@ -51,6 +60,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "scrip-simulator",
             "scrip-store",
             "scrip-threeds",
+            "scrip-unlock",
         ],
     ),
     (TEST_SUPPORT_CRATE, &["scrip-core", "scrip-seal", "scrip-store", "scrip-threeds"]),
@@ -60,15 +70,19 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
 /// algorithms each have their owner.
 const EXCLUSIVE_DEPENDENCIES: &[(&[&str], &[&str])] = &[
     (&["scrip-api", "scrip-server", "scrip-demo"], &["axum"]),
-    (&["scrip-api", "scrip-egress", "scrip-server", "scrip-demo"], &["hyper", "http-body-util"]),
+    (
+        &["scrip-api", "scrip-egress", "scrip-server", "scrip-demo", "scrip-unlock"],
+        &["hyper", "http-body-util"],
+    ),
     (&["scrip-api"], &["form_urlencoded", "tower"]),
     (&["scrip-server"], &["redis", "toml"]),
-    (&["scrip-egress", "scrip-server"], &["hyper-util", "rustls", "tokio-rustls"]),
+    (&["scrip-egress", "scrip-server", "scrip-unlock"], &["hyper-util", "rustls", "tokio-rustls"]),
     (&["scrip-api", "scrip-egress", "scrip-server"], &["ipnet"]),
     (&["scrip"], &["clap", "clap_complete", "csv"]),
     (&["scrip-server", "scrip"], &["nix"]),
     (&["scrip-store"], &["rusqlite", "tokio-postgres", "deadpool-postgres"]),
     (&["scrip-seal"], &["aws-lc-rs"]),
+    (&["scrip-unlock"], &["cryptoki"]),
 ];
 
 /// The simulator plays another company. It shares no code with the vault.

@@ -4,6 +4,7 @@
 //! Labels come from fixed sets: operations, statuses, kinds. Text of a client or a tenant can never
 //! become a label.
 
+pub mod key_rotation;
 pub mod label;
 pub mod webhooks;
 
@@ -19,7 +20,7 @@ pub use crate::metrics::label::{Counters, Label};
 use crate::{
     app::memory_pool::MemoryExhausted,
     labels,
-    metrics::{label::Gauges, webhooks::WebhookMetrics},
+    metrics::{key_rotation::KeyRotationMetrics, label::Gauges, webhooks::WebhookMetrics},
 };
 
 /// The metrics of one server.
@@ -43,6 +44,7 @@ pub struct Metrics {
     /// From the start of a call to the head of the answer.
     pub proxy_answer_micros: Histogram<16>,
     pub webhooks: WebhookMetrics,
+    pub key_rotation: KeyRotationMetrics,
     pub swept: Counters<SweepTarget>,
     pub sweep_failures: Counters<SweepTarget>,
     /// Time of the last run by the vault's clock, in milliseconds.
@@ -194,6 +196,7 @@ impl Metrics {
             proxy_failures: Counters::default(),
             proxy_answer_micros: Histogram::new(MICROS_BOUNDS),
             webhooks: WebhookMetrics::default(),
+            key_rotation: KeyRotationMetrics::default(),
             swept: Counters::default(),
             sweep_failures: Counters::default(),
             sweep_finished: Gauges::default(),

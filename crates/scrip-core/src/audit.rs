@@ -112,6 +112,10 @@ operations! {
     RestorePolicy "restore_policy" of Tenant;
     GetTenantQuotas "get_tenant_quotas" of Tenant;
     SetTenantQuotas "set_tenant_quotas" of Tenant;
+    // The sealing key of a tenant: a new version is added, seals, and the old one is destroyed.
+    StartKeyRotation "start_key_rotation" of Tenant;
+    PromoteSealingKey "promote_sealing_key" of Tenant;
+    FinishKeyRotation "finish_key_rotation" of Tenant;
     CreateApplication "create_application" of Application;
     ListApplications "list_applications" of Application;
     GetApplication "get_application" of Application;

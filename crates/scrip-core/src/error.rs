@@ -178,9 +178,16 @@ impl From<FieldError> for Error {
 }
 
 /// A stored value that cannot be opened was altered or moved: never the fault of the caller.
+///
+/// A key that is not loaded yet is loaded within moments, so the caller can repeat the request.
 impl From<OpenError> for Error {
     fn from(error: OpenError) -> Self {
-        Self::Internal(error.into())
+        match error {
+            OpenError::KeyNotLoaded => Self::Unavailable(error.into()),
+            OpenError::Malformed | OpenError::KeyMissing | OpenError::Altered => {
+                Self::Internal(error.into())
+            }
+        }
     }
 }
 

@@ -30,7 +30,9 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    TenantId ApplicationId ApiKeyId TokenIntentId ProxyId WebhookId ClientKeyId
+    TenantId ApplicationId ApiKeyId TokenIntentId ProxyId WebhookId ClientKeyId UnlockId
+    /// The id of a vault. No other vault has it.
+    VaultId
     /// The id of a 3-D Secure session; also the transaction id in all of its messages.
     ThreeDsSessionId
     /// A version of a card's number. It reveals nothing about the number.

@@ -48,7 +48,7 @@ pub mod vault;
 pub use self::{
     audit::event,
     error::{Error, FieldError},
-    policy::{proxy, webhook},
+    policy::{proxy, tenant::key_rotation, webhook},
     time::Timestamp,
     vault::Vault,
 };

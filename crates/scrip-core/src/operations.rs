@@ -4,6 +4,7 @@ pub mod access_sessions;
 pub mod applications;
 pub mod claim_idempotency_key;
 pub mod client_keys;
+pub mod key_rotations;
 pub mod logs;
 pub mod proxies;
 pub mod proxy_calls;

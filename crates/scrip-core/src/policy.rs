@@ -35,6 +35,8 @@ pub use self::{
     directory::{
         ApiKeyLookup, Directory,
         directory_records::{DirectoryRecords, SystemKeys},
+        key_rotation::{UnlockRemoval, VaultKeyRotation, WrappedKeys},
+        unlock_record::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
     },
     permission::{ApplicationKind, MissingFeature, Permission, Permissions, Transform},
     principal::Principal,

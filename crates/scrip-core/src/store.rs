@@ -20,10 +20,17 @@ pub use self::commit_extras::{ChangeOutcome, CommitExtras};
 pub use self::deliveries::DeliveryStore;
 pub use self::guesses::GuessStore;
 pub use self::{
-    access_sessions::AccessSessionStore, audit::AuditStore, directory::DirectoryStore,
-    idempotency::IdempotencyStore, listing::ListingStore, maintenance::Maintenance,
-    policy::PolicyStore, threeds_sessions::ThreeDsSessionStore, token_intents::TokenIntentStore,
-    tokens::TokenStore, usage::UsageStore,
+    access_sessions::AccessSessionStore,
+    audit::AuditStore,
+    directory::{DirectoryStore, unlocks::UnlockStore},
+    idempotency::IdempotencyStore,
+    listing::ListingStore,
+    maintenance::Maintenance,
+    policy::{PolicyStore, key_rotations, key_rotations::KeyRotationStore},
+    threeds_sessions::ThreeDsSessionStore,
+    token_intents::TokenIntentStore,
+    tokens::TokenStore,
+    usage::UsageStore,
 };
 
 pub(crate) use self::error::IN_FLIGHT;
@@ -44,4 +51,5 @@ macro_rules! store {
 store! {
     TokenStore ListingStore TokenIntentStore IdempotencyStore DirectoryStore PolicyStore
     AccessSessionStore ThreeDsSessionStore DeliveryStore AuditStore UsageStore Maintenance GuessStore
+    KeyRotationStore UnlockStore
 }

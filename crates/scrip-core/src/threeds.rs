@@ -13,7 +13,7 @@ mod loaded_session;
 mod lookup;
 mod notification;
 mod number;
-mod record;
+pub(crate) mod record;
 mod scheme_support;
 mod view;
 

@@ -3,6 +3,7 @@
 
 use crate::{
     KeySource, KeySourceError, Mac, Place, Sealed, Secret, digest::DigestKey, random::random_bytes,
+    root::vault_key::rewrap,
 };
 
 #[derive(Debug)]
@@ -23,6 +24,18 @@ impl AuditKey {
     /// The key source is unavailable, or another source wrapped this key.
     pub fn unwrap(source: &dyn KeySource, wrapped: &Sealed) -> Result<Self, KeySourceError> {
         Ok(Self::from_key(&source.unwrap(&Self::place(), wrapped)?))
+    }
+
+    /// Wraps the stored key with another source.
+    ///
+    /// # Errors
+    /// A key source is unavailable, or another source wrapped this key.
+    pub fn rewrap(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        rewrap(old, new, &Self::place(), wrapped)
     }
 
     /// Computes a MAC over every part of `place`.

@@ -1,12 +1,18 @@
 //! Keyed digests. Equal inputs of one tenant have equal digests, and testing a guess requires the
 //! key. An unkeyed hash is not enough: card numbers can be enumerated.
 
+mod checksum;
+pub(crate) mod key_check;
+pub(crate) mod request_signature;
+
 use std::fmt;
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, hmac};
 
+pub use self::checksum::{Checksum, sha384_checksum};
 use crate::{
     KeySource, KeySourceError, Place, Sealed, Secret, random::random_bytes, record::derive_key,
+    root::vault_key::rewrap,
 };
 
 /// Equal for two tokens of one tenant and type that contain the same value.
@@ -152,6 +158,18 @@ impl Pepper {
     /// The key source is unavailable, or another source wrapped this pepper.
     pub fn unwrap(source: &dyn KeySource, wrapped: &Sealed) -> Result<Self, KeySourceError> {
         Ok(Self::from_key(&source.unwrap(&Self::place(), wrapped)?))
+    }
+
+    /// Wraps the stored key with another source.
+    ///
+    /// # Errors
+    /// A key source is unavailable, or another source wrapped this key.
+    pub fn rewrap(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        rewrap(old, new, &Self::place(), wrapped)
     }
 
     #[must_use]

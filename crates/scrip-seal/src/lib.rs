@@ -6,7 +6,6 @@
 #![warn(clippy::arithmetic_side_effects)]
 
 mod audit;
-mod checksum;
 mod client_key;
 mod digest;
 mod epoch;
@@ -17,14 +16,19 @@ mod record;
 mod root;
 mod sealed;
 mod secret;
+mod shares;
 mod tenant;
 mod webhook;
 
 pub use crate::{
     audit::AuditKey,
-    checksum::{Checksum, sha384_checksum},
     client_key::{ClientKeyError, ClientKeyPair, Jwe, JweError},
-    digest::{ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
+    digest::{
+        Checksum, ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper,
+        key_check::KeyCheck,
+        request_signature::{RequestSigningKey, sha256_hex},
+        sha384_checksum,
+    },
     epoch::{
         EpochFileError, EpochKeyError, EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer,
         KeyPresence, OpenedValue, SharedEpoch, WrappedEpochKey,
@@ -32,9 +36,13 @@ pub use crate::{
     place::Place,
     private_key::{PrivateKeyEncoding, is_key_of_certificate},
     random::fill_random,
-    root::{KeySource, KeySourceError, RootKey},
+    root::{KeySource, KeySourceError, RootKey, VaultKey, VaultKeyRing, WrappingKey},
     sealed::{OpenError, Sealed},
     secret::Secret,
+    shares::{
+        AgeRecipient, AgeRecipientError, Share, ShareCollection, ShareError, ShareLabel,
+        ShareProgress, SplitError, split_secret,
+    },
     tenant::{Purpose, TenantKeys, WrappedTenantKeys},
     webhook::{
         WebhookKeyError, WebhookSecret, WebhookSecretError, WebhookSigningKey, sign_with_secrets,

@@ -38,7 +38,7 @@ pub(crate) fn derive_key(key: &Secret, label: &'static str) -> Zeroizing<[u8; 32
 }
 
 #[expect(clippy::expect_used, reason = "HKDF can always expand to 32 bytes")]
-fn expand(prk: &Prk, info: &[u8]) -> Zeroizing<[u8; 32]> {
+pub(crate) fn expand(prk: &Prk, info: &[u8]) -> Zeroizing<[u8; 32]> {
     let mut key = Zeroizing::new([0; 32]);
     let info = [info];
     let okm = prk.expand(&info, OutputLength(32)).expect("32 bytes can be expanded");

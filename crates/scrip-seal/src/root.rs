@@ -1,18 +1,22 @@
 //! The source of the root key: a trait, so that a hardware key can implement it too.
 
-use std::{
-    collections::HashSet,
-    fmt, fs,
-    io::{self, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
-    path::Path,
+mod key_text;
+pub(crate) mod vault_key;
+mod wrapping_key;
+
+use std::{fmt, io, path::Path};
+
+use thiserror::Error;
+
+use crate::{
+    OpenError, Place, Sealed, Secret,
+    root::key_text::{create_key_file, parse_key, read_key_file},
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use thiserror::Error;
-use zeroize::Zeroizing;
-
-use crate::{OpenError, Place, Sealed, Secret, random::random_bytes, record::RecordKey};
+pub use self::{
+    vault_key::{VaultKey, VaultKeyRing},
+    wrapping_key::WrappingKey,
+};
 
 /// Wraps the keys below the root key. The wrapping key is never stored in the clear with the
 /// wrapped keys.
@@ -43,39 +47,30 @@ pub enum KeySourceError {
     Io(#[from] io::Error),
     #[error("this is the root key of another vault, or the stored keys of this vault were altered")]
     Foreign(#[from] OpenError),
+    #[error("the vault is sealed")]
+    VaultSealed,
 }
 
-/// A root key in this process's memory, read from a file or given as text.
+/// A root key in this process's memory, read from a file or given as text. It is the first version
+/// of the vault key of a vault without unlock methods.
 #[derive(Debug)]
-pub struct RootKey(RecordKey);
+pub struct RootKey(VaultKey);
 
-const VERSION: u32 = 1;
 /// 32 random bytes practically never have fewer than 8 different values. Such a key was typed by
 /// hand or is all zeros.
-const DISTINCT_BYTES_MIN: usize = 8;
+pub(crate) const DISTINCT_BYTES_MIN: usize = 8;
 
 impl RootKey {
     /// # Errors
     /// The text is not the base64 of 32 bytes, or they are not random.
     pub fn from_text(text: &str) -> Result<Self, KeySourceError> {
-        let bytes = STANDARD.decode(text.trim()).map_err(|_| KeySourceError::Malformed)?;
-        let key = Secret::new(bytes);
-        if key.expose().len() != 32 {
-            return Err(KeySourceError::Malformed);
-        }
-        if key.expose().iter().collect::<HashSet<_>>().len() < DISTINCT_BYTES_MIN {
-            return Err(KeySourceError::Weak);
-        }
-        Ok(Self(RecordKey::new(VERSION, &key, "root")))
+        parse_key(text).map(Self::new)
     }
 
     /// # Errors
     /// The file is missing, malformed, or readable by others.
     pub fn from_file(path: &Path) -> Result<Self, KeySourceError> {
-        if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
-            return Err(KeySourceError::Exposed);
-        }
-        Self::from_text(&Zeroizing::new(fs::read_to_string(path)?))
+        read_key_file(path).map(Self::new)
     }
 
     /// Writes a new key to a file that only its owner can read. Never changes an existing file.
@@ -83,26 +78,27 @@ impl RootKey {
     /// # Errors
     /// The file exists or cannot be written.
     pub fn create_file(path: &Path) -> Result<(), KeySourceError> {
-        let key = Zeroizing::new(random_bytes::<32>());
-        let text = Zeroizing::new(STANDARD.encode(key.as_ref()));
-        let mut file =
-            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        writeln!(file, "{}", text.as_str())?;
-        file.sync_all()?;
-        if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
-            fs::File::open(folder)?.sync_all()?;
-        }
-        Ok(())
+        create_key_file(path)
+    }
+
+    fn new(key: Secret) -> Self {
+        Self(VaultKey::new(VaultKey::FIRST_VERSION, key))
+    }
+
+    /// The vault key of a vault without unlock methods.
+    #[must_use]
+    pub fn into_vault_key(self) -> VaultKey {
+        self.0
     }
 }
 
 impl KeySource for RootKey {
     fn wrap(&self, place: &Place, key: &Secret) -> Result<Sealed, KeySourceError> {
-        Ok(self.0.seal(place, key.expose()))
+        self.0.wrap(place, key)
     }
 
     fn unwrap(&self, place: &Place, wrapped: &Sealed) -> Result<Secret, KeySourceError> {
-        Ok(self.0.open(place, wrapped)?)
+        self.0.unwrap(place, wrapped)
     }
 }
 
@@ -114,6 +110,10 @@ impl fmt::Debug for dyn KeySource {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use base64::{Engine, engine::general_purpose::STANDARD};
+
     use super::*;
 
     #[test]

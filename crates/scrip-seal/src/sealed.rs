@@ -26,6 +26,8 @@ pub enum OpenError {
     Malformed,
     #[error("the key that sealed this value is missing")]
     KeyMissing,
+    #[error("the key that sealed this value is newer than the loaded keys")]
+    KeyNotLoaded,
     #[error("the sealed bytes were altered, or belong to another place")]
     Altered,
 }
@@ -49,6 +51,11 @@ impl Sealed {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// The position of the key version in the bytes, for engines that count values by version
+    /// without reading them completely.
+    pub const KEY_VERSION_OFFSET: usize = 2;
+    pub const KEY_VERSION_BYTES: usize = 4;
 
     /// The version of the key that sealed this value. Key rotation counts values by it.
     ///

@@ -3,6 +3,7 @@
 use crate::{
     ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, OpenError, Place,
     Sealed, Secret, digest::DigestKey, random::random_bytes, record::RecordKey,
+    root::vault_key::rewrap,
 };
 
 /// The use of a sealed value. Each purpose has its own key, derived from the tenant key.
@@ -19,8 +20,11 @@ pub enum Purpose {
 /// The stored form. Unwrapping it requires the key source that wrapped it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedTenantKeys {
-    /// With their versions. The last version seals; all versions open.
+    /// With their versions. All versions open.
     pub sealing: Vec<(u32, Sealed)>,
+    /// The version that seals; `None` for the last one. During a rotation, a new version first only
+    /// opens, until every node has loaded it.
+    pub promoted: Option<u32>,
     /// Created once and only ever rewrapped: rotating it would change every fingerprint that
     /// clients have stored.
     pub permanent: Sealed,
@@ -30,6 +34,8 @@ pub struct WrappedTenantKeys {
 #[derive(Debug)]
 pub struct TenantKeys {
     sealing: Vec<SealingKeys>,
+    /// The index of the version that seals.
+    current: usize,
     fingerprint: DigestKey,
     index: DigestKey,
     metadata: DigestKey,
@@ -39,6 +45,45 @@ pub struct TenantKeys {
     guesses: DigestKey,
     policy: DigestKey,
     card_number: DigestKey,
+}
+
+impl WrappedTenantKeys {
+    /// The version that seals. A promoted version that does not exist is an alteration, which the
+    /// MAC of the tenant's row shows; it must not make the keys unusable.
+    #[must_use]
+    pub fn current_version(&self) -> Option<u32> {
+        let has_version = |version: &u32| self.sealing.iter().any(|(it, _)| it == version);
+        self.promoted.filter(has_version).or_else(|| self.newest_version())
+    }
+
+    #[must_use]
+    pub fn newest_version(&self) -> Option<u32> {
+        self.sealing.iter().map(|(version, _)| *version).max()
+    }
+
+    /// Whether both have the same keys, whichever version seals.
+    #[must_use]
+    pub fn has_same_keys(&self, other: &Self) -> bool {
+        self.sealing == other.sealing && self.permanent == other.permanent
+    }
+
+    /// Adds a sealing key of [`TenantKeys::create_version`]. It only opens until
+    /// [`WrappedTenantKeys::promote_newest`].
+    pub fn add_version(&mut self, version: u32, wrapped: Sealed) {
+        self.promoted = self.current_version();
+        self.sealing.push((version, wrapped));
+    }
+
+    /// Makes the newest version the one that seals.
+    pub fn promote_newest(&mut self) {
+        self.promoted = self.newest_version();
+    }
+
+    /// Removes all versions except the one that seals.
+    pub fn remove_old_versions(&mut self) {
+        let current = self.current_version();
+        self.sealing.retain(|(version, _)| Some(*version) == current);
+    }
 }
 
 #[derive(Debug)]
@@ -80,7 +125,7 @@ impl TenantKeys {
         let new = || Secret::new(random_bytes::<32>().to_vec());
         let sealing = source.wrap(&sealing_place(tenant, FIRST_VERSION), &new())?;
         let permanent = source.wrap(&permanent_place(tenant), &new())?;
-        Ok(WrappedTenantKeys { sealing: vec![(FIRST_VERSION, sealing)], permanent })
+        Ok(WrappedTenantKeys { sealing: vec![(FIRST_VERSION, sealing)], promoted: None, permanent })
     }
 
     /// # Errors
@@ -100,8 +145,12 @@ impl TenantKeys {
         if sealing.is_empty() {
             return Err(OpenError::KeyMissing.into());
         }
+        let current_version = wrapped.current_version();
+        let current = sealing.iter().position(|it| Some(it.data.version) == current_version);
+        let current = current.ok_or(OpenError::KeyMissing)?;
         Ok(Self {
             sealing,
+            current,
             fingerprint: DigestKey::new(&permanent, "fingerprint"),
             index: DigestKey::new(&permanent, "index"),
             metadata: DigestKey::new(&permanent, "metadata-index"),
@@ -114,11 +163,88 @@ impl TenantKeys {
         })
     }
 
+    /// Wraps a stored sealing key of a tenant with another source.
+    ///
+    /// # Errors
+    /// A key source is unavailable, or the key belongs to another tenant or version.
+    pub fn rewrap_sealing_key(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        tenant: &str,
+        version: u32,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        rewrap(old, new, &sealing_place(tenant, version), wrapped)
+    }
+
+    /// Wraps the stored permanent key of a tenant with another source.
+    ///
+    /// # Errors
+    /// A key source is unavailable, or the key belongs to another tenant.
+    pub fn rewrap_permanent_key(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        tenant: &str,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        rewrap(old, new, &permanent_place(tenant), wrapped)
+    }
+
     #[must_use]
     #[expect(clippy::expect_used, reason = "unwrap() rejects an empty list")]
     pub fn seal(&self, purpose: Purpose, place: &Place, plaintext: &Secret) -> Sealed {
-        let current = self.sealing.last().expect("a tenant has a sealing key");
+        let current = self.sealing.get(self.current).expect("a tenant has a sealing key");
         current.key(purpose).seal(place, plaintext.expose())
+    }
+
+    /// Seals a value again with this version, at the same place. `None` if this version sealed it.
+    ///
+    /// # Errors
+    /// As for [`TenantKeys::open`].
+    pub fn reseal(
+        &self,
+        version: u32,
+        purpose: Purpose,
+        place: &Place,
+        sealed: &Sealed,
+    ) -> Result<Option<Sealed>, OpenError> {
+        if sealed.key_version()? == version {
+            return Ok(None);
+        }
+        let plaintext = self.open(purpose, place, sealed)?;
+        let keys = self.find_version(version)?;
+        Ok(Some(keys.key(purpose).seal(place, plaintext.expose())))
+    }
+
+    /// Creates the wrapped key of the next version.
+    ///
+    /// # Errors
+    /// The key source is unavailable.
+    pub fn create_version(
+        &self,
+        source: &dyn KeySource,
+        tenant: &str,
+    ) -> Result<(u32, Sealed), KeySourceError> {
+        let version = self.newest_version().saturating_add(1);
+        let key = Secret::new(random_bytes::<32>().to_vec());
+        Ok((version, source.wrap(&sealing_place(tenant, version), &key)?))
+    }
+
+    /// The version that seals.
+    #[must_use]
+    pub fn current_version(&self) -> u32 {
+        self.sealing.get(self.current).map_or(0, |it| it.data.version)
+    }
+
+    #[must_use]
+    pub fn newest_version(&self) -> u32 {
+        self.sealing.last().map_or(0, |it| it.data.version)
+    }
+
+    /// The versions that open, the oldest first.
+    #[must_use]
+    pub fn versions(&self) -> Vec<u32> {
+        self.sealing.iter().map(|it| it.data.version).collect()
     }
 
     /// # Errors
@@ -129,9 +255,14 @@ impl TenantKeys {
         place: &Place,
         sealed: &Sealed,
     ) -> Result<Secret, OpenError> {
-        let version = sealed.key_version()?;
-        let keys = self.sealing.iter().find(|it| it.data.version == version);
-        keys.ok_or(OpenError::KeyMissing)?.key(purpose).open(place, sealed)
+        self.find_version(sealed.key_version()?)?.key(purpose).open(place, sealed)
+    }
+
+    /// A node may meet the next version before it has loaded its key.
+    fn find_version(&self, version: u32) -> Result<&SealingKeys, OpenError> {
+        let is_next = version.checked_sub(1) == Some(self.newest_version());
+        let error = if is_next { OpenError::KeyNotLoaded } else { OpenError::KeyMissing };
+        self.sealing.iter().find(|it| it.data.version == version).ok_or(error)
     }
 
     #[must_use]

@@ -250,10 +250,7 @@ mod tests {
 
     use scrip_core::{
         id::TenantId,
-        operations::tenants::{
-            create_tenant::{create_tenant, initialize_vault_keys},
-            delete_tenant::delete_tenant_by_id,
-        },
+        operations::tenants::{create_tenant::create_tenant, delete_tenant::delete_tenant_by_id},
         policy::{Directory, DisplayName, TenantKind, TenantSettings},
     };
 
@@ -275,9 +272,10 @@ mod tests {
             let settings = Settings::without_file(&[flag], &Environment::default()).unwrap();
             settings.create_store().await.unwrap();
             settings.create_root_key().unwrap();
-            let (vault, source) =
-                (settings.open_vault_for_command().await.unwrap(), settings.key_source().unwrap());
-            initialize_vault_keys(&vault, &*source).await.unwrap();
+            let vault = settings.open_vault_for_command().await.unwrap();
+            settings.create_vault_keys(&vault).await.unwrap();
+            let records = vault.store.load_directory().await.unwrap();
+            let source = settings.unlock(&records).await.unwrap();
             let directory = Directory::load(&*vault.store, &*source, None).await.unwrap();
             vault.audit_trail.set_key(directory.audit_key());
             let (name, kind) = (DisplayName::parse("Acme").unwrap(), TenantKind::Test);

@@ -2,6 +2,7 @@
 
 mod client_keys;
 pub(crate) mod failure_series;
+mod key_rotation;
 pub mod unseal;
 pub mod webhooks;
 
@@ -70,10 +71,8 @@ const POLL_DIRECTORY_EVERY: Duration = Duration::from_millis(250);
 const RELOAD_EVERY_MIN: Duration = Duration::from_secs(1);
 const RELOAD_EVERY_MAX: Duration = Duration::from_secs(30);
 const RELOAD_COST_FACTOR: u32 = 200;
-
 /// Detects an outage of PostgreSQL, and the end of an outage of any storage.
 const PROBE_STORAGE_EVERY: Duration = Duration::from_millis(500);
-
 /// After this many consecutive failures (2 seconds) revoked rights may still be in memory, so all
 /// requests are rejected.
 const FAILURES_MAX: u32 = 8;
@@ -121,6 +120,7 @@ pub(crate) fn start(node: &Node) {
     spawn("write_call_outcomes", |app| Box::pin(write_call_outcomes(app)));
     spawn("prune_old_records", |app| Box::pin(prune_old_records(app)));
     webhooks::start(node);
+    key_rotation::start(node);
     for scheme in node.settings.directory_servers.iter().flat_map(|it| it.connected_schemes()) {
         let (vault, interval) = (app.vault.clone(), node.settings.card_ranges_age_max);
         restart_after_panic("refresh_card_ranges", move || {

@@ -5,6 +5,8 @@ pub mod check;
 pub mod elements;
 mod environment;
 mod file;
+mod key_rotation;
+pub mod keys;
 pub mod limits;
 pub mod proxy;
 pub mod storage;
@@ -20,7 +22,7 @@ use std::{
 };
 
 pub use crate::config::{
-    environment::Environment,
+    environment::{Environment, UNLOCK_VARIABLE_PREFIX},
     table::{
         CvcSettings, DeprecatedSettings, LogSettings, RateLimitSettings, ServerSettings, Settings,
         StorageSettings, TelemetrySettings, TlsSettings,
@@ -158,6 +160,7 @@ impl SettingLayers<'_> {
         settings.effective = effective;
         settings.scheme_entries = self.scheme_settings();
         settings.root_key.clone_from(&self.environment.root_key);
+        settings.unlock_keys.clone_from(&self.environment.unlock_keys);
         settings.os_user.clone_from(&self.environment.os_user);
         Ok(settings)
     }

@@ -1,11 +1,14 @@
-//! The control socket, on which the operator's commands query the status of the running server.
+//! The control socket, on which the operator's commands query the running server and change its
+//! unlock methods.
 //!
-//! The socket is in the data directory and accessible to its owner only. Each connection receives
-//! one line of JSON.
+//! The socket is in the data directory and accessible to its owner only. A client sends one line of
+//! JSON and receives one. A client of an earlier version sends nothing and receives the status.
+
+mod handler;
+pub mod protocol;
 
 use std::{
     fs::{self, Permissions},
-    io::{BufRead, BufReader, Read},
     os::unix::{fs::PermissionsExt, net},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
@@ -17,19 +20,25 @@ use scrip_api::{app::App, metrics::Label};
 use scrip_core::{metrics::ReaderPoolMetrics, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
+    sync::Semaphore,
     time::{sleep, timeout},
 };
+use zeroize::Zeroizing;
 
 use crate::{
+    control::protocol::{ControlRequest, ControlResponse, LINE_BYTES_MAX, SOCKET_FILE, exchange},
     directory_servers::{self, ConnectedScheme},
     node::Node,
+    storage::unlock::manager::KeyManager,
 };
 
-const SOCKET_FILE: &str = "scrip.sock";
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
-const LINE_BYTES_MAX: u64 = 64 * 1024;
+/// A client that has sent nothing for this long gets the status.
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
+/// Maximum number of concurrent requests.
+const REQUESTS_MAX: usize = 16;
 
 /// Status of a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,13 +109,11 @@ fn scheme_statuses(node: &Node) -> Vec<SchemeStatus> {
 pub fn query_status(data_dir: &Path) -> Option<ServerStatus> {
     let stream = net::UnixStream::connect(data_dir.join(SOCKET_FILE)).ok()?;
     stream.set_read_timeout(Some(IO_TIMEOUT)).ok()?;
-    let mut line = String::new();
-    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line).ok()?;
+    let line = exchange(stream, &ControlRequest::Status {}).ok()?;
     serde_json::from_str(&line).ok()
 }
 
-/// The open control socket: each client that connects receives the status. Dropping it closes the
-/// socket and removes its file.
+/// The open control socket. Dropping it closes the socket and removes its file.
 #[derive(Debug)]
 pub struct ControlSocket {
     path: PathBuf,
@@ -124,6 +131,7 @@ impl ControlSocket {
         let listener =
             bind_private(&path).with_context(|| format!("{} cannot be created", path.display()))?;
         let started_at = node.app.vault.clock.now().to_string();
+        let manager = node.settings.key_manager.clone();
         let build_status = move || ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -137,10 +145,19 @@ impl ControlSocket {
             bin_rows: node.app.vault.bin_data.imported().map(|it| it.row_count()),
             threeds: scheme_statuses(&node),
         };
+        let build_status: StatusBuilder = Arc::new(build_status);
+        let slots = Arc::new(Semaphore::new(REQUESTS_MAX));
         let task = tokio::spawn(async move {
             loop {
+                let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
                 match listener.accept().await {
-                    Ok((stream, _)) => send_status(stream, &build_status()).await,
+                    Ok((stream, _)) => {
+                        let (manager, build_status) = (manager.clone(), Arc::clone(&build_status));
+                        tokio::spawn(async move {
+                            serve_client(stream, manager.as_ref(), &build_status).await;
+                            drop(slot);
+                        });
+                    }
                     Err(_) => sleep(Duration::from_millis(50)).await,
                 }
             }
@@ -167,10 +184,43 @@ fn bind_private(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Sends the status as one line. Connections are served one after the other: only the operator
-/// connects, and one line fits into the socket buffer.
-async fn send_status(mut stream: UnixStream, status: &ServerStatus) {
-    let Ok(mut line) = serde_json::to_vec(status) else { return };
+type StatusBuilder = Arc<dyn Fn() -> ServerStatus + Send + Sync>;
+
+/// Reads a request and sends the response.
+async fn serve_client(
+    mut stream: UnixStream,
+    manager: Option<&Arc<KeyManager>>,
+    build_status: &StatusBuilder,
+) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    let request = match timeout(REQUEST_TIMEOUT, read_request(&mut stream)).await {
+        Ok(Ok(request)) => request,
+        Ok(Err(_)) => {
+            let text = "the request is not valid; the server runs another version of scrip";
+            return send_line(stream, &ControlResponse::Error(text.to_owned())).await;
+        }
+        Err(_) => ControlRequest::Status {},
+    };
+    if matches!(request, ControlRequest::Status {}) {
+        return send_line(stream, &build_status()).await;
+    }
+    let response = handler::handle(manager, request, peer.uid()).await;
+    send_line(stream, &response).await;
+}
+
+/// The status if the client closes its side without a request.
+async fn read_request(stream: &mut UnixStream) -> anyhow::Result<ControlRequest> {
+    let mut line = Zeroizing::new(String::new());
+    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line).await?;
+    if line.is_empty() {
+        return Ok(ControlRequest::Status {});
+    }
+    Ok(serde_json::from_str(&line)?)
+}
+
+async fn send_line(mut stream: UnixStream, response: &impl Serialize) {
+    let Ok(line) = serde_json::to_vec(response) else { return };
+    let mut line = Zeroizing::new(line);
     line.push(b'\n');
     drop(timeout(IO_TIMEOUT, stream.write_all(&line)).await);
 }

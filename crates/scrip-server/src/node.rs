@@ -11,6 +11,7 @@ use crate::{
     },
     metrics::key::MetricsKey,
     process,
+    storage::unlock::manager::KeyManager,
 };
 
 /// Default refresh interval of card ranges. EMV allows at most one day.
@@ -43,6 +44,39 @@ pub struct NodeSettings {
     pub data_dir: Option<PathBuf>,
     /// Whether this node delivers events to webhooks.
     pub delivers_webhooks: bool,
+    pub key_rotation: KeyRotationPace,
+    /// Opens the vault and changes its unlock methods.
+    pub key_manager: Option<Arc<KeyManager>>,
+}
+
+/// The pace of rotations of tenants' sealing keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyRotationPace {
+    /// Rows that are sealed again in a second.
+    pub rows_per_second: usize,
+    /// The time between the addition of a version and its promotion. Every node must have loaded
+    /// the version by then, or reject all requests.
+    pub promote_after: Duration,
+    /// The time between the promotion of a version and the destruction of the old ones. Clients
+    /// hold cursors of old versions.
+    pub destroy_after: Duration,
+    /// The cryptoperiod of sealing keys; `None` for no limit.
+    pub max_age: Option<Duration>,
+    /// Whether the vault rotates keys that are older.
+    pub is_automatic: bool,
+}
+
+impl Default for KeyRotationPace {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        Self {
+            rows_per_second: 1000,
+            promote_after: Duration::from_secs(30),
+            destroy_after: DAY,
+            max_age: Some(DAY.saturating_mul(365)),
+            is_automatic: false,
+        }
+    }
 }
 
 /// How requests are served from the start of the server until the vault is unsealed for the first
@@ -67,6 +101,8 @@ impl Default for NodeSettings {
             certificates: None,
             data_dir: None,
             delivers_webhooks: true,
+            key_rotation: KeyRotationPace::default(),
+            key_manager: None,
         }
     }
 }

@@ -1,4 +1,6 @@
-//! Opens the store and the root key from the settings, for both engines.
+//! Opens the store from the settings, for both engines.
+
+pub mod unlock;
 
 use std::{
     fs::{self, File},
@@ -16,7 +18,7 @@ use scrip_core::{
     store::{Store, StoreError},
     threeds::{DirectoryServers, NoDirectoryServers},
 };
-use scrip_seal::{EpochKeys, KeySource, RootKey};
+use scrip_seal::EpochKeys;
 use scrip_store::{
     PageMode, PostgresStore, SqliteStore,
     postgres::{MigrationResult, PostgresSettings, transfer::PostgresTransfer},
@@ -61,36 +63,6 @@ impl Settings {
     pub fn root_key_file(&self) -> PathBuf {
         let default = || self.storage.data_dir.join("root.key");
         self.keys.root_key_file.clone().unwrap_or_else(default)
-    }
-
-    /// Reads the root key from `SCRIP_ROOT_KEY`, else from its file. Never creates one.
-    ///
-    /// # Errors
-    /// The key is missing, malformed, or readable by other users.
-    pub fn key_source(&self) -> anyhow::Result<Arc<dyn KeySource>> {
-        if let Some(text) = &self.root_key {
-            let text = str::from_utf8(text.expose()).unwrap_or_default();
-            let key = RootKey::from_text(text).context("SCRIP_ROOT_KEY cannot be used")?;
-            return Ok(Arc::new(key));
-        }
-        let file = self.root_key_file();
-        let error_context = || format!("the root key {} cannot be used", file.display());
-        self.root_key_secret().check().with_context(error_context)?;
-        Ok(Arc::new(RootKey::from_file(&file).with_context(error_context)?))
-    }
-
-    /// Creates the root key file if there is no root key. Returns whether it was created.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn create_root_key(&self) -> anyhow::Result<bool> {
-        let file = self.root_key_file();
-        if self.root_key.is_some() || file.exists() {
-            return Ok(false);
-        }
-        let result = RootKey::create_file(&file);
-        result.with_context(|| format!("the root key {} cannot be created", file.display()))?;
-        Ok(true)
     }
 
     /// Opens the store for a server, exclusively if it is the embedded engine.

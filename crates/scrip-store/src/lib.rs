@@ -4,6 +4,7 @@ pub mod claims;
 mod facets;
 mod health;
 pub mod postgres;
+pub mod sealed_columns;
 mod shared;
 mod sql;
 pub mod sqlite;

@@ -3,9 +3,11 @@
 mod access_sessions;
 pub(crate) mod deliveries;
 mod idempotency;
+mod key_rotations;
 mod listing;
 mod logs;
 mod policy;
 pub(crate) mod threeds_sessions;
 mod token_intents;
+mod unlocks;
 mod usage;

@@ -7,6 +7,7 @@ mod deliveries;
 mod guesses;
 mod idempotency;
 mod intents;
+mod key_rotations;
 mod listing;
 mod logs;
 mod maintenance;
@@ -31,8 +32,8 @@ use scrip_seal::Sealed;
 use scrip_store::claims::InFlightClaims;
 
 use crate::memory::{
-    deliveries::DeliveryRow, idempotency::MemoryIdempotencyRecord, logs::LogChains,
-    usage::UsageCounts,
+    deliveries::DeliveryRow, idempotency::MemoryIdempotencyRecord,
+    key_rotations::MemoryKeyRotation, logs::LogChains, usage::UsageCounts,
 };
 
 pub use self::snapshot::MemorySnapshot;
@@ -62,6 +63,7 @@ struct MemoryStoreState {
     clock_watermark: Option<SignedWatermark>,
     usage: UsageCounts,
     guesses: Vec<(TenantId, GuessRecord)>,
+    key_rotations: Vec<MemoryKeyRotation>,
 }
 
 #[derive(Debug, Clone)]

@@ -15,7 +15,9 @@ use crate::{
         CommonArguments,
         audit::{self, AuditCommand},
         bin::{self, BinCommand},
-        doctor, init, migrate,
+        doctor, init,
+        keys::{self, KeysCommand, unseal},
+        migrate,
         output::{print_message, print_output},
         policy::{
             access_session::{self, AccessSessionCommand},
@@ -93,6 +95,9 @@ enum Command {
     /// Manage API keys: create, list, find, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Manage the encryption keys of tenants: rotate, rotation.
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Manage the hosts of proxies: add, remove, list.
     #[command(subcommand)]
     Proxy(ProxyCommand),
@@ -111,6 +116,12 @@ enum Command {
     /// Verify the audit logs.
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Enter one share of the vault key, to unseal the vault of a running server.
+    #[command(after_help = unseal::EXAMPLES)]
+    Unseal {
+        #[command(flatten)]
+        common: CommonArguments,
+    },
     /// Print counts, sizes and the running server.
     Status {
         #[command(flatten)]
@@ -267,6 +278,7 @@ impl Command {
             | Self::Tenant(_)
             | Self::Application(_)
             | Self::Key(_)
+            | Self::Keys(_)
             | Self::Proxy(_)
             | Self::Webhook(_)
             | Self::Policy(_)
@@ -275,6 +287,7 @@ impl Command {
             | Self::Audit(_)
             | Self::Status { .. }
             | Self::Migrate { .. }
+            | Self::Unseal { .. }
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Export(_)
@@ -305,12 +318,14 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Tenant(command) => tenant::run(&command, environment),
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
+        Command::Keys(command) => keys::run(&command, environment),
         Command::Proxy(command) => proxy::run(&command, environment),
         Command::Webhook(command) => webhook::run(&command, environment),
         Command::Policy(command) => policy_restore::run(&command, environment),
         Command::AccessSession(command) => access_session::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),
         Command::Audit(command) => audit::run(&command, environment),
+        Command::Unseal { common } => unseal::run(&common, environment),
         Command::Status { common } => status::run(&common, environment),
         Command::Doctor { common } => doctor::run(&common, environment),
         Command::Migrate { common } => migrate::run(&common, environment),

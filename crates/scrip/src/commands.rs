@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod bin;
 pub(crate) mod doctor;
 pub(crate) mod init;
+pub(crate) mod keys;
 pub(crate) mod migrate;
 pub(crate) mod output;
 pub(crate) mod policy;
@@ -21,7 +22,7 @@ use scrip_core::{
     Vault,
     error::Error,
     id::{ApplicationId, TenantId},
-    policy::{Application, Directory, PolicyPermit, Tenant},
+    policy::{Application, Directory, DirectoryRecords, PolicyPermit, Tenant},
     store::{StoreCondition, StoreError},
 };
 use scrip_seal::KeySource;
@@ -29,7 +30,7 @@ use scrip_server::{
     config::{Environment, Settings},
     files::head_file,
     process,
-    storage::explain,
+    storage::{explain, unlock::open::UnlockProblem},
 };
 
 use crate::commands::{
@@ -112,11 +113,15 @@ impl CommonArguments {
 /// if recording fails with a root key, a warning is printed. Returns the altered policy rows, which
 /// only the root key finds.
 pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) -> AlteredPolicies {
-    if settings.key_source().is_err() {
-        return AlteredPolicies::default();
-    }
     let record = async {
-        let operator = Operator::open(settings).await?;
+        let vault = settings.open_vault_for_command().await?;
+        let records = vault.store.load_directory().await.map_err(explain)?;
+        let ring = match settings.unlock(&records).await {
+            Ok(ring) => ring,
+            Err(UnlockProblem::KeyMissing(_)) => return Ok(AlteredPolicies::default()),
+            Err(error @ UnlockProblem::WrongKey(_)) => return Err(error.into()),
+        };
+        let operator = Operator::open_with(settings, vault, records, ring).await?;
         let recorded = operator.vault.record_command(command, "completed").await;
         recorded.map_err(|error| explain_record_failure(&operator.vault, error))?;
         Ok(operator.alterations)
@@ -248,8 +253,18 @@ impl Operator {
 
     /// Loads the directory of an open vault, which needs the root key.
     async fn load(settings: &Settings, vault: Vault) -> anyhow::Result<Self> {
-        let source = settings.key_source()?;
-        let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+        let records = vault.store.load_directory().await.map_err(explain)?;
+        let ring = settings.unlock(&records).await?;
+        Self::open_with(settings, vault, records, ring).await
+    }
+
+    async fn open_with(
+        settings: &Settings,
+        vault: Vault,
+        records: DirectoryRecords,
+        source: Arc<dyn KeySource>,
+    ) -> anyhow::Result<Self> {
+        let directory = Directory::open(records, &*source, None).map_err(explain)?;
         vault.audit_trail.set_key(directory.audit_key());
         if let Some(os_user) = &settings.os_user {
             vault.audit_trail.set_os_user(os_user);

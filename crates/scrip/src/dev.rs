@@ -5,13 +5,12 @@ mod print_webhooks;
 use std::{fs, io::Write, path::Path, sync::Arc};
 
 use anyhow::{Context, bail};
-use scrip_api::app::App;
 use scrip_core::{
     Vault,
     id::TenantId,
     operations::{
         applications::create_application::{CreateKey, NewApplication, create_application},
-        tenants::create_tenant::{create_tenant, create_vault_chain, initialize_vault_keys},
+        tenants::create_tenant::{create_tenant, create_vault_chain},
     },
     policy::{
         AccessPolicy, AccessRule, AccessScope, ApplicationKind, Directory, DisplayName, Permission,
@@ -22,11 +21,11 @@ use scrip_core::{
     token::Container,
 };
 use scrip_demo::{Demo, ShopKeys, authority, provider};
-use scrip_seal::{KeySource, Pepper, Secret};
+use scrip_seal::{KeySource, Pepper, Secret, VaultKeyRing};
 use scrip_server::{
     config::{Environment, FlagValue, Settings, Switch},
     files::{atomic_file, head_file},
-    storage::{create_folder, explain},
+    storage::{create_folder, explain, unlock::manager::KeyManager},
 };
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -66,16 +65,13 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
     serve::start(
         settings,
         ServerMode::Development,
-        async |settings: &Settings, app: &App, addresses: &Addresses| {
+        async |settings: &Settings, manager: &KeyManager, addresses: &Addresses| {
+            let app = &*manager.app;
             // After taking the lock of the store: two concurrent first starts must not create two
             // keys.
-            settings.create_root_key()?;
-            let source = settings.key_source()?;
+            let source = open_or_create_vault(settings, &app.vault).await?;
             let keys = load_or_create_keys(&app.vault, &*source, &settings.dev_keys_file()).await?;
-            let directory =
-                Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
-            app.start_clock(&directory).await.map_err(explain)?;
-            app.unseal(directory, source);
+            manager.open().await?;
             if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
                 tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed");
             }
@@ -161,13 +157,29 @@ fn setting_flags(arguments: &DevArguments, environment: &Environment) -> Vec<Fla
     flags
 }
 
+/// Opens the vault key of an earlier run, or creates a vault.
+async fn open_or_create_vault(
+    settings: &Settings,
+    vault: &Vault,
+) -> anyhow::Result<Arc<VaultKeyRing>> {
+    let mut records = vault.store.load_directory().await.map_err(explain)?;
+    if records.system_keys.is_none() {
+        settings.create_root_key()?;
+        settings.create_vault_keys(vault).await?;
+        records = vault.store.load_directory().await.map_err(explain)?;
+    }
+    let source = settings.unlock(&records).await?;
+    let directory = Directory::open(records, &*source, None).map_err(explain)?;
+    vault.audit_trail.set_key(directory.audit_key());
+    Ok(source)
+}
+
 /// Loads the keys of earlier runs, or creates new ones.
 async fn load_or_create_keys(
     vault: &Vault,
     source: &dyn KeySource,
     file: &Path,
 ) -> anyhow::Result<DevKeys> {
-    initialize_vault_keys(vault, source).await.map_err(explain)?;
     create_vault_chain(vault).await.map_err(explain)?;
     if file.exists() {
         let name = file.display();

@@ -39,6 +39,7 @@ use scrip_server::{
     },
     node::{Node, NodeSettings, SealedStart},
     process::{self, MemoryState, clock::ticks},
+    storage::unlock::{health, manager::KeyManager},
     telemetry,
 };
 use serde::Serialize;
@@ -82,12 +83,16 @@ pub(crate) fn serve(
     environment: &Environment,
 ) -> anyhow::Result<()> {
     let settings = Settings::load(config, environment)?;
-    start(settings, ServerMode::Production, async |_: &Settings, _: &App, addresses: &Addresses| {
-        if announcement == Announcement::Json {
-            print_output(&format!("{}\n", serde_json::json!(addresses)))?;
-        }
-        Ok(None)
-    })
+    start(
+        settings,
+        ServerMode::Production,
+        async |_: &Settings, _: &KeyManager, addresses: &Addresses| {
+            if announcement == Announcement::Json {
+                print_output(&format!("{}\n", serde_json::json!(addresses)))?;
+            }
+            Ok(None)
+        },
+    )
 }
 
 /// URLs of a running server.
@@ -134,7 +139,7 @@ impl ServerMode {
 pub(crate) fn start(
     settings: Settings,
     mode: ServerMode,
-    prepare: impl AsyncFnOnce(&Settings, &App, &Addresses) -> anyhow::Result<Option<Demo>>,
+    prepare: impl AsyncFnOnce(&Settings, &KeyManager, &Addresses) -> anyhow::Result<Option<Demo>>,
 ) -> anyhow::Result<()> {
     let traces = telemetry::start(&settings)?;
     for warning in &settings.warnings {
@@ -214,7 +219,7 @@ async fn run_server(
     mut settings: Settings,
     mode: ServerMode,
     process: PreparedProcess,
-    prepare: impl AsyncFnOnce(&Settings, &App, &Addresses) -> anyhow::Result<Option<Demo>>,
+    prepare: impl AsyncFnOnce(&Settings, &KeyManager, &Addresses) -> anyhow::Result<Option<Demo>>,
 ) -> anyhow::Result<()> {
     let PreparedProcess { listeners, memory, stop_time } = process;
     let stop = stop_signal(Arc::clone(&stop_time))?;
@@ -234,6 +239,8 @@ async fn run_server(
     let (mut node, listener_key) =
         build_node(&settings, mode, memory, servers, listens_for_metrics, own_addresses).await?;
     node.settings.certificates.clone_from(&tls);
+    let manager = Arc::new(KeyManager::new(Arc::clone(&node.app), &settings));
+    node.settings.key_manager = Some(Arc::clone(&manager));
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
     let access = OperatorAccess { key: listener_key, hosts: settings.metrics.hosts.0.clone() };
     let metrics_listener =
@@ -261,7 +268,7 @@ async fn run_server(
     let mut serving = tokio::spawn(serve_on(node, ListenSocket { tcp, tls }, extend, stop));
     // A server that stops before `prepare` is finished announces nothing.
     let is_stopped = tokio::select! {
-        prepared = prepare(&settings, &app, &addresses) => {
+        prepared = prepare(&settings, &manager, &addresses) => {
             prepared?.into_iter().for_each(|it| drop(demo.set(it)));
             false
         }
@@ -270,9 +277,7 @@ async fn run_server(
     if !is_stopped {
         stop_time.announce_unless_stopped(|| log_addresses(&addresses));
         seed_random_generator(Arc::clone(&app));
-        if app.key_source.get().is_none() {
-            tokio::spawn(unseal::unseal_with_retries(app, move || settings.key_source()));
-        }
+        start_key_management(&settings, &manager);
         serving.await.context(LISTENER_FAILED)?;
     }
     auth_failures.write_audit_records(&vault).await;
@@ -286,6 +291,17 @@ async fn run_server(
     head_file::update_at_shutdown(&head_file, &vault).await;
     drop(operator_listener);
     Ok(())
+}
+
+/// Opens the vault unless it is open, checks its unlock methods, and follows rotations by other
+/// nodes.
+fn start_key_management(settings: &Settings, manager: &Arc<KeyManager>) {
+    tokio::spawn(unseal::keep_unsealed(Arc::clone(manager)));
+    let limit = settings.keys.seal_when_source_lost;
+    tokio::spawn(health::check_periodically(Arc::clone(manager), limit));
+    if settings.storage.url.is_some() {
+        tokio::spawn(health::follow_rotations(Arc::clone(manager)));
+    }
 }
 
 fn start_audit_sink(settings: &Settings, vault: &Vault) {
@@ -366,6 +382,7 @@ async fn build_node(
         sealed_start: mode.sealed_start(),
         data_dir: Some(settings.storage.data_dir.clone()),
         delivers_webhooks: settings.webhooks.deliver,
+        key_rotation: settings.keys.rotation_pace(),
         card_ranges_age_max: settings
             .threeds
             .card_ranges_max_age_hours

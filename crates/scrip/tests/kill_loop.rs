@@ -14,6 +14,8 @@
 mod database_rows;
 #[path = "kill_loop/faulty_server.rs"]
 mod faulty_server;
+#[path = "kill_loop/key_rotation.rs"]
+mod key_rotation;
 #[path = "kill_loop/proxied_calls.rs"]
 mod proxied_calls;
 #[path = "kill_loop/token_histories.rs"]
@@ -146,6 +148,7 @@ fn main() -> ExitCode {
     let mut scenarios = token_scenarios(is_long);
     scenarios.extend(proxied_calls::scenarios(is_long));
     scenarios.extend(webhook_deliveries::scenarios(is_long));
+    scenarios.extend(key_rotation::scenarios(is_long));
     let selected = scenarios.into_iter().filter(|it| it.is_selected(filter));
     let outcomes: Vec<bool> = selected.map(|it| (it.run)(it.name)).collect();
     let failed = outcomes.iter().filter(|outcome| !**outcome).count();

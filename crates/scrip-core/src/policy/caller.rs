@@ -314,7 +314,8 @@ impl PolicyPermit {
     }
 
     /// The permit of the vault itself, for a change that no caller requests.
-    pub(crate) fn for_vault(tenant: Arc<Tenant>) -> Self {
+    #[must_use]
+    pub fn for_vault(tenant: Arc<Tenant>) -> Self {
         Self { own_actor: OwnActor::Vault, ..Self::for_operator(tenant) }
     }
 

@@ -67,6 +67,7 @@ pub(crate) async fn change_policy<T: Send + 'static>(
             writes,
             seal,
             extras: CommitExtras { audit, entity, idempotency, deliveries },
+            destroyed_versions: Vec::new(),
         })
     };
     vault.store.change_policy(permit, Box::new(decide)).await??;

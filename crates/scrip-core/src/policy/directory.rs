@@ -1,6 +1,8 @@
 //! The directory: all API keys, applications, proxies and tenants, in memory.
 
 pub mod directory_records;
+pub mod key_rotation;
+pub mod unlock_record;
 
 use std::{
     collections::{HashMap, HashSet},

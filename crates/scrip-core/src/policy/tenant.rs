@@ -1,6 +1,7 @@
 //! A tenant with its settings, quotas and policy.
 
 pub mod client_key;
+pub mod key_rotation;
 pub mod kind;
 pub mod quota;
 pub mod record;

@@ -1,5 +1,7 @@
 //! The policies of all tenants, and the keys of the vault.
 
+pub(super) mod unlocks;
+
 use scrip_seal::Sealed;
 
 use crate::{
@@ -29,6 +31,6 @@ pub trait DirectoryStore: Send + Sync {
     fn find_webhook_signing_key(&self) -> StoreFuture<'_, Option<Sealed>>;
 
     /// Stores the wrapped key unless there is one; returns the stored key. Two nodes may make one
-    /// at the same time.
+    /// at the same time. Fails if the vault key has another version than the one that wrapped it.
     fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed>;
 }

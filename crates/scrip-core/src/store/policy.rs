@@ -1,5 +1,7 @@
 //! Tenants and changes of their policy.
 
+pub mod key_rotations;
+
 use crate::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,
@@ -17,6 +19,14 @@ pub trait PolicyStore: Send + Sync {
     /// Changes a tenant's policy. `decide` runs inside the transaction, on the current policy.
     /// [`Error::NotFound`] when the tenant does not exist.
     fn change_policy(
+        &self,
+        permit: PolicyPermit,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>>;
+
+    /// As [`PolicyStore::change_policy`], for a change that destroys versions of a sealing key.
+    /// Returns after the engine has overwritten them, where it can.
+    fn destroy_sealing_keys(
         &self,
         permit: PolicyPermit,
         decide: DecidePolicy,

@@ -150,11 +150,11 @@ impl ThreeDsSessionBody {
     ) -> Result<Sealed, Error> {
         let mut bytes = Vec::with_capacity(8 * 1024);
         serde_json::to_writer(&mut bytes, self).map_err(|_| corrupt_body_error())?;
-        Ok(tenant.keys.seal(Purpose::Data, &place(record), &Secret::new(bytes)))
+        Ok(tenant.keys.seal(Purpose::Data, &body_place(record), &Secret::new(bytes)))
     }
 
     pub(crate) fn open(tenant: &Tenant, record: &ThreeDsSessionRecord) -> Result<Self, Error> {
-        let secret = tenant.keys.open(Purpose::Data, &place(record), &record.body)?;
+        let secret = tenant.keys.open(Purpose::Data, &body_place(record), &record.body)?;
         serde_json::from_slice(secret.expose()).map_err(|_| corrupt_body_error())
     }
 }
@@ -168,7 +168,7 @@ fn corrupt_body_error() -> Error {
 }
 
 /// The associated data of a session body: every clear column.
-fn place(record: &ThreeDsSessionRecord) -> Place {
+pub(crate) fn body_place(record: &ThreeDsSessionRecord) -> Place {
     let place = Place::new("session.body")
         .bytes(record.tenant.0.as_bytes())
         .bytes(record.id.0.as_bytes())

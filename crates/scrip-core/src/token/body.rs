@@ -70,7 +70,7 @@ impl TokenBody {
         if bytes.len() > BODY_BYTES_MAX {
             return Err(FieldError::new("data", "the token would be larger than 2 MiB").into());
         }
-        Ok(tenant.keys.seal(Purpose::Data, &place(tenant.id, record), &Secret::new(bytes)))
+        Ok(tenant.keys.seal(Purpose::Data, &body_place(tenant.id, record), &Secret::new(bytes)))
     }
 
     pub(crate) fn open(tenant: &Tenant, record: &TokenRecord) -> Result<Self, Error> {
@@ -78,7 +78,7 @@ impl TokenBody {
     }
 
     fn open_with(keys: &TenantKeys, tenant: TenantId, record: &TokenRecord) -> Result<Self, Error> {
-        let secret = keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
+        let secret = keys.open(Purpose::Data, &body_place(tenant, record), &record.body)?;
         serde_json::from_slice(secret.expose())
             .map_err(|_| Error::Internal("the body of a token cannot be parsed".into()))
     }
@@ -116,7 +116,7 @@ pub(crate) fn read_number_version(
 /// The associated data of a token body: every clear column. With write access to the database, an
 /// attacker can neither move a token into another container nor change its expiry, creator or
 /// fingerprint.
-fn place(tenant: TenantId, record: &TokenRecord) -> Place {
+pub(crate) fn body_place(tenant: TenantId, record: &TokenRecord) -> Place {
     let mut place = Place::new("token.body")
         .bytes(tenant.0.as_bytes())
         .text(record.id.as_str())

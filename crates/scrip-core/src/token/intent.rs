@@ -102,20 +102,21 @@ impl IntentBody {
         // Reserve space for most bodies: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(1024);
         serde_json::to_writer(&mut bytes, &body_ref).map_err(|_| Error::Internal("body".into()))?;
-        Ok(tenant.keys.seal(Purpose::Data, &place(tenant, record), &Secret::new(bytes)))
+        Ok(tenant.keys.seal(Purpose::Data, &body_place(tenant.id, record), &Secret::new(bytes)))
     }
 
     pub(crate) fn open(tenant: &Tenant, record: &TokenIntentRecord) -> Result<Self, Error> {
-        let secret = tenant.keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
+        let secret =
+            tenant.keys.open(Purpose::Data, &body_place(tenant.id, record), &record.body)?;
         serde_json::from_slice(secret.expose())
             .map_err(|_| Error::Internal("the body of an intent cannot be parsed".into()))
     }
 }
 
 /// The place covers every clear column.
-fn place(tenant: &Tenant, record: &TokenIntentRecord) -> Place {
+pub(crate) fn body_place(tenant: TenantId, record: &TokenIntentRecord) -> Place {
     let place = Place::new("intent.body")
-        .bytes(tenant.id.0.as_bytes())
+        .bytes(tenant.0.as_bytes())
         .bytes(record.id.0.as_bytes())
         .text(record.token_type.as_str())
         .optional_bytes(record.fingerprint.as_ref().map(|it| it.0.as_slice()))

@@ -20,6 +20,7 @@ use crate::{
     epoch::{EpochKey, EpochKeys, KeyCopy, KeyStorage},
     random::random_bytes,
     record::RecordKey,
+    root::vault_key::rewrap,
 };
 
 /// Storage through which nodes exchange wrapped keys. An implementation must delete the keys of an
@@ -222,6 +223,26 @@ impl EpochKeys {
                 .await?;
             self.insert_unwrapped(wrapper, end, stored_keys)?;
             last_end = end;
+        }
+        Ok(())
+    }
+
+    /// Wraps the loaded keys with the current vault key, after its rotation. [`EpochKeys::republish`]
+    /// then offers them to the other nodes.
+    ///
+    /// # Errors
+    /// The vault is sealed, or a key cannot be unwrapped.
+    pub fn rewrap(&self) -> Result<(), EpochKeyError> {
+        let KeyStorage::Shared(shared) = &self.storage else { return Ok(()) };
+        let Some(wrapper) = shared.wrapper.get() else { return Ok(()) };
+        let mut state = self.state();
+        for ((end, version), key) in &mut state.keys {
+            if let KeyCopy::Wrapped(wrapped) = &mut key.copy {
+                let place = wrapper.place(*end, *version);
+                let source = &*wrapper.source;
+                let rewrapped = rewrap(source, source, &place, wrapped);
+                *wrapped = rewrapped.map_err(EpochKeyError::KeySource)?;
+            }
         }
         Ok(())
     }

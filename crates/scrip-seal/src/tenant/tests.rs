@@ -72,6 +72,50 @@ fn digests_differ_between_tenants_and_token_types() {
     assert_ne!(acme.idempotency_digest(b"ab", b"c"), acme.idempotency_digest(b"a", b"bc"));
 }
 
+/// Adds a version to the keys and unwraps them again.
+fn add_version(root: &RootKey, wrapped: &mut WrappedTenantKeys) -> TenantKeys {
+    let keys = TenantKeys::unwrap(root, "acme", wrapped).unwrap();
+    let (version, key) = keys.create_version(root, "acme").unwrap();
+    wrapped.add_version(version, key);
+    TenantKeys::unwrap(root, "acme", wrapped).unwrap()
+}
+
+#[test]
+fn added_version_opens_and_seals_only_after_its_promotion() {
+    let root = RootKey::from_text(&STANDARD.encode((9..41).collect::<Vec<u8>>())).unwrap();
+    let mut wrapped = TenantKeys::create(&root, "acme").unwrap();
+    let first = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
+    let added = add_version(&root, &mut wrapped);
+    assert_eq!((added.versions(), added.current_version()), (vec![1, 2], 1));
+    let sealed = added.seal(Purpose::Data, &place(), &secret(b"4242"));
+    assert_eq!(sealed.key_version(), Ok(1));
+    wrapped.promote_newest();
+    let promoted = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
+    let resealed = promoted.reseal(2, Purpose::Data, &place(), &sealed).unwrap().unwrap();
+    assert_eq!(resealed.key_version(), Ok(2));
+    assert_eq!(promoted.reseal(2, Purpose::Data, &place(), &resealed), Ok(None));
+    for keys in [&added, &promoted] {
+        assert_eq!(keys.open(Purpose::Data, &place(), &resealed).unwrap().expose(), b"4242");
+    }
+    // A node without the next version can repeat the request after a reload.
+    let opened = first.open(Purpose::Data, &place(), &resealed);
+    assert_eq!(opened.err(), Some(OpenError::KeyNotLoaded));
+    wrapped.remove_old_versions();
+    let last = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
+    assert_eq!(last.versions(), [2]);
+    assert_eq!(last.open(Purpose::Data, &place(), &sealed).err(), Some(OpenError::KeyMissing));
+    assert_eq!(last.fingerprint("card", b"4242"), first.fingerprint("card", b"4242"));
+    assert_eq!(last.index_digest(b"4242"), first.index_digest(b"4242"));
+}
+
+#[test]
+fn unknown_promoted_version_does_not_make_the_keys_unusable() {
+    let root = RootKey::from_text(&STANDARD.encode((9..41).collect::<Vec<u8>>())).unwrap();
+    let mut wrapped = TenantKeys::create(&root, "acme").unwrap();
+    wrapped.promoted = Some(7);
+    assert_eq!(TenantKeys::unwrap(&root, "acme", &wrapped).unwrap().current_version(), 1);
+}
+
 proptest! {
     #[test]
     fn sealed_value_opens_to_its_plaintext(plaintext: Vec<u8>, row: String) {

@@ -11,7 +11,7 @@ use aws_lc_rs::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use thiserror::Error;
 
-use crate::{KeySource, KeySourceError, Place, Sealed, Secret};
+use crate::{KeySource, KeySourceError, Place, Sealed, Secret, root::vault_key::rewrap};
 
 /// RSA-2048. Signatures are RSA-PSS with SHA-256 and a salt of 32 bytes, because existing receivers
 /// verify this form.
@@ -54,6 +54,18 @@ impl WebhookSigningKey {
         let key_pair =
             KeyPair::from_pkcs8(pkcs8.expose()).map_err(|_| WebhookKeyError::Unusable)?;
         Self::from_key_pair(key_pair)
+    }
+
+    /// Wraps the stored key pair with another source.
+    ///
+    /// # Errors
+    /// A key source is unavailable, or another source wrapped this key pair.
+    pub fn rewrap(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        rewrap(old, new, &Self::place(), wrapped)
     }
 
     /// The signature of a body, in base64. Each signature of the same body differs.

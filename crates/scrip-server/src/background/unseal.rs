@@ -1,25 +1,43 @@
-//! Unsealing of a vault after the start.
+//! Unsealing of a vault after the start, and after it was sealed again.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use scrip_api::app::{App, readiness::NotReadyReason};
-use scrip_core::{error::Error, policy::Directory};
-use scrip_seal::KeySource;
+use scrip_api::app::readiness::NotReadyReason;
+use scrip_core::error::Error;
 use tokio::time::sleep;
 
-use crate::storage::explain;
+use crate::storage::{
+    explain,
+    unlock::{
+        manager::{KeyManager, UnsealError},
+        open::open_vault_key,
+    },
+};
 
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Retries until the root key opens the vault. Creates nothing: an empty vault stays sealed.
-pub async fn unseal_with_retries<F>(app: Arc<App>, find_source: F)
-where
-    F: Fn() -> anyhow::Result<Arc<dyn KeySource>> + Send,
-{
+/// Opens the vault, and again each time that it was sealed.
+pub async fn keep_unsealed(manager: Arc<KeyManager>) {
+    loop {
+        unseal_with_retries(&manager).await;
+        manager.sealed.notified().await;
+    }
+}
+
+/// Retries until an unlock method opens the vault, or people have entered their shares. Creates
+/// nothing: an empty vault stays sealed.
+async fn unseal_with_retries(manager: &KeyManager) {
+    let app = &manager.app;
+    if app.directory.load().is_some() {
+        return;
+    }
     let mut pause = PAUSE_MIN;
     let mut logged_causes = BTreeSet::new();
-    while let Err(SealedBy { reason, error }) = try_unseal(&app, &find_source).await {
+    while let Err(SealedBy { reason, error }) = try_unseal(manager).await {
+        if app.directory.load().is_some() {
+            return;
+        }
         app.sealed_by.replace(Some(reason));
         let cause = format!("{error:#}");
         // The store logs its own outage.
@@ -33,6 +51,10 @@ where
         pause = if reason.is_sealed() { pause } else { PAUSE_MIN };
         sleep(pause).await;
         pause = pause.saturating_mul(2).min(PAUSE_MAX);
+        // People may have unsealed it.
+        if app.directory.load().is_some() {
+            return;
+        }
     }
     tracing::info!("the vault is open");
 }
@@ -48,23 +70,16 @@ fn sealed_by_store(error: impl Into<Error>) -> SealedBy {
     SealedBy { reason: NotReadyReason::from_store_error(&error), error: explain(error) }
 }
 
-fn sealed_by_key(error: anyhow::Error) -> SealedBy {
-    SealedBy { reason: NotReadyReason::RootKey, error }
+fn sealed_by_key(error: impl Into<anyhow::Error>) -> SealedBy {
+    SealedBy { reason: NotReadyReason::RootKey, error: error.into() }
 }
 
-/// Unseals the vault. Opening the directory decrypts the pepper, so a wrong root key is an error.
-async fn try_unseal<F>(app: &App, find_source: &F) -> Result<(), SealedBy>
-where
-    F: Fn() -> anyhow::Result<Arc<dyn KeySource>>,
-{
-    let records = app.vault.store.load_directory().await.map_err(sealed_by_store)?;
-    if records.system_keys.is_none() {
-        return Err(sealed_by_key(anyhow::anyhow!("the vault is empty; run: scrip init")));
-    }
-    let source = find_source().map_err(sealed_by_key)?;
-    let directory = Directory::open(records, &*source, None);
-    let directory = directory.map_err(|it| sealed_by_key(explain(it)))?;
-    app.start_clock(&directory).await.map_err(sealed_by_store)?;
-    app.unseal(directory, source);
-    Ok(())
+/// Unseals the vault. The returned key must open the pepper, so a wrong key is an error.
+async fn try_unseal(manager: &KeyManager) -> Result<(), SealedBy> {
+    let records = manager.app.vault.store.load_directory().await.map_err(sealed_by_store)?;
+    let opened = open_vault_key(&manager.inputs, &records).await.map_err(sealed_by_key)?;
+    manager.unseal(records, opened).await.map_err(|error| match error {
+        UnsealError::Store(it) => sealed_by_store(it),
+        UnsealError::Keys(it) => sealed_by_key(explain(it)),
+    })
 }

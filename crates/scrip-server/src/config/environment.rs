@@ -11,6 +11,21 @@ use crate::config::table::{SETTINGS, Setting};
 const OTHER_VARIABLES: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_LOG", "SCRIP_CONFIG"];
 /// Variables that count as absent if they are empty.
 const ABSENT_IF_EMPTY: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_CONFIG"];
+/// Variables with keys of unlock methods. Their names are free after this prefix.
+pub const UNLOCK_VARIABLE_PREFIX: &str = "SCRIP_UNLOCK_";
+/// Variables with credentials for AWS KMS.
+const AWS_VARIABLES: &[&str] = &[
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_PROFILE",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+];
 const TEST_VARIABLE_PREFIX: &str = "SCRIP_TEST_";
 
 /// Variables of the environment.
@@ -23,6 +38,8 @@ pub struct Environment {
     /// Names of variables with a value that is not UTF-8.
     pub(super) unreadable: Vec<String>,
     pub(super) root_key: Option<Arc<Secret>>,
+    /// Variables with keys and credentials of unlock methods.
+    pub(super) unlock_keys: BTreeMap<String, Arc<Secret>>,
     /// The operating-system user who runs this process, for the audit log.
     pub(super) os_user: Option<Arc<str>>,
 }
@@ -36,13 +53,19 @@ impl Environment {
                 sudo_user = value.into_string().ok();
                 continue;
             }
-            let is_absent = value.is_empty() && ABSENT_IF_EMPTY.contains(&name.as_str());
-            if !name.starts_with("SCRIP_") || is_absent {
+            let is_aws = AWS_VARIABLES.contains(&name.as_str());
+            let is_absent =
+                value.is_empty() && (is_aws || ABSENT_IF_EMPTY.contains(&name.as_str()));
+            if !(name.starts_with("SCRIP_") || is_aws) || is_absent {
                 continue;
             }
             match value.into_string() {
                 Ok(text) if name == "SCRIP_ROOT_KEY" => {
                     environment.root_key = Some(Arc::new(Secret::new(text.into_bytes())));
+                }
+                Ok(text) if is_aws || name.starts_with(UNLOCK_VARIABLE_PREFIX) => {
+                    let key = Arc::new(Secret::new(text.into_bytes()));
+                    environment.unlock_keys.insert(name, key);
                 }
                 Ok(text) => drop(environment.variables.insert(name, text)),
                 Err(_) => environment.unreadable.push(name),

@@ -1,6 +1,6 @@
 //! Table of all settings: name, kind, bounds, default and description.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use scrip_api::limiter::OutagePolicy;
 use scrip_core::audit::ReadRecording;
@@ -11,6 +11,7 @@ use crate::{
     config::{
         EffectiveSetting, SettingText,
         elements::FieldOrigin,
+        keys::{AllowedSources, SourceLossLimit, UnlockOrder},
         parse,
         value::{
             AuditSinkTarget, BoundedNumber, CollectorUrl, EpochKeyLocation, HostNames, LockMemory,
@@ -76,6 +77,8 @@ macro_rules! settings {
             pub warnings: Vec<String>,
             /// From `SCRIP_ROOT_KEY`; overrides the root key file.
             pub root_key: Option<Arc<Secret>>,
+            /// Keys of unlock methods from variables `SCRIP_UNLOCK_…`, by variable.
+            pub unlock_keys: BTreeMap<String, Arc<Secret>>,
             /// The operating-system user who runs this process.
             pub os_user: Option<Arc<str>>,
             /// The settings file that was read.
@@ -108,6 +111,7 @@ macro_rules! settings {
                     scheme_entries: Vec::new(),
                     warnings: Vec::new(),
                     root_key: None,
+                    unlock_keys: BTreeMap::new(),
                     os_user: None,
                     file: None,
                     has_password_in_file: false,
@@ -205,6 +209,28 @@ settings! {
     keys: KeySettings {
         /// Root key file; empty for `root.key` in the data directory.
         root_key_file: Option<PathBuf> = "",
+        /// Maximum age of the sealing key of a tenant in days; 0 for no limit. `scrip doctor` and a
+        /// metric report older keys.
+        tenant_max_age_days: BoundedNumber<0, 36_500> = "365",
+        /// Whether the server rotates the sealing keys of tenants that are older.
+        rotate_automatically: bool = "false",
+        /// Rows that a rotation encrypts again in a second.
+        rotation_rows_per_second: BoundedNumber<1, 1_000_000> = "1000",
+        /// Time after which a new version of a sealing key encrypts. Every server must have loaded
+        /// it by then; a server that cannot load it rejects all requests after 22 seconds.
+        promote_after_seconds: BoundedNumber<1, 86_400> = "30",
+        /// Minimum time for which an old version stays after that. Cursors of lists that clients
+        /// hold end with the old version.
+        destroy_after_seconds: BoundedNumber<1, 31_536_000> = "86400",
+        /// Kinds of unlock methods in the order in which a start tries them, separated by commas,
+        /// such as `pkcs11, file`; empty for the order file, env, pkcs11, aws-kms, transit.
+        unlock_order: UnlockOrder = "",
+        /// Libraries of PKCS#11 devices and addresses of Transit servers that unlock methods may
+        /// use, separated by commas, such as `/usr/lib/softhsm/libsofthsm2.so`.
+        unlock_sources: AllowedSources = "",
+        /// Time after which the vault is sealed if no unlock method returns its key any more, such
+        /// as `24h`; empty to serve without a limit.
+        seal_when_source_lost: Option<SourceLossLimit> = "",
     }
     cvc: CvcSettings {
         /// Location of the CVC epoch keys, which are never stored with the data: memory (a restart

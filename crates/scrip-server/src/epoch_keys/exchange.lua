@@ -3,7 +3,8 @@
 local ends, offer = ARGV[2], ARGV[1]
 if offer == 'restore' or (offer == 'if_absent' and redis.call('EXISTS', KEYS[1]) == 0) then
   for at = 3, #ARGV, 2 do
-    redis.call('HSETNX', KEYS[1], ARGV[at], ARGV[at + 1])
+    -- A restored key may be wrapped by a newer vault key than the one that is there.
+    redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
   end
   -- One that is over already goes at once.
   redis.call('PEXPIREAT', KEYS[1], ends)

@@ -42,6 +42,7 @@ pub(crate) fn render(node: &Node) -> String {
     page.start_family(&table::BUILD_INFO)
         .write_sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     write_readiness(&mut page, app);
+    write_unlock_methods(&mut page, node);
     write_disk(&mut page, node);
     write_requests(&mut page, metrics);
     write_connections(&mut page, node);
@@ -79,6 +80,7 @@ pub(crate) fn render(node: &Node) -> String {
     write_threeds(&mut page, node);
     write_proxy(&mut page, app);
     write_webhooks(&mut page, app);
+    write_key_rotation(&mut page, app);
     write_store(&mut page, &app.vault.store.metrics());
     write_certificate_expiry(&mut page, node);
     let started = u64::try_from(metrics.started_at.unix_ms).unwrap_or_default();
@@ -96,6 +98,15 @@ fn write_readiness(page: &mut MetricsPage, app: &App) {
     let is_reported = |it: NotReadyReason| u64::from([storage, rejection].contains(&Some(it)));
     let rows = NotReadyReason::ALL.iter().map(|it| (it.as_str(), is_reported(*it)));
     write_labelled(page, &table::NOT_READY, "reason", rows);
+}
+
+fn write_unlock_methods(page: &mut MetricsPage, node: &Node) {
+    let results = node.settings.key_manager.as_ref().map(|it| it.health.results());
+    let results = results.unwrap_or_default();
+    page.start_family(&table::UNLOCK_OK);
+    for (method, is_ok) in &results {
+        page.write_sample(&[("method", method)], u64::from(*is_ok));
+    }
 }
 
 fn write_disk(page: &mut MetricsPage, node: &Node) {
@@ -158,6 +169,16 @@ fn write_webhooks(page: &mut MetricsPage, app: &App) {
     page.write_single(&table::WEBHOOK_IN_PROGRESS, in_progress);
     page.write_single(&table::WEBHOOK_PENDING, metrics.pending.get());
     page.write_single(&table::WEBHOOK_OLDEST_PENDING, metrics.oldest_pending_seconds.get());
+}
+
+fn write_key_rotation(page: &mut MetricsPage, app: &App) {
+    let metrics = &app.metrics.key_rotation;
+    page.write_single(&table::KEY_ROTATION_ROWS, metrics.resealed.get());
+    page.write_single(&table::KEY_ROTATION_FAILURES, metrics.failures.get());
+    page.write_single(&table::KEY_ROTATIONS_RUNNING, metrics.running.get());
+    page.write_single(&table::KEY_ROTATION_UNOPENED, metrics.unopened.get());
+    page.write_single(&table::TENANT_KEY_AGE, metrics.oldest_key_seconds.get());
+    page.write_single(&table::TENANT_KEYS_OVERDUE, metrics.overdue.get());
 }
 
 /// Operations that have a route; other operations are never requested over HTTP.

@@ -7,7 +7,7 @@ use scrip_core::metrics::HistogramSnapshot;
 use crate::metrics::table::MetricFamily;
 
 /// Label name and value; both are constants that need no escaping.
-pub(super) type LabelPair = (&'static str, &'static str);
+pub(super) type LabelPair<'a> = (&'static str, &'a str);
 
 /// Unit of the values of a histogram.
 #[derive(Debug, Clone, Copy)]
@@ -48,14 +48,14 @@ impl MetricsPage {
         self.start_family(family).write_sample(&[], number);
     }
 
-    pub(super) fn write_sample(&mut self, labels: &[LabelPair], number: impl Display) {
+    pub(super) fn write_sample(&mut self, labels: &[LabelPair<'_>], number: impl Display) {
         self.write_sample_line("", labels, None, &number);
     }
 
     /// Writes cumulative buckets, as the format requires.
     pub(super) fn write_histogram(
         &mut self,
-        labels: &[LabelPair],
+        labels: &[LabelPair<'_>],
         snapshot: &HistogramSnapshot,
         unit: HistogramUnit,
     ) {
@@ -78,7 +78,7 @@ impl MetricsPage {
     fn write_sample_line(
         &mut self,
         suffix: &str,
-        labels: &[LabelPair],
+        labels: &[LabelPair<'_>],
         bound: Option<&str>,
         number: &dyn Display,
     ) {

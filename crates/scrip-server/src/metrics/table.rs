@@ -39,6 +39,7 @@ families! {
     BUILD_INFO Gauge "scrip_build_info" "Always 1; the label has the version.";
     SEALED Gauge "scrip_sealed" "1 while all requests are rejected because the root key has not opened the vault; 0 if the storage is the reason.";
     NOT_READY Gauge "scrip_not_ready" "1 while the server is not ready for this reason.";
+    UNLOCK_OK Gauge "scrip_unlock_ok" "1 while an unlock method returns the vault key, by method; absent for methods that need people.";
     STORE_UP Gauge "scrip_store_up" "1 while the storage accepts reads and writes.";
     DISK_FREE Gauge "scrip_disk_free_bytes" "Free bytes of the file system of a directory.";
     DISK_SIZE Gauge "scrip_disk_size_bytes" "Size of the file system of a directory.";
@@ -100,6 +101,12 @@ families! {
     WEBHOOK_IN_PROGRESS Gauge "scrip_webhook_attempts_in_progress" "Attempts in progress.";
     WEBHOOK_PENDING Gauge "scrip_webhook_deliveries_pending" "Deliveries that wait for an attempt, also those of disabled webhooks.";
     WEBHOOK_OLDEST_PENDING Gauge "scrip_webhook_oldest_pending_seconds" "Age of the oldest event that waits for an attempt; 0 if none waits.";
+    KEY_ROTATION_ROWS Counter "scrip_key_rotation_rows_total" "Rows that this server encrypted with a new version of a sealing key.";
+    KEY_ROTATION_FAILURES Counter "scrip_key_rotation_failures_total" "Failed steps of key rotations.";
+    KEY_ROTATIONS_RUNNING Gauge "scrip_key_rotations_running" "Tenants with more than one version of their sealing key.";
+    KEY_ROTATION_UNOPENED Gauge "scrip_key_rotation_unopened_rows" "Rows that cannot be decrypted, so that a key rotation keeps an old version.";
+    TENANT_KEY_AGE Gauge "scrip_tenant_key_age_max_seconds" "Age of the oldest sealing key of a tenant.";
+    TENANT_KEYS_OVERDUE Gauge "scrip_tenant_keys_overdue" "Sealing keys of tenants that are older than keys.tenant_max_age_days.";
     STORE_QUEUE Gauge "scrip_store_queue_depth" "Writes in the write queue, by log.";
     STORE_QUEUE_MAX Gauge "scrip_store_queue_max" "Maximum number of queued writes; further ones are rejected.";
     STORE_WRITES_REJECTED Counter "scrip_store_writes_rejected_total" "Writes rejected because the queue was full, by log.";

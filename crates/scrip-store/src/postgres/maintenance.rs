@@ -4,5 +4,6 @@ mod deliveries;
 mod expiry;
 mod guesses;
 pub(crate) mod idempotency;
+mod key_rotations;
 mod status;
 pub(crate) mod usage;

@@ -1,5 +1,8 @@
 //! Tenants, applications and API keys.
 
 pub(crate) mod changes;
+pub(crate) mod deletions;
 pub(crate) mod directory;
 pub(crate) mod restore;
+pub(crate) mod unlock_rows;
+pub(crate) mod unlocks;

@@ -4,11 +4,11 @@ use scrip_core::{
     event::DeliveryState,
     id::{
         ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
-        ThreeDsSessionId, TokenId, TokenIntentId, WebhookId,
+        ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, VaultId, WebhookId,
     },
     policy::{
         AccessPolicy, AccessSessionId, ApplicationKind, DisplayName, Quotas, TenantKind,
-        TenantSettings, application::origins::ApplicationOrigins,
+        TenantSettings, UnlockKind, UnlockState, application::origins::ApplicationOrigins,
     },
     proxy::HostName,
     store::StoreError,
@@ -88,6 +88,8 @@ wrapped_columns! {
     WebhookId: Uuid => WebhookId,
     ClientKeyId: Uuid => ClientKeyId,
     EventId: Uuid => EventId,
+    UnlockId: Uuid => UnlockId,
+    VaultId: Uuid => VaultId,
     TokenIntentId: Uuid => TokenIntentId,
     ThreeDsSessionId: Uuid => ThreeDsSessionId,
     CardNumberVersion: Uuid => CardNumberVersion,
@@ -134,6 +136,8 @@ parsed_columns! {
     EventList: &str => EventList::from_text,
     WebhookStatus: &str => WebhookStatus::parse,
     DeliveryState: &str => DeliveryState::parse,
+    UnlockKind: &str => UnlockKind::parse,
+    UnlockState: &str => UnlockState::parse,
 }
 
 /// A digest or a MAC.

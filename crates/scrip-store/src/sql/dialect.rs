@@ -2,11 +2,13 @@
 
 use scrip_core::{
     error::Error,
+    policy::UnlockRemoval,
     store::{
         ChangeOutcome,
         deliveries::{ReplayedDeliveries, TrimmedDeliveries},
     },
 };
+use scrip_seal::Sealed;
 
 /// Statements that delete a limited number of rows. The first parameter is the cutoff of the
 /// condition, the second one the limit.
@@ -79,6 +81,16 @@ impl Outcome for () {}
 impl Outcome for usize {}
 
 impl Outcome for ReplayedDeliveries {}
+
+/// A stored key.
+impl Outcome for Sealed {}
+
+/// Without a removed row, there is nothing to commit.
+impl Outcome for UnlockRemoval {
+    fn should_commit(&self) -> bool {
+        *self == Self::Removed
+    }
+}
 
 impl Outcome for TrimmedDeliveries {}
 

@@ -6,7 +6,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use scrip_core::{
     id::{
         ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
-        ThreeDsSessionId, TokenId, TokenIntentId, WebhookId,
+        ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, VaultId, WebhookId,
     },
     policy::AccessSessionId,
     time::{Month, Timestamp},
@@ -97,6 +97,8 @@ parameter_types! {
     WebhookId => |it: WebhookId| Parameter::Uuid(it.0),
     ClientKeyId => |it: ClientKeyId| Parameter::Uuid(it.0),
     EventId => |it: EventId| Parameter::Uuid(it.0),
+    UnlockId => |it: UnlockId| Parameter::Uuid(it.0),
+    VaultId => |it: VaultId| Parameter::Uuid(it.0),
     bool => |it: bool| Parameter::Number(it.into()),
     TokenIntentId => |it: TokenIntentId| Parameter::Uuid(it.0),
     ThreeDsSessionId => |it: ThreeDsSessionId| Parameter::Uuid(it.0),

@@ -6,5 +6,6 @@ pub(crate) mod deliveries;
 pub(crate) mod expiry;
 mod guesses;
 mod idempotency;
+pub(crate) mod key_rotations;
 mod status;
 pub(crate) mod usage;

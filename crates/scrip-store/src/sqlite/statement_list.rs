@@ -5,7 +5,7 @@ use crate::{
     shared::{self, session_cards},
     sqlite::{
         engine::write_transaction,
-        maintenance::{deliveries, expiry},
+        maintenance::{deliveries, expiry, key_rotations},
         tokens::{index_entries, listing, newest_tokens, writes},
     },
     stores::threeds_sessions,
@@ -24,6 +24,8 @@ pub fn list_statements() -> Vec<&'static str> {
         threeds_sessions::STATEMENTS,
         shared::deliveries::STATEMENTS,
         deliveries::STATEMENTS,
+        shared::key_rotations::STATEMENTS,
+        key_rotations::STATEMENTS,
     ];
     statements.concat()
 }

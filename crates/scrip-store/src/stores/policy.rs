@@ -11,7 +11,8 @@ use scrip_core::{
 
 use crate::{
     shared::policy::{
-        changes::{change_policy, delete_tenant, insert_tenant, list_deleted_tenants},
+        changes::{change_policy, delete_tenant, insert_tenant},
+        deletions::list_deleted_tenants,
         restore::restore_policy,
     },
     sql::for_both_engines,
@@ -31,6 +32,20 @@ impl PolicyStore {
     ) -> StoreFuture<'_, Result<(), Error>> {
         let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| change_policy(it, tenant, decide).await))
+    }
+
+    fn destroy_sealing_keys(
+        &self,
+        permit: PolicyPermit,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        let tenant = permit.tenant().id;
+        let change = self.write(tenant, async move |it| change_policy(it, tenant, decide).await);
+        Box::pin(async move {
+            let outcome = change.await?;
+            self.erase_log().await?;
+            Ok(outcome)
+        })
     }
 
     fn restore_policy(

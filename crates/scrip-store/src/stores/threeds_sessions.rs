@@ -95,7 +95,9 @@ const FIND_THREEDS_SESSION: &str =
 const FIND_NOTIFIED_THREEDS_SESSION: &str =
     find_threeds_session!("find_notified_threeds_session", "");
 
-fn decode_threeds_session(row: &dyn ColumnReader) -> Result<ThreeDsSessionRecord, StoreError> {
+pub(crate) fn decode_threeds_session(
+    row: &dyn ColumnReader,
+) -> Result<ThreeDsSessionRecord, StoreError> {
     let invalid_row = || StoreError::Corrupt("the row of a 3DS session is invalid");
     decode_columns(row).ok().flatten().ok_or_else(invalid_row)
 }

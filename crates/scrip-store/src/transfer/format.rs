@@ -16,15 +16,17 @@ pub(super) enum FileFormat {
     Fourth,
     /// Without origins of applications.
     Fifth,
-    #[default]
+    /// Without unlock methods, and without the promoted versions of sealing keys.
     Sixth,
+    #[default]
+    Seventh,
 }
 
 /// The length of the magic number.
 pub(super) const MAGIC_BYTES: usize = 16;
 
 impl FileFormat {
-    pub(super) const NEWEST: Self = Self::Sixth;
+    pub(super) const NEWEST: Self = Self::Seventh;
 
     /// The start of the file.
     pub(super) fn magic(self) -> [u8; MAGIC_BYTES] {
@@ -35,12 +37,20 @@ impl FileFormat {
             Self::Fourth => *b"\nscrip export 4\n",
             Self::Fifth => *b"\nscrip export 5\n",
             Self::Sixth => *b"\nscrip export 6\n",
+            Self::Seventh => *b"\nscrip export 7\n",
         }
     }
 
     pub(super) fn from_magic(magic: [u8; MAGIC_BYTES]) -> Option<Self> {
-        let formats =
-            [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Fifth, Self::Sixth];
+        let formats = [
+            Self::First,
+            Self::Second,
+            Self::Third,
+            Self::Fourth,
+            Self::Fifth,
+            Self::Sixth,
+            Self::Seventh,
+        ];
         formats.into_iter().find(|it| it.magic() == magic)
     }
 
@@ -60,9 +70,13 @@ impl FileFormat {
             Self::Second => &[RowKind::Webhooks, RowKind::Deliveries, RowKind::ClientKeys],
             Self::Third => &[RowKind::Deliveries, RowKind::ClientKeys],
             Self::Fourth => &[RowKind::LastEvent, RowKind::ThreeDsEvents, RowKind::ClientKeys],
-            Self::Fifth | Self::Sixth => &[RowKind::LastEvent, RowKind::ThreeDsEvents],
+            Self::Fifth | Self::Sixth | Self::Seventh => {
+                &[RowKind::LastEvent, RowKind::ThreeDsEvents]
+            }
         };
-        !missing.contains(&kind)
+        let unlock_kinds = [RowKind::VaultState, RowKind::Unlocks];
+        let is_too_new = unlock_kinds.contains(&kind) && self != Self::Seventh;
+        !is_too_new && !missing.contains(&kind)
     }
 
     /// The kinds in the order of the file. A portion has the position of its kind in this list.
@@ -75,12 +89,17 @@ impl FileFormat {
         u8::try_from(self.kinds().position(|it| it == kind)?).ok()
     }
 
+    fn has_origins(self) -> bool {
+        matches!(self, Self::Sixth | Self::Seventh)
+    }
+
     /// The columns of a kind. Later versions append columns, which are NULL in older rows.
     pub(super) fn columns(self, kind: RowKind) -> &'static [RowColumn] {
         let has_detail = [RowKind::AuditRecords, RowKind::ReadLogRecords].contains(&kind);
         match kind.columns() {
             [columns @ .., _] if has_detail && self == Self::First => columns,
-            [columns @ .., _] if kind == RowKind::Applications && self != Self::Sixth => columns,
+            [columns @ .., _] if kind == RowKind::Applications && !self.has_origins() => columns,
+            [columns @ .., _] if kind == RowKind::Tenants && self != Self::Seventh => columns,
             columns => columns,
         }
     }

@@ -6,7 +6,7 @@ use std::{
     io::{BufReader, Seek, SeekFrom},
 };
 
-use scrip_core::policy::SystemKeys;
+use scrip_core::policy::{SystemKeys, VaultUnlocks};
 
 use crate::{
     sql::read_required,
@@ -15,6 +15,7 @@ use crate::{
         error::TransferError,
         file::{ExportReader, ExportSummary, NextFrame, read_export},
         kind::RowKind,
+        policy::add_unlock_row,
         token::token_entries,
         totals::{ExportTotals, RowTotal},
         vault_digest::{WRONG_COLUMNS, count_all_rows, next_page},
@@ -44,6 +45,7 @@ pub struct CheckedExport {
     /// The wrapped system keys, which only the root key of the exported vault opens. `None` if the
     /// file contains no valid ones.
     pub system_keys: Option<SystemKeys>,
+    pub unlocks: VaultUnlocks,
 }
 
 impl CheckedExport {
@@ -57,13 +59,16 @@ impl CheckedExport {
         report_progress: impl FnMut(u64, u64),
     ) -> Result<Self, TransferError> {
         file.seek(SeekFrom::Start(0))?;
-        let mut rows = Vec::new();
+        let (mut rows, mut unlocks) = (Vec::new(), VaultUnlocks::default());
         let summary = read_export(BufReader::new(&file), report_progress, |portion| {
             if portion.kind == RowKind::SystemKeys {
                 rows.extend(portion.page.rows);
+            } else if [RowKind::VaultState, RowKind::Unlocks].contains(&portion.kind) {
+                let rows = portion.page.rows.iter();
+                rows.for_each(|it| add_unlock_row(&mut unlocks, portion.kind, it));
             }
         })?;
-        Ok(Self { file, summary, system_keys: read_system_keys(&rows) })
+        Ok(Self { file, summary, system_keys: read_system_keys(&rows), unlocks })
     }
 }
 

@@ -47,7 +47,7 @@ macro_rules! kinds {
         }
 
         impl RowKind {
-            pub const ALL: [Self; 32] = [$(Self::$kind),*];
+            pub const ALL: [Self; 34] = [$(Self::$kind),*];
 
             /// The name in the file and in messages.
             #[must_use]
@@ -75,6 +75,7 @@ kinds! {
         Id id, Text name, Text kind, Text settings, Text quotas, Id created_by optional,
         Number created_at, Id modified_by optional, Number modified_at optional,
         Number deletes_at optional, Bytes mac, Number policy_counter, Bytes policy_mac,
+        Number sealing_version optional,
     }
     TenantKeys "tenant_keys" { Id tenant, Number version, Bytes wrapped }
     PermanentKeys "permanent_keys" { Id tenant, Bytes wrapped }
@@ -149,6 +150,11 @@ kinds! {
         Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
     }
     AuditCheckpoints "audit_checkpoints" { Id tenant, Number sequence, Bytes link, Number at, Bytes mac }
+    VaultState "vault_state" { Id vault_id, Number key_version }
+    Unlocks "unlocks" {
+        Id id, Bytes wrapped, Text kind, Text label, Text parameters, Number key_version,
+        Number created_at, Number checked_at optional, Text state, Bytes mac,
+    }
     ReadLogRecords "read_log_records" {
         Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,

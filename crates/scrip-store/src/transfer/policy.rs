@@ -4,15 +4,18 @@ use std::{fs::File, io::BufReader};
 
 use scrip_core::{
     id::TenantId,
-    policy::{DirectoryRecords, PolicyAlteration, SystemKeys},
+    policy::{DirectoryRecords, PolicyAlteration, SystemKeys, VaultUnlocks},
     store::StoreError,
 };
 use scrip_seal::Sealed;
 
 use crate::{
-    shared::policy::directory::{
-        PolicyRows, decode_api_key, decode_application, decode_client_key, decode_proxy,
-        decode_tenant, decode_tenant_key, decode_webhook, decode_wrapped_key,
+    shared::policy::{
+        directory::{
+            PolicyRows, decode_api_key, decode_application, decode_client_key, decode_proxy,
+            decode_tenant, decode_tenant_key, decode_webhook, decode_wrapped_key,
+        },
+        unlock_rows::{decode_identity, decode_unlock},
     },
     sql::{ColumnReader, MISSING_COLUMNS, read_required},
     transfer::{
@@ -38,6 +41,7 @@ const TENANT_COLUMNS: &[&str] = &[
     "modified_by",
     "modified_at",
     "deletes_at",
+    "sealing_version",
 ];
 const APPLICATION_COLUMNS: &[&str] = &[
     "tenant",
@@ -102,11 +106,11 @@ pub fn read_policy(file: &File) -> Result<DirectoryRecords, TransferError> {
             collected.add(portion.kind, &row).map_err(TransferError::Store)?;
         }
     }
-    let CollectedRows { rows, mut unreadable, pepper, audit_key } = collected;
+    let CollectedRows { rows, mut unreadable, pepper, audit_key, unlocks } = collected;
     let system_keys =
         pepper.zip(audit_key).map(|(pepper, audit_key)| SystemKeys { pepper, audit_key });
     let tenants = rows.into_policies(&mut unreadable);
-    Ok(DirectoryRecords { version: 0, system_keys, tenants, unreadable })
+    Ok(DirectoryRecords { version: 0, system_keys, unlocks, tenants, unreadable })
 }
 
 #[derive(Default)]
@@ -115,6 +119,7 @@ struct CollectedRows {
     unreadable: Vec<PolicyAlteration>,
     pepper: Option<Sealed>,
     audit_key: Option<Sealed>,
+    unlocks: VaultUnlocks,
 }
 
 impl CollectedRows {
@@ -145,6 +150,8 @@ impl CollectedRows {
         } else if kind == RowKind::PermanentKeys {
             let row = reorder(kind, row, PERMANENT_KEY_COLUMNS)?;
             add_row(&mut rows.permanent_keys, unreadable, &row, decode_wrapped_key);
+        } else if [RowKind::VaultState, RowKind::Unlocks].contains(&kind) {
+            add_unlock_row(&mut self.unlocks, kind, row);
         } else if kind == RowKind::SystemKeys {
             match read_required::<&str>(row, 0)? {
                 "pepper" => self.pepper = Some(read_required(row, 1)?),
@@ -153,6 +160,19 @@ impl CollectedRows {
             }
         }
         Ok(())
+    }
+}
+
+/// Adds a row of the vault's identity or of an unlock method. The columns have the order of the
+/// tables' statements.
+pub(super) fn add_unlock_row(unlocks: &mut VaultUnlocks, kind: RowKind, row: &TransferRow) {
+    if kind == RowKind::VaultState {
+        unlocks.identity = decode_identity(row).ok();
+        return;
+    }
+    match decode_unlock(row) {
+        Ok(method) => unlocks.methods.push(method),
+        Err(_) => unlocks.unreadable = unlocks.unreadable.saturating_add(1),
     }
 }
 

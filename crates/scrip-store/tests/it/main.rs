@@ -38,6 +38,7 @@ macro_rules! on_every_engine {
 
 mod audit;
 mod deliveries;
+mod key_rotation;
 mod listing;
 mod migrations;
 mod operations;

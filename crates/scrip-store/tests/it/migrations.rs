@@ -8,7 +8,7 @@ use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::postgres::{TestDatabase, query::query_database};
 
 /// SHA-256 of every migration.
-const CHECKSUMS: [(&str, &str); 18] = [
+const CHECKSUMS: [(&str, &str); 24] = [
     (
         "postgres/migrations/0001.sql",
         "9ee371d7984c9093af6f5bbf9e40f72ecd56da6e52f8ba316d9789f9f82c3219",
@@ -32,6 +32,14 @@ const CHECKSUMS: [(&str, &str); 18] = [
     (
         "postgres/migrations/0006.sql",
         "1aaccd0a8f62a0f04275ad29720ef872b0370a04634626160dd81f191ebe3649",
+    ),
+    (
+        "postgres/migrations/0007.sql",
+        "347c3d2d07cbea54ee4766d544cfb93023a4f7a18724d2cd914a7a267b0bad3d",
+    ),
+    (
+        "postgres/migrations/0008.sql",
+        "e482f8ee228d3ff7b564e59b99240a660be283c5c56da6ff731bd9c6f13b2ce6",
     ),
     (
         "sqlite/migrations/0004.sql",
@@ -58,6 +66,14 @@ const CHECKSUMS: [(&str, &str); 18] = [
         "d86aeb4588e0d79ef99e5572fa2183480f9d309d96ffe00c3f283d4cc4dcaa4b",
     ),
     (
+        "sqlite/migrations/0010.sql",
+        "03727b1efe50f7652545778edc6db0e56b6cfded02fc40b0a416c30b157c2953",
+    ),
+    (
+        "sqlite/migrations/0011.sql",
+        "c2727d776db68361c7cd75fe2edc8073c1c12612fe18ad11261feeaaf2bade43",
+    ),
+    (
         "sqlite/migrations/read-log-0004.sql",
         "b641a4ca0bf5dd993a49fc7bf8221fc45d9304f90a1af472a1579f3514d63080",
     ),
@@ -80,6 +96,14 @@ const CHECKSUMS: [(&str, &str); 18] = [
     (
         "sqlite/migrations/read-log-0009.sql",
         "4b02eb6e1c10ada9f76ce743908d5d0eb55644750cc5611a3130046579878dba",
+    ),
+    (
+        "sqlite/migrations/read-log-0010.sql",
+        "a4b76c114084edd9abc916265c3770413217514abceee9c022df121c298777bb",
+    ),
+    (
+        "sqlite/migrations/read-log-0011.sql",
+        "f0ecba13bce3f3b75037ccf0340971490342ceb88c6d7b190b15ba1582b63f26",
     ),
 ];
 
@@ -138,5 +162,5 @@ async fn postgres_schema_between_two_versions_is_rejected_without_changes() {
     assert_eq!(PostgresStore::schema_version(settings.clone()).await.unwrap(), Some(1));
     drop(query_database(&url, "DROP TABLE proxies"));
     let result = PostgresStore::migrate(settings).await.unwrap();
-    assert_eq!((result.from, result.to), (1, 6));
+    assert_eq!((result.from, result.to), (1, 8));
 }

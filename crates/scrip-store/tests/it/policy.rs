@@ -8,4 +8,5 @@ pub(crate) mod harness;
 mod key_timing;
 mod proxies;
 mod row_alterations;
+pub(crate) mod unlocks;
 mod webhooks;

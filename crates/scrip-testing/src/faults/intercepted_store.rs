@@ -11,20 +11,23 @@ use scrip_core::{
     event::{
         AttemptResult, ClaimedDelivery, DeliveryRecord, ExpiryEvents, NewDelivery, WebhookKey,
     },
-    id::{EventId, TenantId, ThreeDsSessionId, TokenId, TokenIntentId, WebhookId},
+    id::{EventId, TenantId, ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, WebhookId},
     idempotency::{CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord},
+    key_rotation::{KeyRotation, RotatedTable, RowKey, SealedRows, VersionCount},
     listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
     metrics::StoreMetrics,
     policy::{
         AccessSessionId, AccessSessionRecord, DecidePolicy, DecidePolicyRestore, DirectoryRecords,
         LookupPermit, Permit, PolicyPermit, PolicyRecords, SignedRow, SystemKeys, TenantDeletion,
+        UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
         guessing_budget::{GuessBucket, GuessRecord},
     },
+    store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
     store::{
         AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
-        ExpiringEntity, GuessStore, IdempotencyStore, ListingStore, Maintenance, PolicyStore,
-        Store, StoreCondition, StoreFuture, StoreStatus, ThreeDsSessionStore, TokenIntentStore,
-        TokenStore, UsageStore,
+        ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore, ListingStore, Maintenance,
+        PolicyStore, Store, StoreCondition, StoreFuture, StoreStatus, ThreeDsSessionStore,
+        TokenIntentStore, TokenStore, UnlockStore, UsageStore,
         deliveries::{
             DeliveryBounds, DeliveryClaim, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries,
         },
@@ -88,6 +91,33 @@ pub trait Interceptor: Send + Sync {
     ) -> StoreFuture<'a, ()> {
         engine.append_read_log(batch)
     }
+
+    fn list_sealed_rows<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        page: SealedRowsPage,
+    ) -> StoreFuture<'a, SealedRows> {
+        let SealedRowsPage { tenant, table, after, rows_max } = page;
+        engine.list_sealed_rows(tenant, table, after, rows_max)
+    }
+
+    fn count_key_versions<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        page: SealedRowsPage,
+    ) -> StoreFuture<'a, VersionPage> {
+        let SealedRowsPage { tenant, table, after, rows_max } = page;
+        engine.count_key_versions(tenant, table, after, rows_max)
+    }
+}
+
+/// The arguments of a page of sealed rows.
+#[derive(Debug, Clone)]
+pub struct SealedRowsPage {
+    pub tenant: TenantId,
+    pub table: RotatedTable,
+    pub after: Option<RowKey>,
+    pub rows_max: usize,
 }
 
 /// An engine with all calls passed through an interceptor.
@@ -109,6 +139,39 @@ impl<I: Interceptor> GuessStore for InterceptedStore<I> {
         find_guesses(tenant: TenantId, buckets: &'a [GuessBucket], now: Timestamp) -> Vec<GuessRecord>;
         insert_guesses(tenant: TenantId, records: Vec<GuessRecord>) -> ();
         delete_expired_guesses(cutoff: Timestamp) -> usize;
+    }
+}
+
+impl<I: Interceptor> KeyRotationStore for InterceptedStore<I> {
+    fn list_sealed_rows(
+        &self,
+        tenant: TenantId,
+        table: RotatedTable,
+        after: Option<RowKey>,
+        rows_max: usize,
+    ) -> StoreFuture<'_, SealedRows> {
+        let page = SealedRowsPage { tenant, table, after, rows_max };
+        self.interceptor.list_sealed_rows(&self.engine, page)
+    }
+
+    fn count_key_versions(
+        &self,
+        tenant: TenantId,
+        table: RotatedTable,
+        after: Option<RowKey>,
+        rows_max: usize,
+    ) -> StoreFuture<'_, VersionPage> {
+        let page = SealedRowsPage { tenant, table, after, rows_max };
+        self.interceptor.count_key_versions(&self.engine, page)
+    }
+
+    forward! {
+        list_key_rotations() -> Vec<KeyRotation>;
+        insert_key_rotation(rotation: KeyRotation) -> ChangeOutcome;
+        mark_key_rotation(tenant: TenantId, mark: RotationMark) -> ChangeOutcome;
+        claim_key_rotation(tenant: TenantId, lease: RotationLease) -> ChangeOutcome;
+        advance_key_rotation(step: RotationStep) -> ChangeOutcome;
+        count_other_key_versions(tenant: TenantId) -> Vec<VersionCount>;
     }
 }
 
@@ -177,10 +240,24 @@ impl<I: Interceptor> DirectoryStore for InterceptedStore<I> {
     }
 }
 
+impl<I: Interceptor> UnlockStore for InterceptedStore<I> {
+    forward! {
+        insert_vault(keys: SystemKeys, identity: VaultIdentity, method: UnlockRecord) -> ();
+        load_unlocks() -> VaultUnlocks;
+        adopt_vault(identity: VaultIdentity, method: UnlockRecord) -> ChangeOutcome;
+        insert_unlock(method: UnlockRecord) -> ChangeOutcome;
+        activate_unlock(method: UnlockRecord) -> ChangeOutcome;
+        delete_unlock(id: UnlockId) -> UnlockRemoval;
+        save_unlock_check(id: UnlockId, at: Timestamp) -> ();
+        rotate_vault_key(rotation: VaultKeyRotation) -> Result<(), Error>;
+    }
+}
+
 impl<I: Interceptor> PolicyStore for InterceptedStore<I> {
     forward! {
         insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
         change_policy(permit: PolicyPermit, decide: DecidePolicy) -> Result<(), Error>;
+        destroy_sealing_keys(permit: PolicyPermit, decide: DecidePolicy) -> Result<(), Error>;
         restore_policy(permit: PolicyPermit, decide: DecidePolicyRestore) -> Result<(), Error>;
         delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<ChangeOutcome, Error>;
         list_deleted_tenants() -> Vec<DeletedTenant>;

@@ -5,13 +5,15 @@ use std::{sync::Arc, time::Duration};
 use scrip_core::{
     audit::ReadLogBatch,
     idempotency::IdempotencyRecord,
+    key_rotation::SealedRows,
     policy::{CallerRequirement, LookupPermit, PolicyPermit},
+    store::key_rotations::VersionPage,
     store::{CommitExtras, Store, StoreFuture},
     token::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
 };
 use tokio::time::sleep;
 
-use crate::faults::intercepted_store::Interceptor;
+use crate::faults::intercepted_store::{Interceptor, SealedRowsPage};
 
 /// Long enough for a kill to happen while every client waits.
 const DELAY: Duration = Duration::from_millis(40);
@@ -34,6 +36,8 @@ pub enum StoreFault {
     LostCallRecord,
     /// Commits new tokens without the deliveries of their events, and writes these afterwards.
     LateDeliveries,
+    /// Hides rows from rotations of sealing keys, so that a key is destroyed while rows need it.
+    EarlyKeyDestruction,
 }
 
 impl StoreFault {
@@ -45,6 +49,7 @@ impl StoreFault {
             Self::UnrecordedRead => "unrecorded_read",
             Self::LostCallRecord => "lost_call_record",
             Self::LateDeliveries => "late_deliveries",
+            Self::EarlyKeyDestruction => "early_key_destruction",
         }
     }
 
@@ -56,6 +61,7 @@ impl StoreFault {
             Self::UnrecordedRead,
             Self::LostCallRecord,
             Self::LateDeliveries,
+            Self::EarlyKeyDestruction,
         ];
         all.into_iter().find(|it| it.name() == name).expect("a known fault")
     }
@@ -70,13 +76,17 @@ impl Interceptor for StoreFault {
         mut batch: TokenBatch,
     ) -> StoreFuture<'a, BatchOutcome> {
         let has_only_inserts = batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_)));
-        let has_other_fault = [Self::UnrecordedRead, Self::LostCallRecord].contains(self);
+        let other_faults = [Self::UnrecordedRead, Self::LostCallRecord, Self::EarlyKeyDestruction];
+        let has_other_fault = other_faults.contains(self);
         if !has_only_inserts || has_other_fault {
             return engine.write_tokens(lookup, batch);
         }
         let engine = Arc::clone(engine);
         match self {
-            Self::LateResponse | Self::UnrecordedRead | Self::LostCallRecord => (),
+            Self::LateResponse
+            | Self::UnrecordedRead
+            | Self::LostCallRecord
+            | Self::EarlyKeyDestruction => (),
             Self::LostIdempotencyRecord => batch.build_record = None,
             Self::LateDeliveries => {
                 let late_deliveries = take_deliveries(&mut batch.writes);
@@ -120,6 +130,30 @@ impl Interceptor for StoreFault {
             return engine.append_read_log(entries);
         }
         engine.insert_call_record(permit, record, entries)
+    }
+
+    fn list_sealed_rows<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        page: SealedRowsPage,
+    ) -> StoreFuture<'a, SealedRows> {
+        if *self == Self::EarlyKeyDestruction {
+            return Box::pin(std::future::ready(Ok(SealedRows::default())));
+        }
+        let SealedRowsPage { tenant, table, after, rows_max } = page;
+        engine.list_sealed_rows(tenant, table, after, rows_max)
+    }
+
+    fn count_key_versions<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        page: SealedRowsPage,
+    ) -> StoreFuture<'a, VersionPage> {
+        if *self == Self::EarlyKeyDestruction {
+            return Box::pin(std::future::ready(Ok(VersionPage::default())));
+        }
+        let SealedRowsPage { tenant, table, after, rows_max } = page;
+        engine.count_key_versions(tenant, table, after, rows_max)
     }
 
     fn append_read_log<'a>(

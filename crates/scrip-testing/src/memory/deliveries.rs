@@ -25,11 +25,11 @@ use crate::memory::{MemoryStore, MemoryStoreState};
 #[derive(Debug, Clone)]
 pub(super) struct DeliveryRow {
     pub(super) key: WebhookKey,
-    body: Sealed,
+    pub(super) body: Sealed,
     pending_since: Timestamp,
     first_attempt_at: Option<Timestamp>,
     next_at: Timestamp,
-    record: DeliveryRecord,
+    pub(super) record: DeliveryRecord,
 }
 
 impl DeliveryRow {

@@ -1,5 +1,7 @@
 //! Policy changes.
 
+mod unlocks;
+
 use scrip_core::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,
@@ -39,18 +41,23 @@ impl DirectoryStore for MemoryStore {
     }
 
     fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed> {
-        self.with(|it| it.webhook_signing_key.get_or_insert(wrapped).clone())
+        self.attempt(|it| {
+            it.check_wrapping_version(&wrapped)?;
+            Ok(it.webhook_signing_key.get_or_insert(wrapped).clone())
+        })
     }
 }
 
 impl PolicyStore for MemoryStore {
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()> {
-        self.with(move |state| {
+        self.attempt(move |state| {
             let audit = &audit;
             let id = records.tenant.record.id;
+            state.check_wrapping_version(&records.tenant.record.keys.permanent)?;
             state.append_audit_record(id, audit, &id.to_string(), "done");
             state.directory.tenants.push(records);
             state.directory.version += 1;
+            Ok(())
         })
     }
 
@@ -103,6 +110,14 @@ impl PolicyStore for MemoryStore {
             state.insert_commit_extras(tenant, edit.extras, "done")?;
             Ok(Ok(()))
         })
+    }
+
+    fn destroy_sealing_keys(
+        &self,
+        permit: PolicyPermit,
+        decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        self.change_policy(permit, decide)
     }
 
     fn restore_policy(

@@ -5,9 +5,11 @@ mod certificates;
 mod deletions;
 mod elements;
 mod epoch_keys;
+mod keys;
 mod postgres;
 mod storage;
 mod tenant_types;
+mod unlock;
 mod webhooks;
 
 use std::{fs, os::unix::fs::PermissionsExt};
@@ -23,7 +25,7 @@ use scrip_server::{
     config::{Environment, EpochKeyLocation, LockMemory, Settings},
     files::bin_file,
     process::clock::SystemClock,
-    storage::explain,
+    storage::{explain, unlock::open::UnlockProblem},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -109,7 +111,10 @@ async fn check_store(settings: &Settings) -> Vec<Finding> {
     }
     match settings.open_vault_for_command().await {
         Ok(vault) => findings.extend(check_vault(settings, &vault).await),
-        Err(error) => findings.push(failed("store", format!("{error:#}"))),
+        Err(error) => {
+            findings.push(check_root_key(settings));
+            findings.push(failed("store", format!("{error:#}")));
+        }
     }
     findings
 }
@@ -163,25 +168,30 @@ fn check_files(settings: &Settings) -> Vec<Finding> {
     if findings.is_empty() {
         findings.push(passed("permissions", "files are accessible to their owner only"));
     }
+    findings
+}
+
+/// Checks the root key: the vault key of a vault without unlock methods, or the wrapping key of the
+/// default method.
+fn check_root_key(settings: &Settings) -> Finding {
     let key = settings.root_key_file();
-    match settings.key_source() {
-        Err(error) => findings.push(failed("root key", format!("{error:#}"))),
-        Ok(_) if settings.root_key.is_some() => findings.push(warning(
+    match settings.check_root_key() {
+        Err(error) => failed("root key", format!("{error:#}")),
+        Ok(()) if settings.root_key.is_some() => warning(
             "root key",
             "the root key comes from SCRIP_ROOT_KEY, which stays in the environment of the process \
              and its children; put the key into a file and set keys.root_key_file",
-        )),
-        Ok(_) if settings.has_data_in(key.parent()) => findings.push(warning(
+        ),
+        Ok(()) if settings.has_data_in(key.parent()) => warning(
             "root key",
             format!(
                 "{} is stored with the data: a copy of the data directory contains both. Set \
                  keys.root_key_file to another location",
                 key.display()
             ),
-        )),
-        Ok(_) => findings.push(passed("root key", format!("{} is readable", key.display()))),
+        ),
+        Ok(()) => passed("root key", format!("{} is readable", key.display())),
     }
-    findings
 }
 
 /// Checks the files with keys and passwords, except the root key: the settings file too, if it
@@ -240,11 +250,26 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             }
         }
     }
-    let Ok(source) = settings.key_source() else {
-        findings.push(passed("clock", format!("the time is {}", SystemClock.now())));
-        return findings;
+    let records = match vault.store.load_directory().await {
+        Ok(records) => records,
+        Err(error) => {
+            findings.push(failed("canary", format!("{:#}", explain(error))));
+            return findings;
+        }
     };
-    match Directory::load(&*vault.store, &*source, None).await {
+    findings.extend(unlock::check_methods(settings, &records).await);
+    let source = match settings.unlock(&records).await {
+        Ok(source) => source,
+        Err(UnlockProblem::KeyMissing(_)) if records.system_keys.is_some() => {
+            findings.push(passed("clock", format!("the time is {}", SystemClock.now())));
+            return findings;
+        }
+        Err(error) => {
+            findings.push(failed("canary", format!("{error:#}")));
+            return findings;
+        }
+    };
+    match Directory::open(records, &*source, None) {
         Err(error) => findings.push(failed("canary", format!("{:#}", explain(error)))),
         Ok(directory) => {
             findings.push(passed("canary", "the root key opens the vault"));
@@ -259,6 +284,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.extend(deletions::check_deletions(vault, &directory).await);
             findings.extend(tenant_types::check_tenant_types(settings, &directory));
             findings.extend(webhooks::check_webhooks(vault, &directory).await);
+            findings.extend(keys::check_tenant_keys(settings, vault, &directory).await);
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();
                 findings.push(passed(

@@ -5,11 +5,8 @@ use std::{fs, path::Path};
 use anyhow::{Context, bail};
 use nix::unistd::{Uid, chown};
 use scrip_core::{
-    Vault,
-    operations::tenants::create_tenant::{create_vault_chain, initialize_vault_keys},
-    policy::Directory,
+    Vault, operations::tenants::create_tenant::create_vault_chain, policy::Directory,
 };
-use scrip_seal::KeySource;
 use scrip_server::{
     config::{Environment, Settings},
     files::head_file,
@@ -65,30 +62,35 @@ async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
     let stored_directory = vault.store.load_directory().await.map_err(explain)?;
     let vault_exists = stored_directory.system_keys.is_some();
     let file = settings.root_key_file();
-    if vault_exists && settings.root_key.is_none() && !file.exists() {
-        bail!(
-            "this vault has a root key, but {} is missing; restore that file, because a new root \
-             key would not open the vault",
-            file.display()
-        );
-    }
-    let is_root_key_new = settings.create_root_key()?;
-    let source = settings.key_source()?;
+    let is_root_key_missing = settings.root_key.is_none() && !file.exists();
+    let is_root_key_new = if vault_exists { false } else { settings.create_root_key()? };
     if let Some(os_user) = &settings.os_user {
         vault.audit_trail.set_os_user(os_user);
     }
-    if let Err(error) = initialize_vault_keys(&vault, &*source).await {
-        if is_root_key_new && is_other_vault(&vault, &*source).await {
+    if !vault_exists && let Err(error) = settings.create_vault_keys(&vault).await {
+        if is_root_key_new && is_other_vault(settings, &vault).await {
             fs::remove_file(&file)?;
             bail!(
                 "another `scrip init` created this vault at the same time; copy its root key to {}",
                 file.display()
             );
         }
-        return Err(explain(error));
+        return Err(error);
     }
     // An existing vault may have another root key.
-    Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
+    let records = vault.store.load_directory().await.map_err(explain)?;
+    let source = settings.unlock(&records).await.map_err(|problem| {
+        if vault_exists && is_root_key_missing {
+            return anyhow::anyhow!(
+                "no unlock method opens this vault, and {} is missing; restore that file, because a \
+                 new root key would not open the vault",
+                file.display()
+            );
+        }
+        anyhow::Error::from(problem)
+    })?;
+    let directory = Directory::open(records, &*source, None).map_err(explain)?;
+    vault.audit_trail.set_key(directory.audit_key());
     create_vault_chain(&vault).await.map_err(explain)?;
     if let Err(error) = vault.record_command("init", "completed").await {
         warn_about_outcome(explain_record_failure(&vault, error));
@@ -101,9 +103,11 @@ async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
 
 /// Returns whether another process created the vault: the new root key does not open it. If our own
 /// transaction succeeded without a response, the key opens it.
-async fn is_other_vault(vault: &Vault, source: &dyn KeySource) -> bool {
-    let vault_exists = vault.store.load_directory().await.is_ok_and(|it| it.system_keys.is_some());
-    vault_exists && Directory::load(&*vault.store, source, None).await.is_err()
+async fn is_other_vault(settings: &Settings, vault: &Vault) -> bool {
+    match vault.store.load_directory().await {
+        Ok(records) if records.system_keys.is_some() => settings.unlock(&records).await.is_err(),
+        Ok(_) | Err(_) => false,
+    }
 }
 
 fn print_outcome(settings: &Settings, outcome: InitOutcome) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! A server with a store that violates one guarantee, to prove that the violation is detected.
 
-use std::{fs, io::Write, path::Path, sync::Arc};
+use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
 
 use scrip_api::{
     app::{
@@ -12,10 +12,10 @@ use scrip_api::{
 };
 use scrip_core::{policy::Directory, proxy::LoopbackDestinations};
 use scrip_egress::{EgressSettings, TrustedRoots};
-use scrip_seal::RootKey;
 use scrip_server::{
+    config::{Environment, Settings},
     listen::serve_plain,
-    node::{Node, NodeSettings},
+    node::{KeyRotationPace, Node, NodeSettings},
     process::clock::{SystemClock, ticks},
 };
 use scrip_store::SqliteStore;
@@ -31,11 +31,14 @@ pub(crate) fn run(fault: StoreFault, data: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.expect("create a runtime").block_on(async {
         let sqlite_store = SqliteStore::open(&data.join("scrip.db")).expect("open the store");
-        let source = RootKey::from_file(&data.join("root.key")).expect("read the root key");
         let store = InterceptedStore { engine: Arc::new(sqlite_store), interceptor: fault };
         let vault = new_vault(Arc::new(store), Arc::new(SystemClock));
-        let directory = Directory::load(&*vault.store, &source, None).await;
-        let directory = directory.expect("load the directory");
+        let records = vault.store.load_directory().await.expect("load the directory");
+        let data_dir = [("storage.data_dir", data.display().to_string())];
+        let settings = Settings::load_with(None, &data_dir, &Environment::default());
+        let source = settings.expect("the settings are valid").unlock(&records).await;
+        let source = source.expect("open the vault key");
+        let directory = Directory::open(records, &*source, None).expect("open the directory");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("the listener has an address"));
         let keys =
@@ -43,7 +46,7 @@ pub(crate) fn run(fault: StoreFault, data: &Path) {
         let keys: Value = serde_json::from_str(&keys).expect("the keys are JSON");
         let ready_message = json!({ "url": url, "keys": keys["keys"] });
         writeln!(std::io::stdout(), "{ready_message}").expect("write the ready message");
-        let mut app = App::new(vault, directory, Arc::new(source), ticks);
+        let mut app = App::new(vault, directory, source, ticks);
         app.limiter = Limiter::disabled();
         // Like the development server, so that a destination or a receiver can be on this machine.
         app.loopback_destinations = LoopbackDestinations::Allowed;
@@ -52,7 +55,14 @@ pub(crate) fn run(fault: StoreFault, data: &Path) {
         app.webhook_egress = LazyEgressClient::new(egress.clone(), DestinationRoots::Given);
         let limits = CallLimits::default();
         app.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
-        let node = Node::new(Arc::new(app), NodeSettings::default());
+        let second = Duration::from_secs(1);
+        let key_rotation = KeyRotationPace {
+            promote_after: second,
+            destroy_after: second,
+            ..KeyRotationPace::default()
+        };
+        let settings = NodeSettings { key_rotation, ..NodeSettings::default() };
+        let node = Node::new(Arc::new(app), settings);
         serve_plain(Arc::new(node), listener, std::future::pending()).await;
     });
 }

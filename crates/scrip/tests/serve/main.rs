@@ -7,6 +7,7 @@
 )]
 
 mod audit;
+mod keys;
 mod network;
 mod operator;
 mod process;

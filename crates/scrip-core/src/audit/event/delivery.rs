@@ -125,7 +125,12 @@ pub struct DeliveryRecord {
     pub last_error: Option<String>,
 }
 
-fn body_place(key: WebhookKey, event: EventId, event_type: &str, occurred_at: Timestamp) -> Place {
+pub(crate) fn body_place(
+    key: WebhookKey,
+    event: EventId,
+    event_type: &str,
+    occurred_at: Timestamp,
+) -> Place {
     Place::new("webhook.delivery")
         .bytes(key.tenant.0.as_bytes())
         .bytes(key.webhook.0.as_bytes())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys};
+use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys, VaultKey};
 
 use crate::{
     Error, Vault,
@@ -10,7 +10,7 @@ use crate::{
     id::{TenantId, random_uuid},
     policy::{
         ChangeStamp, DisplayName, PolicyRecords, Quotas, SystemKeys, TenantKind, TenantRecord,
-        TenantSettings,
+        TenantSettings, UnlockRecord, VaultIdentity,
     },
 };
 
@@ -30,6 +30,24 @@ pub async fn initialize_vault_keys(vault: &Vault, source: &dyn KeySource) -> Res
         }
     };
     vault.audit_trail.set_key(&Arc::new(audit_key));
+    Ok(())
+}
+
+/// Creates the system keys of an empty vault and its first unlock method, in one transaction. Sets
+/// the key of the audit trail.
+///
+/// # Errors
+/// The vault has keys, or the store is unavailable.
+pub async fn initialize_vault(
+    vault: &Vault,
+    key: &VaultKey,
+    identity: VaultIdentity,
+    method: UnlockRecord,
+) -> Result<(), Error> {
+    let ((_, pepper), (opened_key, audit_key)) = (Pepper::create(key)?, AuditKey::create(key)?);
+    let method = method.signed(&opened_key, identity.id);
+    vault.store.insert_vault(SystemKeys { pepper, audit_key }, identity, method).await?;
+    vault.audit_trail.set_key(&Arc::new(opened_key));
     Ok(())
 }
 

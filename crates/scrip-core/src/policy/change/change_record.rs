@@ -18,6 +18,8 @@ pub struct PolicyEdit {
     pub writes: Vec<PolicyWrite>,
     pub seal: PolicySeal,
     pub extras: CommitExtras,
+    /// Versions of the sealing key that the row of the tenant no longer names.
+    pub destroyed_versions: Vec<u32>,
 }
 
 /// Decides inside the transaction how the policy of a tenant is restored.

@@ -2,7 +2,7 @@
 
 use scrip_seal::Sealed;
 
-use crate::policy::{PolicyAlteration, PolicyRecords};
+use crate::policy::{PolicyAlteration, PolicyRecords, directory::unlock_record::VaultUnlocks};
 
 /// The stored directory.
 #[derive(Debug, Clone, Default)]
@@ -10,6 +10,8 @@ pub struct DirectoryRecords {
     pub version: i64,
     /// `None` in a vault that was never initialized.
     pub system_keys: Option<SystemKeys>,
+    /// How the vault key is unlocked.
+    pub unlocks: VaultUnlocks,
     pub tenants: Vec<PolicyRecords>,
     /// Rows that cannot be parsed, so the vault did not write them.
     pub unreadable: Vec<PolicyAlteration>,

@@ -1,10 +1,11 @@
 //! The stored row of a proxy.
 
-use scrip_seal::{Place, Sealed};
+use scrip_seal::{Place, Purpose, Sealed, TenantKeys};
 
 use crate::{
+    error::Error,
     id::{ApplicationId, ProxyId, TenantId},
-    policy::{ChangeStamp, DisplayName, PolicyRow},
+    policy::{ChangeStamp, DisplayName, PolicyRow, SignedRow},
     proxy::HostName,
 };
 
@@ -31,6 +32,26 @@ pub struct ProxyRecord {
 }
 
 impl ProxyRecord {
+    /// Seals settings and secrets again with this version of the sealing key, and signs the row.
+    /// `None` if this version sealed both.
+    pub(crate) fn reseal(
+        &self,
+        keys: &TenantKeys,
+        version: u32,
+    ) -> Result<Option<SignedRow<Self>>, Error> {
+        let reseal =
+            |kind, sealed| keys.reseal(version, Purpose::Data, &self.sealed_place(kind), sealed);
+        let settings = reseal("proxy.settings", &self.settings)?;
+        let secrets = reseal("proxy.secrets", &self.secrets)?;
+        if settings.is_none() && secrets.is_none() {
+            return Ok(None);
+        }
+        let mut record = self.clone();
+        record.settings = settings.unwrap_or(record.settings);
+        record.secrets = secrets.unwrap_or(record.secrets);
+        Ok(Some(SignedRow::new(keys, record)))
+    }
+
     /// The associated data of a sealed column: every clear column.
     pub(super) fn sealed_place(&self, kind: &'static str) -> Place {
         let place = Place::new(kind)

@@ -74,6 +74,18 @@ impl ClientKeyRecord {
         ClientKeyPair::from_private_key(private_key).map_err(|error| Error::Internal(error.into()))
     }
 
+    /// Seals the private key again with this version of the sealing key, and signs the row. `None`
+    /// if this version sealed it.
+    pub(crate) fn reseal(
+        &self,
+        keys: &TenantKeys,
+        version: u32,
+    ) -> Result<Option<SignedRow<Self>>, Error> {
+        let place = self.sealed_place("client-key.private-key");
+        let resealed = keys.reseal(version, Purpose::Data, &place, &self.private_key)?;
+        Ok(resealed.map(|private_key| SignedRow::new(keys, Self { private_key, ..self.clone() })))
+    }
+
     /// The associated data of the private key: every clear column.
     fn sealed_place(&self, kind: &'static str) -> Place {
         let place = Place::new(kind)

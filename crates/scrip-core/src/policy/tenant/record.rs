@@ -36,7 +36,12 @@ impl PolicyRow for TenantRecord {
         let place = self.keys.sealing.iter().fold(place, |place, (version, key)| {
             place.number(i64::from(*version)).bytes(key.as_bytes())
         });
-        ChangeStamp::add_to_place(place, &[Some(self.created), self.modified])
-            .optional_number(self.deletes_at.map(|it| it.unix_ms))
+        let place = ChangeStamp::add_to_place(place, &[Some(self.created), self.modified])
+            .optional_number(self.deletes_at.map(|it| it.unix_ms));
+        // A row without a promoted version has the MAC that earlier versions of the program wrote.
+        match self.keys.promoted {
+            Some(version) => place.number(i64::from(version)),
+            None => place,
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The stored row of a webhook.
 
-use scrip_seal::{Place, Sealed};
+use scrip_seal::{Place, Purpose, Sealed, TenantKeys};
 
 use crate::{
+    error::Error,
     id::{TenantId, WebhookId},
-    policy::{ChangeStamp, DisplayName, PolicyRow},
+    policy::{ChangeStamp, DisplayName, PolicyRow, SignedRow},
     webhook::{EventList, EventType},
 };
 
@@ -36,6 +37,26 @@ impl WebhookRecord {
     #[must_use]
     pub fn wants_event(&self, event: EventType) -> bool {
         self.status == WebhookStatus::Enabled && self.events.to_set().has(event)
+    }
+
+    /// Seals settings and secrets again with this version of the sealing key, and signs the row.
+    /// `None` if this version sealed both.
+    pub(crate) fn reseal(
+        &self,
+        keys: &TenantKeys,
+        version: u32,
+    ) -> Result<Option<SignedRow<Self>>, Error> {
+        let reseal =
+            |kind, sealed| keys.reseal(version, Purpose::Data, &self.sealed_place(kind), sealed);
+        let settings = reseal("webhook.settings", &self.settings)?;
+        let secrets = reseal("webhook.secrets", &self.secrets)?;
+        if settings.is_none() && secrets.is_none() {
+            return Ok(None);
+        }
+        let mut record = self.clone();
+        record.settings = settings.unwrap_or(record.settings);
+        record.secrets = secrets.unwrap_or(record.secrets);
+        Ok(Some(SignedRow::new(keys, record)))
     }
 
     /// The associated data of a sealed column: every clear column.

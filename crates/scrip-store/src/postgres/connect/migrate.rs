@@ -10,13 +10,15 @@ use tokio_postgres::error::SqlState;
 use crate::postgres::engine::error::{store_error, unavailable};
 
 /// The migrations in order. A released migration never changes.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../migrations/0001.sql"),
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
     include_str!("../migrations/0004.sql"),
     include_str!("../migrations/0005.sql"),
     include_str!("../migrations/0006.sql"),
+    include_str!("../migrations/0007.sql"),
+    include_str!("../migrations/0008.sql"),
 ];
 
 const CREATE_SCHEMA_STATE: &str = "
@@ -26,7 +28,7 @@ CREATE TABLE IF NOT EXISTS schema_state (singleton INTEGER PRIMARY KEY CHECK (si
 /// Maximum number of attempts, because two nodes may create the table at the same time.
 const CREATE_ATTEMPTS_MAX: usize = 8;
 
-pub(crate) const NEWEST_VERSION: i64 = 6;
+pub(crate) const NEWEST_VERSION: i64 = 8;
 
 /// Schema version before and after a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,19 +16,24 @@ const UPDATE_EXISTING: &str = "SELECT, UPDATE";
 const UPSERT: &str = "SELECT, INSERT, UPDATE";
 const INSERT_AND_DELETE: &str = "SELECT, INSERT, DELETE";
 const INSERT_AND_LOCK_FOR_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant)";
+/// A key rotation replaces the sealed body.
+const INSERT_RESEAL_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, body)";
 const FULL: &str = "SELECT, INSERT, UPDATE, DELETE";
 
 /// Every table and its rights. Cascading deletes run with the owner's rights and need no grant.
-const TABLE_GRANTS: [(&str, &str); 33] = [
+const TABLE_GRANTS: [(&str, &str); 36] = [
     ("schema_state", READ),
-    ("system_keys", APPEND),
+    ("system_keys", UPSERT),
+    ("vault_state", UPSERT),
+    ("unlocks", FULL),
     ("directory_state", UPDATE_EXISTING),
     ("clock_watermark", UPSERT),
     ("import_state", FULL),
     ("tenant_locks", UPSERT),
     ("tenants", FULL),
-    ("tenant_keys", UPSERT),
+    ("tenant_keys", FULL),
     ("permanent_keys", UPSERT),
+    ("key_rotations", FULL),
     ("applications", FULL),
     ("api_keys", INSERT_AND_DELETE),
     ("proxies", FULL),
@@ -43,7 +48,7 @@ const TABLE_GRANTS: [(&str, &str); 33] = [
     ("usage_months", FULL),
     ("active_tokens", INSERT_AND_LOCK_FOR_DELETE),
     ("active_months", FULL),
-    ("token_intents", INSERT_AND_LOCK_FOR_DELETE),
+    ("token_intents", INSERT_RESEAL_AND_DELETE),
     ("intent_cvcs", INSERT_AND_LOCK_FOR_DELETE),
     ("threeds_sessions", FULL),
     ("deliveries", FULL),

@@ -229,6 +229,15 @@ impl PostgresTransaction {
         self.connection.client().map(|_| &self.connection)
     }
 
+    pub(crate) fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
+    /// Runs a statement without parameters.
+    pub(crate) async fn connection_batch(&self, sql: &str) -> Result<(), StoreError> {
+        self.connection.batch(sql).await
+    }
+
     pub(crate) async fn execute_raw(
         &self,
         sql: &str,

@@ -9,10 +9,10 @@ use crate::{
     postgres::{
         PostgresStore,
         connect::directory_listener::notify_directory_changed,
-        engine::{statement::driver_parameters, transaction::PostgresTransaction},
+        engine::{scope::RowScope, statement::driver_parameters, transaction::PostgresTransaction},
     },
     shared::policy::{
-        changes::{DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
+        changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
         directory::{KeyTables, POSTGRES_KEYS},
     },
     sql::{Execute, parameters},
@@ -36,6 +36,25 @@ impl PolicyTransaction for PostgresTransaction {
             self.execute(PUT_TENANT_KEY, &parameters![tenant, *version, key]).await?;
         }
         self.execute(PUT_PERMANENT_KEY, &parameters![tenant, &keys.permanent]).await.map(drop)
+    }
+
+    async fn delete_sealing_keys(
+        &self,
+        tenant: TenantId,
+        versions: &[u32],
+    ) -> Result<(), StoreError> {
+        for version in versions {
+            self.execute(DELETE_SEALING_KEY, &parameters![tenant, *version]).await?;
+        }
+        Ok(())
+    }
+
+    async fn begin_key_overwrite(&self) -> Result<(), StoreError> {
+        self.connection_batch(&RowScope::all_tenants().set_statement()).await
+    }
+
+    async fn end_key_overwrite(&self) -> Result<(), StoreError> {
+        self.connection_batch(&RowScope::for_tenant(self.tenant()).set_statement()).await
     }
 
     async fn notify_version_changed(&self) -> Result<(), StoreError> {
@@ -63,6 +82,8 @@ impl PolicyTransaction for PostgresTransaction {
 }
 
 impl PostgresStore {
+    pub(crate) const KEYS: KeyTables = POSTGRES_KEYS;
+
     /// Does nothing: PostgreSQL recycles its WAL.
     pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {
         Ok(())

@@ -1,6 +1,7 @@
 //! Reads the policy of every tenant.
 
 use scrip_core::{
+    id::TenantId,
     policy::{DirectoryRecords, SystemKeys},
     store::{DirectoryStore, StoreFuture},
 };
@@ -15,8 +16,9 @@ use crate::{
         },
     },
     shared::policy::{
-        changes::{insert_system_keys, insert_webhook_signing_key},
+        changes::insert_system_keys,
         directory::{POSTGRES_KEYS, directory_version, find_webhook_signing_key, load_directory},
+        unlocks::insert_webhook_signing_key,
     },
 };
 
@@ -53,6 +55,10 @@ impl DirectoryStore for PostgresStore {
     }
 
     fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed> {
-        Box::pin(async move { insert_webhook_signing_key(&self.without_tenant(), &wrapped).await })
+        Box::pin(
+            self.write(TenantId::VAULT, async move |it| {
+                insert_webhook_signing_key(it, &wrapped).await
+            }),
+        )
     }
 }

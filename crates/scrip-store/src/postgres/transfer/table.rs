@@ -51,6 +51,7 @@ const TENANT_LOG_SEQUENCE_KEY: &[RowColumn] = &[
     key_column("sequence", ColumnType::Number),
 ];
 const VERSION_KEY: &[RowColumn] = &[key_column("version", ColumnType::Number)];
+const KEY_VERSION_KEY: &[RowColumn] = &[key_column("key_version", ColumnType::Number)];
 const NOW_KEY: &[RowColumn] = &[key_column("now", ColumnType::Number)];
 /// SQLite deletes expired records in order of insertion, so the export keeps that order.
 const TIME_TENANT_DIGEST_KEY: &[RowColumn] = &[
@@ -126,6 +127,8 @@ impl PostgresTable {
             RowKind::ReadLogCheckpoints => read_log_table("chain_checkpoints", TENANT_LOG_KEY),
             RowKind::ActiveTokens => table("active_tokens", TENANT_MONTH_TOKEN_KEY),
             RowKind::ActiveMonths => table("active_months", TENANT_MONTH_KEY),
+            RowKind::VaultState => singleton_table("vault_state", KEY_VERSION_KEY),
+            RowKind::Unlocks => table("unlocks", ID_KEY),
             RowKind::SystemKeys => table("system_keys", NAME_KEY),
         })
     }

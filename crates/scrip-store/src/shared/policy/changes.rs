@@ -2,7 +2,7 @@
 //! engine rolls back a change that returns an error or that finds no row to change.
 
 use scrip_core::{
-    audit::{AuditRecord, DeletedTenant},
+    audit::AuditRecord,
     error::Error,
     id::TenantId,
     policy::{
@@ -12,20 +12,19 @@ use scrip_core::{
     },
     proxy::ProxyRecord,
     store::{ChangeOutcome, StoreError},
-    time::Timestamp,
     webhook::WebhookRecord,
 };
-use scrip_seal::{Mac, Sealed, WrappedTenantKeys};
+use scrip_seal::WrappedTenantKeys;
 
 use crate::{
     shared::{
         idempotency::insert_commit_extras,
-        policy::directory::{KeyTables, NO_VERSION, find_webhook_signing_key, load_policy},
+        policy::{
+            directory::{KeyTables, NO_VERSION, load_policy},
+            unlock_rows::check_tenant_keys,
+        },
     },
-    sql::{
-        ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, read_optional,
-        read_required,
-    },
+    sql::{Execute, Parameter, WriteTransaction, parameters},
 };
 
 /// A request that began before the deletion of its tenant may write rows for this long after it.
@@ -38,6 +37,19 @@ pub(crate) trait PolicyTransaction: WriteTransaction {
     /// Stores keys that are not stored yet. An existing key is not written again, so that only one
     /// copy exists.
     async fn put_keys(&self, tenant: TenantId, keys: &WrappedTenantKeys) -> Result<(), StoreError>;
+
+    /// Destroys versions of a sealing key; overwrites them, if the engine can.
+    async fn delete_sealing_keys(
+        &self,
+        tenant: TenantId,
+        versions: &[u32],
+    ) -> Result<(), StoreError>;
+
+    /// Prepares statements that replace or delete wrapped keys of any tenant: SQLite overwrites
+    /// the old bytes, and PostgreSQL admits the rows of all tenants.
+    async fn begin_key_overwrite(&self) -> Result<(), StoreError>;
+
+    async fn end_key_overwrite(&self) -> Result<(), StoreError>;
 
     /// Notifies other nodes of the new version, if the engine supports that.
     async fn notify_version_changed(&self) -> Result<(), StoreError>;
@@ -66,20 +78,6 @@ pub(crate) async fn insert_system_keys(
 ) -> Result<(), StoreError> {
     let row = parameters![&keys.pepper, &keys.audit_key];
     client.execute(INSERT_SYSTEM_KEYS, &row).await.map(drop)
-}
-
-/// Another node may have made a key first.
-const INSERT_WEBHOOK_SIGNING_KEY: &str = "
--- insert_webhook_signing_key
-INSERT INTO system_keys (name, wrapped) VALUES ('webhook_signing', $1) ON CONFLICT (name) DO NOTHING";
-
-pub(crate) async fn insert_webhook_signing_key(
-    client: &impl Execute,
-    wrapped: &Sealed,
-) -> Result<Sealed, StoreError> {
-    client.execute(INSERT_WEBHOOK_SIGNING_KEY, &parameters![wrapped]).await?;
-    let missing_key = StoreError::Corrupt("the key that signs deliveries is missing");
-    find_webhook_signing_key(client).await?.ok_or(missing_key)
 }
 
 const RAISE_VERSION: &str = "
@@ -131,7 +129,7 @@ pub(crate) async fn change_policy<T: PolicyTransaction>(
         Ok(None) => return Ok(Err(Error::NotFound)),
         Err(error) => return Ok(Err(error)),
     };
-    let PolicyEdit { writes, seal, extras } = match decide(records) {
+    let PolicyEdit { writes, seal, extras, destroyed_versions } = match decide(records) {
         Ok(edit) => edit,
         Err(error) => return Ok(Err(error)),
     };
@@ -149,10 +147,18 @@ pub(crate) async fn change_policy<T: PolicyTransaction>(
         }
         apply_write(transaction, tenant, write).await?;
     }
+    if !destroyed_versions.is_empty() {
+        transaction.delete_sealing_keys(tenant, &destroyed_versions).await?;
+    }
     put_seal(transaction, tenant, seal).await?;
     insert_commit_extras(transaction, tenant, &extras, "done").await?;
     Ok(Ok(()))
 }
+
+/// Deletes one version of a sealing key.
+pub(crate) const DELETE_SEALING_KEY: &str = "
+-- delete_sealing_key
+DELETE FROM tenant_keys WHERE tenant = $1 AND version = $2";
 
 /// Finds another API key with the same digest, or this key in a row of another tenant.
 pub(crate) const FIND_API_KEY: &str = "
@@ -223,10 +229,11 @@ fn stamp_parameters<'a>(stamp: Option<ChangeStamp>) -> [Parameter<'a>; 2] {
 const PUT_TENANT: &str = "
 -- put_tenant
 INSERT INTO tenants (id, name, kind, settings, quotas, created_by, created_at, modified_by,
-    modified_at, deletes_at, mac, policy_counter, policy_mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12)
+    modified_at, deletes_at, mac, policy_counter, policy_mac, sealing_version)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $13)
 ON CONFLICT (id) DO UPDATE SET name = $2, kind = $3, settings = $4, quotas = $5,
-    created_by = $6, created_at = $7, modified_by = $8, modified_at = $9, deletes_at = $10, mac = $11";
+    created_by = $6, created_at = $7, modified_by = $8, modified_at = $9, deletes_at = $10, mac = $11,
+    sealing_version = $13";
 
 pub(super) async fn put_tenant<T: PolicyTransaction>(
     transaction: &T,
@@ -248,8 +255,10 @@ pub(super) async fn put_tenant<T: PolicyTransaction>(
         record.deletes_at,
         &tenant.mac,
         Vec::<u8>::new(),
+        record.keys.promoted,
     ];
     transaction.execute(PUT_TENANT, &row).await?;
+    check_tenant_keys(transaction, &record.keys).await?;
     transaction.put_keys(record.id, &record.keys).await
 }
 
@@ -459,38 +468,3 @@ pub(crate) async fn delete_tenant<T: PolicyTransaction>(
 
 /// Deletes a tenant's row.
 pub(crate) const DELETE_TENANT: &str = "-- delete_tenant\nDELETE FROM tenants WHERE id = $1";
-
-const LIST_DELETED_TENANTS: &str = "
--- list_deleted_tenants
-SELECT id, deleted_at, mac FROM deleted_tenants";
-
-/// Lists deleted tenants. Skips rows that cannot be decoded, because Scrip did not write them.
-pub(crate) async fn list_deleted_tenants(
-    client: &impl Statements,
-) -> Result<Vec<DeletedTenant>, StoreError> {
-    let decode = |row: &dyn ColumnReader| Ok(decode_deleted_tenant(row));
-    let rows = client.query(LIST_DELETED_TENANTS, &[], decode).await?;
-    Ok(rows.into_iter().flatten().collect())
-}
-
-/// A MAC that cannot be decoded becomes an invalid MAC.
-fn decode_deleted_tenant(row: &dyn ColumnReader) -> Option<DeletedTenant> {
-    let tenant = read_required(row, 0).ok()?;
-    let deleted_at = read_optional(row, 1).ok().flatten().unwrap_or(Timestamp { unix_ms: 0 });
-    let mac = read_required(row, 2).unwrap_or(Mac([0; 32]));
-    Some(DeletedTenant { tenant, deleted_at, mac })
-}
-
-const FIND_DELETIONS: &str = "
--- find_deletions
-SELECT id, deleted_at, mac FROM deleted_tenants WHERE id = $1";
-
-/// Finds a tenant in the list of deleted tenants.
-pub(super) async fn find_deletions(
-    client: &impl Statements,
-    tenant: TenantId,
-) -> Result<Vec<DeletedTenant>, StoreError> {
-    let decode = |row: &dyn ColumnReader| Ok(decode_deleted_tenant(row));
-    let rows = client.query(FIND_DELETIONS, &parameters![tenant], decode).await?;
-    Ok(rows.into_iter().flatten().collect())
-}

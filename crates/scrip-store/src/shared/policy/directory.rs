@@ -16,8 +16,9 @@ use scrip_core::{
 };
 use scrip_seal::{Sealed, WrappedTenantKeys};
 
-use crate::sql::{
-    ColumnReader, MISSING_COLUMNS, Statements, parameters, read_optional, read_required,
+use crate::{
+    shared::policy::unlock_rows::load_unlocks,
+    sql::{ColumnReader, MISSING_COLUMNS, Statements, parameters, read_optional, read_required},
 };
 
 /// Loads the policy of all tenants. The caller provides one read snapshot: a mix of rows from
@@ -28,9 +29,10 @@ pub(crate) async fn load_directory(
 ) -> Result<DirectoryRecords, StoreError> {
     let system_keys = find_system_keys(client).await?;
     let version = directory_version(client).await?;
+    let unlocks = load_unlocks(client, keys.list_unlocks).await?;
     let mut unreadable = Vec::new();
     let tenants = load_policies(client, keys, None, &mut unreadable).await?;
-    Ok(DirectoryRecords { version, system_keys, tenants, unreadable })
+    Ok(DirectoryRecords { version, system_keys, unlocks, tenants, unreadable })
 }
 
 const FIND_SYSTEM_KEYS: &str = "
@@ -94,7 +96,7 @@ pub(crate) async fn load_stored_policy(
     Ok(StoredPolicy { records, unreadable, deletions: Vec::new() })
 }
 
-async fn load_policies(
+pub(super) async fn load_policies(
     client: &impl Statements,
     keys: &KeyTables,
     only_tenant: Option<TenantId>,
@@ -212,11 +214,13 @@ struct PolicyTable {
     one_tenant: &'static str,
 }
 
-/// The tables of tenant keys. SQLite stores them on separate pages. Columns: tenant, key, and the
+/// The tables of wrapped keys. SQLite stores them on separate pages. Columns: tenant, key, and the
 /// version of a sealing key.
 pub(crate) struct KeyTables {
     tenant_keys: PolicyTable,
     permanent_keys: PolicyTable,
+    pub(crate) list_unlocks: &'static str,
+    pub(super) insert_unlock: &'static str,
 }
 
 /// Reads the decodable rows of a table, each with its tenant, which is the first column. Adds the
@@ -258,8 +262,22 @@ macro_rules! policy_table {
 }
 
 macro_rules! key_tables {
-    ($wrapped:literal) => {
+    ($wrapped:literal, $padding:literal, $padding_value:literal) => {
         KeyTables {
+            list_unlocks: concat!(
+                "-- list_unlocks\nSELECT id, ",
+                $wrapped,
+                ", kind, label, parameters, key_version, created_at, checked_at, state, mac ",
+                "FROM unlocks"
+            ),
+            insert_unlock: concat!(
+                "-- insert_unlock\nINSERT INTO unlocks (id, wrapped, kind, label, parameters, ",
+                "key_version, created_at, checked_at, state, mac",
+                $padding,
+                ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10",
+                $padding_value,
+                ")"
+            ),
             tenant_keys: policy_table!(
                 "tenant key",
                 concat!(
@@ -283,10 +301,13 @@ macro_rules! key_tables {
 }
 
 /// Reads the key as NULL if the padding before it was altered, so that the row cannot be decoded.
-pub(crate) const SQLITE_KEYS: KeyTables =
-    key_tables!("CASE WHEN padding = zeroblob(1024) THEN wrapped END");
+pub(crate) const SQLITE_KEYS: KeyTables = key_tables!(
+    "CASE WHEN padding = zeroblob(1024) THEN wrapped END",
+    ", padding",
+    ", zeroblob(1024)"
+);
 
-pub(crate) const POSTGRES_KEYS: KeyTables = key_tables!("wrapped");
+pub(crate) const POSTGRES_KEYS: KeyTables = key_tables!("wrapped", "", "");
 
 pub(crate) fn decode_tenant_key(row: &dyn ColumnReader) -> Result<(u32, Sealed), StoreError> {
     Ok((read_required(row, 2)?, decode_wrapped_key(row)?))
@@ -301,7 +322,7 @@ const TENANTS: PolicyTable = policy_table!(
     "
 -- list_tenants
 SELECT id, name, kind, settings, quotas, mac, policy_counter, policy_mac, created_by, created_at,
-    modified_by, modified_at, deletes_at
+    modified_by, modified_at, deletes_at, sealing_version
 FROM tenants",
     "id"
 );
@@ -309,8 +330,11 @@ FROM tenants",
 pub(crate) fn decode_tenant(
     row: &dyn ColumnReader,
 ) -> Result<(SignedRow<TenantRecord>, PolicySeal), StoreError> {
-    let no_keys =
-        WrappedTenantKeys { sealing: Vec::new(), permanent: Sealed::from_stored(Vec::new()) };
+    let no_keys = WrappedTenantKeys {
+        sealing: Vec::new(),
+        promoted: read_optional(row, 13)?,
+        permanent: Sealed::from_stored(Vec::new()),
+    };
     let record = TenantRecord {
         id: read_required(row, 0)?,
         name: read_required(row, 1)?,

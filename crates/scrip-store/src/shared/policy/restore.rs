@@ -10,9 +10,10 @@ use scrip_core::{
 use crate::{
     shared::policy::{
         changes::{
-            PolicyTransaction, find_deletions, put_api_key, put_application, put_client_key,
-            put_proxy, put_seal, put_tenant, put_webhook, raise_version,
+            PolicyTransaction, put_api_key, put_application, put_client_key, put_proxy, put_seal,
+            put_tenant, put_webhook, raise_version,
         },
+        deletions::find_deletions,
         directory::load_stored_policy,
     },
     sql::parameters,

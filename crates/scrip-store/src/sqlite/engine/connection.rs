@@ -41,6 +41,8 @@ impl DatabaseKind {
                 include_str!("../migrations/0007.sql"),
                 include_str!("../migrations/0008.sql"),
                 include_str!("../migrations/0009.sql"),
+                include_str!("../migrations/0010.sql"),
+                include_str!("../migrations/0011.sql"),
             ],
             Self::ReadLog => &[
                 include_str!("../migrations/read-log-0004.sql"),
@@ -49,6 +51,8 @@ impl DatabaseKind {
                 include_str!("../migrations/read-log-0007.sql"),
                 include_str!("../migrations/read-log-0008.sql"),
                 include_str!("../migrations/read-log-0009.sql"),
+                include_str!("../migrations/read-log-0010.sql"),
+                include_str!("../migrations/read-log-0011.sql"),
             ],
         }
     }

@@ -12,10 +12,16 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
-use scrip_core::{policy::DirectoryRecords, store::StoreError};
+use scrip_core::{
+    policy::{DirectoryRecords, VaultUnlocks},
+    store::StoreError,
+};
 
 use crate::{
-    shared::policy::directory::find_system_keys,
+    shared::policy::{
+        directory::{SQLITE_KEYS, find_system_keys},
+        unlock_rows::load_unlocks,
+    },
     sql::run_sync_future,
     sqlite::{
         audit::read_log::read_log_path,
@@ -273,12 +279,16 @@ pub fn extract_read_log(copy: &Path, read_log: &Path) -> Result<(), StoreError> 
     connection.close().map_err(|(_, error)| store_error(error))
 }
 
+/// The number of migrations with which a vault has unlock methods.
+const UNLOCK_MIGRATION: usize = 8;
+
 /// Content of an examined copy.
 #[derive(Debug)]
 pub struct ExaminedBackup {
     pub schema: u32,
     pub is_current: bool,
-    /// For an older schema only the system keys. The other records are read after the upgrade.
+    /// For an older schema only the system keys and the unlock methods. The other records are read
+    /// after the upgrade.
     pub directory: DirectoryRecords,
 }
 
@@ -319,6 +329,10 @@ pub fn examine(
     } else {
         DirectoryRecords {
             system_keys: run_sync_future(find_system_keys(&connection))?,
+            unlocks: match migrations >= UNLOCK_MIGRATION {
+                true => run_sync_future(load_unlocks(&connection, SQLITE_KEYS.list_unlocks))?,
+                false => VaultUnlocks::default(),
+            },
             ..DirectoryRecords::default()
         }
     };

@@ -9,14 +9,16 @@ use scrip_seal::WrappedTenantKeys;
 
 use crate::{
     shared::policy::{
-        changes::{DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
+        changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
         directory::{KeyTables, SQLITE_KEYS},
     },
     sql::{Statements, parameters},
     sqlite::{
         SqliteStore,
         engine::{
-            connection::with_secure_delete, statement::execute, transaction::SqliteTransaction,
+            connection::with_secure_delete,
+            statement::{execute, store_error},
+            transaction::SqliteTransaction,
         },
         policy::directory::KEY_PADDING,
     },
@@ -34,7 +36,8 @@ ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
 /// A command of another program can leave these rows without the row of their tenant, because SQLite
 /// checks references only for connections that enable it.
-const DELETE_LEFTOVERS: [&str; 7] = [
+const DELETE_LEFTOVERS: [&str; 8] = [
+    "-- delete_leftover_key_rotations\nDELETE FROM key_rotations WHERE tenant = $1",
     "-- delete_leftover_client_keys\nDELETE FROM client_keys WHERE tenant = $1",
     "-- delete_leftover_webhooks\nDELETE FROM webhooks WHERE tenant = $1",
     "-- delete_leftover_proxies\nDELETE FROM proxies WHERE tenant = $1",
@@ -55,6 +58,28 @@ impl PolicyTransaction for SqliteTransaction<'_> {
             execute(self, PUT_PERMANENT_KEY, &parameters![tenant, &KEY_PADDING, &keys.permanent])
                 .map(drop)
         })
+    }
+
+    /// Overwrites the keys with zeros. The WAL still contains them until the caller truncates it.
+    async fn delete_sealing_keys(
+        &self,
+        tenant: TenantId,
+        versions: &[u32],
+    ) -> Result<(), StoreError> {
+        with_secure_delete(self, || {
+            versions.iter().try_for_each(|version| {
+                execute(self, DELETE_SEALING_KEY, &parameters![tenant, *version]).map(drop)
+            })
+        })
+    }
+
+    /// Turns `secure_delete` on. The WAL contains the old keys until the caller truncates it.
+    async fn begin_key_overwrite(&self) -> Result<(), StoreError> {
+        self.execute_batch("PRAGMA secure_delete = ON").map_err(store_error)
+    }
+
+    async fn end_key_overwrite(&self) -> Result<(), StoreError> {
+        self.execute_batch("PRAGMA secure_delete = FAST").map_err(store_error)
     }
 
     /// Does nothing: other processes poll the version.
@@ -90,6 +115,8 @@ impl PolicyTransaction for SqliteTransaction<'_> {
 }
 
 impl SqliteStore {
+    pub(crate) const KEYS: KeyTables = SQLITE_KEYS;
+
     /// Truncates the WAL, which still contains the keys that were deleted from the tables. Returns
     /// after the truncation, unless a reader stays active for longer than a client waits.
     pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {

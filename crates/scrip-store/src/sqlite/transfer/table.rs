@@ -115,6 +115,11 @@ impl SqliteTable {
             RowKind::ReadLogCheckpoints => read_log_table("chain_checkpoints", TENANT_KEY),
             RowKind::ActiveTokens => read_log_table("active_tokens", MONTH_TENANT_TOKEN_KEY),
             RowKind::ActiveMonths => read_log_table("active_months", MONTH_TENANT_KEY),
+            RowKind::VaultState => Self {
+                fixed_column: Some(singleton_column),
+                ..vault_table("vault_state", SINGLETON_KEY)
+            },
+            RowKind::Unlocks => padded_table("unlocks", ID_KEY),
             RowKind::SystemKeys => vault_table("system_keys", NAME_KEY),
         })
     }

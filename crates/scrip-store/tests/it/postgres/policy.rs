@@ -144,6 +144,7 @@ const TENANT_ALTERATIONS: &[PostgresAlteration] = &[
     ("modified_by", &["{private}", "{other}", "NULL"]),
     ("modified_at", &["modified_at + 1", "0", "NULL"]),
     ("deletes_at", &["0", "1", "4102444800000"]),
+    ("sealing_version", &["0", "1", "2", "-1"]),
     ("mac", &[ZEROS, "policy_mac", "(SELECT mac FROM tenants WHERE id = {other})", "''"]),
     (
         "policy_counter",

@@ -14,8 +14,15 @@ const FIRST_TENANT: &str = "11111111-1111-1111-1111-111111111111";
 const SECOND_TENANT: &str = "22222222-2222-2222-2222-222222222222";
 
 /// Tables without tenant data.
-const TABLES_WITHOUT_TENANT: &[&str] =
-    &["clock_watermark", "directory_state", "import_state", "schema_state", "system_keys"];
+const TABLES_WITHOUT_TENANT: &[&str] = &[
+    "clock_watermark",
+    "directory_state",
+    "import_state",
+    "schema_state",
+    "system_keys",
+    "unlocks",
+    "vault_state",
+];
 
 /// Connects to a database. The connection ends with the runtime of the test.
 async fn connect(url: &str) -> Client {
@@ -166,21 +173,24 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("idempotency_records", "SELECT INSERT DELETE"),
     ("import_state", "SELECT INSERT UPDATE DELETE"),
     ("intent_cvcs", "SELECT INSERT DELETE"),
+    ("key_rotations", "SELECT INSERT UPDATE DELETE"),
     ("log_records", "SELECT INSERT DELETE"),
     ("permanent_keys", "SELECT INSERT UPDATE"),
     ("proxies", "SELECT INSERT UPDATE DELETE"),
     ("response_token_data", "SELECT INSERT"),
     ("schema_state", "SELECT"),
-    ("system_keys", "SELECT INSERT"),
-    ("tenant_keys", "SELECT INSERT UPDATE"),
+    ("system_keys", "SELECT INSERT UPDATE"),
+    ("tenant_keys", "SELECT INSERT UPDATE DELETE"),
     ("tenant_locks", "SELECT INSERT UPDATE"),
     ("tenants", "SELECT INSERT UPDATE DELETE"),
     ("threeds_sessions", "SELECT INSERT UPDATE DELETE"),
     ("token_index", "SELECT INSERT DELETE"),
     ("token_intents", "SELECT INSERT DELETE"),
     ("tokens", "SELECT INSERT UPDATE DELETE"),
+    ("unlocks", "SELECT INSERT UPDATE DELETE"),
     ("usage_months", "SELECT INSERT UPDATE DELETE"),
     ("usage_types", "SELECT INSERT UPDATE DELETE"),
+    ("vault_state", "SELECT INSERT UPDATE"),
     ("webhooks", "SELECT INSERT UPDATE DELETE"),
 ];
 

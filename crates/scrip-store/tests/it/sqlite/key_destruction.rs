@@ -292,7 +292,8 @@ async fn replaced_key_is_overwritten_on_disk() {
             let audit = AuditRecord::for_operator(Operation::UpdateTenant, &key, START);
             let (entity, deliveries) = (String::new(), Vec::new());
             let extras = CommitExtras { audit, entity, idempotency: None, deliveries };
-            Ok(PolicyEdit { writes: vec![PolicyWrite::PutTenant(tenant)], seal, extras })
+            let (writes, destroyed_versions) = (vec![PolicyWrite::PutTenant(tenant)], Vec::new());
+            Ok(PolicyEdit { writes, seal, extras, destroyed_versions })
         };
         let permit = PolicyPermit::for_operator(Arc::clone(&tenant));
         harness.vault.store.change_policy(permit, Box::new(replace_keys)).await.unwrap().unwrap();

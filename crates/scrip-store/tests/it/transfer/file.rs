@@ -103,7 +103,7 @@ fn frame_bodies(mut file: &[u8]) -> Vec<Vec<u8>> {
     bodies
 }
 
-const MAGIC: &[u8] = b"\nscrip export 6\n";
+const MAGIC: &[u8] = b"\nscrip export 7\n";
 
 fn checksum(pieces: &[&[u8]]) -> [u8; 32] {
     let mut sum = Checksum::new();

@@ -52,7 +52,7 @@ use scrip_testing::{
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::listing::complete_lists::describe_all_lists;
+use crate::{listing::complete_lists::describe_all_lists, policy::unlocks::adopt_vault};
 
 /// A vault and its expected contents.
 pub(crate) struct TransferHarness {
@@ -158,6 +158,7 @@ impl TransferHarness {
         let mut store_harness =
             StoreHarness { caller, stranger: other_caller, vault_harness: harness };
         insert_guess(&store_harness).await;
+        adopt_vault(&store_harness.vault_harness).await;
         for number in 0..40 {
             store_harness.insert(sample_token(number)).await;
             store_harness = store_harness.with_callers_swapped();

@@ -132,7 +132,7 @@ async fn check_resumed_export(engine: Engine) {
         // Three reads more than the vault digest needs.
         let mut interrupted_engine = InterruptedEngine {
             engine: &mut *engine,
-            calls_left: 18,
+            calls_left: 20,
             interruption: InterruptionPoint::Reading,
         };
         assert!(is_interrupted(&run_export(&mut interrupted_engine, &file, SMALL_PAGES).await));

@@ -186,7 +186,7 @@ fn must_replace_keys(
 ) -> anyhow::Result<bool> {
     let Some(stored) = stored else { return Ok(false) };
     let (stored_keys, backup_keys) = (&stored.tenant.record.keys, &backup.tenant.record.keys);
-    if stored_keys == backup_keys {
+    if stored_keys.has_same_keys(backup_keys) {
         return Ok(false);
     }
     if TenantKeys::unwrap(&*operator.key_source, &id.to_string(), stored_keys).is_ok() {

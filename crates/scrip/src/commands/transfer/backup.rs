@@ -216,7 +216,7 @@ pub(crate) fn check_root_key(
     examined: ExaminedBackup,
 ) -> anyhow::Result<Vec<String>> {
     let hint = "provide the root key of this vault, or use --without-root-key";
-    let source = settings.key_source().context(hint)?;
+    let source = runtime()?.block_on(settings.unlock(&examined.directory)).context(hint)?;
     let directory = Directory::open(examined.directory, &*source, None).map_err(explain);
     let directory = directory.context(hint)?;
     Ok(describe_alterations(&directory))

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use scrip_core::policy::{Directory, DirectoryRecords, SystemKeys};
+use scrip_core::policy::{Directory, DirectoryRecords};
 use scrip_server::{
     config::{Environment, Settings},
     process,
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &ImportArguments, environment: &Environment) -> any
     init::create_data_dir(&settings)?;
     process::confine_command(&settings.server)?;
     if !arguments.without_root_key {
-        check_root_key(&settings, export.system_keys.clone())?;
+        check_root_key(&settings, &export)?;
     }
     let result = runtime()?.block_on(async {
         let result = write_import(&settings, export, common).await?;
@@ -106,11 +106,15 @@ async fn write_import(
 }
 
 /// Checks that the root key opens the exported vault, before anything is written.
-fn check_root_key(settings: &Settings, system_keys: Option<SystemKeys>) -> anyhow::Result<()> {
+fn check_root_key(settings: &Settings, export: &CheckedExport) -> anyhow::Result<()> {
     let hint = "nothing was imported; provide the root key of the exported vault, or use \
                 --without-root-key";
-    let source = settings.key_source().context(hint)?;
-    let records = DirectoryRecords { system_keys, ..DirectoryRecords::default() };
+    let records = DirectoryRecords {
+        system_keys: export.system_keys.clone(),
+        unlocks: export.unlocks.clone(),
+        ..DirectoryRecords::default()
+    };
+    let source = runtime()?.block_on(settings.unlock(&records)).context(hint)?;
     Directory::open(records, &*source, None).map(drop).map_err(explain).context(hint)
 }
 

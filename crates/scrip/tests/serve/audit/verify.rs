@@ -203,7 +203,7 @@ fn rolled_back_vault_is_detected_permanently() {
     assert_eq!(verify_json(&harness.process)["ok"], true);
     let head = saved_tenant_heads(&harness.process);
     copy_databases(&stored, &data);
-    harness.process.assert_fails(&["audit", "verify"], "found 2 problems\n");
+    harness.process.assert_fails(&["audit", "verify"], "found 3 problems\n");
     // A server that continues from the old state does not hide the rollback.
     let server = harness.serve();
     harness.process.wait_for_log("an older database was restored");
@@ -228,7 +228,7 @@ fn rolled_back_vault_is_detected_permanently() {
         head.iter().all(|it| later_head.lines().any(|line| line == it)),
         "saved heads {head:?} are not in {later_head}"
     );
-    harness.process.assert_fails(&["audit", "verify"], "found 2 problems\n");
+    harness.process.assert_fails(&["audit", "verify"], "found 3 problems\n");
 }
 
 #[test]

@@ -146,6 +146,7 @@ fn empty_vault_stays_sealed_and_serve_creates_no_key() {
     fs::remove_file(process.data().join("root.key")).unwrap();
     let database = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
     assert_eq!(database.execute("DELETE FROM system_keys", []).unwrap(), 2);
+    database.execute_batch("DELETE FROM unlocks; DELETE FROM vault_state").unwrap();
     drop(database);
     let mut server = process.serve();
     process.wait_for_log("run: scrip init");

@@ -1,0 +1,19 @@
+//! Metrics of rotations of sealing keys.
+
+use scrip_core::metrics::{Counter, Gauge};
+
+#[derive(Debug, Default)]
+pub struct KeyRotationMetrics {
+    /// Rows that this node sealed again.
+    pub resealed: Counter,
+    /// Failed steps of this node.
+    pub failures: Counter,
+    /// Tenants with more than one version, as of the last check.
+    pub running: Gauge,
+    /// Rows that cannot be opened, so that an old version stays.
+    pub unopened: Gauge,
+    /// The age of the oldest sealing key in seconds, as of the last check.
+    pub oldest_key_seconds: Gauge,
+    /// Sealing keys that are older than the setting allows, as of the last check.
+    pub overdue: Gauge,
+}

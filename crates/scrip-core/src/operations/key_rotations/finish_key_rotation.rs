@@ -1,0 +1,97 @@
+//! Finish Key Rotation, by the vault: destroys the old versions that no stored value needs.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    key_rotation::{KeyRotation, RotatedTable, VersionCount},
+    operations::{
+        key_rotations::{KeyChange, decide_key_change},
+        yield_now,
+    },
+    policy::{PolicyPermit, Tenant, TenantRecord},
+    store::key_rotations::{RotationMark, VersionPage},
+};
+
+/// Rows of one statement that counts versions.
+const COUNT_BATCH: usize = 2000;
+
+/// Counts the stored values of a tenant by column and version. Reads every row, in small
+/// statements.
+///
+/// # Errors
+/// The store is unavailable.
+pub async fn count_versions(vault: &Vault, tenant: &Tenant) -> Result<Vec<VersionCount>, Error> {
+    let store = &vault.store;
+    // Before the deliveries: rows of the read log move there.
+    let mut counts = store.count_other_key_versions(tenant.id).await?;
+    for table in RotatedTable::ALL {
+        let (mut versions, mut after) = (BTreeMap::<u32, u64>::new(), None);
+        loop {
+            let page = store.count_key_versions(tenant.id, table, after, COUNT_BATCH).await?;
+            let VersionPage { counts, last } = page;
+            for (version, rows) in counts {
+                let count = versions.entry(version).or_default();
+                *count = count.saturating_add(rows);
+            }
+            after = last;
+            if after.is_none() {
+                break;
+            }
+            yield_now().await;
+        }
+        let column = format!("{}.body", table.as_str());
+        counts.extend(versions.into_iter().map(|(version, rows)| VersionCount {
+            column: column.clone(),
+            version,
+            rows,
+        }));
+    }
+    counts.sort();
+    Ok(counts)
+}
+
+/// The counts of values that the current version did not seal.
+#[must_use]
+pub fn find_old_values(tenant: &Tenant, counts: Vec<VersionCount>) -> Vec<VersionCount> {
+    let current = tenant.keys.current_version();
+    counts.into_iter().filter(|it| it.version != current && it.rows > 0).collect()
+}
+
+/// Destroys the old versions, if no stored value needs them. Returns the values that still do;
+/// then nothing is destroyed.
+///
+/// The caller must have waited until no node seals with an old version. So after the count, no new
+/// value of an old version appears.
+///
+/// # Errors
+/// The store is unavailable, or the policy of the tenant was altered outside of the vault.
+pub async fn finish_key_rotation(
+    vault: &Vault,
+    tenant: &Arc<Tenant>,
+    rotation: &KeyRotation,
+) -> Result<Vec<VersionCount>, Error> {
+    let old_values = find_old_values(tenant, count_versions(vault, tenant).await?);
+    if !old_values.is_empty() {
+        return Ok(old_values);
+    }
+    let permit = PolicyPermit::for_vault(Arc::clone(tenant));
+    let (loaded, current) = (tenant.keys.versions(), tenant.keys.current_version());
+    let change = move |record: &TenantRecord| {
+        let stored: Vec<u32> = record.keys.sealing.iter().map(|(version, _)| *version).collect();
+        if stored != loaded || record.keys.current_version() != Some(current) {
+            return Err(Error::Conflict { reason: "the keys of the tenant changed" });
+        }
+        let mut tenant = record.clone();
+        tenant.keys.remove_old_versions();
+        let destroyed_versions = stored.into_iter().filter(|it| *it != current).collect();
+        Ok(KeyChange { tenant, destroyed_versions })
+    };
+    let (operation, rows) = (Operation::FinishKeyRotation, rotation.progress.resealed);
+    let decide = decide_key_change(vault, permit.clone(), operation, Some(rows), change);
+    vault.store.destroy_sealing_keys(permit, decide).await??;
+    let mark = RotationMark::Finished(vault.clock.now());
+    vault.store.mark_key_rotation(tenant.id, mark).await?;
+    Ok(old_values)
+}

@@ -1,0 +1,46 @@
+//! Start Key Rotation: adds a version of a tenant's sealing key, which only opens at first.
+
+use scrip_seal::KeySource;
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    key_rotation::{KeyRotation, RotationPhase},
+    operations::key_rotations::{KeyChange, decide_key_change},
+    policy::{PolicyPermit, TenantRecord},
+};
+
+/// Starts a rotation. A background task of a server does the rest.
+///
+/// # Errors
+/// A rotation is running, the tenant does not exist, or the key source is unavailable.
+pub async fn start_key_rotation(
+    vault: &Vault,
+    permit: PolicyPermit,
+    source: &dyn KeySource,
+) -> Result<KeyRotation, Error> {
+    let tenant = permit.tenant();
+    if RotationPhase::for_tenant(tenant) != RotationPhase::Idle {
+        return Err(Error::Conflict { reason: ALREADY_RUNNING });
+    }
+    let id = tenant.id;
+    // Outside of the transaction: the key source may be another machine.
+    let (version, wrapped) = tenant.keys.create_version(source, &id.to_string())?;
+    let change = move |record: &TenantRecord| {
+        if record.keys.sealing.len() > 1 || record.keys.newest_version() >= Some(version) {
+            return Err(Error::Conflict { reason: ALREADY_RUNNING });
+        }
+        let mut tenant = record.clone();
+        tenant.keys.add_version(version, wrapped);
+        Ok(KeyChange { tenant, destroyed_versions: Vec::new() })
+    };
+    let rotation = KeyRotation::new(id, version, vault.clock.now());
+    let operation = Operation::StartKeyRotation;
+    let decide = decide_key_change(vault, permit.clone(), operation, None, change);
+    vault.store.change_policy(permit, decide).await??;
+    // If the process ends here, the background task stores the rotation.
+    vault.store.insert_key_rotation(rotation.clone()).await?;
+    Ok(rotation)
+}
+
+const ALREADY_RUNNING: &str = "a rotation of this tenant's key is running";

@@ -1,0 +1,113 @@
+//! Rotation of the vault key: every stored key is wrapped by the new version, in one transaction.
+
+use scrip_seal::{
+    AuditKey, KeySourceError, Pepper, Sealed, TenantKeys, VaultKey, WebhookSigningKey,
+};
+
+use crate::{
+    error::Error,
+    id::UnlockId,
+    policy::{PolicyRecords, SignedRow, directory::unlock_record::UnlockRecord},
+};
+
+/// All stored keys that the vault key wraps. Every use of `KeySource::wrap` for a stored key needs a
+/// field here. The row of a tenant has a MAC over its wrapped keys, so the policies are signed again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrappedKeys {
+    pub pepper: Sealed,
+    pub audit_key: Sealed,
+    /// `None` before the first webhook.
+    pub webhook_signing_key: Option<Sealed>,
+    pub policies: Vec<PolicyRecords>,
+}
+
+impl WrappedKeys {
+    /// Wraps every key with the new vault key.
+    ///
+    /// # Errors
+    /// A stored key or policy was altered. A rotation would lose the key, or sign the alteration.
+    pub fn rewrap(self, old: &VaultKey, new: &VaultKey) -> Result<Self, Error> {
+        let system_key =
+            |it: Result<Sealed, KeySourceError>| it.map_err(|it| altered("vault", &it));
+        let webhook_signing_key = self.webhook_signing_key.as_ref();
+        let webhook_signing_key =
+            webhook_signing_key.map(|it| system_key(WebhookSigningKey::rewrap(old, new, it)));
+        let policies = self.policies.into_iter().map(|it| rewrap_policy(it, old, new));
+        Ok(Self {
+            pepper: system_key(Pepper::rewrap(old, new, &self.pepper))?,
+            audit_key: system_key(AuditKey::rewrap(old, new, &self.audit_key))?,
+            webhook_signing_key: webhook_signing_key.transpose()?,
+            policies: policies.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The number of tenants, for the log.
+    #[must_use]
+    pub fn tenant_count(&self) -> usize {
+        self.policies.len()
+    }
+}
+
+fn rewrap_policy(
+    mut policy: PolicyRecords,
+    old: &VaultKey,
+    new: &VaultKey,
+) -> Result<PolicyRecords, Error> {
+    let mut tenant = policy.tenant.record.clone();
+    let id = tenant.id.to_string();
+    let owner = format!("tenant {id}");
+    let explain = |it: KeySourceError| altered(&owner, &it);
+    let keys = TenantKeys::unwrap(old, &id, &tenant.keys).map_err(explain)?;
+    if let Some(alteration) = policy.find_alterations(&keys).first() {
+        let description = &alteration.description;
+        return Err(Error::Internal(
+            format!("the policy of {owner} was altered: {description}; run: scrip doctor").into(),
+        ));
+    }
+    for (version, wrapped) in &mut tenant.keys.sealing {
+        let rewrapped = TenantKeys::rewrap_sealing_key(old, new, &id, *version, wrapped);
+        *wrapped = rewrapped.map_err(explain)?;
+    }
+    let permanent = TenantKeys::rewrap_permanent_key(old, new, &id, &tenant.keys.permanent);
+    tenant.keys.permanent = permanent.map_err(explain)?;
+    policy.tenant = SignedRow::new(&keys, tenant);
+    policy.seal = policy.next_seal(&keys);
+    Ok(policy)
+}
+
+fn altered(owner: &str, error: &KeySourceError) -> Error {
+    Error::Internal(
+        format!("a stored key of {owner} cannot be unwrapped: {error}; run: scrip doctor").into(),
+    )
+}
+
+/// Wraps the keys inside of the transaction that replaces them.
+pub type RewrapKeys = Box<dyn FnOnce(WrappedKeys) -> Result<WrappedKeys, Error> + Send>;
+
+/// A rotation that is ready to be written.
+pub struct VaultKeyRotation {
+    pub from: u32,
+    pub to: u32,
+    /// The methods that exist before the rotation. If another one was added or removed since, the
+    /// rotation fails.
+    pub replaced: Vec<UnlockId>,
+    /// All methods after the rotation, with the new vault key.
+    pub methods: Vec<UnlockRecord>,
+    pub rewrap: RewrapKeys,
+}
+
+impl std::fmt::Debug for VaultKeyRotation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "VaultKeyRotation(from {} to {})", self.from, self.to)
+    }
+}
+
+/// The result of removing an unlock method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnlockRemoval {
+    Removed,
+    /// There is no such method.
+    Missing,
+    /// Without this method, nothing would open the vault.
+    LastMethod,
+}

@@ -1,0 +1,101 @@
+//! What a rotation of a sealing key needs of the storage.
+
+use uuid::Uuid;
+
+use crate::{
+    id::TenantId,
+    key_rotation::{
+        KeyRotation, ResealedRow, RotatedTable, RotationProgress, RowKey, SealedRows, VersionCount,
+    },
+    store::{ChangeOutcome, StoreFuture},
+    time::Timestamp,
+};
+
+/// Rotations of sealing keys, and the sealed rows of all tables. Each method is one transaction.
+pub trait KeyRotationStore: Send + Sync {
+    /// The rotations of all tenants: running ones, and the last finished one of each tenant.
+    fn list_key_rotations(&self) -> StoreFuture<'_, Vec<KeyRotation>>;
+
+    /// Stores a new rotation; it replaces a finished one. [`ChangeOutcome::Stale`] if one is
+    /// running.
+    fn insert_key_rotation(&self, rotation: KeyRotation) -> StoreFuture<'_, ChangeOutcome>;
+
+    /// Stores that the new version seals, or that the rotation finished.
+    fn mark_key_rotation(
+        &self,
+        tenant: TenantId,
+        mark: RotationMark,
+    ) -> StoreFuture<'_, ChangeOutcome>;
+
+    /// Gives a running rotation that is not paused to one node, until the lease ends.
+    /// [`ChangeOutcome::Stale`] if another node has it.
+    fn claim_key_rotation(
+        &self,
+        tenant: TenantId,
+        lease: RotationLease,
+    ) -> StoreFuture<'_, ChangeOutcome>;
+
+    /// Replaces sealed bodies that are unchanged, and stores the progress with them.
+    /// [`ChangeOutcome::Stale`] if the stored progress differs from `before`; then nothing is
+    /// written.
+    fn advance_key_rotation(&self, step: RotationStep) -> StoreFuture<'_, ChangeOutcome>;
+
+    /// The next rows of a table, whichever version sealed them. Never waits for a writer.
+    fn list_sealed_rows(
+        &self,
+        tenant: TenantId,
+        table: RotatedTable,
+        after: Option<RowKey>,
+        rows_max: usize,
+    ) -> StoreFuture<'_, SealedRows>;
+
+    /// The versions of the next rows of a table. Never waits for a writer.
+    fn count_key_versions(
+        &self,
+        tenant: TenantId,
+        table: RotatedTable,
+        after: Option<RowKey>,
+        rows_max: usize,
+    ) -> StoreFuture<'_, VersionPage>;
+
+    /// The versions in all sealed columns of other tables: of the policy, of stored responses, and
+    /// of deliveries that are not in their table yet.
+    fn count_other_key_versions(&self, tenant: TenantId) -> StoreFuture<'_, Vec<VersionCount>>;
+}
+
+/// A change of a stored rotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RotationMark {
+    Promoted(Timestamp),
+    Finished(Timestamp),
+    Paused,
+    Resumed,
+}
+
+/// The right of one node to work on a rotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RotationLease {
+    pub node: Uuid,
+    pub now: Timestamp,
+    pub until: Timestamp,
+}
+
+/// One transaction of the background work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RotationStep {
+    pub tenant: TenantId,
+    /// The progress at the start of the step.
+    pub before: RotationProgress,
+    /// The progress after it. The store adds the replaced rows to `resealed`.
+    pub after: RotationProgress,
+    pub rows: Vec<ResealedRow>,
+}
+
+/// The versions of some rows of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VersionPage {
+    /// The versions; zero for bytes that are too short to have one.
+    pub counts: Vec<(u32, u64)>,
+    /// The key of the last row; `None` at the end of the table.
+    pub last: Option<RowKey>,
+}

@@ -1,0 +1,46 @@
+//! The pace of key rotations from the settings.
+
+use std::time::Duration;
+
+use crate::{config::table::KeySettings, node::KeyRotationPace};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl KeySettings {
+    /// The cryptoperiod of sealing keys; `None` for no limit.
+    #[must_use]
+    pub fn tenant_max_age(&self) -> Option<Duration> {
+        let days = u32::try_from(self.tenant_max_age_days.get()).unwrap_or(u32::MAX);
+        (days > 0).then(|| DAY.saturating_mul(days))
+    }
+
+    #[must_use]
+    pub fn rotation_pace(&self) -> KeyRotationPace {
+        KeyRotationPace {
+            rows_per_second: self.rotation_rows_per_second.get(),
+            promote_after: self.promote_after_seconds.seconds(),
+            destroy_after: self.destroy_after_seconds.seconds(),
+            max_age: self.tenant_max_age(),
+            is_automatic: self.rotate_automatically,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::{assert_rejected, load};
+
+    #[test]
+    fn default_settings_equal_the_default_pace() {
+        let settings = load("", &[]).unwrap();
+        assert_eq!(settings.keys.rotation_pace(), KeyRotationPace::default());
+    }
+
+    #[test]
+    fn zero_days_are_no_limit_and_a_pace_of_zero_is_rejected() {
+        let settings = load("[keys]\ntenant_max_age_days = 0", &[]).unwrap();
+        assert_eq!(settings.keys.tenant_max_age(), None);
+        assert_rejected("[keys]\nrotation_rows_per_second = 0", "keys.rotation_rows_per_second");
+    }
+}

@@ -1,0 +1,104 @@
+//! Unlock methods: how a server or a command gets the vault key.
+
+pub mod create;
+pub mod factory;
+pub mod health;
+mod local_key;
+pub mod manager;
+mod manager_state;
+pub mod methods;
+pub mod open;
+pub mod rotation;
+mod services;
+pub mod shares;
+pub mod unlock_settings;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
+
+use anyhow::Context;
+use scrip_core::policy::DirectoryRecords;
+use scrip_seal::{RootKey, Secret, VaultKey, VaultKeyRing};
+
+use crate::{
+    config::{
+        Settings,
+        keys::{AllowedSources, UnlockOrder},
+    },
+    files::secret_file::{AllowedReaders, SecretFile},
+    storage::unlock::{
+        open::{OpenedKey, UnlockProblem, open_vault_key},
+        services::KnownDevice,
+    },
+};
+
+/// The part of the settings that unlock methods need.
+#[derive(Debug, Clone)]
+pub struct UnlockInputs {
+    /// From `SCRIP_ROOT_KEY`; overrides the root key file.
+    root_key: Option<Arc<Secret>>,
+    root_key_file: PathBuf,
+    /// From variables `SCRIP_UNLOCK_…` and those of AWS, by variable.
+    unlock_keys: BTreeMap<String, Arc<Secret>>,
+    order: UnlockOrder,
+    allowed_sources: AllowedSources,
+    /// Sources of devices, which remember rejected PINs.
+    devices: Arc<Mutex<Vec<KnownDevice>>>,
+}
+
+impl Settings {
+    #[must_use]
+    pub fn unlock_inputs(&self) -> UnlockInputs {
+        UnlockInputs {
+            root_key: self.root_key.clone(),
+            root_key_file: self.root_key_file(),
+            unlock_keys: self.unlock_keys.clone(),
+            order: self.keys.unlock_order.clone(),
+            allowed_sources: self.keys.unlock_sources.clone(),
+            devices: Arc::default(),
+        }
+    }
+
+    /// Opens the vault key by the stored unlock methods, or by the root key if there are none.
+    ///
+    /// # Errors
+    /// No method returns the vault key.
+    pub async fn unlock(
+        &self,
+        records: &DirectoryRecords,
+    ) -> Result<Arc<VaultKeyRing>, UnlockProblem> {
+        let OpenedKey { key, .. } = open_vault_key(&self.unlock_inputs(), records).await?;
+        Ok(Arc::new(VaultKeyRing::new(key)))
+    }
+
+    /// Checks that the root key can be read: the vault key of a vault without unlock methods, and
+    /// the wrapping key of the default method.
+    ///
+    /// # Errors
+    /// The key is missing, malformed, or readable by other users.
+    pub fn check_root_key(&self) -> anyhow::Result<()> {
+        self.unlock_inputs().legacy_key().map(drop)
+    }
+}
+
+impl UnlockInputs {
+    /// Reads the root key of a vault without unlock methods. Never creates one.
+    ///
+    /// # Errors
+    /// The key is missing, malformed, or readable by other users.
+    pub(crate) fn legacy_key(&self) -> anyhow::Result<VaultKey> {
+        if let Some(text) = &self.root_key {
+            let text = str::from_utf8(text.expose()).unwrap_or_default();
+            let key = RootKey::from_text(text).context("SCRIP_ROOT_KEY cannot be used")?;
+            return Ok(key.into_vault_key());
+        }
+        let file = &self.root_key_file;
+        let error_context = || format!("the root key {} cannot be used", file.display());
+        let secret_file = SecretFile::new("keys.root_key_file", file, AllowedReaders::Owner);
+        secret_file.check().with_context(error_context)?;
+        Ok(RootKey::from_file(file).with_context(error_context)?.into_vault_key())
+    }
+}

@@ -1,0 +1,126 @@
+//! Health of unlock methods: each method that can be asked proves that it still returns the vault
+//! key.
+
+use std::{sync::Arc, time::Duration};
+
+use scrip_core::policy::UnlockRecord;
+use tokio::time::sleep;
+
+use crate::{
+    config::keys::SourceLossLimit,
+    process::clock::ticks,
+    storage::unlock::{
+        manager::{KeyManager, OpenVault},
+        open::{MethodName, source_text, unwrap_method},
+    },
+};
+
+/// Pause between two checks while all methods work.
+const CHECK_EVERY: Duration = Duration::from_secs(10 * 60);
+/// Pause between two checks while a method fails.
+const RETRY_EVERY: Duration = Duration::from_secs(60);
+/// Pause between two looks for a rotation by another node.
+const FOLLOW_EVERY: Duration = Duration::from_millis(500);
+
+/// The outcome of one round of checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CheckRound {
+    /// There is nothing to ask: the vault is sealed, or only people can unlock it.
+    NothingToAsk,
+    AllWork,
+    SomeFail,
+    AllFail,
+}
+
+impl KeyManager {
+    /// Asks every method that needs no people for the vault key.
+    pub(crate) async fn check_methods(&self) -> CheckRound {
+        let Ok(vault) = self.open_vault().await else { return CheckRound::NothingToAsk };
+        let methods: Vec<_> =
+            vault.unlocks.active_methods().filter(|it| !it.kind.needs_people()).collect();
+        let mut working = 0_usize;
+        for method in &methods {
+            working = working.saturating_add(usize::from(self.check_method(&vault, method).await));
+        }
+        match working {
+            _ if methods.is_empty() => CheckRound::NothingToAsk,
+            0 => CheckRound::AllFail,
+            it if it == methods.len() => CheckRound::AllWork,
+            _ => CheckRound::SomeFail,
+        }
+    }
+
+    async fn check_method(&self, vault: &OpenVault, method: &UnlockRecord) -> bool {
+        let name = MethodName::new(method).to_string();
+        let problem = match unwrap_method(&self.inputs, vault.identity, method).await {
+            Ok(key) if key.constant_time_eq(vault.key.secret().expose()) => None,
+            Ok(_) => Some("the method returned another key".to_owned()),
+            Err(error) => Some(source_text(method.kind, &error)),
+        };
+        let is_new = self.health.set(method.id.to_string(), problem.is_none());
+        match problem {
+            Some(cause) => {
+                if is_new {
+                    tracing::error!(
+                        cause,
+                        method = name,
+                        "an unlock method does not return the vault key: the server serves from \
+                         memory, but a restart may find the vault sealed"
+                    );
+                    self.record(&format!("unlock method {name} fails"), "failed").await;
+                }
+                false
+            }
+            None => {
+                if is_new {
+                    tracing::info!(method = name, "the unlock method returns the vault key");
+                }
+                let now = self.app.vault.clock.now();
+                drop(self.app.vault.store.save_unlock_check(method.id, now).await);
+                true
+            }
+        }
+    }
+}
+
+/// Checks the methods for as long as the server runs, and seals the vault if the settings require
+/// it.
+pub async fn check_periodically(manager: Arc<KeyManager>, loss_limit: Option<SourceLossLimit>) {
+    manager.app.wait_until_unsealed().await;
+    let mut last_success = ticks();
+    loop {
+        let round = manager.check_methods().await;
+        let now = ticks();
+        if round != CheckRound::AllFail {
+            last_success = now;
+        } else if loss_limit.is_some_and(|it| now.saturating_sub(last_success) >= it.0) {
+            tracing::error!("no unlock method returns the vault key any more; sealing the vault");
+            manager.record("seal: no unlock method returns the vault key", "completed").await;
+            manager.seal();
+        }
+        let pause = match round {
+            CheckRound::NothingToAsk | CheckRound::AllWork => CHECK_EVERY,
+            CheckRound::SomeFail | CheckRound::AllFail => RETRY_EVERY,
+        };
+        let limit = loss_limit.map_or(pause, |it| it.0.max(Duration::from_secs(1)));
+        sleep(pause.min(limit)).await;
+    }
+}
+
+/// Gets the new vault key when another node has rotated it. Only several nodes on one database need
+/// this.
+pub async fn follow_rotations(manager: Arc<KeyManager>) {
+    manager.app.wait_until_unsealed().await;
+    let mut last_cause = String::new();
+    loop {
+        sleep(FOLLOW_EVERY).await;
+        if let Err(error) = manager.follow_rotation().await {
+            let cause = format!("{error:#}");
+            // The store logs its own outage.
+            if cause != last_cause && manager.app.storage_reason().is_none() {
+                tracing::error!(cause, "the new vault key cannot be loaded; retrying");
+                last_cause = cause;
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a key manager remembers between two commands.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use scrip_core::{
+    id::UnlockId,
+    policy::{UnlockRecord, VaultIdentity},
+};
+use scrip_seal::{ShareCollection, VaultKey};
+
+/// The results of the last checks, by method.
+#[derive(Debug, Default)]
+pub struct UnlockHealth(Mutex<BTreeMap<String, bool>>);
+
+impl UnlockHealth {
+    #[must_use]
+    pub fn is_working(&self, method: &str) -> Option<bool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(method).copied()
+    }
+
+    /// The checked methods, for metrics.
+    #[must_use]
+    pub fn results(&self) -> Vec<(String, bool)> {
+        let results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        results.iter().map(|(method, is_working)| (method.clone(), *is_working)).collect()
+    }
+
+    /// Stores a result. Returns whether it changed.
+    pub(super) fn set(&self, method: String, is_working: bool) -> bool {
+        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        results.insert(method, is_working) != Some(is_working)
+    }
+
+    pub(crate) fn forget(&self, method: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(method);
+    }
+}
+
+/// A rotation that waits until the holders of the new shares have entered them.
+#[derive(Debug)]
+pub(crate) struct PendingRotation {
+    pub(super) identity: VaultIdentity,
+    pub(super) new_key: Arc<VaultKey>,
+    pub(super) replaced: Vec<UnlockId>,
+    pub(super) methods: Vec<UnlockRecord>,
+    /// The row that the new shares open.
+    pub(super) shared: UnlockRecord,
+    pub(super) started: Duration,
+}
+
+/// Shares that people entered to unseal the vault.
+#[derive(Debug)]
+pub(crate) struct EnteredShares {
+    pub(super) method: UnlockId,
+    pub(super) collection: ShareCollection,
+    pub(super) last_entry: Duration,
+    /// For the audit log, which cannot be written before the vault is open.
+    pub(super) records: Vec<String>,
+}

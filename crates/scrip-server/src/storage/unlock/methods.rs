@@ -1,0 +1,163 @@
+//! Lists, adds and removes unlock methods of an open vault.
+
+use anyhow::{Context, bail};
+use scrip_core::{
+    id::UnlockId,
+    policy::{UnlockRecord, UnlockRemoval, VaultUnlocks},
+    store::ChangeOutcome,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::storage::unlock::{
+    create::{NewMethod, blank_record},
+    manager::{KeyManager, OpenVault},
+};
+
+/// An unlock method, for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MethodStatus {
+    pub id: String,
+    pub kind: String,
+    pub label: String,
+    pub parameters: Value,
+    pub state: String,
+    pub key_version: u32,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_at: Option<String>,
+    /// Whether the last check of this server succeeded; `None` before the first one, and for
+    /// methods that need people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_working: Option<bool>,
+}
+
+impl MethodStatus {
+    #[must_use]
+    pub fn new(record: &UnlockRecord) -> Self {
+        Self {
+            id: record.id.to_string(),
+            kind: record.kind.as_str().to_owned(),
+            label: record.label.clone(),
+            parameters: serde_json::from_str(&record.parameters).unwrap_or_default(),
+            state: record.state.as_str().to_owned(),
+            key_version: record.key_version,
+            created_at: record.created_at.to_string(),
+            checked_at: record.checked_at.map(|it| it.to_string()),
+            is_working: None,
+        }
+    }
+}
+
+/// All unlock methods, for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MethodList {
+    /// `None` for a vault without unlock methods.
+    pub vault: Option<String>,
+    pub key_version: u32,
+    pub methods: Vec<MethodStatus>,
+    pub unreadable: usize,
+}
+
+impl MethodList {
+    #[must_use]
+    pub fn new(unlocks: &VaultUnlocks) -> Self {
+        Self {
+            vault: unlocks.identity.map(|it| it.id.to_string()),
+            key_version: unlocks.key_version(),
+            methods: unlocks.methods.iter().map(MethodStatus::new).collect(),
+            unreadable: unlocks.unreadable,
+        }
+    }
+}
+
+impl KeyManager {
+    /// Also works while the vault is sealed.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub async fn list_methods(&self) -> anyhow::Result<MethodList> {
+        let mut list = MethodList::new(&self.load_unlocks().await?);
+        for method in &mut list.methods {
+            method.is_working = self.health.is_working(&method.id);
+        }
+        Ok(list)
+    }
+
+    /// Wraps the vault key with another source.
+    ///
+    /// # Errors
+    /// The vault is sealed, or the source does not wrap and return the vault key.
+    pub async fn add_method(&self, method: &NewMethod, uid: u32) -> anyhow::Result<MethodStatus> {
+        let _guard = self.changes.lock().await;
+        let vault = self.open_vault().await?;
+        check_label(&vault, &method.label)?;
+        let core_vault = &self.app.vault;
+        let record = blank_record(core_vault, method, vault.key.version(), core_vault.clock.now());
+        let command = format!("keys add {} {} by uid {uid}", record.kind.as_str(), record.id);
+        self.record_start(&command).await?;
+        let result = async {
+            let record = self.inputs.wrap_key(vault.identity, record, &vault.key).await?;
+            self.insert(&vault, record).await
+        };
+        self.record_end(&command, result.await).await
+    }
+
+    /// Signs and stores a row.
+    pub(crate) async fn insert(
+        &self,
+        vault: &OpenVault,
+        record: UnlockRecord,
+    ) -> anyhow::Result<MethodStatus> {
+        let record = record.signed(&vault.audit_key, vault.identity.id);
+        match self.app.vault.store.insert_unlock(record.clone()).await? {
+            ChangeOutcome::Done => Ok(MethodStatus::new(&record)),
+            ChangeOutcome::Stale => bail!("the vault key was rotated at the same time; try again"),
+        }
+    }
+
+    /// Removes an unlock method and overwrites its row.
+    ///
+    /// # Errors
+    /// The method does not exist, or is the last one.
+    pub async fn remove_method(&self, id: &str, uid: u32) -> anyhow::Result<()> {
+        let _guard = self.changes.lock().await;
+        let id = UnlockId::parse(id).context("this is not the id of an unlock method")?;
+        // Only an open vault records the removal.
+        let vault = self.open_vault().await?;
+        let kind = vault.unlocks.find(id).map_or("", |it| it.kind.as_str());
+        let command = format!("keys remove {kind} {id} by uid {uid}");
+        self.record_start(&command).await?;
+        let result = async {
+            match self.app.vault.store.delete_unlock(id).await? {
+                UnlockRemoval::Removed => Ok(()),
+                UnlockRemoval::Missing => {
+                    bail!("unlock method {id} does not exist; run: scrip keys list")
+                }
+                UnlockRemoval::LastMethod => bail!(
+                    "{id} is the last unlock method: without it, nothing opens the vault. Add \
+                     another method first: scrip keys add"
+                ),
+            }
+        };
+        self.health.forget(&id.to_string());
+        self.record_end(&command, result.await).await
+    }
+}
+
+const LABEL_CHARS_MAX: usize = 64;
+
+/// # Errors
+/// The label is too long or not printable, or another method has it.
+pub(crate) fn check_label(vault: &OpenVault, label: &str) -> anyhow::Result<()> {
+    let is_valid = !label.is_empty()
+        && label.chars().count() <= LABEL_CHARS_MAX
+        && label.chars().all(|it| !it.is_control());
+    if !is_valid {
+        bail!("the label must have 1 to {LABEL_CHARS_MAX} printable characters");
+    }
+    if vault.unlocks.methods.iter().any(|it| it.label == label) {
+        bail!("another unlock method has this label; choose another one with --label");
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! The columns with values that a tenant's sealing keys sealed.
+//!
+//! A rotation of a sealing key destroys the old version only when none of these columns needs it,
+//! so a column that is missing here could become unreadable. A test compares this table with the
+//! schema.
+//!
+//! Cursors are sealed too, but not stored: a client holds them. They end with the version that
+//! sealed them, which a rotation keeps for a time.
+
+use std::time::Duration;
+
+use scrip_core::{key_rotation::RotatedTable, operations::claim_idempotency_key};
+use scrip_seal::{Purpose, Sealed};
+
+/// What a rotation does with the values of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SealedTreatment {
+    /// The background task seals the rows again.
+    Resealed(RotatedTable),
+    /// The promotion seals the rows again, in one transaction with their MACs.
+    Policy,
+    /// The rows are deleted after this time. The rotation waits for it.
+    Expires(Duration),
+    /// The rows move to another column within seconds. The rotation waits for it.
+    Moves,
+}
+
+/// The tables of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SealedDatabase {
+    /// The vault, on both engines.
+    Vault,
+    /// The database of the read log, which only SQLite has.
+    SqliteReadLog,
+}
+
+/// A column with sealed values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SealedColumn {
+    pub database: SealedDatabase,
+    pub table: &'static str,
+    pub column: &'static str,
+    pub purpose: Purpose,
+    /// The columns that identify a row of a tenant.
+    pub key: &'static [&'static str],
+    /// The function of the core that builds the place from the clear columns of the row.
+    pub place: &'static str,
+    pub treatment: SealedTreatment,
+}
+
+const fn data(
+    table: &'static str,
+    column: &'static str,
+    key: &'static [&'static str],
+    place: &'static str,
+    treatment: SealedTreatment,
+) -> SealedColumn {
+    let (database, purpose) = (SealedDatabase::Vault, Purpose::Data);
+    SealedColumn { database, table, column, purpose, key, place, treatment }
+}
+
+/// The place of a stored response contains the application, which is not a column: only a request
+/// with the same key can open it.
+const fn response(
+    table: &'static str,
+    column: &'static str,
+    key: &'static [&'static str],
+) -> SealedColumn {
+    let treatment = SealedTreatment::Expires(claim_idempotency_key::RESPONSE_RETENTION);
+    let place = "idempotency::response";
+    SealedColumn { purpose: Purpose::Response, ..data(table, column, key, place, treatment) }
+}
+
+const POLICY: SealedTreatment = SealedTreatment::Policy;
+const PROXY_PLACE: &str = "ProxyRecord::sealed_place";
+const WEBHOOK_PLACE: &str = "WebhookRecord::sealed_place";
+
+/// Every sealed column of both engines.
+pub const SEALED_COLUMNS: [SealedColumn; 12] = [
+    data(
+        "tokens",
+        "body",
+        &["id"],
+        "token::body::body_place",
+        SealedTreatment::Resealed(RotatedTable::Tokens),
+    ),
+    data(
+        "token_intents",
+        "body",
+        &["id"],
+        "token::intent::body_place",
+        SealedTreatment::Resealed(RotatedTable::TokenIntents),
+    ),
+    data(
+        "threeds_sessions",
+        "body",
+        &["id"],
+        "threeds::record::body_place",
+        SealedTreatment::Resealed(RotatedTable::ThreeDsSessions),
+    ),
+    data(
+        "deliveries",
+        "body",
+        &["webhook", "event"],
+        "event::delivery::body_place",
+        SealedTreatment::Resealed(RotatedTable::Deliveries),
+    ),
+    data("proxies", "settings", &["id"], PROXY_PLACE, POLICY),
+    data("proxies", "secrets", &["id"], PROXY_PLACE, POLICY),
+    data("webhooks", "settings", &["id"], WEBHOOK_PLACE, POLICY),
+    data("webhooks", "secrets", &["id"], WEBHOOK_PLACE, POLICY),
+    data("client_keys", "private_key", &["id"], "ClientKeyRecord::sealed_place", POLICY),
+    response("idempotency_records", "head", &["digest"]),
+    response("response_token_data", "sealed", &["digest", "write_index"]),
+    SealedColumn {
+        database: SealedDatabase::SqliteReadLog,
+        ..data(
+            "read_deliveries",
+            "body",
+            &["webhook", "event"],
+            "event::delivery::body_place",
+            SealedTreatment::Moves,
+        )
+    },
+];
+
+impl SealedColumn {
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.table, self.column)
+    }
+
+    /// Statement that counts the values of a tenant by version. `filter` selects the tenant.
+    pub(crate) fn count_statement(&self, filter: &str) -> String {
+        let Self { table, column, .. } = self;
+        // SQL counts bytes from one.
+        let first = Sealed::KEY_VERSION_OFFSET.saturating_add(1);
+        let length = Sealed::KEY_VERSION_BYTES;
+        format!(
+            "-- count_versions_in_{table}_{column}\n\
+             SELECT substr({column}, {first}, {length}), count(*) FROM {table} \
+             WHERE {filter} GROUP BY 1"
+        )
+    }
+}

@@ -1,0 +1,421 @@
+//! Rotations of sealing keys: their progress, and the sealed rows of all tables.
+
+use std::collections::BTreeMap;
+
+use scrip_core::{
+    event::WebhookKey,
+    id::TenantId,
+    key_rotation::{
+        KeyRotation, ResealedRow, RotatedTable, RotationProgress, RowKey, SealedDelivery,
+        SealedRow, SealedRows,
+    },
+    store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
+    store::{ChangeOutcome, StoreError},
+};
+use uuid::Uuid;
+
+use crate::{
+    shared::tokens::{intents::decode_token_intent, rows::decode_token_record},
+    sql::{
+        ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, read_optional,
+        read_required,
+    },
+    stores::threeds_sessions::decode_threeds_session,
+};
+
+/// A transaction that replaces sealed bodies.
+pub(crate) trait RotationTransaction: WriteTransaction {
+    /// Replaces the bodies of rows that still have the old body; returns how many.
+    async fn replace_bodies(
+        &self,
+        tenant: TenantId,
+        table: RotatedTable,
+        rows: &[ResealedRow],
+    ) -> Result<usize, StoreError>;
+}
+
+const LIST_KEY_ROTATIONS: &str = "
+-- list_key_rotations
+SELECT tenant, to_version, started_at, promoted_at, finished_at, paused, pass, table_name, last_key,
+    resealed, unopened
+FROM key_rotations";
+
+/// Lists rotations. A row that the vault did not write is skipped: the background task stores a new
+/// one.
+pub(crate) async fn list_key_rotations(
+    client: &impl Statements,
+) -> Result<Vec<KeyRotation>, StoreError> {
+    let decode = |row: &dyn ColumnReader| Ok(decode_rotation(row).ok().flatten());
+    let rows = client.query(LIST_KEY_ROTATIONS, &[], decode).await?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+fn decode_rotation(row: &dyn ColumnReader) -> Result<Option<KeyRotation>, StoreError> {
+    let table = read_optional::<&str>(row, 7)?;
+    let Some(table) = table.map_or(Some(None), |it| RotatedTable::parse(it).map(Some)) else {
+        return Ok(None);
+    };
+    let after = read_optional::<&str>(row, 8)?.zip(table);
+    let after = after.and_then(|(text, table)| RowKey::parse(table, text));
+    Ok(Some(KeyRotation {
+        tenant: read_required(row, 0)?,
+        to_version: read_required(row, 1)?,
+        started_at: read_required(row, 2)?,
+        promoted_at: read_optional(row, 3)?,
+        finished_at: read_optional(row, 4)?,
+        is_paused: read_required(row, 5)?,
+        progress: RotationProgress {
+            pass: read_required(row, 6)?,
+            table,
+            after,
+            resealed: read_required::<i64>(row, 9)?.unsigned_abs(),
+            unopened: read_required::<i64>(row, 10)?.unsigned_abs(),
+        },
+    }))
+}
+
+/// Replaces only a finished rotation, or a row that the vault did not write.
+const INSERT_KEY_ROTATION: &str = "
+-- insert_key_rotation
+INSERT INTO key_rotations (tenant, to_version, started_at, promoted_at, finished_at, paused, pass,
+    table_name, last_key, resealed, unopened, node, lease_until)
+VALUES ($1, $2, $3, $4, NULL, 0, $5, $6, $7, $8, $9, NULL, 0)
+ON CONFLICT (tenant) DO UPDATE SET to_version = $2, started_at = $3, promoted_at = $4,
+    finished_at = NULL, paused = 0, pass = $5, table_name = $6, last_key = $7, resealed = $8,
+    unopened = $9, node = NULL, lease_until = 0
+WHERE key_rotations.finished_at IS NOT NULL OR key_rotations.to_version <> $2";
+
+pub(crate) async fn insert_key_rotation<T: WriteTransaction>(
+    transaction: &T,
+    rotation: &KeyRotation,
+) -> Result<ChangeOutcome, StoreError> {
+    transaction.check_tenant(rotation.tenant).await?;
+    let [pass, table, after] = position_parameters(&rotation.progress);
+    let row = parameters![
+        rotation.tenant,
+        rotation.to_version,
+        rotation.started_at,
+        rotation.promoted_at,
+        pass,
+        table,
+        after,
+        rotation.progress.resealed,
+        rotation.progress.unopened,
+    ];
+    Ok(outcome(transaction.execute(INSERT_KEY_ROTATION, &row).await?))
+}
+
+fn outcome(changed_rows: usize) -> ChangeOutcome {
+    if changed_rows > 0 { ChangeOutcome::Done } else { ChangeOutcome::Stale }
+}
+
+/// The columns of the position.
+fn position_parameters<'a>(progress: &RotationProgress) -> [Parameter<'a>; 3] {
+    let after = progress.after.as_ref().map(RowKey::to_text);
+    parameters![progress.pass, progress.table.map(|it| it.as_str().to_owned()), after]
+}
+
+const MARK_PROMOTED: &str = "
+-- mark_key_rotation_promoted
+UPDATE key_rotations SET promoted_at = $1
+WHERE tenant = $2 AND promoted_at IS NULL AND finished_at IS NULL";
+
+const MARK_FINISHED: &str = "
+-- mark_key_rotation_finished
+UPDATE key_rotations SET finished_at = $1, table_name = NULL, last_key = NULL
+WHERE tenant = $2 AND finished_at IS NULL";
+
+const MARK_PAUSED: &str = "
+-- mark_key_rotation_paused
+UPDATE key_rotations SET paused = $1 WHERE tenant = $2 AND finished_at IS NULL AND paused <> $1";
+
+pub(crate) async fn mark_key_rotation(
+    transaction: &impl Execute,
+    tenant: TenantId,
+    mark: RotationMark,
+) -> Result<ChangeOutcome, StoreError> {
+    let (sql, value): (_, Parameter<'_>) = match mark {
+        RotationMark::Promoted(at) => (MARK_PROMOTED, at.into()),
+        RotationMark::Finished(at) => (MARK_FINISHED, at.into()),
+        RotationMark::Paused => (MARK_PAUSED, true.into()),
+        RotationMark::Resumed => (MARK_PAUSED, false.into()),
+    };
+    Ok(outcome(transaction.execute(sql, &[value, tenant.into()]).await?))
+}
+
+const CLAIM_KEY_ROTATION: &str = "
+-- claim_key_rotation
+UPDATE key_rotations SET node = $1, lease_until = $2
+WHERE tenant = $3 AND finished_at IS NULL AND paused = 0
+    AND (node IS NULL OR node = $1 OR lease_until <= $4)";
+
+pub(crate) async fn claim_key_rotation(
+    transaction: &impl Execute,
+    tenant: TenantId,
+    lease: RotationLease,
+) -> Result<ChangeOutcome, StoreError> {
+    let row = parameters![lease.node, lease.until, tenant, lease.now];
+    Ok(outcome(transaction.execute(CLAIM_KEY_ROTATION, &row).await?))
+}
+
+/// The stored position is the fence: two nodes cannot both advance from it.
+const ADVANCE_KEY_ROTATION: &str = "
+-- advance_key_rotation
+UPDATE key_rotations SET pass = $1, table_name = $2, last_key = $3, resealed = resealed + $4,
+    unopened = $5
+WHERE tenant = $6 AND finished_at IS NULL AND paused = 0 AND pass = $7
+    AND coalesce(table_name, '') = $8 AND coalesce(last_key, '') = $9";
+
+pub(crate) async fn advance_key_rotation<T: RotationTransaction>(
+    transaction: &T,
+    step: &RotationStep,
+) -> Result<ChangeOutcome, StoreError> {
+    let RotationStep { tenant, before, after, rows } = step;
+    let replaced = match before.table {
+        Some(table) => transaction.replace_bodies(*tenant, table, rows).await?,
+        None => 0,
+    };
+    let [pass, table, last_key] = position_parameters(after);
+    let before_table = before.table.map_or("", RotatedTable::as_str);
+    let before_key = before.after.as_ref().map(RowKey::to_text).unwrap_or_default();
+    let row = parameters![
+        pass,
+        table,
+        last_key,
+        replaced,
+        after.unopened,
+        *tenant,
+        before.pass,
+        before_table,
+        before_key,
+    ];
+    Ok(outcome(transaction.execute(ADVANCE_KEY_ROTATION, &row).await?))
+}
+
+/// Statement that lists rows of a table after a key. The key columns come first.
+macro_rules! list_rows {
+    ($name:literal, $table:literal, $key:literal, $columns:literal, $after:literal, $limit:literal) => {
+        concat!(
+            "-- ",
+            $name,
+            "\nSELECT ",
+            $key,
+            ", ",
+            $columns,
+            " FROM ",
+            $table,
+            " WHERE tenant = $1 AND (",
+            $key,
+            ") > (",
+            $after,
+            ") ORDER BY ",
+            $key,
+            " LIMIT ",
+            $limit
+        )
+    };
+}
+
+/// The key is the column before those of [`decode_token_record`], which starts at the second one.
+const LIST_TOKENS: &str = list_rows!(
+    "list_sealed_tokens",
+    "tokens",
+    "id",
+    "id, type, fingerprint, containers, created_by, created_at, modified_by, modified_at,
+    expires_at, revision, indexes, body, expressions",
+    "$2",
+    "$3"
+);
+
+/// The columns of [`decode_token_intent`], without a CVC.
+const LIST_INTENTS: &str = "
+-- list_sealed_token_intents
+SELECT type, fingerprint, created_by, created_at, expires_at, body, CAST(NULL AS BIGINT),
+    CAST(NULL AS BYTEA), containers, id
+FROM token_intents WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
+
+const LIST_SESSIONS: &str = "
+-- list_sealed_threeds_sessions
+SELECT tenant, id, created_by, created_at, deletes_at, revision, token, intent,
+    converted_containers, converted_number_version, converted_mac, body
+FROM threeds_sessions WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
+
+const LIST_DELIVERIES: &str = list_rows!(
+    "list_sealed_deliveries",
+    "deliveries",
+    "webhook, event",
+    "event_type, occurred_at, body",
+    "$2, $3",
+    "$4"
+);
+
+/// Four bytes from the third one on are the version.
+const COUNT_TOKENS: &str =
+    list_rows!("list_token_versions", "tokens", "id", "substr(body, 3, 4)", "$2", "$3");
+const COUNT_INTENTS: &str = list_rows!(
+    "list_token_intent_versions",
+    "token_intents",
+    "id",
+    "substr(body, 3, 4)",
+    "$2",
+    "$3"
+);
+const COUNT_SESSIONS: &str = list_rows!(
+    "list_threeds_session_versions",
+    "threeds_sessions",
+    "id",
+    "substr(body, 3, 4)",
+    "$2",
+    "$3"
+);
+const COUNT_DELIVERIES: &str = list_rows!(
+    "list_delivery_versions",
+    "deliveries",
+    "webhook, event",
+    "substr(body, 3, 4)",
+    "$2, $3",
+    "$4"
+);
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    LIST_TOKENS,
+    LIST_INTENTS,
+    LIST_SESSIONS,
+    LIST_DELIVERIES,
+    COUNT_TOKENS,
+    COUNT_INTENTS,
+    COUNT_SESSIONS,
+    COUNT_DELIVERIES,
+];
+
+/// The parameters of a page. The first page comes after a key that no row has.
+fn page_parameters<'a>(
+    tenant: TenantId,
+    table: RotatedTable,
+    after: Option<RowKey>,
+    rows_max: usize,
+) -> Vec<Parameter<'a>> {
+    let mut parameters = vec![Parameter::from(tenant)];
+    parameters.extend(match (after, table) {
+        (Some(key), _) => key_parameters(&key),
+        (None, RotatedTable::Tokens) => vec![String::new().into()],
+        (None, RotatedTable::Deliveries) => vec![Uuid::nil().into(), Uuid::nil().into()],
+        (None, RotatedTable::TokenIntents | RotatedTable::ThreeDsSessions) => {
+            vec![Uuid::nil().into()]
+        }
+    });
+    parameters.push(rows_max.into());
+    parameters
+}
+
+/// The key columns of a row.
+pub(crate) fn key_parameters<'a>(key: &RowKey) -> Vec<Parameter<'a>> {
+    match key {
+        RowKey::Token(id) => vec![id.clone().into()],
+        RowKey::TokenIntent(id) | RowKey::ThreeDsSession(id) => vec![(*id).into()],
+        RowKey::Delivery { webhook, event } => vec![(*webhook).into(), (*event).into()],
+    }
+}
+
+pub(crate) async fn list_sealed_rows(
+    client: &impl Statements,
+    tenant: TenantId,
+    table: RotatedTable,
+    after: Option<RowKey>,
+    rows_max: usize,
+) -> Result<SealedRows, StoreError> {
+    let sql = match table {
+        RotatedTable::Tokens => LIST_TOKENS,
+        RotatedTable::TokenIntents => LIST_INTENTS,
+        RotatedTable::ThreeDsSessions => LIST_SESSIONS,
+        RotatedTable::Deliveries => LIST_DELIVERIES,
+    };
+    let parameters = page_parameters(tenant, table, after, rows_max);
+    let decode = |row: &dyn ColumnReader| {
+        Ok((decode_key(row, table)?, decode_sealed_row(row, tenant, table).ok()))
+    };
+    let rows = client.query(sql, &parameters, decode).await?;
+    let mut page = SealedRows::default();
+    if rows.len() >= rows_max {
+        page.last = rows.last().map(|(key, _)| key.clone());
+    }
+    for (_, row) in rows {
+        page.undecoded = page.undecoded.saturating_add(u64::from(row.is_none()));
+        page.rows.extend(row);
+    }
+    Ok(page)
+}
+
+fn decode_key(row: &dyn ColumnReader, table: RotatedTable) -> Result<RowKey, StoreError> {
+    Ok(match table {
+        RotatedTable::Tokens => RowKey::Token(read_required(row, 0)?),
+        RotatedTable::TokenIntents => RowKey::TokenIntent(read_required(row, 9)?),
+        RotatedTable::ThreeDsSessions => RowKey::ThreeDsSession(read_required(row, 1)?),
+        RotatedTable::Deliveries => {
+            RowKey::Delivery { webhook: read_required(row, 0)?, event: read_required(row, 1)? }
+        }
+    })
+}
+
+fn decode_sealed_row(
+    row: &dyn ColumnReader,
+    tenant: TenantId,
+    table: RotatedTable,
+) -> Result<SealedRow, StoreError> {
+    Ok(match table {
+        RotatedTable::Tokens => SealedRow::Token(Box::new(decode_token_record(row)?)),
+        RotatedTable::TokenIntents => {
+            let intent = decode_token_intent(row, read_required(row, 9)?)?;
+            SealedRow::TokenIntent(Box::new(intent.record))
+        }
+        RotatedTable::ThreeDsSessions => {
+            SealedRow::ThreeDsSession(Box::new(decode_threeds_session(row)?))
+        }
+        RotatedTable::Deliveries => SealedRow::Delivery(Box::new(SealedDelivery {
+            key: WebhookKey { tenant, webhook: read_required(row, 0)? },
+            event: read_required(row, 1)?,
+            event_type: read_required(row, 2)?,
+            occurred_at: read_required(row, 3)?,
+            body: read_required(row, 4)?,
+        })),
+    })
+}
+
+pub(crate) async fn count_key_versions(
+    client: &impl Statements,
+    tenant: TenantId,
+    table: RotatedTable,
+    after: Option<RowKey>,
+    rows_max: usize,
+) -> Result<VersionPage, StoreError> {
+    let (sql, version_column) = match table {
+        RotatedTable::Tokens => (COUNT_TOKENS, 1),
+        RotatedTable::TokenIntents => (COUNT_INTENTS, 1),
+        RotatedTable::ThreeDsSessions => (COUNT_SESSIONS, 1),
+        RotatedTable::Deliveries => (COUNT_DELIVERIES, 2),
+    };
+    let decode = |row: &dyn ColumnReader| {
+        let key = match table {
+            RotatedTable::Tokens => RowKey::Token(read_required(row, 0)?),
+            RotatedTable::TokenIntents => RowKey::TokenIntent(read_required(row, 0)?),
+            RotatedTable::ThreeDsSessions => RowKey::ThreeDsSession(read_required(row, 0)?),
+            RotatedTable::Deliveries => decode_key(row, table)?,
+        };
+        Ok((key, decode_version(row, version_column)?))
+    };
+    let parameters = page_parameters(tenant, table, after, rows_max);
+    let rows = client.query(sql, &parameters, decode).await?;
+    let last = rows.last().filter(|_| rows.len() >= rows_max).map(|(key, _)| key.clone());
+    let mut counts = BTreeMap::<u32, u64>::new();
+    for (_, version) in rows {
+        let count = counts.entry(version).or_default();
+        *count = count.saturating_add(1);
+    }
+    Ok(VersionPage { counts: counts.into_iter().collect(), last })
+}
+
+/// Zero for bytes that are too short.
+pub(crate) fn decode_version(row: &dyn ColumnReader, index: usize) -> Result<u32, StoreError> {
+    let bytes: Option<&[u8]> = read_optional(row, index)?;
+    Ok(bytes.and_then(|it| it.try_into().ok()).map_or(0, u32::from_be_bytes))
+}

@@ -1,0 +1,1 @@
+-- Version 10: no change. The vault and the read log have the same versions.

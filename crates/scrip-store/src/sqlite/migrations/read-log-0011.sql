@@ -1,0 +1,1 @@
+-- Version 11: no change of the read log's schema.

@@ -1,0 +1,7 @@
+//! Rotations of sealing keys on all engines.
+
+mod harness;
+mod interference;
+mod key_bytes;
+mod sealed_columns;
+mod whole_rotation;

@@ -1,0 +1,246 @@
+//! Rotations of sealing keys, in a list.
+
+use std::collections::BTreeMap;
+
+use scrip_core::{
+    id::TenantId,
+    key_rotation::{
+        KeyRotation, ResealedRow, RotatedTable, RowKey, SealedDelivery, SealedRow, SealedRows,
+        VersionCount,
+    },
+    store::key_rotations::{
+        KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
+    },
+    store::{ChangeOutcome, StoreFuture},
+    time::Timestamp,
+};
+use scrip_seal::Sealed;
+use uuid::Uuid;
+
+use crate::memory::{MemoryStore, MemoryStoreState};
+
+/// A rotation, and the lease of its node.
+#[derive(Debug, Clone)]
+pub(super) struct MemoryKeyRotation {
+    rotation: KeyRotation,
+    lease: Option<(Uuid, Timestamp)>,
+}
+
+impl MemoryStoreState {
+    /// The rows of a table in the order of their keys.
+    fn sealed_rows(&self, tenant: TenantId, table: RotatedTable) -> Vec<SealedRow> {
+        let mut rows: Vec<_> = match table {
+            RotatedTable::Tokens => {
+                let rows = self.tokens.iter().filter(|it| it.tenant == tenant);
+                rows.map(|it| SealedRow::Token(Box::new(it.token.record.clone()))).collect()
+            }
+            RotatedTable::TokenIntents => {
+                let rows = self.intents.iter().filter(|(it, _)| *it == tenant);
+                rows.map(|(_, it)| SealedRow::TokenIntent(Box::new(it.record.clone()))).collect()
+            }
+            RotatedTable::ThreeDsSessions => {
+                let rows = self.threeds_sessions.iter().filter(|it| it.tenant == tenant);
+                rows.map(|it| SealedRow::ThreeDsSession(Box::new(it.clone()))).collect()
+            }
+            RotatedTable::Deliveries => {
+                let rows = self.deliveries.iter().filter(|it| it.key.tenant == tenant);
+                rows.map(|it| {
+                    SealedRow::Delivery(Box::new(SealedDelivery {
+                        key: it.key,
+                        event: it.record.event,
+                        event_type: it.record.event_type.clone(),
+                        occurred_at: it.record.occurred_at,
+                        body: it.body.clone(),
+                    }))
+                })
+                .collect()
+            }
+        };
+        rows.sort_by_key(|it| it.key().to_text());
+        rows
+    }
+
+    fn replace_body(&mut self, tenant: TenantId, row: &ResealedRow) -> u64 {
+        let key = row.key.to_text();
+        let mut bodies: Vec<(String, &mut Sealed)> = match &row.key {
+            RowKey::Token(_) => {
+                let rows = self.tokens.iter_mut().filter(|it| it.tenant == tenant);
+                rows.map(|it| (it.token.record.id.as_str().to_owned(), &mut it.token.record.body))
+                    .collect()
+            }
+            RowKey::TokenIntent(_) => {
+                let rows = self.intents.iter_mut().filter(|(it, _)| *it == tenant);
+                rows.map(|(_, it)| (it.record.id.to_string(), &mut it.record.body)).collect()
+            }
+            RowKey::ThreeDsSession(_) => {
+                let rows = self.threeds_sessions.iter_mut().filter(|it| it.tenant == tenant);
+                rows.map(|it| (it.id.to_string(), &mut it.body)).collect()
+            }
+            RowKey::Delivery { .. } => {
+                let rows = self.deliveries.iter_mut().filter(|it| it.key.tenant == tenant);
+                rows.map(|it| (format!("{}/{}", it.key.webhook, it.record.event), &mut it.body))
+                    .collect()
+            }
+        };
+        let found = bodies.iter_mut().find(|(it, body)| *it == key && **body == row.old);
+        found.map_or(0, |(_, body)| {
+            body.clone_from(&row.new);
+            1
+        })
+    }
+
+    fn find_running(&mut self, tenant: TenantId) -> Option<&mut MemoryKeyRotation> {
+        self.key_rotations
+            .iter_mut()
+            .find(|it| it.rotation.tenant == tenant && it.rotation.finished_at.is_none())
+    }
+}
+
+fn page(rows: Vec<SealedRow>, after: Option<&RowKey>, rows_max: usize) -> SealedRows {
+    let after = after.map(RowKey::to_text);
+    let is_after = |it: &SealedRow| after.as_ref().is_none_or(|after| it.key().to_text() > *after);
+    let rows: Vec<_> = rows.into_iter().filter(is_after).take(rows_max).collect();
+    let last = rows.last().filter(|_| rows.len() >= rows_max).map(SealedRow::key);
+    SealedRows { rows, undecoded: 0, last }
+}
+
+fn count<'a>(column: &str, values: impl Iterator<Item = &'a Sealed>) -> Vec<VersionCount> {
+    let mut counts = BTreeMap::<u32, u64>::new();
+    for value in values {
+        *counts.entry(value.key_version().unwrap_or_default()).or_default() += 1;
+    }
+    let to_count = |(version, rows)| VersionCount { column: column.to_owned(), version, rows };
+    counts.into_iter().map(to_count).collect()
+}
+
+fn outcome(is_done: bool) -> ChangeOutcome {
+    if is_done { ChangeOutcome::Done } else { ChangeOutcome::Stale }
+}
+
+impl KeyRotationStore for MemoryStore {
+    fn list_key_rotations(&self) -> StoreFuture<'_, Vec<KeyRotation>> {
+        self.with(|it| it.key_rotations.iter().map(|it| it.rotation.clone()).collect())
+    }
+
+    fn insert_key_rotation(&self, rotation: KeyRotation) -> StoreFuture<'_, ChangeOutcome> {
+        self.with(move |state| {
+            let (tenant, version) = (rotation.tenant, rotation.to_version);
+            if state.find_running(tenant).is_some_and(|it| it.rotation.to_version == version) {
+                return ChangeOutcome::Stale;
+            }
+            state.key_rotations.retain(|it| it.rotation.tenant != tenant);
+            state.key_rotations.push(MemoryKeyRotation { rotation, lease: None });
+            ChangeOutcome::Done
+        })
+    }
+
+    fn mark_key_rotation(
+        &self,
+        tenant: TenantId,
+        mark: RotationMark,
+    ) -> StoreFuture<'_, ChangeOutcome> {
+        self.with(move |state| {
+            let Some(MemoryKeyRotation { rotation, .. }) = state.find_running(tenant) else {
+                return ChangeOutcome::Stale;
+            };
+            match mark {
+                RotationMark::Promoted(at) => {
+                    let is_done = rotation.promoted_at.is_none();
+                    rotation.promoted_at.get_or_insert(at);
+                    outcome(is_done)
+                }
+                RotationMark::Finished(at) => {
+                    rotation.finished_at = Some(at);
+                    (rotation.progress.table, rotation.progress.after) = (None, None);
+                    ChangeOutcome::Done
+                }
+                RotationMark::Paused => outcome(!std::mem::replace(&mut rotation.is_paused, true)),
+                RotationMark::Resumed => outcome(std::mem::replace(&mut rotation.is_paused, false)),
+            }
+        })
+    }
+
+    fn claim_key_rotation(
+        &self,
+        tenant: TenantId,
+        lease: RotationLease,
+    ) -> StoreFuture<'_, ChangeOutcome> {
+        self.with(move |state| {
+            let found = state.find_running(tenant).filter(|it| !it.rotation.is_paused);
+            let Some(found) = found else { return ChangeOutcome::Stale };
+            let is_free =
+                found.lease.is_none_or(|(node, until)| node == lease.node || until <= lease.now);
+            if is_free {
+                found.lease = Some((lease.node, lease.until));
+            }
+            outcome(is_free)
+        })
+    }
+
+    fn advance_key_rotation(&self, step: RotationStep) -> StoreFuture<'_, ChangeOutcome> {
+        let work = move |state: &mut MemoryStoreState| {
+            let RotationStep { tenant, before, after, rows } = &step;
+            let replaced: u64 = rows.iter().map(|it| state.replace_body(*tenant, it)).sum();
+            let found = state.find_running(*tenant).map(|it| &mut it.rotation);
+            let is_same = |it: &&mut KeyRotation| {
+                let progress = &it.progress;
+                !it.is_paused
+                    && (progress.pass, progress.table, &progress.after)
+                        == (before.pass, before.table, &before.after)
+            };
+            let Some(rotation) = found.filter(is_same) else { return Ok(ChangeOutcome::Stale) };
+            let resealed = rotation.progress.resealed + replaced;
+            rotation.progress = after.clone();
+            rotation.progress.resealed = resealed;
+            Ok(ChangeOutcome::Done)
+        };
+        self.attempt_if(work, |it| *it == ChangeOutcome::Done)
+    }
+
+    fn list_sealed_rows(
+        &self,
+        tenant: TenantId,
+        table: RotatedTable,
+        after: Option<RowKey>,
+        rows_max: usize,
+    ) -> StoreFuture<'_, SealedRows> {
+        self.with(move |it| page(it.sealed_rows(tenant, table), after.as_ref(), rows_max))
+    }
+
+    fn count_key_versions(
+        &self,
+        tenant: TenantId,
+        table: RotatedTable,
+        after: Option<RowKey>,
+        rows_max: usize,
+    ) -> StoreFuture<'_, VersionPage> {
+        self.with(move |it| {
+            let page = page(it.sealed_rows(tenant, table), after.as_ref(), rows_max);
+            let counts = count("", page.rows.iter().map(SealedRow::body));
+            let counts = counts.into_iter().map(|it| (it.version, it.rows)).collect();
+            VersionPage { counts, last: page.last }
+        })
+    }
+
+    fn count_other_key_versions(&self, tenant: TenantId) -> StoreFuture<'_, Vec<VersionCount>> {
+        self.with(move |state| {
+            let policy = state.directory.tenants.iter();
+            let policy: Vec<_> = policy.filter(|it| it.tenant.record.id == tenant).collect();
+            let proxies = || policy.iter().flat_map(|it| &it.proxies).map(|it| &it.record);
+            let webhooks = || policy.iter().flat_map(|it| &it.webhooks).map(|it| &it.record);
+            let client_keys = policy.iter().flat_map(|it| &it.client_keys);
+            let responses = || state.idempotency_records.iter().filter(|it| it.tenant == tenant);
+            let token_data = responses().flat_map(|it| &it.record.token_data);
+            [
+                count("proxies.settings", proxies().map(|it| &it.settings)),
+                count("proxies.secrets", proxies().map(|it| &it.secrets)),
+                count("webhooks.settings", webhooks().map(|it| &it.settings)),
+                count("webhooks.secrets", webhooks().map(|it| &it.secrets)),
+                count("client_keys.private_key", client_keys.map(|it| &it.record.private_key)),
+                count("idempotency_records.head", responses().map(|it| &it.record.head)),
+                count("response_token_data.sealed", token_data.map(|it| &it.sealed)),
+            ]
+            .concat()
+        })
+    }
+}

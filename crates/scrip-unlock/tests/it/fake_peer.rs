@@ -1,0 +1,121 @@
+//! HTTP servers on this machine that answer as a test requires.
+
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    HeaderMap, Request, Response, body::Incoming, server::conn::http1, service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+
+/// A request that the server received.
+#[derive(Debug, Clone)]
+pub(crate) struct ReceivedRequest {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl ReceivedRequest {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |it| it.to_str().unwrap())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+/// Status and body.
+pub(crate) type Reply = (u16, String);
+
+/// A server with a function as its behavior.
+#[derive(Debug, Clone)]
+pub(crate) struct FakePeer {
+    address: SocketAddr,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
+}
+
+impl FakePeer {
+    pub(crate) async fn start(
+        answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = Self { address: listener.local_addr().unwrap(), requests: Arc::default() };
+        let requests = Arc::clone(&peer.requests);
+        let answer = Arc::new(answer);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (answer, requests) = (Arc::clone(&answer), Arc::clone(&requests));
+                tokio::spawn(async move {
+                    let service = service_fn(move |request| {
+                        let (answer, requests) = (Arc::clone(&answer), Arc::clone(&requests));
+                        async move {
+                            let request = read_request(request).await;
+                            let (status, body) = answer(&request);
+                            requests.lock().unwrap().push(request);
+                            let response = Response::builder().status(status);
+                            response.body(Full::new(Bytes::from(body)))
+                        }
+                    });
+                    let connection = http1::Builder::new();
+                    drop(connection.serve_connection(TokioIo::new(stream), service).await);
+                });
+            }
+        });
+        peer
+    }
+
+    /// Sends these replies in order, then the last one again.
+    pub(crate) async fn with_replies(replies: Vec<Reply>) -> Self {
+        let replies = Mutex::new(VecDeque::from(replies));
+        Self::start(move |_| {
+            let mut replies = replies.lock().unwrap();
+            if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() }.unwrap()
+        })
+        .await
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+async fn read_request(request: Request<Incoming>) -> ReceivedRequest {
+    let (head, body) = request.into_parts();
+    ReceivedRequest {
+        method: head.method.to_string(),
+        path: head.uri.to_string(),
+        headers: head.headers,
+        body: body.collect().await.unwrap().to_bytes().to_vec(),
+    }
+}
+
+/// Accepts connections and gives each to a function. Returns the URL.
+pub(crate) async fn start_raw_peer<F>(
+    handle: impl Fn(TcpStream) -> F + Send + Sync + 'static,
+) -> String
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(handle(stream));
+        }
+    });
+    url
+}

@@ -1,0 +1,66 @@
+//! A device that does not return from a call.
+
+use std::{fs, time::Duration};
+
+use scrip_unlock::{Pkcs11, Pkcs11Settings, UnlockSource};
+
+use super::{
+    observed_library::ObservedLibrary,
+    soft_hsm::{SoftHsm, in_soft_hsm},
+};
+use crate::support::{assert_error, assert_round_trip, context};
+
+#[tokio::test]
+async fn device_that_hangs_ends_at_the_deadline_and_works_again_later() {
+    let name =
+        "pkcs11::hanging_device::device_that_hangs_ends_at_the_deadline_and_works_again_later";
+    in_soft_hsm(name, async |hsm: SoftHsm| {
+        let ObservedLibrary { library, hang_file, .. } = ObservedLibrary::build(&hsm);
+        let with_deadline = |deadline| {
+            let library = library.clone();
+            Pkcs11::new(Pkcs11Settings { library, deadline, ..hsm.settings() }).unwrap()
+        };
+        let patient_source = with_deadline(Duration::from_secs(60));
+        let wrapped = assert_round_trip(&patient_source, Pkcs11::KIND).await;
+        let source = with_deadline(Duration::from_millis(500));
+        fs::write(&hang_file, "").unwrap();
+        for _ in 0..4 {
+            let result = source.unwrap(&context(Pkcs11::KIND), &wrapped).await;
+            assert_error(result, "Unavailable", &["has not answered", "within 500 ms"]);
+        }
+        // No fifth thread is started.
+        let result = source.unwrap(&context(Pkcs11::KIND), &wrapped).await;
+        assert_error(result, "Unavailable", &["4 calls into libobserved.so have not returned"]);
+        fs::remove_file(&hang_file).unwrap();
+        // The calls return, their threads end, and a machine under load gets some time.
+        let mut result = source.unwrap(&context(Pkcs11::KIND), &wrapped).await;
+        for _ in 0..100 {
+            if result.is_ok() {
+                break;
+            }
+            result = source.unwrap(&context(Pkcs11::KIND), &wrapped).await;
+        }
+        result.unwrap();
+    })
+    .await;
+}
+
+/// The process must end although a call has not returned.
+#[tokio::test]
+async fn call_that_hangs_does_not_keep_the_runtime_from_ending() {
+    let name = "pkcs11::hanging_device::call_that_hangs_does_not_keep_the_runtime_from_ending";
+    in_soft_hsm(name, async |hsm: SoftHsm| {
+        let ObservedLibrary { library, hang_file, .. } = ObservedLibrary::build(&hsm);
+        let with_deadline = |deadline| {
+            let library = library.clone();
+            Pkcs11::new(Pkcs11Settings { library, deadline, ..hsm.settings() }).unwrap()
+        };
+        let patient_source = with_deadline(Duration::from_secs(60));
+        let wrapped = assert_round_trip(&patient_source, Pkcs11::KIND).await;
+        fs::write(&hang_file, "").unwrap();
+        let source = with_deadline(Duration::from_millis(300));
+        let result = source.unwrap(&context(Pkcs11::KIND), &wrapped).await;
+        assert_error(result, "Unavailable", &["has not answered"]);
+    })
+    .await;
+}

@@ -1,0 +1,52 @@
+/* A PKCS#11 library that forwards to LIBRARY. C_Decrypt waits while HANG_FILE exists. C_Login appends
+   a byte to LOGIN_FILE. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+
+typedef unsigned long (*decrypt_function)(unsigned long, void *, unsigned long, void *, unsigned long *);
+typedef unsigned long (*login_function)(unsigned long, unsigned long, void *, unsigned long);
+
+/* CK_FUNCTION_LIST of PKCS#11 2.40. */
+struct function_list {
+    unsigned char version[2];
+    void *functions[68];
+};
+
+enum { GET_FUNCTION_LIST = 3, LOGIN = 18, DECRYPT = 34 };
+
+static struct function_list functions;
+static decrypt_function forwarded_decrypt;
+static login_function forwarded_login;
+
+static unsigned long decrypt(unsigned long session, void *input, unsigned long input_length,
+                             void *output, unsigned long *output_length) {
+    while (access(HANG_FILE, F_OK) == 0)
+        usleep(10000);
+    return forwarded_decrypt(session, input, input_length, output, output_length);
+}
+
+static unsigned long login(unsigned long session, unsigned long user, void *pin,
+                           unsigned long pin_length) {
+    FILE *file = fopen(LOGIN_FILE, "a");
+    fputc('x', file);
+    fclose(file);
+    return forwarded_login(session, user, pin, pin_length);
+}
+
+unsigned long C_GetFunctionList(struct function_list **list) {
+    void *library = dlopen(LIBRARY, RTLD_NOW);
+    unsigned long (*get)(struct function_list **) = dlsym(library, "C_GetFunctionList");
+    struct function_list *forwarded;
+    unsigned long result = get(&forwarded);
+    if (result != 0)
+        return result;
+    functions = *forwarded;
+    forwarded_decrypt = (decrypt_function)functions.functions[DECRYPT];
+    functions.functions[DECRYPT] = (void *)decrypt;
+    forwarded_login = (login_function)functions.functions[LOGIN];
+    functions.functions[LOGIN] = (void *)login;
+    functions.functions[GET_FUNCTION_LIST] = (void *)C_GetFunctionList;
+    *list = &functions;
+    return 0;
+}

@@ -1,0 +1,59 @@
+//! Checks of the unlock methods.
+
+use scrip_core::policy::{DirectoryRecords, UnlockRecord};
+use scrip_server::{
+    config::Settings,
+    storage::unlock::{
+        open::{MethodName, try_single_method},
+        unlock_settings::{FileParameters, UnlockSettings},
+    },
+};
+
+use crate::commands::doctor::{Finding, check_root_key, failed, passed, warning};
+
+/// Asks every method that needs no people. A failing method is an error only if no other one works.
+pub(super) async fn check_methods(settings: &Settings, records: &DirectoryRecords) -> Vec<Finding> {
+    let unlocks = &records.unlocks;
+    let mut findings = Vec::new();
+    if unlocks.is_legacy() || unlocks.methods.iter().any(is_root_key) {
+        findings.push(check_root_key(settings));
+    }
+    if unlocks.is_legacy() {
+        findings.push(warning(
+            "unlock",
+            "the root key is the vault key itself and cannot be rotated; run: scrip keys adopt",
+        ));
+        return findings;
+    }
+    let (mut results, mut people) = (Vec::new(), Vec::new());
+    for method in unlocks.active_methods() {
+        let name = MethodName::new(method);
+        match method.kind.needs_people() {
+            true => people.push(passed("unlock", format!("{name} needs people with shares"))),
+            // The cause is in the check of the root key.
+            false if is_root_key(method) && settings.check_root_key().is_err() => {
+                results.push((name, Some("the root key cannot be used".to_owned())));
+            }
+            false => {
+                let problem = try_single_method(settings, records, method).await.err();
+                results.push((name, problem.map(|it| it.to_string())));
+            }
+        }
+    }
+    let has_working = results.iter().any(|(_, problem)| problem.is_none()) || !people.is_empty();
+    findings.extend(results.into_iter().map(|(name, problem)| match problem {
+        None => passed("unlock", format!("{name} returns the vault key")),
+        Some(problem) if has_working => warning("unlock", format!("{name}: {problem}")),
+        Some(problem) => failed("unlock", format!("{name}: {problem}")),
+    }));
+    findings.extend(people);
+    if unlocks.unreadable > 0 {
+        findings.push(failed("unlock", "a row of unlocks was altered outside the vault"));
+    }
+    findings
+}
+
+fn is_root_key(method: &UnlockRecord) -> bool {
+    let default_file = UnlockSettings::File(FileParameters::default());
+    UnlockSettings::from_record(method).is_ok_and(|it| it == default_file)
+}

@@ -1,0 +1,80 @@
+//! `scrip keys`: the unlock methods of the vault key, and the rotation of keys.
+
+mod add;
+mod adopt;
+mod list;
+mod remove;
+mod rotate_tenant;
+mod rotate_vault;
+mod rotation;
+mod shares;
+pub(crate) mod unseal;
+
+use clap::Subcommand;
+use scrip_server::config::Environment;
+
+use crate::commands::{
+    CommonArguments,
+    keys::{
+        add::{AddArguments, AddCommand},
+        adopt::AdoptArguments,
+        rotate_tenant::RotateTenantArguments,
+        rotate_vault::RotateVaultArguments,
+        rotation::RotationCommand,
+    },
+};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// List the unlock methods: state, last check and version of the vault key.
+    List {
+        #[command(flatten)]
+        common: CommonArguments,
+    },
+    /// Give a vault of an earlier version its first unlock method; the data is not encrypted again.
+    #[command(after_help = adopt::EXAMPLES)]
+    Adopt(AdoptArguments),
+    /// Add an unlock method to the vault of a running server.
+    #[command(subcommand, after_help = add::EXAMPLES)]
+    Add(AddCommand),
+    /// Remove an unlock method and overwrite its row.
+    Remove {
+        /// Id of the method, from `scrip keys list`.
+        id: String,
+        #[command(flatten)]
+        common: CommonArguments,
+    },
+    /// Rotate a key.
+    #[command(subcommand)]
+    Rotate(RotateCommand),
+    /// Show, pause and resume rotations of tenants' keys.
+    #[command(subcommand)]
+    Rotation(RotationCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RotateCommand {
+    /// Replace the vault key; all stored keys and unlock methods are wrapped again.
+    #[command(after_help = rotate_vault::EXAMPLES)]
+    Vault(RotateVaultArguments),
+    /// Rotate the sealing key of one tenant, or of all tenants.
+    #[command(after_help = rotate_tenant::EXAMPLES)]
+    Tenant(RotateTenantArguments),
+}
+
+pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::Result<()> {
+    match command {
+        KeysCommand::List { common } => list::run(common, environment),
+        KeysCommand::Adopt(arguments) => adopt::run(arguments, environment),
+        KeysCommand::Add(command) => add::run(command, environment),
+        KeysCommand::Remove { id, common } => remove::run(id, common, environment),
+        KeysCommand::Rotate(RotateCommand::Vault(it)) => rotate_vault::run(it, environment),
+        KeysCommand::Rotate(RotateCommand::Tenant(it)) => rotate_tenant::run(it, environment),
+        KeysCommand::Rotation(it) => rotation::run(it, environment),
+    }
+}
+
+/// The label of a method without `--label`.
+fn default_label(arguments: &AddArguments, kind: &str) -> String {
+    arguments.label.clone().unwrap_or_else(|| kind.to_owned())
+}

@@ -1,0 +1,172 @@
+//! `scrip keys add`: another unlock method for the vault of a running server.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use scrip_server::{
+    config::Environment,
+    control::protocol::{ControlRequest, send_request},
+    storage::unlock::{
+        methods::MethodStatus,
+        shares::{IssuedShares, ShareCount},
+    },
+};
+use serde_json::{Map, Value, json};
+
+use crate::commands::{
+    CommonArguments,
+    keys::{
+        adopt::prepare_key_file,
+        default_label,
+        shares::{print_shares, read_shares},
+    },
+    output::CommandOutput,
+};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  scrip keys add file /etc/scrip/unlock.key
+  scrip keys add env SCRIP_UNLOCK_KEY
+  scrip keys add shamir --shares 5 --threshold 3
+  scrip keys add aws-kms --set key=alias/scrip --set region=eu-central-1
+
+The server wraps the vault key with the new method and stays in service. Existing methods keep working.";
+
+/// Arguments of all kinds of methods.
+#[derive(Debug, Args)]
+pub(crate) struct AddArguments {
+    /// Name of the method in lists and messages [default: its kind].
+    #[arg(long)]
+    pub(super) label: Option<String>,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AddCommand {
+    /// A wrapping key in a file; the file is created if it is missing.
+    File {
+        file: PathBuf,
+        #[command(flatten)]
+        arguments: AddArguments,
+    },
+    /// A wrapping key in a variable of the server's environment.
+    Env {
+        /// Name of the variable; it starts with `SCRIP_UNLOCK_`.
+        variable: String,
+        #[command(flatten)]
+        arguments: AddArguments,
+    },
+    /// Shares of people. The command prints each share once, and asks for them before they count.
+    Shamir {
+        /// Number of shares.
+        #[arg(long, default_value_t = 5)]
+        shares: u8,
+        /// Number of shares that unseal the vault.
+        #[arg(long, default_value_t = 3)]
+        threshold: u8,
+        /// Public age key of a holder; one for each share. Without it, shares are printed in clear.
+        #[arg(long = "to", value_name = "AGE")]
+        recipients: Vec<String>,
+        #[command(flatten)]
+        arguments: AddArguments,
+    },
+    /// A key in a hardware security module.
+    Pkcs11(ServiceArguments),
+    /// A key of AWS KMS.
+    AwsKms(ServiceArguments),
+    /// A key of the Transit engine of Vault or OpenBao.
+    Transit(ServiceArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServiceArguments {
+    /// A parameter of the service, such as `key=alias/scrip`. Never a secret.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    parameters: Vec<String>,
+    #[command(flatten)]
+    arguments: AddArguments,
+}
+
+pub(super) fn run(command: &AddCommand, environment: &Environment) -> anyhow::Result<()> {
+    match command {
+        AddCommand::File { file, arguments } => {
+            let settings = arguments.common.confined_settings(environment)?;
+            let parameters = json!({ "path": prepare_key_file(file)? });
+            add_method(arguments, "file", parameters, &settings.storage.data_dir)
+        }
+        AddCommand::Env { variable, arguments } => {
+            let settings = arguments.common.confined_settings(environment)?;
+            let parameters = json!({ "variable": variable });
+            add_method(arguments, "env", parameters, &settings.storage.data_dir)
+        }
+        AddCommand::Shamir { shares, threshold, recipients, arguments } => {
+            let (shares, threshold) = (*shares, *threshold);
+            let count = ShareCount { shares, threshold, recipients: recipients.clone() };
+            add_shares(arguments, count, environment)
+        }
+        AddCommand::Pkcs11(it) => add_service("pkcs11", it, environment),
+        AddCommand::AwsKms(it) => add_service("aws-kms", it, environment),
+        AddCommand::Transit(it) => add_service("transit", it, environment),
+    }
+}
+
+fn add_service(
+    kind: &str,
+    service: &ServiceArguments,
+    environment: &Environment,
+) -> anyhow::Result<()> {
+    let settings = service.arguments.common.confined_settings(environment)?;
+    let mut parameters = Map::new();
+    for text in &service.parameters {
+        let (name, value) = text.split_once('=').context("--set needs NAME=VALUE")?;
+        parameters.insert(name.to_owned(), Value::String(value.to_owned()));
+    }
+    add_method(&service.arguments, kind, Value::Object(parameters), &settings.storage.data_dir)
+}
+
+fn add_method(
+    arguments: &AddArguments,
+    kind: &str,
+    parameters: Value,
+    data_dir: &std::path::Path,
+) -> anyhow::Result<()> {
+    let parameters = parameters.as_object().cloned().unwrap_or_default();
+    let label = default_label(arguments, kind);
+    let request = ControlRequest::AddMethod { kind: kind.to_owned(), label, parameters };
+    let method: MethodStatus = send_request(data_dir, &request)?;
+    arguments.common.print_output(&report(&method))
+}
+
+fn report(method: &MethodStatus) -> CommandOutput {
+    let text = format!(
+        "added unlock method {} ({} {}); it opens the vault from now on\n",
+        method.id, method.kind, method.label
+    );
+    CommandOutput::new(text, json!({ "method": method }))
+}
+
+/// The ceremony: prints the shares, then asks for enough of them.
+fn add_shares(
+    arguments: &AddArguments,
+    count: ShareCount,
+    environment: &Environment,
+) -> anyhow::Result<()> {
+    let settings = arguments.common.confined_settings(environment)?;
+    let data_dir = &settings.storage.data_dir;
+    let label = default_label(arguments, "shamir");
+    let request = ControlRequest::AddShares { label, count };
+    let issued: IssuedShares = send_request(data_dir, &request)?;
+    print_shares(&issued)?;
+    let shares = read_shares(issued.threshold).with_context(|| {
+        format!(
+            "the shares do not count yet. Remove the pending method and repeat the ceremony: scrip \
+             keys remove {}",
+            issued.method
+        )
+    })?;
+    let request = ControlRequest::ConfirmShares { method: issued.method, shares };
+    let method: MethodStatus = send_request(data_dir, &request)?;
+    arguments.common.print_output(&report(&method))
+}

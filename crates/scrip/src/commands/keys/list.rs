@@ -1,0 +1,68 @@
+//! `scrip keys list`: the unlock methods of the vault.
+
+use scrip_server::{
+    config::Environment,
+    control::{
+        self,
+        protocol::{ControlRequest, send_request},
+    },
+    storage::unlock::methods::{MethodList, MethodStatus},
+};
+use serde_json::json;
+
+use crate::commands::{
+    CommonArguments,
+    output::{CommandOutput, table},
+    runtime,
+};
+
+/// Asks the running server, which knows the last checks. Without a server, reads the rows; that
+/// needs no key.
+pub(super) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
+    let settings = common.confined_settings(environment)?;
+    let data_dir = &settings.storage.data_dir;
+    let list = match control::query_status(data_dir) {
+        Some(_) => send_request(data_dir, &ControlRequest::ListMethods {})?,
+        None => runtime()?.block_on(async {
+            let vault = settings.open_vault_for_command().await?;
+            anyhow::Ok(MethodList::new(&vault.store.load_unlocks().await?))
+        })?,
+    };
+    common.print_output(&report(&list))
+}
+
+fn report(list: &MethodList) -> CommandOutput {
+    let json = json!(list);
+    let Some(vault) = &list.vault else {
+        let text = "this vault has no unlock methods: the root key is its vault key\nadd one with: \
+                    scrip keys adopt";
+        return CommandOutput::new(text, json);
+    };
+    let rows: Vec<_> = list.methods.iter().map(row).collect();
+    let names = ["ID", "KIND", "LABEL", "STATE", "KEY VERSION", "CREATED", "LAST CHECK"];
+    let mut text = format!("vault {vault}, vault key version {}\n\n", list.key_version);
+    text += &table(names, &rows);
+    if list.unreadable > 0 {
+        text += &format!(
+            "\n{} rows cannot be read: they were altered outside the vault\n",
+            list.unreadable
+        );
+    }
+    CommandOutput::new(text, json)
+}
+
+fn row(method: &MethodStatus) -> [String; 7] {
+    let state = match (method.state.as_str(), method.is_working) {
+        ("active", Some(false)) => "FAILING",
+        (state, _) => state,
+    };
+    [
+        method.id.clone(),
+        method.kind.clone(),
+        method.label.clone(),
+        state.to_owned(),
+        method.key_version.to_string(),
+        method.created_at.clone(),
+        method.checked_at.clone().unwrap_or_else(|| "-".to_owned()),
+    ]
+}

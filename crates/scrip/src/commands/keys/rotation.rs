@@ -1,0 +1,178 @@
+//! `scrip keys rotation`: show, pause and resume rotations of sealing keys.
+
+use std::sync::Arc;
+
+use anyhow::bail;
+use clap::Subcommand;
+use scrip_core::{
+    key_rotation::{KeyRotation, RotationPhase, VersionCount, sealing_key_created_at},
+    operations::key_rotations::finish_key_rotation::count_versions,
+    policy::Tenant,
+    store::ChangeOutcome,
+    store::key_rotations::RotationMark,
+};
+use scrip_server::{config::Environment, storage::explain};
+use serde_json::{Value, json};
+
+use crate::commands::{
+    CommonArguments, Operator,
+    output::{CommandOutput, table},
+};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RotationCommand {
+    /// Print the rotations and the number of rows per key version. Reads every row of the tenants.
+    Status {
+        /// Id of one tenant, or its name.
+        tenant: Option<String>,
+        #[command(flatten)]
+        common: CommonArguments,
+    },
+    /// Pause the rotation of a tenant, or of all tenants.
+    Pause {
+        /// Id of one tenant, or its name.
+        tenant: Option<String>,
+        #[command(flatten)]
+        common: CommonArguments,
+    },
+    /// Resume the rotation of a tenant, or of all tenants.
+    Resume {
+        /// Id of one tenant, or its name.
+        tenant: Option<String>,
+        #[command(flatten)]
+        common: CommonArguments,
+    },
+}
+
+pub(super) fn run(command: &RotationCommand, environment: &Environment) -> anyhow::Result<()> {
+    match command {
+        RotationCommand::Status { tenant, common } => {
+            common.with_vault(environment, "keys rotation status", async |it| {
+                show_status(it, tenant.as_deref()).await
+            })
+        }
+        RotationCommand::Pause { tenant, common } => {
+            common.with_vault(environment, "keys rotation pause", async |it| {
+                mark(it, tenant.as_deref(), RotationMark::Paused).await
+            })
+        }
+        RotationCommand::Resume { tenant, common } => {
+            common.with_vault(environment, "keys rotation resume", async |it| {
+                mark(it, tenant.as_deref(), RotationMark::Resumed).await
+            })
+        }
+    }
+}
+
+/// The keys of one tenant.
+struct TenantStatus<'a> {
+    tenant: &'a Arc<Tenant>,
+    rotation: Option<&'a KeyRotation>,
+    counts: Vec<VersionCount>,
+}
+
+impl TenantStatus<'_> {
+    fn phase(&self) -> RotationPhase {
+        RotationPhase::for_tenant(self.tenant)
+    }
+
+    fn is_paused(&self) -> bool {
+        self.phase() != RotationPhase::Idle && self.rotation.is_some_and(|it| it.is_paused)
+    }
+
+    fn rows_of_version(&self, version: u32) -> u64 {
+        let rows = self.counts.iter().filter(|it| it.version == version).map(|it| it.rows);
+        rows.fold(0, u64::saturating_add)
+    }
+
+    /// The versions with the number of rows of each.
+    fn versions(&self) -> Vec<(u32, u64)> {
+        let mut versions = self.tenant.keys.versions();
+        versions.extend(self.counts.iter().map(|it| it.version));
+        versions.sort_unstable();
+        versions.dedup();
+        versions.into_iter().map(|it| (it, self.rows_of_version(it))).collect()
+    }
+
+    fn table_row(&self) -> [String; 6] {
+        let state = if self.is_paused() { "paused" } else { self.phase().as_str() };
+        let versions = self.versions().into_iter().map(|(it, rows)| format!("{it} ({rows})"));
+        let progress = self.rotation.map(|it| &it.progress);
+        let table = progress.and_then(|it| it.table).map_or("-", |it| it.as_str());
+        [
+            self.tenant.id.to_string(),
+            state.to_owned(),
+            self.tenant.keys.current_version().to_string(),
+            versions.collect::<Vec<_>>().join(", "),
+            progress.map_or(0, |it| it.resealed).to_string(),
+            table.to_owned(),
+        ]
+    }
+
+    fn json(&self, created_at: String) -> Value {
+        let rows: Vec<Value> = self
+            .counts
+            .iter()
+            .map(|it| json!({ "column": it.column, "version": it.version, "rows": it.rows }))
+            .collect();
+        let rotation = self.rotation.map(|it| {
+            json!({
+                "to_version": it.to_version,
+                "started_at": it.started_at.to_string(),
+                "promoted_at": it.promoted_at.map(|at| at.to_string()),
+                "finished_at": it.finished_at.map(|at| at.to_string()),
+                "paused": it.is_paused,
+                "pass": it.progress.pass,
+                "table": it.progress.table.map(|table| table.as_str()),
+                "rows": it.progress.resealed,
+                "unopened_rows": it.progress.unopened,
+            })
+        });
+        json!({
+            "tenant_id": self.tenant.id.to_string(),
+            "state": if self.is_paused() { "paused" } else { self.phase().as_str() },
+            "version": self.tenant.keys.current_version(),
+            "versions": self.tenant.keys.versions(),
+            "key_created_at": created_at,
+            "rotation": rotation,
+            "rows": rows,
+        })
+    }
+}
+
+async fn show_status(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<CommandOutput> {
+    let rotations = operator.vault.store.list_key_rotations().await.map_err(explain)?;
+    let (mut rows, mut tenants) = (Vec::new(), Vec::new());
+    for tenant in operator.tenants(tenant)? {
+        let counts = count_versions(&operator.vault, tenant).await.map_err(explain)?;
+        let rotation = rotations.iter().find(|it| it.tenant == tenant.id);
+        let status = TenantStatus { tenant, rotation, counts };
+        rows.push(status.table_row());
+        tenants.push(status.json(sealing_key_created_at(tenant, &rotations).to_string()));
+    }
+    let names = ["TENANT", "STATE", "VERSION", "VERSIONS (ROWS)", "ENCRYPTED AGAIN", "TABLE"];
+    let mut text = table(names, &rows);
+    text += &operator.alterations.lines();
+    let alterations = operator.alterations.descriptions();
+    Ok(CommandOutput::new(text, json!({ "tenants": tenants, "alterations": alterations })))
+}
+
+async fn mark(
+    operator: &Operator,
+    tenant: Option<&str>,
+    mark: RotationMark,
+) -> anyhow::Result<CommandOutput> {
+    let mut marked = Vec::new();
+    for it in operator.tenants(tenant)? {
+        let outcome = operator.vault.store.mark_key_rotation(it.id, mark).await.map_err(explain)?;
+        if outcome == ChangeOutcome::Done {
+            marked.push(it.id.to_string());
+        }
+    }
+    let word = if mark == RotationMark::Paused { "paused" } else { "resumed" };
+    if marked.is_empty() {
+        bail!("no running rotation was {word}; see: scrip keys rotation status");
+    }
+    let lines: String = marked.iter().map(|it| format!("tenant {it}: rotation {word}\n")).collect();
+    Ok(CommandOutput::new(lines, json!({ word: marked })))
+}

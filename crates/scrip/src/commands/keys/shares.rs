@@ -1,0 +1,74 @@
+//! Shares on the terminal: printed once, read without echo.
+
+use std::io::{self, BufRead, IsTerminal};
+
+use anyhow::bail;
+use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use scrip_server::storage::unlock::shares::{IssuedShares, ShareText};
+use zeroize::Zeroizing;
+
+use crate::commands::output::{print_message, print_output};
+
+/// Prints each share, for one holder each.
+pub(super) fn print_shares(issued: &IssuedShares) -> anyhow::Result<()> {
+    for (index, text) in issued.texts.iter().enumerate() {
+        let number = index.saturating_add(1);
+        let share = format!("share {number} of {}:\n{}\n\n", issued.texts.len(), text.expose());
+        print_output(&Zeroizing::new(share))?;
+    }
+    print_message(&format!(
+        "give each share to one person and clear this screen; the shares are not shown again. They \
+         count after {} of them were entered",
+        issued.threshold
+    ));
+    Ok(())
+}
+
+/// Reads enough shares, one per line.
+pub(super) fn read_shares(threshold: u8) -> anyhow::Result<Vec<ShareText>> {
+    (1..=threshold).map(|number| read_share(&format!("share {number} of {threshold}"))).collect()
+}
+
+/// Reads one share from the terminal without echo, or a line from standard input.
+pub(super) fn read_share(prompt: &str) -> anyhow::Result<ShareText> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return read_line();
+    }
+    print_message(&format!("{prompt}, which is not shown:"));
+    let hidden = HiddenInput::start()?;
+    let share = read_line();
+    drop(hidden);
+    share
+}
+
+fn read_line() -> anyhow::Result<ShareText> {
+    let mut line = String::new();
+    let length = io::stdin().lock().read_line(&mut line)?;
+    let text = ShareText::new(line);
+    if length == 0 || text.expose().trim().is_empty() {
+        bail!("no share was entered");
+    }
+    Ok(text)
+}
+
+/// Switches the echo of the terminal off until it is dropped.
+struct HiddenInput(Termios);
+
+impl HiddenInput {
+    fn start() -> anyhow::Result<Self> {
+        let stdin = io::stdin();
+        let before = tcgetattr(&stdin)?;
+        let mut hidden = before.clone();
+        hidden.local_flags.remove(LocalFlags::ECHO);
+        tcsetattr(&stdin, SetArg::TCSAFLUSH, &hidden)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for HiddenInput {
+    fn drop(&mut self) {
+        // There is no other place to report a failure.
+        tcsetattr(io::stdin(), SetArg::TCSAFLUSH, &self.0).unwrap_or_default();
+    }
+}

@@ -1,0 +1,117 @@
+//! Adding, removing and altering unlock methods.
+
+use std::fs;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use scrip_testing::process::harness::ProcessHarness;
+
+use crate::{
+    SCRIP,
+    keys::{assert_readable, create_token, files_contain, is_open, methods, open_database, text},
+    operator::commands::run_json,
+};
+
+#[test]
+fn added_method_opens_the_vault_and_the_last_one_cannot_be_removed() {
+    let (process, key) = ProcessHarness::with_api_key(SCRIP);
+    let server = process.serve();
+    let token = create_token(&server, &key);
+    let [first] = methods(&process).try_into().unwrap();
+    let first_id = text(&first["id"]);
+    process.assert_fails(&["keys", "remove", &first_id], "is the last unlock method");
+    let file = process.path("unlock.key").display().to_string();
+    let added = run_json(&process, &["keys", "add", "file", &file, "--label", "second"]);
+    assert_eq!(added["method"]["kind"], "file");
+    process.assert_fails(&["keys", "add", "file", &file, "--label", "second"], "has this label");
+    run_json(&process, &["keys", "remove", &first_id]);
+    process.assert_fails(&["keys", "remove", &first_id], "does not exist");
+    let second_id = text(&added["method"]["id"]);
+    process.assert_fails(&["keys", "remove", &second_id], "is the last unlock method");
+    assert_readable(&server, &key, &token);
+    drop(server);
+    fs::remove_file(process.data().join("root.key")).unwrap();
+    let server = process.serve();
+    assert_readable(&server, &key, &token);
+}
+
+#[test]
+fn unlock_methods_change_only_with_a_running_server() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let expected = "this command needs a running server";
+    process.assert_fails(&["keys", "rotate", "vault"], expected);
+    process.assert_fails(&["keys", "add", "env", "SCRIP_UNLOCK_A"], expected);
+    assert_eq!(methods(&process).len(), 1, "the list needs no server");
+}
+
+/// The wrapping key of both methods is the same, so only the context distinguishes the rows.
+#[test]
+fn swapped_rows_are_rejected() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let file = process.data().join("root.key").display().to_string();
+    let server = process.serve();
+    assert!(is_open(&server));
+    run_json(&process, &["keys", "add", "file", &file, "--label", "second"]);
+    drop(server);
+    let database = open_database(&process);
+    database
+        .execute_batch(
+            "CREATE TEMP TABLE old AS SELECT id, wrapped FROM unlocks;
+            UPDATE unlocks SET wrapped = (SELECT wrapped FROM old WHERE old.id <> unlocks.id)",
+        )
+        .unwrap();
+    drop(database);
+    let server = process.serve();
+    process.wait_for_log("this is the root key of another vault, or the stored keys");
+    assert_eq!(server.status("/readyz"), 503);
+}
+
+/// Both vaults have the same root key file, so only the id of the vault distinguishes the rows.
+#[test]
+fn row_of_another_vault_is_rejected() {
+    let [process, other] = [ProcessHarness::initialized(SCRIP), ProcessHarness::new(SCRIP)];
+    fs::create_dir(other.data()).unwrap();
+    fs::copy(process.data().join("root.key"), other.data().join("root.key")).unwrap();
+    assert!(other.run(&["init"]).status.success());
+    let database = open_database(&process);
+    let other_file = other.data().join("scrip.db").display().to_string();
+    database.execute("ATTACH ?1 AS other", [other_file]).unwrap();
+    let copy_row = "DELETE FROM unlocks; INSERT INTO unlocks SELECT * FROM other.unlocks";
+    database.execute_batch(copy_row).unwrap();
+    let server = process.serve();
+    process.wait_for_log("this is the root key of another vault, or the stored keys");
+    assert_eq!(server.status("/readyz"), 503);
+    drop(server);
+
+    // With the id of the other vault, the method returns the key of the other vault.
+    let copy_id =
+        "DELETE FROM vault_state; INSERT INTO vault_state SELECT * FROM other.vault_state";
+    database.execute_batch(copy_id).unwrap();
+    let server = process.serve();
+    process.wait_for_log("returned a key that does not open this vault");
+    assert_eq!(server.status("/readyz"), 503);
+}
+
+#[test]
+fn removed_row_leaves_no_copy_of_its_wrapped_key() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let server = process.serve();
+    assert!(is_open(&server));
+    let file = process.path("unlock.key").display().to_string();
+    let added = run_json(&process, &["keys", "add", "file", &file, "--label", "second"]);
+    let sql = "SELECT wrapped FROM unlocks WHERE label = 'second'";
+    let wrapped: Vec<u8> = open_database(&process).query_row(sql, [], |row| row.get(0)).unwrap();
+    assert!(files_contain(&process, &wrapped), "the control finds the row");
+    run_json(&process, &["keys", "remove", &text(&added["method"]["id"])]);
+    assert!(!files_contain(&process, &wrapped));
+}
+
+#[test]
+fn wrapping_key_is_not_in_the_database_or_the_log() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let server = process.serve();
+    assert!(is_open(&server));
+    let key = fs::read_to_string(process.data().join("root.key")).unwrap();
+    let key = key.trim();
+    let bytes = STANDARD.decode(key).unwrap();
+    assert!(!files_contain(&process, key.as_bytes()) && !files_contain(&process, &bytes));
+}
