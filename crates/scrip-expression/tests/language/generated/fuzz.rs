@@ -55,14 +55,27 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
+/// Whether the source can be a single output, which keeps the type of its value. A comment and
+/// white space in front of it do not count.
+fn starts_with_output(source: &str) -> bool {
+    let mut rest = source.trim_start();
+    while let Some(body) = rest.strip_prefix("{%")
+        && body.trim_start_matches('-').trim_start().starts_with("comment")
+        && let Some(end) = body.find("endcomment").map(|at| &body[at..])
+        && let Some(close) = end.find("%}")
+    {
+        rest = end[close + 2..].trim_start();
+    }
+    rest.starts_with("{{")
+}
+
 /// Returns whether any evaluation succeeded.
 fn evaluate_everywhere(random: &FakeHost, source: &str, data: &Value) -> bool {
     let host = FakeHost::new(random.next());
     let scope = Scope::new(data, Some(data)).with_host_functions(&host);
     let evaluated = Expression::parse(source).and_then(|it| it.evaluate(&scope));
     if let Ok(value) = &evaluated {
-        let is_lone = source.starts_with("{{");
-        let most = if is_lone { VALUE_BYTES_MAX } else { OUTPUT_BYTES_MAX };
+        let most = if starts_with_output(source) { VALUE_BYTES_MAX } else { OUTPUT_BYTES_MAX };
         assert!(value_bytes(value) <= most.max(value_bytes(data)), "{source}");
     }
     if random.number_below(4) == 0 {
