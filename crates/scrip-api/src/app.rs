@@ -271,6 +271,11 @@ impl App {
         let reloaded = Directory::open(records, &**source, Some(&current));
         let reloaded = reloaded.map_err(ReloadError::from_keys)?;
         log_alterations(Some(&current), &reloaded);
+        if !Arc::ptr_eq(reloaded.pepper(), current.pepper()) {
+            // After a compromise of the vault key, CVCs get new epoch keys at once.
+            let vault_name = reloaded.pepper().counter_name(&[b"epoch keys"]);
+            self.vault.epoch_keys.unlock(Arc::clone(source), vault_name);
+        }
         self.directory.store(Some(Arc::new(reloaded)));
         self.metrics.reloads.increment(ReloadOutcome::Succeeded);
         Ok(())

@@ -24,7 +24,7 @@ pub use self::{
     authentic_time::AuthenticTime,
     chain::{
         Chain, ChainHead, ChainTip, Checkpoint, HeadSigner, LogKind, LogRecord, LogRow, PruneChain,
-        RecordSubject,
+        RecordSubject, ResignChain,
     },
     head_file::{SavedHead, SavedHeads},
     outcome_queue::OutcomeQueue,

@@ -34,6 +34,7 @@ pub use self::{
     },
     directory::{
         ApiKeyLookup, Directory,
+        compromise::{IssuedKey, KeyOwner, KeyRenewal},
         directory_records::{DirectoryRecords, SystemKeys},
         key_rotation::{UnlockRemoval, VaultKeyRotation, WrappedKeys},
         unlock_record::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},

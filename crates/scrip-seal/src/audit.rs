@@ -1,13 +1,54 @@
 //! The audit trail key. One key covers the whole vault, so the records of a tenant stay verifiable
 //! after its own keys are destroyed.
+//!
+//! A compromise of the vault key replaces the audit key. Nodes learn the new key first
+//! ([`AuditKeyPhase::Added`]), then sign with it ([`AuditKeyPhase::Active`]), and accept it alone
+//! for heads of chains in the end ([`AuditKeyPhase::Closed`]). Old keys stay to verify old records:
+//! the head authenticates the last link, and each link is a digest of the record before it.
+
+mod payload;
+
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use crate::{
     KeySource, KeySourceError, Mac, Place, Sealed, Secret, digest::DigestKey, random::random_bytes,
-    root::vault_key::rewrap,
 };
 
-#[derive(Debug)]
-pub struct AuditKey(DigestKey);
+use self::payload::AuditPayload;
+pub use self::payload::{AuditKeyPhase, KeyHistory};
+
+/// The key of the audit trail. All holders of one value see a replacement at the same time.
+pub struct AuditKey(RwLock<Arc<DerivedKeys>>);
+
+/// The keys, oldest first, and what the vault remembers with them.
+struct DerivedKeys {
+    newest: DigestKey,
+    /// The newest one first.
+    older: Vec<DigestKey>,
+    history: KeyHistory,
+}
+
+impl DerivedKeys {
+    fn derive(payload: &AuditPayload) -> Self {
+        let derive = |it: &Secret| DigestKey::new(it, "audit trail");
+        let (newest, older) = payload.newest_and_older();
+        Self {
+            newest: derive(newest),
+            older: older.iter().rev().map(derive).collect(),
+            history: payload.history,
+        }
+    }
+
+    fn signer(&self) -> &DigestKey {
+        match (self.history.phase, self.older.first()) {
+            (AuditKeyPhase::Added, Some(previous)) => previous,
+            (_, _) => &self.newest,
+        }
+    }
+}
 
 impl AuditKey {
     /// Creates a key and wraps it for the store.
@@ -17,16 +58,17 @@ impl AuditKey {
     pub fn create(source: &dyn KeySource) -> Result<(Self, Sealed), KeySourceError> {
         let key = Secret::new(random_bytes::<32>().to_vec());
         let wrapped = source.wrap(&Self::place(), &key)?;
-        Ok((Self::from_key(&key), wrapped))
+        Ok((Self::from_payload(&AuditPayload::parse(key.expose())?), wrapped))
     }
 
     /// # Errors
     /// The key source is unavailable, or another source wrapped this key.
     pub fn unwrap(source: &dyn KeySource, wrapped: &Sealed) -> Result<Self, KeySourceError> {
-        Ok(Self::from_key(&source.unwrap(&Self::place(), wrapped)?))
+        let payload = AuditPayload::parse(source.unwrap(&Self::place(), wrapped)?.expose())?;
+        Ok(Self::from_payload(&payload))
     }
 
-    /// Wraps the stored key with another source.
+    /// Wraps the stored key with another version of the vault key, which was created at this time.
     ///
     /// # Errors
     /// A key source is unavailable, or another source wrapped this key.
@@ -34,22 +76,120 @@ impl AuditKey {
         old: &dyn KeySource,
         new: &dyn KeySource,
         wrapped: &Sealed,
+        now_ms: i64,
     ) -> Result<Sealed, KeySourceError> {
-        rewrap(old, new, &Self::place(), wrapped)
+        Self::change(old, new, wrapped, |it| it.history.vault_key_created_ms = Some(now_ms))
+    }
+
+    /// Adds a new key after a compromise of the vault key, and wraps all keys with the new version
+    /// of the vault key.
+    ///
+    /// # Errors
+    /// A key source is unavailable, or another source wrapped this key.
+    pub fn renew(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        wrapped: &Sealed,
+        now_ms: i64,
+    ) -> Result<Sealed, KeySourceError> {
+        Self::change(old, new, wrapped, |it| {
+            it.keys.push(Secret::new(random_bytes::<32>().to_vec()));
+            it.history = KeyHistory {
+                vault_key_created_ms: Some(now_ms),
+                compromised_ms: Some(now_ms),
+                phase: AuditKeyPhase::Added,
+                phase_since_ms: now_ms,
+            };
+        })
+    }
+
+    /// Wraps the keys again in another phase.
+    ///
+    /// # Errors
+    /// The key source is unavailable, or another source wrapped this key.
+    pub fn change_phase(
+        source: &dyn KeySource,
+        wrapped: &Sealed,
+        phase: AuditKeyPhase,
+        now_ms: i64,
+    ) -> Result<Sealed, KeySourceError> {
+        Self::change(source, source, wrapped, |it| {
+            it.history.phase = phase;
+            it.history.phase_since_ms = now_ms;
+        })
+    }
+
+    fn change(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        wrapped: &Sealed,
+        change: impl FnOnce(&mut AuditPayload),
+    ) -> Result<Sealed, KeySourceError> {
+        let mut payload = AuditPayload::parse(old.unwrap(&Self::place(), wrapped)?.expose())?;
+        change(&mut payload);
+        new.wrap(&Self::place(), &payload.to_secret())
     }
 
     /// Computes a MAC over every part of `place`.
     #[must_use]
     pub fn mac(&self, place: &Place) -> Mac {
-        Mac(self.0.digest(&[place.as_bytes()]))
+        Mac(self.keys().signer().digest(&[place.as_bytes()]))
     }
 
-    fn from_key(key: &Secret) -> Self {
-        Self(DigestKey::new(key, "audit trail"))
+    /// As [`AuditKey::mac`], with the newest key, for rows that are written with it.
+    #[must_use]
+    pub fn mac_with_newest(&self, place: &Place) -> Mac {
+        Mac(self.keys().newest.digest(&[place.as_bytes()]))
+    }
+
+    /// Whether a key that is in use signed `place`. While nodes change to a new key, this is the new
+    /// or the previous one.
+    #[must_use]
+    pub fn verifies(&self, place: &Place, mac: &Mac) -> bool {
+        let keys = self.keys();
+        let is_changing = keys.history.phase != AuditKeyPhase::Closed;
+        let previous = keys.older.first().filter(|_| is_changing);
+        let mut accepted = [Some(&keys.newest), previous].into_iter().flatten();
+        accepted.any(|it| mac.constant_time_eq(&Mac(it.digest(&[place.as_bytes()]))))
+    }
+
+    /// Whether any key of this vault signed `place`, also one that was replaced. Another value must
+    /// prove that the row is current.
+    #[must_use]
+    pub fn verifies_with_any(&self, place: &Place, mac: &Mac) -> bool {
+        let keys = self.keys();
+        let mut accepted = std::iter::once(&keys.newest).chain(&keys.older);
+        accepted.any(|it| mac.constant_time_eq(&Mac(it.digest(&[place.as_bytes()]))))
+    }
+
+    /// When the vault key was created and compromised, and how far the change of this key is.
+    #[must_use]
+    pub fn history(&self) -> KeyHistory {
+        self.keys().history
+    }
+
+    /// Takes over the keys of a value that was loaded later.
+    pub fn replace_with(&self, newer: &Self) {
+        let keys = newer.keys();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    fn keys(&self) -> Arc<DerivedKeys> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn from_payload(payload: &AuditPayload) -> Self {
+        Self(RwLock::new(Arc::new(DerivedKeys::derive(payload))))
     }
 
     fn place() -> Place {
         Place::new("audit-key")
+    }
+}
+
+impl fmt::Debug for AuditKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AuditKey")
     }
 }
 
@@ -82,5 +222,51 @@ mod tests {
         assert!(AuditKey::unwrap(&other_root, &wrapped).is_err());
         let (_, pepper) = Pepper::create(&source).unwrap();
         assert!(AuditKey::unwrap(&source, &pepper).is_err());
+    }
+
+    #[test]
+    fn renewed_audit_key_signs_and_verifies_by_phase() {
+        let source = root("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+        let place = Place::new("row").text("a");
+        let (old, wrapped) = AuditKey::create(&source).unwrap();
+        assert_eq!(old.history(), KeyHistory::default());
+        let added = AuditKey::renew(&source, &source, &wrapped, 5).unwrap();
+        let open = |it: &Sealed| AuditKey::unwrap(&source, it).unwrap();
+        let change = |phase| AuditKey::change_phase(&source, &added, phase, 7).unwrap();
+        let [active, closed] = [AuditKeyPhase::Active, AuditKeyPhase::Closed].map(change);
+        let (added, active, closed) = (open(&added), open(&active), open(&closed));
+        assert_eq!(added.mac(&place), old.mac(&place));
+        assert_ne!(active.mac(&place), old.mac(&place));
+        assert_eq!(active.mac(&place), closed.mac(&place));
+        assert_eq!(added.mac_with_newest(&place), active.mac(&place));
+        for (name, key, accepts_old) in
+            [("added", &added, true), ("active", &active, true), ("closed", &closed, false)]
+        {
+            assert_eq!(key.verifies(&place, &old.mac(&place)), accepts_old, "{name}");
+            assert!(key.verifies(&place, &active.mac(&place)), "{name}");
+            assert!(key.verifies_with_any(&place, &old.mac(&place)), "{name}");
+            assert_eq!(key.history().compromised_ms, Some(5), "{name}");
+        }
+        assert!(!old.verifies_with_any(&place, &active.mac(&place)));
+        old.replace_with(&closed);
+        assert_eq!(old.mac(&place), closed.mac(&place));
+    }
+
+    #[test]
+    fn audit_key_survives_rotations_with_its_history() {
+        let source = root("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+        let other = root("ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");
+        let place = Place::new("row");
+        let (created, wrapped) = AuditKey::create(&source).unwrap();
+        let wrapped = AuditKey::rewrap(&source, &other, &wrapped, 3).unwrap();
+        let rewrapped = AuditKey::unwrap(&other, &wrapped).unwrap();
+        assert_eq!(created.mac(&place), rewrapped.mac(&place));
+        let history = rewrapped.history();
+        assert_eq!((history.vault_key_created_ms, history.compromised_ms), (Some(3), None));
+        let wrapped = AuditKey::renew(&other, &source, &wrapped, 4).unwrap();
+        let wrapped = AuditKey::rewrap(&source, &other, &wrapped, 5).unwrap();
+        let history = AuditKey::unwrap(&other, &wrapped).unwrap().history();
+        assert_eq!((history.vault_key_created_ms, history.compromised_ms), (Some(5), Some(4)));
+        assert_eq!(history.phase, AuditKeyPhase::Added);
     }
 }

@@ -57,9 +57,24 @@ struct EpochKeyState {
     /// Keys of epochs that ended at or before this time were destroyed here and are not loaded
     /// again.
     destroyed_until_ms: Option<i64>,
+    /// The name of the vault under which the keys were created. A compromise of the vault key
+    /// changes it.
+    vault_id: Option<[u8; 32]>,
 }
 
 impl EpochKeyState {
+    /// The key that seals, if there is one.
+    fn sealing_key(&self, end: i64) -> Option<&EpochKey> {
+        self.keys_in_epoch(end).find(|it| !it.is_retired)
+    }
+
+    /// After a compromise, existing keys only open.
+    fn set_vault_id(&mut self, vault_id: [u8; 32]) {
+        if self.vault_id.replace(vault_id).is_some_and(|it| it != vault_id) {
+            self.keys.values_mut().for_each(|it| it.is_retired = true);
+        }
+    }
+
     fn keys_in_epoch(&self, end: i64) -> impl Iterator<Item = &EpochKey> {
         self.keys.range((end, 0)..=(end, u32::MAX)).map(|(_, key)| key)
     }
@@ -73,6 +88,8 @@ impl EpochKeyState {
 struct EpochKey {
     record: RecordKey,
     copy: KeyCopy,
+    /// It opens, and does not seal.
+    is_retired: bool,
 }
 
 /// A second form of the key for other storage. Keys that exist only in memory have no copy.
@@ -91,7 +108,7 @@ impl EpochKey {
             KeyStorage::Memory | KeyStorage::Shared(_) => KeyCopy::None,
             KeyStorage::File(_) => KeyCopy::Bytes(bytes),
         };
-        Self { record, copy }
+        Self { record, copy, is_retired: false }
     }
 
     fn bytes(&self) -> Option<&Secret> {
@@ -180,7 +197,7 @@ impl EpochKeys {
     ) -> Result<Sealed, EpochKeyError> {
         let state = &mut *self.state();
         let end = self.epoch_end(ends_ms);
-        if let Some(key) = state.keys_in_epoch(end).next() {
+        if let Some(key) = state.sealing_key(end) {
             return Ok(key.record.seal(place, plaintext.expose()));
         }
         if matches!(self.storage, KeyStorage::Shared(_)) {

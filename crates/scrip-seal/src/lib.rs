@@ -21,7 +21,7 @@ mod tenant;
 mod webhook;
 
 pub use crate::{
-    audit::AuditKey,
+    audit::{AuditKey, AuditKeyPhase, KeyHistory},
     client_key::{ClientKeyError, ClientKeyPair, Jwe, JweError},
     digest::{
         Checksum, ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper,

@@ -25,8 +25,8 @@ pub struct WrappedTenantKeys {
     /// The version that seals; `None` for the last one. During a rotation, a new version first only
     /// opens, until every node has loaded it.
     pub promoted: Option<u32>,
-    /// Created once and only ever rewrapped: rotating it would change every fingerprint that
-    /// clients have stored.
+    /// Two keys. The first one is created once and only rewrapped: rotating it would change every
+    /// fingerprint that clients have stored. A compromise renews the second one.
     pub permanent: Sealed,
 }
 
@@ -136,6 +136,7 @@ impl TenantKeys {
         wrapped: &WrappedTenantKeys,
     ) -> Result<Self, KeySourceError> {
         let permanent = source.unwrap(&permanent_place(tenant), &wrapped.permanent)?;
+        let (permanent, renewable) = split_permanent(&permanent)?;
         let mut sealing = Vec::with_capacity(wrapped.sealing.len());
         for (version, key) in &wrapped.sealing {
             let key = source.unwrap(&sealing_place(tenant, *version), key)?;
@@ -155,10 +156,10 @@ impl TenantKeys {
             index: DigestKey::new(&permanent, "index"),
             metadata: DigestKey::new(&permanent, "metadata-index"),
             expressions: DigestKey::new(&permanent, "expressions"),
-            idempotency: DigestKey::new(&permanent, "idempotency-key"),
-            request: DigestKey::new(&permanent, "idempotent-request"),
-            guesses: DigestKey::new(&permanent, "guessing-budget"),
-            policy: DigestKey::new(&permanent, "policy-mac"),
+            idempotency: DigestKey::new(&renewable, "idempotency-key"),
+            request: DigestKey::new(&renewable, "idempotent-request"),
+            guesses: DigestKey::new(&renewable, "guessing-budget"),
+            policy: DigestKey::new(&renewable, "policy-mac"),
             card_number: DigestKey::new(&permanent, "session-card-number"),
         })
     }
@@ -188,6 +189,39 @@ impl TenantKeys {
         wrapped: &Sealed,
     ) -> Result<Sealed, KeySourceError> {
         rewrap(old, new, &permanent_place(tenant), wrapped)
+    }
+
+    /// As [`TenantKeys::rewrap_permanent_key`], with a new key for MACs, idempotency and guesses. The
+    /// keys of fingerprints and search indexes stay.
+    ///
+    /// # Errors
+    /// A key source is unavailable, or the key belongs to another tenant.
+    pub fn renew_permanent_key(
+        old: &dyn KeySource,
+        new: &dyn KeySource,
+        tenant: &str,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        let place = permanent_place(tenant);
+        let stored = old.unwrap(&place, wrapped)?;
+        let (permanent, _) = split_permanent(&stored)?;
+        new.wrap(&place, &join_permanent(&permanent, &random_key()))
+    }
+
+    /// As [`TenantKeys::rewrap_permanent_key`], with new keys of fingerprints and search indexes. The
+    /// key for MACs and idempotency stays.
+    ///
+    /// # Errors
+    /// The key source is unavailable, or the key belongs to another tenant.
+    pub fn renew_fingerprint_key(
+        source: &dyn KeySource,
+        tenant: &str,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        let place = permanent_place(tenant);
+        let stored = source.unwrap(&place, wrapped)?;
+        let (_, renewable) = split_permanent(&stored)?;
+        source.wrap(&place, &join_permanent(&random_key(), &renewable))
     }
 
     #[must_use]
@@ -319,6 +353,25 @@ impl TenantKeys {
     pub fn policy_mac(&self, place: &Place) -> Mac {
         Mac(self.policy.digest(&[place.as_bytes()]))
     }
+}
+
+fn random_key() -> Secret {
+    Secret::new(random_bytes::<32>().to_vec())
+}
+
+/// The key of fingerprints and indexes, and the key that a compromise renews. They are the same
+/// until the first one is renewed.
+fn split_permanent(stored: &Secret) -> Result<(Secret, Secret), KeySourceError> {
+    let copy = |it: &[u8; 32]| Secret::new(it.to_vec());
+    match stored.expose().as_chunks::<32>() {
+        ([key], []) => Ok((copy(key), copy(key))),
+        ([permanent, renewable], []) => Ok((copy(permanent), copy(renewable))),
+        (_, _) => Err(OpenError::Malformed.into()),
+    }
+}
+
+fn join_permanent(permanent: &Secret, renewable: &Secret) -> Secret {
+    Secret::new([permanent.expose(), renewable.expose()].concat())
 }
 
 fn sealing_place(tenant: &str, version: u32) -> Place {

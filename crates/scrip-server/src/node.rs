@@ -64,6 +64,8 @@ pub struct KeyRotationPace {
     pub max_age: Option<Duration>,
     /// Whether the vault rotates keys that are older.
     pub is_automatic: bool,
+    /// The cryptoperiod of the vault key; `None` for no limit. Only an operator rotates it.
+    pub vault_max_age: Option<Duration>,
 }
 
 impl Default for KeyRotationPace {
@@ -75,6 +77,7 @@ impl Default for KeyRotationPace {
             destroy_after: DAY,
             max_age: Some(DAY.saturating_mul(365)),
             is_automatic: false,
+            vault_max_age: Some(DAY.saturating_mul(365)),
         }
     }
 }

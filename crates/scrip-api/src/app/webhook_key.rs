@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use scrip_core::error::Error;
-use scrip_seal::{KeySource, Sealed, WebhookKeyError, WebhookSigningKey};
-use tokio::{sync::OnceCell, task::spawn_blocking};
+use scrip_seal::{KeySource, Pepper, Sealed, WebhookKeyError, WebhookSigningKey};
+use tokio::{sync::Mutex, task::spawn_blocking};
 
 use crate::app::App;
 
-/// The key pair of the vault in memory, after its first use.
+/// The key pair of the vault in memory, after its first use. The pepper that was loaded with it shows
+/// whether the vault key was rotated since: a compromise also replaces the key pair.
 #[derive(Debug, Default)]
-pub struct WebhookKeyCache(OnceCell<Arc<WebhookSigningKey>>);
+pub struct WebhookKeyCache(Mutex<Option<(Arc<Pepper>, Arc<WebhookSigningKey>)>>);
 
 impl App {
     /// The key that signs deliveries to webhooks. It is made at the first need, because most vaults
@@ -19,8 +20,14 @@ impl App {
     /// # Errors
     /// The vault is sealed, the store is unavailable, or the stored key cannot be unwrapped.
     pub async fn webhook_signing_key(&self) -> Result<Arc<WebhookSigningKey>, Error> {
-        let load = || async { self.load_webhook_key().await.map(Arc::new) };
-        self.webhook_key.0.get_or_try_init(load).await.cloned()
+        let pepper = self.pepper()?;
+        let mut cache = self.webhook_key.0.lock().await;
+        if let Some((_, key)) = cache.as_ref().filter(|(it, _)| Arc::ptr_eq(it, &pepper)) {
+            return Ok(Arc::clone(key));
+        }
+        let key = Arc::new(self.load_webhook_key().await?);
+        *cache = Some((pepper, Arc::clone(&key)));
+        Ok(key)
     }
 
     async fn load_webhook_key(&self) -> Result<WebhookSigningKey, Error> {

@@ -16,4 +16,8 @@ pub struct KeyRotationMetrics {
     pub oldest_key_seconds: Gauge,
     /// Sealing keys that are older than the setting allows, as of the last check.
     pub overdue: Gauge,
+    /// The age of the vault key in seconds, as of the last check.
+    pub vault_key_seconds: Gauge,
+    /// 1 if the vault key is older than the setting allows.
+    pub is_vault_key_overdue: Gauge,
 }

@@ -184,7 +184,7 @@ impl AuditRecord {
             detail: self.detail.as_deref(),
             link: NO_LINK,
         };
-        row.link = row.compute_link(&self.key, log, tip.link);
+        row.link = self.key.mac(&row.link_place(log, tip.link));
         *tip = ChainTip { sequence: row.sequence, at: row.at, link: row.link };
         row
     }
@@ -242,12 +242,18 @@ impl HeadSigner {
 }
 
 impl LogRow<'_> {
-    /// Computes the link that the record must have after a record with `previous_link`.
+    /// Whether the record has the link that it must have after a record with `previous_link`. A key
+    /// that was replaced may have signed it: the head of the chain proves that the links are current.
+    #[must_use]
+    pub fn has_valid_link(&self, key: &AuditKey, log: LogKind, previous_link: Mac) -> bool {
+        key.verifies_with_any(&self.link_place(log, previous_link), &self.link)
+    }
+
+    /// The input of a link after a record with `previous_link`.
     ///
     /// A record without a detail has the link that it had before details existed, so that older
     /// chains stay valid. The detail is the last part: a record with one has one part more.
-    #[must_use]
-    pub fn compute_link(&self, key: &AuditKey, log: LogKind, previous_link: Mac) -> Mac {
+    fn link_place(&self, log: LogKind, previous_link: Mac) -> Place {
         let actor = self.actor.as_ref().map(|it| it.0.as_bytes().as_slice());
         let place = Place::new("audit.record")
             .text(log.as_str())
@@ -265,11 +271,10 @@ impl LogRow<'_> {
             .optional_bytes(self.api_key.as_ref().map(|it| it.0.as_bytes().as_slice()))
             .optional_bytes(self.os_user.map(str::as_bytes))
             .optional_number(self.repeats);
-        let place = match self.detail {
+        match self.detail {
             Some(detail) => place.text(detail),
             None => place,
-        };
-        key.mac(&place)
+        }
     }
 
     #[must_use]
@@ -302,35 +307,67 @@ impl ChainHead {
 
     #[must_use]
     pub fn has_valid_mac(&self, key: &AuditKey, log: LogKind) -> bool {
-        self.mac.constant_time_eq(&self.compute_mac(key, log))
+        key.verifies(&self.mac_place(log), &self.mac)
     }
 
     fn compute_mac(&self, key: &AuditKey, log: LogKind) -> Mac {
-        let place = Place::new("audit.head")
+        key.mac(&self.mac_place(log))
+    }
+
+    fn mac_place(&self, log: LogKind) -> Place {
+        Place::new("audit.head")
             .text(log.as_str())
             .bytes(self.tenant.0.as_bytes())
             .number(self.sequence)
             .number(self.at.unix_ms)
             .bytes(&self.link.0)
-            .optional_number(self.retention_seconds);
-        key.mac(&place)
+            .optional_number(self.retention_seconds)
     }
 }
 
 impl Checkpoint {
     #[must_use]
     pub fn has_valid_mac(&self, key: &AuditKey, log: LogKind) -> bool {
-        self.mac.constant_time_eq(&self.compute_mac(key, log))
+        key.verifies(&self.mac_place(log), &self.mac)
     }
 
     fn compute_mac(&self, key: &AuditKey, log: LogKind) -> Mac {
-        let place = Place::new("audit.checkpoint")
+        key.mac(&self.mac_place(log))
+    }
+
+    fn mac_place(&self, log: LogKind) -> Place {
+        Place::new("audit.checkpoint")
             .text(log.as_str())
             .bytes(self.tenant.0.as_bytes())
             .number(self.sequence)
             .bytes(&self.link.0)
-            .number(self.at.unix_ms);
-        key.mac(&place)
+            .number(self.at.unix_ms)
+    }
+}
+
+/// A request to sign the head and the checkpoint of a chain with the newest audit key.
+#[derive(Debug, Clone)]
+pub struct ResignChain {
+    pub log: LogKind,
+    pub tenant: TenantId,
+    pub(crate) key: Arc<AuditKey>,
+}
+
+impl ResignChain {
+    /// The MAC of the newest key. `None` for an altered row, which must stay invalid.
+    #[must_use]
+    pub fn head_mac(&self, head: &ChainHead) -> Option<Mac> {
+        let is_valid = head.tenant == self.tenant && head.has_valid_mac(&self.key, self.log);
+        is_valid.then(|| head.compute_mac(&self.key, self.log))
+    }
+
+    /// As [`ResignChain::head_mac`], for the checkpoint.
+    #[must_use]
+    pub fn checkpoint(&self, checkpoint: Checkpoint) -> Option<Checkpoint> {
+        let is_valid =
+            checkpoint.tenant == self.tenant && checkpoint.has_valid_mac(&self.key, self.log);
+        is_valid
+            .then(|| Checkpoint { mac: checkpoint.compute_mac(&self.key, self.log), ..checkpoint })
     }
 }
 
@@ -388,8 +425,7 @@ impl PruneChain {
             let row = record.to_row();
             let is_next =
                 row.tenant == self.tenant && sequence.checked_add(1) == Some(row.sequence);
-            if !is_next || !row.link.constant_time_eq(&row.compute_link(&self.key, self.log, link))
-            {
+            if !is_next || !row.has_valid_link(&self.key, self.log, link) {
                 return Err(BrokenChain);
             }
             (sequence, link) = (row.sequence, row.link);

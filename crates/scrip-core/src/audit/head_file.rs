@@ -46,7 +46,7 @@ impl SavedHeads {
         for SavedHead { log, tenant, sequence, link } in &self.heads {
             text += &format!("{} {tenant} {sequence} {}\n", log.as_str(), link.to_hex());
         }
-        let mac = file_mac(key, &text);
+        let mac = key.mac(&file_place(&text));
         text + &mac.to_hex() + "\n"
     }
 
@@ -55,7 +55,8 @@ impl SavedHeads {
     pub fn parse(key: &AuditKey, text: &str) -> Option<Self> {
         let (lines, mac_line) = text.strip_suffix('\n')?.rsplit_once('\n')?;
         let signed_text = text.get(..lines.len().checked_add(1)?)?;
-        if !Mac::from_hex(mac_line)?.constant_time_eq(&file_mac(key, signed_text)) {
+        // A server writes the file again soon after the audit key was replaced.
+        if !key.verifies_with_any(&file_place(signed_text), &Mac::from_hex(mac_line)?) {
             return None;
         }
         let mut lines = lines.lines();
@@ -115,8 +116,8 @@ pub async fn chain_contains(
     }))
 }
 
-fn file_mac(key: &AuditKey, text: &str) -> Mac {
-    key.mac(&Place::new("audit.heads").text(text))
+fn file_place(text: &str) -> Place {
+    Place::new("audit.heads").text(text)
 }
 
 fn parse_head(line: &str) -> Option<SavedHead> {

@@ -39,9 +39,12 @@ impl AuditTrail {
         self.os_user.get_or_init(|| Arc::clone(os_user));
     }
 
-    /// Sets the key of the vault. Later calls have no effect.
+    /// Sets the key of the vault. A later call replaces the keys of the first one, for all holders.
     pub fn set_key(&self, key: &Arc<AuditKey>) {
-        self.key.get_or_init(|| Arc::clone(key));
+        let present = self.key.get_or_init(|| Arc::clone(key));
+        if !Arc::ptr_eq(present, key) {
+            present.replace_with(key);
+        }
     }
 
     #[must_use]

@@ -2,7 +2,8 @@
 //!
 //! The rows are the clock watermark and the list of deleted tenants to purge. They are stored in
 //! clear, so each has a MAC under the key of the audit trail. A row with an invalid MAC was not
-//! written by a server of this vault and is ignored.
+//! written by a server of this vault and is ignored. A row of an earlier audit key is accepted: both
+//! rows are short-lived, and a server writes them again.
 
 use scrip_seal::{AuditKey, Mac, Place};
 
@@ -22,17 +23,17 @@ pub struct SignedWatermark {
 impl SignedWatermark {
     #[must_use]
     pub fn new(key: &AuditKey, watermark: ClockWatermark) -> Self {
-        Self { watermark, mac: Self::compute_mac(key, watermark) }
+        Self { watermark, mac: key.mac(&Self::place(watermark)) }
     }
 
     #[must_use]
     pub fn has_valid_mac(&self, key: &AuditKey) -> bool {
-        self.mac.constant_time_eq(&Self::compute_mac(key, self.watermark))
+        key.verifies_with_any(&Self::place(self.watermark), &self.mac)
     }
 
-    fn compute_mac(key: &AuditKey, watermark: ClockWatermark) -> Mac {
+    fn place(watermark: ClockWatermark) -> Place {
         let ClockWatermark { now, earliest } = watermark;
-        key.mac(&Place::new("vault.clock").number(now.unix_ms).number(earliest.unix_ms))
+        Place::new("vault.clock").number(now.unix_ms).number(earliest.unix_ms)
     }
 }
 
@@ -47,12 +48,12 @@ pub struct DeletedTenant {
 impl DeletedTenant {
     #[must_use]
     pub fn has_valid_mac(&self, key: &AuditKey) -> bool {
-        self.mac.constant_time_eq(&Self::compute_mac(key, self.tenant, self.deleted_at))
+        key.verifies_with_any(&Self::place(self.tenant, self.deleted_at), &self.mac)
     }
 
-    fn compute_mac(key: &AuditKey, tenant: TenantId, deleted_at: Timestamp) -> Mac {
+    fn place(tenant: TenantId, deleted_at: Timestamp) -> Place {
         let place = Place::new("vault.deleted_tenant").bytes(tenant.0.as_bytes());
-        key.mac(&place.number(deleted_at.unix_ms))
+        place.number(deleted_at.unix_ms)
     }
 }
 
@@ -64,7 +65,7 @@ impl AuditRecord {
         DeletedTenant {
             tenant,
             deleted_at,
-            mac: DeletedTenant::compute_mac(key, tenant, deleted_at),
+            mac: key.mac(&DeletedTenant::place(tenant, deleted_at)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The rotation of the sealing keys of tenants, by the operator and by the vault.
 
+pub mod advance_audit_key;
 pub mod finish_key_rotation;
 pub mod promote_sealing_key;
 pub mod reseal_rows;

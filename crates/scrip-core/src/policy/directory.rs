@@ -1,5 +1,6 @@
 //! The directory: all API keys, applications, proxies and tenants, in memory.
 
+pub mod compromise;
 pub mod directory_records;
 pub mod key_rotation;
 pub mod unlock_record;
@@ -9,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys, WrappedTenantKeys};
+use scrip_seal::{AuditKey, KeySource, Pepper, Sealed, TenantKeys, WrappedTenantKeys};
 
 use crate::{
     error::Error,
@@ -105,10 +106,18 @@ impl Directory {
         let wrapped = records.system_keys.ok_or_else(|| Error::Internal(EMPTY_VAULT.into()))?;
         let (pepper, audit_key) = match previous.filter(|it| it.wrapped == wrapped) {
             Some(previous) => (Arc::clone(&previous.pepper), Arc::clone(&previous.audit_key)),
-            None => (
-                Arc::new(Pepper::unwrap(source, &wrapped.pepper)?),
-                Arc::new(AuditKey::unwrap(source, &wrapped.audit_key)?),
-            ),
+            None => {
+                let audit_key = AuditKey::unwrap(source, &wrapped.audit_key)?;
+                // Records of requests that still use the previous directory need the new key too.
+                let audit_key = match previous {
+                    Some(previous) => {
+                        previous.audit_key.replace_with(&audit_key);
+                        Arc::clone(&previous.audit_key)
+                    }
+                    None => Arc::new(audit_key),
+                };
+                (Arc::new(Pepper::unwrap(source, &wrapped.pepper)?), audit_key)
+            }
         };
         let mut directory = Self {
             version: records.version,
@@ -293,6 +302,12 @@ impl Directory {
     #[must_use]
     pub fn audit_key(&self) -> &Arc<AuditKey> {
         &self.audit_key
+    }
+
+    /// The stored form of the audit key.
+    #[must_use]
+    pub fn wrapped_audit_key(&self) -> &Sealed {
+        &self.wrapped.audit_key
     }
 
     /// The version of the stored directory that was loaded.

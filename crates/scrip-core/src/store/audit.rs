@@ -2,8 +2,8 @@
 
 use crate::{
     audit::{
-        Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, ReadLogBatch, ScanRecords,
-        ScannedRecords,
+        Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, ReadLogBatch, ResignChain,
+        ScanRecords, ScannedRecords,
     },
     id::TenantId,
     policy::LookupPermit,
@@ -48,4 +48,7 @@ pub trait AuditStore: Send + Sync {
     /// Removes some of the first records of a chain, and writes the checkpoint at which the chain
     /// then begins; returns how many records.
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize>;
+
+    /// Signs the head and the checkpoint of a chain with the newest audit key.
+    fn resign_chain(&self, resign: ResignChain) -> StoreFuture<'_, ()>;
 }

@@ -9,7 +9,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use thiserror::Error;
@@ -93,7 +93,14 @@ pub enum EpochKeyError {
 
 pub(super) struct SharedStorage {
     exchange: Arc<dyn KeyExchange>,
-    wrapper: OnceLock<EpochKeyWrapper>,
+    wrapper: RwLock<Wrappers>,
+}
+
+/// The present names of shared keys, and those before a compromise of the vault key.
+#[derive(Default, Clone)]
+struct Wrappers {
+    current: Option<Arc<EpochKeyWrapper>>,
+    previous: Option<Arc<EpochKeyWrapper>>,
 }
 
 /// Wraps and unwraps epoch keys. Only an open vault has one.
@@ -104,11 +111,24 @@ struct EpochKeyWrapper {
 
 impl SharedStorage {
     pub(super) fn new(exchange: Arc<dyn KeyExchange>) -> Self {
-        Self { exchange, wrapper: OnceLock::new() }
+        Self { exchange, wrapper: RwLock::default() }
     }
 
-    fn wrapper(&self) -> Result<&EpochKeyWrapper, EpochKeyError> {
-        self.wrapper.get().ok_or(EpochKeyError::VaultSealed)
+    fn wrappers(&self) -> Wrappers {
+        self.wrapper.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn wrapper(&self) -> Result<Arc<EpochKeyWrapper>, EpochKeyError> {
+        self.wrappers().current.ok_or(EpochKeyError::VaultSealed)
+    }
+
+    fn set_wrapper(&self, source: Arc<dyn KeySource>, vault_id: [u8; 32]) {
+        let mut wrappers = self.wrapper.write().unwrap_or_else(PoisonError::into_inner);
+        // The first key source is the one that opened the vault.
+        if wrappers.current.as_ref().is_none_or(|it| it.vault_id != vault_id) {
+            let current = Arc::new(EpochKeyWrapper { source, vault_id });
+            wrappers.previous = wrappers.current.replace(current);
+        }
     }
 }
 
@@ -135,7 +155,8 @@ impl EpochKeyWrapper {
         match self.source.unwrap(&self.place(ends_ms, version), &wrapped) {
             Ok(bytes) => {
                 let record = RecordKey::new(version, &bytes, "epoch");
-                Ok(Some(EpochKey { record, copy: KeyCopy::Wrapped(wrapped) }))
+                let copy = KeyCopy::Wrapped(wrapped);
+                Ok(Some(EpochKey { record, copy, is_retired: false }))
             }
             Err(KeySourceError::Foreign(_)) => Ok(None),
             Err(error) => Err(EpochKeyError::KeySource(error)),
@@ -149,12 +170,13 @@ impl EpochKeyWrapper {
 
 impl EpochKeys {
     /// Enables wrapping and unwrapping after the vault was opened. All nodes of the vault use the
-    /// same `vault_id`; no other vault has it.
+    /// same `vault_id`; no other vault has it. Another `vault_id` follows a compromise of the vault
+    /// key: new values are then sealed with new keys, and the loaded keys only open.
     pub fn unlock(&self, source: Arc<dyn KeySource>, vault_id: [u8; 32]) {
         if let KeyStorage::Shared(shared) = &self.storage {
-            // Later calls change nothing: the first key source is the one that opened the vault.
-            drop(shared.wrapper.set(EpochKeyWrapper { source, vault_id }));
+            shared.set_wrapper(source, vault_id);
         }
+        self.state().set_vault_id(vault_id);
     }
 
     /// Loads the key that [`EpochKeys::seal`] needs for `ends_ms`.
@@ -174,7 +196,7 @@ impl EpochKeys {
         if keys.is_empty() {
             return Err(EpochKeyError::NotStored);
         }
-        self.insert_unwrapped(wrapper, end, keys)?;
+        self.insert_unwrapped(&wrapper, end, keys)?;
         if self.has_key(end) { Ok(()) } else { Err(EpochKeyError::ForeignKey) }
     }
 
@@ -201,11 +223,15 @@ impl EpochKeys {
                 return Ok(KeyPresence::Destroyed);
             }
         }
-        let wrapper = shared.wrapper()?;
-        let keys = shared.exchange.exchange(&wrapper.shared_epoch(end), KeyOffer::None).await?;
-        self.insert_unwrapped(wrapper, end, keys)?;
-        let is_loaded = self.state().keys.contains_key(&(end, version));
-        Ok(if is_loaded { KeyPresence::Available } else { KeyPresence::Destroyed })
+        let (current, previous) = (shared.wrapper()?, shared.wrappers().previous);
+        for wrapper in [Some(current), previous].into_iter().flatten() {
+            let keys = shared.exchange.exchange(&wrapper.shared_epoch(end), KeyOffer::None).await?;
+            self.insert_unwrapped(&wrapper, end, keys)?;
+            if self.state().keys.contains_key(&(end, version)) {
+                return Ok(KeyPresence::Available);
+            }
+        }
+        Ok(KeyPresence::Destroyed)
     }
 
     /// Offers all loaded keys to the exchange again, in case it lost them.
@@ -214,14 +240,14 @@ impl EpochKeys {
     /// The key exchange is unavailable.
     pub async fn republish(&self) -> Result<(), EpochKeyError> {
         let KeyStorage::Shared(shared) = &self.storage else { return Ok(()) };
-        let Some(wrapper) = shared.wrapper.get() else { return Ok(()) };
+        let Some(wrapper) = shared.wrappers().current else { return Ok(()) };
         let mut last_end = i64::MIN;
         while let Some((end, keys)) = self.next_wrapped_keys(last_end) {
             let stored_keys = shared
                 .exchange
                 .exchange(&wrapper.shared_epoch(end), KeyOffer::Restore(&keys))
                 .await?;
-            self.insert_unwrapped(wrapper, end, stored_keys)?;
+            self.insert_unwrapped(&wrapper, end, stored_keys)?;
             last_end = end;
         }
         Ok(())
@@ -234,9 +260,9 @@ impl EpochKeys {
     /// The vault is sealed, or a key cannot be unwrapped.
     pub fn rewrap(&self) -> Result<(), EpochKeyError> {
         let KeyStorage::Shared(shared) = &self.storage else { return Ok(()) };
-        let Some(wrapper) = shared.wrapper.get() else { return Ok(()) };
+        let Some(wrapper) = shared.wrappers().current else { return Ok(()) };
         let mut state = self.state();
-        for ((end, version), key) in &mut state.keys {
+        for ((end, version), key) in state.keys.iter_mut().filter(|(_, it)| !it.is_retired) {
             if let KeyCopy::Wrapped(wrapped) = &mut key.copy {
                 let place = wrapper.place(*end, *version);
                 let source = &*wrapper.source;
@@ -257,18 +283,19 @@ impl EpochKeys {
     }
 
     fn has_key(&self, end: i64) -> bool {
-        self.state().keys_in_epoch(end).next().is_some()
+        self.state().sealing_key(end).is_some()
     }
 
     /// The first epoch that ends later than `after`, with its wrapped keys.
     fn next_wrapped_keys(&self, after: i64) -> Option<(i64, Vec<WrappedEpochKey>)> {
         let state = self.state();
         let ((end, _), _) = state.keys.range((after.saturating_add(1), 0)..).next()?;
+        // A retired key belongs to the names before a compromise.
         let to_wrapped = |it: &EpochKey| match &it.copy {
-            KeyCopy::Wrapped(wrapped) => {
+            KeyCopy::Wrapped(wrapped) if !it.is_retired => {
                 Some(WrappedEpochKey { version: it.record.version, wrapped: wrapped.clone() })
             }
-            KeyCopy::None | KeyCopy::Bytes(_) => None,
+            KeyCopy::None | KeyCopy::Bytes(_) | KeyCopy::Wrapped(_) => None,
         };
         Some((*end, state.keys_in_epoch(*end).filter_map(to_wrapped).collect()))
     }
@@ -285,8 +312,9 @@ impl EpochKeys {
             if self.state().keys.contains_key(&(end, version)) {
                 continue;
             }
-            let Some(key) = unlocked.unwrap_key(end, key)? else { continue };
+            let Some(mut key) = unlocked.unwrap_key(end, key)? else { continue };
             let mut state = self.state();
+            key.is_retired = state.vault_id.is_some_and(|it| it != unlocked.vault_id);
             if !state.is_destroyed(end) {
                 state.keys.insert((end, version), key);
             }

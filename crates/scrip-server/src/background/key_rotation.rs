@@ -15,6 +15,7 @@ use scrip_core::{
         KeyRotation, RotatedTable, RotationPhase, VersionCount, sealing_key_created_at,
     },
     operations::key_rotations::{
+        advance_audit_key::advance_audit_key,
         finish_key_rotation::finish_key_rotation,
         promote_sealing_key::promote_sealing_key,
         reseal_rows::{reseal_rows, start_next_pass},
@@ -35,6 +36,8 @@ use crate::{
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The ages of keys change slowly.
 const CHECK_AGES_EVERY: Duration = Duration::from_secs(60);
+/// An old vault key is logged again after this time.
+const LOG_AGE_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rows of one transaction.
 const STEP: usize = 200;
 /// After this time, another tenant has its turn.
@@ -77,16 +80,25 @@ struct RotationWorker {
     /// Counts that found values of old versions are repeated at these times.
     next_counts: HashMap<TenantId, Instant>,
     ages_checked: Option<Instant>,
+    vault_age_logged: Option<Instant>,
 }
 
 impl RotationWorker {
     fn new(app: Arc<App>, pace: KeyRotationPace) -> Self {
         let node = random_uuid(app.vault.fill_random);
-        Self { app, pace, node, next_counts: HashMap::new(), ages_checked: None }
+        Self {
+            app,
+            pace,
+            node,
+            next_counts: HashMap::new(),
+            ages_checked: None,
+            vault_age_logged: None,
+        }
     }
 
     /// Gives each running rotation its turn.
     async fn check(&mut self, directory: &Directory) -> Result<(), Error> {
+        self.advance_audit_key(directory).await?;
         let tenants = directory.tenants();
         let is_running = |it: &&&Arc<Tenant>| RotationPhase::for_tenant(it) != RotationPhase::Idle;
         let running: Vec<_> = tenants.iter().filter(is_running).collect();
@@ -98,6 +110,7 @@ impl RotationWorker {
         let rotations = self.app.vault.store.list_key_rotations().await?;
         if are_ages_due {
             self.ages_checked = Some(Instant::now());
+            self.check_vault_key(directory).await?;
             self.close_finished(directory, &rotations).await?;
             self.check_ages(&tenants, &rotations, running.is_empty()).await?;
         }
@@ -112,6 +125,40 @@ impl RotationWorker {
         }
         self.app.metrics.key_rotation.unopened.set(unopened);
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Continues the change of the audit key after a compromise of the vault key.
+    async fn advance_audit_key(&self, directory: &Directory) -> Result<(), Error> {
+        let Some(source) = self.app.key_source.get() else { return Ok(()) };
+        let (vault, phase_time) = (&self.app.vault, self.pace.promote_after);
+        match advance_audit_key(vault, directory, &**source, phase_time).await? {
+            Some(phase) => {
+                tracing::info!(?phase, "changing the audit key after a compromise");
+                self.app.reload().await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Reports the age of the vault key. Only an operator rotates it.
+    async fn check_vault_key(&mut self, directory: &Directory) -> Result<(), Error> {
+        let unlocks = self.app.vault.store.load_unlocks().await?;
+        let created_at = unlocks.key_created_at(directory.audit_key().history());
+        let Some(created_at) = created_at else { return Ok(()) };
+        let (metrics, now) = (&self.app.metrics.key_rotation, self.app.vault.clock.now());
+        let age = now.unix_ms.saturating_sub(created_at.unix_ms) / 1000;
+        metrics.vault_key_seconds.set(u64::try_from(age).unwrap_or_default());
+        let is_overdue = self.pace.vault_max_age.is_some_and(|it| created_at < now.minus(it));
+        metrics.is_vault_key_overdue.set(u64::from(is_overdue));
+        let is_logged = self.vault_age_logged.is_some_and(|it| it.elapsed() < LOG_AGE_EVERY);
+        if is_overdue && !is_logged {
+            self.vault_age_logged = Some(Instant::now());
+            tracing::warn!(
+                %created_at,
+                "the vault key is older than keys.vault_max_age_days; run: scrip keys rotate vault"
+            );
+        }
+        Ok(())
     }
 
     /// The stored rotation of a tenant with several versions. It is stored again if it was lost: the

@@ -10,8 +10,13 @@ impl KeySettings {
     /// The cryptoperiod of sealing keys; `None` for no limit.
     #[must_use]
     pub fn tenant_max_age(&self) -> Option<Duration> {
-        let days = u32::try_from(self.tenant_max_age_days.get()).unwrap_or(u32::MAX);
-        (days > 0).then(|| DAY.saturating_mul(days))
+        days_limit(self.tenant_max_age_days.get())
+    }
+
+    /// The cryptoperiod of the vault key; `None` for no limit.
+    #[must_use]
+    pub fn vault_max_age(&self) -> Option<Duration> {
+        days_limit(self.vault_max_age_days.get())
     }
 
     #[must_use]
@@ -22,8 +27,14 @@ impl KeySettings {
             destroy_after: self.destroy_after_seconds.seconds(),
             max_age: self.tenant_max_age(),
             is_automatic: self.rotate_automatically,
+            vault_max_age: self.vault_max_age(),
         }
     }
+}
+
+fn days_limit(days: usize) -> Option<Duration> {
+    let days = u32::try_from(days).unwrap_or(u32::MAX);
+    (days > 0).then(|| DAY.saturating_mul(days))
 }
 
 #[cfg(test)]
@@ -39,8 +50,9 @@ mod tests {
 
     #[test]
     fn zero_days_are_no_limit_and_a_pace_of_zero_is_rejected() {
-        let settings = load("[keys]\ntenant_max_age_days = 0", &[]).unwrap();
-        assert_eq!(settings.keys.tenant_max_age(), None);
+        let settings =
+            load("[keys]\ntenant_max_age_days = 0\nvault_max_age_days = 0", &[]).unwrap();
+        assert_eq!((settings.keys.tenant_max_age(), settings.keys.vault_max_age()), (None, None));
         assert_rejected("[keys]\nrotation_rows_per_second = 0", "keys.rotation_rows_per_second");
     }
 }

@@ -212,6 +212,9 @@ settings! {
         /// Maximum age of the sealing key of a tenant in days; 0 for no limit. `scrip doctor` and a
         /// metric report older keys.
         tenant_max_age_days: BoundedNumber<0, 36_500> = "365",
+        /// Maximum age of the vault key in days; 0 for no limit. `scrip doctor`, the log and a metric
+        /// report an older key. It is never rotated automatically.
+        vault_max_age_days: BoundedNumber<0, 36_500> = "365",
         /// Whether the server rotates the sealing keys of tenants that are older.
         rotate_automatically: bool = "false",
         /// Rows that a rotation encrypts again in a second.

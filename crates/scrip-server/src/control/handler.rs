@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 
 use crate::{
     control::protocol::{ControlRequest, ControlResponse},
-    storage::unlock::{create::NewMethod, manager::KeyManager, unlock_settings::UnlockSettings},
+    storage::unlock::{
+        create::NewMethod, manager::KeyManager, rotation::RotationReason,
+        unlock_settings::UnlockSettings,
+    },
 };
 
 /// Executes a request of a user of this machine.
@@ -47,8 +50,12 @@ async fn try_handle(
             json!(manager.confirm_shares(&method, &shares, uid).await?)
         }
         ControlRequest::RemoveMethod { id } => json!(manager.remove_method(&id, uid).await?),
-        ControlRequest::RotateVault { count } => {
-            json!(manager.rotate_vault(count.as_ref(), uid).await?)
+        ControlRequest::RotateVault { count, compromised } => {
+            let reason = match compromised {
+                true => RotationReason::Compromise,
+                false => RotationReason::Routine,
+            };
+            json!(manager.rotate_vault(reason, count.as_ref(), uid).await?)
         }
         ControlRequest::ConfirmRotation { shares } => {
             json!(manager.confirm_rotation(&shares, uid).await?)

@@ -16,6 +16,8 @@ use crate::storage::unlock::shares::{ShareCount, ShareText};
 
 pub(crate) const SOCKET_FILE: &str = "scrip.sock";
 pub(crate) const LINE_BYTES_MAX: u64 = 64 * 1024;
+/// A rotation after a compromise returns all API keys of the vault.
+const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// A rotation waits for several sources, and for the store.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -25,13 +27,33 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 pub enum ControlRequest {
     Status {},
     ListMethods {},
-    AddMethod { kind: String, label: String, parameters: Map<String, Value> },
-    AddShares { label: String, count: ShareCount },
-    ConfirmShares { method: String, shares: Vec<ShareText> },
-    RemoveMethod { id: String },
-    RotateVault { count: Option<ShareCount> },
-    ConfirmRotation { shares: Vec<ShareText> },
-    EnterShare { share: ShareText },
+    AddMethod {
+        kind: String,
+        label: String,
+        parameters: Map<String, Value>,
+    },
+    AddShares {
+        label: String,
+        count: ShareCount,
+    },
+    ConfirmShares {
+        method: String,
+        shares: Vec<ShareText>,
+    },
+    RemoveMethod {
+        id: String,
+    },
+    RotateVault {
+        count: Option<ShareCount>,
+        #[serde(default)]
+        compromised: bool,
+    },
+    ConfirmRotation {
+        shares: Vec<ShareText>,
+    },
+    EnterShare {
+        share: ShareText,
+    },
 }
 
 /// The response to every request except the status.
@@ -73,6 +95,6 @@ pub(crate) fn exchange(
     // A server of an earlier version sends its status and closes the socket.
     drop((&stream).write_all(&request));
     let mut line = Zeroizing::new(String::new());
-    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line)?;
+    BufReader::new(stream.take(RESPONSE_BYTES_MAX)).read_line(&mut line)?;
     Ok(line)
 }

@@ -179,6 +179,8 @@ fn write_key_rotation(page: &mut MetricsPage, app: &App) {
     page.write_single(&table::KEY_ROTATION_UNOPENED, metrics.unopened.get());
     page.write_single(&table::TENANT_KEY_AGE, metrics.oldest_key_seconds.get());
     page.write_single(&table::TENANT_KEYS_OVERDUE, metrics.overdue.get());
+    page.write_single(&table::VAULT_KEY_AGE, metrics.vault_key_seconds.get());
+    page.write_single(&table::VAULT_KEY_OVERDUE, metrics.is_vault_key_overdue.get());
 }
 
 /// Operations that have a route; other operations are never requested over HTTP.

@@ -107,6 +107,8 @@ families! {
     KEY_ROTATION_UNOPENED Gauge "scrip_key_rotation_unopened_rows" "Rows that cannot be decrypted, so that a key rotation keeps an old version.";
     TENANT_KEY_AGE Gauge "scrip_tenant_key_age_max_seconds" "Age of the oldest sealing key of a tenant.";
     TENANT_KEYS_OVERDUE Gauge "scrip_tenant_keys_overdue" "Sealing keys of tenants that are older than keys.tenant_max_age_days.";
+    VAULT_KEY_AGE Gauge "scrip_vault_key_age_seconds" "Age of the vault key.";
+    VAULT_KEY_OVERDUE Gauge "scrip_vault_key_overdue" "1 if the vault key is older than keys.vault_max_age_days.";
     STORE_QUEUE Gauge "scrip_store_queue_depth" "Writes in the write queue, by log.";
     STORE_QUEUE_MAX Gauge "scrip_store_queue_max" "Maximum number of queued writes; further ones are rejected.";
     STORE_WRITES_REJECTED Counter "scrip_store_writes_rejected_total" "Writes rejected because the queue was full, by log.";

@@ -1,5 +1,6 @@
 //! Unlock methods: how a server or a command gets the vault key.
 
+pub mod compromise;
 pub mod create;
 pub mod factory;
 pub mod health;

@@ -2,8 +2,8 @@
 
 use scrip_core::{
     audit::{
-        Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, ReadLogBatch, ScanRecords,
-        ScannedRecords,
+        Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, ReadLogBatch, ResignChain,
+        ScanRecords, ScannedRecords,
     },
     id::TenantId,
     policy::LookupPermit,
@@ -12,7 +12,7 @@ use scrip_core::{
 
 use crate::{
     shared::audit::{
-        log::{decode_checkpoint, decode_head, list_records, prune_chain},
+        log::{decode_checkpoint, decode_head, list_records, prune_chain, resign_chain},
         record_scan::scan_records,
     },
     sql::{ColumnReader, Statements, for_both_engines, parameters, read_optional},
@@ -77,6 +77,13 @@ impl AuditStore {
         let PruneChain { log, tenant, .. } = prune;
         Box::pin(self.write_log(log, tenant, async move |it| {
             prune_chain(it, Self::chain_statements(log), &prune).await
+        }))
+    }
+
+    fn resign_chain(&self, resign: ResignChain) -> StoreFuture<'_, ()> {
+        let ResignChain { log, tenant, .. } = resign;
+        Box::pin(self.write_log(log, tenant, async move |it| {
+            resign_chain(it, Self::chain_statements(log), &resign).await
         }))
     }
 }

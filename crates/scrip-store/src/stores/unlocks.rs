@@ -10,12 +10,14 @@ use scrip_core::{
     time::Timestamp,
 };
 
+use scrip_seal::Sealed;
+
 use crate::{
     shared::policy::{
         unlock_rows::load_unlocks,
         unlocks::{
             activate_unlock, adopt_vault, delete_unlock, insert_unlock, insert_vault,
-            rotate_vault_key, save_unlock_check,
+            replace_audit_key, rotate_vault_key, save_unlock_check,
         },
     },
     sql::for_both_engines,
@@ -67,6 +69,12 @@ impl UnlockStore {
 
     fn save_unlock_check(&self, id: UnlockId, at: Timestamp) -> StoreFuture<'_, ()> {
         Box::pin(self.write(TenantId::VAULT, async move |it| save_unlock_check(it, id, at).await))
+    }
+
+    fn replace_audit_key(&self, before: Sealed, after: Sealed) -> StoreFuture<'_, ChangeOutcome> {
+        Box::pin(self.write(TenantId::VAULT, async move |it| {
+            replace_audit_key(it, &before, &after).await
+        }))
     }
 
     fn rotate_vault_key(&self, rotation: VaultKeyRotation) -> StoreFuture<'_, Result<(), Error>> {

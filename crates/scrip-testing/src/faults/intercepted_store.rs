@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scrip_core::{
     audit::{
         AuditRecord, Chain, ChainHead, Checkpoint, DeletedTenant, LogKind, LogRecord, PruneChain,
-        ReadLogBatch, ScanRecords, ScannedRecords, SignedWatermark,
+        ReadLogBatch, ResignChain, ScanRecords, ScannedRecords, SignedWatermark,
     },
     error::Error,
     event::{
@@ -249,6 +249,7 @@ impl<I: Interceptor> UnlockStore for InterceptedStore<I> {
         activate_unlock(method: UnlockRecord) -> ChangeOutcome;
         delete_unlock(id: UnlockId) -> UnlockRemoval;
         save_unlock_check(id: UnlockId, at: Timestamp) -> ();
+        replace_audit_key(before: Sealed, after: Sealed) -> ChangeOutcome;
         rotate_vault_key(rotation: VaultKeyRotation) -> Result<(), Error>;
     }
 }
@@ -332,6 +333,7 @@ impl<I: Interceptor> AuditStore for InterceptedStore<I> {
         find_checkpoint(log: LogKind, tenant: TenantId) -> Option<Checkpoint>;
         scan_records(lookup: LookupPermit, scan: ScanRecords) -> ScannedRecords;
         prune_chain(prune: PruneChain) -> usize;
+        resign_chain(resign: ResignChain) -> ();
     }
 }
 

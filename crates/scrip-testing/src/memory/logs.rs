@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use scrip_core::{
     audit::{
         AuditRecord, Chain, ChainHead, ChainTip, Checkpoint, LogKind, LogRecord, PruneChain,
-        ReadLogBatch, RecordSubject, ScanRecords, ScannedRecords,
+        ReadLogBatch, RecordSubject, ResignChain, ScanRecords, ScannedRecords,
     },
     id::TenantId,
     policy::LookupPermit,
@@ -75,6 +75,10 @@ impl AuditStore for MemoryStore {
 
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize> {
         self.attempt(move |it| it.chains(prune.log).prune(&prune))
+    }
+
+    fn resign_chain(&self, resign: ResignChain) -> StoreFuture<'_, ()> {
+        self.with(move |it| it.chains(resign.log).resign(&resign))
     }
 }
 
@@ -156,6 +160,19 @@ impl LogChains {
 
     pub(super) fn checkpoint(&self, tenant: TenantId) -> Option<Checkpoint> {
         self.checkpoints.get(&tenant).copied()
+    }
+
+    fn resign(&mut self, resign: &ResignChain) {
+        if let Some(head) = self.heads.get_mut(&resign.tenant)
+            && let Some(mac) = resign.head_mac(head)
+        {
+            head.mac = mac;
+        }
+        if let Some(checkpoint) = self.checkpoints.get_mut(&resign.tenant)
+            && let Some(resigned) = resign.checkpoint(*checkpoint)
+        {
+            *checkpoint = resigned;
+        }
     }
 
     pub(super) fn prune(&mut self, prune: &PruneChain) -> Result<usize, StoreError> {

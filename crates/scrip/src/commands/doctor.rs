@@ -284,6 +284,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.extend(deletions::check_deletions(vault, &directory).await);
             findings.extend(tenant_types::check_tenant_types(settings, &directory));
             findings.extend(webhooks::check_webhooks(vault, &directory).await);
+            findings.extend(keys::check_vault_key(settings, vault, &directory).await);
             findings.extend(keys::check_tenant_keys(settings, vault, &directory).await);
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();

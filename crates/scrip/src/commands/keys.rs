@@ -2,7 +2,8 @@
 
 mod add;
 mod adopt;
-mod list;
+pub(crate) mod list;
+mod new_keys_file;
 mod remove;
 mod rotate_tenant;
 mod rotate_vault;
@@ -18,6 +19,7 @@ use crate::commands::{
     keys::{
         add::{AddArguments, AddCommand},
         adopt::AdoptArguments,
+        remove::AfterRemoval,
         rotate_tenant::RotateTenantArguments,
         rotate_vault::RotateVaultArguments,
         rotation::RotationCommand,
@@ -41,6 +43,9 @@ pub(crate) enum KeysCommand {
     Remove {
         /// Id of the method, from `scrip keys list`.
         id: String,
+        /// Rotate the vault key afterwards: the removed method still opens copies until then.
+        #[arg(long)]
+        rotate: bool,
         #[command(flatten)]
         common: CommonArguments,
     },
@@ -67,7 +72,10 @@ pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::R
         KeysCommand::List { common } => list::run(common, environment),
         KeysCommand::Adopt(arguments) => adopt::run(arguments, environment),
         KeysCommand::Add(command) => add::run(command, environment),
-        KeysCommand::Remove { id, common } => remove::run(id, common, environment),
+        KeysCommand::Remove { id, rotate, common } => {
+            let after = if *rotate { AfterRemoval::RotateVault } else { AfterRemoval::Nothing };
+            remove::run(id, after, common, environment)
+        }
         KeysCommand::Rotate(RotateCommand::Vault(it)) => rotate_vault::run(it, environment),
         KeysCommand::Rotate(RotateCommand::Tenant(it)) => rotate_tenant::run(it, environment),
         KeysCommand::Rotation(it) => rotation::run(it, environment),

@@ -137,11 +137,10 @@ impl ChainWindow {
         let mut last = self.start;
         for record in &self.records {
             let is_next = last.sequence.checked_add(1) == Some(record.sequence);
-            let link = record.to_row().compute_link(key, LogKind::Audit, last.link);
-            if !is_next || !record.link.constant_time_eq(&link) {
+            if !is_next || !record.to_row().has_valid_link(key, LogKind::Audit, last.link) {
                 return false;
             }
-            last = ChainPosition { sequence: record.sequence, link };
+            last = ChainPosition { sequence: record.sequence, link: record.link };
         }
         last.sequence == end.sequence && last.link.constant_time_eq(&end.link)
     }

@@ -7,7 +7,8 @@ use scrip_seal::{
 use crate::{
     error::Error,
     id::UnlockId,
-    policy::{PolicyRecords, SignedRow, directory::unlock_record::UnlockRecord},
+    policy::{PolicyAlteration, PolicyRecords, SignedRow, directory::unlock_record::UnlockRecord},
+    time::Timestamp,
 };
 
 /// All stored keys that the vault key wraps. Every use of `KeySource::wrap` for a stored key needs a
@@ -19,6 +20,8 @@ pub struct WrappedKeys {
     /// `None` before the first webhook.
     pub webhook_signing_key: Option<Sealed>,
     pub policies: Vec<PolicyRecords>,
+    /// All rows of the policies changed, not only the wrapped keys and their MACs.
+    pub is_renewed: bool,
 }
 
 impl WrappedKeys {
@@ -26,7 +29,7 @@ impl WrappedKeys {
     ///
     /// # Errors
     /// A stored key or policy was altered. A rotation would lose the key, or sign the alteration.
-    pub fn rewrap(self, old: &VaultKey, new: &VaultKey) -> Result<Self, Error> {
+    pub fn rewrap(self, old: &VaultKey, new: &VaultKey, now: Timestamp) -> Result<Self, Error> {
         let system_key =
             |it: Result<Sealed, KeySourceError>| it.map_err(|it| altered("vault", &it));
         let webhook_signing_key = self.webhook_signing_key.as_ref();
@@ -35,9 +38,10 @@ impl WrappedKeys {
         let policies = self.policies.into_iter().map(|it| rewrap_policy(it, old, new));
         Ok(Self {
             pepper: system_key(Pepper::rewrap(old, new, &self.pepper))?,
-            audit_key: system_key(AuditKey::rewrap(old, new, &self.audit_key))?,
+            audit_key: system_key(AuditKey::rewrap(old, new, &self.audit_key, now.unix_ms))?,
             webhook_signing_key: webhook_signing_key.transpose()?,
             policies: policies.collect::<Result<_, _>>()?,
+            is_renewed: false,
         })
     }
 
@@ -57,13 +61,7 @@ fn rewrap_policy(
     let id = tenant.id.to_string();
     let owner = format!("tenant {id}");
     let explain = |it: KeySourceError| altered(&owner, &it);
-    let keys = TenantKeys::unwrap(old, &id, &tenant.keys).map_err(explain)?;
-    if let Some(alteration) = policy.find_alterations(&keys).first() {
-        let description = &alteration.description;
-        return Err(Error::Internal(
-            format!("the policy of {owner} was altered: {description}; run: scrip doctor").into(),
-        ));
-    }
+    let keys = open_policy(&policy, old)?;
     for (version, wrapped) in &mut tenant.keys.sealing {
         let rewrapped = TenantKeys::rewrap_sealing_key(old, new, &id, *version, wrapped);
         *wrapped = rewrapped.map_err(explain)?;
@@ -75,7 +73,21 @@ fn rewrap_policy(
     Ok(policy)
 }
 
-fn altered(owner: &str, error: &KeySourceError) -> Error {
+/// Opens the keys of a tenant and checks that nothing in its policy was altered.
+pub(super) fn open_policy(policy: &PolicyRecords, old: &VaultKey) -> Result<TenantKeys, Error> {
+    let tenant = &policy.tenant.record;
+    let owner = format!("tenant {}", tenant.id);
+    let keys = TenantKeys::unwrap(old, &tenant.id.to_string(), &tenant.keys);
+    let keys = keys.map_err(|it| altered(&owner, &it))?;
+    match policy.find_alterations(&keys).first() {
+        Some(PolicyAlteration { description, .. }) => Err(Error::Internal(
+            format!("the policy of {owner} was altered: {description}; run: scrip doctor").into(),
+        )),
+        None => Ok(keys),
+    }
+}
+
+pub(super) fn altered(owner: &str, error: &KeySourceError) -> Error {
     Error::Internal(
         format!("a stored key of {owner} cannot be unwrapped: {error}; run: scrip doctor").into(),
     )

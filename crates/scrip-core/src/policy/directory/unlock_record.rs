@@ -1,6 +1,6 @@
 //! The unlock methods of a vault: each row has the vault key, wrapped by one method.
 
-use scrip_seal::{AuditKey, Mac, Place, VaultKey};
+use scrip_seal::{AuditKey, KeyHistory, Mac, Place, VaultKey};
 
 use crate::{
     id::{UnlockId, VaultId},
@@ -104,18 +104,18 @@ impl UnlockRecord {
     /// with a key of the attacker.
     #[must_use]
     pub fn signed(mut self, key: &AuditKey, vault: VaultId) -> Self {
-        self.mac = self.compute_mac(key, vault);
+        self.mac = key.mac_with_newest(&self.mac_place(vault));
         self
     }
 
     /// Whether the row is as the vault wrote it. Only an open vault can check this.
     #[must_use]
     pub fn is_authentic(&self, key: &AuditKey, vault: VaultId) -> bool {
-        self.mac == self.compute_mac(key, vault)
+        key.verifies(&self.mac_place(vault), &self.mac)
     }
 
-    fn compute_mac(&self, key: &AuditKey, vault: VaultId) -> Mac {
-        let place = Place::new("unlock method")
+    fn mac_place(&self, vault: VaultId) -> Place {
+        Place::new("unlock method")
             .text(&vault.to_string())
             .text(&self.id.to_string())
             .text(self.kind.as_str())
@@ -124,8 +124,7 @@ impl UnlockRecord {
             .bytes(&self.wrapped)
             .number(self.key_version.into())
             .number(self.created_at.unix_ms)
-            .text(self.state.as_str());
-        key.mac(&place)
+            .text(self.state.as_str())
     }
 }
 
@@ -163,6 +162,13 @@ impl VaultUnlocks {
         self.methods
             .iter()
             .filter(move |it| it.state == UnlockState::Active && it.key_version == version)
+    }
+
+    /// When the vault key was created: the time of its rotation, or of the vault for the first key.
+    #[must_use]
+    pub fn key_created_at(&self, history: KeyHistory) -> Option<Timestamp> {
+        let rotated_at = history.vault_key_created_ms.map(|unix_ms| Timestamp { unix_ms });
+        rotated_at.or_else(|| self.methods.iter().map(|it| it.created_at).min())
     }
 
     #[must_use]

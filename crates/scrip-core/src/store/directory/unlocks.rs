@@ -1,5 +1,7 @@
 //! The unlock methods of the vault, and the rotation of the vault key.
 
+use scrip_seal::Sealed;
+
 use crate::{
     error::Error,
     id::UnlockId,
@@ -42,6 +44,9 @@ pub trait UnlockStore: Send + Sync {
 
     /// Stores when the method last returned the vault key.
     fn save_unlock_check(&self, id: UnlockId, at: Timestamp) -> StoreFuture<'_, ()>;
+
+    /// Replaces the stored form of the audit key. [`ChangeOutcome::Stale`] if it is not `before`.
+    fn replace_audit_key(&self, before: Sealed, after: Sealed) -> StoreFuture<'_, ChangeOutcome>;
 
     /// Replaces the vault key: all wrapped keys and all unlock methods, and overwrites the old rows.
     /// [`Error::Conflict`] if the version or the methods have changed.

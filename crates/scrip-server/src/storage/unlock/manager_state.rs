@@ -8,7 +8,7 @@ use std::{
 
 use scrip_core::{
     id::UnlockId,
-    policy::{UnlockRecord, VaultIdentity},
+    policy::{KeyRenewal, UnlockRecord, VaultIdentity},
 };
 use scrip_seal::{ShareCollection, VaultKey};
 
@@ -47,8 +47,10 @@ pub(crate) struct PendingRotation {
     pub(super) new_key: Arc<VaultKey>,
     pub(super) replaced: Vec<UnlockId>,
     pub(super) methods: Vec<UnlockRecord>,
-    /// The row that the new shares open.
-    pub(super) shared: UnlockRecord,
+    /// The row that the new shares open; `None` for a vault without shares.
+    pub(super) shared: Option<UnlockRecord>,
+    /// The other new keys after a compromise.
+    pub(super) renewal: Option<KeyRenewal>,
     pub(super) started: Duration,
 }
 

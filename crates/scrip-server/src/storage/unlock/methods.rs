@@ -5,7 +5,9 @@ use scrip_core::{
     id::UnlockId,
     policy::{UnlockRecord, UnlockRemoval, VaultUnlocks},
     store::ChangeOutcome,
+    time::Timestamp,
 };
+use scrip_seal::KeyHistory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -57,6 +59,35 @@ pub struct MethodList {
     pub key_version: u32,
     pub methods: Vec<MethodStatus>,
     pub unreadable: usize,
+    /// `None` while the vault is sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_age: Option<VaultKeyAge>,
+}
+
+/// The age of the vault key, and its last compromise. Only an open vault knows both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VaultKeyAge {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    pub days: i64,
+    /// Keys of backups before this time may be known to others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compromised_at: Option<String>,
+}
+
+impl VaultKeyAge {
+    #[must_use]
+    pub fn new(unlocks: &VaultUnlocks, history: KeyHistory, now: Timestamp) -> Self {
+        const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+        let created_at = unlocks.key_created_at(history);
+        let age_ms = created_at.map_or(0, |it| now.unix_ms.saturating_sub(it.unix_ms));
+        let compromised_at = history.compromised_ms.map(|unix_ms| Timestamp { unix_ms });
+        Self {
+            created_at: created_at.map(|it| it.to_string()),
+            days: age_ms / DAY_MS,
+            compromised_at: compromised_at.map(|it| it.to_string()),
+        }
+    }
 }
 
 impl MethodList {
@@ -67,6 +98,7 @@ impl MethodList {
             key_version: unlocks.key_version(),
             methods: unlocks.methods.iter().map(MethodStatus::new).collect(),
             unreadable: unlocks.unreadable,
+            key_age: None,
         }
     }
 }
@@ -77,7 +109,11 @@ impl KeyManager {
     /// # Errors
     /// The store is unavailable.
     pub async fn list_methods(&self) -> anyhow::Result<MethodList> {
-        let mut list = MethodList::new(&self.load_unlocks().await?);
+        let unlocks = self.load_unlocks().await?;
+        let mut list = MethodList::new(&unlocks);
+        let history = self.app.directory.load_full().map(|it| it.audit_key().history());
+        let now = self.app.vault.clock.now();
+        list.key_age = history.map(|it| VaultKeyAge::new(&unlocks, it, now));
         for method in &mut list.methods {
             method.is_working = self.health.is_working(&method.id);
         }

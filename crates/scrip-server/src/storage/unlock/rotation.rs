@@ -7,17 +7,15 @@ use std::{
 
 use anyhow::{Context, bail};
 use scrip_api::app::ReloadMode;
-use scrip_core::{
-    id::UnlockId,
-    policy::{UnlockRecord, UnlockState, VaultKeyRotation},
-};
-use scrip_seal::VaultKey;
+use scrip_core::policy::{UnlockRecord, UnlockState, VaultKeyRotation};
+use scrip_seal::{AuditKey, VaultKey};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use crate::{
     process::clock::ticks,
     storage::unlock::{
+        compromise::NewKey,
         manager::{KeyManager, OpenVault},
         manager_state::PendingRotation,
         shares::{IssuedShares, ShareCount, ShareText, combine_shares, issue_shares},
@@ -38,16 +36,29 @@ pub struct RotationStatus {
     /// `None` after the rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<IssuedShares>,
+    /// After a compromise: the new API keys and proxy keys, which work after the rotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_keys: Option<Vec<NewKey>>,
+}
+
+/// Why the vault key is rotated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RotationReason {
+    Routine,
+    /// Others may know the vault key: all keys below it are replaced too.
+    Compromise,
 }
 
 impl KeyManager {
-    /// Rotates the vault key. With a method of shares, the rotation waits for the new shares.
+    /// Rotates the vault key. With a method of shares, the rotation waits for the new shares. After a
+    /// compromise, it waits until the operator has stored the new API keys.
     ///
     /// # Errors
     /// The vault is sealed, a method was altered or does not wrap the new key, or the rows changed
     /// at the same time. Then nothing is rotated.
     pub async fn rotate_vault(
         &self,
+        reason: RotationReason,
         count: Option<&ShareCount>,
         uid: u32,
     ) -> anyhow::Result<RotationStatus> {
@@ -56,28 +67,38 @@ impl KeyManager {
         check_authentic(&vault)?;
         let from = vault.key.version();
         let to = from.checked_add(1).context("the vault key has no further version")?;
-        let command = format!("keys rotate vault from {from} to {to} by uid {uid}");
+        let command = command_text(reason, from, to, uid);
         self.record_start(&command).await?;
         let result = async {
             let new_key = Arc::new(VaultKey::generate(to));
-            let (methods, issued) = self.rewrap_methods(&vault, &new_key, count).await?;
-            let replaced = vault.unlocks.methods.iter().map(|it| it.id).collect();
-            let Some((shared, shares)) = issued else {
-                self.commit(&vault, new_key, replaced, methods).await?;
-                return Ok(RotationStatus { from, to, shares: None });
+            let renewal = match reason {
+                RotationReason::Routine => None,
+                RotationReason::Compromise => Some(self.prepare_renewal(&vault, &new_key).await?),
             };
+            let audit_key = renewal.as_ref().map_or(&*vault.audit_key, |it| &it.audit_key);
+            let (methods, issued) = self.rewrap_methods(&vault, &new_key, count, audit_key).await?;
+            let replaced = vault.unlocks.methods.iter().map(|it| it.id).collect();
+            let (shared, shares) = issued.unzip();
+            let new_keys = renewal.as_ref().map(NewKey::list);
             let (identity, started) = (vault.identity, ticks());
-            let pending = PendingRotation { identity, new_key, replaced, methods, shared, started };
-            *self.pending_rotation.lock().unwrap_or_else(PoisonError::into_inner) = Some(pending);
-            Ok(RotationStatus { from, to, shares: Some(shares) })
+            let pending =
+                PendingRotation { identity, new_key, replaced, methods, shared, renewal, started };
+            if shares.is_none() && new_keys.is_none() {
+                self.commit(&vault, pending).await?;
+            } else {
+                *self.pending_rotation.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(pending);
+            }
+            Ok(RotationStatus { from, to, shares, new_keys })
         };
         match result.await {
-            Ok(status) if status.shares.is_some() => Ok(status),
+            Ok(status) if status.shares.is_some() || status.new_keys.is_some() => Ok(status),
             result => self.record_end(&command, result).await,
         }
     }
 
-    /// Rotates the vault key after the holders of the new shares have entered them.
+    /// Rotates the vault key after the holders of the new shares have entered them, and after the
+    /// operator has stored the new API keys.
     ///
     /// # Errors
     /// No rotation waits, the shares do not open its row, or as [`KeyManager::rotate_vault`].
@@ -96,23 +117,28 @@ impl KeyManager {
             "no rotation waits for shares: it took too long, or the server was restarted. The \
              vault key was not rotated; run: scrip keys rotate vault",
         )?;
-        let key = match combine_shares(pending.identity, &pending.shared, shares) {
-            Ok(key) => key,
-            Err(error) => {
-                *self.pending_rotation.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some(pending);
-                return Err(error);
+        if let Some(shared) = &pending.shared {
+            let key = match combine_shares(pending.identity, shared, shares) {
+                Ok(key) => key,
+                Err(error) => {
+                    *self.pending_rotation.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(pending);
+                    return Err(error);
+                }
+            };
+            if !key.constant_time_eq(pending.new_key.secret().expose()) {
+                bail!("the shares return another key; nothing was rotated");
             }
-        };
-        if !key.constant_time_eq(pending.new_key.secret().expose()) {
-            bail!("the shares return another key; nothing was rotated");
         }
         let (from, to) = (vault.key.version(), pending.new_key.version());
-        let command = format!("keys rotate vault from {from} to {to} by uid {uid}");
-        let PendingRotation { new_key, replaced, methods, .. } = pending;
-        let result = self.commit(&vault, new_key, replaced, methods).await;
+        let reason = match pending.renewal {
+            Some(_) => RotationReason::Compromise,
+            None => RotationReason::Routine,
+        };
+        let command = command_text(reason, from, to, uid);
+        let result = self.commit(&vault, pending).await;
         self.record_end(&command, result).await?;
-        Ok(RotationStatus { from, to, shares: None })
+        Ok(RotationStatus { from, to, shares: None, new_keys: None })
     }
 
     /// Wraps the new key with every source, and creates new shares.
@@ -121,6 +147,7 @@ impl KeyManager {
         vault: &OpenVault,
         new_key: &VaultKey,
         count: Option<&ShareCount>,
+        audit_key: &AuditKey,
     ) -> anyhow::Result<(Vec<UnlockRecord>, Option<(UnlockRecord, IssuedShares)>)> {
         let (identity, mut methods, mut issued) = (vault.identity, Vec::new(), None);
         for method in vault.unlocks.active_methods() {
@@ -143,7 +170,7 @@ impl KeyManager {
                     recipients: Vec::new(),
                 });
                 let (record, shares) = issue_shares(identity, record, new_key, &count)?;
-                let record = record.signed(&vault.audit_key, identity.id);
+                let record = record.signed(audit_key, identity.id);
                 issued = Some((record.clone(), shares));
                 record
             } else {
@@ -156,7 +183,7 @@ impl KeyManager {
                         method.id
                     )
                 })?;
-                wrapped.signed(&vault.audit_key, identity.id)
+                wrapped.signed(audit_key, identity.id)
             };
             methods.push(record);
         }
@@ -164,18 +191,17 @@ impl KeyManager {
     }
 
     /// Replaces all wrapped keys in one transaction, then uses the new key.
-    async fn commit(
-        &self,
-        vault: &OpenVault,
-        new_key: Arc<VaultKey>,
-        replaced: Vec<UnlockId>,
-        methods: Vec<UnlockRecord>,
-    ) -> anyhow::Result<()> {
+    async fn commit(&self, vault: &OpenVault, pending: PendingRotation) -> anyhow::Result<()> {
+        let PendingRotation { new_key, replaced, methods, renewal, .. } = pending;
+        let now = self.app.vault.clock.now();
         let (from, to) = (vault.key.version(), new_key.version());
         let (old, new) = (Arc::clone(&vault.key), Arc::clone(&new_key));
         let rewrap = Box::new(move |keys: scrip_core::policy::WrappedKeys| {
             let tenants = keys.tenant_count();
-            let keys = keys.rewrap(&old, &new)?;
+            let keys = match renewal {
+                Some(renewal) => renewal.apply(keys, &old, &new)?,
+                None => keys.rewrap(&old, &new, now)?,
+            };
             tracing::info!(from, to, tenants, "rotating the vault key");
             Ok(keys)
         });
@@ -212,6 +238,15 @@ impl KeyManager {
         }
         drop(epoch_keys.republish().await);
     }
+}
+
+/// The name of the rotation in the audit log.
+fn command_text(reason: RotationReason, from: u32, to: u32, uid: u32) -> String {
+    let option = match reason {
+        RotationReason::Routine => "",
+        RotationReason::Compromise => " --compromised",
+    };
+    format!("keys rotate vault{option} from {from} to {to} by uid {uid}")
 }
 
 /// A row with altered parameters could send the new key to an attacker.

@@ -5,7 +5,7 @@
 
 use scrip_core::{
     audit::{
-        ChainHead, Checkpoint, LogRecord, LogRow, PruneChain,
+        ChainHead, Checkpoint, LogRecord, LogRow, PruneChain, ResignChain,
         verify::{ChainAnchors, Verifier},
     },
     id::TenantId,
@@ -40,6 +40,9 @@ pub(crate) struct ChainStatements {
     pub(crate) put_checkpoint: &'static str,
     /// Deletes records up to a number.
     pub(crate) delete_pruned: &'static str,
+    pub(crate) find_head: &'static str,
+    /// Parameters: tenant, MAC, and the number of the last record.
+    pub(crate) resign_head: &'static str,
 }
 
 /// The columns in the order in which [`decode_log_row`] reads them.
@@ -133,7 +136,13 @@ macro_rules! checkpoint_columns {
 /// Builds the statements of a log. Each argument starts with a table name and may end with a
 /// condition that selects the rows of the log.
 macro_rules! chain_statements {
-    ($records:literal, $heads:literal, $checkpoints:literal, $put_checkpoint:literal) => {
+    (
+        $records:literal,
+        $heads:literal,
+        $checkpoints:literal,
+        $put_checkpoint:literal,
+        $log:literal
+    ) => {
         ChainStatements {
             list_heads: concat!(
                 "-- list_heads\nSELECT ",
@@ -206,6 +215,16 @@ macro_rules! chain_statements {
                 $records,
                 " AND tenant = $1 AND sequence <= $2"
             ),
+            find_head: concat!(
+                "-- find_chain_head\nSELECT ",
+                head_columns!(),
+                $heads,
+                " AND it.tenant = $1"
+            ),
+            resign_head: concat!(
+                "-- resign_head\nUPDATE chain_heads SET mac = $2 WHERE tenant = $1 AND sequence = $3",
+                $log
+            ),
         }
     };
 }
@@ -216,7 +235,8 @@ pub(crate) const SQLITE_LOG: ChainStatements = chain_statements!(
     " FROM chain_heads AS it WHERE true",
     " FROM chain_checkpoints WHERE true",
     "INSERT INTO chain_checkpoints (tenant, sequence, link, at, mac) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (tenant)"
+ON CONFLICT (tenant)",
+    ""
 );
 
 pub(crate) const POSTGRES_AUDIT_LOG: ChainStatements = chain_statements!(
@@ -224,7 +244,8 @@ pub(crate) const POSTGRES_AUDIT_LOG: ChainStatements = chain_statements!(
     " FROM chain_heads AS it WHERE it.log = 'audit'",
     " FROM chain_checkpoints WHERE log = 'audit'",
     "INSERT INTO chain_checkpoints (tenant, log, sequence, link, at, mac) VALUES ($1, 'audit', $2, $3, $4, $5)
-ON CONFLICT (tenant, log)"
+ON CONFLICT (tenant, log)",
+    " AND log = 'audit'"
 );
 
 pub(crate) const POSTGRES_READ_LOG: ChainStatements = chain_statements!(
@@ -232,7 +253,8 @@ pub(crate) const POSTGRES_READ_LOG: ChainStatements = chain_statements!(
     " FROM chain_heads AS it WHERE it.log = 'read'",
     " FROM chain_checkpoints WHERE log = 'read'",
     "INSERT INTO chain_checkpoints (tenant, log, sequence, link, at, mac) VALUES ($1, 'read', $2, $3, $4, $5)
-ON CONFLICT (tenant, log)"
+ON CONFLICT (tenant, log)",
+    " AND log = 'read'"
 );
 
 pub(crate) fn decode_checkpoint(row: &dyn ColumnReader) -> Result<Checkpoint, StoreError> {
@@ -281,6 +303,30 @@ pub(crate) async fn prune_chain(
         parameters![tenant, checkpoint.sequence, &checkpoint.link, checkpoint.at, &checkpoint.mac];
     client.execute(statements.put_checkpoint, &row).await?;
     client.execute(statements.delete_pruned, &parameters![tenant, checkpoint.sequence]).await
+}
+
+/// Signs the head and the checkpoint of a chain with the newest audit key. An altered row stays as it
+/// is. The caller ensures that no other transaction writes or prunes this chain.
+pub(crate) async fn resign_chain(
+    client: &impl Execute,
+    statements: &ChainStatements,
+    resign: &ResignChain,
+) -> Result<(), StoreError> {
+    let tenant = resign.tenant;
+    let decode = |row: &dyn ColumnReader| Ok(decode_head(row).ok());
+    let head = client.find(statements.find_head, &parameters![tenant], decode).await?.flatten();
+    if let Some((head, mac)) = head.and_then(|it| Some((it, resign.head_mac(&it)?))) {
+        let row = parameters![tenant, &mac, head.sequence];
+        client.execute(statements.resign_head, &row).await?;
+    }
+    let decode = |row: &dyn ColumnReader| Ok(decode_checkpoint(row).ok());
+    let found = client.find(statements.find_checkpoint, &parameters![tenant], decode).await?;
+    if let Some(checkpoint) = found.flatten().and_then(|it| resign.checkpoint(it)) {
+        let Checkpoint { sequence, link, at, mac, .. } = &checkpoint;
+        let row = parameters![tenant, *sequence, link, *at, mac];
+        client.execute(statements.put_checkpoint, &row).await?;
+    }
+    Ok(())
 }
 
 /// The verifier of a log and the expected number of records.

@@ -3,7 +3,7 @@
 use scrip_core::{
     error::Error,
     id::TenantId,
-    policy::{DecidePolicyRestore, PolicyRestore},
+    policy::{DecidePolicyRestore, PolicyRecords, PolicyRestore},
     store::StoreError,
 };
 
@@ -79,4 +79,31 @@ pub(crate) async fn restore_policy<T: PolicyTransaction>(
     }
     transaction.append_audit_record(tenant, &audit, &tenant.to_string(), "done").await?;
     Ok(Ok(()))
+}
+
+/// Replaces all rows of a policy except the stored keys. The caller has checked every row.
+pub(super) async fn replace_policy<T: PolicyTransaction>(
+    transaction: &T,
+    records: &PolicyRecords,
+) -> Result<(), StoreError> {
+    for sql in DELETE_POLICY {
+        transaction.execute(sql, &parameters![records.tenant.record.id]).await?;
+    }
+    put_tenant(transaction, &records.tenant).await?;
+    for application in &records.applications {
+        put_application(transaction, application).await?;
+    }
+    for api_key in &records.api_keys {
+        put_api_key(transaction, api_key).await?;
+    }
+    for proxy in &records.proxies {
+        put_proxy(transaction, proxy).await?;
+    }
+    for webhook in &records.webhooks {
+        put_webhook(transaction, webhook).await?;
+    }
+    for client_key in &records.client_keys {
+        put_client_key(transaction, client_key).await?;
+    }
+    Ok(())
 }

@@ -16,6 +16,7 @@ use crate::{
     shared::policy::{
         changes::{PolicyTransaction, insert_system_keys, put_seal, raise_version},
         directory::{find_system_keys, find_webhook_signing_key, load_policies},
+        restore::replace_policy,
         unlock_rows::{check_wrapping_version, find_identity, load_unlocks},
     },
     sql::{Execute, parameters},
@@ -232,7 +233,25 @@ async fn load_wrapped_keys<T: PolicyTransaction>(
     if !unreadable.is_empty() {
         return Err(StoreError::Corrupt("a policy row is invalid; run: scrip doctor"));
     }
-    Ok(WrappedKeys { pepper, audit_key, webhook_signing_key, policies })
+    Ok(WrappedKeys { pepper, audit_key, webhook_signing_key, policies, is_renewed: false })
+}
+
+const REPLACE_AUDIT_KEY: &str = "
+-- replace_audit_key
+UPDATE system_keys SET wrapped = $1 WHERE name = 'audit' AND wrapped = $2";
+
+pub(crate) async fn replace_audit_key<T: PolicyTransaction>(
+    transaction: &T,
+    before: &Sealed,
+    after: &Sealed,
+) -> Result<ChangeOutcome, StoreError> {
+    raise_version(transaction).await?;
+    check_wrapping_version(transaction, after).await?;
+    let row = parameters![after, before];
+    Ok(match transaction.execute(REPLACE_AUDIT_KEY, &row).await? {
+        0 => ChangeOutcome::Stale,
+        _ => ChangeOutcome::Done,
+    })
 }
 
 const PUT_SYSTEM_KEY: &str = "
@@ -252,8 +271,8 @@ const REPLACE_TENANT_MAC: &str = "
 -- replace_tenant_mac
 UPDATE tenants SET mac = $1 WHERE id = $2";
 
-async fn put_wrapped_keys(
-    transaction: &impl Execute,
+async fn put_wrapped_keys<T: PolicyTransaction>(
+    transaction: &T,
     keys: &WrappedKeys,
 ) -> Result<(), StoreError> {
     let webhook_signing_key = keys.webhook_signing_key.as_ref().map(|it| ("webhook_signing", it));
@@ -263,6 +282,9 @@ async fn put_wrapped_keys(
     }
     for policy in &keys.policies {
         let tenant = &policy.tenant.record;
+        if keys.is_renewed {
+            replace_policy(transaction, policy).await?;
+        }
         for (version, wrapped) in &tenant.keys.sealing {
             let row = parameters![wrapped, tenant.id, *version];
             transaction.execute(REPLACE_TENANT_KEY, &row).await?;

@@ -36,6 +36,7 @@ impl MemoryStoreState {
             audit_key,
             webhook_signing_key: self.webhook_signing_key.clone(),
             policies: self.directory.tenants.clone(),
+            is_renewed: false,
         })
     }
 
@@ -131,6 +132,17 @@ impl UnlockStore for MemoryStore {
             if let Some(method) = methods.find(|it| it.id == id) {
                 method.checked_at = Some(at);
             }
+        })
+    }
+
+    fn replace_audit_key(&self, before: Sealed, after: Sealed) -> StoreFuture<'_, ChangeOutcome> {
+        self.with(move |it| match &mut it.directory.system_keys {
+            Some(keys) if keys.audit_key == before => {
+                keys.audit_key = after;
+                it.directory.version += 1;
+                ChangeOutcome::Done
+            }
+            Some(_) | None => ChangeOutcome::Stale,
         })
     }
 

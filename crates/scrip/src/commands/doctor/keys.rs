@@ -4,6 +4,7 @@ use scrip_core::{
     Vault,
     key_rotation::{KeyRotation, RotationPhase, sealing_key_created_at},
     policy::{Directory, Tenant},
+    time::Timestamp,
 };
 use scrip_server::{config::Settings, storage::explain};
 
@@ -44,6 +45,38 @@ pub(super) async fn check_tenant_keys(
         let count = directory.tenants().len();
         findings.push(passed("tenant keys", format_count(count, "tenant")));
     }
+    findings
+}
+
+/// Reports an old vault key, and backups that a compromise exposed.
+pub(super) async fn check_vault_key(
+    settings: &Settings,
+    vault: &Vault,
+    directory: &Directory,
+) -> Vec<Finding> {
+    let unlocks = match vault.store.load_unlocks().await {
+        Ok(unlocks) => unlocks,
+        Err(error) => return vec![failed("vault key", format!("{:#}", explain(error)))],
+    };
+    let history = directory.audit_key().history();
+    let mut findings = Vec::new();
+    if let Some(unix_ms) = history.compromised_ms {
+        let time = Timestamp { unix_ms };
+        let message = format!("backups before {time} are exposed: destroy them");
+        findings.push(warning("vault key", message));
+    }
+    let Some(created_at) = unlocks.key_created_at(history) else { return findings };
+    let cutoff = settings.keys.vault_max_age().map(|it| vault.clock.now().minus(it));
+    findings.push(match cutoff.filter(|it| created_at < *it) {
+        Some(_) => warning(
+            "vault key",
+            format!(
+                "the vault key is from {created_at}, older than keys.vault_max_age_days; run: scrip \
+                 keys rotate vault"
+            ),
+        ),
+        None => passed("vault key", format!("from {created_at}")),
+    });
     findings
 }
 

@@ -1,12 +1,14 @@
 //! `scrip keys list`: the unlock methods of the vault.
 
+use scrip_core::policy::DirectoryRecords;
+use scrip_seal::{AuditKey, KeyHistory};
 use scrip_server::{
-    config::Environment,
+    config::{Environment, Settings},
     control::{
         self,
         protocol::{ControlRequest, send_request},
     },
-    storage::unlock::methods::{MethodList, MethodStatus},
+    storage::unlock::methods::{MethodList, MethodStatus, VaultKeyAge},
 };
 use serde_json::json;
 
@@ -16,8 +18,8 @@ use crate::commands::{
     runtime,
 };
 
-/// Asks the running server, which knows the last checks. Without a server, reads the rows; that
-/// needs no key.
+/// Asks the running server, which knows the last checks. Without a server, reads the rows; only the
+/// age of the vault key needs the key.
 pub(super) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = common.confined_settings(environment)?;
     let data_dir = &settings.storage.data_dir;
@@ -25,10 +27,25 @@ pub(super) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
         Some(_) => send_request(data_dir, &ControlRequest::ListMethods {})?,
         None => runtime()?.block_on(async {
             let vault = settings.open_vault_for_command().await?;
-            anyhow::Ok(MethodList::new(&vault.store.load_unlocks().await?))
+            let records = vault.store.load_directory().await?;
+            let mut list = MethodList::new(&records.unlocks);
+            list.key_age = load_key_history(&settings, &records)
+                .await
+                .map(|it| VaultKeyAge::new(&records.unlocks, it, vault.clock.now()));
+            anyhow::Ok(list)
         })?,
     };
     common.print_output(&report(&list))
+}
+
+/// What the vault remembers about its key. `None` if no unlock method returns the key.
+pub(crate) async fn load_key_history(
+    settings: &Settings,
+    records: &DirectoryRecords,
+) -> Option<KeyHistory> {
+    let source = settings.unlock(records).await.ok()?;
+    let wrapped = &records.system_keys.as_ref()?.audit_key;
+    Some(AuditKey::unwrap(&*source, wrapped).ok()?.history())
 }
 
 fn report(list: &MethodList) -> CommandOutput {
@@ -40,7 +57,15 @@ fn report(list: &MethodList) -> CommandOutput {
     };
     let rows: Vec<_> = list.methods.iter().map(row).collect();
     let names = ["ID", "KIND", "LABEL", "STATE", "KEY VERSION", "CREATED", "LAST CHECK"];
-    let mut text = format!("vault {vault}, vault key version {}\n\n", list.key_version);
+    let mut text = format!("vault {vault}, vault key version {}\n", list.key_version);
+    if let Some(VaultKeyAge { created_at, days, compromised_at }) = &list.key_age {
+        let created_at = created_at.as_deref().unwrap_or("an unknown time");
+        text += &format!("vault key from {created_at}, {days} days old\n");
+        if let Some(time) = compromised_at {
+            text += &format!("backups before {time} are exposed: destroy them\n");
+        }
+    }
+    text.push('\n');
     text += &table(names, &rows);
     if list.unreadable > 0 {
         text += &format!(

@@ -1,16 +1,22 @@
 //! `scrip keys rotate vault`: replace the vault key.
 
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
 use clap::Args;
 use scrip_server::{
     config::Environment,
     control::protocol::{ControlRequest, send_request},
-    storage::unlock::{rotation::RotationStatus, shares::ShareCount},
+    storage::unlock::{methods::MethodList, rotation::RotationStatus, shares::ShareCount},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::commands::{
     CommonArguments,
-    keys::shares::{print_shares, read_shares},
+    keys::{
+        new_keys_file::NewKeysFile,
+        shares::{print_shares, read_shares},
+    },
     output::CommandOutput,
 };
 
@@ -18,10 +24,15 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   scrip keys rotate vault
   scrip keys rotate vault --shares 5 --threshold 3
+  scrip keys rotate vault --compromised --new-keys /root/new-keys.txt --yes
 
 All stored keys and unlock methods change in one transaction, while the server serves. A vault with
 shares gets new shares, which are printed once and must be entered before anything changes. Old shares,
-key files and backups of the old vault key open what was stored before, and nothing that was stored since.";
+key files and backups of the old vault key open what was stored before, and nothing that was stored since.
+
+With --compromised, all keys below the vault key are replaced too, except those of fingerprints and
+search indexes: every API key, proxy key and access session stops working at once. The new keys are in
+the file before that.";
 
 #[derive(Debug, Args)]
 pub(crate) struct RotateVaultArguments {
@@ -34,6 +45,15 @@ pub(crate) struct RotateVaultArguments {
     /// Public age key of a holder; one for each share.
     #[arg(long = "to", value_name = "AGE", requires = "shares")]
     recipients: Vec<String>,
+    /// Others may know the vault key: replace all keys below it too. Ends all API keys.
+    #[arg(long, requires = "new_keys")]
+    compromised: bool,
+    /// New file for the new API keys and proxy keys.
+    #[arg(long, value_name = "FILE", requires = "compromised")]
+    new_keys: Option<PathBuf>,
+    /// Confirm that all API keys end.
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     common: CommonArguments,
 }
@@ -42,25 +62,96 @@ pub(super) fn run(
     arguments: &RotateVaultArguments,
     environment: &Environment,
 ) -> anyhow::Result<()> {
-    let settings = arguments.common.confined_settings(environment)?;
-    let data_dir = &settings.storage.data_dir;
     let count = arguments.shares.zip(arguments.threshold).map(|(shares, threshold)| ShareCount {
         shares,
         threshold,
         recipients: arguments.recipients.clone(),
     });
-    let mut status: RotationStatus =
-        send_request(data_dir, &ControlRequest::RotateVault { count })?;
-    if let Some(issued) = &status.shares {
-        print_shares(issued)?;
-        let shares = read_shares(issued.threshold)?;
-        status = send_request(data_dir, &ControlRequest::ConfirmRotation { shares })?;
+    if arguments.compromised && !arguments.yes {
+        bail!(
+            "all API keys, proxy keys and access sessions of all tenants would end, and every tenant \
+             would get new keys; nothing was changed. Use --yes to confirm"
+        );
     }
+    let settings = arguments.common.confined_settings(environment)?;
+    let data_dir = &settings.storage.data_dir;
+    let output = rotate(data_dir, count, arguments.new_keys.as_deref())?;
+    arguments.common.print_output(&output)
+}
+
+/// Rotates the vault key of the running server. With a file for new keys, after a compromise.
+pub(super) fn rotate(
+    data_dir: &Path,
+    count: Option<ShareCount>,
+    new_keys_path: Option<&Path>,
+) -> anyhow::Result<CommandOutput> {
+    let mut file = new_keys_path.map(NewKeysFile::create).transpose()?;
+    let compromised = file.is_some();
+    let status: RotationStatus =
+        send_request(data_dir, &ControlRequest::RotateVault { count, compromised })?;
     let (from, to) = (status.from, status.to);
+    if let Some((file, keys)) = file.as_mut().zip(status.new_keys.as_ref()) {
+        file.write(keys, to)?;
+    }
+    let shares = match &status.shares {
+        Some(issued) => {
+            print_shares(issued)?;
+            read_shares(issued.threshold)?
+        }
+        None => Vec::new(),
+    };
+    if status.shares.is_some() || status.new_keys.is_some() {
+        let request = ControlRequest::ConfirmRotation { shares };
+        if let Err(error) = send_request::<RotationStatus>(data_dir, &request) {
+            // The answer may be lost after the rotation.
+            let list: anyhow::Result<MethodList> =
+                send_request(data_dir, &ControlRequest::ListMethods {});
+            match (list, &mut file) {
+                (Ok(list), _) if list.key_version == to => (),
+                (Err(_), Some(file)) => {
+                    file.keep();
+                    return Err(error.context(format!(
+                        "the rotation may have happened. If scrip keys list shows version {to} of \
+                         the vault key, the keys in {} are valid",
+                        file.path().display()
+                    )));
+                }
+                (_, _) => return Err(error),
+            }
+        }
+    }
+    let rotated = format!("rotated the vault key from version {from} to version {to}\n");
+    let Some(file) = &mut file else {
+        let text = "Earlier backups still open with the earlier unlock methods: delete them when \
+                    you do not need them\n";
+        return Ok(CommandOutput::new(rotated + text, json!({ "from": from, "to": to })));
+    };
+    file.keep();
+    Ok(describe_compromise(&rotated, file, json!({ "from": from, "to": to })))
+}
+
+fn describe_compromise(rotated: &str, file: &NewKeysFile, mut json: Value) -> CommandOutput {
+    let path = file.path().display();
     let text = format!(
-        "rotated the vault key from version {from} to version {to}\nEarlier backups still open with \
-         the earlier unlock methods: delete them when you do not need them\n"
+        "{rotated}\
+         New: pepper, audit key, keys of webhooks and epochs; policy, idempotency and data keys of \
+         every tenant.\n\
+         Ended: all API keys, proxy keys and access sessions. {count} new keys are in {path}\n\
+         What remains:\n\
+         - give the new keys to their owners, then delete {path}\n\
+         - a running server encrypts all rows again and destroys the old keys: scrip keys rotation \
+         status\n\
+         - destroy backups, replicas and snapshots from before now: they are exposed\n\
+         - rotate secrets that clients share with others: secrets of webhooks (scrip webhook), \
+         configurations and certificates of proxies, client encryption keys\n\
+         - receivers of webhooks get the new public key from /.well-known/webhooks.v1.key\n\
+         - fingerprints and search indexes keep their keys; to replace them, stop the server and run: \
+         scrip keys rotate fingerprints\n",
+        count = file.count(),
     );
-    let json = json!({ "from": from, "to": to });
-    arguments.common.print_output(&CommandOutput::new(text, json))
+    if let Some(object) = json.as_object_mut() {
+        object.insert("new_keys".to_owned(), json!(file.count()));
+        object.insert("new_keys_file".to_owned(), json!(path.to_string()));
+    }
+    CommandOutput::new(text, json)
 }

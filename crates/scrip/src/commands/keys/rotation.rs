@@ -11,6 +11,7 @@ use scrip_core::{
     store::ChangeOutcome,
     store::key_rotations::RotationMark,
 };
+use scrip_seal::{AuditKeyPhase, KeyHistory};
 use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
@@ -152,9 +153,30 @@ async fn show_status(operator: &Operator, tenant: Option<&str>) -> anyhow::Resul
     }
     let names = ["TENANT", "STATE", "VERSION", "VERSIONS (ROWS)", "ENCRYPTED AGAIN", "TABLE"];
     let mut text = table(names, &rows);
+    let phase = describe_audit_key(operator.directory.audit_key().history());
+    if let Some((_, line)) = phase {
+        text += line;
+    }
     text += &operator.alterations.lines();
     let alterations = operator.alterations.descriptions();
-    Ok(CommandOutput::new(text, json!({ "tenants": tenants, "alterations": alterations })))
+    let audit_key = phase.map_or("current", |(name, _)| name);
+    let json = json!({ "tenants": tenants, "alterations": alterations, "audit_key": audit_key });
+    Ok(CommandOutput::new(text, json))
+}
+
+/// How far the change of the audit key is; `None` if it is complete.
+fn describe_audit_key(history: KeyHistory) -> Option<(&'static str, &'static str)> {
+    match history.phase {
+        AuditKeyPhase::Added => Some((
+            "added",
+            "audit key: a new key was added after a compromise; a running server uses it soon\n",
+        )),
+        AuditKeyPhase::Active => Some((
+            "active",
+            "audit key: the new key is used; a running server ends the old one soon\n",
+        )),
+        AuditKeyPhase::Closed => None,
+    }
 }
 
 async fn mark(

@@ -12,6 +12,7 @@ use scrip_core::{
     id::TenantId,
     operations::tenants::restore_policy::{NewPolicyRestore, restore_policy},
     policy::{Directory, DirectoryRecords, PolicyRecords, Tenant},
+    time::Timestamp,
 };
 use scrip_seal::TenantKeys;
 use scrip_server::{config::Environment, storage::explain};
@@ -128,6 +129,28 @@ async fn restore(
     Ok(CommandOutput::new(text, plan.json()))
 }
 
+/// Rejects a backup from before a rotation of the vault key: its keys open nothing here.
+fn check_key_version(
+    operator: &Operator,
+    stored: &DirectoryRecords,
+    backup: &DirectoryRecords,
+) -> anyhow::Result<()> {
+    let [before, now] = [backup, stored].map(|it| it.unlocks.key_version());
+    let id = |it: &DirectoryRecords| it.unlocks.identity.map(|it| it.id);
+    if before >= now || (id(backup).is_some() && id(backup) != id(stored)) {
+        return Ok(());
+    }
+    let exposed = operator.directory.audit_key().history().compromised_ms.map(|unix_ms| {
+        let time = Timestamp { unix_ms };
+        format!(". Backups before {time} are exposed: destroy them")
+    });
+    bail!(
+        "this backup has version {before} of the vault key, and the vault has version {now}; its \
+         policy cannot be used{}",
+        exposed.unwrap_or_default()
+    )
+}
+
 /// Finds the tenant in the backup, which must be a backup of this vault with valid rows.
 fn find_backup_policy(
     operator: &Operator,
@@ -136,8 +159,11 @@ fn find_backup_policy(
     tenant: &str,
 ) -> anyhow::Result<BackupPolicy> {
     let other_vault = "this is a backup of another vault; nothing was changed";
+    check_key_version(operator, stored, &backup)?;
     let policies = backup.tenants.clone();
-    let has_same_keys = backup.system_keys.is_some() && backup.system_keys == stored.system_keys;
+    // The audit key changes its phase; the pepper changes with the vault key only.
+    let pepper = |it: &DirectoryRecords| it.system_keys.as_ref().map(|it| it.pepper.clone());
+    let has_same_keys = pepper(&backup).is_some() && pepper(&backup) == pepper(stored);
     let directory = Directory::open(backup, &*operator.key_source, None).map_err(explain);
     let directory = directory.context(other_vault)?;
     if !has_same_keys {

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use scrip_core::time::Clock;
+use scrip_core::time::{Clock, Timestamp};
 use scrip_server::{
     config::{Environment, Settings},
     control,
@@ -22,6 +22,7 @@ use serde_json::json;
 
 use crate::commands::{
     CommonArguments, init,
+    keys::list::load_key_history,
     output::CommandOutput,
     record_completion, runtime,
     transfer::backup::{
@@ -79,6 +80,7 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     if !arguments.force {
         reject_existing_vault(&folder)?;
     }
+    let compromised_at = find_compromise(&settings);
     let mut backup = BackupFile::open(&arguments.file)?;
     backup.check(&mut common.progress("checksum"))?;
     init::create_data_dir(&settings)?;
@@ -105,10 +107,27 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
         runtime()?.block_on(record_completion(&settings, "restore"));
     }
     let mut warnings = warnings;
+    if let Some(time) = compromised_at.filter(|it| manifest.created_at() < *it) {
+        warnings.push(format!(
+            "backups before {time} are exposed, and this is one of them: others may know its keys. \
+             Start the server and run: scrip keys rotate vault --compromised"
+        ));
+    }
     warnings.extend(
         old_head_file.map(|it| format!("the chain heads of the old vault are in {}", it.display())),
     );
     common.print_output(&report(&folder, &manifest, old_vault_folder.as_deref(), &warnings))
+}
+
+/// When the vault in the data directory was compromised. `None` if there is none, or if it cannot be
+/// opened.
+fn find_compromise(settings: &Settings) -> Option<Timestamp> {
+    let history = runtime().ok()?.block_on(async {
+        let vault = settings.open_vault_for_command().await.ok()?;
+        let records = vault.store.load_directory().await.ok()?;
+        load_key_history(settings, &records).await
+    });
+    history?.compromised_ms.map(|unix_ms| Timestamp { unix_ms })
 }
 
 /// Moves a head file outside the data directory aside, because it belongs to the old vault. Returns
