@@ -48,6 +48,9 @@ pub struct ServerStatus {
     pub started_at: String,
     /// True until the root key opens the vault.
     pub sealed: bool,
+    /// Why no unlock method opens the vault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_cause: Option<String>,
     /// Why the server is not ready, as in the metric `scrip_not_ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<String>,
@@ -132,11 +135,13 @@ impl ControlSocket {
             bind_private(&path).with_context(|| format!("{} cannot be created", path.display()))?;
         let started_at = node.app.vault.clock.now().to_string();
         let manager = node.settings.key_manager.clone();
+        let status_manager = manager.clone();
         let build_status = move || ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_at: started_at.clone(),
             sealed: node.app.is_sealed(),
+            sealed_cause: status_manager.as_ref().and_then(|it| it.sealed_cause()),
             not_ready: node.app.not_ready_reason().map(|it| it.as_str().to_owned()),
             url: url.clone(),
             connections: node.connection_counts.open.load(Ordering::Relaxed),

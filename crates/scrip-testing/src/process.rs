@@ -4,6 +4,7 @@ pub mod client;
 pub mod harness;
 pub mod prometheus;
 pub mod redis;
+pub mod unlock_sources;
 
 use std::{
     io::{BufRead, BufReader},

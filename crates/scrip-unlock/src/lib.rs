@@ -16,7 +16,7 @@ mod wrapped_key;
 pub use crate::{
     aws_kms::{AwsCredentialSource, AwsKms, AwsKmsSettings, AwsVariables, WallClock},
     deadline::DEFAULT_DEADLINE,
-    pkcs11::{Pkcs11, Pkcs11Settings, TokenSelector},
+    pkcs11::{PinAttempts, Pkcs11, Pkcs11Settings, TokenSelector},
     source::{UnlockContext, UnlockError, UnlockFuture, UnlockSource},
     transit::{Transit, TransitAuth, TransitSettings},
 };

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use self::device::Device;
-pub use self::settings::{Pkcs11Settings, TokenSelector};
+pub use self::settings::{PinAttempts, Pkcs11Settings, TokenSelector};
 use crate::{
     source::{UnlockContext, UnlockError, UnlockFuture, UnlockSource},
     wrapped_key::WrappedKey,

@@ -297,8 +297,8 @@ async fn run_server(
 /// nodes.
 fn start_key_management(settings: &Settings, manager: &Arc<KeyManager>) {
     tokio::spawn(unseal::keep_unsealed(Arc::clone(manager)));
-    let limit = settings.keys.seal_when_source_lost;
-    tokio::spawn(health::check_periodically(Arc::clone(manager), limit));
+    let (interval, limit) = (settings.keys.check_every, settings.keys.seal_when_source_lost);
+    tokio::spawn(health::check_periodically(Arc::clone(manager), interval, limit));
     if settings.storage.url.is_some() {
         tokio::spawn(health::follow_rotations(Arc::clone(manager)));
     }

@@ -61,19 +61,33 @@ pub struct SourceLossLimit(pub Duration);
 
 impl SettingValue for SourceLossLimit {
     fn parse(text: &str) -> Result<Self, String> {
-        let rule = || "must be a time such as 30m, 24h or 7d".to_owned();
-        let unit = text.chars().last().ok_or_else(rule)?;
-        let seconds = match unit {
-            's' => 1,
-            'm' => 60,
-            'h' => 3_600,
-            'd' => 86_400,
-            _ => return Err(rule()),
-        };
-        let number = text.strip_suffix(unit).and_then(|it| it.parse::<u32>().ok());
-        let number = number.filter(|it| *it > 0).ok_or_else(rule)?;
-        Ok(Self(Duration::from_secs(u64::from(number).saturating_mul(seconds))))
+        parse_time(text).map(Self)
     }
+}
+
+/// How often each unlock method is asked for the vault key while all of them work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckInterval(pub Duration);
+
+impl SettingValue for CheckInterval {
+    fn parse(text: &str) -> Result<Self, String> {
+        parse_time(text).map(Self)
+    }
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let rule = || "must be a time such as 30m, 24h or 7d".to_owned();
+    let unit = text.chars().last().ok_or_else(rule)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(rule()),
+    };
+    let number = text.strip_suffix(unit).and_then(|it| it.parse::<u32>().ok());
+    let number = number.filter(|it| *it > 0).ok_or_else(rule)?;
+    Ok(Duration::from_secs(u64::from(number).saturating_mul(seconds)))
 }
 
 #[cfg(test)]

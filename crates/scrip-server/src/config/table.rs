@@ -11,7 +11,7 @@ use crate::{
     config::{
         EffectiveSetting, SettingText,
         elements::FieldOrigin,
-        keys::{AllowedSources, SourceLossLimit, UnlockOrder},
+        keys::{AllowedSources, CheckInterval, SourceLossLimit, UnlockOrder},
         parse,
         value::{
             AuditSinkTarget, BoundedNumber, CollectorUrl, EpochKeyLocation, HostNames, LockMemory,
@@ -231,6 +231,9 @@ settings! {
         /// Libraries of PKCS#11 devices and addresses of Transit servers that unlock methods may
         /// use, separated by commas, such as `/usr/lib/softhsm/libsofthsm2.so`.
         unlock_sources: AllowedSources = "",
+        /// How often the server asks each unlock method for the vault key, such as `10m`; a failing
+        /// method is asked at least every minute.
+        check_every: CheckInterval = "10m",
         /// Time after which the vault is sealed if no unlock method returns its key any more, such
         /// as `24h`; empty to serve without a limit.
         seal_when_source_lost: Option<SourceLossLimit> = "",

@@ -23,6 +23,7 @@ use std::{
 use anyhow::Context;
 use scrip_core::policy::DirectoryRecords;
 use scrip_seal::{RootKey, Secret, VaultKey, VaultKeyRing};
+use scrip_unlock::PinAttempts;
 
 use crate::{
     config::{
@@ -48,6 +49,7 @@ pub struct UnlockInputs {
     allowed_sources: AllowedSources,
     /// Sources of devices, which remember rejected PINs.
     devices: Arc<Mutex<Vec<KnownDevice>>>,
+    pin_attempts: PinAttempts,
 }
 
 impl Settings {
@@ -60,6 +62,7 @@ impl Settings {
             order: self.keys.unlock_order.clone(),
             allowed_sources: self.keys.unlock_sources.clone(),
             devices: Arc::default(),
+            pin_attempts: PinAttempts::WithoutEarlierFailure,
         }
     }
 
@@ -86,6 +89,11 @@ impl Settings {
 }
 
 impl UnlockInputs {
+    /// The inputs of a server, which tries a PIN again after the operator has corrected it.
+    pub(crate) fn for_server(self) -> Self {
+        Self { pin_attempts: PinAttempts::OncePerSource, ..self }
+    }
+
     /// Reads the root key of a vault without unlock methods. Never creates one.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use scrip_seal::{Secret, fill_random};
 use super::{
     failure::{explain, explain_decrypt, is_about_pin},
     library,
-    settings::{Pkcs11Settings, TokenSelector},
+    settings::{PinAttempts, Pkcs11Settings, TokenSelector},
 };
 use crate::source::UnlockError;
 
@@ -95,6 +95,7 @@ impl Device {
         }
         let context = library::load(&self.settings.library)?;
         let slot = self.find_slot(&context)?;
+        self.check_attempts(&context, slot)?;
         let session = context.open_ro_session(slot).map_err(|error| explain(&error))?;
         let pin = str::from_utf8(self.settings.pin.expose()).unwrap_or_default();
         match session.login(UserType::User, Some(&AuthPin::new(pin.into()))) {
@@ -107,6 +108,27 @@ impl Device {
                 Err(explain(&error))
             }
         }
+    }
+
+    /// Rejects a login that could lock the token.
+    fn check_attempts(&self, context: &Context, slot: Slot) -> Result<(), UnlockError> {
+        let token = context.get_token_info(slot).map_err(|error| explain(&error))?;
+        if token.user_pin_final_try() {
+            return Err(UnlockError::Denied(
+                "the token allows one more attempt to log in, which is not used: correct the PIN, \
+                 then log in once with the tool of the token"
+                    .to_owned(),
+            ));
+        }
+        let is_command = self.settings.pin_attempts == PinAttempts::WithoutEarlierFailure;
+        if is_command && token.user_pin_count_low() {
+            return Err(UnlockError::Denied(
+                "the token has rejected a PIN since its last login, so this command does not try \
+                 one: correct the PIN and restart the server, which tries it once"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
     }
 
     fn find_slot(&self, context: &Context) -> Result<Slot, UnlockError> {

@@ -13,10 +13,21 @@ pub struct Pkcs11Settings {
     pub token: TokenSelector,
     /// The PIN of the user of the token.
     pub pin: Secret,
+    pub pin_attempts: PinAttempts,
     /// The label of an AES key with 256 bits.
     pub key_label: String,
     /// For one wrap or unwrap.
     pub deadline: Duration,
+}
+
+/// When a PIN is tried. A token locks itself after some wrong PINs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PinAttempts {
+    /// For a server, which remembers a rejected PIN as long as it runs.
+    OncePerSource,
+    /// For commands, which remember nothing: only while the token has seen no wrong PIN since its
+    /// last login.
+    WithoutEarlierFailure,
 }
 
 /// How the token is found.

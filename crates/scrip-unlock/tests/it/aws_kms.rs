@@ -3,16 +3,15 @@
 mod answers;
 mod credentials;
 mod moto;
-mod moto_server;
 
 use std::time::Duration;
 
 use scrip_seal::Secret;
+use scrip_testing::process::unlock_sources::moto_server::REGION;
 use scrip_unlock::{AwsCredentialSource, AwsKms, AwsKmsSettings};
 
 use crate::support::fixed_clock;
 
-pub(crate) const REGION: &str = "eu-west-1";
 pub(crate) const KEY_ID: &str = "1234abcd-12ab-34cd-56ef-1234567890ab";
 pub(crate) const KEY_ARN: &str =
     "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use scrip_testing::process::unlock_sources::fake_peer::start_raw_peer;
 use scrip_unlock::{AwsKms, AwsKmsSettings, Transit, TransitSettings, UnlockSource};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -11,7 +12,6 @@ use tokio::{
 
 use crate::{
     aws_kms,
-    fake_peer::start_raw_peer,
     support::{assert_error, context, fixed_clock, vault_key},
     transit,
 };

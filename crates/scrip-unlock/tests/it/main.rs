@@ -7,7 +7,6 @@
 )]
 
 mod aws_kms;
-mod fake_peer;
 mod faulty_peers;
 mod pkcs11;
 mod support;

@@ -1,15 +1,14 @@
 //! The Transit engine of Vault and OpenBao.
 
 mod errors;
-mod fake_server;
 mod logins;
 
 use std::time::Duration;
 
 use scrip_seal::Secret;
+use scrip_testing::process::unlock_sources::transit_server::{FakeServer, ROOT_TOKEN};
 use scrip_unlock::{Transit, TransitAuth, TransitSettings, UnlockSource};
 
-use self::fake_server::{FakeServer, ROOT_TOKEN};
 use crate::support::{
     assert_error, assert_other_contexts_are_rejected, assert_round_trip, context, vault_key,
 };

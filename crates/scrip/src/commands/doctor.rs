@@ -269,11 +269,13 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             return findings;
         }
     };
+    let unlocks = records.unlocks.clone();
     match Directory::open(records, &*source, None) {
         Err(error) => findings.push(failed("canary", format!("{:#}", explain(error)))),
         Ok(directory) => {
             findings.push(passed("canary", "the root key opens the vault"));
             vault.audit_trail.set_key(directory.audit_key());
+            findings.extend(unlock::check_alterations(&unlocks, directory.audit_key()));
             // A missing data directory is a finding of its own.
             if settings.check_data_dir().is_ok() {
                 // Before the record of this run, which continues the chain of the vault.

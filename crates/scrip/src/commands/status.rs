@@ -48,6 +48,7 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
                 None => String::new(),
             };
             rows.push(("server", format!("{} (process {}{state})", it.url, it.pid)));
+            rows.extend(it.sealed_cause.clone().map(|cause| ("sealed", cause)));
             rows.push(("version", it.version.clone()));
             rows.push(("started", it.started_at.clone()));
             rows.push(("connections", it.connections.to_string()));

@@ -7,7 +7,7 @@ use scrip_core::policy::UnlockRecord;
 use tokio::time::sleep;
 
 use crate::{
-    config::keys::SourceLossLimit,
+    config::keys::{CheckInterval, SourceLossLimit},
     process::clock::ticks,
     storage::unlock::{
         manager::{KeyManager, OpenVault},
@@ -15,9 +15,7 @@ use crate::{
     },
 };
 
-/// Pause between two checks while all methods work.
-const CHECK_EVERY: Duration = Duration::from_secs(10 * 60);
-/// Pause between two checks while a method fails.
+/// Longest pause between two checks while a method fails.
 const RETRY_EVERY: Duration = Duration::from_secs(60);
 /// Pause between two looks for a rotation by another node.
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
@@ -38,6 +36,7 @@ impl KeyManager {
         let Ok(vault) = self.open_vault().await else { return CheckRound::NothingToAsk };
         let methods: Vec<_> =
             vault.unlocks.active_methods().filter(|it| !it.kind.needs_people()).collect();
+        self.health.retain(|id| methods.iter().any(|it| it.id.to_string() == id));
         let mut working = 0_usize;
         for method in &methods {
             working = working.saturating_add(usize::from(self.check_method(&vault, method).await));
@@ -57,10 +56,10 @@ impl KeyManager {
             Ok(_) => Some("the method returned another key".to_owned()),
             Err(error) => Some(source_text(method.kind, &error)),
         };
-        let is_new = self.health.set(method.id.to_string(), problem.is_none());
+        let before = self.health.set(method.id.to_string(), problem.is_none());
         match problem {
             Some(cause) => {
-                if is_new {
+                if before != Some(false) {
                     tracing::error!(
                         cause,
                         method = name,
@@ -72,8 +71,11 @@ impl KeyManager {
                 false
             }
             None => {
-                if is_new {
+                if before != Some(true) {
                     tracing::info!(method = name, "the unlock method returns the vault key");
+                }
+                if before == Some(false) {
+                    self.record(&format!("unlock method {name} works again"), "completed").await;
                 }
                 let now = self.app.vault.clock.now();
                 drop(self.app.vault.store.save_unlock_check(method.id, now).await);
@@ -85,7 +87,11 @@ impl KeyManager {
 
 /// Checks the methods for as long as the server runs, and seals the vault if the settings require
 /// it.
-pub async fn check_periodically(manager: Arc<KeyManager>, loss_limit: Option<SourceLossLimit>) {
+pub async fn check_periodically(
+    manager: Arc<KeyManager>,
+    check_every: CheckInterval,
+    loss_limit: Option<SourceLossLimit>,
+) {
     manager.app.wait_until_unsealed().await;
     let mut last_success = ticks();
     loop {
@@ -99,8 +105,8 @@ pub async fn check_periodically(manager: Arc<KeyManager>, loss_limit: Option<Sou
             manager.seal();
         }
         let pause = match round {
-            CheckRound::NothingToAsk | CheckRound::AllWork => CHECK_EVERY,
-            CheckRound::SomeFail | CheckRound::AllFail => RETRY_EVERY,
+            CheckRound::NothingToAsk | CheckRound::AllWork => check_every.0,
+            CheckRound::SomeFail | CheckRound::AllFail => check_every.0.min(RETRY_EVERY),
         };
         let limit = loss_limit.map_or(pause, |it| it.0.max(Duration::from_secs(1)));
         sleep(pause.min(limit)).await;

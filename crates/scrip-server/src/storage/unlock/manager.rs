@@ -1,6 +1,6 @@
 //! The vault key of a running server: unsealing, and everything that changes unlock methods.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use anyhow::{Context, bail};
 use scrip_api::app::{App, ReloadMode, readiness::NotReadyReason};
@@ -17,7 +17,7 @@ use crate::{
     storage::unlock::{
         UnlockInputs,
         manager_state::{EnteredShares, PendingRotation, UnlockHealth},
-        open::{OpenedKey, open_vault_key},
+        open::{OpenedKey, altered_methods, open_vault_key},
     },
 };
 
@@ -32,6 +32,8 @@ pub struct KeyManager {
     pub(crate) entered_shares: std::sync::Mutex<Option<EnteredShares>>,
     pub(crate) pending_rotation: std::sync::Mutex<Option<PendingRotation>>,
     pub health: UnlockHealth,
+    /// Why the vault is sealed, for the operator.
+    pub(crate) sealed_cause: std::sync::Mutex<Option<String>>,
     /// The vault was sealed again, so that it must be opened again.
     pub(crate) sealed: Notify,
 }
@@ -71,12 +73,13 @@ impl KeyManager {
     pub fn new(app: Arc<App>, settings: &Settings) -> Self {
         Self {
             app,
-            inputs: settings.unlock_inputs(),
+            inputs: settings.unlock_inputs().for_server(),
             ring: Arc::default(),
             changes: Mutex::default(),
             entered_shares: std::sync::Mutex::default(),
             pending_rotation: std::sync::Mutex::default(),
             health: UnlockHealth::default(),
+            sealed_cause: std::sync::Mutex::default(),
             sealed: Notify::new(),
         }
     }
@@ -103,7 +106,14 @@ impl KeyManager {
             return Ok(());
         }
         let OpenedKey { key, method } = opened;
+        let unlocks = records.unlocks.clone();
         let directory = Directory::open(records, &key, None).map_err(UnsealError::Keys)?;
+        for method in altered_methods(&unlocks, directory.audit_key()) {
+            tracing::error!(
+                %method,
+                "an unlock method was altered outside the vault; remove it: scrip keys remove"
+            );
+        }
         self.app.start_clock(&directory).await.map_err(UnsealError::Store)?;
         self.ring.replace(key);
         let source: Arc<dyn KeySource> = Arc::<VaultKeyRing>::clone(&self.ring);
@@ -119,7 +129,16 @@ impl KeyManager {
         self.app.sealed_by.replace(Some(NotReadyReason::RootKey));
         self.app.directory.store(None);
         self.ring.clear();
+        // They have keys of the vault, too.
+        drop(self.pending_rotation.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.sealed.notify_one();
+    }
+
+    /// Why the vault is sealed; `None` while it is open.
+    pub(crate) fn sealed_cause(&self) -> Option<String> {
+        let cause = self.sealed_cause.lock().unwrap_or_else(PoisonError::into_inner);
+        cause.clone().filter(|_| self.app.is_sealed())
     }
 
     /// Loads the unlock methods of the open vault.

@@ -29,10 +29,16 @@ impl UnlockHealth {
         results.iter().map(|(method, is_working)| (method.clone(), *is_working)).collect()
     }
 
-    /// Stores a result. Returns whether it changed.
-    pub(super) fn set(&self, method: String, is_working: bool) -> bool {
+    /// Stores a result. Returns the one before.
+    pub(super) fn set(&self, method: String, is_working: bool) -> Option<bool> {
         let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        results.insert(method, is_working) != Some(is_working)
+        results.insert(method, is_working)
+    }
+
+    /// Forgets methods that another node has removed.
+    pub(super) fn retain(&self, is_present: impl Fn(&str) -> bool) {
+        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        results.retain(|method, _| is_present(method));
     }
 
     pub(crate) fn forget(&self, method: &str) {

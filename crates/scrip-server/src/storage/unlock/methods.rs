@@ -166,7 +166,10 @@ impl KeyManager {
         self.record_start(&command).await?;
         let result = async {
             match self.app.vault.store.delete_unlock(id).await? {
-                UnlockRemoval::Removed => Ok(()),
+                UnlockRemoval::Removed => {
+                    self.health.forget(&id.to_string());
+                    Ok(())
+                }
                 UnlockRemoval::Missing => {
                     bail!("unlock method {id} does not exist; run: scrip keys list")
                 }
@@ -176,7 +179,6 @@ impl KeyManager {
                 ),
             }
         };
-        self.health.forget(&id.to_string());
         self.record_end(&command, result.await).await
     }
 }

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use scrip_core::policy::{
     DirectoryRecords, SystemKeys, UnlockKind, UnlockRecord, VaultIdentity, VaultUnlocks,
 };
-use scrip_seal::{Pepper, VaultKey};
+use scrip_seal::{AuditKey, Pepper, VaultKey};
 use scrip_unlock::{UnlockContext, UnlockError};
 use thiserror::Error;
 use tokio::time::timeout;
@@ -106,6 +106,14 @@ pub async fn try_single_method(
     try_method(&settings.unlock_inputs(), identity, method, system_keys).await.map(drop)
 }
 
+/// The active methods that were altered outside the vault. Only an open vault can find them.
+#[must_use]
+pub fn altered_methods(unlocks: &VaultUnlocks, key: &AuditKey) -> Vec<MethodName> {
+    let Some(identity) = unlocks.identity else { return Vec::new() };
+    let altered = unlocks.active_methods().filter(|it| !it.is_authentic(key, identity.id));
+    altered.map(MethodName::new).collect()
+}
+
 async fn try_methods(
     inputs: &UnlockInputs,
     identity: VaultIdentity,
@@ -127,14 +135,22 @@ async fn try_methods(
             }
         }
     }
-    Err(describe_failures(failures))
+    Err(describe_failures(failures, identity.key_version))
 }
 
 /// One method is the common case, which needs no name.
-fn describe_failures(mut failures: Vec<(MethodName, UnlockProblem)>) -> UnlockProblem {
+fn describe_failures(
+    mut failures: Vec<(MethodName, UnlockProblem)>,
+    key_version: u32,
+) -> UnlockProblem {
     if failures.len() <= 1 {
         return failures.pop().map_or_else(
-            || UnlockProblem::KeyMissing("the vault has no active unlock method".to_owned()),
+            || {
+                UnlockProblem::KeyMissing(format!(
+                    "the vault has no active unlock method for version {key_version} of its key: \
+                     rows of unlocks or of vault_state are missing or altered; restore a backup"
+                ))
+            },
             |(_, problem)| problem,
         );
     }

@@ -204,7 +204,8 @@ impl UnlockInputs {
             return Ok(Arc::<Pkcs11>::clone(&device.source));
         }
         let (known_pin, deadline) = (copy(&pin), DEFAULT_DEADLINE);
-        let settings = Pkcs11Settings { library, token, pin, key_label, deadline };
+        let pin_attempts = self.pin_attempts;
+        let settings = Pkcs11Settings { library, token, pin, pin_attempts, key_label, deadline };
         let source = Arc::new(Pkcs11::new(settings)?);
         devices.retain(|it| it.parameters != *parameters);
         devices.push(KnownDevice {

@@ -264,7 +264,7 @@ impl KeyManager {
         let index = share.index();
         let (progress, complete) = {
             let mut entered = self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
-            forget_expired(&mut entered);
+            forget_expired(&mut entered, ticks());
             let is_other = |it: &mut EnteredShares| it.method != method.id;
             drop(entered.take_if(is_other));
             let mut current = match entered.take() {
@@ -316,13 +316,13 @@ impl KeyManager {
         tokio::spawn(async move {
             sleep(SHARE_TIME).await;
             let mut entered = manager.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
-            forget_expired(&mut entered);
+            forget_expired(&mut entered, ticks());
         });
     }
 }
 
-fn forget_expired(entered: &mut Option<EnteredShares>) {
-    let is_expired = |it: &mut EnteredShares| ticks().saturating_sub(it.last_entry) >= SHARE_TIME;
+fn forget_expired(entered: &mut Option<EnteredShares>, now: Duration) {
+    let is_expired = |it: &mut EnteredShares| now.saturating_sub(it.last_entry) >= SHARE_TIME;
     drop(entered.take_if(is_expired));
 }
 
@@ -338,4 +338,28 @@ fn find_share_method<'a>(
     unlocks.active_methods().find(is_set).context(
         "this share belongs to another vault, or to a set that was replaced or never confirmed",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entered_shares_are_forgotten_ten_minutes_after_the_last_one() {
+        let entered = || {
+            let label = ShareLabel::create("vault");
+            Some(EnteredShares {
+                method: UnlockId(uuid::Uuid::nil()),
+                collection: ShareCollection::new(label, 3),
+                last_entry: Duration::from_secs(5),
+                records: Vec::new(),
+            })
+        };
+        let mut before = entered();
+        forget_expired(&mut before, Duration::from_secs(604));
+        assert!(before.is_some());
+        let mut after = entered();
+        forget_expired(&mut after, Duration::from_secs(605));
+        assert!(after.is_none());
+    }
 }

@@ -1,35 +1,15 @@
 //! Answers that `moto` does not give: disabled and deleted keys, other keys, other plaintexts.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use scrip_testing::process::unlock_sources::{
+    fake_kms::{failure, play_kms},
+    fake_peer::{FakePeer, Reply},
+};
 use scrip_unlock::{AwsKms, AwsKmsSettings, UnlockSource};
 use serde_json::json;
 
 use super::{KEY_ARN, KEY_ID, SECRET_ACCESS_KEY, settings, source};
-use crate::{
-    fake_peer::{FakePeer, ReceivedRequest, Reply},
-    support::{assert_error, assert_round_trip, context, describe, fixed_clock, vault_key},
-};
-
-/// Encrypts by reversing the bytes, with this key ARN in every answer.
-fn play_kms(request: &ReceivedRequest, key_arn: &str) -> Reply {
-    let body = request.json();
-    let reverse = |name: &str| {
-        let mut bytes = STANDARD.decode(body.get(name).unwrap().as_str().unwrap()).unwrap();
-        bytes.reverse();
-        STANDARD.encode(bytes)
-    };
-    let answer = match request.header("x-amz-target") {
-        "TrentService.Encrypt" => {
-            json!({"KeyId": key_arn, "CiphertextBlob": reverse("Plaintext")})
-        }
-        _ => json!({"KeyId": key_arn, "Plaintext": reverse("CiphertextBlob")}),
-    };
-    (200, answer.to_string())
-}
-
-fn failure(name: &str) -> Reply {
-    (400, json!({"__type": name, "message": "text of the service"}).to_string())
-}
+use crate::support::{assert_error, assert_round_trip, context, describe, fixed_clock, vault_key};
 
 async fn wrap_with_reply(reply: Reply) -> Result<Vec<u8>, scrip_unlock::UnlockError> {
     let peer = FakePeer::with_replies(vec![reply]).await;

@@ -10,14 +10,12 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use scrip_testing::process::unlock_sources::fake_peer::{FakePeer, ReceivedRequest, Reply};
 use scrip_unlock::{AwsCredentialSource, AwsKms, AwsKmsSettings, UnlockSource};
 use serde_json::json;
 
 use super::{KEY_ARN, settings};
-use crate::{
-    fake_peer::{FakePeer, ReceivedRequest, Reply},
-    support::{NOW, assert_error, context, fixed_clock, vault_key},
-};
+use crate::support::{NOW, assert_error, context, fixed_clock, vault_key};
 
 const ROLE_PATH: &str = "/latest/meta-data/iam/security-credentials/";
 

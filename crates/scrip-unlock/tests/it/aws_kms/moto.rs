@@ -1,16 +1,27 @@
 //! AWS KMS played by `moto`, which checks signatures, permissions and the encryption context.
 
+use scrip_seal::Secret;
+use scrip_testing::process::unlock_sources::moto_server::{
+    AccessKeyText, EnforcingServer, MotoServer, REGION,
+};
 use scrip_unlock::{AwsCredentialSource, AwsKms, AwsKmsSettings, UnlockSource};
 
-use super::{
-    REGION,
-    moto_server::{EnforcingServer, MotoServer},
-    settings,
-};
+use super::settings;
 use crate::support::{
     assert_error, assert_other_contexts_are_rejected, assert_round_trip, context, fixed_clock,
     vault_key,
 };
+
+fn credentials(key: &AccessKeyText) -> AwsCredentialSource {
+    let secret = Secret::new(key.secret.as_bytes().to_vec());
+    AwsCredentialSource::AccessKey { id: key.id.clone(), secret, session_token: None }
+}
+
+/// The access key of the allowed user with another secret.
+fn forged_credentials(moto: &EnforcingServer) -> AwsCredentialSource {
+    let id = moto.allowed_user.id.clone();
+    credentials(&AccessKeyText { id, secret: "another secret".to_owned() })
+}
 
 fn source_with(key_arn: &str, credentials: AwsCredentialSource) -> AwsKms {
     let moto = EnforcingServer::shared();
@@ -21,7 +32,7 @@ fn source_with(key_arn: &str, credentials: AwsCredentialSource) -> AwsKms {
 
 fn allowed_source() -> AwsKms {
     let moto = EnforcingServer::shared();
-    source_with(&moto.key_arn, moto.allowed_credentials())
+    source_with(&moto.key_arn, credentials(&moto.allowed_user))
 }
 
 #[tokio::test]
@@ -33,7 +44,7 @@ async fn key_round_trips_with_a_verified_signature() {
 async fn key_id_without_arn_names_the_same_key() {
     let moto = EnforcingServer::shared();
     let (_, key_id) = moto.key_arn.split_once(":key/").unwrap();
-    let source = source_with(key_id, moto.allowed_credentials());
+    let source = source_with(key_id, credentials(&moto.allowed_user));
     let wrapped = assert_round_trip(&source, AwsKms::KIND).await;
     let key = allowed_source().unwrap(&context(AwsKms::KIND), &wrapped).await.unwrap();
     assert_eq!(key.expose(), vault_key().expose());
@@ -58,7 +69,7 @@ async fn altered_wrapped_key_is_rejected_by_kms() {
 #[tokio::test]
 async fn wrong_secret_access_key_is_denied() {
     let moto = EnforcingServer::shared();
-    let source = source_with(&moto.key_arn, moto.forged_credentials());
+    let source = source_with(&moto.key_arn, forged_credentials(moto));
     let result = source.wrap(&context(AwsKms::KIND), &vault_key()).await;
     assert_error(result, "Denied", &["check the credentials of the access key AKIA"]);
 }
@@ -66,7 +77,7 @@ async fn wrong_secret_access_key_is_denied() {
 #[tokio::test]
 async fn identity_without_permission_is_denied() {
     let moto = EnforcingServer::shared();
-    let source = source_with(&moto.key_arn, moto.denied_credentials());
+    let source = source_with(&moto.key_arn, credentials(&moto.denied_user));
     let result = source.wrap(&context(AwsKms::KIND), &vault_key()).await;
     assert_error(result, "Denied", &["grant kms:Encrypt on arn:aws:kms:"]);
     let wrapped = assert_round_trip(&allowed_source(), AwsKms::KIND).await;
@@ -79,7 +90,7 @@ async fn identity_without_permission_is_denied() {
 async fn wrapped_key_of_another_kms_key_is_denied() {
     let moto = EnforcingServer::shared();
     let wrapped = assert_round_trip(&allowed_source(), AwsKms::KIND).await;
-    let other_source = source_with(&moto.other_key_arn, moto.allowed_credentials());
+    let other_source = source_with(&moto.other_key_arn, credentials(&moto.allowed_user));
     let result = other_source.unwrap(&context(AwsKms::KIND), &wrapped).await;
     assert_error(result, "Denied", &["grant kms:Decrypt on"]);
 }
@@ -88,7 +99,7 @@ async fn wrapped_key_of_another_kms_key_is_denied() {
 async fn unknown_key_is_missing() {
     let moto = EnforcingServer::shared();
     let unknown_key = format!("arn:aws:kms:{REGION}:123456789012:key/{}", super::KEY_ID);
-    let source = source_with(&unknown_key, moto.allowed_credentials());
+    let source = source_with(&unknown_key, credentials(&moto.allowed_user));
     let result = source.wrap(&context(AwsKms::KIND), &vault_key()).await;
     assert_error(result, "KeyMissing", &["AWS KMS has no key", "check the key id"]);
 }

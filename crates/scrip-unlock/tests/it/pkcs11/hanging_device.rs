@@ -2,12 +2,12 @@
 
 use std::{fs, time::Duration};
 
+use scrip_testing::process::unlock_sources::{
+    observed_library::ObservedLibrary, soft_hsm::SoftHsm,
+};
 use scrip_unlock::{Pkcs11, Pkcs11Settings, UnlockSource};
 
-use super::{
-    observed_library::ObservedLibrary,
-    soft_hsm::{SoftHsm, in_soft_hsm},
-};
+use super::soft_hsm::{in_soft_hsm, settings};
 use crate::support::{assert_error, assert_round_trip, context};
 
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn device_that_hangs_ends_at_the_deadline_and_works_again_later() {
         let ObservedLibrary { library, hang_file, .. } = ObservedLibrary::build(&hsm);
         let with_deadline = |deadline| {
             let library = library.clone();
-            Pkcs11::new(Pkcs11Settings { library, deadline, ..hsm.settings() }).unwrap()
+            Pkcs11::new(Pkcs11Settings { library, deadline, ..settings() }).unwrap()
         };
         let patient_source = with_deadline(Duration::from_secs(60));
         let wrapped = assert_round_trip(&patient_source, Pkcs11::KIND).await;
@@ -53,7 +53,7 @@ async fn call_that_hangs_does_not_keep_the_runtime_from_ending() {
         let ObservedLibrary { library, hang_file, .. } = ObservedLibrary::build(&hsm);
         let with_deadline = |deadline| {
             let library = library.clone();
-            Pkcs11::new(Pkcs11Settings { library, deadline, ..hsm.settings() }).unwrap()
+            Pkcs11::new(Pkcs11Settings { library, deadline, ..settings() }).unwrap()
         };
         let patient_source = with_deadline(Duration::from_secs(60));
         let wrapped = assert_round_trip(&patient_source, Pkcs11::KIND).await;

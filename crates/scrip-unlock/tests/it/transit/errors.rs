@@ -1,13 +1,11 @@
 //! Errors of the server, in the forms that OpenBao documents.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use scrip_testing::process::unlock_sources::transit_server::{FakeServer, ROOT_TOKEN};
 use scrip_unlock::{Transit, TransitSettings, UnlockSource};
 use serde_json::json;
 
-use super::{
-    fake_server::{FakeServer, ROOT_TOKEN},
-    settings, source, token,
-};
+use super::{settings, source, token};
 use crate::support::{assert_error, assert_round_trip, context, describe, vault_key};
 
 #[tokio::test]

@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use scrip_testing::process::unlock_sources::transit_server::{
+    FakeServer, JWT, ROLE_ID, ROOT_TOKEN, SECRET_ID,
+};
 use scrip_unlock::{Transit, TransitAuth, TransitSettings, UnlockSource};
 
-use super::{
-    fake_server::{FakeServer, JWT, ROLE_ID, ROOT_TOKEN, SECRET_ID},
-    settings,
-};
+use super::settings;
 use crate::support::{assert_error, assert_round_trip, context, describe, vault_key};
 
 /// A login with the secret in a file.

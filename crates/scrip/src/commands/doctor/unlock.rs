@@ -1,10 +1,11 @@
 //! Checks of the unlock methods.
 
-use scrip_core::policy::{DirectoryRecords, UnlockRecord};
+use scrip_core::policy::{DirectoryRecords, UnlockRecord, VaultUnlocks};
+use scrip_seal::AuditKey;
 use scrip_server::{
     config::Settings,
     storage::unlock::{
-        open::{MethodName, try_single_method},
+        open::{MethodName, altered_methods, try_single_method},
         unlock_settings::{FileParameters, UnlockSettings},
     },
 };
@@ -51,6 +52,20 @@ pub(super) async fn check_methods(settings: &Settings, records: &DirectoryRecord
         findings.push(failed("unlock", "a row of unlocks was altered outside the vault"));
     }
     findings
+}
+
+/// Rows with a wrong MAC. A rotation of the vault key gives them no new key.
+pub(super) fn check_alterations(unlocks: &VaultUnlocks, key: &AuditKey) -> Vec<Finding> {
+    let altered = altered_methods(unlocks, key).into_iter();
+    let finding = |it: MethodName| {
+        let text = format!(
+            "{it} was altered outside the vault; add a new method and remove this one: scrip keys \
+             remove {}",
+            it.id
+        );
+        failed("unlock", text)
+    };
+    altered.map(finding).collect()
 }
 
 fn is_root_key(method: &UnlockRecord) -> bool {

@@ -29,7 +29,7 @@ Examples:
   scrip keys add file /etc/scrip/unlock.key
   scrip keys add env SCRIP_UNLOCK_KEY
   scrip keys add shamir --shares 5 --threshold 3
-  scrip keys add aws-kms --set key=alias/scrip --set region=eu-central-1
+  scrip keys add aws-kms --set key=KEY_ID --set region=eu-central-1
 
 The server wraps the vault key with the new method and stays in service. Existing methods keep working.";
 
@@ -82,7 +82,7 @@ pub(crate) enum AddCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServiceArguments {
-    /// A parameter of the service, such as `key=alias/scrip`. Never a secret.
+    /// A parameter of the service, such as `region=eu-central-1`. Never a secret.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
     #[command(flatten)]

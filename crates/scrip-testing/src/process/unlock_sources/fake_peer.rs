@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -13,40 +14,48 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
 
 /// A request that the server received.
 #[derive(Debug, Clone)]
-pub(crate) struct ReceivedRequest {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<u8>,
+pub struct ReceivedRequest {
+    pub method: String,
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
 }
 
 impl ReceivedRequest {
-    pub(crate) fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |it| it.to_str().unwrap())
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
 }
 
 /// Status and body.
-pub(crate) type Reply = (u16, String);
+pub type Reply = (u16, String);
 
 /// A server with a function as its behavior.
 #[derive(Debug, Clone)]
-pub(crate) struct FakePeer {
+pub struct FakePeer {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl FakePeer {
-    pub(crate) async fn start(
-        answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+    pub async fn start(answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_delayed(move |request| (Duration::ZERO, answer(request))).await
+    }
+
+    /// The function also returns how long the answer takes.
+    pub async fn start_delayed(
+        answer: impl Fn(&ReceivedRequest) -> (Duration, Reply) + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let peer = Self { address: listener.local_addr().unwrap(), requests: Arc::default() };
@@ -60,8 +69,9 @@ impl FakePeer {
                         let (answer, requests) = (Arc::clone(&answer), Arc::clone(&requests));
                         async move {
                             let request = read_request(request).await;
-                            let (status, body) = answer(&request);
+                            let (delay, (status, body)) = answer(&request);
                             requests.lock().unwrap().push(request);
+                            sleep(delay).await;
                             let response = Response::builder().status(status);
                             response.body(Full::new(Bytes::from(body)))
                         }
@@ -75,7 +85,7 @@ impl FakePeer {
     }
 
     /// Sends these replies in order, then the last one again.
-    pub(crate) async fn with_replies(replies: Vec<Reply>) -> Self {
+    pub async fn with_replies(replies: Vec<Reply>) -> Self {
         let replies = Mutex::new(VecDeque::from(replies));
         Self::start(move |_| {
             let mut replies = replies.lock().unwrap();
@@ -84,11 +94,11 @@ impl FakePeer {
         .await
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.requests.lock().unwrap().clone()
     }
 }
@@ -104,9 +114,7 @@ async fn read_request(request: Request<Incoming>) -> ReceivedRequest {
 }
 
 /// Accepts connections and gives each to a function. Returns the URL.
-pub(crate) async fn start_raw_peer<F>(
-    handle: impl Fn(TcpStream) -> F + Send + Sync + 'static,
-) -> String
+pub async fn start_raw_peer<F>(handle: impl Fn(TcpStream) -> F + Send + Sync + 'static) -> String
 where
     F: Future<Output = ()> + Send + 'static,
 {

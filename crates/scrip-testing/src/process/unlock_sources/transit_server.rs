@@ -2,35 +2,42 @@
 //! documentation of OpenBao. A ciphertext is the number of an entry in a table instead of bytes of a
 //! cipher.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::fake_peer::{FakePeer, ReceivedRequest, Reply};
+use crate::process::unlock_sources::fake_peer::{FakePeer, ReceivedRequest, Reply};
 
-pub(crate) const ROOT_TOKEN: &str = "hvs.root-token";
-pub(crate) const SECRET_ID: &str = "84896a0c-1347-aa90-a4f6-aca8b7558780";
-pub(crate) const ROLE_ID: &str = "59d6d1ca-47bb-4e7e-a40b-8be3bc5a0ba8";
-pub(crate) const JWT: &str = "header.payload.signature";
+pub const ROOT_TOKEN: &str = "hvs.root-token";
+pub const SECRET_ID: &str = "84896a0c-1347-aa90-a4f6-aca8b7558780";
+pub const ROLE_ID: &str = "59d6d1ca-47bb-4e7e-a40b-8be3bc5a0ba8";
+pub const JWT: &str = "header.payload.signature";
 
 /// What a test can change.
 #[derive(Debug)]
-pub(crate) struct ServerState {
-    pub(crate) namespace: String,
-    pub(crate) mount: String,
+pub struct ServerState {
+    pub namespace: String,
+    pub mount: String,
     /// Tokens with a policy for the keys.
-    pub(crate) tokens: Vec<String>,
-    pub(crate) keys: Vec<&'static str>,
-    pub(crate) key_type: &'static str,
-    pub(crate) latest_version: u32,
-    pub(crate) min_decryption_version: u32,
+    pub tokens: Vec<String>,
+    pub keys: Vec<&'static str>,
+    pub key_type: &'static str,
+    pub latest_version: u32,
+    pub min_decryption_version: u32,
     /// As servers before Vault 1.9.
-    pub(crate) ignores_associated_data: bool,
+    pub ignores_associated_data: bool,
+    /// How long every answer takes.
+    pub delay: Duration,
+    /// Plaintext in place of the one that was encrypted.
+    pub other_plaintext: Option<Vec<u8>>,
     /// The answer to every request.
-    pub(crate) fixed_reply: Option<Reply>,
-    pub(crate) login_count: usize,
-    pub(crate) lease_duration: u64,
+    pub fixed_reply: Option<Reply>,
+    pub login_count: usize,
+    pub lease_duration: u64,
     entries: Vec<Entry>,
 }
 
@@ -41,14 +48,16 @@ struct Entry {
     associated_data: Vec<u8>,
 }
 
+/// A Transit server on this machine.
 #[derive(Debug)]
-pub(crate) struct FakeServer {
+pub struct FakeServer {
     peer: FakePeer,
     state: Arc<Mutex<ServerState>>,
 }
 
 impl FakeServer {
-    pub(crate) async fn start() -> Self {
+    /// Needs a runtime, which serves until it ends.
+    pub async fn start() -> Self {
         let state = Arc::new(Mutex::new(ServerState {
             namespace: String::new(),
             mount: "transit".to_owned(),
@@ -58,21 +67,32 @@ impl FakeServer {
             latest_version: 1,
             min_decryption_version: 1,
             ignores_associated_data: false,
+            delay: Duration::ZERO,
+            other_plaintext: None,
             fixed_reply: None,
             login_count: 0,
             lease_duration: 1200,
             entries: Vec::new(),
         }));
         let shared = Arc::clone(&state);
-        let peer = FakePeer::start(move |request| shared.lock().unwrap().answer(request)).await;
+        let peer = FakePeer::start_delayed(move |request| {
+            let mut state = shared.lock().unwrap();
+            (state.delay, state.answer(request))
+        });
+        let peer = peer.await;
         Self { peer, state }
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         self.peer.url()
     }
 
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut ServerState) -> T) -> T {
+    /// The number of requests.
+    pub fn request_count(&self) -> usize {
+        self.peer.requests().len()
+    }
+
+    pub fn change<T>(&self, change: impl FnOnce(&mut ServerState) -> T) -> T {
         change(&mut self.state.lock().unwrap())
     }
 }
@@ -211,7 +231,10 @@ impl ServerState {
         let number = str::from_utf8(&bytes).ok().and_then(|it| it.strip_prefix('#')?.parse().ok());
         let entry = number.and_then(|it: usize| self.entries.get(it));
         match entry.filter(|it| it.key == key && it.associated_data == associated_data) {
-            Some(entry) => data(json!({"plaintext": entry.plaintext})),
+            Some(entry) => {
+                let other = self.other_plaintext.as_ref().map(|it| STANDARD.encode(it));
+                data(json!({"plaintext": other.unwrap_or_else(|| entry.plaintext.clone())}))
+            }
             None => error(400, "cipher: message authentication failed"),
         }
     }

@@ -10,11 +10,10 @@ use std::{
     time::Duration,
 };
 
-use scrip_seal::Secret;
-use scrip_unlock::AwsCredentialSource;
 use serde_json::Value;
 
-use super::REGION;
+/// The region of the keys.
+pub const REGION: &str = "eu-west-1";
 
 /// The script ends when its standard input is closed, that is, when this process ends.
 const SERVER_SCRIPT: &str = r#"
@@ -28,30 +27,31 @@ kill $server
 const SETUP_REQUESTS: usize = 7;
 
 #[derive(Debug)]
-pub(crate) struct MotoServer {
+pub struct MotoServer {
     port: u16,
     _shell: Child,
 }
 
 /// A server that checks signatures and permissions.
 #[derive(Debug)]
-pub(crate) struct EnforcingServer {
-    pub(crate) server: MotoServer,
-    pub(crate) key_arn: String,
-    pub(crate) other_key_arn: String,
-    allowed_user: AccessKeyText,
-    denied_user: AccessKeyText,
+pub struct EnforcingServer {
+    pub server: MotoServer,
+    pub key_arn: String,
+    pub other_key_arn: String,
+    pub allowed_user: AccessKeyText,
+    pub denied_user: AccessKeyText,
 }
 
+/// An access key of a user.
 #[derive(Debug)]
-struct AccessKeyText {
-    id: String,
-    secret: String,
+pub struct AccessKeyText {
+    pub id: String,
+    pub secret: String,
 }
 
 impl MotoServer {
     /// The first requests, as many as this number, need no valid signature.
-    pub(crate) fn start(free_requests: usize) -> Self {
+    pub fn start(free_requests: usize) -> Self {
         // Another process may take the port first. Then another port is tried.
         for _ in 0..20 {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -75,12 +75,12 @@ impl MotoServer {
         unreachable!("moto_server does not start; ./test installs it");
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
     /// Sends a request with an invalid signature. Returns the body of the answer.
-    pub(crate) fn post(&self, service: &str, target: Option<&str>, body: &str) -> String {
+    pub fn post(&self, service: &str, target: Option<&str>, body: &str) -> String {
         let target = target.map(|it| format!("X-Amz-Target: {it}\r\n")).unwrap_or_default();
         let content_type = match target.as_str() {
             "" => "application/x-www-form-urlencoded",
@@ -102,7 +102,7 @@ impl MotoServer {
         response.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
-    pub(crate) fn create_key(&self) -> String {
+    pub fn create_key(&self) -> String {
         let body = self.post("kms", Some("TrentService.CreateKey"), "{}");
         let answer: Value = serde_json::from_str(&body).unwrap();
         answer.pointer("/KeyMetadata/Arn").and_then(Value::as_str).unwrap().to_owned()
@@ -121,7 +121,7 @@ impl MotoServer {
 }
 
 impl EnforcingServer {
-    pub(crate) fn shared() -> &'static Self {
+    pub fn shared() -> &'static Self {
         static SERVER: OnceLock<EnforcingServer> = OnceLock::new();
         SERVER.get_or_init(|| {
             let server = MotoServer::start(SETUP_REQUESTS);
@@ -139,30 +139,6 @@ impl EnforcingServer {
             let (key_arn, other_key_arn) = (server.create_key(), server.create_key());
             Self { server, key_arn, other_key_arn, allowed_user, denied_user }
         })
-    }
-
-    pub(crate) fn allowed_credentials(&self) -> AwsCredentialSource {
-        self.allowed_user.credentials()
-    }
-
-    pub(crate) fn denied_credentials(&self) -> AwsCredentialSource {
-        self.denied_user.credentials()
-    }
-
-    /// The access key of the allowed user with another secret.
-    pub(crate) fn forged_credentials(&self) -> AwsCredentialSource {
-        let id = self.allowed_user.id.clone();
-        AccessKeyText { id, secret: "another secret".to_owned() }.credentials()
-    }
-}
-
-impl AccessKeyText {
-    fn credentials(&self) -> AwsCredentialSource {
-        AwsCredentialSource::AccessKey {
-            id: self.id.clone(),
-            secret: Secret::new(self.secret.as_bytes().to_vec()),
-            session_token: None,
-        }
     }
 }
 

@@ -5,23 +5,28 @@ use std::{
     process::Command,
 };
 
-use super::soft_hsm::{SoftHsm, soft_hsm_library};
+use crate::process::unlock_sources::soft_hsm::{SoftHsm, soft_hsm_library};
+
+const SOURCE: &str = "src/process/unlock_sources/observed_library.c";
 
 #[derive(Debug)]
-pub(crate) struct ObservedLibrary {
-    pub(crate) library: PathBuf,
+pub struct ObservedLibrary {
+    pub library: PathBuf,
     /// Decryptions wait while this file exists.
-    pub(crate) hang_file: PathBuf,
+    pub hang_file: PathBuf,
+    /// The token has one attempt to log in while this file exists.
+    pub final_try_file: PathBuf,
     login_file: PathBuf,
 }
 
 impl ObservedLibrary {
     /// Compiles the library into the folder of the token.
-    pub(crate) fn build(hsm: &SoftHsm) -> Self {
+    pub fn build(hsm: &SoftHsm) -> Self {
         let path = |name: &str| hsm.folder().join(name);
         let observed = Self {
             library: path("libobserved.so"),
             hang_file: path("hang"),
+            final_try_file: path("final-try"),
             login_file: path("logins"),
         };
         let manifest_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -31,8 +36,9 @@ impl ObservedLibrary {
             .arg(&observed.library)
             .arg(define("LIBRARY", &soft_hsm_library()))
             .arg(define("HANG_FILE", &observed.hang_file))
+            .arg(define("FINAL_TRY_FILE", &observed.final_try_file))
             .arg(define("LOGIN_FILE", &observed.login_file))
-            .arg(manifest_folder.join("tests/it/pkcs11/observed_library.c"))
+            .arg(manifest_folder.join(SOURCE))
             .arg("-ldl")
             .status()
             .expect("start cc (./test installs it)");
@@ -40,7 +46,7 @@ impl ObservedLibrary {
         observed
     }
 
-    pub(crate) fn login_count(&self) -> u64 {
+    pub fn login_count(&self) -> u64 {
         std::fs::metadata(&self.login_file).map_or(0, |it| it.len())
     }
 }
