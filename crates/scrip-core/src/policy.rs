@@ -33,10 +33,10 @@ pub use self::{
         DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy,
     },
     directory::{
-        ApiKeyLookup, Directory,
+        ApiKeyLookup, Directory, REPLACED_KEYS,
         compromise::{IssuedKey, KeyOwner, KeyRenewal},
         directory_records::{DirectoryRecords, SystemKeys},
-        key_rotation::{UnlockRemoval, VaultKeyRotation, WrappedKeys},
+        key_rotation::{MethodRemoval, UnlockRemoval, VaultKeyRotation, WrappedKeys},
         unlock_record::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
     },
     permission::{ApplicationKind, MissingFeature, Permission, Permissions, Transform},

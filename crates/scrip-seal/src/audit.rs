@@ -17,8 +17,8 @@ use crate::{
     KeySource, KeySourceError, Mac, Place, Sealed, Secret, digest::DigestKey, random::random_bytes,
 };
 
-use self::payload::AuditPayload;
 pub use self::payload::{AuditKeyPhase, KeyHistory};
+use self::payload::{AuditPayload, MethodId};
 
 /// The key of the audit trail. All holders of one value see a replacement at the same time.
 pub struct AuditKey(RwLock<Arc<DerivedKeys>>);
@@ -29,6 +29,7 @@ struct DerivedKeys {
     /// The newest one first.
     older: Vec<DigestKey>,
     history: KeyHistory,
+    removed: Vec<MethodId>,
 }
 
 impl DerivedKeys {
@@ -39,6 +40,7 @@ impl DerivedKeys {
             newest: derive(newest),
             older: older.iter().rev().map(derive).collect(),
             history: payload.history,
+            removed: payload.removed.clone(),
         }
     }
 
@@ -78,7 +80,10 @@ impl AuditKey {
         wrapped: &Sealed,
         now_ms: i64,
     ) -> Result<Sealed, KeySourceError> {
-        Self::change(old, new, wrapped, |it| it.history.vault_key_created_ms = Some(now_ms))
+        Self::change(old, new, wrapped, |it| {
+            it.history.vault_key_created_ms = Some(now_ms);
+            it.removed.clear();
+        })
     }
 
     /// Adds a new key after a compromise of the vault key, and wraps all keys with the new version
@@ -94,6 +99,7 @@ impl AuditKey {
     ) -> Result<Sealed, KeySourceError> {
         Self::change(old, new, wrapped, |it| {
             it.keys.push(Secret::new(random_bytes::<32>().to_vec()));
+            it.removed.clear();
             it.history = KeyHistory {
                 vault_key_created_ms: Some(now_ms),
                 compromised_ms: Some(now_ms),
@@ -117,6 +123,21 @@ impl AuditKey {
             it.history.phase = phase;
             it.history.phase_since_ms = now_ms;
         })
+    }
+
+    /// Wraps the keys again with the id of an unlock method that is removed. `None` if too many
+    /// methods were removed since the vault key was created.
+    ///
+    /// # Errors
+    /// The key source is unavailable, or another source wrapped this key.
+    pub fn with_removed_method(
+        source: &dyn KeySource,
+        wrapped: &Sealed,
+        id: [u8; 16],
+    ) -> Result<Option<Sealed>, KeySourceError> {
+        let mut has_space = false;
+        let changed = Self::change(source, source, wrapped, |it| has_space = it.add_removed(id))?;
+        Ok(Some(changed).filter(|_| has_space))
     }
 
     fn change(
@@ -166,6 +187,27 @@ impl AuditKey {
     #[must_use]
     pub fn history(&self) -> KeyHistory {
         self.keys().history
+    }
+
+    /// Whether this unlock method was removed since the vault key was created.
+    #[must_use]
+    pub fn is_removed_method(&self, id: [u8; 16]) -> bool {
+        self.keys().removed.contains(&id)
+    }
+
+    /// Whether these keys can follow `before`: they have its newest key, and remember at least as
+    /// much. Keys of another vault do not, and neither do keys of an older copy.
+    #[must_use]
+    pub fn continues(&self, before: &Self) -> bool {
+        let place = Place::new("audit-key continuity");
+        let (before, now) = (before.keys(), self.keys());
+        let mac = Mac(before.newest.digest(&[place.as_bytes()]));
+        let (created, created_before) =
+            (now.history.vault_key_created_ms, before.history.vault_key_created_ms);
+        let is_rotated = created > created_before;
+        let remembers = before.removed.iter().all(|it| now.removed.contains(it));
+        self.verifies_with_any(&place, &mac)
+            && (is_rotated || (created == created_before && remembers))
     }
 
     /// Takes over the keys of a value that was loaded later.
@@ -268,5 +310,31 @@ mod tests {
         let history = AuditKey::unwrap(&other, &wrapped).unwrap().history();
         assert_eq!((history.vault_key_created_ms, history.compromised_ms), (Some(5), Some(4)));
         assert_eq!(history.phase, AuditKeyPhase::Added);
+    }
+
+    #[test]
+    fn audit_key_continues_only_its_own_newest_state() {
+        let source = root("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+        let open = |it: &Sealed| AuditKey::unwrap(&source, it).unwrap();
+        let (first, wrapped) = AuditKey::create(&source).unwrap();
+        let (other, _) = AuditKey::create(&source).unwrap();
+        let remove = |it: &Sealed, id| AuditKey::with_removed_method(&source, it, id).unwrap();
+        let removed = remove(&wrapped, [1; 16]).unwrap();
+        let rotated = AuditKey::rewrap(&source, &source, &removed, 3).unwrap();
+        let renewed = AuditKey::renew(&source, &source, &rotated, 4).unwrap();
+        let states = [first, open(&removed), open(&rotated), open(&renewed)];
+        for (index, state) in states.iter().enumerate() {
+            for (earlier, before) in states.iter().enumerate() {
+                assert_eq!(state.continues(before), earlier <= index, "{index} after {earlier}");
+            }
+            assert!(!other.continues(state) && !state.continues(&other), "{index}");
+        }
+        let is_removed = states.each_ref().map(|it| it.is_removed_method([1; 16]));
+        assert_eq!(is_removed, [false, true, false, false]);
+        let mut full = removed;
+        for id in 1..u8::MAX {
+            full = remove(&full, [id; 16]).unwrap();
+        }
+        assert!(remove(&full, [0; 16]).is_none());
     }
 }

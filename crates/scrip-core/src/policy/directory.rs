@@ -111,6 +111,9 @@ impl Directory {
                 // Records of requests that still use the previous directory need the new key too.
                 let audit_key = match previous {
                     Some(previous) => {
+                        if !audit_key.continues(&previous.audit_key) {
+                            return Err(Error::Internal(REPLACED_KEYS.into()));
+                        }
                         previous.audit_key.replace_with(&audit_key);
                         Arc::clone(&previous.audit_key)
                     }
@@ -356,3 +359,6 @@ impl Directory {
 
 /// The error of loading a directory from a vault that was never initialized.
 pub const EMPTY_VAULT: &str = "the vault is empty; run scrip init";
+/// The keys in the store are of another vault, or older than those in memory.
+pub const REPLACED_KEYS: &str = "the stored keys are of another vault or of an older copy: rows were replaced outside the \
+     vault; restore them, or restart the server if you restored a backup yourself";

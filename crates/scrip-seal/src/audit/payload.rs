@@ -39,30 +39,36 @@ pub struct KeyHistory {
     pub phase_since_ms: i64,
 }
 
+/// The id of an unlock method.
+pub(super) type MethodId = [u8; 16];
+
 /// The keys, oldest first, and the history.
 pub(super) struct AuditPayload {
     pub(super) keys: Vec<Secret>,
     pub(super) history: KeyHistory,
+    /// Unlock methods that were removed since the vault key was created. Their rows have valid MACs,
+    /// so without this list a row of a copy could be put back.
+    pub(super) removed: Vec<MethodId>,
 }
 
 const KEY_BYTES: usize = 32;
 const FORMAT: u8 = 1;
-/// The format, the phase and three times.
-const HEADER_BYTES: usize = 2 + 3 * 8;
+/// The format, the phase, the number of removed methods and three times.
+const HEADER_BYTES: usize = 3 + 3 * 8;
 
 impl AuditPayload {
     /// A vault without a rotation has the bytes of one key and nothing else.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, KeySourceError> {
         if bytes.len() == KEY_BYTES {
             let keys = vec![Secret::new(bytes.to_vec())];
-            return Ok(Self { keys, history: KeyHistory::default() });
+            return Ok(Self { keys, history: KeyHistory::default(), removed: Vec::new() });
         }
         Self::parse_keys(bytes).ok_or(KeySourceError::Foreign(OpenError::Malformed))
     }
 
     fn parse_keys(bytes: &[u8]) -> Option<Self> {
-        let (header, keys) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-        let [FORMAT, phase, times @ ..] = header else { return None };
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let [FORMAT, phase, removed_count, times @ ..] = header else { return None };
         let (times, _) = times.as_chunks::<8>();
         let [phase_since, compromised, created] = times else { return None };
         let optional = |it: &[u8; 8]| Some(i64::from_be_bytes(*it)).filter(|it| *it != 0);
@@ -72,17 +78,22 @@ impl AuditPayload {
             phase: AuditKeyPhase::from_byte(*phase)?,
             phase_since_ms: i64::from_be_bytes(*phase_since),
         };
+        let removed_bytes = usize::from(*removed_count).checked_mul(size_of::<MethodId>())?;
+        let (removed, keys) = rest.split_at_checked(removed_bytes)?;
         let (keys, rest) = keys.as_chunks::<KEY_BYTES>();
         if keys.is_empty() || !rest.is_empty() {
             return None;
         }
-        Some(Self { keys: keys.iter().map(|it| Secret::new(it.to_vec())).collect(), history })
+        let keys = keys.iter().map(|it| Secret::new(it.to_vec())).collect();
+        Some(Self { keys, history, removed: removed.as_chunks().0.to_vec() })
     }
 
     pub(super) fn to_secret(&self) -> Secret {
         let KeyHistory { vault_key_created_ms, compromised_ms, phase, phase_since_ms } =
             self.history;
-        let mut bytes = vec![FORMAT, phase.to_byte()];
+        // `add_removed` limits the number.
+        let removed_count = u8::try_from(self.removed.len()).unwrap_or(u8::MAX);
+        let mut bytes = vec![FORMAT, phase.to_byte(), removed_count];
         for time in [
             phase_since_ms,
             compromised_ms.unwrap_or_default(),
@@ -90,12 +101,24 @@ impl AuditPayload {
         ] {
             bytes.extend_from_slice(&time.to_be_bytes());
         }
+        for id in self.removed.iter().take(removed_count.into()) {
+            bytes.extend_from_slice(id);
+        }
         // Reserved at once, so that no copy of a key stays in freed memory.
         bytes.reserve_exact(self.keys.len().saturating_mul(KEY_BYTES));
         for key in &self.keys {
             bytes.extend_from_slice(key.expose());
         }
         Secret::new(bytes)
+    }
+
+    /// Remembers a removed method. Returns whether there is space for it.
+    pub(super) fn add_removed(&mut self, id: MethodId) -> bool {
+        let has_space = self.removed.len() < usize::from(u8::MAX);
+        if has_space {
+            self.removed.push(id);
+        }
+        has_space
     }
 
     #[expect(clippy::expect_used, reason = "parse() rejects an empty list")]
@@ -117,12 +140,13 @@ mod tests {
             phase: AuditKeyPhase::Active,
             phase_since_ms: 3,
         };
-        let bytes = AuditPayload { keys, history }.to_secret();
+        let removed = vec![[7; 16], [8; 16]];
+        let bytes = AuditPayload { keys, history, removed: removed.clone() }.to_secret();
         let parsed = AuditPayload::parse(bytes.expose()).unwrap();
-        assert_eq!(parsed.history, history);
+        assert_eq!((parsed.history, &parsed.removed), (history, &removed));
         let (newest, older) = parsed.newest_and_older();
         assert_eq!((newest.expose(), older.len()), ([2; 32].as_slice(), 1));
-        for length in (0..bytes.expose().len()).filter(|it| *it != 32 && *it != 58) {
+        for length in (0..bytes.expose().len()).filter(|it| *it != 32 && *it != 91) {
             assert!(AuditPayload::parse(&bytes.expose()[..length]).is_err(), "{length}");
         }
         let mut other_format = bytes.expose().to_vec();

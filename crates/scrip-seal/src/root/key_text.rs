@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     fs,
-    io::Write,
+    io::{Read, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::Path,
 };
@@ -35,7 +35,10 @@ pub(crate) fn read_key_file(path: &Path) -> Result<Secret, KeySourceError> {
     if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
         return Err(KeySourceError::Exposed);
     }
-    parse_key(&Zeroizing::new(fs::read_to_string(path)?))
+    // Only the start of a larger file, such as a database, is read into memory.
+    let mut text = Zeroizing::new(String::with_capacity(1024));
+    fs::File::open(path)?.take(1024).read_to_string(&mut text)?;
+    parse_key(&text)
 }
 
 /// Writes a new random key to a file that only its owner can read. Never changes an existing file.

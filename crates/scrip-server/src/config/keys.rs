@@ -30,7 +30,7 @@ impl SettingValue for UnlockOrder {
     }
 }
 
-/// Libraries and addresses that unlock methods may use.
+/// Libraries, addresses, files and keys of services that unlock methods may use.
 ///
 /// The parameters of a method are in the database, and only an open vault can verify their MAC.
 /// Without this list, a writer of the database could make a start load any library, or send a token
@@ -48,10 +48,15 @@ impl SettingValue for AllowedSources {
     fn parse(text: &str) -> Result<Self, String> {
         let sources = text.split(',').map(str::trim).filter(|it| !it.is_empty());
         let sources: Vec<_> = sources.map(|it| it.trim_end_matches('/').to_owned()).collect();
-        if sources.iter().all(|it| it.starts_with('/') || it.contains("://")) {
+        let is_key = |it: &str| {
+            it.starts_with("arn:")
+                || it.len() >= 32 && it.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        };
+        if sources.iter().all(|it| it.starts_with('/') || it.contains("://") || is_key(it)) {
             return Ok(Self(sources));
         }
-        Err("must be absolute paths or URLs, separated by commas".to_owned())
+        Err("must be absolute paths, URLs, or keys of AWS KMS (ids or ARNs), separated by commas"
+            .to_owned())
     }
 }
 

@@ -4,7 +4,8 @@ use scrip_core::{
     error::Error,
     id::{TenantId, UnlockId},
     policy::{
-        SystemKeys, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
+        MethodRemoval, SystemKeys, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation,
+        VaultUnlocks,
     },
     store::{ChangeOutcome, StoreFuture, UnlockStore},
     time::Timestamp,
@@ -58,8 +59,9 @@ impl UnlockStore {
         Box::pin(self.write(TenantId::VAULT, async move |it| activate_unlock(it, &method).await))
     }
 
-    fn delete_unlock(&self, id: UnlockId) -> StoreFuture<'_, UnlockRemoval> {
-        let delete = self.write(TenantId::VAULT, async move |it| delete_unlock(it, id).await);
+    fn delete_unlock(&self, removal: MethodRemoval) -> StoreFuture<'_, UnlockRemoval> {
+        let delete =
+            self.write(TenantId::VAULT, async move |it| delete_unlock(it, &removal).await);
         Box::pin(async move {
             let removal = delete.await?;
             self.erase_log().await?;

@@ -18,8 +18,8 @@ use scrip_core::{
     metrics::StoreMetrics,
     policy::{
         AccessSessionId, AccessSessionRecord, DecidePolicy, DecidePolicyRestore, DirectoryRecords,
-        LookupPermit, Permit, PolicyPermit, PolicyRecords, SignedRow, SystemKeys, TenantDeletion,
-        UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
+        LookupPermit, MethodRemoval, Permit, PolicyPermit, PolicyRecords, SignedRow, SystemKeys,
+        TenantDeletion, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
         guessing_budget::{GuessBucket, GuessRecord},
     },
     store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
@@ -247,7 +247,7 @@ impl<I: Interceptor> UnlockStore for InterceptedStore<I> {
         adopt_vault(identity: VaultIdentity, method: UnlockRecord) -> ChangeOutcome;
         insert_unlock(method: UnlockRecord) -> ChangeOutcome;
         activate_unlock(method: UnlockRecord) -> ChangeOutcome;
-        delete_unlock(id: UnlockId) -> UnlockRemoval;
+        delete_unlock(removal: MethodRemoval) -> UnlockRemoval;
         save_unlock_check(id: UnlockId, at: Timestamp) -> ();
         replace_audit_key(before: Sealed, after: Sealed) -> ChangeOutcome;
         rotate_vault_key(rotation: VaultKeyRotation) -> Result<(), Error>;

@@ -114,6 +114,15 @@ impl std::fmt::Debug for VaultKeyRotation {
     }
 }
 
+/// A removal that is ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MethodRemoval {
+    pub id: UnlockId,
+    /// The stored form of the audit key, which remembers removed methods: before and after.
+    pub audit_key_before: Sealed,
+    pub audit_key_after: Sealed,
+}
+
 /// The result of removing an unlock method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnlockRemoval {
@@ -122,4 +131,6 @@ pub enum UnlockRemoval {
     Missing,
     /// Without this method, nothing would open the vault.
     LastMethod,
+    /// The stored audit key has changed.
+    Stale,
 }

@@ -108,10 +108,12 @@ impl UnlockRecord {
         self
     }
 
-    /// Whether the row is as the vault wrote it. Only an open vault can check this.
+    /// Whether the row is as the vault wrote it, and was not removed. Only an open vault can check
+    /// this.
     #[must_use]
     pub fn is_authentic(&self, key: &AuditKey, vault: VaultId) -> bool {
         key.verifies(&self.mac_place(vault), &self.mac)
+            && !key.is_removed_method(*self.id.0.as_bytes())
     }
 
     fn mac_place(&self, vault: VaultId) -> Place {

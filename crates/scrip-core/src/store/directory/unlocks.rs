@@ -6,7 +6,8 @@ use crate::{
     error::Error,
     id::UnlockId,
     policy::{
-        SystemKeys, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
+        MethodRemoval, SystemKeys, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation,
+        VaultUnlocks,
     },
     store::{ChangeOutcome, StoreFuture},
     time::Timestamp,
@@ -40,7 +41,7 @@ pub trait UnlockStore: Send + Sync {
     fn activate_unlock(&self, method: UnlockRecord) -> StoreFuture<'_, ChangeOutcome>;
 
     /// Removes an unlock method and overwrites its row. Never removes the last active one.
-    fn delete_unlock(&self, id: UnlockId) -> StoreFuture<'_, UnlockRemoval>;
+    fn delete_unlock(&self, removal: MethodRemoval) -> StoreFuture<'_, UnlockRemoval>;
 
     /// Stores when the method last returned the vault key.
     fn save_unlock_check(&self, id: UnlockId, at: Timestamp) -> StoreFuture<'_, ()>;

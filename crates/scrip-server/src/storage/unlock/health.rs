@@ -1,7 +1,10 @@
 //! Health of unlock methods: each method that can be asked proves that it still returns the vault
 //! key.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use scrip_core::policy::UnlockRecord;
 use tokio::time::sleep;
@@ -25,6 +28,8 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 pub(crate) enum CheckRound {
     /// There is nothing to ask: the vault is sealed, or only people can unlock it.
     NothingToAsk,
+    /// The methods cannot be read, or were altered, so none proves that it returns the key.
+    Unknown,
     AllWork,
     SomeFail,
     AllFail,
@@ -33,15 +38,28 @@ pub(crate) enum CheckRound {
 impl KeyManager {
     /// Asks every method that needs no people for the vault key.
     pub(crate) async fn check_methods(&self) -> CheckRound {
-        let Ok(vault) = self.open_vault().await else { return CheckRound::NothingToAsk };
-        let methods: Vec<_> =
-            vault.unlocks.active_methods().filter(|it| !it.kind.needs_people()).collect();
+        let vault = match self.open_vault().await {
+            Ok(vault) => vault,
+            Err(_) if self.app.is_sealed() || self.has_legacy_key.load(Ordering::Relaxed) => {
+                return CheckRound::NothingToAsk;
+            }
+            Err(_) => return CheckRound::Unknown,
+        };
+        // An altered row could name a file that must not be sent to a source.
+        let is_authentic =
+            |it: &&UnlockRecord| it.is_authentic(&vault.audit_key, vault.identity.id);
+        let (people, methods): (Vec<_>, Vec<_>) = vault
+            .unlocks
+            .active_methods()
+            .filter(is_authentic)
+            .partition(|it| it.kind.needs_people());
         self.health.retain(|id| methods.iter().any(|it| it.id.to_string() == id));
         let mut working = 0_usize;
         for method in &methods {
             working = working.saturating_add(usize::from(self.check_method(&vault, method).await));
         }
         match working {
+            _ if methods.is_empty() && people.is_empty() => CheckRound::Unknown,
             _ if methods.is_empty() => CheckRound::NothingToAsk,
             0 => CheckRound::AllFail,
             it if it == methods.len() => CheckRound::AllWork,
@@ -97,7 +115,7 @@ pub async fn check_periodically(
     loop {
         let round = manager.check_methods().await;
         let now = ticks();
-        if round != CheckRound::AllFail {
+        if !matches!(round, CheckRound::AllFail | CheckRound::Unknown) {
             last_success = now;
         } else if loss_limit.is_some_and(|it| now.saturating_sub(last_success) >= it.0) {
             tracing::error!("no unlock method returns the vault key any more; sealing the vault");
@@ -106,7 +124,9 @@ pub async fn check_periodically(
         }
         let pause = match round {
             CheckRound::NothingToAsk | CheckRound::AllWork => check_every.0,
-            CheckRound::SomeFail | CheckRound::AllFail => check_every.0.min(RETRY_EVERY),
+            CheckRound::SomeFail | CheckRound::AllFail | CheckRound::Unknown => {
+                check_every.0.min(RETRY_EVERY)
+            }
         };
         let limit = loss_limit.map_or(pause, |it| it.0.max(Duration::from_secs(1)));
         sleep(pause.min(limit)).await;
@@ -117,10 +137,16 @@ pub async fn check_periodically(
 /// this.
 pub async fn follow_rotations(manager: Arc<KeyManager>) {
     manager.app.wait_until_unsealed().await;
-    let mut last_cause = String::new();
+    let (mut last_cause, mut pause) = (String::new(), FOLLOW_EVERY);
     loop {
-        sleep(FOLLOW_EVERY).await;
-        if let Err(error) = manager.follow_rotation().await {
+        sleep(pause).await;
+        let result = manager.follow_rotation().await;
+        // Each attempt asks all sources, so a row that no source opens must not be tried at once.
+        pause = match &result {
+            Ok(()) => FOLLOW_EVERY,
+            Err(_) => pause.saturating_mul(2).min(RETRY_EVERY),
+        };
+        if let Err(error) = result {
             let cause = format!("{error:#}");
             // The store logs its own outage.
             if cause != last_cause && manager.app.storage_reason().is_none() {

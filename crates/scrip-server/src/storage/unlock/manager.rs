@@ -1,12 +1,15 @@
 //! The vault key of a running server: unsealing, and everything that changes unlock methods.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{
+    Arc, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use anyhow::{Context, bail};
 use scrip_api::app::{App, ReloadMode, readiness::NotReadyReason};
 use scrip_core::{
     error::Error,
-    policy::{Directory, DirectoryRecords, VaultIdentity, VaultUnlocks},
+    policy::{Directory, DirectoryRecords, REPLACED_KEYS, VaultIdentity, VaultUnlocks},
     store::StoreError,
 };
 use scrip_seal::{AuditKey, KeySource, VaultKey, VaultKeyRing};
@@ -32,6 +35,8 @@ pub struct KeyManager {
     pub(crate) entered_shares: std::sync::Mutex<Option<EnteredShares>>,
     pub(crate) pending_rotation: std::sync::Mutex<Option<PendingRotation>>,
     pub health: UnlockHealth,
+    /// The root key of the settings opened the vault, which had no unlock methods.
+    pub(crate) has_legacy_key: AtomicBool,
     /// Why the vault is sealed, for the operator.
     pub(crate) sealed_cause: std::sync::Mutex<Option<String>>,
     /// The vault was sealed again, so that it must be opened again.
@@ -79,6 +84,7 @@ impl KeyManager {
             entered_shares: std::sync::Mutex::default(),
             pending_rotation: std::sync::Mutex::default(),
             health: UnlockHealth::default(),
+            has_legacy_key: AtomicBool::default(),
             sealed_cause: std::sync::Mutex::default(),
             sealed: Notify::new(),
         }
@@ -106,8 +112,11 @@ impl KeyManager {
             return Ok(());
         }
         let OpenedKey { key, method } = opened;
+        self.has_legacy_key.store(method.is_none(), Ordering::Relaxed);
         let unlocks = records.unlocks.clone();
         let directory = Directory::open(records, &key, None).map_err(UnsealError::Keys)?;
+        let continuity = self.check_continuity(directory.audit_key());
+        continuity.map_err(|it| UnsealError::Keys(Error::Internal(it.to_string().into())))?;
         for method in altered_methods(&unlocks, directory.audit_key()) {
             tracing::error!(
                 %method,
@@ -172,10 +181,24 @@ impl KeyManager {
         }
         let records = self.app.vault.store.load_directory().await?;
         let opened = open_vault_key(&self.inputs, &records).await?;
+        // Otherwise the replaced rows of another vault would be served, and new keys would be
+        // wrapped with its key.
+        if let Some(system_keys) = &records.system_keys {
+            let audit_key = AuditKey::unwrap(&opened.key, &system_keys.audit_key)?;
+            self.check_continuity(&audit_key)?;
+        }
         tracing::info!(version = opened.key.version(), "another node rotated the vault key");
         self.ring.replace(opened.key);
         let reloaded = self.app.reload_with_mode(ReloadMode::Always).await;
         reloaded.map_err(|it| anyhow::Error::msg(it.cause.cause_text()))
+    }
+
+    /// Fails if this process has opened another vault before, or a newer state of this one.
+    fn check_continuity(&self, audit_key: &AuditKey) -> anyhow::Result<()> {
+        match self.app.vault.audit_trail.key() {
+            Some(known) if !audit_key.continues(known) => bail!(REPLACED_KEYS),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Records a step in the chain of the vault. The step was made, so a failure is only logged.

@@ -1,19 +1,21 @@
 //! Lists, adds and removes unlock methods of an open vault.
 
 use anyhow::{Context, bail};
+use scrip_api::app::ReloadMode;
 use scrip_core::{
     id::UnlockId,
-    policy::{UnlockRecord, UnlockRemoval, VaultUnlocks},
+    policy::{MethodRemoval, UnlockRecord, UnlockRemoval, UnlockState, VaultUnlocks},
     store::ChangeOutcome,
     time::Timestamp,
 };
-use scrip_seal::KeyHistory;
+use scrip_seal::{AuditKey, KeyHistory};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::storage::unlock::{
     create::{NewMethod, blank_record},
     manager::{KeyManager, OpenVault},
+    open::{MethodName, source_text, unwrap_method},
 };
 
 /// An unlock method, for the operator.
@@ -165,11 +167,15 @@ impl KeyManager {
         let command = format!("keys remove {kind} {id} by uid {uid}");
         self.record_start(&command).await?;
         let result = async {
-            match self.app.vault.store.delete_unlock(id).await? {
+            self.check_remaining_methods(&vault, id).await?;
+            let removal = self.prepare_removal(&vault, id).await?;
+            match self.app.vault.store.delete_unlock(removal).await? {
                 UnlockRemoval::Removed => {
                     self.health.forget(&id.to_string());
-                    Ok(())
+                    let reloaded = self.app.reload_with_mode(ReloadMode::Always).await;
+                    reloaded.map_err(|it| anyhow::Error::msg(it.cause.cause_text()))
                 }
+                UnlockRemoval::Stale => bail!("the keys changed at the same time; try again"),
                 UnlockRemoval::Missing => {
                     bail!("unlock method {id} does not exist; run: scrip keys list")
                 }
@@ -180,6 +186,65 @@ impl KeyManager {
             }
         };
         self.record_end(&command, result.await).await
+    }
+}
+
+impl KeyManager {
+    /// Another method must open the vault after the removal: it returns the vault key now, or has
+    /// shares.
+    async fn check_remaining_methods(
+        &self,
+        vault: &OpenVault,
+        removed: UnlockId,
+    ) -> anyhow::Result<()> {
+        let is_active = |it: &&UnlockRecord| it.state == UnlockState::Active;
+        if vault.unlocks.find(removed).filter(is_active).is_none() {
+            return Ok(());
+        }
+        let (mut others, mut problems) = (0_usize, Vec::new());
+        for method in vault.unlocks.active_methods().filter(|it| it.id != removed) {
+            others = others.saturating_add(1);
+            let name = MethodName::new(method);
+            if !method.is_authentic(&vault.audit_key, vault.identity.id) {
+                problems.push(format!("{name} was altered outside the vault"));
+                continue;
+            }
+            if method.kind.needs_people() {
+                return Ok(());
+            }
+            match unwrap_method(&self.inputs, vault.identity, method).await {
+                Ok(key) if key.constant_time_eq(vault.key.secret().expose()) => return Ok(()),
+                Ok(_) => problems.push(format!("{name} returns another key")),
+                Err(error) => {
+                    problems.push(format!("{name}: {}", source_text(method.kind, &error)));
+                }
+            }
+        }
+        // The store has a message of its own for the last method.
+        if others == 0 {
+            return Ok(());
+        }
+        bail!(
+            "no other unlock method opens the vault now, so {removed} was not removed: {}",
+            problems.join("; ")
+        )
+    }
+
+    /// Adds the method to those that the vault remembers as removed.
+    async fn prepare_removal(
+        &self,
+        vault: &OpenVault,
+        id: UnlockId,
+    ) -> anyhow::Result<MethodRemoval> {
+        let records = self.app.vault.store.load_directory().await?;
+        let audit_key_before = records.system_keys.context("the vault is empty")?.audit_key;
+        let bytes = *id.0.as_bytes();
+        let after = AuditKey::with_removed_method(&*vault.key, &audit_key_before, bytes)?;
+        let audit_key_after = after.context(
+            "too many unlock methods were removed since the vault key was created; run first: \
+             scrip keys rotate vault",
+        )?;
+        Ok(MethodRemoval { id, audit_key_before, audit_key_after })
     }
 }
 

@@ -44,7 +44,9 @@ impl MethodName {
 
 impl std::fmt::Display for MethodName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} ({})", self.kind.as_str(), self.label, self.id)
+        // A writer of the database may have put line breaks or terminal escapes into the label.
+        let label: String = self.label.chars().filter(|it| !it.is_control()).take(64).collect();
+        write!(f, "{} {label} ({})", self.kind.as_str(), self.id)
     }
 }
 

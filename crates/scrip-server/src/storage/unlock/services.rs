@@ -5,7 +5,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, PoisonError},
 };
 
@@ -104,6 +104,10 @@ impl UnlockInputs {
 
     fn aws_kms(&self, parameters: AwsKmsParameters) -> Result<Arc<dyn UnlockSource>, UnlockError> {
         let AwsKmsParameters { key, region, endpoint, ca_file } = parameters;
+        // A key or an endpoint of an attacker would open a vault of the attacker.
+        self.check_allowed(&key)?;
+        endpoint.as_ref().map_or(Ok(()), |it| self.check_allowed(it))?;
+        self.check_files(&[&ca_file])?;
         let settings = AwsKmsSettings {
             key_id: key,
             region,
@@ -137,6 +141,13 @@ impl UnlockInputs {
     }
 
     fn transit(&self, parameters: TransitParameters) -> Result<Arc<dyn UnlockSource>, UnlockError> {
+        self.check_allowed(&parameters.address)?;
+        let TransitParameters { token_file, secret_id_file, jwt_file, ca_file, .. } = &parameters;
+        self.check_files(&[token_file, secret_id_file, jwt_file, ca_file])?;
+        // Kubernetes gives the token of a service account its own mode.
+        for (name, path) in [("token_file", token_file), ("secret_id_file", secret_id_file)] {
+            path.as_ref().map_or(Ok(()), |it| check_readers(name, it))?;
+        }
         let auth_mount =
             |default: &str| parameters.auth_mount.clone().unwrap_or_else(|| default.to_owned());
         let auth = match &parameters {
@@ -168,7 +179,6 @@ impl UnlockInputs {
             }
         };
         let TransitParameters { address, key, mount, namespace, ca_file, .. } = parameters;
-        self.check_allowed(&address)?;
         let deadline = DEFAULT_DEADLINE;
         let settings = TransitSettings { address, mount, key, namespace, auth, ca_file, deadline };
         Ok(Arc::new(Transit::new(settings)?))
@@ -183,6 +193,7 @@ impl UnlockInputs {
         let Pkcs11Parameters { library, token_label, slot, key_label, pin_variable, pin_file } =
             parse(parameters)?;
         self.check_allowed(&library.to_string_lossy())?;
+        self.check_files(&[&pin_file])?;
         let token = match (token_label, slot) {
             (Some(label), None) => TokenSelector::Label(label),
             (None, Some(slot)) => {
@@ -216,6 +227,12 @@ impl UnlockInputs {
         Ok(source)
     }
 
+    /// The content of these files is sent to the source, so a row must not name any file.
+    fn check_files(&self, paths: &[&Option<PathBuf>]) -> Result<(), UnlockError> {
+        let mut present = paths.iter().copied().flatten();
+        present.try_for_each(|it| self.check_allowed(&it.to_string_lossy()))
+    }
+
     fn check_allowed(&self, source: &str) -> Result<(), UnlockError> {
         if self.allowed_sources.contains(source) {
             return Ok(());
@@ -246,9 +263,13 @@ fn copy(secret: &Secret) -> Secret {
     Secret::new(secret.expose().to_vec())
 }
 
-fn read_pin(path: &std::path::Path) -> Result<Secret, UnlockError> {
-    let file = SecretFile::new("pin_file", path, AllowedReaders::OwnerAndGroup);
-    file.check().map_err(|it| UnlockError::Denied(it.root_cause().to_string()))?;
+fn check_readers(parameter: &'static str, path: &Path) -> Result<(), UnlockError> {
+    let file = SecretFile::new(parameter, path, AllowedReaders::OwnerAndGroup);
+    file.check().map_err(|it| UnlockError::Denied(it.root_cause().to_string()))
+}
+
+fn read_pin(path: &Path) -> Result<Secret, UnlockError> {
+    check_readers("pin_file", path)?;
     let unreadable = |it: std::io::Error| {
         UnlockError::Settings(format!("pin_file {} cannot be read: {it}", path.display()))
     };
@@ -279,7 +300,7 @@ mod tests {
     use super::*;
     use crate::config::tests::load;
 
-    const SOURCES: &str = "[keys]\nunlock_sources = \"/lib/a.so, https://bao.example\"";
+    const SOURCES: &str = "[keys]\nunlock_sources = \"/lib/a.so, https://bao.example, arn:aws:a\"";
 
     fn error(kind: UnlockKind, parameters: Value) -> String {
         let inputs = load(SOURCES, &[]).unwrap().unlock_inputs();
@@ -324,6 +345,31 @@ mod tests {
                 "https://other.example is not in keys.unlock_sources",
             ),
             (UnlockKind::Transit, server.clone(), "give token_variable"),
+            (
+                UnlockKind::Transit,
+                with(&server, "token_file", "/etc/root.key"),
+                "/etc/root.key is not in keys.unlock_sources",
+            ),
+            (
+                UnlockKind::Transit,
+                with(&with(&server, "role", "a"), "jwt_file", "/etc/shadow"),
+                "/etc/shadow is not in keys.unlock_sources",
+            ),
+            (
+                UnlockKind::Pkcs11,
+                with(&device, "pin_file", "/etc/shadow"),
+                "/etc/shadow is not in keys.unlock_sources",
+            ),
+            (
+                UnlockKind::AwsKms,
+                json!({ "key": "arn:aws:b", "region": "a" }),
+                "arn:aws:b is not in keys.unlock_sources",
+            ),
+            (
+                UnlockKind::AwsKms,
+                json!({ "key": "arn:aws:a", "region": "a", "endpoint": "https://kms.example" }),
+                "https://kms.example is not in keys.unlock_sources",
+            ),
             (UnlockKind::Transit, with(&server, "role_id", "a"), "give token_variable"),
         ] {
             let text = error(kind, parameters);
@@ -340,7 +386,8 @@ mod tests {
             fs::set_permissions(&pin_file, fs::Permissions::from_mode(0o600)).unwrap();
         };
         write_pin("1234\n");
-        let inputs = load(SOURCES, &[]).unwrap().unlock_inputs();
+        let sources = format!("[keys]\nunlock_sources = \"/lib/a.so, {}\"", pin_file.display());
+        let inputs = load(&sources, &[]).unwrap().unlock_inputs();
         let parameters = json!({
             "library": "/lib/a.so", "token_label": "a", "key_label": "a", "pin_file": pin_file,
         });

@@ -262,6 +262,7 @@ impl KeyManager {
         let method = find_share_method(&records.unlocks, &share)?.clone();
         let identity = records.unlocks.identity.context("the vault has no unlock methods")?;
         let index = share.index();
+        check_share(&method, &share)?;
         let (progress, complete) = {
             let mut entered = self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
             forget_expired(&mut entered, ticks());
@@ -319,6 +320,17 @@ impl KeyManager {
             forget_expired(&mut entered, ticks());
         });
     }
+}
+
+/// Rejects a share that the set cannot have, so that it does not stop the real ones.
+fn check_share(method: &UnlockRecord, share: &Share) -> anyhow::Result<()> {
+    let UnlockSettings::Shamir(parameters) = UnlockSettings::from_record(method)? else {
+        bail!("this unlock method has no shares");
+    };
+    if share.index() == 0 || share.index() > parameters.shares {
+        bail!("this share is forged: the set has only {} shares", parameters.shares);
+    }
+    Ok(())
 }
 
 fn forget_expired(entered: &mut Option<EnteredShares>, now: Duration) {

@@ -29,11 +29,27 @@ pub(crate) async fn load_unlocks(
     list_unlocks: &str,
 ) -> Result<VaultUnlocks, StoreError> {
     let identity = find_identity(client).await?;
-    let rows = client.query(list_unlocks, &[], |row| Ok(decode_unlock(row).ok())).await?;
-    let unreadable = rows.iter().filter(|it| it.is_none()).count();
-    let mut methods: Vec<_> = rows.into_iter().flatten().collect();
+    let decode = |row: &dyn ColumnReader| Ok(decode_unlock(row).ok().filter(has_possible_size));
+    let rows = client.query(list_unlocks, &[], decode).await?;
+    let mut methods: Vec<_> = rows.iter().flatten().cloned().collect();
     methods.sort_by_key(|it| (it.created_at, it.id));
+    methods.truncate(METHODS_MAX);
+    let unreadable = rows.len().saturating_sub(methods.len());
     Ok(VaultUnlocks { identity, methods, unreadable })
+}
+
+/// More than any vault needs, and few enough for one response of the control socket.
+const METHODS_MAX: usize = 32;
+const LABEL_BYTES_MAX: usize = 512;
+const PARAMETERS_BYTES_MAX: usize = 8 * 1024;
+/// A wrapped key of a service is some hundred bytes.
+const WRAPPED_BYTES_MAX: usize = 16 * 1024;
+
+/// Whether the vault can have written the row.
+fn has_possible_size(method: &UnlockRecord) -> bool {
+    method.label.len() <= LABEL_BYTES_MAX
+        && method.parameters.len() <= PARAMETERS_BYTES_MAX
+        && method.wrapped.len() <= WRAPPED_BYTES_MAX
 }
 
 pub(crate) fn decode_unlock(row: &dyn ColumnReader) -> Result<UnlockRecord, StoreError> {

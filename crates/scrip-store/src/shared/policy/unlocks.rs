@@ -4,8 +4,8 @@ use scrip_core::{
     error::Error,
     id::UnlockId,
     policy::{
-        SystemKeys, UnlockRecord, UnlockRemoval, UnlockState, VaultIdentity, VaultKeyRotation,
-        WrappedKeys,
+        MethodRemoval, SystemKeys, UnlockRecord, UnlockRemoval, UnlockState, VaultIdentity,
+        VaultKeyRotation, WrappedKeys,
     },
     store::{ChangeOutcome, StoreError},
     time::Timestamp,
@@ -130,8 +130,9 @@ DELETE FROM unlocks WHERE id = $1";
 
 pub(crate) async fn delete_unlock<T: PolicyTransaction>(
     transaction: &T,
-    id: UnlockId,
+    removal: &MethodRemoval,
 ) -> Result<UnlockRemoval, StoreError> {
+    let id = removal.id;
     // Serializes removals: two of them must not remove the last two methods.
     raise_version(transaction).await?;
     let unlocks = load_unlocks(transaction, T::KEYS.list_unlocks).await?;
@@ -139,6 +140,11 @@ pub(crate) async fn delete_unlock<T: PolicyTransaction>(
     let mut active_methods = unlocks.active_methods();
     if method.state == UnlockState::Active && !active_methods.any(|it| it.id != id) {
         return Ok(UnlockRemoval::LastMethod);
+    }
+    // In the same transaction, so that a removed method is always remembered.
+    let keys = parameters![&removal.audit_key_after, &removal.audit_key_before];
+    if transaction.execute(REPLACE_AUDIT_KEY, &keys).await? == 0 {
+        return Ok(UnlockRemoval::Stale);
     }
     let row = parameters![id];
     overwrite_keys(transaction, async |it: &T| it.execute(DELETE_UNLOCK, &row).await).await?;

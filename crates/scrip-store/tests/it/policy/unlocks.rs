@@ -4,8 +4,8 @@ use scrip_core::{
     error::Error,
     id::{UnlockId, VaultId},
     policy::{
-        Directory, TenantSettings, UnlockKind, UnlockRecord, UnlockRemoval, UnlockState,
-        VaultIdentity, VaultKeyRotation, WrappedKeys,
+        Directory, MethodRemoval, TenantSettings, UnlockKind, UnlockRecord, UnlockRemoval,
+        UnlockState, VaultIdentity, VaultKeyRotation, WrappedKeys,
     },
     store::ChangeOutcome,
     time::Timestamp,
@@ -80,13 +80,28 @@ async fn last_active_method_is_not_removed(harness: VaultHarness) {
     adopt_vault(&harness).await;
     let pending = UnlockRecord { state: UnlockState::Pending, ..method(2, 1) };
     store.insert_unlock(pending.clone()).await.unwrap();
-    let remove = async |number| store.delete_unlock(UnlockId(Uuid::from_u128(number))).await;
+    let remove = async |number| {
+        let keys = store.load_directory().await.unwrap().system_keys.unwrap();
+        let id = UnlockId(Uuid::from_u128(number));
+        let [audit_key_before, audit_key_after] = [keys.audit_key.clone(), keys.audit_key];
+        store.delete_unlock(MethodRemoval { id, audit_key_before, audit_key_after }).await
+    };
     assert_eq!(remove(1).await.unwrap(), UnlockRemoval::LastMethod);
     assert_eq!(remove(2).await.unwrap(), UnlockRemoval::Removed);
     assert_eq!(remove(2).await.unwrap(), UnlockRemoval::Missing);
     store.insert_unlock(method(3, 1)).await.unwrap();
     assert_eq!(remove(1).await.unwrap(), UnlockRemoval::Removed);
     assert_eq!(remove(3).await.unwrap(), UnlockRemoval::LastMethod);
+    store.insert_unlock(method(4, 1)).await.unwrap();
+    let keys = store.load_directory().await.unwrap().system_keys.unwrap();
+    let stale = MethodRemoval {
+        id: method(4, 1).id,
+        audit_key_before: keys.pepper.clone(),
+        audit_key_after: keys.pepper.clone(),
+    };
+    assert_eq!(store.delete_unlock(stale).await.unwrap(), UnlockRemoval::Stale);
+    assert_eq!(store.load_unlocks().await.unwrap().methods.len(), 2, "nothing was removed");
+    assert_eq!(store.load_directory().await.unwrap().system_keys.unwrap(), keys);
 }
 
 async fn pending_method_becomes_active_once(harness: VaultHarness) {

@@ -4,8 +4,8 @@ use scrip_core::{
     error::Error,
     id::UnlockId,
     policy::{
-        SystemKeys, UnlockRecord, UnlockRemoval, UnlockState, VaultIdentity, VaultKeyRotation,
-        VaultUnlocks, WrappedKeys,
+        MethodRemoval, SystemKeys, UnlockRecord, UnlockRemoval, UnlockState, VaultIdentity,
+        VaultKeyRotation, VaultUnlocks, WrappedKeys,
     },
     store::{ChangeOutcome, StoreError, StoreFuture, UnlockStore},
     time::Timestamp,
@@ -112,13 +112,20 @@ impl UnlockStore for MemoryStore {
         })
     }
 
-    fn delete_unlock(&self, id: UnlockId) -> StoreFuture<'_, UnlockRemoval> {
+    fn delete_unlock(&self, removal: MethodRemoval) -> StoreFuture<'_, UnlockRemoval> {
+        let MethodRemoval { id, audit_key_before, audit_key_after } = removal;
         self.with(move |it| {
             let unlocks = &it.directory.unlocks;
             let Some(method) = unlocks.find(id) else { return UnlockRemoval::Missing };
             let is_active = method.state == UnlockState::Active;
             if is_active && !unlocks.active_methods().any(|it| it.id != id) {
                 return UnlockRemoval::LastMethod;
+            }
+            match &mut it.directory.system_keys {
+                Some(keys) if keys.audit_key == audit_key_before => {
+                    keys.audit_key = audit_key_after;
+                }
+                Some(_) | None => return UnlockRemoval::Stale,
             }
             it.directory.unlocks.methods.retain(|it| it.id != id);
             it.directory.version += 1;
