@@ -1,15 +1,27 @@
 //! Unlock methods, their changes, and the rotation of the vault key.
 
 mod adopt;
+mod alterations;
+mod aws_kms;
+mod health;
 mod methods;
+mod pkcs11;
+#[cfg(target_os = "linux")]
+mod postgres;
+mod raw_scan;
 mod rotation;
 mod shares;
+mod transit;
 
 use std::{fs, path::Path, process::Output, time::Duration};
 
 use rusqlite::Connection;
+use scrip_core::id::{UnlockId, VaultId};
+use scrip_seal::{Place, Sealed, WrappingKey};
+use scrip_server::control::query_status;
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::operator::commands::run_json;
 
@@ -64,4 +76,62 @@ fn files_contain(process: &ProcessHarness, bytes: &[u8]) -> bool {
     };
     let names = ["scrip.db", "scrip.db-wal", "read_log.db", "read_log.db-wal"];
     names.iter().any(|it| contains(&process.data().join(it))) || contains(&process.path("log"))
+}
+
+/// Adds a method. Every parameter is `NAME=VALUE`.
+#[track_caller]
+fn add_method(process: &ProcessHarness, kind: &str, parameters: &[String]) -> String {
+    let mut arguments = vec!["keys", "add", kind];
+    arguments.extend(parameters.iter().flat_map(|it| ["--set", it.as_str()]));
+    text(&run_json(process, &arguments)["method"]["id"])
+}
+
+/// Removes all methods except one, and the root key file.
+#[track_caller]
+fn keep_only(process: &ProcessHarness, id: &str) {
+    for method in methods(process).iter().filter(|it| it["id"] != id) {
+        run_json(process, &["keys", "remove", &text(&method["id"])]);
+    }
+    fs::remove_file(process.data().join("root.key")).unwrap();
+}
+
+fn sealed_cause(process: &ProcessHarness) -> String {
+    query_status(&process.data()).and_then(|it| it.sealed_cause).unwrap_or_default()
+}
+
+/// Expects that the vault is sealed, and that the server says why.
+#[track_caller]
+fn assert_sealed(process: &ProcessHarness, server: &RunningServer, cause: &str) {
+    let has_cause = becomes_true(|| sealed_cause(process).contains(cause));
+    assert!(has_cause, "{cause:?} is not in {:?}: {}", sealed_cause(process), process.log());
+    process.wait_for_log(cause);
+    assert_eq!(server.status("/readyz"), 503);
+    assert_eq!(server.status("/tokens/1"), 503);
+}
+
+/// The number of audit records of the vault with this text.
+fn count_records(process: &ProcessHarness, text: &str, outcome: &str) -> i64 {
+    let sql = "SELECT count(*) FROM log_records WHERE operation = 'run_command'
+        AND instr(entity, ?1) > 0 AND outcome = ?2";
+    let log = Connection::open(process.data().join("read_log.db")).unwrap();
+    log.query_row(sql, [text, outcome], |row| row.get(0)).unwrap()
+}
+
+/// The vault key and its version, unwrapped by the root key file.
+fn read_vault_key(process: &ProcessHarness) -> (Vec<u8>, u32) {
+    let sql = "SELECT id, vault_id, wrapped, unlocks.key_version FROM unlocks, vault_state
+        WHERE kind = 'file' AND parameters = '{}'";
+    let read_row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<([Vec<u8>; 3], u32)> {
+        Ok(([row.get(0)?, row.get(1)?, row.get(2)?], row.get(3)?))
+    };
+    let ([id, vault, wrapped], version) =
+        open_database(process).query_row(sql, [], read_row).unwrap();
+    let place = Place::new("vault key")
+        .text(&VaultId(Uuid::from_slice(&vault).unwrap()).to_string())
+        .text(&UnlockId(Uuid::from_slice(&id).unwrap()).to_string())
+        .text("file")
+        .number(version.into());
+    let root_key = WrappingKey::from_file(&process.data().join("root.key")).unwrap();
+    let key = root_key.unwrap(&place, &Sealed::from_stored(wrapped)).unwrap();
+    (key.expose().to_vec(), version)
 }

@@ -6,7 +6,7 @@ mod limits;
 #[cfg(target_os = "linux")]
 mod policy_restore;
 #[cfg(target_os = "linux")]
-mod postgres;
+pub(crate) mod postgres;
 mod proxied_calls;
 mod tls;
 pub(crate) mod tls_client;

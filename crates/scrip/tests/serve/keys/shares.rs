@@ -6,22 +6,31 @@ use std::{
     process::{Output, Stdio},
 };
 
+use scrip_seal::{Secret, Share, split_secret};
 use scrip_testing::process::harness::{ProcessHarness, becomes_true};
 
 use crate::{
     SCRIP,
-    keys::{assert_readable, create_token, files_contain, is_open, methods, stderr, text},
+    keys::{
+        assert_readable, assert_sealed, count_records, create_token, files_contain, is_open,
+        keep_only, methods, stderr, text,
+    },
     operator::commands::run_json,
 };
 
 /// Runs a ceremony: reads the printed shares, and enters some of them.
-fn run_ceremony(process: &ProcessHarness, arguments: &[&str], entered: &[usize]) -> Vec<String> {
+pub(super) fn run_ceremony(
+    process: &ProcessHarness,
+    arguments: &[&str],
+    count: usize,
+    entered: &[usize],
+) -> Vec<String> {
     let mut command = process.command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut shares = Vec::new();
-    while shares.len() < 3 {
+    while shares.len() < count {
         let mut line = String::new();
         assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the command ended early");
         if line.starts_with("scrip1-") {
@@ -40,7 +49,7 @@ fn run_ceremony(process: &ProcessHarness, arguments: &[&str], entered: &[usize])
     shares
 }
 
-fn unseal(process: &ProcessHarness, share: &str) -> Output {
+pub(super) fn unseal(process: &ProcessHarness, share: &str) -> Output {
     let mut command = process.command(&["unseal"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -60,7 +69,7 @@ fn two_people_unseal_the_vault_and_old_shares_die_with_a_rotation() {
     let server = process.serve();
     let token = create_token(&server, &key);
     let [file_method] = methods(&process).try_into().unwrap();
-    let old_shares = run_ceremony(&process, &ADD, &[0, 2]);
+    let old_shares = run_ceremony(&process, &ADD, 3, &[0, 2]);
     run_json(&process, &["keys", "remove", &text(&file_method["id"])]);
     assert!(printed(&unseal(&process, &old_shares[0])).contains("the vault is open"));
     drop(server);
@@ -77,7 +86,7 @@ fn two_people_unseal_the_vault_and_old_shares_die_with_a_rotation() {
     assert!(printed(&unseal(&process, &old_shares[2])).contains("2/2: the vault is open"));
     assert_readable(&server, &key, &token);
 
-    let new_shares = run_ceremony(&process, &["keys", "rotate", "vault"], &[1, 2]);
+    let new_shares = run_ceremony(&process, &["keys", "rotate", "vault"], 3, &[1, 2]);
     assert_readable(&server, &key, &token);
     assert_eq!(run_json(&process, &["keys", "list"])["key_version"], 2);
     drop(server);
@@ -106,4 +115,99 @@ fn shares_do_not_count_before_they_were_entered() {
     drop(server);
     let server = process.serve();
     assert!(becomes_true(|| server.status("/readyz") == 200));
+}
+
+const ADD_THREE_OF_FIVE: [&str; 7] = ["keys", "add", "shamir", "--shares", "5", "--threshold", "3"];
+
+/// A vault that only shares open.
+fn vault_with_shares() -> (ProcessHarness, Vec<String>) {
+    let process = ProcessHarness::initialized(SCRIP);
+    let server = process.serve();
+    assert!(is_open(&server));
+    let shares = run_ceremony(&process, &ADD_THREE_OF_FIVE, 5, &[4, 0, 2]);
+    let list = methods(&process);
+    let shamir = list.iter().find(|it| it["kind"] == "shamir").unwrap();
+    assert_eq!(shamir["state"], "active");
+    keep_only(&process, &text(&shamir["id"]));
+    drop(server);
+    (process, shares)
+}
+
+/// A share with a correct checksum and the label of this share, of another secret.
+fn forge_share(share: &str) -> String {
+    let original = Share::parse(share).unwrap();
+    let secret = Secret::new(vec![7; 32]);
+    let forged = split_secret(&secret, original.label(), original.threshold(), 5).unwrap();
+    let forged = forged.iter().find(|it| it.index() == original.index()).unwrap().to_text();
+    String::from_utf8(forged.expose().to_vec()).unwrap()
+}
+
+#[test]
+fn three_processes_unseal_the_vault_and_fewer_shares_open_nothing() {
+    let (process, shares) = vault_with_shares();
+    let server = process.serve();
+    assert_sealed(&process, &server, "3 of 5 people must each enter a share: scrip unseal");
+    assert!(printed(&unseal(&process, &shares[3])).contains("1/3: more shares are needed"));
+    assert!(printed(&unseal(&process, &shares[1])).contains("2/3: more shares are needed"));
+    assert_sealed(&process, &server, "people must each enter a share");
+    process.assert_fails(&["tenant", "list"], "people must each enter a share");
+    // A lower case share with spaces, as a person may type it.
+    let typed = shares[0].to_lowercase().replace('-', " - ");
+    assert!(printed(&unseal(&process, &typed)).contains("3/3: the vault is open"));
+    assert!(is_open(&server));
+    for index in [1, 2, 4] {
+        let record = format!("unseal share {index} by uid");
+        assert_eq!(count_records(&process, &record, "completed"), 1, "{record}");
+    }
+    drop(server);
+    // A restart forgets the shares.
+    let server = process.serve();
+    assert_sealed(&process, &server, "people must each enter a share");
+    assert!(printed(&unseal(&process, &shares[2])).contains("1/3"));
+}
+
+#[test]
+fn share_of_another_vault_or_set_and_a_typing_error_are_rejected_at_once() {
+    let (process, shares) = vault_with_shares();
+    let (_other_process, other_shares) = vault_with_shares();
+    let server = process.serve();
+    assert!(printed(&unseal(&process, &shares[0])).contains("1/3"));
+    let rejected = unseal(&process, &other_shares[1]);
+    assert!(printed(&rejected).contains("this share belongs to another vault"));
+    assert!(!rejected.status.success());
+    let mut typing_errors = Vec::new();
+    for position in [8, 20, shares[1].len() - 1] {
+        let mut typed = shares[1].clone().into_bytes();
+        typed[position] = if typed[position] == b'7' { b'8' } else { b'7' };
+        typing_errors.push(String::from_utf8(typed).unwrap());
+    }
+    typing_errors.push(shares[1][..shares[1].len() - 1].to_owned());
+    typing_errors.push("scrip1".to_owned());
+    for typed in typing_errors {
+        let output = unseal(&process, &typed);
+        assert!(!output.status.success(), "{typed}: {}", printed(&output));
+        assert!(!printed(&output).contains(&typed[..6]), "the message repeats the share");
+    }
+    // The share that was entered before still counts.
+    assert!(printed(&unseal(&process, &shares[1])).contains("2/3"));
+    assert_eq!(server.status("/readyz"), 503);
+    assert!(printed(&unseal(&process, &shares[2])).contains("3/3: the vault is open"));
+    assert!(is_open(&server));
+}
+
+#[test]
+fn forged_share_opens_nothing_and_all_shares_are_forgotten() {
+    let (process, shares) = vault_with_shares();
+    let server = process.serve();
+    assert!(printed(&unseal(&process, &shares[0])).contains("1/3"));
+    assert!(printed(&unseal(&process, &forge_share(&shares[1]))).contains("2/3"));
+    let rejected = unseal(&process, &shares[2]);
+    assert!(!rejected.status.success());
+    assert!(printed(&rejected).contains("one of them is forged"), "{}", printed(&rejected));
+    assert_eq!(server.status("/readyz"), 503);
+    for (index, progress) in [(0, "1/3"), (1, "2/3"), (2, "3/3: the vault is open")] {
+        let output = unseal(&process, &shares[index]);
+        assert!(printed(&output).contains(progress), "{}", printed(&output));
+    }
+    assert!(is_open(&server));
 }

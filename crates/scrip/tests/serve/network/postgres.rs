@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A PostgreSQL setting that turns off durable writes, which a test does not need.
-pub(super) const NO_FSYNC: &str = "fsync=off";
+pub(crate) const NO_FSYNC: &str = "fsync=off";
 const PASSWORD: &str = "4242-4242";
 
 /// Creates a node process on this cluster. PostgreSQL does not check the password, but the password
@@ -36,7 +36,7 @@ fn process_on_cluster(cluster: &Cluster) -> ProcessHarness {
 }
 
 /// Creates a vault, a tenant, and an application key with all permissions.
-pub(super) fn create_vault(cluster: &Cluster) -> (ProcessHarness, Value) {
+pub(crate) fn create_vault(cluster: &Cluster) -> (ProcessHarness, Value) {
     let process = process_on_cluster(cluster);
     assert!(
         run_text(&process, &["init"]).contains("created a vault in postgres://scrip:***@127.0.0.1")
@@ -53,7 +53,7 @@ fn create_application(process: &ProcessHarness) -> Value {
 }
 
 /// Creates a node on another machine. Only the root key is the same.
-fn another_node(first: &ProcessHarness, cluster: &Cluster) -> ProcessHarness {
+pub(crate) fn another_node(first: &ProcessHarness, cluster: &Cluster) -> ProcessHarness {
     let key = fs::read_to_string(first.data().join("root.key")).unwrap();
     process_on_cluster(cluster).with_variable("SCRIP_ROOT_KEY", key.trim())
 }

@@ -144,6 +144,22 @@ impl EarlierVault {
         }
     }
 
+    /// Adopts the vault, rotates its key and destroys the root key. Expects that the earlier token
+    /// stays readable.
+    #[track_caller]
+    pub(super) fn expect_adopted(&self) {
+        let server = self.serve();
+        let file = self.path("unlock.key");
+        expect_success(&self.process, &["keys", "adopt", "--key-file", &file]);
+        assert_eq!(self.read_token(&server, "card")["data"]["number"], "4242424242424242");
+        expect_success(&self.process, &["keys", "rotate", "vault"]);
+        assert_eq!(self.read_token(&server, "card")["data"]["number"], "4242424242424242");
+        drop(server);
+        fs::remove_file(self.process.data().join("root.key")).unwrap();
+        let server = self.serve();
+        assert_eq!(self.read_token(&server, "name")["data"], "Ada Lovelace");
+    }
+
     /// Expects that the earlier tokens and API keys work, and that proxied calls and webhooks work.
     #[track_caller]
     pub(super) fn expect_served(&self) {

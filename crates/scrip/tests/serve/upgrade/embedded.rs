@@ -27,6 +27,13 @@ fn data_directory_of_an_earlier_version_is_upgraded() {
 }
 
 #[test]
+fn vault_of_an_earlier_version_is_adopted_and_its_vault_key_rotated() {
+    let vault = EarlierVault::embedded();
+    vault.expect_adopted();
+    vault.expect_valid();
+}
+
+#[test]
 fn quotas_of_an_earlier_version_get_the_default_of_a_new_quota() {
     let vault = EarlierVault::embedded();
     let quotas = run_json(&vault.process, &["tenant", "quota", "show", "Acme"]);

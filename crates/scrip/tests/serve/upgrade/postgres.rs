@@ -30,6 +30,15 @@ fn postgres_vault_of_an_earlier_version_is_upgraded_by_the_command() {
 }
 
 #[test]
+fn postgres_vault_of_an_earlier_version_is_adopted_and_its_vault_key_rotated() {
+    let database = create_database();
+    let vault = EarlierVault::on_postgres(&database);
+    run_json(&vault.process, &["migrate"]);
+    vault.expect_adopted();
+    vault.expect_valid();
+}
+
+#[test]
 fn export_of_an_earlier_version_is_imported_into_postgres() {
     let database = create_database();
     let vault = EarlierVault::on_empty_postgres(&database);
