@@ -1,5 +1,6 @@
 //! Rotations of sealing keys on all engines.
 
+mod compromise;
 mod harness;
 mod interference;
 mod key_bytes;

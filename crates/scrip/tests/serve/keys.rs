@@ -4,6 +4,7 @@ mod adopt;
 mod alterations;
 mod aws_kms;
 mod health;
+mod compromise;
 mod methods;
 mod pkcs11;
 #[cfg(target_os = "linux")]

@@ -41,7 +41,7 @@ pub(crate) struct ChainStatements {
     /// Deletes records up to a number.
     pub(crate) delete_pruned: &'static str,
     pub(crate) find_head: &'static str,
-    /// Parameters: tenant, MAC, and the number of the last record.
+    /// Parameters: MAC, tenant, and the number of the last record.
     pub(crate) resign_head: &'static str,
 }
 
@@ -222,7 +222,7 @@ macro_rules! chain_statements {
                 " AND it.tenant = $1"
             ),
             resign_head: concat!(
-                "-- resign_head\nUPDATE chain_heads SET mac = $2 WHERE tenant = $1 AND sequence = $3",
+                "-- resign_head\nUPDATE chain_heads SET mac = $1 WHERE tenant = $2 AND sequence = $3",
                 $log
             ),
         }
@@ -316,7 +316,7 @@ pub(crate) async fn resign_chain(
     let decode = |row: &dyn ColumnReader| Ok(decode_head(row).ok());
     let head = client.find(statements.find_head, &parameters![tenant], decode).await?.flatten();
     if let Some((head, mac)) = head.and_then(|it| Some((it, resign.head_mac(&it)?))) {
-        let row = parameters![tenant, &mac, head.sequence];
+        let row = parameters![&mac, tenant, head.sequence];
         client.execute(statements.resign_head, &row).await?;
     }
     let decode = |row: &dyn ColumnReader| Ok(decode_checkpoint(row).ok());

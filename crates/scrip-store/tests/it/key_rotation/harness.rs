@@ -65,6 +65,10 @@ impl RotationHarness {
         Self { vault_harness, id: tenant.id, api_key }
     }
 
+    pub(crate) fn api_key(&self) -> &str {
+        &self.api_key
+    }
+
     pub(crate) fn vault(&self) -> &scrip_core::Vault {
         &self.vault_harness.vault
     }

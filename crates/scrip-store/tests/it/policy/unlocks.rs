@@ -31,7 +31,7 @@ fn identity() -> VaultIdentity {
     VaultIdentity { id: VAULT, key_version: 1 }
 }
 
-fn method(number: u128, key_version: u32) -> UnlockRecord {
+pub(crate) fn method(number: u128, key_version: u32) -> UnlockRecord {
     UnlockRecord {
         id: UnlockId(Uuid::from_u128(number)),
         kind: UnlockKind::File,
@@ -124,7 +124,8 @@ fn old_key() -> VaultKey {
 fn rotation(old: VaultKey, replaced: &[u128]) -> (VaultKeyRotation, VaultKey) {
     let new = VaultKey::generate(2);
     let copy = VaultKey::from_secret(2, Secret::new(new.secret().expose().to_vec()));
-    let rewrap = Box::new(move |keys: WrappedKeys| keys.rewrap(&old, &new));
+    let rewrap =
+        Box::new(move |keys: WrappedKeys| keys.rewrap(&old, &new, Timestamp { unix_ms: 9 }));
     let replaced = replaced.iter().map(|it| UnlockId(Uuid::from_u128(*it))).collect();
     let methods = vec![method(1, 2)];
     (VaultKeyRotation { from: 1, to: 2, replaced, methods, rewrap }, copy.unwrap())

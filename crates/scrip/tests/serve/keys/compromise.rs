@@ -1,0 +1,261 @@
+//! Rotation of the vault key after a compromise: old API keys end, data stays readable, and the old
+//! keys open nothing that was written since.
+
+use std::{
+    fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio, thread::sleep, time::Duration,
+};
+
+use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
+
+use crate::{
+    SCRIP,
+    keys::{CARD, assert_readable, create_token, is_open, open_database, stderr},
+    operator::commands::{run_json, run_text},
+};
+
+fn harness() -> (ProcessHarness, String) {
+    let (process, key) = ProcessHarness::with_api_key(SCRIP);
+    let process = process.with_variable("SCRIP_KEYS_PROMOTE_AFTER_SECONDS", "1");
+    (process.with_variable("SCRIP_KEYS_DESTROY_AFTER_SECONDS", "1"), key)
+}
+
+fn compromise_arguments(file: &str) -> [&str; 7] {
+    ["keys", "rotate", "vault", "--compromised", "--yes", "--new-keys", file]
+}
+
+/// The new API key in the file. The vault has one.
+fn read_new_key(file: &Path) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|it| it.starts_with("api_key\t"))?;
+    let [_, _tenant, _application, _id, key] =
+        line.split('\t').collect::<Vec<_>>().try_into().unwrap();
+    Some(key.to_owned())
+}
+
+fn status_of_key(server: &RunningServer, key: &str, token: &str) -> u16 {
+    assert!(is_open(server), "the vault is sealed");
+    server.request("GET", &format!("/tokens/{token}")).api_key(key).send().status
+}
+
+fn audit_key_is_current(process: &ProcessHarness) -> bool {
+    run_json(process, &["keys", "rotation", "status"])["audit_key"] == "current"
+}
+
+#[track_caller]
+fn assert_verified(process: &ProcessHarness) {
+    let verified = process.run(&["audit", "verify"]);
+    assert!(verified.status.success(), "{verified:?}");
+}
+
+#[test]
+fn compromise_ends_api_keys_and_keeps_tokens_and_the_audit_log() {
+    let (process, key) = harness();
+    let server = process.serve();
+    let token = create_token(&server, &key);
+    let pem = server.send("GET", "/.well-known/webhooks.v1.key").text();
+    let fingerprint = |key: &str, token: &str| {
+        let request = server.request("GET", &format!("/tokens/{token}")).api_key(key);
+        request.send().json()["fingerprint"].clone()
+    };
+    let old_fingerprint = fingerprint(&key, &token);
+    let path = process.path("new-keys");
+    let file = path.display().to_string();
+    let unconfirmed = ["keys", "rotate", "vault", "--compromised", "--new-keys", &file];
+    process.assert_fails(&unconfirmed, "Use --yes to confirm");
+    assert!(!path.exists());
+    let text = run_text(&process, &compromise_arguments(&file));
+    assert!(
+        text.contains("from version 1 to version 2") && text.contains("What remains"),
+        "{text}"
+    );
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let new_key = read_new_key(&path).unwrap();
+    assert_ne!(new_key, key);
+    assert_eq!(status_of_key(&server, &key, &token), 401);
+    assert_readable(&server, &new_key, &token);
+    assert_eq!(fingerprint(&new_key, &token), old_fingerprint);
+    assert_ne!(server.send("GET", "/.well-known/webhooks.v1.key").text(), pem);
+    assert_verified(&process);
+    process.assert_fails(&compromise_arguments(&file), "cannot be created");
+    assert!(becomes_true(|| audit_key_is_current(&process)));
+    assert_verified(&process);
+    let tenant_is_idle = || {
+        let status = run_json(&process, &["keys", "rotation", "status"]);
+        status["tenants"].as_array().unwrap().iter().all(|it| it["state"] == "idle")
+    };
+    assert!(becomes_true(tenant_is_idle), "{}", process.log());
+    let second_token = create_token(&server, &new_key);
+    assert_eq!(status_of_key(&server, &key, &second_token), 401);
+    drop(server);
+    let server = process.serve();
+    assert_readable(&server, &new_key, &token);
+    assert_readable(&server, &new_key, &second_token);
+    assert_eq!(status_of_key(&server, &key, &token), 401);
+    assert_verified(&process);
+}
+
+#[test]
+fn backups_before_a_compromise_are_reported_as_exposed() {
+    let (process, _) = harness();
+    let server = process.serve();
+    assert!(is_open(&server));
+    let list = run_json(&process, &["keys", "list"]);
+    assert!(list["key_age"]["created_at"].is_string() && list["key_age"]["days"] == 0, "{list}");
+    assert!(list["key_age"]["compromised_at"].is_null(), "{list}");
+    let backup = process.path("backup").display().to_string();
+    run_text(&process, &["backup", &backup]);
+    let file = process.path("new-keys").display().to_string();
+    run_text(&process, &compromise_arguments(&file));
+    let list = run_json(&process, &["keys", "list"]);
+    let time = list["key_age"]["compromised_at"].as_str().unwrap().to_owned();
+    let expected = format!("backups before {time} are exposed: destroy them");
+    let doctor = process.run(&["doctor"]);
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains(&expected), "{doctor:?}");
+    assert!(run_text(&process, &["keys", "list"]).contains(&expected));
+    let restore = ["policy", "restore", "--from", &backup, "--tenant", "Acme"];
+    let refused = process.run(&restore);
+    assert!(stderr(&refused).contains("are exposed: destroy them"), "{refused:?}");
+    drop(server);
+    assert!(run_text(&process, &["keys", "list"]).contains(&expected), "without a server");
+    let restored = process.run(&["restore", &backup, "--force"]);
+    let output = format!("{}{}", String::from_utf8_lossy(&restored.stdout), stderr(&restored));
+    assert!(restored.status.success() && output.contains("are exposed"), "{restored:?}");
+}
+
+/// An attacker has a copy of the database with the old vault key, and a later copy.
+#[test]
+fn old_keys_open_nothing_that_was_written_after_a_compromise() {
+    let (process, key) = harness();
+    let server = process.serve();
+    create_token(&server, &key);
+    let copy = process.path("copy.db").display().to_string();
+    open_database(&process).execute("VACUUM INTO ?1", [&copy]).unwrap();
+    let file = process.path("new-keys");
+    run_text(&process, &compromise_arguments(&file.display().to_string()));
+    // At once, before the background work has begun.
+    let new_token = create_token(&server, &read_new_key(&file).unwrap());
+    drop(server);
+    let database = open_database(&process);
+    database.execute("ATTACH ?1 AS copy", [&copy]).unwrap();
+    database.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    for table in [
+        "unlocks",
+        "vault_state",
+        "system_keys",
+        "api_keys",
+        "applications",
+        "tenant_keys",
+        "permanent_keys",
+        "tenants",
+    ] {
+        let sql = format!(
+            "DELETE FROM main.{table}; INSERT INTO main.{table} SELECT * FROM copy.{table}"
+        );
+        database.execute_batch(&sql).unwrap();
+    }
+    drop(database);
+    let server = process.serve();
+    let unknown = status_of_key(&server, &key, "5f0c1f3e-0000-4000-8000-000000000000");
+    assert_eq!(unknown, 404, "the control: the old keys open the old policy");
+    let status = status_of_key(&server, &key, &new_token);
+    assert!(status >= 500, "the old keys opened a token that was written later: {status}");
+}
+
+#[test]
+fn old_idempotency_key_and_cursor_are_no_server_error_after_a_compromise() {
+    let (process, key) = harness();
+    let server = process.serve();
+    let create = |key: &str| {
+        let request = server.request("POST", "/tokens").api_key(key);
+        let request = request.header("content-type", "application/json");
+        request.header("bt-idempotency-key", "order-1").body(CARD).send()
+    };
+    create_token(&server, &key);
+    let first = create(&key).json()["id"].clone();
+    assert_eq!(create(&key).json()["id"], first, "a replay before the compromise");
+    let page = server.request("GET", "/v2/tokens?size=1").api_key(&key).send().json();
+    let cursor = page["pagination"]["next"].as_str().unwrap().to_owned();
+    let file = process.path("new-keys");
+    run_text(&process, &compromise_arguments(&file.display().to_string()));
+    let new_key = read_new_key(&file).unwrap();
+    let repeated = create(&new_key);
+    assert_eq!(repeated.status, 201);
+    assert_ne!(repeated.json()["id"], first, "the stored answer is dropped");
+    let path = format!("/v2/tokens?size=1&start={cursor}");
+    let status = server.request("GET", &path).api_key(&new_key).send().status;
+    assert!(status == 200 || (400..500).contains(&status), "{status}");
+}
+
+/// Kills the server at points of the rotation, and at points of the work that follows it.
+#[test]
+fn killed_compromise_rotation_leaves_a_vault_with_known_api_keys() {
+    let points = if std::env::var_os("SCRIP_TEST_LONG").is_some() { 60 } else { 10 };
+    let (process, mut key) = harness();
+    let mut server = process.serve();
+    let token = create_token(&server, &key);
+    let (mut version, mut rotations) = (1, 0);
+    for point in 0..points {
+        let path = process.path(&format!("new-keys-{point}"));
+        let file = path.display().to_string();
+        let mut command = process.command(&compromise_arguments(&file));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut rotation = command.spawn().unwrap();
+        sleep(Duration::from_millis(point % 10 * 40));
+        server.child.kill().unwrap();
+        drop(rotation.wait());
+        drop(server);
+        let current = run_json(&process, &["keys", "list"])["key_version"].as_u64().unwrap();
+        assert!(current == version || current == version + 1, "{version} became {current}");
+        if current > version {
+            let new_key = read_new_key(&path).expect("the file has the new keys");
+            assert_ne!(std::mem::replace(&mut key, new_key), key);
+            rotations += 1;
+        }
+        version = current;
+        server = process.serve();
+        assert_readable(&server, &key, &token);
+        // Kill it again while the audit key changes and rows are encrypted again.
+        sleep(Duration::from_millis(point % 10 * 250));
+        server.child.kill().unwrap();
+        drop(server);
+        server = process.serve();
+        assert_readable(&server, &key, &token);
+        assert_verified(&process);
+        assert!(becomes_true(|| audit_key_is_current(&process)), "{}", process.log());
+    }
+    assert!(rotations > 0, "no rotation was faster than the kill");
+    assert_verified(&process);
+}
+
+#[test]
+fn removed_method_can_be_followed_by_a_rotation() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let server = process.serve();
+    assert!(is_open(&server));
+    let file = |name: &str| process.path(name).display().to_string();
+    let add = |label: &str| {
+        let added = run_json(&process, &["keys", "add", "file", &file(label), "--label", label]);
+        added["method"]["id"].as_str().unwrap().to_owned()
+    };
+    let [first, second] = [add("first"), add("second")];
+    let text = run_text(&process, &["keys", "remove", &first]);
+    assert!(text.contains("until the vault key is rotated"), "{text}");
+    assert_eq!(run_json(&process, &["keys", "list"])["key_version"], 1);
+    let removed = run_json(&process, &["keys", "remove", &second, "--rotate"]);
+    assert_eq!(removed["rotated"]["to"], 2);
+    assert_eq!(run_json(&process, &["keys", "list"])["key_version"], 2);
+}
+
+#[test]
+fn old_vault_key_is_reported() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let long_ago = "UPDATE unlocks SET created_at = 1000";
+    open_database(&process).execute_batch(long_ago).unwrap();
+    let doctor = process.run(&["doctor"]);
+    let output = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(output.contains("older than keys.vault_max_age_days"), "{output}");
+    let server = process.serve();
+    assert!(is_open(&server));
+    process.wait_for_log("the vault key is older than keys.vault_max_age_days");
+    run_json(&process, &["keys", "list"]);
+}
