@@ -31,7 +31,8 @@ use tokio::net::TcpListener;
 pub(crate) fn run(fault: StoreFault, data: &Path, postgres_url: Option<&str>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.expect("create a runtime").block_on(async {
-        let store = InterceptedStore { engine: open_store(data, postgres_url).await, interceptor: fault };
+        let store =
+            InterceptedStore { engine: open_store(data, postgres_url).await, interceptor: fault };
         let vault = new_vault(Arc::new(store), Arc::new(SystemClock));
         let records = vault.store.load_directory().await.expect("load the directory");
         let data_dir = [("storage.data_dir", data.display().to_string())];

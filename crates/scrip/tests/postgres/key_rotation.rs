@@ -23,7 +23,7 @@ use crate::{
     report::{ConsistencyViolation, RunReport},
 };
 
-const CLIENTS: usize = 4;
+const CLIENTS: usize = 8;
 /// Tokens before the first rotation, so that it has some work.
 const TOKENS: u64 = 800;
 /// Every round of this period kills both nodes.
@@ -89,7 +89,11 @@ impl<'a> RotationClient<'a> {
         } else {
             self.client.report.expect_status("create", response.status, 201);
         }
-        self.tokens.push(KnownToken { id, data, fingerprint: parse(&response)["fingerprint"].clone() });
+        self.tokens.push(KnownToken {
+            id,
+            data,
+            fingerprint: parse(&response)["fingerprint"].clone(),
+        });
     }
 
     fn change(&mut self, index: usize) {
@@ -140,7 +144,7 @@ impl<'a> RotationClient<'a> {
                 self.search(index(13));
             }
             // More load would only measure how fast the nodes write.
-            thread::sleep(random_duration(5..30));
+            thread::sleep(random_duration(10..60));
         }
         self
     }
@@ -202,13 +206,14 @@ struct RotationTest {
 }
 
 impl RotationTest {
-    fn new() -> Self {
-        let vault = TwoNodeVault::create_with_settings(Cluster::start(&[]), PACE);
+    fn new(token_count: u64) -> Self {
+        // Only nodes are killed, so PostgreSQL need not wait for the disk.
+        let vault = TwoNodeVault::create_with_settings(Cluster::start(&["fsync=off"]), PACE);
         let (next_number, report) = Default::default();
         let tokens = (0..CLIENTS).map(|_| Vec::new()).collect();
         let mut test = Self { vault, next_number, tokens, report };
         test.run_clients(|client, next_number, _| {
-            for _ in 0..TOKENS / CLIENTS as u64 {
+            for _ in 0..token_count / CLIENTS as u64 {
                 client.create(next_number.fetch_add(1, Ordering::Relaxed));
             }
         });
@@ -216,10 +221,7 @@ impl RotationTest {
     }
 
     /// Runs the same work in every client, at the same time.
-    fn run_clients(
-        &mut self,
-        work: impl Fn(&mut RotationClient<'_>, &AtomicU64, usize) + Sync,
-    ) {
+    fn run_clients(&mut self, work: impl Fn(&mut RotationClient<'_>, &AtomicU64, usize) + Sync) {
         let nodes = self.vault.nodes_access.clone();
         let (work, next_number) = (&work, &self.next_number);
         let tokens = std::mem::take(&mut self.tokens);
@@ -286,7 +288,7 @@ impl RotationTest {
 /// Kills a node or both, and starts them again. Returns how many were killed.
 fn run_round(vault: &mut TwoNodeVault, round: usize, report: &mut RunReport) -> usize {
     let before = StoredPosition::load(vault);
-    thread::sleep(random_duration(50..600));
+    thread::sleep(random_duration(20..400));
     let is_both = round % BOTH_NODES_PERIOD == BOTH_NODES_PERIOD - 1;
     let random_node = usize::from(random_duration(0..1000) < Duration::from_millis(500));
     let nodes = if is_both { vec![0, 1] } else { vec![random_node] };
@@ -304,7 +306,7 @@ fn run_round(vault: &mut TwoNodeVault, round: usize, report: &mut RunReport) -> 
 }
 
 pub(crate) fn kill_rotating_nodes(length: RunLength) -> (RunReport, bool) {
-    let mut test = RotationTest::new();
+    let mut test = RotationTest::new(TOKENS);
     RotationTest::start_rotation(&test.vault);
     let mut killed = 0;
     test.run_under_load(|vault, report| {
@@ -348,7 +350,7 @@ pub(crate) fn kill_rotating_nodes(length: RunLength) -> (RunReport, bool) {
 /// Negative control: a node with a store that hides rows from the rotation, so that it destroys the
 /// old key too early.
 pub(crate) fn destroy_key_too_early(_: RunLength) -> (RunReport, bool) {
-    let mut test = RotationTest::new();
+    let mut test = RotationTest::new(TOKENS / 10);
     let vault = &mut test.vault;
     vault.kill(0);
     vault.kill(1);
