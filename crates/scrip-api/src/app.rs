@@ -94,7 +94,7 @@ pub struct App {
     /// The client of deliveries to webhooks. Proxied calls have another one, so that neither uses
     /// the limits of the other.
     pub webhook_egress: LazyEgressClient,
-    /// The deliverer and its attempts. A stopping server waits for them.
+    /// The deliverer, its attempts and the rotation of keys. A stopping server waits for them.
     pub deliveries_in_flight: InFlightTasks,
     /// The key that signs deliveries to webhooks.
     pub(crate) webhook_key: WebhookKeyCache,

@@ -6,6 +6,7 @@ pub(crate) mod clock_watermark;
 pub(crate) mod deliveries;
 pub(crate) mod idempotency;
 pub(crate) mod key_rotations;
+pub(crate) mod key_versions;
 pub(crate) mod policy;
 pub(crate) mod session_cards;
 pub(crate) mod status;

@@ -7,12 +7,14 @@
 
 mod column;
 mod dialect;
+mod key_versions;
 mod parameter;
 mod statements;
 
 pub(crate) use crate::sql::{
     column::{ColumnReader, MISSING_COLUMNS, read_optional, read_required},
     dialect::{BatchDelete, Outcome, delete_batch, for_both_engines},
+    key_versions::{KeyVersions, SealedAge},
     parameter::{Parameter, parameters},
     statements::{Execute, Statements, WriteTransaction, run_sync_future},
 };

@@ -140,7 +140,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let [SERVE, fault, data] = arguments.as_slice() {
-        faulty_server::run(StoreFault::parse(fault), Path::new(data));
+        faulty_server::run(StoreFault::parse(fault), Path::new(data), None);
         return ExitCode::SUCCESS;
     }
     let filter = arguments.into_iter().find(|it| !it.starts_with('-')).unwrap_or_default();

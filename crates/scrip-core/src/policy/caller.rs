@@ -371,6 +371,12 @@ impl PolicyPermit {
             let cause = "the policy of this tenant was altered outside of the vault";
             return Err(Error::Unavailable(cause.into()));
         }
+        // A row that an old version seals would keep this version for ever.
+        if records.tenant.record.keys.current_version() != Some(self.tenant.keys.current_version())
+        {
+            let cause = "the key of this tenant was rotated; this node loads it within a second";
+            return Err(Error::Unavailable(cause.into()));
+        }
         let Some(caller) = &self.caller else { return Ok(()) };
         let is_caller = |it: &&SignedRow<ApplicationRecord>| it.record.id == caller.application();
         let record = &records.applications.iter().find(is_caller).ok_or(Error::NotFound)?.record;

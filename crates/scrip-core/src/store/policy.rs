@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     id::TenantId,
     policy::{DecidePolicy, DecidePolicyRestore, PolicyPermit, PolicyRecords, TenantDeletion},
-    store::{ChangeOutcome, StoreFuture},
+    store::{ChangeOutcome, StoreFuture, key_rotations::FinishedPass},
     time::Timestamp,
 };
 
@@ -25,10 +25,13 @@ pub trait PolicyStore: Send + Sync {
     ) -> StoreFuture<'_, Result<(), Error>>;
 
     /// As [`PolicyStore::change_policy`], for a change that destroys versions of a sealing key.
-    /// Returns after the engine has overwritten them, where it can.
+    /// Finishes the rotation in the same transaction. [`Error::Conflict`] if the stored rotation is
+    /// not at the end of this pass any more: a value of an old version was written since, or the
+    /// rotation was paused. Returns after the engine has overwritten the keys, where it can.
     fn destroy_sealing_keys(
         &self,
         permit: PolicyPermit,
+        finished: FinishedPass,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>>;
 

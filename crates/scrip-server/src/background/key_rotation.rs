@@ -4,9 +4,13 @@
 //! Every step can be interrupted. The versions of a tenant's keys say how far its rotation is, and
 //! the stored progress says where the rows continue.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use scrip_api::app::App;
+use scrip_api::app::{App, in_flight::InFlightGuard};
 use scrip_core::{
     Timestamp,
     error::Error,
@@ -56,10 +60,15 @@ pub(super) fn start(node: &Node) {
 
 async fn rotate_keys(app: Arc<App>, pace: KeyRotationPace) {
     app.wait_until_unsealed().await;
-    let mut worker = RotationWorker::new(Arc::clone(&app), pace);
+    let mut stop = app.deliveries_in_flight.track();
+    let mut worker = RotationWorker::new(Arc::clone(&app), pace, stop.clone());
     let mut ticks = delayed_interval(CHECK_EVERY);
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            biased;
+            () = stop.wait_for_stop() => break,
+            _ = ticks.tick() => (),
+        }
         // The keys of an outdated policy must not decide which version seals.
         let directory = app.directory.load_full().filter(|_| app.rejection_reason().is_none());
         let Some(directory) = directory else { continue };
@@ -71,12 +80,19 @@ async fn rotate_keys(app: Arc<App>, pace: KeyRotationPace) {
             );
         }
     }
+    worker.release_leases().await;
+    // The server waits until these are dropped.
+    drop((worker, stop));
+    std::future::pending::<()>().await;
 }
 
 struct RotationWorker {
     app: Arc<App>,
     pace: KeyRotationPace,
     node: Uuid,
+    stop: InFlightGuard,
+    /// The rotations that this node has.
+    leases: HashSet<TenantId>,
     /// Counts that found values of old versions are repeated at these times.
     next_counts: HashMap<TenantId, Instant>,
     ages_checked: Option<Instant>,
@@ -84,15 +100,28 @@ struct RotationWorker {
 }
 
 impl RotationWorker {
-    fn new(app: Arc<App>, pace: KeyRotationPace) -> Self {
+    fn new(app: Arc<App>, pace: KeyRotationPace, stop: InFlightGuard) -> Self {
         let node = random_uuid(app.vault.fill_random);
+        let (leases, next_counts) = Default::default();
         Self {
             app,
             pace,
             node,
-            next_counts: HashMap::new(),
+            stop,
+            leases,
+            next_counts,
             ages_checked: None,
             vault_age_logged: None,
+        }
+    }
+
+    /// Gives the rotations back, so that another node continues at once.
+    async fn release_leases(&self) {
+        let now = self.app.vault.clock.now();
+        let lease = RotationLease { node: self.node, now, until: now };
+        for tenant in &self.leases {
+            // Without the release, the lease ends later.
+            drop(self.app.vault.store.claim_key_rotation(*tenant, lease).await);
         }
     }
 
@@ -234,12 +263,18 @@ impl RotationWorker {
         tenant: &Arc<Tenant>,
         mut rotation: KeyRotation,
     ) -> Result<(), Error> {
-        let vault = &self.app.vault;
+        if self.stop.must_stop() {
+            return Ok(());
+        }
+        let app = Arc::clone(&self.app);
+        let vault = &app.vault;
         let now = vault.clock.now();
         let lease = RotationLease { node: self.node, now, until: now.plus(LEASE) };
         if vault.store.claim_key_rotation(tenant.id, lease).await? == ChangeOutcome::Stale {
+            self.leases.remove(&tenant.id);
             return Ok(());
         }
+        self.leases.insert(tenant.id);
         match (RotationPhase::for_tenant(tenant), rotation.promoted_at) {
             (RotationPhase::Idle, _) => Ok(()),
             (RotationPhase::Added, _) => self.promote(tenant, &rotation, now).await,
@@ -278,7 +313,10 @@ impl RotationWorker {
     /// Seals rows again until the turn or the pass ends.
     async fn reseal(&self, tenant: &Arc<Tenant>, rotation: &mut KeyRotation) -> Result<(), Error> {
         let started = Instant::now();
-        while rotation.progress.table.is_some() && started.elapsed() < TURN {
+        while rotation.progress.table.is_some()
+            && started.elapsed() < TURN
+            && !self.stop.must_stop()
+        {
             let step = reseal_rows(&self.app.vault, tenant, rotation, STEP).await?;
             if step.is_stale {
                 return Ok(());
@@ -310,7 +348,11 @@ impl RotationWorker {
         if earliest < promoted_at.plus(self.pace.destroy_after) || is_waiting {
             return Ok(());
         }
-        let old_values = finish_key_rotation(vault, tenant, rotation).await?;
+        let old_values = match finish_key_rotation(vault, tenant, rotation).await {
+            // A value of an old version was written during the count, so there is another pass.
+            Err(Error::Conflict { .. }) => return Ok(()),
+            outcome => outcome?,
+        };
         if old_values.is_empty() {
             self.next_counts.remove(&tenant.id);
             let (version, rows) = (rotation.to_version, rotation.progress.resealed);

@@ -9,7 +9,7 @@ use scrip_core::{
         KeyRotation, ResealedRow, RotatedTable, RotationProgress, RowKey, SealedDelivery,
         SealedRow, SealedRows,
     },
-    store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
+    store::key_rotations::{FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage},
     store::{ChangeOutcome, StoreError},
 };
 use uuid::Uuid;
@@ -40,6 +40,16 @@ SELECT tenant, to_version, started_at, promoted_at, finished_at, paused, pass, t
     resealed, unopened
 FROM key_rotations";
 
+const FIND_KEY_ROTATION: &str = "
+-- find_key_rotation
+SELECT tenant, to_version, started_at, promoted_at, finished_at, paused, pass, table_name, last_key,
+    resealed, unopened
+FROM key_rotations WHERE tenant = $1";
+
+const DELETE_KEY_ROTATION: &str = "
+-- delete_key_rotation
+DELETE FROM key_rotations WHERE tenant = $1";
+
 /// Lists rotations. A row that the vault did not write is skipped: the background task stores a new
 /// one.
 pub(crate) async fn list_key_rotations(
@@ -55,8 +65,14 @@ fn decode_rotation(row: &dyn ColumnReader) -> Result<Option<KeyRotation>, StoreE
     let Some(table) = table.map_or(Some(None), |it| RotatedTable::parse(it).map(Some)) else {
         return Ok(None);
     };
-    let after = read_optional::<&str>(row, 8)?.zip(table);
-    let after = after.and_then(|(text, table)| RowKey::parse(table, text));
+    let after = match read_optional::<&str>(row, 8)? {
+        None => None,
+        Some(text) => match table.and_then(|it| RowKey::parse(it, text)) {
+            // The position of a step would never be the stored one.
+            None => return Ok(None),
+            after @ Some(_) => after,
+        },
+    };
     Ok(Some(KeyRotation {
         tenant: read_required(row, 0)?,
         to_version: read_required(row, 1)?,
@@ -74,12 +90,14 @@ fn decode_rotation(row: &dyn ColumnReader) -> Result<Option<KeyRotation>, StoreE
     }))
 }
 
-/// Replaces only a finished rotation, or a row that the vault did not write.
+/// Replaces only a finished rotation, or one of another version. A node with outdated keys must not
+/// replace the rotation of a newer version.
 const INSERT_KEY_ROTATION: &str = "
 -- insert_key_rotation
 INSERT INTO key_rotations (tenant, to_version, started_at, promoted_at, finished_at, paused, pass,
     table_name, last_key, resealed, unopened, node, lease_until)
-VALUES ($1, $2, $3, $4, NULL, 0, $5, $6, $7, $8, $9, NULL, 0)
+SELECT $1, $2, $3, $4, NULL, 0, $5, $6, $7, $8, $9, NULL, 0
+WHERE $2 = (SELECT max(version) FROM tenant_keys WHERE tenant = $1)
 ON CONFLICT (tenant) DO UPDATE SET to_version = $2, started_at = $3, promoted_at = $4,
     finished_at = NULL, paused = 0, pass = $5, table_name = $6, last_key = $7, resealed = $8,
     unopened = $9, node = NULL, lease_until = 0
@@ -89,7 +107,12 @@ pub(crate) async fn insert_key_rotation<T: WriteTransaction>(
     transaction: &T,
     rotation: &KeyRotation,
 ) -> Result<ChangeOutcome, StoreError> {
-    transaction.check_tenant(rotation.tenant).await?;
+    let tenant = rotation.tenant;
+    transaction.check_tenant(tenant).await?;
+    let decode = |row: &dyn ColumnReader| Ok(decode_rotation(row).ok().flatten());
+    if let Some(None) = transaction.find(FIND_KEY_ROTATION, &parameters![tenant], decode).await? {
+        transaction.execute(DELETE_KEY_ROTATION, &parameters![tenant]).await?;
+    }
     let [pass, table, after] = position_parameters(&rotation.progress);
     let row = parameters![
         rotation.tenant,
@@ -141,6 +164,22 @@ pub(crate) async fn mark_key_rotation(
         RotationMark::Resumed => (MARK_PAUSED, false.into()),
     };
     Ok(outcome(transaction.execute(sql, &[value, tenant.into()]).await?))
+}
+
+/// A value of an old version that was written after the end of the pass has started another pass.
+const FINISH_PASS: &str = "
+-- finish_rotation_pass
+UPDATE key_rotations SET finished_at = $1
+WHERE tenant = $2 AND pass = $3 AND table_name IS NULL AND promoted_at IS NOT NULL
+    AND finished_at IS NULL AND paused = 0";
+
+pub(crate) async fn finish_pass(
+    transaction: &impl Execute,
+    tenant: TenantId,
+    finished: FinishedPass,
+) -> Result<ChangeOutcome, StoreError> {
+    let row = parameters![finished.at, tenant, finished.pass];
+    Ok(outcome(transaction.execute(FINISH_PASS, &row).await?))
 }
 
 const CLAIM_KEY_ROTATION: &str = "

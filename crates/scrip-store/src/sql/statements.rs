@@ -14,7 +14,7 @@ use scrip_core::{
     store::StoreError,
 };
 
-use crate::sql::{column::ColumnReader, parameter::Parameter};
+use crate::sql::{column::ColumnReader, key_versions::KeyVersions, parameter::Parameter};
 
 /// Runs statements that read.
 pub(crate) trait Statements {
@@ -54,9 +54,14 @@ pub(crate) trait WriteTransaction: Execute {
         outcome: &'static str,
     ) -> Result<(), StoreError>;
 
+    /// The versions of the tenant's sealing key. Fails if the tenant was deleted.
+    async fn key_versions(&self, tenant: TenantId) -> Result<KeyVersions, StoreError>;
+
     /// Fails if the tenant was deleted: a request that began before the deletion must not write
     /// after it.
-    async fn check_tenant(&self, tenant: TenantId) -> Result<(), StoreError>;
+    async fn check_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
+        self.key_versions(tenant).await.map(drop)
+    }
 
     /// Inserts an idempotency record and returns whether it is new. `token_numbers` are the numbers
     /// of the tokens in the response.

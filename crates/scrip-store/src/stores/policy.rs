@@ -5,15 +5,18 @@ use scrip_core::{
     error::Error,
     id::TenantId,
     policy::{DecidePolicy, DecidePolicyRestore, PolicyPermit, PolicyRecords, TenantDeletion},
-    store::{ChangeOutcome, PolicyStore, StoreFuture},
+    store::{ChangeOutcome, PolicyStore, StoreFuture, key_rotations::FinishedPass},
     time::Timestamp,
 };
 
 use crate::{
-    shared::policy::{
-        changes::{change_policy, delete_tenant, insert_tenant},
-        deletions::list_deleted_tenants,
-        restore::restore_policy,
+    shared::{
+        key_rotations::finish_pass,
+        policy::{
+            changes::{change_policy, delete_tenant, insert_tenant},
+            deletions::list_deleted_tenants,
+            restore::restore_policy,
+        },
     },
     sql::for_both_engines,
 };
@@ -37,10 +40,17 @@ impl PolicyStore {
     fn destroy_sealing_keys(
         &self,
         permit: PolicyPermit,
+        finished: FinishedPass,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>> {
         let tenant = permit.tenant().id;
-        let change = self.write(tenant, async move |it| change_policy(it, tenant, decide).await);
+        let change = self.write(tenant, async move |it| {
+            if finish_pass(it, tenant, finished).await? == ChangeOutcome::Stale {
+                let reason = "the rotation changed since the values were counted";
+                return Ok(Err(Error::Conflict { reason }));
+            }
+            change_policy(it, tenant, decide).await
+        });
         Box::pin(async move {
             let outcome = change.await?;
             self.erase_log().await?;

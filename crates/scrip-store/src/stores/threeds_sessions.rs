@@ -14,7 +14,10 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::{idempotency::insert_idempotency_record, session_cards::is_used_by_threeds_session},
+    shared::{
+        idempotency::insert_idempotency_record, key_versions::check_sealed,
+        session_cards::is_used_by_threeds_session,
+    },
     sql::{
         ColumnReader, Statements, WriteTransaction, for_both_engines, parameters, read_optional,
         read_required,
@@ -37,7 +40,7 @@ async fn insert_threeds_session<T: WriteTransaction>(
     if session.tenant != tenant {
         return Err(StoreError::Corrupt("a session of another tenant"));
     }
-    transaction.check_tenant(tenant).await?;
+    check_sealed(transaction, tenant, &[&session.body]).await?;
     let row = parameters![
         tenant,
         session.id,
@@ -135,7 +138,7 @@ async fn update_threeds_session<T: WriteTransaction>(
     write: &ThreeDsSessionWrite,
 ) -> Result<ChangeOutcome, StoreError> {
     let session = &write.session;
-    transaction.check_tenant(session.tenant).await?;
+    check_sealed(transaction, session.tenant, &[&session.body]).await?;
     let row = parameters![
         session.deletes_at,
         session.revision,

@@ -22,7 +22,7 @@ use scrip_core::{
         TenantDeletion, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
         guessing_budget::{GuessBucket, GuessRecord},
     },
-    store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
+    store::key_rotations::{FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage},
     store::{
         AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
         ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore, ListingStore, Maintenance,
@@ -258,7 +258,8 @@ impl<I: Interceptor> PolicyStore for InterceptedStore<I> {
     forward! {
         insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
         change_policy(permit: PolicyPermit, decide: DecidePolicy) -> Result<(), Error>;
-        destroy_sealing_keys(permit: PolicyPermit, decide: DecidePolicy) -> Result<(), Error>;
+        destroy_sealing_keys(permit: PolicyPermit, finished: FinishedPass, decide: DecidePolicy)
+            -> Result<(), Error>;
         restore_policy(permit: PolicyPermit, decide: DecidePolicyRestore) -> Result<(), Error>;
         delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<ChangeOutcome, Error>;
         list_deleted_tenants() -> Vec<DeletedTenant>;

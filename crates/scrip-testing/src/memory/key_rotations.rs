@@ -89,6 +89,16 @@ impl MemoryStoreState {
         })
     }
 
+    pub(super) fn is_at_end_of_pass(&mut self, tenant: TenantId, pass: u32) -> bool {
+        self.find_running(tenant).is_some_and(|MemoryKeyRotation { rotation, .. }| {
+            let progress = &rotation.progress;
+            progress.pass == pass
+                && progress.table.is_none()
+                && rotation.promoted_at.is_some()
+                && !rotation.is_paused
+        })
+    }
+
     fn find_running(&mut self, tenant: TenantId) -> Option<&mut MemoryKeyRotation> {
         self.key_rotations
             .iter_mut()
@@ -125,7 +135,11 @@ impl KeyRotationStore for MemoryStore {
     fn insert_key_rotation(&self, rotation: KeyRotation) -> StoreFuture<'_, ChangeOutcome> {
         self.with(move |state| {
             let (tenant, version) = (rotation.tenant, rotation.to_version);
-            if state.find_running(tenant).is_some_and(|it| it.rotation.to_version == version) {
+            let newest = state.directory.tenants.iter().find(|it| it.tenant.record.id == tenant);
+            let newest = newest.and_then(|it| it.tenant.record.keys.newest_version());
+            let is_running =
+                state.find_running(tenant).is_some_and(|it| it.rotation.to_version == version);
+            if is_running || newest != Some(version) {
                 return ChangeOutcome::Stale;
             }
             state.key_rotations.retain(|it| it.rotation.tenant != tenant);

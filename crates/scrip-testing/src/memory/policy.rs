@@ -10,7 +10,10 @@ use scrip_core::{
         DecidePolicy, DecidePolicyRestore, DirectoryRecords, PolicyPermit, PolicyRecords,
         PolicyWrite, StoredPolicy, SystemKeys, TenantDeletion,
     },
-    store::{ChangeOutcome, DirectoryStore, PolicyStore, StoreError, StoreFuture},
+    store::{
+        ChangeOutcome, DirectoryStore, KeyRotationStore, PolicyStore, StoreError, StoreFuture,
+        key_rotations::{FinishedPass, RotationMark},
+    },
     time::Timestamp,
 };
 use scrip_seal::Sealed;
@@ -115,9 +118,20 @@ impl PolicyStore for MemoryStore {
     fn destroy_sealing_keys(
         &self,
         permit: PolicyPermit,
+        finished: FinishedPass,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>> {
-        self.change_policy(permit, decide)
+        Box::pin(async move {
+            let tenant = permit.tenant().id;
+            if !self.lock().is_at_end_of_pass(tenant, finished.pass) {
+                return Ok(Err(Error::Conflict { reason: "the rotation changed" }));
+            }
+            let outcome = self.change_policy(permit, decide).await?;
+            if outcome.is_ok() {
+                self.mark_key_rotation(tenant, RotationMark::Finished(finished.at)).await?;
+            }
+            Ok(outcome)
+        })
     }
 
     fn restore_policy(

@@ -10,7 +10,7 @@ use scrip_api::{
     },
     limiter::Limiter,
 };
-use scrip_core::{policy::Directory, proxy::LoopbackDestinations};
+use scrip_core::{policy::Directory, proxy::LoopbackDestinations, store::Store};
 use scrip_egress::{EgressSettings, TrustedRoots};
 use scrip_server::{
     config::{Environment, Settings},
@@ -18,7 +18,7 @@ use scrip_server::{
     node::{KeyRotationPace, Node, NodeSettings},
     process::clock::{SystemClock, ticks},
 };
-use scrip_store::SqliteStore;
+use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::{
     faults::{intercepted_store::InterceptedStore, store_fault::StoreFault},
     vault::new_vault,
@@ -26,12 +26,13 @@ use scrip_testing::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// Serves a data directory that `scrip dev` created, until it is killed.
-pub(crate) fn run(fault: StoreFault, data: &Path) {
+/// Serves a vault with the keys of a data directory, until it is killed: the one in the directory,
+/// which `scrip dev` created, or one of a PostgreSQL server.
+pub(crate) fn run(fault: StoreFault, data: &Path, postgres_url: Option<&str>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.expect("create a runtime").block_on(async {
-        let sqlite_store = SqliteStore::open(&data.join("scrip.db")).expect("open the store");
-        let store = InterceptedStore { engine: Arc::new(sqlite_store), interceptor: fault };
+        let store =
+            InterceptedStore { engine: open_store(data, postgres_url).await, interceptor: fault };
         let vault = new_vault(Arc::new(store), Arc::new(SystemClock));
         let records = vault.store.load_directory().await.expect("load the directory");
         let data_dir = [("storage.data_dir", data.display().to_string())];
@@ -41,8 +42,8 @@ pub(crate) fn run(fault: StoreFault, data: &Path) {
         let directory = Directory::open(records, &*source, None).expect("open the directory");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("the listener has an address"));
-        let keys =
-            fs::read_to_string(data.join("dev-keys.json")).expect("read the development keys");
+        // Only `scrip dev` writes this file.
+        let keys = fs::read_to_string(data.join("dev-keys.json")).unwrap_or("{}".to_owned());
         let keys: Value = serde_json::from_str(&keys).expect("the keys are JSON");
         let ready_message = json!({ "url": url, "keys": keys["keys"] });
         writeln!(std::io::stdout(), "{ready_message}").expect("write the ready message");
@@ -65,4 +66,12 @@ pub(crate) fn run(fault: StoreFault, data: &Path) {
         let node = Node::new(Arc::new(app), settings);
         serve_plain(Arc::new(node), listener, std::future::pending()).await;
     });
+}
+
+async fn open_store(data: &Path, postgres_url: Option<&str>) -> Arc<dyn Store> {
+    let Some(url) = postgres_url else {
+        return Arc::new(SqliteStore::open(&data.join("scrip.db")).expect("open the store"));
+    };
+    let settings = PostgresSettings::parse(url).expect("the address is valid");
+    Arc::new(PostgresStore::open(settings).await.expect("open the store"))
 }

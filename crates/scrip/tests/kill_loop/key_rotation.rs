@@ -1,7 +1,9 @@
 //! Kills the server while it rotates the sealing key of a tenant, under load. Afterwards every token
-//! must be readable, the progress must never have gone back, and the old key must be destroyed.
+//! must be readable with its data and fingerprint, searches must find the same tokens, the progress
+//! must never have gone back, and the old key must be destroyed.
 
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     process::Command,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -18,7 +20,7 @@ use scrip_testing::{
     },
     random::random_duration,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{SCRIP, Scenario, server_command};
 
@@ -38,6 +40,10 @@ struct RotationReport {
     kills_in_a_pass: usize,
     tokens: usize,
     unreadable: usize,
+    /// Tokens with other data or another fingerprint than the clients wrote.
+    altered: usize,
+    /// Tokens that a search for their data does not find.
+    not_found_by_search: usize,
     unexpected_statuses: usize,
     steps_back: usize,
     is_old_key_destroyed: bool,
@@ -46,6 +52,8 @@ struct RotationReport {
 impl RotationReport {
     fn is_clean(&self) -> bool {
         self.unreadable == 0
+            && self.altered == 0
+            && self.not_found_by_search == 0
             && self.unexpected_statuses == 0
             && self.steps_back == 0
             && self.is_old_key_destroyed
@@ -66,6 +74,8 @@ struct RotationTest {
     data: PathBuf,
     fault: Option<StoreFault>,
     next_number: AtomicU64,
+    /// The fingerprint of each text that clients write.
+    fingerprints: BTreeMap<String, Value>,
     report: RotationReport,
     _folder: tempfile::TempDir,
 }
@@ -74,10 +84,11 @@ impl RotationTest {
     fn new(fault: Option<StoreFault>) -> Self {
         let folder = tempfile::tempdir().expect("create a temporary folder");
         let data = folder.path().join("data");
-        let test = Self {
+        let mut test = Self {
             data,
             fault,
             next_number: AtomicU64::new(0),
+            fingerprints: BTreeMap::new(),
             report: RotationReport::default(),
             _folder: folder,
         };
@@ -88,6 +99,11 @@ impl RotationTest {
             let number = test.next_number.fetch_add(1, Ordering::Relaxed);
             assert_eq!(create(&mut client, number).expect("the server responds"), 201);
         }
+        test.fingerprints.insert(CREATED.to_owned(), read_token(&mut client, 0).fingerprint);
+        assert_eq!(change(&mut client, 0).expect("the server responds"), 200);
+        test.fingerprints.insert(CHANGED.to_owned(), read_token(&mut client, 0).fingerprint);
+        assert_eq!(test.fingerprints.len(), 2);
+        assert_ne!(test.fingerprints[CREATED], test.fingerprints[CHANGED]);
         test
     }
 
@@ -118,6 +134,7 @@ impl RotationTest {
             server.child.kill().expect("kill the server");
         });
         drop(server);
+        self.end_leases();
         let after = self.position();
         self.report.rounds += 1;
         self.report.unexpected_statuses += unexpected.load(Ordering::Relaxed);
@@ -132,6 +149,13 @@ impl RotationTest {
         let database = Connection::open_with_flags(file, flags).expect("open the database");
         database.busy_timeout(Duration::from_secs(60)).expect("set the timeout");
         database
+    }
+
+    /// Lets the lease of the killed server end at once, as if time had passed.
+    fn end_leases(&self) {
+        let database = Connection::open(self.data.join("scrip.db")).expect("open the database");
+        let sql = "UPDATE key_rotations SET lease_until = 0";
+        database.execute(sql, []).expect("end the leases");
     }
 
     fn position(&self) -> StoredPosition {
@@ -177,6 +201,23 @@ impl RotationTest {
             let response = response.expect("the server responds");
             self.report.tokens += 1;
             self.report.unreadable += usize::from(response.status != 200);
+            let token = TokenContent::parse(&response.body);
+            let is_known = self.fingerprints.get(&token.data) == Some(&token.fingerprint);
+            self.report.altered += usize::from(response.status == 200 && !is_known);
+        }
+        self.check_searches(&mut client);
+    }
+
+    /// Searches some tokens by their id in the index.
+    fn check_searches(&mut self, client: &mut HttpClient) {
+        for number in (0..TOKENS).step_by(100) {
+            let body = json!({ "query": format!("metadata.number:{number}") }).to_string();
+            let headers = [("Content-Type", "application/json")];
+            let found = client.send("POST /v2/tokens/search", &headers, &body);
+            let found = found.expect("the server responds").body;
+            let found: Value = serde_json::from_str(&found).unwrap_or_default();
+            let is_found = found["data"][0]["id"] == format!("token-{number}");
+            self.report.not_found_by_search += usize::from(!is_found);
         }
     }
 
@@ -196,13 +237,47 @@ fn paced(mut command: Command) -> Command {
     command
 }
 
+/// The data of new and of changed tokens.
+const CREATED: &str = "text";
+const CHANGED: &str = "changed";
+
+/// The content that a client compares.
+struct TokenContent {
+    data: String,
+    fingerprint: Value,
+}
+
+impl TokenContent {
+    fn parse(body: &str) -> Self {
+        let token: Value = serde_json::from_str(body).unwrap_or_default();
+        let data = token["data"].as_str().unwrap_or_default().to_owned();
+        Self { data, fingerprint: token["fingerprint"].clone() }
+    }
+}
+
+fn read_token(client: &mut HttpClient, number: u64) -> TokenContent {
+    let response = client.send(&format!("GET /tokens/token-{number}"), &[], "");
+    let content = TokenContent::parse(&response.expect("the server responds").body);
+    assert!(content.fingerprint.is_string(), "a token without a fingerprint");
+    content
+}
+
 fn create(client: &mut HttpClient, number: u64) -> std::io::Result<u16> {
-    let body = json!({ "id": format!("token-{number}"), "type": "token", "data": "text" });
+    let body = json!({
+        "id": format!("token-{number}"), "type": "token", "data": CREATED,
+        "fingerprint_expression": "{{ data }}", "metadata": { "number": number.to_string() },
+    });
     let headers = [("Content-Type", "application/json")];
     Ok(client.send("POST /tokens", &headers, &body.to_string())?.status)
 }
 
-/// Creates, reads, changes and deletes tokens until the connection breaks.
+fn change(client: &mut HttpClient, number: u64) -> std::io::Result<u16> {
+    let headers = [("Content-Type", "application/merge-patch+json")];
+    let body = json!({ "data": CHANGED }).to_string();
+    Ok(client.send(&format!("PATCH /tokens/token-{number}"), &headers, &body)?.status)
+}
+
+/// Creates, reads and changes tokens until the connection breaks.
 fn run_client(
     address: &ServerAddress,
     next_number: &AtomicU64,
@@ -227,11 +302,8 @@ fn run_client(
         if !expect(read.map(|it| it.status), &[200]) {
             return;
         }
-        let headers = [("Content-Type", "application/merge-patch+json")];
-        let path = format!("PATCH /tokens/token-{old}");
-        let changed = client.send(&path, &headers, r#"{"data":"changed"}"#);
         // Two clients may change one token at the same time.
-        if !expect(changed.map(|it| it.status), &[200, 409]) {
+        if !expect(change(&mut client, old), &[200, 409]) {
             return;
         }
     }

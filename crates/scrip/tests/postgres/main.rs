@@ -12,6 +12,9 @@
 #![expect(clippy::print_stdout, reason = "a test without a harness prints its report")]
 
 mod contention;
+#[path = "../kill_loop/faulty_server.rs"]
+mod faulty_server;
+mod key_rotation;
 mod kills;
 mod nodes;
 mod outage;
@@ -21,14 +24,20 @@ mod webhook_deliveries;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     process::ExitCode,
     time::Instant,
 };
+
+use scrip_testing::faults::store_fault::StoreFault;
 
 use crate::report::RunReport;
 
 /// The program under test.
 pub(crate) const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
+
+/// The argument that starts this program as a server.
+pub(crate) const SERVE: &str = "serve";
 
 /// The length of the scenarios.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +49,8 @@ pub(crate) struct RunLength {
     operations: usize,
     /// Rounds that kill nodes while they deliver events.
     delivery_kills: usize,
+    /// Kills of nodes between the first and the last row of a key rotation.
+    rotation_kills: usize,
 }
 
 const FULL_RUN: RunLength = RunLength {
@@ -49,6 +60,7 @@ const FULL_RUN: RunLength = RunLength {
     failovers: 10,
     operations: 100_000,
     delivery_kills: 100,
+    rotation_kills: 100,
 };
 const SHORT_RUN: RunLength = RunLength {
     is_full: false,
@@ -57,6 +69,7 @@ const SHORT_RUN: RunLength = RunLength {
     failovers: 1,
     operations: 10_000,
     delivery_kills: 10,
+    rotation_kills: 10,
 };
 
 /// Runs a scenario. Returns its report and whether it passed.
@@ -72,13 +85,20 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("postgres_failover_lagging", kills::failover_to_lagging_standby),
     ("postgres_webhook_deliveries", webhook_deliveries::kill_delivering_nodes),
     ("postgres_webhook_loss", webhook_deliveries::lose_unclaimed_deliveries),
+    ("postgres_key_rotation", key_rotation::kill_rotating_nodes),
+    ("postgres_early_key_destruction", key_rotation::destroy_key_too_early),
 ];
 
 #[expect(clippy::disallowed_methods, reason = "the duration is only reported")]
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [SERVE, fault, data, url] = &*arguments.iter().map(String::as_str).collect::<Vec<_>>() {
+        faulty_server::run(StoreFault::parse(fault), Path::new(data), Some(url));
+        return ExitCode::SUCCESS;
+    }
     let length = if std::env::var_os("SCRIP_TEST_LONG").is_some() { FULL_RUN } else { SHORT_RUN };
     // `cargo test` passes its filter to every program.
-    let filter = std::env::args().skip(1).find(|it| !it.starts_with('-')).unwrap_or_default();
+    let filter = arguments.into_iter().find(|it| !it.starts_with('-')).unwrap_or_default();
     let mut failed = 0;
     for (name, scenario) in SCENARIOS.iter().filter(|(name, _)| name.contains(&filter)) {
         let start_time = Instant::now();

@@ -34,12 +34,14 @@ pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
 
 /// A reveal rule, so that clients can compare the data they read with the data they wrote.
 const RULE: &str = r#"{"container": "/", "transform": "reveal", "permissions":
-    ["token:create", "token:read", "token:update", "token:delete"]}"#;
+    ["token:create", "token:read", "token:update", "token:delete", "token:search"]}"#;
 
 /// Two nodes. Either of them may be stopped.
 pub(crate) struct TwoNodeVault {
     pub(crate) cluster: Cluster,
     folder: tempfile::TempDir,
+    /// Variables of the nodes and commands.
+    settings: &'static [(&'static str, &'static str)],
     nodes: [Option<ServerProcess>; 2],
     pub(crate) nodes_access: NodeAccess,
 }
@@ -54,9 +56,17 @@ pub(crate) struct NodeAccess {
 impl TwoNodeVault {
     /// Creates a vault with a tenant, an application with all permissions, and both nodes.
     pub(crate) fn create(cluster: Cluster) -> Self {
+        Self::create_with_settings(cluster, &[])
+    }
+
+    /// Like `create`, with more variables.
+    pub(crate) fn create_with_settings(
+        cluster: Cluster,
+        settings: &'static [(&'static str, &'static str)],
+    ) -> Self {
         let folder = tempfile::tempdir().expect("create a temporary folder");
         let nodes_access = NodeAccess { api_key: String::new(), accesses: Arc::default() };
-        let mut vault = Self { cluster, folder, nodes: [None, None], nodes_access };
+        let mut vault = Self { cluster, folder, settings, nodes: [None, None], nodes_access };
         fs::create_dir(vault.node_folder(1)).expect("create a folder");
         vault.run(&["init"]);
         // The nodes share only the database and the root key.
@@ -70,7 +80,7 @@ impl TwoNodeVault {
         vault
     }
 
-    fn node_folder(&self, node: usize) -> PathBuf {
+    pub(crate) fn node_folder(&self, node: usize) -> PathBuf {
         self.folder.path().join(format!("node-{node}"))
     }
 
@@ -86,12 +96,13 @@ impl TwoNodeVault {
         // The setting is not true: each node can only return the CVCs that it sealed. These tests
         // do not compare CVCs.
         command.env("SCRIP_STORAGE_SINGLE_NODE", "true");
+        command.envs(self.settings.iter().copied());
         command.current_dir(self.folder.path());
         command
     }
 
     /// Runs a command, which must succeed, and returns its output.
-    fn run(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let output = self.command(0).args(arguments).output().expect("run scrip");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).expect("UTF-8 text")
@@ -189,7 +200,17 @@ pub(crate) struct RetryingClient<'a> {
     nodes: &'a NodeAccess,
     node: usize,
     client: Option<HttpClient>,
+    conflicts: ConflictHandling,
     pub(crate) report: RunReport,
+}
+
+/// The meaning of a 409.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConflictHandling {
+    /// An earlier attempt with the same idempotency key is still running.
+    Retry,
+    /// A definite response.
+    Return,
 }
 
 /// A definite response, and whether an earlier attempt had an unknown outcome.
@@ -200,7 +221,15 @@ pub(crate) struct FinalResponse {
 
 impl<'a> RetryingClient<'a> {
     pub(crate) fn new(nodes: &'a NodeAccess, node: usize) -> Self {
-        Self { nodes, node: node % 2, client: None, report: RunReport::default() }
+        Self::with_conflicts(nodes, node, ConflictHandling::Retry)
+    }
+
+    pub(crate) fn with_conflicts(
+        nodes: &'a NodeAccess,
+        node: usize,
+        conflicts: ConflictHandling,
+    ) -> Self {
+        Self { nodes, node: node % 2, client: None, conflicts, report: RunReport::default() }
     }
 
     /// Sends the same bytes until a definite response, as a safe retry does.
@@ -213,7 +242,11 @@ impl<'a> RetryingClient<'a> {
         let (mut definite_response, mut is_unsure) = (None, false);
         let has_responded = eventually(|| {
             match self.client().map(|it| it.send(line, headers, body)) {
-                Some(Ok(response)) if response.status == 409 => self.report.add("in flight"),
+                Some(Ok(response))
+                    if response.status == 409 && self.conflicts == ConflictHandling::Retry =>
+                {
+                    self.report.add("in flight");
+                }
                 Some(Ok(response)) if response.status == 503 => {
                     is_unsure = true;
                     self.switch_node("503");

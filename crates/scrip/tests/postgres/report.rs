@@ -32,6 +32,16 @@ pub(crate) enum ConsistencyViolation {
     UsageMiscounted,
     /// A response with an unexpected status.
     UnexpectedStatus,
+    /// A token has another fingerprint than before.
+    FingerprintChanged,
+    /// A search does not find a token.
+    NotFoundBySearch,
+    /// The stored position of a key rotation went back.
+    ProgressWentBack,
+    /// A key rotation did not destroy the old key.
+    OldKeyKept,
+    /// A request failed although no node was killed.
+    FailedWithoutKill,
     /// A violated guarantee of webhooks.
     Event(EventViolation),
 }

@@ -11,7 +11,7 @@ use crate::{
         yield_now,
     },
     policy::{PolicyPermit, Tenant, TenantRecord},
-    store::key_rotations::{RotationMark, VersionPage},
+    store::key_rotations::{FinishedPass, VersionPage},
 };
 
 /// Rows of one statement that counts versions.
@@ -62,11 +62,12 @@ pub fn find_old_values(tenant: &Tenant, counts: Vec<VersionCount>) -> Vec<Versio
 /// Destroys the old versions, if no stored value needs them. Returns the values that still do;
 /// then nothing is destroyed.
 ///
-/// The caller must have waited until no node seals with an old version. So after the count, no new
-/// value of an old version appears.
+/// The caller must have waited until no node seals with an old version. A node that was suspended can
+/// still write such a value: then the rotation has another pass, and the destruction fails.
 ///
 /// # Errors
-/// The store is unavailable, or the policy of the tenant was altered outside of the vault.
+/// The store is unavailable, the policy of the tenant was altered outside of the vault, or the
+/// rotation changed during the count ([`Error::Conflict`]).
 pub async fn finish_key_rotation(
     vault: &Vault,
     tenant: &Arc<Tenant>,
@@ -90,8 +91,7 @@ pub async fn finish_key_rotation(
     };
     let (operation, rows) = (Operation::FinishKeyRotation, rotation.progress.resealed);
     let decide = decide_key_change(vault, permit.clone(), operation, Some(rows), change);
-    vault.store.destroy_sealing_keys(permit, decide).await??;
-    let mark = RotationMark::Finished(vault.clock.now());
-    vault.store.mark_key_rotation(tenant.id, mark).await?;
+    let finished = FinishedPass { pass: rotation.progress.pass, at: vault.clock.now() };
+    vault.store.destroy_sealing_keys(permit, finished, decide).await??;
     Ok(old_values)
 }

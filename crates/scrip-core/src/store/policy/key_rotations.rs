@@ -16,8 +16,9 @@ pub trait KeyRotationStore: Send + Sync {
     /// The rotations of all tenants: running ones, and the last finished one of each tenant.
     fn list_key_rotations(&self) -> StoreFuture<'_, Vec<KeyRotation>>;
 
-    /// Stores a new rotation; it replaces a finished one. [`ChangeOutcome::Stale`] if one is
-    /// running.
+    /// Stores a new rotation; it replaces a finished one, one of another version, and a row that the
+    /// vault did not write. [`ChangeOutcome::Stale`] if it is running, or if its version is not the
+    /// newest one: the caller has outdated keys.
     fn insert_key_rotation(&self, rotation: KeyRotation) -> StoreFuture<'_, ChangeOutcome>;
 
     /// Stores that the new version seals, or that the rotation finished.
@@ -70,6 +71,13 @@ pub enum RotationMark {
     Finished(Timestamp),
     Paused,
     Resumed,
+}
+
+/// The end of a pass after which no stored value needs an old version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FinishedPass {
+    pub pass: u32,
+    pub at: Timestamp,
 }
 
 /// The right of one node to work on a rotation.

@@ -19,6 +19,7 @@ use crate::{
         maintenance::usage::record_active_tokens,
     },
     shared::clone_error,
+    sql::WriteTransaction,
 };
 
 /// Maximum number of queued writes per transaction. A larger group only delays the first write
@@ -103,7 +104,7 @@ async fn write_group(
                     let month = batch.active_month(entry);
                     active_tokens.extend(month.map(|it| (it, entry.entity.as_str())));
                 }
-                transaction.append_deliveries(&batch.deliveries)?;
+                transaction.insert_deliveries(&batch.deliveries).await?;
             }
             ReadLogWrite::ActiveTokens(tokens) => {
                 active_tokens.extend(tokens.iter().map(|(month, it)| (*month, it.as_str())));

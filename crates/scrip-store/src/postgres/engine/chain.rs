@@ -43,14 +43,15 @@ struct PendingRecord {
     outcome: &'static str,
 }
 
-/// Reads the head of a chain. Always returns one row. Its last column says whether the tenant
-/// exists.
+/// Reads the head of a chain. Always returns one row. Its last columns are the versions of the
+/// tenant's sealing key; the first of them is NULL if the tenant does not exist.
 pub(crate) const OPEN_CHAIN: &str = "
 -- open_chain
 SELECT it.tenant, it.sequence, it.at, it.link, it.retention_seconds, it.mac,
     (SELECT max(sequence) FROM log_records WHERE tenant = $1 AND log = $2),
     EXISTS (SELECT 1 FROM chain_checkpoints WHERE tenant = $1 AND log = $2),
-    EXISTS (SELECT 1 FROM tenants WHERE id = $1)
+    (SELECT coalesce(sealing_version, 0) FROM tenants WHERE id = $1),
+    (SELECT min(version) FROM tenant_keys WHERE tenant = $1)
 FROM (SELECT 1) AS single_row LEFT JOIN chain_heads AS it ON it.tenant = $1 AND it.log = $2";
 
 impl PendingChain {

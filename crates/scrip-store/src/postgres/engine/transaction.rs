@@ -30,6 +30,7 @@ use crate::{
         write_set::WriteSet,
     },
     shared::tokens::usage_delta::UsageDelta,
+    sql::KeyVersions,
 };
 
 /// Maximum number of attempts to begin a transaction. The server may abort an attempt before it has
@@ -43,7 +44,8 @@ pub(crate) struct PostgresTransaction {
     /// Dropped after the connection.
     _guard: TenantGuard,
     pub(crate) tenant: TenantId,
-    tenant_exists: bool,
+    /// `None` if the tenant does not exist.
+    key_versions: Option<KeyVersions>,
     log: LogKind,
     /// Number of the tenant's newest token.
     last_number: i64,
@@ -207,13 +209,15 @@ impl PostgresTransaction {
         let last_reserved: i64 = lock_row.try_get(0).map_err(invalid_lock)?;
         let last_number = last_reserved.saturating_sub(tokens);
         let chain = PendingChain::from_row(&chain_row);
-        let tenant_exists = chain_row.try_get(8).map_err(invalid_lock)?;
+        let sealing: Option<i64> = chain_row.try_get(8).map_err(invalid_lock)?;
+        let oldest = chain_row.try_get(9).map_err(invalid_lock)?;
+        let key_versions = sealing.map(|it| KeyVersions::from_columns(it, oldest));
         let usage = UsageDelta::default();
         let transaction = Self {
             connection,
             _guard: guard,
             tenant,
-            tenant_exists,
+            key_versions,
             log,
             last_number,
             chain,
@@ -270,13 +274,11 @@ impl PostgresTransaction {
         self.connection.with_timeout(query).await?.map_err(store_error)
     }
 
-    /// Fails if the tenant was deleted: a request that began before the deletion must not write
-    /// after it.
-    pub(crate) fn check_tenant_exists(&self) -> Result<(), StoreError> {
-        if self.tenant_exists {
-            return Ok(());
-        }
-        Err(StoreError::Unavailable("the tenant was deleted".into()))
+    /// The versions of the tenant's sealing key. Fails if the tenant was deleted: a request that
+    /// began before the deletion must not write after it.
+    pub(crate) fn stored_key_versions(&self) -> Result<KeyVersions, StoreError> {
+        let tenant_deleted = || StoreError::Unavailable("the tenant was deleted".into());
+        self.key_versions.ok_or_else(tenant_deleted)
     }
 
     /// Fails for another tenant: a transaction writes for one tenant only.

@@ -10,8 +10,8 @@ use crate::{
         statement::{PostgresClient, driver_parameters},
         transaction::PostgresTransaction,
     },
-    shared::idempotency::find_token_number,
-    sql::{Execute, Parameter, WriteTransaction},
+    shared::{idempotency::find_token_number, key_versions::check_sealed},
+    sql::{Execute, KeyVersions, Parameter, WriteTransaction},
 };
 
 /// Inserts the row that makes a request idempotent across nodes: a second request with the same key
@@ -49,9 +49,9 @@ impl WriteTransaction for PostgresTransaction {
         Ok(())
     }
 
-    async fn check_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
+    async fn key_versions(&self, tenant: TenantId) -> Result<KeyVersions, StoreError> {
         self.check_tenant_matches(tenant)?;
-        self.check_tenant_exists()
+        self.stored_key_versions()
     }
 
     async fn try_insert_idempotency_record(
@@ -61,6 +61,8 @@ impl WriteTransaction for PostgresTransaction {
         token_numbers: &[i64],
     ) -> Result<bool, StoreError> {
         let IdempotencyRecord { digest, created_at, head, token_data } = record;
+        let values: Vec<_> = token_data.iter().map(|it| &it.sealed).chain([head]).collect();
+        check_sealed(self, tenant, &values).await?;
         let write_indexes: Vec<_> =
             token_data.iter().map(|it| i64::try_from(it.write_index).unwrap_or(i64::MAX)).collect();
         let numbers = token_data.iter().map(|it| find_token_number(it, token_numbers));
@@ -78,6 +80,9 @@ impl WriteTransaction for PostgresTransaction {
     }
 
     async fn insert_deliveries(&mut self, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
+        for delivery in deliveries {
+            check_sealed(self, delivery.key.tenant, &[&delivery.body]).await?;
+        }
         self.append_deliveries(deliveries)
     }
 }

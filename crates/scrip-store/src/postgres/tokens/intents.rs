@@ -13,6 +13,7 @@ use crate::{
     },
     shared::{
         idempotency::insert_commit_extras,
+        key_versions::check_sealed,
         tokens::intents::{insert_intent_columns, insert_intent_parameters, intent_columns},
     },
     sql::parameters,
@@ -35,6 +36,7 @@ pub(crate) async fn insert_token_intent(
     extras: &CommitExtras,
 ) -> Result<(), StoreError> {
     let tenant = transaction.tenant;
+    check_sealed(transaction, tenant, &[&intent.record.body]).await?;
     let row = insert_intent_parameters(tenant, &intent.record);
     let cvc = intent.cvc.as_ref();
     let cvc_columns = parameters![cvc.map(|it| it.expires_at), cvc.map(|it| &it.sealed)];

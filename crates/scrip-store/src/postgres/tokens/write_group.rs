@@ -35,8 +35,9 @@ use crate::{
     shared::{
         clone_error,
         idempotency::insert_idempotency_record,
-        tokens::writes::{BatchAttempt, check_permit, write_tokens},
+        tokens::writes::{BatchAttempt, check_permit, sealed_body, write_tokens},
     },
+    sql::{KeyVersions, SealedAge},
 };
 
 /// Maximum number of writes per group: about the number of clients of a busy node. A larger group
@@ -73,10 +74,7 @@ impl TokenWriteQueue {
         tenant: TenantId,
         batch: TokenBatch,
     ) -> Result<BatchOutcome, StoreError> {
-        let body_size = |it: &TokenWrite| match it {
-            TokenWrite::Insert(it) => it.token.record.body.as_bytes().len(),
-            TokenWrite::Update(it) => it.token.body.as_bytes().len(),
-        };
+        let body_size = |it: &TokenWrite| sealed_body(it).as_bytes().len();
         let bytes = batch.writes.iter().map(body_size).sum();
         let work =
             AtomicWrite::Tokens(batch.writes, PendingIdempotencyRecord::new(batch.build_record));
@@ -153,7 +151,7 @@ impl WriteGroup {
     /// Writes the group in one transaction. Individual writes may remain for the next transaction.
     async fn write(&mut self, pool: &ConnectionPool, tenant: TenantId) -> Result<(), CommitError> {
         let mut transaction = self.begin(pool, tenant).await?;
-        if let Err(error) = transaction.check_tenant_exists() {
+        if let Err(error) = transaction.stored_key_versions() {
             transaction.roll_back().await?;
             return Err(CommitError::Failed(error));
         }
@@ -209,9 +207,12 @@ impl WriteGroup {
         )
         .await?;
         let conflicting = decode_conflicts(&rows)?;
+        let versions = transaction.stored_key_versions().ok();
         for (index, member) in std::mem::take(&mut self.grouped).into_iter().enumerate() {
-            let target =
-                if conflicting.contains(&index) { &mut self.individual } else { &mut self.grouped };
+            // A write of a request before the promotion of a key must not fail the other writes.
+            let is_current = versions.is_none_or(|it| member.work.is_current(it));
+            let can_be_grouped = is_current && !conflicting.contains(&index);
+            let target = if can_be_grouped { &mut self.grouped } else { &mut self.individual };
             target.push(member);
         }
         Ok(transaction)
@@ -374,6 +375,16 @@ impl AtomicWrite {
             TokenWrite::Insert(it) => Some(it),
             TokenWrite::Update(_) => None,
         })
+    }
+
+    /// Whether the current version of the sealing key sealed all values.
+    fn is_current(&self, versions: KeyVersions) -> bool {
+        let tokens = self.token_writes().iter().map(sealed_body);
+        let intent = match self {
+            Self::Tokens(..) => None,
+            Self::Intent(intent, _) => Some(&intent.record.body),
+        };
+        tokens.chain(intent).all(|it| matches!(versions.check(it), Ok(SealedAge::Current)))
     }
 
     fn write_count(&self) -> usize {

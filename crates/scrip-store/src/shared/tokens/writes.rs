@@ -14,8 +14,11 @@ use scrip_core::{
     },
 };
 
+use scrip_seal::Sealed;
+
 use crate::{
     shared::{
+        key_versions::check_sealed,
         session_cards::{convert_card, is_used_by_threeds_session},
         tokens::{
             intents::consume_token_intent,
@@ -86,6 +89,8 @@ pub(crate) async fn write_tokens<T: TokenTransaction>(
     tenant: TenantId,
     writes: &[TokenWrite],
 ) -> Result<BatchAttempt, StoreError> {
+    let values: Vec<_> = writes.iter().map(sealed_body).collect();
+    check_sealed(transaction, tenant, &values).await?;
     let (mut outcomes, mut numbers) = (Vec::new(), Vec::new());
     let mut conflicts = Vec::new();
     for (index, write) in writes.iter().enumerate() {
@@ -110,6 +115,14 @@ pub(crate) async fn write_tokens<T: TokenTransaction>(
         false => BatchOutcome::Rejected(conflicts),
     };
     Ok(BatchAttempt { outcome, numbers })
+}
+
+/// The sealed body of a write.
+pub(crate) fn sealed_body(write: &TokenWrite) -> &Sealed {
+    match write {
+        TokenWrite::Insert(it) => &it.token.record.body,
+        TokenWrite::Update(it) => &it.token.body,
+    }
 }
 
 async fn insert_token<T: TokenTransaction>(

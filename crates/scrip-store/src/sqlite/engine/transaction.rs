@@ -5,16 +5,18 @@
 //! these values are collected here and written once, before the commit. Every task has a savepoint;
 //! a rollback also reverts its collected values.
 
-use std::ops::Deref;
+use std::{cell::Cell, ops::Deref};
 
 use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, RecordSubject},
+    id::TenantId,
     store::StoreError,
 };
 
 use crate::{
     shared::tokens::usage_delta::UsageDelta,
+    sql::KeyVersions,
     sqlite::engine::{open_chains::OpenChains, statement::store_error, usage::put_usage},
 };
 
@@ -23,6 +25,8 @@ pub(crate) struct SqliteTransaction<'a> {
     connection: &'a Connection,
     pub(crate) chains: OpenChains,
     pub(crate) usage: UsageDelta,
+    /// The key versions that the current task has read.
+    pub(crate) key_versions: Cell<Option<(TenantId, KeyVersions)>>,
     /// Collected values at the start of the task.
     work_start: TransactionMark,
     rollback_target: RollbackTarget,
@@ -60,6 +64,7 @@ impl<'a> SqliteTransaction<'a> {
             connection,
             chains,
             usage,
+            key_versions: Cell::new(None),
             work_start: TransactionMark::default(),
             rollback_target: RollbackTarget::WholeTransaction,
         })
@@ -80,6 +85,7 @@ impl<'a> SqliteTransaction<'a> {
             execute_cached(self.connection, "SAVEPOINT work")?;
         }
         self.work_start = self.mark();
+        self.key_versions.set(None);
         let result = work(self);
         if !should_commit(&result) {
             drop(self.roll_back_work());

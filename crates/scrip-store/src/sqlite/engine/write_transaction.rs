@@ -9,8 +9,13 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::{deliveries::delivery_parameters, idempotency::find_token_number},
-    sql::{ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters},
+    shared::{
+        deliveries::delivery_parameters, idempotency::find_token_number, key_versions::check_sealed,
+    },
+    sql::{
+        ColumnReader, Execute, KeyVersions, Parameter, Statements, WriteTransaction, parameters,
+        read_optional, read_required,
+    },
     sqlite::engine::{
         statement::{execute, try_insert},
         transaction::SqliteTransaction,
@@ -29,7 +34,10 @@ impl Statements for SqliteTransaction<'_> {
     }
 }
 
-const FIND_TENANT: &str = "-- find_tenant\nSELECT 1 FROM tenants WHERE id = $1";
+const FIND_KEY_VERSIONS: &str = "
+-- find_key_versions
+SELECT coalesce(sealing_version, 0), (SELECT min(version) FROM tenant_keys WHERE tenant = $1)
+FROM tenants WHERE id = $1";
 
 const INSERT_IDEMPOTENCY_RECORD: &str = "
 -- insert_idempotency_record
@@ -40,7 +48,7 @@ const INSERT_RESPONSE_TOKEN_DATA: &str = "
 INSERT INTO response_token_data (record, write_index, token, sealed) VALUES ($1, $2, $3, $4)";
 
 pub(crate) const STATEMENTS: &[&str] =
-    &[FIND_TENANT, INSERT_IDEMPOTENCY_RECORD, INSERT_RESPONSE_TOKEN_DATA];
+    &[FIND_KEY_VERSIONS, INSERT_IDEMPOTENCY_RECORD, INSERT_RESPONSE_TOKEN_DATA];
 
 impl Execute for SqliteTransaction<'_> {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
@@ -59,9 +67,21 @@ impl WriteTransaction for SqliteTransaction<'_> {
         self.append_record(audit, RecordSubject { log: LogKind::Audit, tenant, entity, outcome })
     }
 
-    async fn check_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
-        let tenant_row = self.find(FIND_TENANT, &parameters![tenant], |_| Ok(())).await?;
-        tenant_row.ok_or_else(|| StoreError::Unavailable("the tenant was deleted".into()))
+    /// Reads the versions once in each task.
+    async fn key_versions(&self, tenant: TenantId) -> Result<KeyVersions, StoreError> {
+        if let Some((found_tenant, versions)) = self.key_versions.get()
+            && found_tenant == tenant
+        {
+            return Ok(versions);
+        }
+        let decode = |row: &dyn ColumnReader| {
+            Ok(KeyVersions::from_columns(read_required(row, 0)?, read_optional(row, 1)?))
+        };
+        let versions = self.find(FIND_KEY_VERSIONS, &parameters![tenant], decode).await?;
+        let tenant_deleted = || StoreError::Unavailable("the tenant was deleted".into());
+        let versions = versions.ok_or_else(tenant_deleted)?;
+        self.key_versions.set(Some((tenant, versions)));
+        Ok(versions)
     }
 
     async fn try_insert_idempotency_record(
@@ -71,6 +91,8 @@ impl WriteTransaction for SqliteTransaction<'_> {
         token_numbers: &[i64],
     ) -> Result<bool, StoreError> {
         let IdempotencyRecord { digest, created_at, head, token_data } = record;
+        let values: Vec<_> = token_data.iter().map(|it| &it.sealed).chain([head]).collect();
+        check_sealed(self, tenant, &values).await?;
         let row = parameters![tenant, digest, *created_at, head];
         let Some(seq) = try_insert(self, INSERT_IDEMPOTENCY_RECORD, &row)? else {
             return Ok(false);
@@ -88,6 +110,7 @@ impl WriteTransaction for SqliteTransaction<'_> {
 
     async fn insert_deliveries(&mut self, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
         for delivery in deliveries {
+            check_sealed(self, delivery.key.tenant, &[&delivery.body]).await?;
             execute(self, INSERT_DELIVERY, &delivery_parameters(delivery))?;
         }
         Ok(())

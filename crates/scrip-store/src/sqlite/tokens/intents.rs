@@ -9,9 +9,10 @@ use scrip_core::{
 use crate::{
     shared::{
         idempotency::insert_commit_extras,
+        key_versions::check_sealed,
         tokens::intents::{insert_intent_columns, insert_intent_parameters, intent_columns},
     },
-    sql::{Execute, WriteTransaction, parameters},
+    sql::{Execute, parameters},
     sqlite::{
         SqliteStore,
         engine::{statement::insert, transaction::SqliteTransaction},
@@ -43,7 +44,7 @@ impl SqliteStore {
         extras: CommitExtras,
     ) -> Result<(), StoreError> {
         let insert_intent = async move |it: &mut SqliteTransaction<'_>| {
-            it.check_tenant(tenant).await?;
+            check_sealed(it, tenant, &[&intent.record.body]).await?;
             let row = insert_intent_parameters(tenant, &intent.record);
             let seq = insert(it, INSERT_TOKEN_INTENT, &row)?;
             if let Some(cvc) = &intent.cvc {

@@ -23,10 +23,7 @@ use crate::{
             writes::{BatchAttempt, TokenTransaction, delete_token, find_token, write_tokens},
         },
     },
-    sql::{
-        ColumnReader, Execute, Statements, WriteTransaction, parameters, read_required,
-        run_sync_future,
-    },
+    sql::{ColumnReader, Execute, Statements, parameters, read_required, run_sync_future},
     sqlite::{
         SqliteStore,
         engine::{
@@ -216,7 +213,6 @@ async fn write_batch(
     tenant: TenantId,
     batch: TokenBatch,
 ) -> Result<BatchOutcome, StoreError> {
-    transaction.check_tenant(tenant).await?;
     let BatchAttempt { outcome, numbers } =
         write_tokens(transaction, tenant, &batch.writes).await?;
     if let BatchOutcome::Written(outcomes) = &outcome

@@ -25,6 +25,7 @@ use scrip_core::{
     },
     proxy::ProxyDetails,
     store::deliveries::DeliveryClaim,
+    store::key_rotations::RotationMark,
     token::{NewTokenIntent, Plaintext, TokenType},
     webhook::WebhookDetails,
 };
@@ -164,6 +165,8 @@ impl RotationHarness {
 
     pub(crate) async fn promote(&self) {
         promote_sealing_key(self.vault(), &self.tenant().await).await.unwrap();
+        let mark = RotationMark::Promoted(self.vault().clock.now());
+        self.vault().store.mark_key_rotation(self.id, mark).await.unwrap();
     }
 
     pub(crate) async fn rotation(&self) -> KeyRotation {
