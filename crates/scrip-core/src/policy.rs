@@ -33,7 +33,7 @@ pub use self::{
         DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy,
     },
     directory::{
-        ApiKeyLookup, Directory,
+        ApiKeyLookup, Directory, approval,
         directory_records::{DirectoryRecords, SystemKeys},
         key_rotation::{UnlockRemoval, VaultKeyRotation, WrappedKeys},
         unlock_record::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},

@@ -20,11 +20,12 @@ use scrip_core::{
         AccessSessionId, AccessSessionRecord, DecidePolicy, DecidePolicyRestore, DirectoryRecords,
         LookupPermit, Permit, PolicyPermit, PolicyRecords, SignedRow, SystemKeys, TenantDeletion,
         UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
+        approval::{ApprovalChange, StoredApprovals},
         guessing_budget::{GuessBucket, GuessRecord},
     },
     store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
     store::{
-        AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
+        AccessSessionStore, ApprovalStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
         ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore, ListingStore, Maintenance,
         PolicyStore, Store, StoreCondition, StoreFuture, StoreStatus, ThreeDsSessionStore,
         TokenIntentStore, TokenStore, UnlockStore, UsageStore,
@@ -250,6 +251,13 @@ impl<I: Interceptor> UnlockStore for InterceptedStore<I> {
         delete_unlock(id: UnlockId) -> UnlockRemoval;
         save_unlock_check(id: UnlockId, at: Timestamp) -> ();
         rotate_vault_key(rotation: VaultKeyRotation) -> Result<(), Error>;
+    }
+}
+
+impl<I: Interceptor> ApprovalStore for InterceptedStore<I> {
+    forward! {
+        load_approvals() -> StoredApprovals;
+        change_approvals(change: ApprovalChange) -> ChangeOutcome;
     }
 }
 
