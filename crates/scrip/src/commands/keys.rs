@@ -2,6 +2,7 @@
 
 mod add;
 mod adopt;
+mod dual_control;
 mod list;
 mod remove;
 mod rotate_tenant;
@@ -18,6 +19,7 @@ use crate::commands::{
     keys::{
         add::{AddArguments, AddCommand},
         adopt::AdoptArguments,
+        dual_control::DualControlCommand,
         rotate_tenant::RotateTenantArguments,
         rotate_vault::RotateVaultArguments,
         rotation::RotationCommand,
@@ -47,6 +49,9 @@ pub(crate) enum KeysCommand {
     /// Rotate a key.
     #[command(subcommand)]
     Rotate(RotateCommand),
+    /// Switch dual control on or off, or show its state.
+    #[command(subcommand, after_help = dual_control::EXAMPLES)]
+    DualControl(DualControlCommand),
     /// Show, pause and resume rotations of tenants' keys.
     #[command(subcommand)]
     Rotation(RotationCommand),
@@ -70,6 +75,7 @@ pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::R
         KeysCommand::Remove { id, common } => remove::run(id, common, environment),
         KeysCommand::Rotate(RotateCommand::Vault(it)) => rotate_vault::run(it, environment),
         KeysCommand::Rotate(RotateCommand::Tenant(it)) => rotate_tenant::run(it, environment),
+        KeysCommand::DualControl(it) => dual_control::run(it, environment),
         KeysCommand::Rotation(it) => rotation::run(it, environment),
     }
 }

@@ -12,6 +12,8 @@ use crate::{id::VaultId, time::Timestamp};
 pub const APPROVAL_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum number of open requests.
 pub const OPEN_APPROVALS_MAX: usize = 100;
+/// Maximum number of open requests of one user, who must not block the others.
+pub const OPEN_APPROVALS_PER_USER_MAX: usize = 20;
 const ACTION_BYTES_MAX: usize = 4096;
 
 /// Digits and letters without i, l, o and u, which are easy to confuse.

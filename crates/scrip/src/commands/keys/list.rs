@@ -2,10 +2,7 @@
 
 use scrip_server::{
     config::Environment,
-    control::{
-        self,
-        protocol::{ControlRequest, send_request},
-    },
+    control::protocol::{ControlAnswer, ControlRequest, try_request},
     storage::unlock::methods::{MethodList, MethodStatus},
 };
 use serde_json::json;
@@ -19,11 +16,10 @@ use crate::commands::{
 /// Asks the running server, which knows the last checks. Without a server, reads the rows; that
 /// needs no key.
 pub(super) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
-    let settings = common.confined_settings(environment)?;
-    let data_dir = &settings.storage.data_dir;
-    let list = match control::query_status(data_dir) {
-        Some(_) => send_request(data_dir, &ControlRequest::ListMethods {})?,
-        None => runtime()?.block_on(async {
+    let settings = common.socket_settings(environment)?;
+    let list = match try_request(&settings.control_address(), &ControlRequest::ListMethods {})? {
+        Some(ControlAnswer::Done(list)) => list,
+        Some(ControlAnswer::Waiting(_)) | None => runtime()?.block_on(async {
             let vault = settings.open_vault_for_command().await?;
             anyhow::Ok(MethodList::new(&vault.store.load_unlocks().await?))
         })?,

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::commands::{
     CommonArguments,
+    approval::send_change,
     keys::shares::{print_shares, read_shares},
     output::CommandOutput,
 };
@@ -42,19 +43,19 @@ pub(super) fn run(
     arguments: &RotateVaultArguments,
     environment: &Environment,
 ) -> anyhow::Result<()> {
-    let settings = arguments.common.confined_settings(environment)?;
-    let data_dir = &settings.storage.data_dir;
+    let settings = arguments.common.socket_settings(environment)?;
+    let address = settings.control_address();
     let count = arguments.shares.zip(arguments.threshold).map(|(shares, threshold)| ShareCount {
         shares,
         threshold,
         recipients: arguments.recipients.clone(),
     });
     let mut status: RotationStatus =
-        send_request(data_dir, &ControlRequest::RotateVault { count })?;
+        send_change(&settings, &arguments.common, &ControlRequest::RotateVault { count })?;
     if let Some(issued) = &status.shares {
         print_shares(issued)?;
         let shares = read_shares(issued.threshold)?;
-        status = send_request(data_dir, &ControlRequest::ConfirmRotation { shares })?;
+        status = send_request(&address, &ControlRequest::ConfirmRotation { shares })?;
     }
     let (from, to) = (status.from, status.to);
     let text = format!(
