@@ -219,7 +219,8 @@ fn find_contradictions(settings: &Settings) -> Vec<String> {
         );
     }
     if server.control_socket.is_some() != server.control_group.is_some() {
-        problems.push("server.control_socket and server.control_group: set both, or neither".into());
+        problems
+            .push("server.control_socket and server.control_group: set both, or neither".into());
     }
     if server.control_socket.as_ref().is_some_and(|it| !it.is_absolute()) {
         problems.push("server.control_socket: must be an absolute path".to_owned());

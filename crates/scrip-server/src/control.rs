@@ -156,8 +156,10 @@ impl ControlSocket {
             threeds: scheme_statuses(&node),
         };
         let clients = ControlClients { handler, build_status: Arc::new(build_status) };
-        let mut sockets =
-            Self { paths: vec![path], tasks: vec![tokio::spawn(accept(listener, clients.clone()))] };
+        let mut sockets = Self {
+            paths: vec![path],
+            tasks: vec![tokio::spawn(accept(listener, clients.clone()))],
+        };
         if let (Some(path), Some(group)) =
             (&settings.server.control_socket, &settings.server.control_group)
         {

@@ -186,7 +186,7 @@ impl DualControl {
 
     /// Switches dual control on if the setting says so. The setting never switches it off: its
     /// writer is one person.
-    async fn start(&self) -> anyhow::Result<()> {
+    pub(crate) async fn start(&self) -> anyhow::Result<()> {
         if self.is_set {
             return self.switch_on("by the setting").await;
         }

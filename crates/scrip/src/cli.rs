@@ -343,9 +343,7 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Audit(command) => audit::run(&command, environment),
         Command::Unseal { common } => unseal::run(&common, environment),
         Command::Approvals { common } => approval::list(&common, environment),
-        Command::Approve(arguments) => {
-            approval::decide(&arguments, Decision::Approve, environment)
-        }
+        Command::Approve(arguments) => approval::decide(&arguments, Decision::Approve, environment),
         Command::Reject(arguments) => approval::decide(&arguments, Decision::Reject, environment),
         Command::Status { common } => status::run(&common, environment),
         Command::Doctor { common } => doctor::run(&common, environment),

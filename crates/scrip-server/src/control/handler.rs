@@ -1,5 +1,8 @@
 //! Executes the requests of the control socket.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use anyhow::{Context, bail};

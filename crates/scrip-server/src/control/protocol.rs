@@ -31,25 +31,53 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 pub enum ControlRequest {
     Status {},
     ListMethods {},
-    AddMethod { kind: String, label: String, parameters: Map<String, Value> },
-    AddShares { label: String, count: ShareCount },
-    ConfirmShares { method: String, shares: Vec<ShareText> },
-    RemoveMethod { id: String },
-    RotateVault { count: Option<ShareCount> },
-    ConfirmRotation { shares: Vec<ShareText> },
-    EnterShare { share: ShareText },
+    AddMethod {
+        kind: String,
+        label: String,
+        parameters: Map<String, Value>,
+    },
+    AddShares {
+        label: String,
+        count: ShareCount,
+    },
+    ConfirmShares {
+        method: String,
+        shares: Vec<ShareText>,
+    },
+    RemoveMethod {
+        id: String,
+    },
+    RotateVault {
+        count: Option<ShareCount>,
+    },
+    ConfirmRotation {
+        shares: Vec<ShareText>,
+    },
+    EnterShare {
+        share: ShareText,
+    },
     /// The state of dual control.
     DualControl {},
     SwitchOn {},
     SwitchOff {},
     /// Stores a request for an action of a command, or finds it.
-    RequestApproval { action: String },
+    RequestApproval {
+        action: String,
+    },
     /// As [`ControlRequest::RequestApproval`], and uses the approval if there is one.
-    UseApproval { action: String },
+    UseApproval {
+        action: String,
+    },
     ListApprovals {},
     /// The action is the one that was shown to the operator.
-    Approve { id: String, action: String },
-    Reject { id: String, action: String },
+    Approve {
+        id: String,
+        action: String,
+    },
+    Reject {
+        id: String,
+        action: String,
+    },
 }
 
 /// The response to every request except the status.

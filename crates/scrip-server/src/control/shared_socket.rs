@@ -28,8 +28,8 @@ const REQUESTS_MAX: usize = 64;
 pub(super) fn bind_shared(path: &Path, group: &str) -> anyhow::Result<UnixListener> {
     let group = find_group(group)?;
     let folder = path.parent().context("the path has no directory")?;
-    let metadata = fs::metadata(folder)
-        .with_context(|| format!("{} cannot be read", folder.display()))?;
+    let metadata =
+        fs::metadata(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
     let is_trusted = metadata.uid() == 0 || metadata.uid() == Uid::effective().as_raw();
     if !is_trusted || metadata.mode() & 0o022 != 0 {
         bail!(

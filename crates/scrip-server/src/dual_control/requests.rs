@@ -220,7 +220,8 @@ impl DualControl {
         if self.write(change).await? {
             for it in expired {
                 let ApprovalRecord { id, requested_by, action, .. } = it;
-                let step = format!("approval {id} expire, requested by uid {requested_by}: {action}");
+                let step =
+                    format!("approval {id} expire, requested by uid {requested_by}: {action}");
                 self.record(&step).await?;
             }
         }

@@ -8,7 +8,8 @@ use scrip_core::{
     },
     policy::{
         AccessPolicy, AccessSessionId, ApplicationKind, DisplayName, Quotas, TenantKind,
-        TenantSettings, UnlockKind, UnlockState, application::origins::ApplicationOrigins,
+        TenantSettings, UnlockKind, UnlockState,
+        application::origins::ApplicationOrigins,
         approval::{ActionText, ApprovalId},
     },
     proxy::HostName,

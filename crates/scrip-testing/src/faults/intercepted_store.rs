@@ -25,10 +25,10 @@ use scrip_core::{
     },
     store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
     store::{
-        AccessSessionStore, ApprovalStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
-        ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore, ListingStore, Maintenance,
-        PolicyStore, Store, StoreCondition, StoreFuture, StoreStatus, ThreeDsSessionStore,
-        TokenIntentStore, TokenStore, UnlockStore, UsageStore,
+        AccessSessionStore, ApprovalStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore,
+        DirectoryStore, ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore,
+        ListingStore, Maintenance, PolicyStore, Store, StoreCondition, StoreFuture, StoreStatus,
+        ThreeDsSessionStore, TokenIntentStore, TokenStore, UnlockStore, UsageStore,
         deliveries::{
             DeliveryBounds, DeliveryClaim, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries,
         },

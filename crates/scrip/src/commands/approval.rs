@@ -18,9 +18,7 @@ use scrip_core::policy::approval::{
 };
 use scrip_server::{
     config::{Environment, Settings},
-    control::protocol::{
-        ControlAddress, ControlAnswer, ControlRequest, send_request, try_request,
-    },
+    control::protocol::{ControlAddress, ControlAnswer, ControlRequest, send_request, try_request},
     dual_control::requests::ApprovalTicket,
     storage::explain,
 };
@@ -81,10 +79,9 @@ pub(crate) fn list(common: &CommonArguments, environment: &Environment) -> anyho
     let rows: Vec<_> = tickets
         .iter()
         .map(|it| {
-            let state = it.approved_by.map_or_else(
-                || "open".to_owned(),
-                |uid| format!("approved by {}", user_name(uid)),
-            );
+            let state = it
+                .approved_by
+                .map_or_else(|| "open".to_owned(), |uid| format!("approved by {}", user_name(uid)));
             let requester = user_name(it.requested_by);
             [it.id.clone(), state, requester, it.expires_at.clone(), it.action.clone()]
         })

@@ -1,6 +1,7 @@
 //! Unlock methods, their changes, and the rotation of the vault key.
 
 mod adopt;
+mod dual_control;
 mod methods;
 mod rotation;
 mod shares;

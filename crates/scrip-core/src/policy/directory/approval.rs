@@ -233,7 +233,8 @@ mod tests {
 
     #[test]
     fn action_text_is_printable_ascii_of_bounded_length() {
-        let action = ActionText::new("application create", &json!({"name": "Ü\u{1b}[2J\u{202e}💳"}));
+        let action =
+            ActionText::new("application create", &json!({"name": "Ü\u{1b}[2J\u{202e}💳"}));
         let expected = r#"application create {"name":"\u00dc\u001b[2J\u202e\ud83d\udcb3"}"#;
         assert_eq!(action.unwrap().as_str(), expected);
         assert!(ActionText::new("export", &json!({"file": "x".repeat(5000)})).is_none());

@@ -57,7 +57,9 @@ pub(crate) fn require_for_export(
     let is_on = is_on_without_server(settings)?;
     if !has_root_key {
         return match is_on {
-            true => bail!("dual control is on: an export needs the vault key to verify its approval"),
+            true => {
+                bail!("dual control is on: an export needs the vault key to verify its approval")
+            }
             false => Ok(ExportApproval::NotNeeded),
         };
     }

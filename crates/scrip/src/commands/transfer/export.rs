@@ -62,8 +62,7 @@ pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> any
         bail!("{name} exists already; choose another name, or use --force to replace it");
     }
     let parameters = json!({ "file": std::path::absolute(file)?, "force": arguments.force });
-    let approval =
-        require_for_export(&settings, common, &parameters, !arguments.without_root_key)?;
+    let approval = require_for_export(&settings, common, &parameters, !arguments.without_root_key)?;
     let mut temporary = AtomicFile::open(file, "export", OnFailure::Keep)?;
     // An approval is for one complete export, which must not begin with rows of another one.
     if arguments.force || approval == ExportApproval::Used {
