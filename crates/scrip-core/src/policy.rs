@@ -33,7 +33,7 @@ pub use self::{
         DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy,
     },
     directory::{
-        ApiKeyLookup, Directory, REPLACED_KEYS,
+        ApiKeyLookup, Directory, REPLACED_KEYS, approval,
         compromise::{IssuedKey, KeyOwner, KeyRenewal},
         directory_records::{DirectoryRecords, SystemKeys},
         key_rotation::{MethodRemoval, UnlockRemoval, VaultKeyRotation, WrappedKeys},

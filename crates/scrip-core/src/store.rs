@@ -22,7 +22,7 @@ pub use self::guesses::GuessStore;
 pub use self::{
     access_sessions::AccessSessionStore,
     audit::AuditStore,
-    directory::{DirectoryStore, unlocks::UnlockStore},
+    directory::{DirectoryStore, approvals::ApprovalStore, unlocks::UnlockStore},
     idempotency::IdempotencyStore,
     listing::ListingStore,
     maintenance::Maintenance,
@@ -51,5 +51,5 @@ macro_rules! store {
 store! {
     TokenStore ListingStore TokenIntentStore IdempotencyStore DirectoryStore PolicyStore
     AccessSessionStore ThreeDsSessionStore DeliveryStore AuditStore UsageStore Maintenance GuessStore
-    KeyRotationStore UnlockStore
+    KeyRotationStore UnlockStore ApprovalStore
 }

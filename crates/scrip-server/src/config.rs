@@ -218,6 +218,13 @@ fn find_contradictions(settings: &Settings) -> Vec<String> {
             "cvc.epoch_keys_password_file: cvc.epoch_keys is not the address of a Redis".to_owned(),
         );
     }
+    if server.control_socket.is_some() != server.control_group.is_some() {
+        problems
+            .push("server.control_socket and server.control_group: set both, or neither".into());
+    }
+    if server.control_socket.as_ref().is_some_and(|it| !it.is_absolute()) {
+        problems.push("server.control_socket: must be an absolute path".to_owned());
+    }
     problems.extend(storage::find_contradictions(settings));
     problems.extend(threeds::find_contradictions(settings));
     problems.extend(elements::find_contradictions(settings));

@@ -1,11 +1,13 @@
 //! The control socket, on which the operator's commands query the running server and change its
 //! unlock methods.
 //!
-//! The socket is in the data directory and accessible to its owner only. A client sends one line of
-//! JSON and receives one. A client of an earlier version sends nothing and receives the status.
+//! One socket is in the data directory and accessible to its owner only. The settings may add a
+//! second one for a group of operators, who have fewer rights. A client sends one line of JSON and
+//! receives one. A client of an earlier version sends nothing and receives the status.
 
 mod handler;
 pub mod protocol;
+mod shared_socket;
 
 use std::{
     fs::{self, Permissions},
@@ -16,6 +18,7 @@ use std::{
 };
 
 use anyhow::Context;
+use nix::unistd::Uid;
 use scrip_api::{app::App, metrics::Label};
 use scrip_core::{metrics::ReaderPoolMetrics, time::Timestamp};
 use serde::{Deserialize, Serialize};
@@ -28,10 +31,13 @@ use tokio::{
 use zeroize::Zeroizing;
 
 use crate::{
-    control::protocol::{ControlRequest, ControlResponse, LINE_BYTES_MAX, SOCKET_FILE, exchange},
+    config::Settings,
+    control::{
+        handler::ControlHandler,
+        protocol::{ControlRequest, ControlResponse, LINE_BYTES_MAX, SOCKET_FILE, exchange},
+    },
     directory_servers::{self, ConnectedScheme},
     node::Node,
-    storage::unlock::manager::KeyManager,
 };
 
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -116,11 +122,11 @@ pub fn query_status(data_dir: &Path) -> Option<ServerStatus> {
     serde_json::from_str(&line).ok()
 }
 
-/// The open control socket. Dropping it closes the socket and removes its file.
+/// The open control sockets. Dropping it closes the sockets and removes their files.
 #[derive(Debug)]
 pub struct ControlSocket {
-    path: PathBuf,
-    task: tokio::task::JoinHandle<()>,
+    paths: Vec<PathBuf>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl ControlSocket {
@@ -128,14 +134,18 @@ impl ControlSocket {
     /// stale.
     ///
     /// # Errors
-    /// The socket cannot be created.
-    pub fn start(data_dir: &Path, node: Arc<Node>, url: String) -> anyhow::Result<Self> {
-        let path = data_dir.join(SOCKET_FILE);
+    /// A socket cannot be created.
+    pub fn start(settings: &Settings, node: Arc<Node>, url: String) -> anyhow::Result<Self> {
+        let path = settings.storage.data_dir.join(SOCKET_FILE);
         let listener =
             bind_private(&path).with_context(|| format!("{} cannot be created", path.display()))?;
         let started_at = node.app.vault.clock.now().to_string();
-        let manager = node.settings.key_manager.clone();
-        let status_manager = manager.clone();
+        let handler = ControlHandler {
+            manager: node.settings.key_manager.clone(),
+            dual_control: node.settings.dual_control.clone(),
+            server_uid: Uid::effective().as_raw(),
+        };
+        let status_manager = handler.manager.clone();
         let build_status = move || ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -150,31 +160,52 @@ impl ControlSocket {
             bin_rows: node.app.vault.bin_data.imported().map(|it| it.row_count()),
             threeds: scheme_statuses(&node),
         };
-        let build_status: StatusBuilder = Arc::new(build_status);
-        let slots = Arc::new(Semaphore::new(REQUESTS_MAX));
-        let task = tokio::spawn(async move {
-            loop {
-                let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
-                match listener.accept().await {
-                    Ok((stream, _)) => {
-                        let (manager, build_status) = (manager.clone(), Arc::clone(&build_status));
-                        tokio::spawn(async move {
-                            serve_client(stream, manager.as_ref(), &build_status).await;
-                            drop(slot);
-                        });
-                    }
-                    Err(_) => sleep(Duration::from_millis(50)).await,
+        let clients = ControlClients { handler, build_status: Arc::new(build_status) };
+        let mut sockets = Self {
+            paths: vec![path],
+            tasks: vec![tokio::spawn(accept(listener, clients.clone()))],
+        };
+        if let (Some(path), Some(group)) =
+            (&settings.server.control_socket, &settings.server.control_group)
+        {
+            match shared_socket::bind_shared(path, group) {
+                Ok(listener) => {
+                    sockets.paths.push(path.clone());
+                    sockets.tasks.push(tokio::spawn(shared_socket::accept(listener, clients)));
+                }
+                // The server's user still has the private socket.
+                Err(error) => {
+                    let (cause, path) = (format!("{error:#}"), path.display());
+                    tracing::error!(cause, %path, "server.control_socket cannot be created");
                 }
             }
-        });
-        Ok(Self { path, task })
+        }
+        Ok(sockets)
+    }
+}
+
+/// Serves the private socket.
+async fn accept(listener: UnixListener, clients: ControlClients) {
+    let slots = Arc::new(Semaphore::new(REQUESTS_MAX));
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let clients = clients.clone();
+                tokio::spawn(async move {
+                    clients.serve(stream).await;
+                    drop(slot);
+                });
+            }
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
     }
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        self.task.abort();
-        drop(fs::remove_file(&self.path));
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        self.paths.iter().for_each(|it| drop(fs::remove_file(it)));
     }
 }
 
@@ -189,28 +220,31 @@ fn bind_private(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-type StatusBuilder = Arc<dyn Fn() -> ServerStatus + Send + Sync>;
+/// Serves the clients of both sockets.
+#[derive(Clone)]
+struct ControlClients {
+    handler: ControlHandler,
+    build_status: Arc<dyn Fn() -> ServerStatus + Send + Sync>,
+}
 
-/// Reads a request and sends the response.
-async fn serve_client(
-    mut stream: UnixStream,
-    manager: Option<&Arc<KeyManager>>,
-    build_status: &StatusBuilder,
-) {
-    let Ok(peer) = stream.peer_cred() else { return };
-    let request = match timeout(REQUEST_TIMEOUT, read_request(&mut stream)).await {
-        Ok(Ok(request)) => request,
-        Ok(Err(_)) => {
-            let text = "the request is not valid; the server runs another version of scrip";
-            return send_line(stream, &ControlResponse::Error(text.to_owned())).await;
+impl ControlClients {
+    /// Reads a request and sends the response.
+    async fn serve(&self, mut stream: UnixStream) {
+        let Ok(peer) = stream.peer_cred() else { return };
+        let request = match timeout(REQUEST_TIMEOUT, read_request(&mut stream)).await {
+            Ok(Ok(request)) => request,
+            Ok(Err(_)) => {
+                let text = "the request is not valid; the server runs another version of scrip";
+                return send_line(stream, &ControlResponse::Error(text.to_owned())).await;
+            }
+            Err(_) => ControlRequest::Status {},
+        };
+        if matches!(request, ControlRequest::Status {}) {
+            return send_line(stream, &(self.build_status)()).await;
         }
-        Err(_) => ControlRequest::Status {},
-    };
-    if matches!(request, ControlRequest::Status {}) {
-        return send_line(stream, &build_status()).await;
+        let response = self.handler.handle(request, peer.uid()).await;
+        send_line(stream, &response).await;
     }
-    let response = handler::handle(manager, request, peer.uid()).await;
-    send_line(stream, &response).await;
 }
 
 /// The status if the client closes its side without a request.

@@ -6,6 +6,7 @@ use scrip_api::app::App;
 
 use crate::{
     directory_servers::HttpDirectoryServers,
+    dual_control::DualControl,
     listen::{
         connection_counts::ConnectionCounts, connection_limits::ConnectionLimits, tls::Certificates,
     },
@@ -47,6 +48,8 @@ pub struct NodeSettings {
     pub key_rotation: KeyRotationPace,
     /// Opens the vault and changes its unlock methods.
     pub key_manager: Option<Arc<KeyManager>>,
+    /// Actions of operators that need a second operator.
+    pub dual_control: Option<Arc<DualControl>>,
 }
 
 /// The pace of rotations of tenants' sealing keys.
@@ -106,6 +109,7 @@ impl Default for NodeSettings {
             delivers_webhooks: true,
             key_rotation: KeyRotationPace::default(),
             key_manager: None,
+            dual_control: None,
         }
     }
 }

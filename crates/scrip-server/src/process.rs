@@ -47,6 +47,18 @@ pub fn confine_command(server: &ServerSettings) -> anyhow::Result<()> {
     set_undumpable()
 }
 
+/// The steps for a command that only uses a socket of the server. Root switches to the user of the
+/// server, so that root has no second identity; another user stays who they are.
+///
+/// # Errors
+/// As [`confine`].
+pub fn confine_socket_command(server: &ServerSettings) -> anyhow::Result<()> {
+    if Uid::effective().is_root() {
+        return confine_command(server);
+    }
+    disable_core_dumps()
+}
+
 /// Disables core files and debugging by other users than root.
 fn disable_core_dumps() -> anyhow::Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0).context("disabling core dumps failed")?;

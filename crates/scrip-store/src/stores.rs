@@ -1,6 +1,7 @@
 //! Store traits with the same implementation for both engines.
 
 mod access_sessions;
+mod approvals;
 pub(crate) mod deliveries;
 mod idempotency;
 mod key_rotations;

@@ -22,7 +22,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use scrip_core::{
     audit::{DeletedTenant, SignedWatermark},
     id::TenantId,
-    policy::{AccessSessionRecord, DirectoryRecords, SignedRow, guessing_budget::GuessRecord},
+    policy::{
+        AccessSessionRecord, DirectoryRecords, SignedRow, approval::StoredApprovals,
+        guessing_budget::GuessRecord,
+    },
     store::{StoreError, StoreFuture},
     threeds::ThreeDsSessionRecord,
     time::Timestamp,
@@ -64,6 +67,7 @@ struct MemoryStoreState {
     usage: UsageCounts,
     guesses: Vec<(TenantId, GuessRecord)>,
     key_rotations: Vec<MemoryKeyRotation>,
+    approvals: StoredApprovals,
 }
 
 #[derive(Debug, Clone)]

@@ -13,6 +13,7 @@ use scrip_server::config::{
 use crate::{
     commands::{
         CommonArguments,
+        approval::{self, Decision, DecisionArguments},
         audit::{self, AuditCommand},
         bin::{self, BinCommand},
         doctor, init,
@@ -116,6 +117,18 @@ enum Command {
     /// Verify the audit logs.
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// List the requests that wait for a second operator.
+    #[command(after_help = approval::EXAMPLES)]
+    Approvals {
+        #[command(flatten)]
+        common: CommonArguments,
+    },
+    /// Approve a request of another operator.
+    #[command(after_help = approval::EXAMPLES)]
+    Approve(DecisionArguments),
+    /// Reject a request of an operator, or withdraw an own one.
+    #[command(after_help = approval::EXAMPLES)]
+    Reject(DecisionArguments),
     /// Enter one share of the vault key, to unseal the vault of a running server.
     #[command(after_help = unseal::EXAMPLES)]
     Unseal {
@@ -288,6 +301,9 @@ impl Command {
             | Self::Status { .. }
             | Self::Migrate { .. }
             | Self::Unseal { .. }
+            | Self::Approvals { .. }
+            | Self::Approve(_)
+            | Self::Reject(_)
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Export(_)
@@ -326,6 +342,9 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Bin(command) => bin::run(&command, environment),
         Command::Audit(command) => audit::run(&command, environment),
         Command::Unseal { common } => unseal::run(&common, environment),
+        Command::Approvals { common } => approval::list(&common, environment),
+        Command::Approve(arguments) => approval::decide(&arguments, Decision::Approve, environment),
+        Command::Reject(arguments) => approval::decide(&arguments, Decision::Reject, environment),
         Command::Status { common } => status::run(&common, environment),
         Command::Doctor { common } => doctor::run(&common, environment),
         Command::Migrate { common } => migrate::run(&common, environment),

@@ -2,6 +2,7 @@
 //! and are authorized by the root key.
 
 pub(crate) mod alterations;
+pub(crate) mod approval;
 pub(crate) mod audit;
 pub(crate) mod bin;
 pub(crate) mod doctor;
@@ -14,7 +15,7 @@ pub(crate) mod simulator;
 pub(crate) mod status;
 pub(crate) mod transfer;
 
-use std::{future::Future, io, path::PathBuf, sync::Arc};
+use std::{future::Future, io, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -32,9 +33,11 @@ use scrip_server::{
     process,
     storage::{explain, unlock::open::UnlockProblem},
 };
+use serde_json::Value;
 
 use crate::commands::{
     alterations::AlteredPolicies,
+    approval::{Approved, parse_wait},
     output::{CommandOutput, print_message},
     transfer::progress::{Progress, ProgressUnit, WithoutTerminal},
 };
@@ -51,6 +54,9 @@ pub(crate) struct CommonArguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// How long to wait for the approval of a second operator, such as 30s, 10m or 1h.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_wait)]
+    wait: Duration,
 }
 
 impl CommonArguments {
@@ -67,6 +73,13 @@ impl CommonArguments {
         Ok(settings)
     }
 
+    /// Loads the settings for a command that only uses a socket of the server.
+    pub(crate) fn socket_settings(&self, environment: &Environment) -> anyhow::Result<Settings> {
+        let settings = self.settings(environment)?;
+        process::confine_socket_command(&settings.server)?;
+        Ok(settings)
+    }
+
     /// Opens the vault, runs one action with audit records, and prints its output.
     pub(crate) fn with_vault(
         &self,
@@ -75,8 +88,35 @@ impl CommonArguments {
         action: impl AsyncFnOnce(&Operator) -> anyhow::Result<CommandOutput>,
     ) -> anyhow::Result<()> {
         let settings = self.confined_settings(environment)?;
+        self.run_with_vault(&settings, command, action, None)
+    }
+
+    /// As [`CommonArguments::with_vault`], for an action that needs a second operator under dual
+    /// control. The parameters are shown to that operator.
+    pub(crate) fn with_approved_vault(
+        &self,
+        environment: &Environment,
+        command: &str,
+        parameters: &Value,
+        action: impl AsyncFnOnce(&Operator) -> anyhow::Result<CommandOutput>,
+    ) -> anyhow::Result<()> {
+        let settings = self.confined_settings(environment)?;
+        let approved = approval::require(&settings, self, command, parameters)?;
+        self.run_with_vault(&settings, command, action, Some(approved))
+    }
+
+    fn run_with_vault(
+        &self,
+        settings: &Settings,
+        command: &str,
+        action: impl AsyncFnOnce(&Operator) -> anyhow::Result<CommandOutput>,
+        approved: Option<Approved>,
+    ) -> anyhow::Result<()> {
         let output = runtime()?.block_on(async {
-            let operator = Operator::open(&settings).await?;
+            let operator = Operator::open(settings).await?;
+            if let Some(approved) = approved {
+                approved.check_state(&operator).await?;
+            }
             let output = operator.run_recorded(command, action(&operator)).await;
             // A server saves the heads too, but may not be running.
             if let Err(error) = head_file::update(&settings.head_file(), &operator.vault).await {

@@ -16,6 +16,7 @@ use scrip_core::{
         AccessPolicy, AccessRule, AccessScope, ApplicationKind, Directory, DisplayName, Permission,
         Permissions, PolicyPermit, Tenant, TenantKind, Transform,
         application::origins::ApplicationOrigins,
+        approval::StoredDualControl,
         tenant::{self},
     },
     token::Container,
@@ -167,6 +168,12 @@ async fn open_or_create_vault(
         settings.create_root_key()?;
         settings.create_vault_keys(vault).await?;
         records = vault.store.load_directory().await.map_err(explain)?;
+    }
+    let approvals = vault.store.load_approvals().await.map_err(explain)?;
+    if settings.keys.dual_control || approvals.dual_control != StoredDualControl::Missing {
+        bail!(
+            "`scrip dev` creates keys without an approval, so it serves no vault with dual control"
+        );
     }
     let source = settings.unlock(&records).await?;
     let directory = Directory::open(records, &*source, None).map_err(explain)?;

@@ -27,6 +27,7 @@ use scrip_server::{
         address::LoopbackUrl,
         results::{ResultsServer, ResultsTls},
     },
+    dual_control::DualControl,
     files::{bin_file, head_file},
     listen::{
         ListenSocket, serve_on,
@@ -241,6 +242,9 @@ async fn run_server(
     node.settings.certificates.clone_from(&tls);
     let manager = Arc::new(KeyManager::new(Arc::clone(&node.app), &settings));
     node.settings.key_manager = Some(Arc::clone(&manager));
+    let dual_control = DualControl::new(Arc::clone(&node.app), settings.keys.dual_control);
+    let dual_control = Arc::new(dual_control);
+    node.settings.dual_control = Some(Arc::clone(&dual_control));
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
     let access = OperatorAccess { key: listener_key, hosts: settings.metrics.hosts.0.clone() };
     let metrics_listener =
@@ -278,6 +282,7 @@ async fn run_server(
         stop_time.announce_unless_stopped(|| log_addresses(&addresses));
         seed_random_generator(Arc::clone(&app));
         start_key_management(&settings, &manager);
+        tokio::spawn(dual_control.run());
         serving.await.context(LISTENER_FAILED)?;
     }
     auth_failures.write_audit_records(&vault).await;
@@ -341,8 +346,7 @@ fn start_control_socket(
     node: &Arc<Node>,
     url: &str,
 ) -> anyhow::Result<ControlSocket> {
-    let folder = &settings.storage.data_dir;
-    let control = ControlSocket::start(folder, Arc::clone(node), url.to_owned());
+    let control = ControlSocket::start(settings, Arc::clone(node), url.to_owned());
     if let Err(error) = &control {
         let cause = format!("{error:#}");
         tracing::warn!(

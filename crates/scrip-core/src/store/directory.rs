@@ -1,5 +1,6 @@
 //! The policies of all tenants, and the keys of the vault.
 
+pub(super) mod approvals;
 pub(super) mod unlocks;
 
 use scrip_seal::Sealed;

@@ -169,6 +169,12 @@ settings! {
         drain_deadline_seconds: BoundedNumber<1, 3600> = "10",
         /// User to switch to when started as root; empty to keep the current user.
         user: Option<String> = "",
+        /// A second control socket, for the operators of `server.control_group`: an absolute path in
+        /// a directory that only root or the server can write, such as `/run/scrip/control.sock`.
+        control_socket: Option<PathBuf> = "",
+        /// Group, by name or number, that may use `server.control_socket`: see requests, approve
+        /// and reject them, enter shares. The server's user must be a member.
+        control_group: Option<String> = "",
         /// Keep memory out of swap: auto (if the system allows it), on (required to start), off.
         lock_memory: LockMemory = "auto",
     }
@@ -237,6 +243,9 @@ settings! {
         /// Time after which the vault is sealed if no unlock method returns its key any more, such
         /// as `24h`; empty to serve without a limit.
         seal_when_source_lost: Option<SourceLossLimit> = "",
+        /// Whether changes of keys, exports, backups and new API keys need a second operator. The
+        /// vault stores `true`: to switch it off, two operators run `scrip keys dual-control off`.
+        dual_control: bool = "false",
     }
     cvc: CvcSettings {
         /// Location of the CVC epoch keys, which are never stored with the data: memory (a restart

@@ -1,65 +1,203 @@
 //! Executes the requests of the control socket.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use scrip_core::policy::UnlockKind;
+use scrip_core::policy::{UnlockKind, approval::ActionText};
 use serde_json::{Value, json};
 
 use crate::{
     control::protocol::{ControlRequest, ControlResponse},
+    dual_control::{
+        DualControl,
+        requests::{ApprovalTicket, Authorization},
+    },
     storage::unlock::{
         create::NewMethod, manager::KeyManager, rotation::RotationReason,
         unlock_settings::UnlockSettings,
     },
 };
 
-/// Executes a request of a user of this machine.
-pub(super) async fn handle(
-    manager: Option<&Arc<KeyManager>>,
-    request: ControlRequest,
-    uid: u32,
-) -> ControlResponse {
-    match try_handle(manager, request, uid).await {
-        Ok(value) => ControlResponse::Result(value),
-        Err(error) => ControlResponse::Error(format!("{error:#}")),
+/// What the requests change.
+#[derive(Debug, Clone)]
+pub(super) struct ControlHandler {
+    pub(super) manager: Option<Arc<KeyManager>>,
+    pub(super) dual_control: Option<Arc<DualControl>>,
+    /// The user of this server.
+    pub(super) server_uid: u32,
+}
+
+/// What a request needs.
+enum RequestRight {
+    /// Every user who can connect.
+    Operator,
+    /// The server's user or root; other operators only under dual control.
+    Change,
+    /// As [`RequestRight::Change`], and under dual control an approval of this action.
+    ApprovedChange(ActionText),
+}
+
+/// The result of a request.
+enum Handled {
+    Done(Value),
+    Waiting(ApprovalTicket),
+}
+
+impl ControlHandler {
+    /// Executes a request of a user of this machine.
+    pub(super) async fn handle(&self, request: ControlRequest, uid: u32) -> ControlResponse {
+        match self.try_handle(request, uid).await {
+            Ok(Handled::Done(value)) => ControlResponse::Result(value),
+            Ok(Handled::Waiting(ticket)) => ControlResponse::Waiting(ticket),
+            Err(error) => ControlResponse::Error(format!("{error:#}")),
+        }
+    }
+
+    async fn try_handle(&self, request: ControlRequest, uid: u32) -> anyhow::Result<Handled> {
+        self.check_request(&request)?;
+        match required_right(&request)? {
+            RequestRight::Operator => (),
+            RequestRight::Change => self.check_change(uid).await?,
+            RequestRight::ApprovedChange(action) => {
+                self.check_change(uid).await?;
+                if let Some(dual_control) = &self.dual_control {
+                    match dual_control.authorize(uid, &action).await? {
+                        Authorization::NotNeeded | Authorization::Granted => (),
+                        Authorization::Waiting(ticket) => return Ok(Handled::Waiting(ticket)),
+                    }
+                }
+            }
+        }
+        self.execute(request, uid).await
+    }
+
+    /// Rejects what cannot succeed, before an approval is used for it.
+    fn check_request(&self, request: &ControlRequest) -> anyhow::Result<()> {
+        if let ControlRequest::AddMethod { kind, parameters, .. } = request {
+            parse_method(kind, parameters)?;
+        }
+        if let (ControlRequest::SwitchOff {}, Some(it)) = (request, &self.dual_control) {
+            it.check_can_switch_off()?;
+        }
+        Ok(())
+    }
+
+    async fn check_change(&self, uid: u32) -> anyhow::Result<()> {
+        if uid == 0 || uid == self.server_uid {
+            return Ok(());
+        }
+        let is_in_force = match &self.dual_control {
+            Some(it) => it.is_in_force().await?,
+            None => false,
+        };
+        if !is_in_force {
+            bail!("only the user of the server may change something while dual control is off");
+        }
+        Ok(())
+    }
+
+    async fn execute(&self, request: ControlRequest, uid: u32) -> anyhow::Result<Handled> {
+        let manager = self.manager.as_ref().context("this server has no unlock methods")?;
+        let dual_control = self.dual_control.as_ref().context("this server has no dual control");
+        Ok(Handled::Done(match request {
+            ControlRequest::Status {} => Value::Null,
+            ControlRequest::ListMethods {} => json!(manager.list_methods().await?),
+            ControlRequest::AddMethod { kind, label, parameters } => {
+                let settings = parse_method(&kind, &parameters)?;
+                json!(manager.add_method(&NewMethod { settings, label }, uid).await?)
+            }
+            ControlRequest::AddShares { label, count } => {
+                json!(manager.add_shares(&label, &count, uid).await?)
+            }
+            ControlRequest::ConfirmShares { method, shares } => {
+                json!(manager.confirm_shares(&method, &shares, uid).await?)
+            }
+            ControlRequest::RemoveMethod { id } => json!(manager.remove_method(&id, uid).await?),
+            ControlRequest::RotateVault { count, compromised } => {
+                let reason = match compromised {
+                    true => RotationReason::Compromise,
+                    false => RotationReason::Routine,
+                };
+                json!(manager.rotate_vault(reason, count.as_ref(), uid).await?)
+            }
+            ControlRequest::ConfirmRotation { shares } => {
+                json!(manager.confirm_rotation(&shares, uid).await?)
+            }
+            ControlRequest::EnterShare { share } => json!(manager.enter_share(&share, uid).await?),
+            ControlRequest::DualControl {} => json!(dual_control?.report().await?),
+            ControlRequest::SwitchOn {} => {
+                dual_control?.switch_on(&format!("by uid {uid}")).await?;
+                Value::Null
+            }
+            ControlRequest::SwitchOff {} => json!(dual_control?.switch_off(uid).await?),
+            ControlRequest::RequestApproval { action } => {
+                json!(dual_control?.request(uid, &parse_action(&action)?).await?)
+            }
+            ControlRequest::UseApproval { action } => {
+                match dual_control?.authorize(uid, &parse_action(&action)?).await? {
+                    Authorization::NotNeeded => json!(false),
+                    Authorization::Granted => json!(true),
+                    Authorization::Waiting(ticket) => return Ok(Handled::Waiting(ticket)),
+                }
+            }
+            ControlRequest::ListApprovals {} => json!(dual_control?.list().await?),
+            ControlRequest::Approve { id, action } => {
+                json!(dual_control?.approve(&id, &action, uid).await?)
+            }
+            ControlRequest::Reject { id, action } => {
+                json!(dual_control?.reject(&id, &action, uid).await?)
+            }
+        }))
     }
 }
 
-async fn try_handle(
-    manager: Option<&Arc<KeyManager>>,
-    request: ControlRequest,
-    uid: u32,
-) -> anyhow::Result<Value> {
-    let manager = manager.context("this server has no unlock methods")?;
-    Ok(match request {
-        ControlRequest::Status {} => Value::Null,
-        ControlRequest::ListMethods {} => json!(manager.list_methods().await?),
-        ControlRequest::AddMethod { kind, label, parameters } => {
-            let kind = UnlockKind::parse(&kind).context("this kind of method is unknown")?;
-            if kind.needs_people() {
-                bail!("a method of shares needs a ceremony");
-            }
-            let settings = UnlockSettings::parse(kind, &Value::Object(parameters).to_string())?;
-            json!(manager.add_method(&NewMethod { settings, label }, uid).await?)
-        }
-        ControlRequest::AddShares { label, count } => {
-            json!(manager.add_shares(&label, &count, uid).await?)
-        }
-        ControlRequest::ConfirmShares { method, shares } => {
-            json!(manager.confirm_shares(&method, &shares, uid).await?)
-        }
-        ControlRequest::RemoveMethod { id } => json!(manager.remove_method(&id, uid).await?),
-        ControlRequest::RotateVault { count, compromised } => {
-            let reason = match compromised {
-                true => RotationReason::Compromise,
-                false => RotationReason::Routine,
-            };
-            json!(manager.rotate_vault(reason, count.as_ref(), uid).await?)
-        }
-        ControlRequest::ConfirmRotation { shares } => {
-            json!(manager.confirm_rotation(&shares, uid).await?)
-        }
-        ControlRequest::EnterShare { share } => json!(manager.enter_share(&share, uid).await?),
-    })
+/// A new kind of request must be added to one of the three groups.
+fn required_right(request: &ControlRequest) -> anyhow::Result<RequestRight> {
+    let command = match request {
+        ControlRequest::Status {}
+        | ControlRequest::ListMethods {}
+        | ControlRequest::EnterShare { .. }
+        | ControlRequest::DualControl {}
+        | ControlRequest::ListApprovals {}
+        | ControlRequest::Approve { .. }
+        | ControlRequest::Reject { .. } => return Ok(RequestRight::Operator),
+        // The second half of a ceremony, and requests that themselves lead to an approval.
+        ControlRequest::ConfirmShares { .. }
+        | ControlRequest::ConfirmRotation { .. }
+        | ControlRequest::SwitchOn {}
+        | ControlRequest::RequestApproval { .. }
+        | ControlRequest::UseApproval { .. } => return Ok(RequestRight::Change),
+        ControlRequest::AddMethod { .. } => "keys add",
+        ControlRequest::AddShares { .. } => "keys add shamir",
+        ControlRequest::RemoveMethod { .. } => "keys remove",
+        ControlRequest::RotateVault { .. } => "keys rotate vault",
+        ControlRequest::SwitchOff {} => "keys dual-control off",
+    };
+    // All fields, so that a new parameter is part of the action.
+    let mut parameters = serde_json::to_value(request)?;
+    if let Some(fields) = parameters.as_object_mut() {
+        fields.remove("command");
+    }
+    let action = ActionText::new(command, &parameters).context(LONG_ACTION)?;
+    Ok(RequestRight::ApprovedChange(action))
+}
+
+const LONG_ACTION: &str = "the parameters are too long for a request";
+
+fn parse_action(text: &str) -> anyhow::Result<ActionText> {
+    ActionText::parse(text).context("the action is too long, or not printable")
+}
+
+fn parse_method(
+    kind: &str,
+    parameters: &serde_json::Map<String, Value>,
+) -> anyhow::Result<UnlockSettings> {
+    let kind = UnlockKind::parse(kind).context("this kind of method is unknown")?;
+    if kind.needs_people() {
+        bail!("a method of shares needs a ceremony");
+    }
+    Ok(UnlockSettings::parse(kind, &json!(parameters).to_string())?)
 }

@@ -1,9 +1,9 @@
 //! The protocol of the control socket: one line of JSON for the request, one for the response.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
-    path::Path,
+    path::PathBuf,
     time::Duration,
 };
 
@@ -12,7 +12,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use crate::storage::unlock::shares::{ShareCount, ShareText};
+use crate::{
+    config::Settings,
+    dual_control::requests::ApprovalTicket,
+    storage::unlock::shares::{ShareCount, ShareText},
+};
 
 pub(crate) const SOCKET_FILE: &str = "scrip.sock";
 pub(crate) const LINE_BYTES_MAX: u64 = 64 * 1024;
@@ -54,6 +58,28 @@ pub enum ControlRequest {
     EnterShare {
         share: ShareText,
     },
+    /// The state of dual control.
+    DualControl {},
+    SwitchOn {},
+    SwitchOff {},
+    /// Stores a request for an action of a command, or finds it.
+    RequestApproval {
+        action: String,
+    },
+    /// As [`ControlRequest::RequestApproval`], and uses the approval if there is one.
+    UseApproval {
+        action: String,
+    },
+    ListApprovals {},
+    /// The action is the one that was shown to the operator.
+    Approve {
+        id: String,
+        action: String,
+    },
+    Reject {
+        id: String,
+        action: String,
+    },
 }
 
 /// The response to every request except the status.
@@ -61,25 +87,87 @@ pub enum ControlRequest {
 #[serde(rename_all = "snake_case")]
 pub enum ControlResponse {
     Result(Value),
+    /// Nothing was changed: a second operator must approve the request first.
+    Waiting(ApprovalTicket),
     Error(String),
 }
 
-/// Sends a request to the server that uses this data directory.
+/// Where a command finds the server.
+#[derive(Debug, Clone)]
+pub struct ControlAddress {
+    /// The socket in the data directory, for the server's user.
+    private: PathBuf,
+    /// The socket for the operators of `server.control_group`.
+    shared: Option<PathBuf>,
+}
+
+impl Settings {
+    #[must_use]
+    pub fn control_address(&self) -> ControlAddress {
+        ControlAddress {
+            private: self.storage.data_dir.join(SOCKET_FILE),
+            shared: self.server.control_socket.clone(),
+        }
+    }
+}
+
+impl ControlAddress {
+    fn connect(&self) -> io::Result<UnixStream> {
+        let stream = UnixStream::connect(&self.private);
+        match &self.shared {
+            Some(shared) => stream.or_else(|_| UnixStream::connect(shared)),
+            None => stream,
+        }
+    }
+}
+
+/// The result of a request, or the approval that it waits for.
+#[derive(Debug)]
+pub enum ControlAnswer<T> {
+    Done(T),
+    Waiting(ApprovalTicket),
+}
+
+/// Sends a request that needs no approval.
 ///
 /// # Errors
 /// No server answers, or it rejects the request.
 pub fn send_request<T: DeserializeOwned>(
-    data_dir: &Path,
+    address: &ControlAddress,
     request: &ControlRequest,
 ) -> anyhow::Result<T> {
-    let socket = data_dir.join(SOCKET_FILE);
-    let stream = UnixStream::connect(&socket).with_context(|| {
-        format!("no server answers at {}; this command needs a running server", socket.display())
-    })?;
+    match try_request(address, request)? {
+        Some(ControlAnswer::Done(value)) => Ok(value),
+        Some(ControlAnswer::Waiting(it)) => bail!("request {} waits for an approval", it.id),
+        None => bail!(
+            "no server answers at {}; this command needs a running server",
+            address.private.display()
+        ),
+    }
+}
+
+/// Sends a request. Returns `None` if no server runs.
+///
+/// # Errors
+/// The server rejects the request, does not answer, or this user may not use its socket.
+pub fn try_request<T: DeserializeOwned>(
+    address: &ControlAddress,
+    request: &ControlRequest,
+) -> anyhow::Result<Option<ControlAnswer<T>>> {
+    let stream = match address.connect() {
+        Ok(stream) => stream,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            bail!("this user may not use the control socket of the server")
+        }
+        Err(_) => return Ok(None),
+    };
     let line = exchange(stream, request).context("the server did not answer")?;
     let response = serde_json::from_str(&line);
     match response.map_err(|_| anyhow::anyhow!("the server runs another version of scrip"))? {
-        ControlResponse::Result(value) => Ok(serde_json::from_value(value)?),
+        ControlResponse::Result(value) => {
+            Ok(Some(ControlAnswer::Done(serde_json::from_value(value)?)))
+        }
+        ControlResponse::Waiting(ticket) => Ok(Some(ControlAnswer::Waiting(ticket))),
         ControlResponse::Error(message) => bail!(message),
     }
 }

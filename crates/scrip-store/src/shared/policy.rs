@@ -1,5 +1,6 @@
 //! Tenants, applications and API keys.
 
+pub(crate) mod approvals;
 pub(crate) mod changes;
 pub(crate) mod deletions;
 pub(crate) mod directory;

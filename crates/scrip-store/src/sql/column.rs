@@ -8,7 +8,9 @@ use scrip_core::{
     },
     policy::{
         AccessPolicy, AccessSessionId, ApplicationKind, DisplayName, Quotas, TenantKind,
-        TenantSettings, UnlockKind, UnlockState, application::origins::ApplicationOrigins,
+        TenantSettings, UnlockKind, UnlockState,
+        application::origins::ApplicationOrigins,
+        approval::{ActionText, ApprovalId},
     },
     proxy::HostName,
     store::StoreError,
@@ -138,6 +140,8 @@ parsed_columns! {
     DeliveryState: &str => DeliveryState::parse,
     UnlockKind: &str => UnlockKind::parse,
     UnlockState: &str => UnlockState::parse,
+    ApprovalId: &str => ApprovalId::parse,
+    ActionText: &str => ActionText::parse,
 }
 
 /// A digest or a MAC.

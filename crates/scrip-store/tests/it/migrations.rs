@@ -8,7 +8,7 @@ use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::postgres::{TestDatabase, query::query_database};
 
 /// SHA-256 of every migration.
-const CHECKSUMS: [(&str, &str); 24] = [
+const CHECKSUMS: [(&str, &str); 27] = [
     (
         "postgres/migrations/0001.sql",
         "9ee371d7984c9093af6f5bbf9e40f72ecd56da6e52f8ba316d9789f9f82c3219",
@@ -40,6 +40,10 @@ const CHECKSUMS: [(&str, &str); 24] = [
     (
         "postgres/migrations/0008.sql",
         "e482f8ee228d3ff7b564e59b99240a660be283c5c56da6ff731bd9c6f13b2ce6",
+    ),
+    (
+        "postgres/migrations/0009.sql",
+        "c453615fed5dcf7fed48cc0078b5824852cc5e59799c9e8390582dac8eceb2f3",
     ),
     (
         "sqlite/migrations/0004.sql",
@@ -74,6 +78,10 @@ const CHECKSUMS: [(&str, &str); 24] = [
         "c2727d776db68361c7cd75fe2edc8073c1c12612fe18ad11261feeaaf2bade43",
     ),
     (
+        "sqlite/migrations/0012.sql",
+        "ebb0348f0c4413e21f78c80b14af26fb01ed9e68290581804656f2539a479d21",
+    ),
+    (
         "sqlite/migrations/read-log-0004.sql",
         "b641a4ca0bf5dd993a49fc7bf8221fc45d9304f90a1af472a1579f3514d63080",
     ),
@@ -104,6 +112,10 @@ const CHECKSUMS: [(&str, &str); 24] = [
     (
         "sqlite/migrations/read-log-0011.sql",
         "f0ecba13bce3f3b75037ccf0340971490342ceb88c6d7b190b15ba1582b63f26",
+    ),
+    (
+        "sqlite/migrations/read-log-0012.sql",
+        "453a8655189fea89bbfef18f3739f3f027ee4b3e07c0ae0a67932746e8aa4051",
     ),
 ];
 
@@ -162,5 +174,5 @@ async fn postgres_schema_between_two_versions_is_rejected_without_changes() {
     assert_eq!(PostgresStore::schema_version(settings.clone()).await.unwrap(), Some(1));
     drop(query_database(&url, "DROP TABLE proxies"));
     let result = PostgresStore::migrate(settings).await.unwrap();
-    assert_eq!((result.from, result.to), (1, 8));
+    assert_eq!((result.from, result.to), (1, 9));
 }

@@ -1,6 +1,7 @@
 //! Tenants, applications, keys, proxies, webhooks, client encryption keys and access sessions.
 
 mod access_sessions;
+mod approvals;
 mod client_keys;
 mod column_alterations;
 mod directory;

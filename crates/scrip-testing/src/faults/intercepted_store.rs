@@ -20,14 +20,15 @@ use scrip_core::{
         AccessSessionId, AccessSessionRecord, DecidePolicy, DecidePolicyRestore, DirectoryRecords,
         LookupPermit, MethodRemoval, Permit, PolicyPermit, PolicyRecords, SignedRow, SystemKeys,
         TenantDeletion, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
+        approval::{ApprovalChange, StoredApprovals},
         guessing_budget::{GuessBucket, GuessRecord},
     },
     store::key_rotations::{FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage},
     store::{
-        AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
-        ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore, ListingStore, Maintenance,
-        PolicyStore, Store, StoreCondition, StoreFuture, StoreStatus, ThreeDsSessionStore,
-        TokenIntentStore, TokenStore, UnlockStore, UsageStore,
+        AccessSessionStore, ApprovalStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore,
+        DirectoryStore, ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore,
+        ListingStore, Maintenance, PolicyStore, Store, StoreCondition, StoreFuture, StoreStatus,
+        ThreeDsSessionStore, TokenIntentStore, TokenStore, UnlockStore, UsageStore,
         deliveries::{
             DeliveryBounds, DeliveryClaim, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries,
         },
@@ -251,6 +252,13 @@ impl<I: Interceptor> UnlockStore for InterceptedStore<I> {
         save_unlock_check(id: UnlockId, at: Timestamp) -> ();
         replace_audit_key(before: Sealed, after: Sealed) -> ChangeOutcome;
         rotate_vault_key(rotation: VaultKeyRotation) -> Result<(), Error>;
+    }
+}
+
+impl<I: Interceptor> ApprovalStore for InterceptedStore<I> {
+    forward! {
+        load_approvals() -> StoredApprovals;
+        change_approvals(change: ApprovalChange) -> ChangeOutcome;
     }
 }
 

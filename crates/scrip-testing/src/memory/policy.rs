@@ -1,5 +1,6 @@
 //! Policy changes.
 
+mod approvals;
 mod unlocks;
 
 use scrip_core::{

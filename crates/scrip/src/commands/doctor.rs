@@ -3,6 +3,7 @@
 mod audit;
 mod certificates;
 mod deletions;
+mod dual_control;
 mod elements;
 mod epoch_keys;
 mod keys;
@@ -276,6 +277,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.push(passed("canary", "the root key opens the vault"));
             vault.audit_trail.set_key(directory.audit_key());
             findings.extend(unlock::check_alterations(&unlocks, directory.audit_key()));
+            findings.extend(dual_control::check_dual_control(settings, vault, &directory).await);
             // A missing data directory is a finding of its own.
             if settings.check_data_dir().is_ok() {
                 // Before the record of this run, which continues the chain of the vault.

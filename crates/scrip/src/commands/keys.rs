@@ -2,6 +2,7 @@
 
 mod add;
 mod adopt;
+mod dual_control;
 pub(crate) mod list;
 mod new_keys_file;
 mod remove;
@@ -19,6 +20,7 @@ use crate::commands::{
     keys::{
         add::{AddArguments, AddCommand},
         adopt::AdoptArguments,
+        dual_control::DualControlCommand,
         remove::AfterRemoval,
         rotate_tenant::RotateTenantArguments,
         rotate_vault::RotateVaultArguments,
@@ -52,6 +54,9 @@ pub(crate) enum KeysCommand {
     /// Rotate a key.
     #[command(subcommand)]
     Rotate(RotateCommand),
+    /// Switch dual control on or off, or show its state.
+    #[command(subcommand, after_help = dual_control::EXAMPLES)]
+    DualControl(DualControlCommand),
     /// Show, pause and resume rotations of tenants' keys.
     #[command(subcommand)]
     Rotation(RotationCommand),
@@ -78,6 +83,7 @@ pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::R
         }
         KeysCommand::Rotate(RotateCommand::Vault(it)) => rotate_vault::run(it, environment),
         KeysCommand::Rotate(RotateCommand::Tenant(it)) => rotate_tenant::run(it, environment),
+        KeysCommand::DualControl(it) => dual_control::run(it, environment),
         KeysCommand::Rotation(it) => rotation::run(it, environment),
     }
 }

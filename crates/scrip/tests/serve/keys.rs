@@ -5,6 +5,7 @@ mod alterations;
 mod aws_kms;
 mod health;
 mod compromise;
+mod dual_control;
 mod methods;
 mod pkcs11;
 #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use crate::postgres::engine::error::{store_error, unavailable};
 
 /// The migrations in order. A released migration never changes.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../migrations/0001.sql"),
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
@@ -19,6 +19,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("../migrations/0006.sql"),
     include_str!("../migrations/0007.sql"),
     include_str!("../migrations/0008.sql"),
+    include_str!("../migrations/0009.sql"),
 ];
 
 const CREATE_SCHEMA_STATE: &str = "
@@ -28,7 +29,7 @@ CREATE TABLE IF NOT EXISTS schema_state (singleton INTEGER PRIMARY KEY CHECK (si
 /// Maximum number of attempts, because two nodes may create the table at the same time.
 const CREATE_ATTEMPTS_MAX: usize = 8;
 
-pub(crate) const NEWEST_VERSION: i64 = 8;
+pub(crate) const NEWEST_VERSION: i64 = 9;
 
 /// Schema version before and after a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,11 +21,13 @@ const INSERT_RESEAL_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, 
 const FULL: &str = "SELECT, INSERT, UPDATE, DELETE";
 
 /// Every table and its rights. Cascading deletes run with the owner's rights and need no grant.
-const TABLE_GRANTS: [(&str, &str); 36] = [
+const TABLE_GRANTS: [(&str, &str); 38] = [
     ("schema_state", READ),
     ("system_keys", UPSERT),
     ("vault_state", UPSERT),
     ("unlocks", FULL),
+    ("dual_control", FULL),
+    ("approvals", FULL),
     ("directory_state", UPDATE_EXISTING),
     ("clock_watermark", UPSERT),
     ("import_state", FULL),

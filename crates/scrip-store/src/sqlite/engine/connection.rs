@@ -43,6 +43,7 @@ impl DatabaseKind {
                 include_str!("../migrations/0009.sql"),
                 include_str!("../migrations/0010.sql"),
                 include_str!("../migrations/0011.sql"),
+                include_str!("../migrations/0012.sql"),
             ],
             Self::ReadLog => &[
                 include_str!("../migrations/read-log-0004.sql"),
@@ -53,6 +54,7 @@ impl DatabaseKind {
                 include_str!("../migrations/read-log-0009.sql"),
                 include_str!("../migrations/read-log-0010.sql"),
                 include_str!("../migrations/read-log-0011.sql"),
+                include_str!("../migrations/read-log-0012.sql"),
             ],
         }
     }

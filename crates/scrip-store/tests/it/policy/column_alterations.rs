@@ -330,6 +330,8 @@ async fn alteration_tables_cover_every_policy_column() {
     ];
     // `policy/unlocks.rs`, and `keys/methods.rs` of the server's test suite.
     let other_tables = other_tables.iter().chain(&["unlocks", "vault_state"]);
+    // `policy/approvals.rs`.
+    let other_tables = other_tables.chain(&["approvals", "dual_control"]);
     let all_tables = other_tables.chain(TABLES).map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(query_names("SELECT name FROM sqlite_schema WHERE type = 'table'"), all_tables);
 }

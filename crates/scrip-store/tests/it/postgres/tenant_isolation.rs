@@ -15,8 +15,10 @@ const SECOND_TENANT: &str = "22222222-2222-2222-2222-222222222222";
 
 /// Tables without tenant data.
 const TABLES_WITHOUT_TENANT: &[&str] = &[
+    "approvals",
     "clock_watermark",
     "directory_state",
+    "dual_control",
     "import_state",
     "schema_state",
     "system_keys",
@@ -161,6 +163,7 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("active_tokens", "SELECT INSERT DELETE"),
     ("api_keys", "SELECT INSERT DELETE"),
     ("applications", "SELECT INSERT UPDATE DELETE"),
+    ("approvals", "SELECT INSERT UPDATE DELETE"),
     ("chain_checkpoints", "SELECT INSERT UPDATE"),
     ("chain_heads", "SELECT INSERT UPDATE"),
     ("client_keys", "SELECT INSERT DELETE"),
@@ -169,6 +172,7 @@ const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("deleted_tenants", "SELECT INSERT DELETE"),
     ("deliveries", "SELECT INSERT UPDATE DELETE"),
     ("directory_state", "SELECT UPDATE"),
+    ("dual_control", "SELECT INSERT UPDATE DELETE"),
     ("guesses", "SELECT INSERT UPDATE DELETE"),
     ("idempotency_records", "SELECT INSERT DELETE"),
     ("import_state", "SELECT INSERT UPDATE DELETE"),

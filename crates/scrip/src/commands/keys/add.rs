@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use scrip_server::{
-    config::Environment,
+    config::{Environment, Settings},
     control::protocol::{ControlRequest, send_request},
     storage::unlock::{
         methods::MethodStatus,
@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::commands::{
     CommonArguments,
+    approval::send_change,
     keys::{
         adopt::prepare_key_file,
         default_label,
@@ -92,14 +93,14 @@ pub(crate) struct ServiceArguments {
 pub(super) fn run(command: &AddCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
         AddCommand::File { file, arguments } => {
-            let settings = arguments.common.confined_settings(environment)?;
+            let settings = arguments.common.socket_settings(environment)?;
             let parameters = json!({ "path": prepare_key_file(file)? });
-            add_method(arguments, "file", parameters, &settings.storage.data_dir)
+            add_method(arguments, "file", parameters, &settings)
         }
         AddCommand::Env { variable, arguments } => {
-            let settings = arguments.common.confined_settings(environment)?;
+            let settings = arguments.common.socket_settings(environment)?;
             let parameters = json!({ "variable": variable });
-            add_method(arguments, "env", parameters, &settings.storage.data_dir)
+            add_method(arguments, "env", parameters, &settings)
         }
         AddCommand::Shamir { shares, threshold, recipients, arguments } => {
             let (shares, threshold) = (*shares, *threshold);
@@ -117,25 +118,25 @@ fn add_service(
     service: &ServiceArguments,
     environment: &Environment,
 ) -> anyhow::Result<()> {
-    let settings = service.arguments.common.confined_settings(environment)?;
+    let settings = service.arguments.common.socket_settings(environment)?;
     let mut parameters = Map::new();
     for text in &service.parameters {
         let (name, value) = text.split_once('=').context("--set needs NAME=VALUE")?;
         parameters.insert(name.to_owned(), Value::String(value.to_owned()));
     }
-    add_method(&service.arguments, kind, Value::Object(parameters), &settings.storage.data_dir)
+    add_method(&service.arguments, kind, Value::Object(parameters), &settings)
 }
 
 fn add_method(
     arguments: &AddArguments,
     kind: &str,
     parameters: Value,
-    data_dir: &std::path::Path,
+    settings: &Settings,
 ) -> anyhow::Result<()> {
     let parameters = parameters.as_object().cloned().unwrap_or_default();
     let label = default_label(arguments, kind);
     let request = ControlRequest::AddMethod { kind: kind.to_owned(), label, parameters };
-    let method: MethodStatus = send_request(data_dir, &request)?;
+    let method: MethodStatus = send_change(settings, &arguments.common, &request)?;
     arguments.common.print_output(&report(&method))
 }
 
@@ -153,11 +154,10 @@ fn add_shares(
     count: ShareCount,
     environment: &Environment,
 ) -> anyhow::Result<()> {
-    let settings = arguments.common.confined_settings(environment)?;
-    let data_dir = &settings.storage.data_dir;
+    let settings = arguments.common.socket_settings(environment)?;
     let label = default_label(arguments, "shamir");
     let request = ControlRequest::AddShares { label, count };
-    let issued: IssuedShares = send_request(data_dir, &request)?;
+    let issued: IssuedShares = send_change(&settings, &arguments.common, &request)?;
     print_shares(&issued)?;
     let shares = read_shares(issued.threshold).with_context(|| {
         format!(
@@ -167,6 +167,6 @@ fn add_shares(
         )
     })?;
     let request = ControlRequest::ConfirmShares { method: issued.method, shares };
-    let method: MethodStatus = send_request(data_dir, &request)?;
+    let method: MethodStatus = send_request(&settings.control_address(), &request)?;
     arguments.common.print_output(&report(&method))
 }

@@ -4,10 +4,7 @@ use scrip_core::policy::DirectoryRecords;
 use scrip_seal::{AuditKey, KeyHistory};
 use scrip_server::{
     config::{Environment, Settings},
-    control::{
-        self,
-        protocol::{ControlRequest, send_request},
-    },
+    control::protocol::{ControlAnswer, ControlRequest, try_request},
     storage::unlock::methods::{MethodList, MethodStatus, VaultKeyAge},
 };
 use serde_json::json;
@@ -21,11 +18,10 @@ use crate::commands::{
 /// Asks the running server, which knows the last checks. Without a server, reads the rows; only the
 /// age of the vault key needs the key.
 pub(super) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
-    let settings = common.confined_settings(environment)?;
-    let data_dir = &settings.storage.data_dir;
-    let list = match control::query_status(data_dir) {
-        Some(_) => send_request(data_dir, &ControlRequest::ListMethods {})?,
-        None => runtime()?.block_on(async {
+    let settings = common.socket_settings(environment)?;
+    let list = match try_request(&settings.control_address(), &ControlRequest::ListMethods {})? {
+        Some(ControlAnswer::Done(list)) => list,
+        Some(ControlAnswer::Waiting(_)) | None => runtime()?.block_on(async {
             let vault = settings.open_vault_for_command().await?;
             let records = vault.store.load_directory().await?;
             let mut list = MethodList::new(&records.unlocks);

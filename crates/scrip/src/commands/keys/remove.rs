@@ -1,13 +1,12 @@
 //! `scrip keys remove`: remove an unlock method.
 
 use anyhow::Context;
-use scrip_server::{
-    config::Environment,
-    control::protocol::{ControlRequest, send_request},
-};
+use scrip_server::{config::Environment, control::protocol::ControlRequest};
 use serde_json::{Value, json};
 
-use crate::commands::{CommonArguments, keys::rotate_vault, output::CommandOutput};
+use crate::commands::{
+    CommonArguments, approval::send_change, keys::rotate_vault, output::CommandOutput,
+};
 
 /// What follows the removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,13 +21,13 @@ pub(super) fn run(
     common: &CommonArguments,
     environment: &Environment,
 ) -> anyhow::Result<()> {
-    let settings = common.confined_settings(environment)?;
+    let settings = common.socket_settings(environment)?;
     let request = ControlRequest::RemoveMethod { id: id.to_owned() };
-    send_request::<Value>(&settings.storage.data_dir, &request)?;
+    send_change::<Value>(&settings, common, &request)?;
     let removed = format!("removed unlock method {id} and overwrote its row\n");
     let (advice, mut json) = match after {
         AfterRemoval::RotateVault => {
-            let rotated = rotate_vault::rotate(&settings.storage.data_dir, None, None);
+            let rotated = rotate_vault::rotate(&settings, common, None, None);
             let rotated = rotated.with_context(|| {
                 format!("unlock method {id} was removed, but the vault key was not rotated")
             })?;

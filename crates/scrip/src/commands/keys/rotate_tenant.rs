@@ -33,9 +33,13 @@ pub(super) fn run(
     arguments: &RotateTenantArguments,
     environment: &Environment,
 ) -> anyhow::Result<()> {
-    arguments
-        .common
-        .with_vault(environment, "keys rotate tenant", async |it| rotate(it, arguments).await)
+    let parameters = json!({ "tenant": arguments.tenant, "all": arguments.all });
+    arguments.common.with_approved_vault(
+        environment,
+        "keys rotate tenant",
+        &parameters,
+        async |it| rotate(it, arguments).await,
+    )
 }
 
 async fn rotate(

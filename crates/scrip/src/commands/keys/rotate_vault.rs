@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::commands::{
     CommonArguments,
+    approval::send_change,
     keys::{
         new_keys_file::NewKeysFile,
         shares::{print_shares, read_shares},
@@ -73,22 +74,23 @@ pub(super) fn run(
              would get new keys; nothing was changed. Use --yes to confirm"
         );
     }
-    let settings = arguments.common.confined_settings(environment)?;
-    let data_dir = &settings.storage.data_dir;
-    let output = rotate(data_dir, count, arguments.new_keys.as_deref())?;
+    let settings = arguments.common.socket_settings(environment)?;
+    let output = rotate(&settings, &arguments.common, count, arguments.new_keys.as_deref())?;
     arguments.common.print_output(&output)
 }
 
 /// Rotates the vault key of the running server. With a file for new keys, after a compromise.
 pub(super) fn rotate(
-    data_dir: &Path,
+    settings: &Settings,
+    common: &CommonArguments,
     count: Option<ShareCount>,
     new_keys_path: Option<&Path>,
 ) -> anyhow::Result<CommandOutput> {
     let mut file = new_keys_path.map(NewKeysFile::create).transpose()?;
     let compromised = file.is_some();
-    let status: RotationStatus =
-        send_request(data_dir, &ControlRequest::RotateVault { count, compromised })?;
+    let address = settings.control_address();
+    let request = ControlRequest::RotateVault { count, compromised };
+    let status: RotationStatus = send_change(settings, common, &request)?;
     let (from, to) = (status.from, status.to);
     if let Some((file, keys)) = file.as_mut().zip(status.new_keys.as_ref()) {
         file.write(keys, to)?;
@@ -102,10 +104,10 @@ pub(super) fn rotate(
     };
     if status.shares.is_some() || status.new_keys.is_some() {
         let request = ControlRequest::ConfirmRotation { shares };
-        if let Err(error) = send_request::<RotationStatus>(data_dir, &request) {
+        if let Err(error) = send_request::<RotationStatus>(&address, &request) {
             // The answer may be lost after the rotation.
             let list: anyhow::Result<MethodList> =
-                send_request(data_dir, &ControlRequest::ListMethods {});
+                send_request(&address, &ControlRequest::ListMethods {});
             match (list, &mut file) {
                 (Ok(list), _) if list.key_version == to => (),
                 (Err(_), Some(file)) => {

@@ -18,10 +18,10 @@ Each holder runs the command once, on the machine of the server, within ten minu
 before. The share is read from the terminal or from standard input, never from the command line.";
 
 pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
-    let settings = common.confined_settings(environment)?;
+    let settings = common.socket_settings(environment)?;
     let share = read_share("your share")?;
     let request = ControlRequest::EnterShare { share };
-    let progress: UnsealProgress = send_request(&settings.storage.data_dir, &request)?;
+    let progress: UnsealProgress = send_request(&settings.control_address(), &request)?;
     let UnsealProgress { entered, threshold, is_open } = progress;
     let text = match is_open {
         true => format!("{entered}/{threshold}: the vault is open\n"),

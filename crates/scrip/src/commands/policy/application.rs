@@ -96,10 +96,27 @@ pub(crate) enum ApplicationType {
     Management,
 }
 
+impl CreateApplicationArguments {
+    /// For a second operator.
+    fn parameters(&self) -> Value {
+        json!({
+            "tenant": self.tenant,
+            "name": self.name,
+            "type": format!("{:?}", self.kind).to_lowercase(),
+            "permissions": self.permission,
+            "rules": self.rule,
+            "origins": self.origin,
+            "all": self.all,
+            "no_key": self.no_key,
+        })
+    }
+}
+
 pub(crate) fn run(command: &ApplicationCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
         ApplicationCommand::Create(arguments) => {
-            arguments.common.with_vault(environment, "application create", async |it| {
+            let (command, parameters) = ("application create", arguments.parameters());
+            arguments.common.with_approved_vault(environment, command, &parameters, async |it| {
                 create(it, arguments).await
             })
         }

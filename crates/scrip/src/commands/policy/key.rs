@@ -99,7 +99,10 @@ pub(crate) enum KeyCommand {
 pub(crate) fn run(command: &KeyCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
         KeyCommand::Create { application, common } => {
-            common.with_vault(environment, "key create", async |it| create(it, application).await)
+            let parameters = json!({ "application": application });
+            common.with_approved_vault(environment, "key create", &parameters, async |it| {
+                create(it, application).await
+            })
         }
         KeyCommand::List { tenant, application, common } => {
             common.with_vault(environment, "key list", async |it| {
@@ -120,7 +123,8 @@ pub(crate) fn run(command: &KeyCommand, environment: &Environment) -> anyhow::Re
             // Before switching to the server's user, who may not be able to read the file.
             let text = read_key_text(file.as_ref())?;
             let key = ApiKeyText::parse(&text).map_err(explain)?;
-            common.with_vault(environment, "key import", async |it| {
+            let parameters = json!({ "application": application, "file": file });
+            common.with_approved_vault(environment, "key import", &parameters, async |it| {
                 import(it, application, key).await
             })
         }

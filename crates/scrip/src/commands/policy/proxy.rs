@@ -66,7 +66,10 @@ pub(crate) fn run(command: &ProxyCommand, environment: &Environment) -> anyhow::
     let ProxyCommand::Host(command) = command;
     match command {
         HostCommand::Add { host, proxy, common } => {
-            common.with_vault(environment, "proxy host add", async |it| add(it, host, proxy).await)
+            let parameters = json!({ "host": host, "proxy": proxy });
+            common.with_approved_vault(environment, "proxy host add", &parameters, async |it| {
+                add(it, host, proxy).await
+            })
         }
         HostCommand::Remove { host, common } => {
             common.with_vault(environment, "proxy host remove", async |it| remove(it, host).await)

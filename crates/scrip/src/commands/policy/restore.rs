@@ -16,6 +16,7 @@ use scrip_core::{
 };
 use scrip_seal::TenantKeys;
 use scrip_server::{config::Environment, storage::explain};
+use serde_json::json;
 
 use crate::commands::{
     CommonArguments, Operator,
@@ -59,9 +60,18 @@ pub(crate) struct PolicyRestoreArguments {
 
 pub(crate) fn run(command: &PolicyCommand, environment: &Environment) -> anyhow::Result<()> {
     let PolicyCommand::Restore(arguments) = command;
-    arguments
-        .common
-        .with_vault(environment, "policy restore", async |it| restore(it, arguments).await)
+    let (common, command) = (&arguments.common, "policy restore");
+    let run = async |it: &Operator| restore(it, arguments).await;
+    // Without the confirmation, the command changes nothing.
+    if !arguments.yes {
+        return common.with_vault(environment, command, run);
+    }
+    let parameters = json!({
+        "from": arguments.from,
+        "tenant": arguments.tenant,
+        "ignore_audit_log": arguments.ignore_audit_log,
+    });
+    common.with_approved_vault(environment, command, &parameters, run)
 }
 
 /// The policy of a tenant in a backup, with valid MACs.

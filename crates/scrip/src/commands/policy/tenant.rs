@@ -154,12 +154,21 @@ pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow:
         TenantCommand::Delete { tenant, yes, now, common } => {
             let sure = if *yes { Confirmation::Yes } else { Confirmation::No };
             let grace = if *now { Grace::None } else { Grace::FromQuota };
-            common.with_vault(environment, "tenant delete", async |it| {
-                delete(it, tenant, sure, grace).await
-            })
+            let run = async |it: &Operator| delete(it, tenant, sure, grace).await;
+            // Without the confirmation, the command changes nothing.
+            match sure {
+                Confirmation::Yes => {
+                    let parameters = json!({ "tenant": tenant, "now": now });
+                    common.with_approved_vault(environment, "tenant delete", &parameters, run)
+                }
+                Confirmation::No => common.with_vault(environment, "tenant delete", run),
+            }
         }
         TenantCommand::Restore { tenant, common } => {
-            common.with_vault(environment, "tenant restore", async |it| restore(it, tenant).await)
+            let parameters = json!({ "tenant": tenant });
+            common.with_approved_vault(environment, "tenant restore", &parameters, async |it| {
+                restore(it, tenant).await
+            })
         }
         TenantCommand::Quota(QuotaCommand::Show { tenant, common }) => {
             common.with_vault(environment, "tenant quota show", async |it| {
@@ -167,7 +176,8 @@ pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow:
             })
         }
         TenantCommand::Quota(QuotaCommand::Set { tenant, quotas, common }) => {
-            common.with_vault(environment, "tenant quota set", async |it| {
+            let parameters = json!({ "tenant": tenant, "quotas": quotas });
+            common.with_approved_vault(environment, "tenant quota set", &parameters, async |it| {
                 set_quotas(it, tenant, quotas).await
             })
         }

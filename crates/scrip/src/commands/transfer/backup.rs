@@ -23,8 +23,9 @@ use scrip_store::sqlite::backup::{CopyResult, ExaminedBackup, copy_database, exa
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments,
+    CommonArguments, Operator,
     alterations::describe_alterations,
+    approval,
     output::{self, CommandOutput, format_bytes, format_count},
     record_completion, record_start, runtime,
     transfer::{
@@ -106,8 +107,17 @@ fn create_backup(
     if !arguments.force && fs::symlink_metadata(file).is_ok() {
         bail!("{name} exists already; choose another name, or use --force to replace it");
     }
+    let parameters = json!({
+        "file": std::path::absolute(file)?,
+        "force": arguments.force,
+        "without_root_key": arguments.without_root_key,
+    });
+    let approved = approval::require(&settings, common, "backup", &parameters)?;
     if !arguments.without_root_key {
-        runtime()?.block_on(record_start(&settings, "backup"))?;
+        runtime()?.block_on(async {
+            record_start(&settings, "backup").await?;
+            approved.check_state(&Operator::open(&settings).await?).await
+        })?;
     }
     let mut temporary = AtomicFile::open(file, "backup", OnFailure::Remove)?;
     temporary.file.set_len(0)?;

@@ -1,0 +1,1 @@
+-- Version 12: no change of the read log's schema.

@@ -1,0 +1,24 @@
+//! The requests of dual control.
+
+use scrip_core::{
+    id::TenantId,
+    policy::approval::{ApprovalChange, StoredApprovals},
+    store::{ApprovalStore, ChangeOutcome, StoreFuture},
+};
+
+use crate::{
+    shared::policy::approvals::{change_approvals, load_approvals},
+    sql::for_both_engines,
+};
+
+for_both_engines! {
+impl ApprovalStore {
+    fn load_approvals(&self) -> StoreFuture<'_, StoredApprovals> {
+        Box::pin(async move { load_approvals(&self.for_all_tenants()).await })
+    }
+
+    fn change_approvals(&self, change: ApprovalChange) -> StoreFuture<'_, ChangeOutcome> {
+        Box::pin(self.write(TenantId::VAULT, async move |it| change_approvals(it, &change).await))
+    }
+}
+}

@@ -1,0 +1,319 @@
+//! Dual control on the command line: `scrip approvals`, `approve` and `reject`, and the commands
+//! that wait for an approval.
+
+pub(crate) mod export_approval;
+
+use std::{
+    io::{self, BufRead, IsTerminal},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use nix::unistd::{Uid, User};
+use scrip_core::policy::approval::{
+    ActionText, StoredDualControl,
+    ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
+};
+use scrip_server::{
+    config::{Environment, Settings},
+    control::protocol::{ControlAddress, ControlAnswer, ControlRequest, send_request, try_request},
+    dual_control::requests::ApprovalTicket,
+    storage::explain,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::commands::{
+    CommonArguments, Operator,
+    output::{CommandOutput, print_message, table},
+    runtime,
+};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  scrip approvals
+  scrip approve 7k2m9qxd
+  SCRIP_SERVER_CONTROL_SOCKET=/run/scrip/control.sock SCRIP_SERVER_CONTROL_GROUP=scrip-operators scrip approvals
+
+A request has the exact parameters of a command. It can be approved for 24 hours, by another user than
+the one who made it, and is used once.";
+
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(crate) struct DecisionArguments {
+    /// Id of the request, from `scrip approvals`.
+    id: String,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Approve,
+    Reject,
+}
+
+/// Parses a time such as 90s, 10m or 1h.
+pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
+    let rule = || "must be a time such as 30s, 10m or 1h".to_owned();
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(rule)?;
+    let number: u64 = number.parse().map_err(|_| rule())?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(rule()),
+    };
+    Ok(Duration::from_secs(number.saturating_mul(seconds)))
+}
+
+pub(crate) fn list(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
+    let settings = common.socket_settings(environment)?;
+    let tickets = load_tickets(&settings.control_address())?;
+    let rows: Vec<_> = tickets
+        .iter()
+        .map(|it| {
+            let state = it
+                .approved_by
+                .map_or_else(|| "open".to_owned(), |uid| format!("approved by {}", user_name(uid)));
+            let requester = user_name(it.requested_by);
+            [it.id.clone(), state, requester, it.expires_at.clone(), it.action.clone()]
+        })
+        .collect();
+    let text = table(["ID", "STATE", "REQUESTED BY", "EXPIRES", "ACTION"], &rows);
+    common.print_output(&CommandOutput::new(text, json!({ "requests": tickets })))
+}
+
+fn load_tickets(address: &ControlAddress) -> anyhow::Result<Vec<ApprovalTicket>> {
+    send_request(address, &ControlRequest::ListApprovals {})
+}
+
+/// The number decides; the name is for the reader.
+fn user_name(uid: u32) -> String {
+    match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => format!("{} (uid {uid})", user.name),
+        Ok(None) | Err(_) => format!("uid {uid}"),
+    }
+}
+
+pub(crate) fn decide(
+    arguments: &DecisionArguments,
+    decision: Decision,
+    environment: &Environment,
+) -> anyhow::Result<()> {
+    let (common, id) = (&arguments.common, arguments.id.trim().to_ascii_lowercase());
+    let settings = common.socket_settings(environment)?;
+    let address = settings.control_address();
+    let tickets = load_tickets(&address)?;
+    let ticket = tickets.into_iter().find(|it| it.id == id).with_context(|| {
+        format!("request {id} does not exist: it was used or rejected, or has expired")
+    })?;
+    let requester = user_name(ticket.requested_by);
+    print_message(&format!("request {id} of {requester}, until {}:", ticket.expires_at));
+    print_message(&format!("  {}", ticket.action));
+    let (verb, done) = match decision {
+        Decision::Approve => ("approve", "approved"),
+        Decision::Reject => ("reject", "rejected"),
+    };
+    if !arguments.yes {
+        confirm(verb)?;
+    }
+    let action = ticket.action.clone();
+    let request = match decision {
+        Decision::Approve => ControlRequest::Approve { id: id.clone(), action },
+        Decision::Reject => ControlRequest::Reject { id: id.clone(), action },
+    };
+    send_request::<Value>(&address, &request)?;
+    let text = format!("{done} request {id}\n");
+    common.print_output(&CommandOutput::new(text, json!({ "id": id, done: true })))
+}
+
+fn confirm(verb: &str) -> anyhow::Result<()> {
+    if !io::stdin().is_terminal() {
+        bail!("nothing was changed. Use --yes to {verb} this action");
+    }
+    print_message(&format!("type yes to {verb} exactly this action:"));
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    match line.trim() {
+        "yes" => Ok(()),
+        _ => bail!("nothing was changed"),
+    }
+}
+
+/// Sends a change to the server, and waits until a second operator has approved it.
+///
+/// # Errors
+/// No server answers, it rejects the change, or the request was not approved in time.
+pub(crate) fn send_change<T: DeserializeOwned>(
+    settings: &Settings,
+    common: &CommonArguments,
+    request: &ControlRequest,
+) -> anyhow::Result<T> {
+    let address = settings.control_address();
+    match try_change(&address, common, request)? {
+        Some(value) => Ok(value),
+        None => send_request(&address, request),
+    }
+}
+
+/// As [`send_change`]. Returns `None` if no server runs.
+fn try_change<T: DeserializeOwned>(
+    address: &ControlAddress,
+    common: &CommonArguments,
+    request: &ControlRequest,
+) -> anyhow::Result<Option<T>> {
+    let ticket = match try_request(address, request)? {
+        Some(ControlAnswer::Done(value)) => return Ok(Some(value)),
+        Some(ControlAnswer::Waiting(ticket)) => ticket,
+        None => return Ok(None),
+    };
+    wait_for_approval(address, common, &ticket)?;
+    match try_request(address, request)? {
+        Some(ControlAnswer::Done(value)) => Ok(Some(value)),
+        Some(ControlAnswer::Waiting(_)) => {
+            bail!("request {} was used by another command of this user", ticket.id)
+        }
+        None => bail!("the server was stopped"),
+    }
+}
+
+/// Prints what the second operator must do, and waits.
+fn wait_for_approval(
+    address: &ControlAddress,
+    common: &CommonArguments,
+    ticket: &ApprovalTicket,
+) -> anyhow::Result<()> {
+    let id = &ticket.id;
+    print_message(&format!(
+        "dual control: request {id} waits for a second operator until {}. Another user runs: scrip \
+         approve {id}",
+        ticket.expires_at
+    ));
+    let start = Instant::now();
+    loop {
+        let tickets = load_tickets(address)?;
+        let Some(current) = tickets.iter().find(|it| it.id == *id) else {
+            bail!("request {id} was rejected or has expired; nothing was changed");
+        };
+        if current.approved_by.is_some() {
+            return Ok(());
+        }
+        let remaining = common.wait.saturating_sub(start.elapsed());
+        if remaining.is_zero() {
+            bail!(
+                "request {id} is not approved yet; nothing was changed. After the approval, run \
+                 the same command again"
+            );
+        }
+        sleep(remaining.min(POLL_INTERVAL));
+    }
+}
+
+/// The result of [`require`]: the action may run after [`Approved::check_state`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Approved {
+    /// The server used an approval.
+    Used,
+    /// No approval is needed, which the open vault verifies.
+    NotNeeded,
+}
+
+/// The action of a command, for the second operator.
+fn action_text(command: &str, parameters: &Value) -> anyhow::Result<ActionText> {
+    let action = ActionText::new(command, parameters);
+    action.context("the parameters of this command are too long for a request")
+}
+
+/// Gets the approval of a command that opens the vault itself, before it does so.
+///
+/// # Errors
+/// There is no approval, or dual control is on and no server runs.
+pub(crate) fn require(
+    settings: &Settings,
+    common: &CommonArguments,
+    command: &str,
+    parameters: &Value,
+) -> anyhow::Result<Approved> {
+    let action = action_text(command, parameters)?;
+    let request = ControlRequest::UseApproval { action: action.as_str().to_owned() };
+    match try_change::<bool>(&settings.control_address(), common, &request)? {
+        Some(true) => Ok(Approved::Used),
+        Some(false) => Ok(Approved::NotNeeded),
+        None if is_on_without_server(settings)? => bail!(NEEDS_SERVER),
+        None => Ok(Approved::NotNeeded),
+    }
+}
+
+const NEEDS_SERVER: &str = "dual control is on: a second operator must approve this command, which \
+     needs a running server on this machine";
+
+/// Reads the state without the vault key. Rows that cannot be verified count as on; a row that says
+/// off is verified later.
+fn is_on_without_server(settings: &Settings) -> anyhow::Result<bool> {
+    let stored = runtime()?.block_on(async {
+        let vault = settings.open_vault_for_command().await?;
+        vault.store.load_approvals().await.map_err(explain)
+    })?;
+    Ok(settings.keys.dual_control
+        || match stored.dual_control {
+            StoredDualControl::Missing => false,
+            StoredDualControl::Unreadable => true,
+            StoredDualControl::Present(it) => it.is_on,
+        })
+}
+
+impl Approved {
+    /// Verifies with the vault key that dual control is off, unless an approval was used.
+    ///
+    /// # Errors
+    /// Dual control is on, or its row was altered.
+    pub(crate) async fn check_state(self, operator: &Operator) -> anyhow::Result<()> {
+        if self == Self::Used {
+            return Ok(());
+        }
+        match load_ledger(operator).await?.map(|(it, _)| it.status()) {
+            None | Some(DualControlStatus::Off) => Ok(()),
+            Some(DualControlStatus::On) => bail!(NEEDS_SERVER),
+            Some(DualControlStatus::Altered) => {
+                bail!("the row of dual_control was altered outside the vault. {NEEDS_SERVER}")
+            }
+        }
+    }
+}
+
+/// The verified requests, with the id of the vault. `None` if dual control was never on.
+async fn load_ledger(
+    operator: &Operator,
+) -> anyhow::Result<Option<(ApprovalLedger, scrip_core::id::VaultId)>> {
+    let store = &operator.vault.store;
+    let stored = store.load_approvals().await.map_err(explain)?;
+    if stored.dual_control == StoredDualControl::Missing {
+        return Ok(None);
+    }
+    let unlocks = store.load_unlocks().await.map_err(explain)?;
+    let identity = unlocks.identity.context("the row of vault_state is missing")?;
+    let signer = ApprovalSigner { key: operator.directory.audit_key(), vault: identity.id };
+    Ok(Some((ApprovalLedger::verify(stored, signer), identity.id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_is_a_number_with_a_unit() {
+        for (text, seconds) in [("0s", 0), ("90s", 90), ("10m", 600), ("2h", 7200)] {
+            assert_eq!(parse_wait(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "10", "m", "-1m", "1d", "1.5h", "1ü"] {
+            assert!(parse_wait(text).is_err(), "{text}");
+        }
+    }
+}

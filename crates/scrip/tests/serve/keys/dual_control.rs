@@ -1,0 +1,323 @@
+//! Dual control with the real program and a second user.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
+    process::Output,
+    thread,
+    time::{Duration, Instant},
+};
+
+use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
+use serde_json::Value;
+
+use crate::{
+    SCRIP,
+    keys::{is_open, methods, open_database, stderr, text},
+    operator::commands::run_json,
+};
+
+const SECOND_USER: u32 = 65_534;
+const THIRD_USER: u32 = 65_533;
+const GROUP: u32 = 64_000;
+
+/// Other users need root to start a process as them.
+fn is_root() -> bool {
+    let is_root = nix::unistd::Uid::effective().is_root();
+    if !is_root {
+        println!("skipped: only root can run a command as a second user");
+    }
+    is_root
+}
+
+/// A vault with an application, and a socket for a group.
+fn harness(dual_control: &str) -> (ProcessHarness, String) {
+    let (process, _) = ProcessHarness::with_api_key(SCRIP);
+    let socket = process.path("control/scrip.sock").display().to_string();
+    fs::create_dir(process.path("control")).unwrap();
+    for folder in ["", "control"] {
+        fs::set_permissions(process.path(folder), Permissions::from_mode(0o755)).unwrap();
+    }
+    let process = process
+        .with_variable("SCRIP_SERVER_CONTROL_SOCKET", &socket)
+        .with_variable("SCRIP_SERVER_CONTROL_GROUP", &GROUP.to_string())
+        .with_variable("SCRIP_KEYS_DUAL_CONTROL", dual_control);
+    let applications = run_json(&process, &["application", "list"]);
+    let application = text(&applications["applications"][0]["id"]);
+    (process, application)
+}
+
+fn serve(process: &ProcessHarness) -> RunningServer {
+    let server = process.serve();
+    assert!(is_open(&server));
+    server
+}
+
+/// Runs a command as another user of a group.
+fn run_as(process: &ProcessHarness, uid: u32, gid: u32, arguments: &[&str]) -> Output {
+    process.command(arguments).uid(uid).gid(gid).output().unwrap()
+}
+
+#[track_caller]
+fn second_user(process: &ProcessHarness, arguments: &[&str]) -> Value {
+    let output = run_as(process, SECOND_USER, GROUP, &[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[track_caller]
+fn second_user_fails(process: &ProcessHarness, arguments: &[&str], expected: &str) {
+    let output = run_as(process, SECOND_USER, GROUP, arguments);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+}
+
+/// Runs a command that must wait, and returns the id of its request.
+#[track_caller]
+fn request(process: &ProcessHarness, arguments: &[&str]) -> String {
+    let output = process.run(&[arguments, &["--wait", "0s"]].concat());
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("is not approved yet"), "{message}");
+    let id = message.split("request ").nth(1).unwrap();
+    id.split(' ').next().unwrap().to_owned()
+}
+
+/// The command waits, a second user approves it, and the command runs.
+#[track_caller]
+fn run_approved(process: &ProcessHarness, arguments: &[&str]) -> Value {
+    let id = request(process, arguments);
+    second_user(process, &["approve", &id, "--yes"]);
+    run_json(process, arguments)
+}
+
+fn audit_entries(process: &ProcessHarness) -> String {
+    let log = rusqlite::Connection::open(process.data().join("read_log.db")).unwrap();
+    let mut statement = log.prepare("SELECT entity FROM log_records ORDER BY sequence").unwrap();
+    let entries = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    entries.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn api_key_is_created_once_after_the_approval_of_a_second_user() {
+    if !is_root() {
+        return;
+    }
+    let (process, application) = harness("true");
+    let _server = serve(&process);
+    let create = ["key", "create", &application];
+    let id = request(&process, &create);
+    assert_eq!(request(&process, &create), id, "the same command has one request");
+    process.assert_fails(&["approve", &id, "--yes"], "another user must approve it");
+    second_user_fails(&process, &["approve", &id], "Use --yes to approve this action");
+    process.assert_fails(&["key", "create", &application, "--wait", "0s"], "is not approved yet");
+    let listed = second_user(&process, &["approvals"]);
+    let action = text(&listed["requests"][0]["action"]);
+    assert_eq!(action, format!(r#"key create {{"application":"{application}"}}"#));
+    second_user(&process, &["approve", &id.to_uppercase(), "--yes"]);
+    assert!(run_json(&process, &create)["key"].is_string());
+    let next = request(&process, &create);
+    assert_ne!(next, id, "the approval is used");
+    second_user(&process, &["reject", &next, "--yes"]);
+    let entries = audit_entries(&process);
+    for expected in [
+        "dual control on by the setting".to_owned(),
+        format!("approval {id} request by uid 0: {action}"),
+        format!("approval {id} approve by uid {SECOND_USER}, requested by uid 0: {action}"),
+        format!("approval {id} use by uid 0, approved by uid {SECOND_USER}: {action}"),
+        format!("approval {next} reject by uid {SECOND_USER}, requested by uid 0: {action}"),
+    ] {
+        assert!(entries.contains(&expected), "{expected}: {entries}");
+    }
+}
+
+#[test]
+fn waiting_command_continues_after_the_approval() {
+    if !is_root() {
+        return;
+    }
+    let (process, _) = harness("true");
+    let _server = serve(&process);
+    let file = process.path("unlock.key").display().to_string();
+    thread::scope(|scope| {
+        let command = scope.spawn(|| process.run(&["keys", "add", "file", &file]));
+        let find = || second_user(&process, &["approvals"])["requests"].as_array().unwrap().clone();
+        assert!(becomes_true(|| !find().is_empty()));
+        let id = text(&find()[0]["id"]);
+        second_user(&process, &["approve", &id, "--yes"]);
+        let output = command.join().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    });
+    assert_eq!(methods(&process).len(), 2);
+    // A rejected command ends.
+    let remove = text(&methods(&process)[1]["id"]);
+    thread::scope(|scope| {
+        let command = scope.spawn(|| process.run(&["keys", "remove", &remove]));
+        let find = || second_user(&process, &["approvals"])["requests"].as_array().unwrap().clone();
+        assert!(becomes_true(|| !find().is_empty()));
+        second_user(&process, &["reject", &text(&find()[0]["id"]), "--yes"]);
+        let output = command.join().unwrap();
+        assert!(stderr(&output).contains("was rejected or has expired"), "{}", stderr(&output));
+    });
+    assert_eq!(methods(&process).len(), 2);
+}
+
+/// Every command that creates or changes access to data.
+#[test]
+fn all_sensitive_commands_wait_for_an_approval() {
+    if !is_root() {
+        return;
+    }
+    let (process, application) = harness("true");
+    let _server = serve(&process);
+    let tenant = text(&run_json(&process, &["tenant", "list"])["tenants"][0]["id"]);
+    let backup = process.path("backup").display().to_string();
+    fs::write(process.path("key.txt"), "key_test_imported_0123456789abcdef").unwrap();
+    let key_file = process.path("key.txt").display().to_string();
+    let method = text(&methods(&process)[0]["id"]);
+    let create = ["application", "create", "--tenant", &tenant, "--name", "x", "--type", "private"];
+    let commands: [&[&str]; 17] = [
+        &["keys", "add", "env", "SCRIP_UNLOCK_A"],
+        &["keys", "add", "shamir"],
+        &["keys", "remove", &method],
+        &["keys", "rotate", "vault"],
+        &["keys", "rotate", "tenant", &tenant],
+        &["keys", "rotate", "tenant", "--all"],
+        &["export", &backup],
+        &["backup", &backup],
+        &["backup", &backup, "--without-root-key"],
+        &["tenant", "delete", &tenant, "--yes"],
+        &["tenant", "delete", &tenant, "--yes", "--now"],
+        &["tenant", "restore", &tenant],
+        &["tenant", "quota", "set", &tenant, "log_retention=30d"],
+        &create,
+        &["key", "create", &application],
+        &["key", "import", &application, "--file", &key_file],
+        &["policy", "restore", "--from", &backup, "--tenant", &tenant, "--yes"],
+    ];
+    let ids: Vec<_> = commands.iter().map(|it| request(&process, it)).collect();
+    let requests = second_user(&process, &["approvals"])["requests"].as_array().unwrap().clone();
+    assert_eq!(requests.len(), ids.len(), "every command has its own request");
+    assert!(!process.path("backup").exists());
+    assert_eq!(run_json(&process, &["tenant", "list"])["tenants"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn setting_false_does_not_switch_off_and_off_needs_an_approval() {
+    if !is_root() {
+        return;
+    }
+    let (process, application) = harness("true");
+    let server = serve(&process);
+    let off = ["keys", "dual-control", "off"];
+    process.assert_fails(&off, "keys.dual_control is true");
+    drop(server);
+    let process = process.with_variable("SCRIP_KEYS_DUAL_CONTROL", "false");
+    let create = ["key", "create", &application];
+    process.assert_fails(&create, "needs a running server");
+    process.assert_fails(&["dev", "--json"], "no vault with dual control");
+    let server = serve(&process);
+    process.wait_for_log("dual control is on, although keys.dual_control is false");
+    let status = run_json(&process, &["keys", "dual-control", "status"]);
+    assert_eq!((&status["is_on"], &status["is_set"]), (&true.into(), &false.into()));
+    request(&process, &create);
+    run_approved(&process, &off);
+    assert!(run_json(&process, &create)["key"].is_string());
+    drop(server);
+    assert!(run_json(&process, &create)["key"].is_string(), "also without a server");
+}
+
+#[test]
+fn database_writer_cannot_switch_off_or_forge_an_approval() {
+    if !is_root() {
+        return;
+    }
+    let (process, application) = harness("true");
+    drop(serve(&process));
+    let process = process.with_variable("SCRIP_KEYS_DUAL_CONTROL", "false");
+    let create = ["key", "create", &application];
+    open_database(&process).execute_batch("UPDATE dual_control SET is_on = 0").unwrap();
+    process.assert_fails(&create, "was altered outside the vault");
+    let server = serve(&process);
+    let id = request(&process, &create);
+    let sql = "UPDATE approvals SET approved_by = 65534, approved_at = requested_at";
+    open_database(&process).execute_batch(sql).unwrap();
+    assert_ne!(request(&process, &create), id, "the forged row is ignored");
+    // While the server runs, it also notices that the rows are missing.
+    open_database(&process)
+        .execute_batch("DELETE FROM dual_control; DELETE FROM approvals")
+        .unwrap();
+    request(&process, &create);
+    process.wait_for_log("rows of dual control were altered outside the vault");
+    drop(server);
+    let output = process.run(&["doctor"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("dual control"), "{output:?}");
+}
+
+#[test]
+fn operators_of_the_group_have_few_rights_without_dual_control() {
+    if !is_root() {
+        return;
+    }
+    let (process, _) = harness("false");
+    let _server = serve(&process);
+    second_user_fails(&process, &["keys", "rotate", "vault"], "only the user of the server");
+    let on = ["keys", "dual-control", "on"];
+    second_user_fails(&process, &on, "only the user of the server");
+    assert_eq!(second_user(&process, &["keys", "list"])["methods"].as_array().unwrap().len(), 1);
+    assert_eq!(second_user(&process, &["keys", "dual-control", "status"])["is_on"], false);
+    let output = run_as(&process, THIRD_USER, THIRD_USER, &["approvals"]);
+    assert!(stderr(&output).contains("may not use the control socket"), "{}", stderr(&output));
+    // Under dual control, an operator of the group may ask for a change, and the server's user
+    // approves it.
+    run_json(&process, &on);
+    let rotate = ["keys", "rotate", "vault"];
+    let output = run_as(&process, SECOND_USER, GROUP, &[&rotate[..], &["--wait", "0s"]].concat());
+    let message = stderr(&output);
+    let id = message.split("request ").nth(1).unwrap().split(' ').next().unwrap();
+    second_user_fails(&process, &["approve", id, "--yes"], "another user must approve it");
+    run_json(&process, &["approve", id, "--yes"]);
+    assert_eq!(second_user(&process, &rotate)["to"], 2);
+}
+
+#[test]
+fn approved_export_runs_once_after_the_server_was_stopped() {
+    if !is_root() {
+        return;
+    }
+    let (process, _) = harness("true");
+    let server = serve(&process);
+    let file = process.path("exported").display().to_string();
+    let export = ["export", &file];
+    let id = request(&process, &export);
+    second_user(&process, &["approve", &id, "--yes"]);
+    process.assert_fails(&export, "is approved. Stop every server");
+    drop(server);
+    let other = process.path("other").display().to_string();
+    process.assert_fails(&["export", &other], "this export is not approved");
+    process.assert_fails(&["export", &file, "--without-root-key"], "needs the vault key");
+    // A prepared temporary file must not look like an interrupted export.
+    run_json(&process, &export);
+    assert!(process.path("exported").exists());
+    fs::remove_file(process.path("exported")).unwrap();
+    process.assert_fails(&export, "this export is not approved");
+    assert!(audit_entries(&process).contains(&format!("approval {id} use by uid 0")));
+}
+
+#[test]
+fn silent_clients_do_not_block_the_control_sockets() {
+    if !is_root() {
+        return;
+    }
+    let (process, _) = harness("false");
+    let _server = serve(&process);
+    let sockets = [process.path("control/scrip.sock"), process.data().join("scrip.sock")];
+    for socket in &sockets {
+        let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(socket).unwrap()).collect();
+        let start = Instant::now();
+        assert_eq!(run_json(&process, &["approvals"])["requests"].as_array().unwrap().len(), 0);
+        second_user(&process, &["approvals"]);
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        drop(silent);
+    }
+}
