@@ -218,6 +218,7 @@ fn find_contradictions(settings: &Settings) -> Vec<String> {
             "cvc.epoch_keys_password_file: cvc.epoch_keys is not the address of a Redis".to_owned(),
         );
     }
+    problems.extend(keys::find_contradictions(settings));
     problems.extend(storage::find_contradictions(settings));
     problems.extend(threeds::find_contradictions(settings));
     problems.extend(elements::find_contradictions(settings));

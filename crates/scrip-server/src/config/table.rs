@@ -231,6 +231,8 @@ settings! {
         /// Time after which the vault is sealed if no unlock method returns its key any more, such
         /// as `24h`; empty to serve without a limit.
         seal_when_source_lost: Option<SourceLossLimit> = "",
+        /// Whether a program without the FIPS module of AWS-LC must not start.
+        require_fips: bool = "false",
     }
     cvc: CvcSettings {
         /// Location of the CVC epoch keys, which are never stored with the data: memory (a restart

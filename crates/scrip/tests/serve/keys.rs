@@ -22,7 +22,7 @@ fn is_open(server: &RunningServer) -> bool {
 }
 
 #[track_caller]
-fn create_token(server: &RunningServer, key: &str) -> String {
+pub(crate) fn create_token(server: &RunningServer, key: &str) -> String {
     assert!(is_open(server), "the vault is sealed");
     let request = server.request("POST", "/tokens").api_key(key);
     let response = request.header("content-type", "application/json").body(CARD).send();
@@ -31,7 +31,7 @@ fn create_token(server: &RunningServer, key: &str) -> String {
 }
 
 #[track_caller]
-fn assert_readable(server: &RunningServer, key: &str, token: &str) {
+pub(crate) fn assert_readable(server: &RunningServer, key: &str, token: &str) {
     assert!(is_open(server), "the vault is sealed");
     let response = server.request("GET", &format!("/tokens/{token}")).api_key(key).send();
     assert_eq!(response.status, 200);
