@@ -142,8 +142,11 @@ impl RotationBench<'_> {
         let reads = load::run(self.load_plan(read, 200, until, intervals.read), readers);
         let ((creates, _), (reads, _)) = tokio::try_join!(creates, reads)?;
         // Both measure the processor time of the same server, so it belongs to neither.
-        let [creates, reads] = [creates, reads]
-            .map(|it| MeasurementResult { server_cpu_us: None, load_cpu_us: None, ..it });
+        let [creates, reads] = [creates, reads].map(|it| MeasurementResult {
+            server_cpu_us: None,
+            load_cpu_us: None,
+            ..it
+        });
         print_result(&creates)?;
         print_result(&reads)?;
         Ok(MixedResult { creates, reads })
@@ -187,10 +190,12 @@ impl RotationBench<'_> {
 
 pub(crate) fn report_rotation(result: &RotationResult) -> String {
     let mut text = format!("\nRotation of a sealing key\n\n{TABLE_HEAD}\n");
-    let (creates, reads) = (create_p99 as P99, read_p99 as P99);
+    let (creates, reads): (P99, P99) = (create_p99, read_p99);
     let mut shown = vec![&result.peak];
     for turns in [&result.without_rotation, &result.during_rotation] {
-        shown.extend(turns.iter().min_by_key(|it| it.creates.p99_us.abs_diff(median(turns, creates))));
+        shown.extend(
+            turns.iter().min_by_key(|it| it.creates.p99_us.abs_diff(median(turns, creates))),
+        );
     }
     for it in shown {
         text.push_str(&format!("{}\n{}\n", result_row(&it.creates), result_row(&it.reads)));
