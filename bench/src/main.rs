@@ -19,8 +19,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::{
     harness::{bare_server, process},
     measurements::{
-        duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, proxy, rounds,
-        start, sweep, webhooks,
+        duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, proxy,
+        rotation, rounds, start, sweep, webhooks,
     },
 };
 
@@ -43,6 +43,10 @@ struct BenchArguments {
     /// peak.
     #[arg(long)]
     sweep: bool,
+    /// Only measure how much the rotation of a tenant's sealing key slows down reads and creates at
+    /// half of their peak, with 100,000 tokens or, with `--million`, 1,000,000.
+    #[arg(long)]
+    rotation: bool,
     /// Only measure the cost of rate limits for a request (a few seconds).
     #[arg(long)]
     limits: bool,
@@ -136,6 +140,9 @@ fn run_single_measurement(
     let report = if arguments.sweep {
         let tokens = if arguments.quick { 20_000 } else { 100_000 };
         report::report_sweep(&runtime.block_on(sweep::measure_sweep(plan, tokens))?)
+    } else if arguments.rotation {
+        let tokens = if arguments.quick { 5_000 } else { plan.tokens_max.unwrap_or(100_000) };
+        rotation::report_rotation(&runtime.block_on(rotation::measure_rotation(plan, tokens))?)
     } else if arguments.duplicates {
         let results = runtime.block_on(duplicates::measure_duplicates(plan))?;
         duplicates::report_duplicates(&results)

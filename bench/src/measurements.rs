@@ -10,6 +10,7 @@ mod pgbench;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
 mod raw;
+pub(crate) mod rotation;
 pub(crate) mod rounds;
 pub(crate) mod start;
 pub(crate) mod sweep;

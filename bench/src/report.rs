@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-const TABLE_HEAD: &str = "\
+pub(crate) const TABLE_HEAD: &str = "\
 | what                  | conn |  per sec. |  p50 us |  p99 us | server cpu | load cpu |
 |-----------------------|-----:|----------:|--------:|--------:|-----------:|---------:|";
 
@@ -84,15 +84,15 @@ fn list_results(results: &BenchResults) -> Vec<&MeasurementResult> {
 
 /// A performance target and whether this run met it. Missing a target is a finding, not a failure.
 #[derive(Debug)]
-struct PerformanceTarget {
-    name: String,
-    bound: Bound,
-    measured: f64,
-    unit: &'static str,
+pub(crate) struct PerformanceTarget {
+    pub(crate) name: String,
+    pub(crate) bound: Bound,
+    pub(crate) measured: f64,
+    pub(crate) unit: &'static str,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Bound {
+pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }

@@ -9,6 +9,7 @@ mod audit;
 mod client_key;
 mod digest;
 mod epoch;
+mod module;
 mod place;
 mod private_key;
 mod random;
@@ -33,6 +34,7 @@ pub use crate::{
         EpochFileError, EpochKeyError, EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer,
         KeyPresence, OpenedValue, SharedEpoch, WrappedEpochKey,
     },
+    module::has_fips_module,
     place::Place,
     private_key::{PrivateKeyEncoding, is_key_of_certificate},
     random::fill_random,

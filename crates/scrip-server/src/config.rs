@@ -225,6 +225,7 @@ fn find_contradictions(settings: &Settings) -> Vec<String> {
     if server.control_socket.as_ref().is_some_and(|it| !it.is_absolute()) {
         problems.push("server.control_socket: must be an absolute path".to_owned());
     }
+    problems.extend(keys::find_contradictions(settings));
     problems.extend(storage::find_contradictions(settings));
     problems.extend(threeds::find_contradictions(settings));
     problems.extend(elements::find_contradictions(settings));

@@ -328,8 +328,8 @@ fn seed_random_generator(app: Arc<App>) {
 
 fn log_addresses(addresses: &Addresses) {
     let Addresses { url, metrics, results } = addresses;
-    let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(url, metrics, results, version, "listening");
+    let (version, fips) = (env!("CARGO_PKG_VERSION"), scrip_seal::has_fips_module());
+    tracing::info!(url, metrics, results, version, fips, "listening");
 }
 
 /// Loads the BIN data before the first request, then reloads it after each import.

@@ -1,7 +1,7 @@
 //! The directory: all API keys, applications, proxies and tenants, in memory.
 
-pub mod compromise;
 pub mod approval;
+pub mod compromise;
 pub mod directory_records;
 pub mod key_rotation;
 pub mod unlock_record;

@@ -3,8 +3,18 @@
 use std::time::Duration;
 
 use scrip_core::policy::UnlockKind;
+use scrip_seal::has_fips_module;
 
-use crate::config::value::SettingValue;
+use crate::config::{Settings, value::SettingValue};
+
+/// Returns the problems of the settings with the program itself.
+pub(super) fn find_contradictions(settings: &Settings) -> Option<String> {
+    let is_missing = settings.keys.require_fips && !has_fips_module();
+    is_missing.then(|| {
+        "keys.require_fips: this program has no FIPS module; build it with --features fips"
+            .to_owned()
+    })
+}
 
 /// The order in which the kinds of unlock methods are tried. Kinds that are not in the list come
 /// after it.
@@ -118,6 +128,12 @@ mod tests {
         }
         assert!(!sources.contains("/lib/other.so") && !sources.contains("https://bao.example.org"));
         assert_rejected("[keys]\nunlock_sources = \"hsm.so\"", "keys.unlock_sources: must be");
+    }
+
+    #[test]
+    fn program_without_fips_module_rejects_require_fips() {
+        assert_rejected("[keys]\nrequire_fips = true", "keys.require_fips: this program has no");
+        assert!(!load("", &[]).unwrap().keys.require_fips);
     }
 
     #[test]

@@ -246,6 +246,8 @@ settings! {
         /// Whether changes of keys, exports, backups and new API keys need a second operator. The
         /// vault stores `true`: to switch it off, two operators run `scrip keys dual-control off`.
         dual_control: bool = "false",
+        /// Whether a program without the FIPS module of AWS-LC must not start.
+        require_fips: bool = "false",
     }
     cvc: CvcSettings {
         /// Location of the CVC epoch keys, which are never stored with the data: memory (a restart

@@ -77,6 +77,7 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
         }
     }
     findings.extend(check_unused_password(&settings));
+    findings.push(keys::check_module());
     findings.push(check_swap(&settings));
     findings.extend(certificates::check_transport(&settings));
     findings.extend(certificates::check_directory_servers(&settings));

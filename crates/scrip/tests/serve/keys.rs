@@ -3,9 +3,9 @@
 mod adopt;
 mod alterations;
 mod aws_kms;
-mod health;
 mod compromise;
 mod dual_control;
+mod health;
 mod methods;
 mod pkcs11;
 #[cfg(target_os = "linux")]
@@ -36,7 +36,7 @@ fn is_open(server: &RunningServer) -> bool {
 }
 
 #[track_caller]
-fn create_token(server: &RunningServer, key: &str) -> String {
+pub(crate) fn create_token(server: &RunningServer, key: &str) -> String {
     assert!(is_open(server), "the vault is sealed");
     let request = server.request("POST", "/tokens").api_key(key);
     let response = request.header("content-type", "application/json").body(CARD).send();
@@ -45,7 +45,7 @@ fn create_token(server: &RunningServer, key: &str) -> String {
 }
 
 #[track_caller]
-fn assert_readable(server: &RunningServer, key: &str, token: &str) {
+pub(crate) fn assert_readable(server: &RunningServer, key: &str, token: &str) {
     assert!(is_open(server), "the vault is sealed");
     let response = server.request("GET", &format!("/tokens/{token}")).api_key(key).send();
     assert_eq!(response.status, 200);

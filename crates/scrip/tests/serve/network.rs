@@ -1,6 +1,7 @@
 //! TLS, rate limits across nodes, and PostgreSQL.
 
 mod certificate_dates;
+mod fips;
 mod hosted_fields;
 mod limits;
 #[cfg(target_os = "linux")]

@@ -6,12 +6,19 @@ use scrip_core::{
     policy::{Directory, Tenant},
     time::Timestamp,
 };
+use scrip_seal::has_fips_module;
 use scrip_server::{config::Settings, storage::explain};
 
 use crate::commands::{
     doctor::{Finding, failed, passed, warning},
     output::format_count,
 };
+
+/// Reports the cryptographic module of this program.
+pub(super) fn check_module() -> Finding {
+    let module = if has_fips_module() { "the FIPS module of AWS-LC" } else { "AWS-LC" };
+    passed("cryptography", format!("algorithms come from {module}"))
+}
 
 /// Reports keys that are too old, and rotations that cannot end.
 pub(super) async fn check_tenant_keys(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use scrip_server::{
-    config::Environment,
+    config::{Environment, Settings},
     control::protocol::{ControlRequest, send_request},
     storage::unlock::{methods::MethodList, rotation::RotationStatus, shares::ShareCount},
 };
