@@ -8,7 +8,13 @@ use scrip_seal::{AuditKey, AuditKeyPhase, KeySource};
 use crate::{
     Error, Timestamp, Vault,
     audit::{LogKind, ResignChain},
-    policy::Directory,
+    policy::{
+        Directory,
+        approval::{
+            StoredDualControl,
+            ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
+        },
+    },
     store::ChangeOutcome,
 };
 
@@ -33,6 +39,7 @@ pub async fn advance_audit_key(
         AuditKeyPhase::Added => AuditKeyPhase::Active,
         AuditKeyPhase::Active | AuditKeyPhase::Closed => {
             resign_chains(vault, directory).await?;
+            resign_dual_control(vault, directory).await?;
             AuditKeyPhase::Closed
         }
     };
@@ -52,4 +59,25 @@ async fn resign_chains(vault: &Vault, directory: &Directory) -> Result<(), Error
         }
     }
     Ok(())
+}
+
+/// Signs the state of dual control with the new key. An altered state stays altered.
+async fn resign_dual_control(vault: &Vault, directory: &Directory) -> Result<(), Error> {
+    let stored = vault.store.load_approvals().await?;
+    let identity = vault.store.load_unlocks().await?.identity;
+    let (Some(identity), StoredDualControl::Present(_)) = (identity, &stored.dual_control) else {
+        return Ok(());
+    };
+    let signer = ApprovalSigner { key: directory.audit_key(), vault: identity.id };
+    let ledger = ApprovalLedger::verify(stored, signer);
+    if ledger.status() == DualControlStatus::Altered {
+        return Ok(());
+    }
+    let change = ledger.sign_again(signer, vault.clock.now());
+    match vault.store.change_approvals(change).await? {
+        ChangeOutcome::Done => Ok(()),
+        ChangeOutcome::Stale => {
+            Err(Error::Conflict { reason: "a request of dual control changed at the same time" })
+        }
+    }
 }

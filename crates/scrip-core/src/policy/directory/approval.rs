@@ -123,16 +123,20 @@ impl ApprovalRecord {
     /// Sets the MAC over all columns.
     #[must_use]
     pub fn signed(mut self, key: &AuditKey, vault: VaultId) -> Self {
-        self.mac = self.compute_mac(key, vault);
+        self.mac = key.mac_with_newest(&self.mac_place(vault));
         self
     }
 
     fn is_authentic(&self, key: &AuditKey, vault: VaultId) -> bool {
-        self.mac.constant_time_eq(&self.compute_mac(key, vault))
+        key.verifies(&self.mac_place(vault), &self.mac)
     }
 
-    fn compute_mac(&self, key: &AuditKey, vault: VaultId) -> Mac {
-        let place = Place::new("approval")
+    fn has_newest_mac(&self, key: &AuditKey, vault: VaultId) -> bool {
+        self.mac.constant_time_eq(&key.mac_with_newest(&self.mac_place(vault)))
+    }
+
+    fn mac_place(&self, vault: VaultId) -> Place {
+        Place::new("approval")
             .text(&vault.to_string())
             .text(self.id.as_str())
             .text(self.action.as_str())
@@ -140,8 +144,7 @@ impl ApprovalRecord {
             .number(self.requested_at.unix_ms)
             .number(self.expires_at.unix_ms)
             .optional_number(self.approved_by.map(Into::into))
-            .optional_number(self.approved_at.map(|it| it.unix_ms));
-        key.mac(&place)
+            .optional_number(self.approved_at.map(|it| it.unix_ms))
     }
 }
 
@@ -164,23 +167,22 @@ impl DualControlRecord {
     /// Sets the MAC over all columns.
     #[must_use]
     pub fn signed(mut self, key: &AuditKey, vault: VaultId) -> Self {
-        self.mac = self.compute_mac(key, vault);
+        self.mac = key.mac_with_newest(&self.mac_place(vault));
         self
     }
 
     #[must_use]
     pub fn is_authentic(&self, key: &AuditKey, vault: VaultId) -> bool {
-        self.mac.constant_time_eq(&self.compute_mac(key, vault))
+        key.verifies(&self.mac_place(vault), &self.mac)
     }
 
-    fn compute_mac(&self, key: &AuditKey, vault: VaultId) -> Mac {
-        let place = Place::new("dual control")
+    fn mac_place(&self, vault: VaultId) -> Place {
+        Place::new("dual control")
             .text(&vault.to_string())
             .number(self.is_on.into())
             .number(self.sequence)
             .bytes(&self.members)
-            .number(self.changed_at.unix_ms);
-        key.mac(&place)
+            .number(self.changed_at.unix_ms)
     }
 }
 

@@ -229,7 +229,8 @@ async fn changes_over_the_socket_wait_for_a_second_operator() {
     let ticket = it.expect_waiting(add, SERVER).await;
     let expected = r#"keys add {"kind":"file","label":"x","parameters":{"path":"/k"}}"#;
     assert_eq!(ticket.action, expected);
-    let ticket = it.expect_waiting(ControlRequest::RotateVault { count: None }, 0).await;
+    let ticket =
+        it.expect_waiting(ControlRequest::RotateVault { count: None, compromised: false }, 0).await;
     assert!(ticket.action.starts_with("keys rotate vault {"), "{}", ticket.action);
 }
 
@@ -238,7 +239,8 @@ async fn operators_change_nothing_while_dual_control_is_off() {
     let it = ControlHarness::off().await;
     let expected = "only the user of the server";
     it.expect_error(ControlRequest::RemoveMethod { id: "1".to_owned() }, BOB, expected).await;
-    it.expect_error(ControlRequest::RotateVault { count: None }, BOB, expected).await;
+    it.expect_error(ControlRequest::RotateVault { count: None, compromised: false }, BOB, expected)
+        .await;
     it.expect_error(ControlRequest::SwitchOn {}, BOB, expected).await;
     it.expect_error(use_approval("backup"), BOB, expected).await;
     assert_eq!(it.tickets().await, []);
