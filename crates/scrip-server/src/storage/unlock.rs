@@ -52,6 +52,10 @@ pub struct UnlockInputs {
     pin_attempts: PinAttempts,
 }
 
+const ONLY_SHARES: &str = "this vault opens only with shares, and a command cannot use shares. Add \
+    a key file for the time of the command, while the server runs and its vault is open: scrip keys \
+    add file FILE, and afterwards: scrip keys remove ID";
+
 impl Settings {
     #[must_use]
     pub fn unlock_inputs(&self) -> UnlockInputs {
@@ -74,6 +78,10 @@ impl Settings {
         &self,
         records: &DirectoryRecords,
     ) -> Result<Arc<VaultKeyRing>, UnlockProblem> {
+        let mut methods = records.unlocks.active_methods().peekable();
+        if methods.peek().is_some() && methods.all(|it| it.kind.needs_people()) {
+            return Err(UnlockProblem::KeyMissing(ONLY_SHARES.to_owned()));
+        }
         let OpenedKey { key, .. } = open_vault_key(&self.unlock_inputs(), records).await?;
         Ok(Arc::new(VaultKeyRing::new(key)))
     }

@@ -111,12 +111,14 @@ fn assert_sealed(process: &ProcessHarness, server: &RunningServer, cause: &str) 
     assert_eq!(server.status("/tokens/1"), 503);
 }
 
-/// The number of audit records of the vault with this text.
-fn count_records(process: &ProcessHarness, text: &str, outcome: &str) -> i64 {
+/// Whether the audit log of the vault gets this number of records with this text.
+fn is_recorded(process: &ProcessHarness, text: &str, outcome: &str, expected: i64) -> bool {
     let sql = "SELECT count(*) FROM log_records WHERE operation = 'run_command'
         AND instr(entity, ?1) > 0 AND outcome = ?2";
     let log = Connection::open(process.data().join("read_log.db")).unwrap();
-    log.query_row(sql, [text, outcome], |row| row.get(0)).unwrap()
+    let count = || log.query_row(sql, [text, outcome], |row| row.get::<_, i64>(0)).unwrap();
+    // A record may be written after the vault is open.
+    becomes_true(|| count() == expected)
 }
 
 /// The vault key and its version, unwrapped by the root key file.

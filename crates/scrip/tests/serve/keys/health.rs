@@ -7,7 +7,7 @@ use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_tru
 use crate::{
     SCRIP,
     keys::{
-        assert_readable, assert_sealed, count_records, create_token, methods, read_vault_key, text,
+        assert_readable, assert_sealed, create_token, is_recorded, methods, read_vault_key, text,
     },
     operator::commands::{run_json, run_text},
     telemetry::metrics::scrape,
@@ -29,14 +29,13 @@ fn loss_and_return_of_a_method_are_measured_recorded_and_reported() {
     let metric = |id: &str| scrape(&server).find("scrip_unlock_ok", &[("method", id)]);
     assert!(becomes_true(|| metric(&second) == Some(1.0)));
     let name = format!("unlock method file second ({second})");
-    assert_eq!(count_records(&process, &name, "failed"), 0);
+    assert!(is_recorded(&process, &name, "failed", 0));
 
     fs::rename(&file, process.path("moved")).unwrap();
     assert!(becomes_true(|| metric(&second) == Some(0.0)));
     assert_eq!(metric(&first), Some(1.0));
     process.wait_for_log("an unlock method does not return the vault key");
-    let is_recorded = |text: &str, outcome: &str| count_records(&process, text, outcome) == 1;
-    assert!(becomes_true(|| is_recorded(&format!("{name} fails"), "failed")));
+    assert!(is_recorded(&process, &format!("{name} fails"), "failed", 1));
     let report = run_text(&process, &["doctor"]);
     let line = report.lines().find(|it| it.contains("second")).unwrap_or_default();
     assert!(line.starts_with("warning") && line.contains("unlock.key cannot be used"), "{report}");
@@ -45,7 +44,7 @@ fn loss_and_return_of_a_method_are_measured_recorded_and_reported() {
 
     fs::rename(process.path("moved"), &file).unwrap();
     assert!(becomes_true(|| metric(&second) == Some(1.0)));
-    assert!(becomes_true(|| is_recorded(&format!("{name} works again"), "completed")));
+    assert!(is_recorded(&process, &format!("{name} works again"), "completed", 1));
     assert!(!run_text(&process, &["keys", "list"]).contains("FAILING"));
     let report = run_text(&process, &["doctor"]);
     assert!(report.contains("second") && !report.contains("cannot be used"), "{report}");
@@ -106,7 +105,7 @@ fn lost_source_seals_the_vault_and_its_return_opens_it() {
     assert_eq!(response.headers["content-type"], "application/problem+json");
     assert!(response.header("retry-after").is_some());
     assert!(response.text().contains("the vault is sealed"), "{response:?}");
-    assert_eq!(count_records(&process, "seal: no unlock method", "completed"), 1);
+    assert!(is_recorded(&process, "seal: no unlock method", "completed", 1));
     process.assert_fails(&["keys", "rotate", "vault"], "the vault is sealed");
     if before.is_some() {
         let is_gone = || memory_contains(&server, &vault_key) == Some(false);
