@@ -22,7 +22,7 @@ use scrip_core::{
         UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
         guessing_budget::{GuessBucket, GuessRecord},
     },
-    store::key_rotations::{RotationLease, RotationMark, RotationStep, VersionPage},
+    store::key_rotations::{DigestChanges, RotationLease, RotationMark, RotationStep, VersionPage},
     store::{
         AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore, DirectoryStore,
         ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore, ListingStore, Maintenance,
@@ -171,6 +171,7 @@ impl<I: Interceptor> KeyRotationStore for InterceptedStore<I> {
         mark_key_rotation(tenant: TenantId, mark: RotationMark) -> ChangeOutcome;
         claim_key_rotation(tenant: TenantId, lease: RotationLease) -> ChangeOutcome;
         advance_key_rotation(step: RotationStep) -> ChangeOutcome;
+        replace_digests(changes: DigestChanges) -> ();
         count_other_key_versions(tenant: TenantId) -> Vec<VersionCount>;
     }
 }

@@ -5,6 +5,7 @@ mod adopt;
 pub(crate) mod list;
 mod new_keys_file;
 mod remove;
+mod rotate_fingerprints;
 mod rotate_tenant;
 mod rotate_vault;
 mod rotation;
@@ -20,6 +21,7 @@ use crate::commands::{
         add::{AddArguments, AddCommand},
         adopt::AdoptArguments,
         remove::AfterRemoval,
+        rotate_fingerprints::RotateFingerprintsArguments,
         rotate_tenant::RotateTenantArguments,
         rotate_vault::RotateVaultArguments,
         rotation::RotationCommand,
@@ -65,6 +67,10 @@ pub(crate) enum RotateCommand {
     /// Rotate the sealing key of one tenant, or of all tenants.
     #[command(after_help = rotate_tenant::EXAMPLES)]
     Tenant(RotateTenantArguments),
+    /// Replace the keys of fingerprints and search indexes, without a running server. Every
+    /// fingerprint changes.
+    #[command(after_help = rotate_fingerprints::EXAMPLES)]
+    Fingerprints(RotateFingerprintsArguments),
 }
 
 pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::Result<()> {
@@ -78,6 +84,9 @@ pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::R
         }
         KeysCommand::Rotate(RotateCommand::Vault(it)) => rotate_vault::run(it, environment),
         KeysCommand::Rotate(RotateCommand::Tenant(it)) => rotate_tenant::run(it, environment),
+        KeysCommand::Rotate(RotateCommand::Fingerprints(it)) => {
+            rotate_fingerprints::run(it, environment)
+        }
         KeysCommand::Rotation(it) => rotation::run(it, environment),
     }
 }

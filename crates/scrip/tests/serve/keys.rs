@@ -2,6 +2,7 @@
 
 mod adopt;
 mod compromise;
+mod fingerprints;
 mod methods;
 mod rotation;
 mod shares;

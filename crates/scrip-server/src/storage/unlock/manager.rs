@@ -104,6 +104,7 @@ impl KeyManager {
         }
         let OpenedKey { key, method } = opened;
         let directory = Directory::open(records, &key, None).map_err(UnsealError::Keys)?;
+        directory.check_servable().map_err(UnsealError::Keys)?;
         self.app.start_clock(&directory).await.map_err(UnsealError::Store)?;
         self.ring.replace(key);
         let source: Arc<dyn KeySource> = Arc::<VaultKeyRing>::clone(&self.ring);
