@@ -270,6 +270,7 @@ impl App {
         let records = store.load_directory().await.map_err(ReloadError::from_store)?;
         let reloaded = Directory::open(records, &**source, Some(&current));
         let reloaded = reloaded.map_err(ReloadError::from_keys)?;
+        reloaded.check_servable().map_err(ReloadError::from_keys)?;
         log_alterations(Some(&current), &reloaded);
         if !Arc::ptr_eq(reloaded.pepper(), current.pepper()) {
             // After a compromise of the vault key, CVCs get new epoch keys at once.

@@ -1,9 +1,11 @@
 //! The keys of a tenant: sealing keys, which rotate, and a permanent key for digests.
 
+mod permanent;
+
 use crate::{
     ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, OpenError, Place,
     Sealed, Secret, digest::DigestKey, random::random_bytes, record::RecordKey,
-    root::vault_key::rewrap,
+    root::vault_key::rewrap, tenant::permanent::PermanentKeys,
 };
 
 /// The use of a sealed value. Each purpose has its own key, derived from the tenant key.
@@ -25,8 +27,8 @@ pub struct WrappedTenantKeys {
     /// The version that seals; `None` for the last one. During a rotation, a new version first only
     /// opens, until every node has loaded it.
     pub promoted: Option<u32>,
-    /// Two keys. The first one is created once and only rewrapped: rotating it would change every
-    /// fingerprint that clients have stored. A compromise renews the second one.
+    /// Several keys. The one of fingerprints is created once and only rewrapped: rotating it changes
+    /// every fingerprint that clients have stored. A compromise renews the second one.
     pub permanent: Sealed,
 }
 
@@ -45,6 +47,7 @@ pub struct TenantKeys {
     guesses: DigestKey,
     policy: DigestKey,
     card_number: DigestKey,
+    is_renewing_fingerprints: bool,
 }
 
 impl WrappedTenantKeys {
@@ -135,8 +138,16 @@ impl TenantKeys {
         tenant: &str,
         wrapped: &WrappedTenantKeys,
     ) -> Result<Self, KeySourceError> {
-        let permanent = source.unwrap(&permanent_place(tenant), &wrapped.permanent)?;
-        let (permanent, renewable) = split_permanent(&permanent)?;
+        Self::derive(source, tenant, wrapped, &PermanentKeys::open(source, tenant, wrapped)?)
+    }
+
+    fn derive(
+        source: &dyn KeySource,
+        tenant: &str,
+        wrapped: &WrappedTenantKeys,
+        keys: &PermanentKeys,
+    ) -> Result<Self, KeySourceError> {
+        let PermanentKeys { permanent, renewable, session, next } = keys;
         let mut sealing = Vec::with_capacity(wrapped.sealing.len());
         for (version, key) in &wrapped.sealing {
             let key = source.unwrap(&sealing_place(tenant, *version), key)?;
@@ -152,15 +163,16 @@ impl TenantKeys {
         Ok(Self {
             sealing,
             current,
-            fingerprint: DigestKey::new(&permanent, "fingerprint"),
-            index: DigestKey::new(&permanent, "index"),
-            metadata: DigestKey::new(&permanent, "metadata-index"),
-            expressions: DigestKey::new(&permanent, "expressions"),
-            idempotency: DigestKey::new(&renewable, "idempotency-key"),
-            request: DigestKey::new(&renewable, "idempotent-request"),
-            guesses: DigestKey::new(&renewable, "guessing-budget"),
-            policy: DigestKey::new(&renewable, "policy-mac"),
-            card_number: DigestKey::new(&permanent, "session-card-number"),
+            fingerprint: DigestKey::new(permanent, "fingerprint"),
+            index: DigestKey::new(permanent, "index"),
+            metadata: DigestKey::new(permanent, "metadata-index"),
+            expressions: DigestKey::new(permanent, "expressions"),
+            idempotency: DigestKey::new(renewable, "idempotency-key"),
+            request: DigestKey::new(renewable, "idempotent-request"),
+            guesses: DigestKey::new(renewable, "guessing-budget"),
+            policy: DigestKey::new(renewable, "policy-mac"),
+            card_number: DigestKey::new(session, "session-card-number"),
+            is_renewing_fingerprints: next.is_some(),
         })
     }
 
@@ -203,25 +215,61 @@ impl TenantKeys {
         wrapped: &Sealed,
     ) -> Result<Sealed, KeySourceError> {
         let place = permanent_place(tenant);
-        let stored = old.unwrap(&place, wrapped)?;
-        let (permanent, _) = split_permanent(&stored)?;
-        new.wrap(&place, &join_permanent(&permanent, &random_key()))
+        let mut keys = PermanentKeys::parse(&old.unwrap(&place, wrapped)?)?;
+        keys.renewable = random_key();
+        new.wrap(&place, &keys.to_secret())
     }
 
-    /// As [`TenantKeys::rewrap_permanent_key`], with new keys of fingerprints and search indexes. The
-    /// key for MACs and idempotency stays.
+    /// Adds new keys of fingerprints and search indexes. [`TenantKeys::unwrap_renewed`] uses them;
+    /// all other keys stay.
     ///
     /// # Errors
     /// The key source is unavailable, or the key belongs to another tenant.
-    pub fn renew_fingerprint_key(
+    pub fn begin_fingerprint_renewal(
         source: &dyn KeySource,
         tenant: &str,
         wrapped: &Sealed,
     ) -> Result<Sealed, KeySourceError> {
         let place = permanent_place(tenant);
-        let stored = source.unwrap(&place, wrapped)?;
-        let (_, renewable) = split_permanent(&stored)?;
-        source.wrap(&place, &join_permanent(&random_key(), &renewable))
+        let mut keys = PermanentKeys::parse(&source.unwrap(&place, wrapped)?)?;
+        keys.next.get_or_insert_with(random_key);
+        source.wrap(&place, &keys.to_secret())
+    }
+
+    /// Removes the old keys of fingerprints and search indexes.
+    ///
+    /// # Errors
+    /// The key source is unavailable, or the key belongs to another tenant.
+    pub fn finish_fingerprint_renewal(
+        source: &dyn KeySource,
+        tenant: &str,
+        wrapped: &Sealed,
+    ) -> Result<Sealed, KeySourceError> {
+        let place = permanent_place(tenant);
+        let mut keys = PermanentKeys::parse(&source.unwrap(&place, wrapped)?)?;
+        keys.permanent = keys.next.take().unwrap_or(keys.permanent);
+        source.wrap(&place, &keys.to_secret())
+    }
+
+    /// As [`TenantKeys::unwrap`], with the new keys of fingerprints and search indexes, if there are
+    /// any.
+    ///
+    /// # Errors
+    /// The key source is unavailable, or the keys belong to another tenant.
+    pub fn unwrap_renewed(
+        source: &dyn KeySource,
+        tenant: &str,
+        wrapped: &WrappedTenantKeys,
+    ) -> Result<Self, KeySourceError> {
+        let mut keys = PermanentKeys::open(source, tenant, wrapped)?;
+        keys.permanent = keys.next.take().unwrap_or(keys.permanent);
+        Self::derive(source, tenant, wrapped, &keys)
+    }
+
+    /// Whether a renewal of the fingerprint keys was begun and is not finished.
+    #[must_use]
+    pub fn is_renewing_fingerprints(&self) -> bool {
+        self.is_renewing_fingerprints
     }
 
     #[must_use]
@@ -357,21 +405,6 @@ impl TenantKeys {
 
 fn random_key() -> Secret {
     Secret::new(random_bytes::<32>().to_vec())
-}
-
-/// The key of fingerprints and indexes, and the key that a compromise renews. They are the same
-/// until the first one is renewed.
-fn split_permanent(stored: &Secret) -> Result<(Secret, Secret), KeySourceError> {
-    let copy = |it: &[u8; 32]| Secret::new(it.to_vec());
-    match stored.expose().as_chunks::<32>() {
-        ([key], []) => Ok((copy(key), copy(key))),
-        ([permanent, renewable], []) => Ok((copy(permanent), copy(renewable))),
-        (_, _) => Err(OpenError::Malformed.into()),
-    }
-}
-
-fn join_permanent(permanent: &Secret, renewable: &Secret) -> Secret {
-    Secret::new([permanent.expose(), renewable.expose()].concat())
 }
 
 fn sealing_place(tenant: &str, version: u32) -> Place {

@@ -161,6 +161,18 @@ impl Settings {
         Ok(command_vault(Arc::new(store)))
     }
 
+    /// Opens the vault for a command that must not run at the same time as a server.
+    ///
+    /// # Errors
+    /// A server uses this data directory, or as [`Settings::open_store`].
+    pub async fn open_vault_exclusively(&self) -> anyhow::Result<Vault> {
+        if let Some(it) = control::query_status(&self.storage.data_dir) {
+            let folder = self.storage.data_dir.display();
+            anyhow::bail!("{folder} is in use by server process {}; stop it first", it.pid);
+        }
+        Ok(command_vault(self.open_store(MemoryState::Unlocked).await?))
+    }
+
     /// Opens the database exclusively, for export and import. Creates an embedded database if there
     /// is none.
     ///

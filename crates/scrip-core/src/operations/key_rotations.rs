@@ -4,6 +4,7 @@ pub mod advance_audit_key;
 pub mod finish_key_rotation;
 pub mod promote_sealing_key;
 pub mod reseal_rows;
+pub mod rotate_fingerprints;
 pub mod start_key_rotation;
 
 use crate::{

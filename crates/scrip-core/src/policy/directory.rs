@@ -334,6 +334,32 @@ impl Directory {
         tenants
     }
 
+    /// A tenant with a rotation of its fingerprint keys that is not finished: searches and
+    /// deduplication would miss rows.
+    #[must_use]
+    pub fn unfinished_fingerprint_rotation(&self) -> Option<TenantId> {
+        let tenants = self.tenants.values().filter_map(|it| it.tenant.as_ref());
+        tenants
+            .chain(&self.pending_deletion)
+            .find(|it| it.keys.is_renewing_fingerprints())
+            .map(|it| it.id)
+    }
+
+    /// # Errors
+    /// A rotation of fingerprint keys is not finished, so no server may use the vault.
+    pub fn check_servable(&self) -> Result<(), Error> {
+        match self.unfinished_fingerprint_rotation() {
+            None => Ok(()),
+            Some(tenant) => Err(Error::Internal(
+                format!(
+                    "a rotation of the fingerprints of tenant {tenant} was interrupted; run it \
+                     again: scrip keys rotate fingerprints --yes"
+                )
+                .into(),
+            )),
+        }
+    }
+
     /// Deleted tenants that can still be restored.
     #[must_use]
     pub fn pending_deletion(&self) -> &[Arc<Tenant>] {

@@ -24,14 +24,14 @@ pub trait PolicyStore: Send + Sync {
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>>;
 
-    /// As [`PolicyStore::change_policy`], for a change that destroys versions of a sealing key.
-    /// Finishes the rotation in the same transaction. [`Error::Conflict`] if the stored rotation is
+    /// As [`PolicyStore::change_policy`], for a change that destroys keys. With the end of a pass,
+    /// finishes the rotation of a sealing key in the same transaction. [`Error::Conflict`] if the stored rotation is
     /// not at the end of this pass any more: a value of an old version was written since, or the
     /// rotation was paused. Returns after the engine has overwritten the keys, where it can.
     fn destroy_sealing_keys(
         &self,
         permit: PolicyPermit,
-        finished: FinishedPass,
+        finished: Option<FinishedPass>,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>>;
 

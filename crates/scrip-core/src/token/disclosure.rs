@@ -34,7 +34,7 @@ pub(crate) use self::{
     partial_patch::{PartialPatch, PatchCoverage, patch_coverage},
     trust::{
         ExpressionSet, ExpressionTrust, check_expression_change, drop_inherited_expressions,
-        effective_mask, has_default_fingerprint_expression,
+        effective_mask, has_default_fingerprint_expression, with_expression_digests,
     },
 };
 pub use self::{

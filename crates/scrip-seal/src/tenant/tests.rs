@@ -109,6 +109,49 @@ fn added_version_opens_and_seals_only_after_its_promotion() {
 }
 
 #[test]
+fn compromise_renews_policy_and_idempotency_keys_only() {
+    let root = RootKey::from_text(&STANDARD.encode((9..41).collect::<Vec<u8>>())).unwrap();
+    let mut wrapped = TenantKeys::create(&root, "acme").unwrap();
+    let before = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
+    let renewed = TenantKeys::renew_permanent_key(&root, &root, "acme", &wrapped.permanent);
+    wrapped.permanent = renewed.unwrap();
+    let after = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
+    assert_eq!(after.fingerprint("card", b"4242"), before.fingerprint("card", b"4242"));
+    assert_eq!(after.index_digest(b"4242"), before.index_digest(b"4242"));
+    assert_eq!(after.card_number_digest(b"4242"), before.card_number_digest(b"4242"));
+    assert_ne!(after.policy_mac(&place()), before.policy_mac(&place()));
+    assert_ne!(after.idempotency_digest(b"a", b"b"), before.idempotency_digest(b"a", b"b"));
+    assert_ne!(after.request_digest(&[b"a"]), before.request_digest(&[b"a"]));
+    assert_ne!(after.guess_digest(&[b"a"]), before.guess_digest(&[b"a"]));
+}
+
+#[test]
+fn fingerprint_renewal_changes_fingerprints_and_indexes_only() {
+    let root = RootKey::from_text(&STANDARD.encode((9..41).collect::<Vec<u8>>())).unwrap();
+    let mut wrapped = TenantKeys::create(&root, "acme").unwrap();
+    let before = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
+    let begun = TenantKeys::begin_fingerprint_renewal(&root, "acme", &wrapped.permanent);
+    wrapped.permanent = begun.unwrap();
+    let current = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
+    let renewed = TenantKeys::unwrap_renewed(&root, "acme", &wrapped).unwrap();
+    assert!(current.is_renewing_fingerprints() && !before.is_renewing_fingerprints());
+    assert_eq!(current.fingerprint("card", b"4242"), before.fingerprint("card", b"4242"));
+    // A second start continues with the same keys.
+    let again = TenantKeys::begin_fingerprint_renewal(&root, "acme", &wrapped.permanent).unwrap();
+    wrapped.permanent = again;
+    let finished = TenantKeys::finish_fingerprint_renewal(&root, "acme", &wrapped.permanent);
+    wrapped.permanent = finished.unwrap();
+    let after = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
+    assert!(!after.is_renewing_fingerprints());
+    assert_eq!(after.fingerprint("card", b"4242"), renewed.fingerprint("card", b"4242"));
+    assert_ne!(after.fingerprint("card", b"4242"), before.fingerprint("card", b"4242"));
+    assert_ne!(after.index_digest(b"4242"), before.index_digest(b"4242"));
+    assert_eq!(after.policy_mac(&place()), before.policy_mac(&place()));
+    assert_eq!(after.card_number_digest(b"4242"), before.card_number_digest(b"4242"));
+    assert_eq!(after.idempotency_digest(b"a", b"b"), before.idempotency_digest(b"a", b"b"));
+}
+
+#[test]
 fn unknown_promoted_version_does_not_make_the_keys_unusable() {
     let root = RootKey::from_text(&STANDARD.encode((9..41).collect::<Vec<u8>>())).unwrap();
     let mut wrapped = TenantKeys::create(&root, "acme").unwrap();

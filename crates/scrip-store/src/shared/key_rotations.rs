@@ -9,13 +9,21 @@ use scrip_core::{
         KeyRotation, ResealedRow, RotatedTable, RotationProgress, RowKey, SealedDelivery,
         SealedRow, SealedRows,
     },
-    store::key_rotations::{FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage},
+    store::key_rotations::{
+        DigestChanges, FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage,
+    },
     store::{ChangeOutcome, StoreError},
+    time::Timestamp,
+    token::CvcChange,
 };
 use uuid::Uuid;
 
 use crate::{
-    shared::tokens::{intents::decode_token_intent, rows::decode_token_record},
+    shared::tokens::{
+        intents::decode_token_intent,
+        rows::decode_token_record,
+        writes::{TokenTransaction, find_token},
+    },
     sql::{
         ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, read_optional,
         read_required,
@@ -229,6 +237,32 @@ pub(crate) async fn advance_key_rotation<T: RotationTransaction>(
         before_key,
     ];
     Ok(outcome(transaction.execute(ADVANCE_KEY_ROTATION, &row).await?))
+}
+
+const REPLACE_INTENT_DIGEST: &str = "
+-- replace_intent_digest
+UPDATE token_intents SET fingerprint = $1, body = $2 WHERE tenant = $3 AND id = $4 AND body = $5";
+
+/// Tokens are found whether they are expired or not.
+const ANY_EXPIRY: Timestamp = Timestamp { unix_ms: i64::MIN };
+
+pub(crate) async fn replace_digests<T: TokenTransaction>(
+    transaction: &T,
+    changes: &DigestChanges,
+) -> Result<(), StoreError> {
+    let tenant = changes.tenant;
+    for [before, after] in &changes.tokens {
+        let found = find_token(transaction, T::FIND_TOKEN, tenant, &before.id, ANY_EXPIRY).await?;
+        if let Some(previous) = found.filter(|it| it.token.record == *before) {
+            transaction.replace_token(tenant, &previous, after, &CvcChange::Keep).await?;
+        }
+    }
+    for [before, after] in &changes.intents {
+        let row =
+            parameters![after.fingerprint.as_ref(), &after.body, tenant, after.id, &before.body];
+        transaction.execute(REPLACE_INTENT_DIGEST, &row).await?;
+    }
+    Ok(())
 }
 
 /// Statement that lists rows of a table after a key. The key columns come first.

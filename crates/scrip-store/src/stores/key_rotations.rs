@@ -4,7 +4,7 @@ use scrip_core::{
     id::TenantId,
     key_rotation::{KeyRotation, RotatedTable, RowKey, SealedRows, VersionCount},
     store::key_rotations::{
-        KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
+        DigestChanges, KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
     },
     store::{ChangeOutcome, StoreFuture},
 };
@@ -12,7 +12,7 @@ use scrip_core::{
 use crate::{
     shared::key_rotations::{
         advance_key_rotation, claim_key_rotation, count_key_versions, insert_key_rotation,
-        list_key_rotations, list_sealed_rows, mark_key_rotation,
+        list_key_rotations, list_sealed_rows, mark_key_rotation, replace_digests,
     },
     sql::for_both_engines,
 };
@@ -59,6 +59,11 @@ impl KeyRotationStore {
         Box::pin(async move {
             list_sealed_rows(&self.for_tenant(tenant), tenant, table, after, rows_max).await
         })
+    }
+
+    fn replace_digests(&self, changes: DigestChanges) -> StoreFuture<'_, ()> {
+        let tenant = changes.tenant;
+        Box::pin(self.write(tenant, async move |it| replace_digests(it, &changes).await))
     }
 
     fn count_key_versions(

@@ -40,12 +40,16 @@ impl PolicyStore {
     fn destroy_sealing_keys(
         &self,
         permit: PolicyPermit,
-        finished: FinishedPass,
+        finished: Option<FinishedPass>,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>> {
         let tenant = permit.tenant().id;
         let change = self.write(tenant, async move |it| {
-            if finish_pass(it, tenant, finished).await? == ChangeOutcome::Stale {
+            let outcome = match finished {
+                Some(finished) => finish_pass(it, tenant, finished).await?,
+                None => ChangeOutcome::Done,
+            };
+            if outcome == ChangeOutcome::Stale {
                 let reason = "the rotation changed since the values were counted";
                 return Ok(Err(Error::Conflict { reason }));
             }

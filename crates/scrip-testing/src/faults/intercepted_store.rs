@@ -23,7 +23,9 @@ use scrip_core::{
         approval::{ApprovalChange, StoredApprovals},
         guessing_budget::{GuessBucket, GuessRecord},
     },
-    store::key_rotations::{FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage},
+    store::key_rotations::{
+        DigestChanges, FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage,
+    },
     store::{
         AccessSessionStore, ApprovalStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore,
         DirectoryStore, ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore,
@@ -172,6 +174,7 @@ impl<I: Interceptor> KeyRotationStore for InterceptedStore<I> {
         mark_key_rotation(tenant: TenantId, mark: RotationMark) -> ChangeOutcome;
         claim_key_rotation(tenant: TenantId, lease: RotationLease) -> ChangeOutcome;
         advance_key_rotation(step: RotationStep) -> ChangeOutcome;
+        replace_digests(changes: DigestChanges) -> ();
         count_other_key_versions(tenant: TenantId) -> Vec<VersionCount>;
     }
 }
@@ -266,7 +269,7 @@ impl<I: Interceptor> PolicyStore for InterceptedStore<I> {
     forward! {
         insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
         change_policy(permit: PolicyPermit, decide: DecidePolicy) -> Result<(), Error>;
-        destroy_sealing_keys(permit: PolicyPermit, finished: FinishedPass, decide: DecidePolicy)
+        destroy_sealing_keys(permit: PolicyPermit, finished: Option<FinishedPass>, decide: DecidePolicy)
             -> Result<(), Error>;
         restore_policy(permit: PolicyPermit, decide: DecidePolicyRestore) -> Result<(), Error>;
         delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<ChangeOutcome, Error>;

@@ -9,7 +9,7 @@ use scrip_core::{
         VersionCount,
     },
     store::key_rotations::{
-        KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
+        DigestChanges, KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
     },
     store::{ChangeOutcome, StoreFuture},
     time::Timestamp,
@@ -219,6 +219,24 @@ impl KeyRotationStore for MemoryStore {
         rows_max: usize,
     ) -> StoreFuture<'_, SealedRows> {
         self.with(move |it| page(it.sealed_rows(tenant, table), after.as_ref(), rows_max))
+    }
+
+    fn replace_digests(&self, changes: DigestChanges) -> StoreFuture<'_, ()> {
+        self.with(move |it| {
+            let tenant = changes.tenant;
+            for [before, after] in changes.tokens {
+                let mut rows = it.tokens.iter_mut().filter(|it| it.tenant == tenant);
+                if let Some(row) = rows.find(|it| it.token.record == before) {
+                    row.token.record = after;
+                }
+            }
+            for [before, after] in changes.intents {
+                let mut rows = it.intents.iter_mut().filter(|(it, _)| *it == tenant);
+                if let Some((_, row)) = rows.find(|(_, it)| it.record == before) {
+                    row.record = after;
+                }
+            }
+        })
     }
 
     fn count_key_versions(

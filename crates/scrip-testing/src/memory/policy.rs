@@ -119,16 +119,17 @@ impl PolicyStore for MemoryStore {
     fn destroy_sealing_keys(
         &self,
         permit: PolicyPermit,
-        finished: FinishedPass,
+        finished: Option<FinishedPass>,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let tenant = permit.tenant().id;
-            if !self.lock().is_at_end_of_pass(tenant, finished.pass) {
+            let is_finished = |it: FinishedPass| self.lock().is_at_end_of_pass(tenant, it.pass);
+            if !finished.is_none_or(is_finished) {
                 return Ok(Err(Error::Conflict { reason: "the rotation changed" }));
             }
             let outcome = self.change_policy(permit, decide).await?;
-            if outcome.is_ok() {
+            if let Some(finished) = finished.filter(|_| outcome.is_ok()) {
                 self.mark_key_rotation(tenant, RotationMark::Finished(finished.at)).await?;
             }
             Ok(outcome)

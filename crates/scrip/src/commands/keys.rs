@@ -6,6 +6,7 @@ mod dual_control;
 pub(crate) mod list;
 mod new_keys_file;
 mod remove;
+mod rotate_fingerprints;
 mod rotate_tenant;
 mod rotate_vault;
 mod rotation;
@@ -22,6 +23,7 @@ use crate::commands::{
         adopt::AdoptArguments,
         dual_control::DualControlCommand,
         remove::AfterRemoval,
+        rotate_fingerprints::RotateFingerprintsArguments,
         rotate_tenant::RotateTenantArguments,
         rotate_vault::RotateVaultArguments,
         rotation::RotationCommand,
@@ -70,6 +72,10 @@ pub(crate) enum RotateCommand {
     /// Rotate the sealing key of one tenant, or of all tenants.
     #[command(after_help = rotate_tenant::EXAMPLES)]
     Tenant(RotateTenantArguments),
+    /// Replace the keys of fingerprints and search indexes, without a running server. Every
+    /// fingerprint changes.
+    #[command(after_help = rotate_fingerprints::EXAMPLES)]
+    Fingerprints(RotateFingerprintsArguments),
 }
 
 pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::Result<()> {
@@ -83,6 +89,9 @@ pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::R
         }
         KeysCommand::Rotate(RotateCommand::Vault(it)) => rotate_vault::run(it, environment),
         KeysCommand::Rotate(RotateCommand::Tenant(it)) => rotate_tenant::run(it, environment),
+        KeysCommand::Rotate(RotateCommand::Fingerprints(it)) => {
+            rotate_fingerprints::run(it, environment)
+        }
         KeysCommand::DualControl(it) => dual_control::run(it, environment),
         KeysCommand::Rotation(it) => rotation::run(it, environment),
     }

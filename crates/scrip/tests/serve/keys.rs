@@ -5,6 +5,7 @@ mod alterations;
 mod aws_kms;
 mod compromise;
 mod dual_control;
+mod fingerprints;
 mod health;
 mod methods;
 mod pkcs11;

@@ -91,7 +91,7 @@ pub async fn finish_key_rotation(
     };
     let (operation, rows) = (Operation::FinishKeyRotation, rotation.progress.resealed);
     let decide = decide_key_change(vault, permit.clone(), operation, Some(rows), change);
-    let finished = FinishedPass { pass: rotation.progress.pass, at: vault.clock.now() };
+    let finished = Some(FinishedPass { pass: rotation.progress.pass, at: vault.clock.now() });
     vault.store.destroy_sealing_keys(permit, finished, decide).await??;
     Ok(old_values)
 }

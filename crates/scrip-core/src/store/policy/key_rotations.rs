@@ -9,6 +9,7 @@ use crate::{
     },
     store::{ChangeOutcome, StoreFuture},
     time::Timestamp,
+    token::{TokenIntentRecord, TokenRecord},
 };
 
 /// Rotations of sealing keys, and the sealed rows of all tables. Each method is one transaction.
@@ -50,6 +51,9 @@ pub trait KeyRotationStore: Send + Sync {
         rows_max: usize,
     ) -> StoreFuture<'_, SealedRows>;
 
+    /// Replaces the digests of rows that are unchanged, with the entries of the token index.
+    fn replace_digests(&self, changes: DigestChanges) -> StoreFuture<'_, ()>;
+
     /// The versions of the next rows of a table. Never waits for a writer.
     fn count_key_versions(
         &self,
@@ -62,6 +66,15 @@ pub trait KeyRotationStore: Send + Sync {
     /// The versions in all sealed columns of other tables: of the policy, of stored responses, and
     /// of deliveries that are not in their table yet.
     fn count_other_key_versions(&self, tenant: TenantId) -> StoreFuture<'_, Vec<VersionCount>>;
+}
+
+/// Rows with new fingerprints and index digests: before and after. Nothing else of a row changes,
+/// except its sealed body, which is bound to them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestChanges {
+    pub tenant: TenantId,
+    pub tokens: Vec<[TokenRecord; 2]>,
+    pub intents: Vec<[TokenIntentRecord; 2]>,
 }
 
 /// A change of a stored rotation.

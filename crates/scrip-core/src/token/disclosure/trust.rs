@@ -141,19 +141,33 @@ impl ExpressionTrust {
         let trusted = self.trusted
             || ExpressionSet::equal_to_defaults(caller.work(), token_type, body).is_complete()
             || !rules.applies(DisclosureRule::MatchingExpressions);
-        let (tenant, work) = (caller.tenant(), caller.work());
-        let fingerprint = canonical_fingerprint_expression(work, token_type, body);
-        let mask = body.mask.as_ref().map(Value::to_string).unwrap_or_default();
-        let indexes = body.search_indexes.as_deref();
-        let indexes = indexes.unwrap_or_else(|| token_type.default_indexes());
-        let mut sources: Vec<&[u8]> = vec![fingerprint.as_bytes(), mask.as_bytes()];
-        sources.extend(indexes.iter().map(String::as_bytes));
-        ExpressionProvenance {
-            all_digest: tenant.keys.expression_digest(&sources),
-            fingerprint_digest: tenant.keys.expression_digest(&[fingerprint.as_bytes()]),
+        let provenance = ExpressionProvenance {
             trusted,
             browser_chose_id: self.browser_chose_id,
-        }
+            ..ExpressionProvenance::default()
+        };
+        with_expression_digests(provenance, caller, token_type, body)
+    }
+}
+
+/// Computes the digests of the expressions with the keys of the caller's tenant.
+pub(crate) fn with_expression_digests(
+    provenance: ExpressionProvenance,
+    caller: &Caller,
+    token_type: TokenType,
+    body: &TokenBody,
+) -> ExpressionProvenance {
+    let (tenant, work) = (caller.tenant(), caller.work());
+    let fingerprint = canonical_fingerprint_expression(work, token_type, body);
+    let mask = body.mask.as_ref().map(Value::to_string).unwrap_or_default();
+    let indexes = body.search_indexes.as_deref();
+    let indexes = indexes.unwrap_or_else(|| token_type.default_indexes());
+    let mut sources: Vec<&[u8]> = vec![fingerprint.as_bytes(), mask.as_bytes()];
+    sources.extend(indexes.iter().map(String::as_bytes));
+    ExpressionProvenance {
+        all_digest: tenant.keys.expression_digest(&sources),
+        fingerprint_digest: tenant.keys.expression_digest(&[fingerprint.as_bytes()]),
+        ..provenance
     }
 }
 

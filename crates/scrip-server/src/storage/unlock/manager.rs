@@ -123,6 +123,7 @@ impl KeyManager {
                 "an unlock method was altered outside the vault; remove it: scrip keys remove"
             );
         }
+        directory.check_servable().map_err(UnsealError::Keys)?;
         self.app.start_clock(&directory).await.map_err(UnsealError::Store)?;
         self.ring.replace(key);
         let source: Arc<dyn KeySource> = Arc::<VaultKeyRing>::clone(&self.ring);

@@ -72,6 +72,9 @@ pub(super) async fn check_vault_key(
         let message = format!("backups before {time} are exposed: destroy them");
         findings.push(warning("vault key", message));
     }
+    if let Err(error) = directory.check_servable() {
+        findings.push(failed("vault key", format!("{:#}", explain(error))));
+    }
     let Some(created_at) = unlocks.key_created_at(history) else { return findings };
     let cutoff = settings.keys.vault_max_age().map(|it| vault.clock.now().minus(it));
     findings.push(match cutoff.filter(|it| created_at < *it) {

@@ -23,13 +23,17 @@ fn compromise_arguments(file: &str) -> [&str; 7] {
     ["keys", "rotate", "vault", "--compromised", "--yes", "--new-keys", file]
 }
 
-/// The new API key in the file. The vault has one.
-fn read_new_key(file: &Path) -> Option<String> {
+/// The new API key in the file, of the same kind of application as the old key.
+fn read_new_key(file: &Path, old_key: &str) -> Option<String> {
+    let (kind, _) = old_key.rsplit_once('_').unwrap();
     let text = fs::read_to_string(file).ok()?;
-    let line = text.lines().find(|it| it.starts_with("api_key\t"))?;
-    let [_, _tenant, _application, _id, key] =
-        line.split('\t').collect::<Vec<_>>().try_into().unwrap();
-    Some(key.to_owned())
+    let lines = text.lines().filter(|it| it.starts_with("api_key\t"));
+    let mut keys = lines.map(|it| {
+        let [_, _tenant, _application, _id, key] =
+            it.split('\t').collect::<Vec<_>>().try_into().unwrap();
+        key
+    });
+    keys.find(|it| it.starts_with(kind)).map(str::to_owned)
 }
 
 fn status_of_key(server: &RunningServer, key: &str, token: &str) -> u16 {
@@ -69,7 +73,7 @@ fn compromise_ends_api_keys_and_keeps_tokens_and_the_audit_log() {
         "{text}"
     );
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    let new_key = read_new_key(&path).unwrap();
+    let new_key = read_new_key(&path, &key).unwrap();
     assert_ne!(new_key, key);
     assert_eq!(status_of_key(&server, &key, &token), 401);
     assert_readable(&server, &new_key, &token);
@@ -133,7 +137,7 @@ fn old_keys_open_nothing_that_was_written_after_a_compromise() {
     let file = process.path("new-keys");
     run_text(&process, &compromise_arguments(&file.display().to_string()));
     // At once, before the background work has begun.
-    let new_token = create_token(&server, &read_new_key(&file).unwrap());
+    let new_token = create_token(&server, &read_new_key(&file, &key).unwrap());
     drop(server);
     let database = open_database(&process);
     database.execute("ATTACH ?1 AS copy", [&copy]).unwrap();
@@ -177,7 +181,7 @@ fn old_idempotency_key_and_cursor_are_no_server_error_after_a_compromise() {
     let cursor = page["pagination"]["next"].as_str().unwrap().to_owned();
     let file = process.path("new-keys");
     run_text(&process, &compromise_arguments(&file.display().to_string()));
-    let new_key = read_new_key(&file).unwrap();
+    let new_key = read_new_key(&file, &key).unwrap();
     let repeated = create(&new_key);
     assert_eq!(repeated.status, 201);
     assert_ne!(repeated.json()["id"], first, "the stored answer is dropped");
@@ -207,7 +211,7 @@ fn killed_compromise_rotation_leaves_a_vault_with_known_api_keys() {
         let current = run_json(&process, &["keys", "list"])["key_version"].as_u64().unwrap();
         assert!(current == version || current == version + 1, "{version} became {current}");
         if current > version {
-            let new_key = read_new_key(&path).expect("the file has the new keys");
+            let new_key = read_new_key(&path, &key).expect("the file has the new keys");
             assert_ne!(std::mem::replace(&mut key, new_key), key);
             rotations += 1;
         }
