@@ -12,6 +12,7 @@ mod pkcs11;
 #[cfg(target_os = "linux")]
 mod postgres;
 mod raw_scan;
+mod replaced_rows;
 mod rotation;
 mod shares;
 mod transit;
