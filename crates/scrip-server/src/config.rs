@@ -218,9 +218,8 @@ fn find_contradictions(settings: &Settings) -> Vec<String> {
             "cvc.epoch_keys_password_file: cvc.epoch_keys is not the address of a Redis".to_owned(),
         );
     }
-    if server.control_socket.is_some() != server.control_group.is_some() {
-        problems
-            .push("server.control_socket and server.control_group: set both, or neither".into());
+    if server.control_group.is_some() && server.control_socket.is_none() {
+        problems.push("server.control_group: server.control_socket is not set".to_owned());
     }
     if server.control_socket.as_ref().is_some_and(|it| !it.is_absolute()) {
         problems.push("server.control_socket: must be an absolute path".to_owned());
@@ -289,6 +288,15 @@ pub(crate) mod tests {
     pub(crate) fn assert_rejected(text: &str, expected: &str) {
         let SettingProblems(lines) = load(text, &[]).unwrap_err();
         assert!(lines.iter().any(|it| it.contains(expected)), "{expected} is not in {lines:?}");
+    }
+
+    #[test]
+    fn control_group_needs_an_absolute_socket() {
+        assert_rejected("[server]\ncontrol_group = \"ops\"", "server.control_socket is not set");
+        let text = "[server]\ncontrol_socket = \"a.sock\"";
+        assert_rejected(text, "server.control_socket: must be an absolute path");
+        let text = "[server]\ncontrol_group = \"ops\"\ncontrol_socket = \"/run/a.sock\"";
+        assert!(load(text, &[]).is_ok());
     }
 
     #[test]

@@ -165,9 +165,8 @@ impl ControlSocket {
             paths: vec![path],
             tasks: vec![tokio::spawn(accept(listener, clients.clone()))],
         };
-        if let (Some(path), Some(group)) =
-            (&settings.server.control_socket, &settings.server.control_group)
-        {
+        let server = &settings.server;
+        if let (Some(path), Some(group)) = (&server.control_socket, &server.control_group) {
             match shared_socket::bind_shared(path, group) {
                 Ok(listener) => {
                     sockets.paths.push(path.clone());
@@ -179,6 +178,8 @@ impl ControlSocket {
                     tracing::error!(cause, %path, "server.control_socket cannot be created");
                 }
             }
+        } else if server.control_socket.is_some() {
+            tracing::warn!("server.control_socket is not created: server.control_group is not set");
         }
         Ok(sockets)
     }

@@ -240,11 +240,7 @@ async fn run_server(
     let (mut node, listener_key) =
         build_node(&settings, mode, memory, servers, listens_for_metrics, own_addresses).await?;
     node.settings.certificates.clone_from(&tls);
-    let manager = Arc::new(KeyManager::new(Arc::clone(&node.app), &settings));
-    node.settings.key_manager = Some(Arc::clone(&manager));
-    let dual_control = DualControl::new(Arc::clone(&node.app), settings.keys.dual_control);
-    let dual_control = Arc::new(dual_control);
-    node.settings.dual_control = Some(Arc::clone(&dual_control));
+    let (manager, dual_control) = add_key_management(&mut node, &settings);
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
     let access = OperatorAccess { key: listener_key, hosts: settings.metrics.hosts.0.clone() };
     let metrics_listener =
@@ -281,8 +277,7 @@ async fn run_server(
     if !is_stopped {
         stop_time.announce_unless_stopped(|| log_addresses(&addresses));
         seed_random_generator(Arc::clone(&app));
-        start_key_management(&settings, &manager);
-        tokio::spawn(dual_control.run());
+        start_key_management(&settings, &manager, dual_control);
         serving.await.context(LISTENER_FAILED)?;
     }
     auth_failures.write_audit_records(&vault).await;
@@ -298,9 +293,23 @@ async fn run_server(
     Ok(())
 }
 
-/// Opens the vault unless it is open, checks its unlock methods, and follows rotations by other
-/// nodes.
-fn start_key_management(settings: &Settings, manager: &Arc<KeyManager>) {
+fn add_key_management(node: &mut Node, settings: &Settings) -> (Arc<KeyManager>, Arc<DualControl>) {
+    let manager = Arc::new(KeyManager::new(Arc::clone(&node.app), settings));
+    let dual_control = DualControl::new(Arc::clone(&node.app), settings.keys.dual_control);
+    let dual_control = Arc::new(dual_control);
+    node.settings.key_manager = Some(Arc::clone(&manager));
+    node.settings.dual_control = Some(Arc::clone(&dual_control));
+    (manager, dual_control)
+}
+
+/// Opens the vault unless it is open, checks its unlock methods, follows rotations by other nodes,
+/// and keeps the requests of dual control.
+fn start_key_management(
+    settings: &Settings,
+    manager: &Arc<KeyManager>,
+    dual_control: Arc<DualControl>,
+) {
+    tokio::spawn(dual_control.run());
     tokio::spawn(unseal::keep_unsealed(Arc::clone(manager)));
     let (interval, limit) = (settings.keys.check_every, settings.keys.seal_when_source_lost);
     tokio::spawn(health::check_periodically(Arc::clone(manager), interval, limit));

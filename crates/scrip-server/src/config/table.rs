@@ -234,8 +234,9 @@ settings! {
         /// Kinds of unlock methods in the order in which a start tries them, separated by commas,
         /// such as `pkcs11, file`; empty for the order file, env, pkcs11, aws-kms, transit.
         unlock_order: UnlockOrder = "",
-        /// Libraries of PKCS#11 devices and addresses of Transit servers that unlock methods may
-        /// use, separated by commas, such as `/usr/lib/softhsm/libsofthsm2.so`.
+        /// Libraries of PKCS#11 devices, addresses of Transit servers, keys and endpoints of AWS KMS
+        /// and files with secrets that unlock methods may use, separated by commas, such as
+        /// `/usr/lib/softhsm/libsofthsm2.so, /etc/scrip/pin`.
         unlock_sources: AllowedSources = "",
         /// How often the server asks each unlock method for the vault key, such as `10m`; a failing
         /// method is asked at least every minute.

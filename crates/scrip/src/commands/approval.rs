@@ -1,12 +1,12 @@
 //! Dual control on the command line: `scrip approvals`, `approve` and `reject`, and the commands
 //! that wait for an approval.
 
-pub(crate) mod export_approval;
+pub(crate) mod offline;
 
 use std::{
     io::{self, BufRead, IsTerminal},
     thread::sleep,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
@@ -20,6 +20,7 @@ use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlAddress, ControlAnswer, ControlRequest, send_request, try_request},
     dual_control::requests::ApprovalTicket,
+    process::clock::ticks,
     storage::explain,
 };
 use serde::de::DeserializeOwned;
@@ -35,7 +36,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   scrip approvals
   scrip approve 7k2m9qxd
-  SCRIP_SERVER_CONTROL_SOCKET=/run/scrip/control.sock SCRIP_SERVER_CONTROL_GROUP=scrip-operators scrip approvals
+  SCRIP_SERVER_CONTROL_SOCKET=/run/scrip/control.sock scrip approvals
 
 A request has the exact parameters of a command. It can be approved for 24 hours, by another user than
 the one who made it, and is used once.";
@@ -196,7 +197,7 @@ fn wait_for_approval(
          approve {id}",
         ticket.expires_at
     ));
-    let start = Instant::now();
+    let start = ticks();
     loop {
         let tickets = load_tickets(address)?;
         let Some(current) = tickets.iter().find(|it| it.id == *id) else {
@@ -205,7 +206,7 @@ fn wait_for_approval(
         if current.approved_by.is_some() {
             return Ok(());
         }
-        let remaining = common.wait.saturating_sub(start.elapsed());
+        let remaining = common.wait.saturating_sub(ticks().saturating_sub(start));
         if remaining.is_zero() {
             bail!(
                 "request {id} is not approved yet; nothing was changed. After the approval, run \
@@ -226,7 +227,7 @@ pub(crate) enum Approved {
 }
 
 /// The action of a command, for the second operator.
-fn action_text(command: &str, parameters: &Value) -> anyhow::Result<ActionText> {
+pub(crate) fn action_text(command: &str, parameters: &Value) -> anyhow::Result<ActionText> {
     let action = ActionText::new(command, parameters);
     action.context("the parameters of this command are too long for a request")
 }

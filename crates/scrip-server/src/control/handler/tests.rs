@@ -80,24 +80,21 @@ impl ControlHarness {
     }
 
     async fn expect(&self, request: ControlRequest, uid: u32) -> Value {
-        match self.handler.handle(request, uid).await {
-            ControlResponse::Result(value) => value,
-            other => panic!("{other:?}"),
-        }
+        let response = self.handler.handle(request, uid).await;
+        let ControlResponse::Result(value) = response else { panic!("{response:?}") };
+        value
     }
 
     async fn expect_waiting(&self, request: ControlRequest, uid: u32) -> ApprovalTicket {
-        match self.handler.handle(request, uid).await {
-            ControlResponse::Waiting(ticket) => ticket,
-            other => panic!("{other:?}"),
-        }
+        let response = self.handler.handle(request, uid).await;
+        let ControlResponse::Waiting(ticket) = response else { panic!("{response:?}") };
+        ticket
     }
 
     async fn expect_error(&self, request: ControlRequest, uid: u32, expected: &str) {
-        match self.handler.handle(request, uid).await {
-            ControlResponse::Error(text) => assert!(text.contains(expected), "{text}"),
-            other => panic!("{other:?}"),
-        }
+        let response = self.handler.handle(request, uid).await;
+        let ControlResponse::Error(text) = response else { panic!("{response:?}") };
+        assert!(text.contains(expected), "{text}");
     }
 
     async fn tickets(&self) -> Vec<ApprovalTicket> {
@@ -129,10 +126,8 @@ fn reject(ticket: &ApprovalTicket) -> ControlRequest {
 }
 
 fn state(stored: &StoredApprovals) -> DualControlRecord {
-    match &stored.dual_control {
-        StoredDualControl::Present(it) => it.clone(),
-        other => panic!("{other:?}"),
-    }
+    let StoredDualControl::Present(it) = &stored.dual_control else { panic!("{stored:?}") };
+    it.clone()
 }
 
 /// Puts rows back without a change of the state.

@@ -18,7 +18,15 @@ use scrip_server::{
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::commands::{CommonArguments, Operator, output::CommandOutput, runtime};
+use crate::commands::{
+    CommonArguments, Operator,
+    approval::{
+        action_text,
+        offline::{request_from_server, use_without_server},
+    },
+    output::CommandOutput,
+    runtime,
+};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -55,10 +63,18 @@ pub(super) fn run(
         );
     }
     let settings = arguments.common.confined_settings(environment)?;
+    let parameters = json!({ "tenant": arguments.tenant });
+    let action = action_text("keys rotate fingerprints", &parameters)?;
+    request_from_server(&settings, &arguments.common, &action)?;
     let output = runtime()?.block_on(async {
         let _lock = settings.lock_data_dir()?;
         let vault = settings.open_vault_exclusively().await?;
         let operator = Operator::load(&settings, vault).await?;
+        // An interrupted rotation was approved, and no server can start before it has finished.
+        let mut tenants = operator.directory.tenants().into_iter();
+        if !tenants.any(|it| it.keys.is_renewing_fingerprints()) {
+            use_without_server(&operator, &action, settings.keys.dual_control).await?;
+        }
         let work = rotate(&settings, &operator, arguments.tenant.as_deref());
         operator.run_recorded("keys rotate fingerprints", work).await
     })?;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::commands::{
     CommonArguments,
-    approval::export_approval::{ExportApproval, require_for_export},
+    approval::offline::{OfflineApproval, require_for_export},
     output::{self, CommandOutput, format_bytes},
     record_completion, record_start, runtime,
     transfer::backup::folder_outside_data_dir,
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> any
     let approval = require_for_export(&settings, common, &parameters, !arguments.without_root_key)?;
     let mut temporary = AtomicFile::open(file, "export", OnFailure::Keep)?;
     // An approval is for one complete export, which must not begin with rows of another one.
-    if arguments.force || approval == ExportApproval::Used {
+    if arguments.force || approval == OfflineApproval::Used {
         temporary.file.set_len(0)?;
     }
     // Not for a resumed export: an additional record would change the vault.
