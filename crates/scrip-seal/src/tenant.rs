@@ -290,10 +290,12 @@ impl TenantKeys {
         place: &Place,
         sealed: &Sealed,
     ) -> Result<Option<Sealed>, OpenError> {
+        // Opened in any case: a changed version number must not hide a value of an old key, which
+        // would then be destroyed.
+        let plaintext = self.open(purpose, place, sealed)?;
         if sealed.key_version()? == version {
             return Ok(None);
         }
-        let plaintext = self.open(purpose, place, sealed)?;
         let keys = self.find_version(version)?;
         Ok(Some(keys.key(purpose).seal(place, plaintext.expose())))
     }

@@ -94,6 +94,11 @@ fn added_version_opens_and_seals_only_after_its_promotion() {
     let resealed = promoted.reseal(2, Purpose::Data, &place(), &sealed).unwrap().unwrap();
     assert_eq!(resealed.key_version(), Ok(2));
     assert_eq!(promoted.reseal(2, Purpose::Data, &place(), &resealed), Ok(None));
+    let mut hidden = sealed.as_bytes().to_vec();
+    hidden[5] = 2;
+    let hidden = Sealed::from_stored(hidden);
+    assert_eq!(hidden.key_version(), Ok(2));
+    assert!(promoted.reseal(2, Purpose::Data, &place(), &hidden).is_err());
     for keys in [&added, &promoted] {
         assert_eq!(keys.open(Purpose::Data, &place(), &resealed).unwrap().expose(), b"4242");
     }
