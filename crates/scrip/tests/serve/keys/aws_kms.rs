@@ -17,14 +17,17 @@ use crate::{
     SCRIP,
     keys::{
         add_method, assert_readable, assert_sealed, create_token, is_open, is_recorded, keep_only,
+        open_database,
     },
 };
 
 const KEY_ARN: &str = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
 const SECRET_KEY: &str = "the-secret-access-key";
 
-fn with_credentials(process: ProcessHarness) -> ProcessHarness {
+/// Gives the server credentials, and lets it use a key at an endpoint.
+fn allow(process: ProcessHarness, key: &str, endpoint: &str) -> ProcessHarness {
     process
+        .with_variable("SCRIP_KEYS_UNLOCK_SOURCES", &format!("{key}, {endpoint}"))
         .with_variable("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
         .with_variable("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
 }
@@ -42,7 +45,8 @@ fn moto() -> &'static MotoServer {
 #[test]
 fn kms_opens_the_vault_after_a_restart_without_the_root_key() {
     let (process, key) = ProcessHarness::with_api_key(SCRIP);
-    let (process, kms_key) = (with_credentials(process), moto().create_key());
+    let kms_key = moto().create_key();
+    let process = allow(process, &kms_key, &moto().url());
     let server = process.serve();
     let token = create_token(&server, &key);
     let id = add_method(&process, "aws-kms", &parameters(&kms_key, &moto().url()));
@@ -60,7 +64,6 @@ fn kms_opens_the_vault_after_a_restart_without_the_root_key() {
 /// Each failure keeps the vault sealed with advice. The vault opens when KMS works again.
 #[test]
 fn failing_kms_keeps_the_vault_sealed_until_it_works_again() {
-    let process = with_credentials(ProcessHarness::initialized(SCRIP));
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).enable_all().build().unwrap();
     let reply: Arc<Mutex<Option<Reply>>> = Arc::default();
@@ -69,6 +72,7 @@ fn failing_kms_keeps_the_vault_sealed_until_it_works_again() {
         let reply = shared.lock().unwrap().clone();
         reply.unwrap_or_else(|| play_kms(request, KEY_ARN))
     }));
+    let process = allow(ProcessHarness::initialized(SCRIP), KEY_ARN, &kms.url());
     let server = process.serve();
     assert!(is_open(&server));
     let id = add_method(&process, "aws-kms", &parameters(KEY_ARN, &kms.url()));
@@ -92,4 +96,38 @@ fn failing_kms_keeps_the_vault_sealed_until_it_works_again() {
         assert!(is_open(&server), "{advice}: {}", process.log());
     }
     assert!(!process.log().contains(SECRET_KEY), "the log contains the secret");
+}
+
+/// A writer of the database must not choose the service that opens the vault.
+#[test]
+fn key_and_endpoint_outside_of_the_allowed_sources_are_never_asked() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+    let requests: Arc<Mutex<usize>> = Arc::default();
+    let counted = Arc::clone(&requests);
+    let kms = runtime.block_on(FakePeer::start(move |request| {
+        *counted.lock().unwrap() += 1;
+        play_kms(request, KEY_ARN)
+    }));
+    let process = ProcessHarness::initialized(SCRIP);
+    let process = allow(process, KEY_ARN, "https://kms.example");
+    let server = process.serve();
+    assert!(is_open(&server));
+    let other_key = KEY_ARN.replace("1234abcd", "99999999");
+    for (parameters, refused) in [
+        (parameters(KEY_ARN, &kms.url()), kms.url()),
+        (parameters(&other_key, "https://kms.example"), other_key.clone()),
+    ] {
+        let mut arguments = vec!["keys", "add", "aws-kms"];
+        arguments.extend(parameters.iter().flat_map(|it| ["--set", it.as_str()]));
+        process.assert_fails(&arguments, &format!("{refused} is not in keys.unlock_sources"));
+    }
+    // The same by SQL: the start asks no other service.
+    drop(server);
+    let row = json!({ "key": KEY_ARN, "region": REGION, "endpoint": kms.url() }).to_string();
+    let sql = "UPDATE unlocks SET kind = 'aws-kms', parameters = ?1";
+    open_database(&process).execute(sql, [row]).unwrap();
+    let server = process.serve();
+    assert_sealed(&process, &server, "is not in keys.unlock_sources");
+    assert_eq!(*requests.lock().unwrap(), 0);
 }

@@ -298,7 +298,7 @@ fn approved_export_runs_once_after_the_server_was_stopped() {
     process.assert_fails(&export, "is approved. Stop every server");
     drop(server);
     let other = process.path("other").display().to_string();
-    process.assert_fails(&["export", &other], "this export is not approved");
+    process.assert_fails(&["export", &other], "this command is not approved");
     process.assert_fails(&["export", &file, "--without-root-key"], "needs the vault key");
     // A prepared temporary file must not look like an interrupted export.
     fs::write(process.path("exported.tmp"), "prepared").unwrap();
@@ -306,7 +306,7 @@ fn approved_export_runs_once_after_the_server_was_stopped() {
     assert!(process.path("exported").exists());
     fs::remove_file(process.path("exported")).unwrap();
     fs::write(process.path("exported.tmp"), "prepared").unwrap();
-    process.assert_fails(&export, "this export is not approved");
+    process.assert_fails(&export, "this command is not approved");
     assert!(audit_entries(&process).contains(&format!("approval {id} use by uid 0")));
 }
 

@@ -105,7 +105,7 @@ fn killed_fingerprint_rotation_is_completed_by_the_next_run() {
         rotation.kill().unwrap();
         drop(rotation.wait());
         let status = process.run(&["doctor"]);
-        assert!(!String::from_utf8_lossy(&status.stdout).contains("altered"), "{status:?}");
+        assert!(!String::from_utf8_lossy(&status.stdout).contains("was altered"), "{status:?}");
         let is_unfinished = String::from_utf8_lossy(&status.stdout).contains("was interrupted");
         if is_unfinished {
             interrupted += 1;

@@ -28,7 +28,7 @@ use crate::{
 /// A token with the folder of its vault.
 pub(super) struct Device {
     pub(super) hsm: SoftHsm,
-    pin_file: PathBuf,
+    pub(super) pin_file: PathBuf,
 }
 
 impl Device {
@@ -57,9 +57,10 @@ impl Device {
 
 /// Lets the server of this vault use a library.
 pub(super) fn allow(process: ProcessHarness, device: &Device, library: &Path) -> ProcessHarness {
+    let sources = format!("{}, {}", library.display(), device.pin_file.display());
     process
         .with_variable(CONFIGURATION, &device.hsm.configuration().display().to_string())
-        .with_variable("SCRIP_KEYS_UNLOCK_SOURCES", &library.display().to_string())
+        .with_variable("SCRIP_KEYS_UNLOCK_SOURCES", &sources)
 }
 
 #[test]

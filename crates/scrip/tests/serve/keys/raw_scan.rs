@@ -51,7 +51,8 @@ fn vault_keys_and_shares_are_in_no_file_and_no_log() {
     let (process, key) = ProcessHarness::with_api_key(SCRIP);
     let (service, device) = (transit::TransitService::start(), pkcs11::Device::create(&process));
     let library = unlock_sources::soft_hsm::soft_hsm_library();
-    let sources = format!("{}, {}", service.server.url(), library.display());
+    let pin_file = device.pin_file.display();
+    let sources = format!("{}, {}, {pin_file}", service.server.url(), library.display());
     let process = pkcs11::allow(transit::allow(process, &service), &device, &library)
         .with_variable("SCRIP_KEYS_UNLOCK_SOURCES", &sources)
         .with_variable("SCRIP_UNLOCK_KEY", "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");
