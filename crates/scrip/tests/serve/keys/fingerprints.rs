@@ -27,7 +27,7 @@ fn card(number: usize) -> String {
 fn create(server: &RunningServer, key: &str, body: &str) -> Value {
     assert!(is_open(server), "the vault is sealed");
     let request = server.request("POST", "/tokens").api_key(key);
-    let response = request.header("content-type", "application/json").body(body).send();
+    let response = request.header("content-type", "application/json").body(body.to_owned()).send();
     assert!(response.status == 200 || response.status == 201, "{}", response.status);
     response.json()
 }
@@ -40,8 +40,8 @@ fn get(server: &RunningServer, key: &str, token: &Value) -> Value {
 /// The ids of the tokens that a search finds.
 fn search(server: &RunningServer, key: &str, query: &str) -> Vec<Value> {
     let body = format!(r#"{{"query":"{query}"}}"#);
-    let request = server.request("POST", "/tokens/search").api_key(key);
-    let response = request.header("content-type", "application/json").body(&body).send();
+    let request = server.request("POST", "/v2/tokens/search").api_key(key);
+    let response = request.header("content-type", "application/json").body(body).send();
     assert_eq!(response.status, 200, "{}", response.text());
     response.json()["data"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect()
 }
@@ -105,7 +105,7 @@ fn killed_fingerprint_rotation_is_completed_by_the_next_run() {
         rotation.kill().unwrap();
         drop(rotation.wait());
         let status = process.run(&["doctor"]);
-        assert!(!String::from_utf8_lossy(&status.stdout).contains("altered"), "{status:?}");
+        assert!(!String::from_utf8_lossy(&status.stdout).contains("was altered"), "{status:?}");
         let is_unfinished = String::from_utf8_lossy(&status.stdout).contains("was interrupted");
         if is_unfinished {
             interrupted += 1;
