@@ -1,6 +1,7 @@
 //! Rotations of sealing keys on all engines.
 
 mod compromise;
+mod fingerprints;
 mod harness;
 mod interference;
 mod key_bytes;
