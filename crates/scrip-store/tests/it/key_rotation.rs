@@ -3,5 +3,6 @@
 mod harness;
 mod interference;
 mod key_bytes;
+mod late_writes;
 mod sealed_columns;
 mod whole_rotation;

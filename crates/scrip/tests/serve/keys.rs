@@ -4,6 +4,7 @@ mod adopt;
 mod methods;
 mod rotation;
 mod shares;
+mod tenant_rotation;
 
 use std::{fs, path::Path, process::Output, time::Duration};
 
