@@ -12,14 +12,19 @@ use std::{
 use scrip_testing::{
     faults::store_fault::StoreFault,
     postgres::cluster::Cluster,
-    process::{ServerProcess, client::HttpResponse},
+    process::{
+        ServerProcess,
+        client::{HttpClient, HttpResponse},
+    },
     random::random_duration,
 };
 use serde_json::{Value, json};
 
 use crate::{
     RunLength, SERVE,
-    nodes::{ConflictHandling, NodeAccess, RetryingClient, TwoNodeVault, eventually},
+    nodes::{
+        ConflictHandling, NodeAccess, RetryingClient, TwoNodeVault, eventually, request_status,
+    },
     report::{ConsistencyViolation, RunReport},
 };
 
@@ -34,6 +39,9 @@ const ROUNDS_MAX: usize = 600;
 const LEASE_PERIOD: usize = 25;
 /// One of this number of requests is a search.
 const SEARCH_PERIOD: u64 = 8;
+
+/// Requests that wait for a suspended node.
+const LATE_WRITES: usize = 64;
 
 /// A pace at which a rotation takes some rounds.
 const PACE: &[(&str, &str)] = &[
@@ -344,6 +352,56 @@ pub(crate) fn kill_rotating_nodes(length: RunLength) -> (RunReport, bool) {
     let has_kills = test.report.count("kills in a pass") >= length.rotation_kills
         && test.report.count("broken") > 0;
     let passed = test.report.is_clean() && has_kills;
+    (test.report, passed)
+}
+
+/// A node is suspended for the whole rotation. When it continues, it has the old key, and requests of
+/// clients wait for it. None of their writes may need the destroyed key.
+pub(crate) fn suspend_node_during_rotation(_: RunLength) -> (RunReport, bool) {
+    let mut test = RotationTest::new(TOKENS / 10);
+    let (vault, mut report) = (&mut test.vault, RunReport::default());
+    vault.suspend(1);
+    RotationTest::start_rotation(vault);
+    if !eventually(|| count_key_versions(vault) == 1) {
+        report.add_violation(ConsistencyViolation::OldKeyKept);
+    }
+    let address = vault.nodes_access.node(1).expect("the node has an address");
+    let create = |number: usize| {
+        let body = json!({ "id": format!("late{number:04}"), "type": "token", "data": "late" });
+        let headers = [("Content-Type", "application/json")];
+        let mut client = HttpClient::connect(&address).ok()?;
+        Some(client.send("POST /tokens", &headers, &body.to_string()).ok()?.status)
+    };
+    let statuses: Vec<_> = thread::scope(|scope| {
+        let create = &create;
+        let threads: Vec<_> = (0..LATE_WRITES).map(|it| scope.spawn(move || create(it))).collect();
+        // The requests wait in the sockets of the node.
+        thread::sleep(Duration::from_millis(300));
+        vault.resume(1);
+        threads.into_iter().map(|it| it.join().expect("a client thread panicked")).collect()
+    });
+    let read = |id: &str| {
+        let address = vault.nodes_access.node(0).expect("the node has an address");
+        request_status(&address, &format!("GET /tokens/{id}"))
+    };
+    for (number, status) in statuses.into_iter().enumerate() {
+        match status {
+            Some(201) => report.add("written with the new key"),
+            Some(503) => report.add("late writes rejected"),
+            status => report.expect_status("late create", status.unwrap_or_default(), 503),
+        }
+        if status == Some(201) && read(&format!("late{number:04}")) != Some(200) {
+            report.add_violation(ConsistencyViolation::Lost);
+        }
+    }
+    let sql = r"SELECT id FROM tokens WHERE substr(body, 3, 4) = '\x00000001'";
+    for _ in vault.cluster.query_primary(sql) {
+        report.add_violation(ConsistencyViolation::Lost);
+    }
+    let is_serving = eventually(|| create(LATE_WRITES) == Some(201));
+    test.report.merge(&report);
+    test.check_tokens();
+    let passed = test.report.is_clean() && is_serving;
     (test.report, passed)
 }
 

@@ -86,6 +86,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("postgres_webhook_deliveries", webhook_deliveries::kill_delivering_nodes),
     ("postgres_webhook_loss", webhook_deliveries::lose_unclaimed_deliveries),
     ("postgres_key_rotation", key_rotation::kill_rotating_nodes),
+    ("postgres_suspended_node", key_rotation::suspend_node_during_rotation),
     ("postgres_early_key_destruction", key_rotation::destroy_key_too_early),
 ];
 

@@ -167,6 +167,22 @@ impl TwoNodeVault {
         drop(self.nodes[node].take());
     }
 
+    /// Stops the process of a node, as a suspended machine does. The kernel still accepts connections
+    /// for it.
+    pub(crate) fn suspend(&self, node: usize) {
+        self.signal(node, "-STOP");
+    }
+
+    pub(crate) fn resume(&self, node: usize) {
+        self.signal(node, "-CONT");
+    }
+
+    fn signal(&self, node: usize, signal: &str) {
+        let server = self.nodes[node].as_ref().expect("the node runs");
+        let status = Command::new("kill").args([signal, &server.child.id().to_string()]).status();
+        assert!(status.expect("run kill").success());
+    }
+
     /// Returns whether the process of the node still runs.
     pub(crate) fn is_running(&mut self, node: usize) -> bool {
         let server = self.nodes[node].as_mut();

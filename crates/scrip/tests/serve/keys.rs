@@ -12,9 +12,9 @@ mod pkcs11;
 #[cfg(target_os = "linux")]
 mod postgres;
 mod raw_scan;
-mod replaced_rows;
 mod rotation;
 mod shares;
+mod tenant_rotation;
 mod transit;
 
 use std::{fs, path::Path, process::Output, time::Duration};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use scrip_core::{
     error::Error,
     event::WebhookKey,
@@ -32,6 +33,7 @@ use scrip_core::{
 use scrip_seal::Fingerprint;
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},
+    postgres::query::query_database,
     requests::{card, card_number, create, get, visible_data},
     vault::{create_proxy_with_host, proxy_draft, root_key, webhook_draft},
     vault_harness::{Engine, VaultHarness},
@@ -51,6 +53,7 @@ pub(crate) struct RotationHarness {
     pub(crate) vault_harness: VaultHarness,
     pub(crate) id: scrip_core::id::TenantId,
     api_key: String,
+    engine: Engine,
 }
 
 impl RotationHarness {
@@ -63,7 +66,7 @@ impl RotationHarness {
         ];
         let access = access_with_rules(rules);
         let api_key = vault_harness.create_api_key(&tenant, ApplicationKind::Private, access).await;
-        Self { vault_harness, id: tenant.id, api_key }
+        Self { vault_harness, id: tenant.id, api_key, engine }
     }
 
     pub(crate) fn api_key(&self) -> &str {
@@ -165,6 +168,10 @@ impl RotationHarness {
 
     pub(crate) async fn promote(&self) {
         promote_sealing_key(self.vault(), &self.tenant().await).await.unwrap();
+        self.mark_promoted().await;
+    }
+
+    pub(crate) async fn mark_promoted(&self) {
         let mark = RotationMark::Promoted(self.vault().clock.now());
         self.vault().store.mark_key_rotation(self.id, mark).await.unwrap();
     }
@@ -189,6 +196,21 @@ impl RotationHarness {
     pub(crate) async fn finish(&self) -> Vec<VersionCount> {
         let rotation = self.rotation().await;
         finish_key_rotation(self.vault(), &self.tenant().await, &rotation).await.unwrap()
+    }
+
+    /// Runs a statement outside of the vault.
+    pub(crate) fn execute(&self, sql: &str) {
+        match self.engine {
+            Engine::Memory => panic!("the in-memory store has no statements"),
+            Engine::Sqlite => {
+                let connection = Connection::open(self.vault_harness.file()).unwrap();
+                connection.execute(sql, []).unwrap();
+            }
+            Engine::Postgres => {
+                let sql = format!("SET scrip.tenant = 'all'; {sql}");
+                query_database(&self.vault_harness.database().owner_url(), &sql);
+            }
+        }
     }
 
     pub(crate) async fn counts(&self) -> Vec<VersionCount> {

@@ -1,5 +1,7 @@
 //! Rows of unlock methods that a person with write access to the database has altered.
 
+mod replaced_rows;
+
 use std::{process::Stdio, thread};
 
 use rusqlite::Connection;
