@@ -23,6 +23,7 @@ use scrip_server::{
     process::clock::ticks,
     storage::explain,
 };
+use scrip_store::sqlite::backup::read_dual_control;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -255,19 +256,29 @@ pub(crate) fn require(
 const NEEDS_SERVER: &str = "dual control is on: a second operator must approve this command, which \
      needs a running server on this machine";
 
-/// Reads the state without the vault key. Rows that cannot be verified count as on; a row that says
-/// off is verified later.
+/// Whether dual control must be assumed without a server and without the vault key. A row that cannot
+/// be read counts as on; a row that says off is verified later.
 fn is_on_without_server(settings: &Settings) -> anyhow::Result<bool> {
-    let stored = runtime()?.block_on(async {
-        let vault = settings.open_vault_for_command().await?;
-        vault.store.load_approvals().await.map_err(explain)
-    })?;
     Ok(settings.keys.dual_control
-        || match stored.dual_control {
+        || match load_state(settings)? {
             StoredDualControl::Missing => false,
             StoredDualControl::Unreadable => true,
             StoredDualControl::Present(it) => it.is_on,
         })
+}
+
+/// Reads the state without the vault key. Never migrates a database: a backup copies it as it is.
+fn load_state(settings: &Settings) -> anyhow::Result<StoredDualControl> {
+    if settings.storage.url.is_some() {
+        return runtime()?.block_on(async {
+            let vault = settings.open_vault_for_command().await?;
+            let stored = vault.store.load_approvals().await.map_err(explain)?;
+            Ok(stored.dual_control)
+        });
+    }
+    let folder = settings.existing_data_dir()?;
+    let state = read_dual_control(&settings.database_file()).map_err(explain);
+    state.with_context(|| format!("{} cannot be opened", folder.display()))
 }
 
 impl Approved {

@@ -23,18 +23,19 @@ pub(crate) async fn load_approvals(
 ) -> Result<StoredApprovals, StoreError> {
     // The requests first: a request that another node adds in between is only missing.
     let rows = client.query(LIST_APPROVALS, &[], |row| Ok(decode_approval(row).ok())).await?;
-    let dual_control = client
-        .find(FIND_DUAL_CONTROL, &[], |row| {
-            let record = decode_dual_control(row);
-            Ok(record.map_or(StoredDualControl::Unreadable, StoredDualControl::Present))
-        })
-        .await?;
+    let dual_control = find_dual_control(client).await?;
     let unreadable = rows.iter().filter(|it| it.is_none()).count();
-    Ok(StoredApprovals {
-        dual_control: dual_control.unwrap_or_default(),
-        requests: rows.into_iter().flatten().collect(),
-        unreadable,
-    })
+    Ok(StoredApprovals { dual_control, requests: rows.into_iter().flatten().collect(), unreadable })
+}
+
+pub(crate) async fn find_dual_control(
+    client: &impl Statements,
+) -> Result<StoredDualControl, StoreError> {
+    let row = client.find(FIND_DUAL_CONTROL, &[], |row| {
+        let record = decode_dual_control(row);
+        Ok(record.map_or(StoredDualControl::Unreadable, StoredDualControl::Present))
+    });
+    Ok(row.await?.unwrap_or_default())
 }
 
 fn decode_dual_control(row: &dyn ColumnReader) -> Result<DualControlRecord, StoreError> {

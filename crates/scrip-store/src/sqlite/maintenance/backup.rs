@@ -13,12 +13,13 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 use scrip_core::{
-    policy::{DirectoryRecords, VaultUnlocks},
+    policy::{DirectoryRecords, VaultUnlocks, approval::StoredDualControl},
     store::StoreError,
 };
 
 use crate::{
     shared::policy::{
+        approvals::find_dual_control,
         directory::{SQLITE_KEYS, find_system_keys},
         unlock_rows::load_unlocks,
     },
@@ -338,6 +339,22 @@ pub fn examine(
     };
     let schema = u32::try_from(schema_version(&connection)?).unwrap_or_default();
     Ok(ExaminedBackup { schema, is_current, directory })
+}
+
+/// Reads the state of dual control, which is not verified, without a migration of an older schema.
+///
+/// # Errors
+/// The file is not a database.
+pub fn read_dual_control(path: &Path) -> Result<StoredDualControl, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(store_error)?;
+    let sql = "SELECT 1 FROM sqlite_schema WHERE name = 'dual_control'";
+    let has_table = connection.prepare(sql).and_then(|mut it| it.exists([]));
+    match has_table.map_err(store_error)? {
+        true => run_sync_future(find_dual_control(&connection)),
+        false => Ok(StoredDualControl::Missing),
+    }
 }
 
 /// Migrates a copy, which no process has open, to the newest schema, syncs it, and reads its policy.

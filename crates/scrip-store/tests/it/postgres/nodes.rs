@@ -235,5 +235,5 @@ async fn nodes_starting_concurrently_migrate_once() {
         migration.await.unwrap().unwrap();
     }
     let status = PostgresStore::open(settings).await.unwrap().status().await.unwrap();
-    assert_eq!((status.engine, status.schema), ("PostgreSQL", 8));
+    assert_eq!((status.engine, status.schema), ("PostgreSQL", 9));
 }

@@ -5,7 +5,7 @@ use anyhow::bail;
 use nix::unistd::Uid;
 use scrip_core::{
     policy::approval::{
-        ActionText,
+        ActionText, StoredDualControl,
         ledger::{ApprovalSigner, DualControlStatus},
     },
     store::ChangeOutcome,
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::commands::{
     CommonArguments, Operator,
-    approval::{action_text, is_on_without_server, load_ledger, wait_for_approval},
+    approval::{action_text, is_on_without_server, load_ledger, load_state, wait_for_approval},
     explain_record_failure, runtime,
 };
 
@@ -109,7 +109,9 @@ pub(crate) fn require_for_export(
         return Ok(OfflineApproval::NotNeeded);
     }
     let is_on = is_on_without_server(settings)?;
-    if !has_root_key {
+    // Without a row there is nothing to verify.
+    let is_missing = load_state(settings)? == StoredDualControl::Missing;
+    if !has_root_key || (is_missing && !is_on) {
         return match is_on {
             true => {
                 bail!("dual control is on: an export needs the vault key to verify its approval")

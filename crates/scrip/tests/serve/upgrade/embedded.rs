@@ -20,7 +20,7 @@ fn data_directory_of_an_earlier_version_is_upgraded() {
     let vault = EarlierVault::embedded();
     assert_eq!(versions(&vault), [4, 4]);
     vault.expect_served();
-    assert_eq!(versions(&vault), [11, 11]);
+    assert_eq!(versions(&vault), [12, 12]);
     let counts = run_json(&vault.process, &["status"])["counts"].clone();
     assert_eq!((&counts["proxies"], &counts["webhooks"]), (&1.into(), &1.into()));
     assert_eq!(counts["client_keys"], 1);
@@ -56,7 +56,7 @@ fn interrupted_upgrade_is_completed() {
     let file = vault.path("backup");
     vault.process.assert_fails(&["backup", "--without-root-key", &file], "was interrupted");
     vault.expect_served();
-    assert_eq!(versions(&vault), [11, 11]);
+    assert_eq!(versions(&vault), [12, 12]);
 }
 
 /// The command copies an older schema unchanged, as the earlier version did.
@@ -70,7 +70,7 @@ fn backup_of_an_earlier_version_is_verified_and_restored() {
     run_text(&second_machine.process, &["backup", "verify", &file]);
     let output = run_text(&second_machine.process, &["restore", &file]);
     assert!(output.contains("restored 2 tenants and 2 tokens"), "{output}");
-    assert_eq!(versions(&second_machine), [11, 11]);
+    assert_eq!(versions(&second_machine), [12, 12]);
     second_machine.expect_served();
     // A backup of the upgraded vault has the schema of a new vault.
     let file = second_machine.path("backup");

@@ -19,10 +19,10 @@ fn postgres_vault_of_an_earlier_version_is_upgraded_by_the_command() {
     let database = create_database();
     let vault = EarlierVault::on_postgres(&database);
     for command in ["serve", "status"] {
-        vault.process.assert_fails(&[command], "needs version 8; run: scrip migrate");
+        vault.process.assert_fails(&[command], "needs version 9; run: scrip migrate");
     }
     let result = run_json(&vault.process, &["migrate"]);
-    assert_eq!((&result["from"], &result["to"]), (&1.into(), &8.into()));
+    assert_eq!((&result["from"], &result["to"]), (&1.into(), &9.into()));
     vault.expect_served();
     let counts = run_json(&vault.process, &["status"])["counts"].clone();
     assert_eq!((&counts["proxies"], &counts["webhooks"]), (&1.into(), &1.into()));
