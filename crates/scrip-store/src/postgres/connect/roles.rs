@@ -16,8 +16,8 @@ const UPDATE_EXISTING: &str = "SELECT, UPDATE";
 const UPSERT: &str = "SELECT, INSERT, UPDATE";
 const INSERT_AND_DELETE: &str = "SELECT, INSERT, DELETE";
 const INSERT_AND_LOCK_FOR_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant)";
-/// A key rotation replaces the sealed body.
-const INSERT_RESEAL_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, body)";
+/// A key rotation replaces the sealed body, and a rotation of fingerprint keys the fingerprint.
+const INSERT_RESEAL_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, body, fingerprint)";
 const FULL: &str = "SELECT, INSERT, UPDATE, DELETE";
 
 /// Every table and its rights. Cascading deletes run with the owner's rights and need no grant.
