@@ -3,10 +3,10 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::json;
 
-use crate::process::unlock_sources::fake_peer::{ReceivedRequest, Reply};
+use crate::process::unlock_sources::fake_peer::{PeerRequest, Reply};
 
 /// Encrypts by reversing the bytes, with this key ARN in every answer.
-pub fn play_kms(request: &ReceivedRequest, key_arn: &str) -> Reply {
+pub fn play_kms(request: &PeerRequest, key_arn: &str) -> Reply {
     let body = request.json();
     let reverse = |name: &str| {
         let mut bytes = STANDARD.decode(body.get(name).unwrap().as_str().unwrap()).unwrap();

@@ -21,14 +21,14 @@ use tokio::{
 
 /// A request that the server received.
 #[derive(Debug, Clone)]
-pub struct ReceivedRequest {
+pub struct PeerRequest {
     pub method: String,
     pub path: String,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
-impl ReceivedRequest {
+impl PeerRequest {
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |it| it.to_str().unwrap())
     }
@@ -45,17 +45,17 @@ pub type Reply = (u16, String);
 #[derive(Debug, Clone)]
 pub struct FakePeer {
     address: SocketAddr,
-    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
+    requests: Arc<Mutex<Vec<PeerRequest>>>,
 }
 
 impl FakePeer {
-    pub async fn start(answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
+    pub async fn start(answer: impl Fn(&PeerRequest) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_delayed(move |request| (Duration::ZERO, answer(request))).await
     }
 
     /// The function also returns how long the answer takes.
     pub async fn start_delayed(
-        answer: impl Fn(&ReceivedRequest) -> (Duration, Reply) + Send + Sync + 'static,
+        answer: impl Fn(&PeerRequest) -> (Duration, Reply) + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let peer = Self { address: listener.local_addr().unwrap(), requests: Arc::default() };
@@ -98,14 +98,14 @@ impl FakePeer {
         format!("http://{}", self.address)
     }
 
-    pub fn requests(&self) -> Vec<ReceivedRequest> {
+    pub fn requests(&self) -> Vec<PeerRequest> {
         self.requests.lock().unwrap().clone()
     }
 }
 
-async fn read_request(request: Request<Incoming>) -> ReceivedRequest {
+async fn read_request(request: Request<Incoming>) -> PeerRequest {
     let (head, body) = request.into_parts();
-    ReceivedRequest {
+    PeerRequest {
         method: head.method.to_string(),
         path: head.uri.to_string(),
         headers: head.headers,

@@ -10,7 +10,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::process::unlock_sources::fake_peer::{FakePeer, ReceivedRequest, Reply};
+use crate::process::unlock_sources::fake_peer::{FakePeer, PeerRequest, Reply};
 
 pub const ROOT_TOKEN: &str = "hvs.root-token";
 pub const SECRET_ID: &str = "84896a0c-1347-aa90-a4f6-aca8b7558780";
@@ -110,7 +110,7 @@ fn data(data: Value) -> Reply {
 }
 
 impl ServerState {
-    fn answer(&mut self, request: &ReceivedRequest) -> Reply {
+    fn answer(&mut self, request: &PeerRequest) -> Reply {
         if let Some(reply) = &self.fixed_reply {
             return reply.clone();
         }
@@ -167,7 +167,7 @@ impl ServerState {
     fn answer_engine(
         &mut self,
         path: &str,
-        request: &ReceivedRequest,
+        request: &PeerRequest,
         field: &dyn Fn(&str) -> String,
     ) -> Reply {
         if !self.tokens.iter().any(|it| it == request.header("x-vault-token")) {

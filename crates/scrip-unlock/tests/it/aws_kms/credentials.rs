@@ -10,7 +10,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use scrip_testing::process::unlock_sources::fake_peer::{FakePeer, ReceivedRequest, Reply};
+use scrip_testing::process::unlock_sources::fake_peer::{FakePeer, PeerRequest, Reply};
 use scrip_unlock::{AwsCredentialSource, AwsKms, AwsKmsSettings, UnlockSource};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ async fn start_kms() -> FakePeer {
 }
 
 fn access_keys(kms: &FakePeer) -> Vec<String> {
-    let find = |request: ReceivedRequest| {
+    let find = |request: PeerRequest| {
         let header = request.header("authorization").to_owned();
         let (_, rest) = header.split_once("Credential=").unwrap();
         rest.split_once('/').unwrap().0.to_owned()

@@ -37,7 +37,7 @@ fn vault_with_methods(count: usize) -> (ProcessHarness, Connection) {
 
 #[track_caller]
 fn expect_sealed_by(process: &ProcessHarness, database: &Connection, sql: &str, cause: &str) {
-    database.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    database.execute_batch(sql).unwrap();
     let server = process.serve();
     let has_cause = becomes_true(|| sealed_cause(process).contains(cause));
     assert!(has_cause, "{sql}: {:?}", sealed_cause(process));
