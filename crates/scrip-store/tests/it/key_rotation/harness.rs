@@ -208,7 +208,7 @@ impl RotationHarness {
             }
             Engine::Postgres => {
                 let sql = format!("SET scrip.tenant = 'all'; {sql}");
-                query_database(&self.vault_harness.database().owner_url(), &sql);
+                drop(query_database(&self.vault_harness.database().owner_url(), &sql));
             }
         }
     }

@@ -8,7 +8,7 @@ use scrip_core::{
     id::TokenId,
     operations::tokens::get_token::get_token,
     policy::{ApiKeyLookup, Caller, Directory},
-    store::Store,
+    store::{DirectoryStore, Store},
 };
 use scrip_seal::KeySource;
 use scrip_server::{
