@@ -11,11 +11,13 @@ use serde_json::{Value, json};
 
 use crate::{
     control::protocol::{ControlRequest, ControlResponse},
-    dual_control::{
-        DualControl,
-        requests::{ApprovalTicket, Authorization},
+    storage::{
+        dual_control::{
+            DualControl,
+            requests::{ApprovalTicket, Authorization},
+        },
+        unlock::{create::NewMethod, manager::KeyManager, unlock_settings::UnlockSettings},
     },
-    storage::unlock::{create::NewMethod, manager::KeyManager, unlock_settings::UnlockSettings},
 };
 
 /// What the requests change.

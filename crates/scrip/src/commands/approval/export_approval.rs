@@ -14,8 +14,7 @@ use scrip_server::{
     config::Settings,
     control::protocol::{ControlRequest, send_request},
     control::query_status,
-    dual_control::requests::ApprovalTicket,
-    storage::explain,
+    storage::{dual_control::requests::ApprovalTicket, explain},
 };
 use serde_json::Value;
 
