@@ -5,7 +5,6 @@ pub mod background;
 pub mod config;
 pub mod control;
 pub mod directory_servers;
-pub mod dual_control;
 pub mod epoch_keys;
 pub mod files;
 pub mod listen;

@@ -6,13 +6,12 @@ use scrip_api::app::App;
 
 use crate::{
     directory_servers::HttpDirectoryServers,
-    dual_control::DualControl,
     listen::{
         connection_counts::ConnectionCounts, connection_limits::ConnectionLimits, tls::Certificates,
     },
     metrics::key::MetricsKey,
     process,
-    storage::unlock::manager::KeyManager,
+    storage::{dual_control::DualControl, unlock::manager::KeyManager},
 };
 
 /// Default refresh interval of card ranges. EMV allows at most one day.

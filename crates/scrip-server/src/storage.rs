@@ -1,5 +1,6 @@
 //! Opens the store from the settings, for both engines.
 
+pub mod dual_control;
 pub mod unlock;
 
 use std::{

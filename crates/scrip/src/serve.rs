@@ -27,7 +27,6 @@ use scrip_server::{
         address::LoopbackUrl,
         results::{ResultsServer, ResultsTls},
     },
-    dual_control::DualControl,
     files::{bin_file, head_file},
     listen::{
         ListenSocket, serve_on,
@@ -40,7 +39,10 @@ use scrip_server::{
     },
     node::{Node, NodeSettings, SealedStart},
     process::{self, MemoryState, clock::ticks},
-    storage::unlock::{health, manager::KeyManager},
+    storage::{
+        dual_control::DualControl,
+        unlock::{health, manager::KeyManager},
+    },
     telemetry,
 };
 use serde::Serialize;

@@ -11,13 +11,15 @@ use serde_json::{Value, json};
 
 use crate::{
     control::protocol::{ControlRequest, ControlResponse},
-    dual_control::{
-        DualControl,
-        requests::{ApprovalTicket, Authorization},
-    },
-    storage::unlock::{
-        create::NewMethod, manager::KeyManager, rotation::RotationReason,
-        unlock_settings::UnlockSettings,
+    storage::{
+        dual_control::{
+            DualControl,
+            requests::{ApprovalTicket, Authorization},
+        },
+        unlock::{
+            create::NewMethod, manager::KeyManager, rotation::RotationReason,
+            unlock_settings::UnlockSettings,
+        },
     },
 };
 

@@ -14,8 +14,10 @@ use zeroize::Zeroizing;
 
 use crate::{
     config::Settings,
-    dual_control::requests::ApprovalTicket,
-    storage::unlock::shares::{ShareCount, ShareText},
+    storage::{
+        dual_control::requests::ApprovalTicket,
+        unlock::shares::{ShareCount, ShareText},
+    },
 };
 
 pub(crate) const SOCKET_FILE: &str = "scrip.sock";

@@ -19,9 +19,8 @@ use scrip_core::policy::approval::{
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlAddress, ControlAnswer, ControlRequest, send_request, try_request},
-    dual_control::requests::ApprovalTicket,
     process::clock::ticks,
-    storage::explain,
+    storage::{dual_control::requests::ApprovalTicket, explain},
 };
 use scrip_store::sqlite::backup::read_dual_control;
 use serde::de::DeserializeOwned;

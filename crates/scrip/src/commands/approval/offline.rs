@@ -14,7 +14,7 @@ use scrip_server::{
     config::Settings,
     control::protocol::{ControlRequest, send_request},
     control::query_status,
-    dual_control::requests::ApprovalTicket,
+    storage::dual_control::requests::ApprovalTicket,
     storage::explain,
 };
 use serde_json::Value;

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use scrip_server::{
     config::Environment,
     control::protocol::{ControlRequest, send_request},
-    dual_control::DualControlReport,
+    storage::dual_control::DualControlReport,
 };
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use scrip_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::dual_control::{ATTEMPTS_MAX, BUSY, DualControl, OpenLedger};
+use crate::storage::dual_control::{ATTEMPTS_MAX, BUSY, DualControl, OpenLedger};
 
 /// An open request, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
