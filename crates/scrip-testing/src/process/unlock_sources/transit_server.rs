@@ -19,7 +19,7 @@ pub const JWT: &str = "header.payload.signature";
 
 /// What a test can change.
 #[derive(Debug)]
-pub struct ServerState {
+pub struct TransitState {
     pub namespace: String,
     pub mount: String,
     /// Tokens with a policy for the keys.
@@ -52,13 +52,13 @@ struct Entry {
 #[derive(Debug)]
 pub struct FakeServer {
     peer: FakePeer,
-    state: Arc<Mutex<ServerState>>,
+    state: Arc<Mutex<TransitState>>,
 }
 
 impl FakeServer {
     /// Needs a runtime, which serves until it ends.
     pub async fn start() -> Self {
-        let state = Arc::new(Mutex::new(ServerState {
+        let state = Arc::new(Mutex::new(TransitState {
             namespace: String::new(),
             mount: "transit".to_owned(),
             tokens: vec![ROOT_TOKEN.to_owned()],
@@ -92,7 +92,7 @@ impl FakeServer {
         self.peer.requests().len()
     }
 
-    pub fn change<T>(&self, change: impl FnOnce(&mut ServerState) -> T) -> T {
+    pub fn change<T>(&self, change: impl FnOnce(&mut TransitState) -> T) -> T {
         change(&mut self.state.lock().unwrap())
     }
 }
@@ -109,7 +109,7 @@ fn data(data: Value) -> Reply {
     (200, body.to_string())
 }
 
-impl ServerState {
+impl TransitState {
     fn answer(&mut self, request: &PeerRequest) -> Reply {
         if let Some(reply) = &self.fixed_reply {
             return reply.clone();

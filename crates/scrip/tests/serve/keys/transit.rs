@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use scrip_testing::process::{
     harness::ProcessHarness,
-    unlock_sources::transit_server::{FakeServer, ROOT_TOKEN, ServerState},
+    unlock_sources::transit_server::{FakeServer, ROOT_TOKEN, TransitState},
 };
 use tokio::runtime::Runtime;
 
@@ -75,7 +75,7 @@ fn failing_transit_server_keeps_the_vault_sealed_until_it_works_again() {
     keep_only(&process, &id);
     drop(server);
     let sealed_reply = || (503, r#"{"errors":["Vault is sealed"]}"#.to_owned());
-    type Change = Box<dyn Fn(&mut ServerState)>;
+    type Change = Box<dyn Fn(&mut TransitState)>;
     let failures: [(Change, &str); 4] = [
         (Box::new(|it| it.tokens.clear()), "update on transit/decrypt/vault-key"),
         (Box::new(move |it| it.fixed_reply = Some(sealed_reply())), "sealed"),
