@@ -28,7 +28,8 @@ async fn start(harness: &RotationHarness) -> Arc<Tenant> {
     let (vault, root) = (harness.vault(), root_key());
     let permit = PolicyPermit::for_operator(harness.tenant().await);
     start_fingerprint_rotation(vault, permit, &root).await.unwrap();
-    load_renewed_tenant(vault, &*harness.tenant().await, &root).await.unwrap()
+    let tenant = harness.tenant().await;
+    load_renewed_tenant(vault, &tenant, &root).await.unwrap()
 }
 
 /// Rotates the rows of a table, two at a time; returns the changed and the unopened rows.
