@@ -29,8 +29,8 @@ fn start_rotation() -> RotationProcess {
 /// A second machine that has only the root key.
 fn second_machine(test: &RotationProcess) -> RotationProcess {
     let process = ProcessHarness::new(SCRIP)
-        .with_variable("SCRIP_KEYS_PROMOTE_AFTER_SECONDS", "0")
-        .with_variable("SCRIP_KEYS_DESTROY_AFTER_SECONDS", "0");
+        .with_variable("SCRIP_KEYS_PROMOTE_AFTER_SECONDS", "1")
+        .with_variable("SCRIP_KEYS_DESTROY_AFTER_SECONDS", "1");
     fs::create_dir(process.data()).unwrap();
     fs::copy(test.process.data().join("root.key"), process.data().join("root.key")).unwrap();
     RotationProcess { process, key: test.key.clone() }
