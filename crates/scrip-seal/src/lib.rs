@@ -9,7 +9,6 @@ mod audit;
 mod client_key;
 mod digest;
 mod epoch;
-mod module;
 mod place;
 mod private_key;
 mod random;
@@ -34,7 +33,6 @@ pub use crate::{
         EpochFileError, EpochKeyError, EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer,
         KeyPresence, OpenedValue, SharedEpoch, WrappedEpochKey,
     },
-    module::has_fips_module,
     place::Place,
     private_key::{PrivateKeyEncoding, is_key_of_certificate},
     random::fill_random,
@@ -54,3 +52,9 @@ pub use crate::{
 
 /// One version number covers the stored form, its algorithms and their limits.
 pub const FORMAT_VERSION: u8 = 1;
+
+/// Whether the algorithms come from the FIPS module of AWS-LC and its self-tests passed.
+#[must_use]
+pub fn has_fips_module() -> bool {
+    aws_lc_rs::try_fips_mode().is_ok()
+}

@@ -21,6 +21,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use scrip_seal::has_fips_module;
+
 pub use crate::config::{
     environment::{Environment, UNLOCK_VARIABLE_PREFIX},
     table::{
@@ -224,7 +226,12 @@ fn find_contradictions(settings: &Settings) -> Vec<String> {
     if server.control_socket.as_ref().is_some_and(|it| !it.is_absolute()) {
         problems.push("server.control_socket: must be an absolute path".to_owned());
     }
-    problems.extend(keys::find_contradictions(settings));
+    if settings.keys.require_fips && !has_fips_module() {
+        problems.push(
+            "keys.require_fips: this program has no FIPS module; build it with --features fips"
+                .to_owned(),
+        );
+    }
     problems.extend(storage::find_contradictions(settings));
     problems.extend(threeds::find_contradictions(settings));
     problems.extend(elements::find_contradictions(settings));

@@ -3,18 +3,8 @@
 use std::time::Duration;
 
 use scrip_core::policy::UnlockKind;
-use scrip_seal::has_fips_module;
 
-use crate::config::{Settings, value::SettingValue};
-
-/// Returns the problems of the settings with the program itself.
-pub(super) fn find_contradictions(settings: &Settings) -> Option<String> {
-    let is_missing = settings.keys.require_fips && !has_fips_module();
-    is_missing.then(|| {
-        "keys.require_fips: this program has no FIPS module; build it with --features fips"
-            .to_owned()
-    })
-}
+use crate::config::value::SettingValue;
 
 /// The order in which the kinds of unlock methods are tried. Kinds that are not in the list come
 /// after it.
