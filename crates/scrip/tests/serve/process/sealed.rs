@@ -81,7 +81,7 @@ fn root_key_that_appears_later_unseals_the_vault() {
     );
     assert!(log.contains("root.key cannot be used: No such file or directory"), "{log}");
     assert_eq!(log.matches("No such file or directory").count(), 1, "{log}");
-    assert!(log.contains("the vault is open"));
+    process.wait_for_log("the vault is open");
 }
 
 /// Expects that the vault is sealed with this key file, that the cause is logged, and that the
