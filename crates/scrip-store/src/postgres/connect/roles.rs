@@ -16,9 +16,7 @@ const UPDATE_EXISTING: &str = "SELECT, UPDATE";
 const UPSERT: &str = "SELECT, INSERT, UPDATE";
 const INSERT_AND_DELETE: &str = "SELECT, INSERT, DELETE";
 const INSERT_AND_LOCK_FOR_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant)";
-/// A key rotation replaces the sealed body.
-const INSERT_RESEAL_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, body)";
-/// As above; a rotation of fingerprint keys also changes the fingerprint.
+/// A key rotation replaces the sealed body, and the one of fingerprint keys the fingerprint.
 const INSERT_RENEW_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, fingerprint, body)";
 const FULL: &str = "SELECT, INSERT, UPDATE, DELETE";
 
