@@ -16,8 +16,8 @@ const UPDATE_EXISTING: &str = "SELECT, UPDATE";
 const UPSERT: &str = "SELECT, INSERT, UPDATE";
 const INSERT_AND_DELETE: &str = "SELECT, INSERT, DELETE";
 const INSERT_AND_LOCK_FOR_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant)";
-/// A key rotation replaces the sealed body, and a rotation of fingerprint keys the fingerprint.
-const INSERT_RESEAL_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, body, fingerprint)";
+/// A key rotation replaces the sealed body, and the one of fingerprint keys the fingerprint.
+const INSERT_RENEW_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, fingerprint, body)";
 const FULL: &str = "SELECT, INSERT, UPDATE, DELETE";
 
 /// Every table and its rights. Cascading deletes run with the owner's rights and need no grant.
@@ -50,7 +50,7 @@ const TABLE_GRANTS: [(&str, &str); 38] = [
     ("usage_months", FULL),
     ("active_tokens", INSERT_AND_LOCK_FOR_DELETE),
     ("active_months", FULL),
-    ("token_intents", INSERT_RESEAL_AND_DELETE),
+    ("token_intents", INSERT_RENEW_AND_DELETE),
     ("intent_cvcs", INSERT_AND_LOCK_FOR_DELETE),
     ("threeds_sessions", FULL),
     ("deliveries", FULL),
