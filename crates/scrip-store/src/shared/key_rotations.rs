@@ -96,8 +96,8 @@ const INSERT_KEY_ROTATION: &str = "
 -- insert_key_rotation
 INSERT INTO key_rotations (tenant, to_version, started_at, promoted_at, finished_at, paused, pass,
     table_name, last_key, resealed, unopened, node, lease_until)
-SELECT $1, $2, $3, $4, NULL, 0, $5, $6, $7, $8, $9, NULL, 0
-WHERE $2 = (SELECT max(version) FROM tenant_keys WHERE tenant = $1)
+    SELECT $1, $2, $3, $4, NULL, 0, $5, $6, $7, $8, $9, NULL, 0
+    WHERE $2 = (SELECT max(version) FROM tenant_keys WHERE tenant = $1)
 ON CONFLICT (tenant) DO UPDATE SET to_version = $2, started_at = $3, promoted_at = $4,
     finished_at = NULL, paused = 0, pass = $5, table_name = $6, last_key = $7, resealed = $8,
     unopened = $9, node = NULL, lease_until = 0
