@@ -30,7 +30,7 @@ use crate::{
 
 const CLIENTS: usize = 8;
 /// Tokens before the first rotation, so that it has some work.
-const TOKENS: u64 = 800;
+const TOKENS: usize = 800;
 /// Every round of this period kills both nodes.
 const BOTH_NODES_PERIOD: usize = 4;
 /// On a busy machine, kills come before the first step. Then there are more rounds.
@@ -214,14 +214,14 @@ struct RotationTest {
 }
 
 impl RotationTest {
-    fn new(token_count: u64) -> Self {
+    fn new(token_count: usize) -> Self {
         // Only nodes are killed, so PostgreSQL need not wait for the disk.
         let vault = TwoNodeVault::create_with_settings(Cluster::start(&["fsync=off"]), PACE);
         let (next_number, report) = Default::default();
         let tokens = (0..CLIENTS).map(|_| Vec::new()).collect();
         let mut test = Self { vault, next_number, tokens, report };
         test.run_clients(|client, next_number, _| {
-            for _ in 0..token_count / CLIENTS as u64 {
+            for _ in 0..token_count / CLIENTS {
                 client.create(next_number.fetch_add(1, Ordering::Relaxed));
             }
         });
