@@ -304,6 +304,8 @@ fn approved_export_runs_once_after_the_server_was_stopped() {
     fs::write(process.path("exported.tmp"), "prepared").unwrap();
     run_json(&process, &export);
     assert!(process.path("exported").exists());
+    let records = audit_entries(&process).lines().filter(|it| *it == "export").count();
+    assert_eq!(records, 2, "the start and the end are recorded");
     fs::remove_file(process.path("exported")).unwrap();
     fs::write(process.path("exported.tmp"), "prepared").unwrap();
     process.assert_fails(&export, "this command is not approved");
