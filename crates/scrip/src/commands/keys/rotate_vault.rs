@@ -138,7 +138,7 @@ fn describe_compromise(rotated: &str, file: &NewKeysFile, mut json: Value) -> Co
         "{rotated}\
          New: pepper, audit key, keys of webhooks and epochs; policy, idempotency and data keys of \
          every tenant.\n\
-         Ended: all API keys, proxy keys and access sessions. {count} new keys are in {path}\n\
+         Ended: all API keys, proxy keys and access sessions. New keys in {path}: {count}\n\
          What remains:\n\
          - give the new keys to their owners, then delete {path}\n\
          - a running server encrypts all rows again and destroys the old keys: scrip keys rotation \

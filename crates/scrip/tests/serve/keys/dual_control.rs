@@ -313,6 +313,48 @@ fn approved_export_runs_once_after_the_server_was_stopped() {
 }
 
 #[test]
+fn approved_rotation_of_fingerprints_runs_once_after_the_server_was_stopped() {
+    if !is_root() {
+        return;
+    }
+    let (process, _) = harness("true");
+    let server = serve(&process);
+    let rotate = ["keys", "rotate", "fingerprints", "--yes"];
+    let id = request(&process, &rotate);
+    second_user(&process, &["approve", &id, "--yes"]);
+    process.assert_fails(&rotate, "is approved. Stop every server");
+    drop(server);
+    run_json(&process, &rotate);
+    process.assert_fails(&rotate, "this command is not approved");
+}
+
+#[test]
+fn dual_control_stays_on_after_a_compromise_and_earlier_requests_end() {
+    if !is_root() {
+        return;
+    }
+    let (process, application) = harness("true");
+    let process = process.with_variable("SCRIP_KEYS_PROMOTE_AFTER_SECONDS", "1");
+    let server = serve(&process);
+    let create = ["key", "create", &application];
+    let earlier = request(&process, &create);
+    let file = process.path("new-keys").display().to_string();
+    let rotate = ["keys", "rotate", "vault", "--compromised", "--yes", "--new-keys", &file];
+    assert_eq!(run_approved(&process, &rotate)["to"], 2);
+    let status = ["keys", "rotation", "status"];
+    assert!(becomes_true(|| run_json(&process, &status)["audit_key"] == "current"));
+    let status = run_json(&process, &["keys", "dual-control", "status"]);
+    assert_eq!((&status["is_on"], &status["is_altered"]), (&true.into(), &false.into()));
+    second_user_fails(&process, &["approve", &earlier, "--yes"], "does not exist");
+    assert!(run_approved(&process, &create)["key"].is_string());
+    // A restart has only the new keys to verify the row.
+    drop(server);
+    let _server = serve(&process);
+    let status = run_json(&process, &["keys", "dual-control", "status"]);
+    assert_eq!((&status["is_on"], &status["is_altered"]), (&true.into(), &false.into()));
+}
+
+#[test]
 fn silent_clients_do_not_block_the_control_sockets() {
     if !is_root() {
         return;
