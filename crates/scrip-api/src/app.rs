@@ -36,7 +36,7 @@ use crate::{
         in_flight::InFlightTasks,
         limits::RequestLimits,
         proxy_egress::{CallLimits, ProxyEgress},
-        readiness::{NotReadyReason, Readiness, ReloadError, SharedReason},
+        readiness::{DirectoryAge, NotReadyReason, Readiness, ReloadError, SharedReason},
         response_memory::ResponseMemory,
         webhook_key::WebhookKeyCache,
     },
@@ -80,6 +80,7 @@ pub struct App {
     /// Why the directory in memory could not be compared with the store for too long; `None` while
     /// it is up to date.
     pub stale_by: SharedReason,
+    pub directory_age: DirectoryAge,
     pub metrics: Metrics,
     /// Requests without a valid API key that are not in the audit log yet.
     pub auth_failures: Arc<AuthFailures>,
@@ -165,6 +166,7 @@ impl App {
             readiness: Readiness::default(),
             sealed_by: SharedReason::default(),
             stale_by: SharedReason::default(),
+            directory_age: DirectoryAge::default(),
         }
     }
 
@@ -209,7 +211,8 @@ impl App {
         let reason = if self.directory.load().is_none() {
             self.sealed_by.get().unwrap_or(NotReadyReason::Starting)
         } else {
-            self.stale_by.get()?
+            let is_old = || self.directory_age.is_exceeded().then_some(NotReadyReason::Starting);
+            self.stale_by.get().or_else(is_old)?
         };
         // A storage that fails is the cause, although it also prevents a reload.
         Some(self.storage_reason().unwrap_or(reason))

@@ -81,7 +81,7 @@ impl AuditKey {
         now_ms: i64,
     ) -> Result<Sealed, KeySourceError> {
         Self::change(old, new, wrapped, |it| {
-            it.history.vault_key_created_ms = Some(now_ms);
+            it.history.vault_key_created_ms = Some(it.history.next_key_time(now_ms));
             it.removed.clear();
         })
     }
@@ -101,7 +101,7 @@ impl AuditKey {
             it.keys.push(Secret::new(random_bytes::<32>().to_vec()));
             it.removed.clear();
             it.history = KeyHistory {
-                vault_key_created_ms: Some(now_ms),
+                vault_key_created_ms: Some(it.history.next_key_time(now_ms)),
                 compromised_ms: Some(now_ms),
                 phase: AuditKeyPhase::Added,
                 phase_since_ms: now_ms,
@@ -331,6 +331,9 @@ mod tests {
         }
         let is_removed = states.each_ref().map(|it| it.is_removed_method([1; 16]));
         assert_eq!(is_removed, [false, true, false, false]);
+        // The clock of another node may be behind.
+        let later = AuditKey::rewrap(&source, &source, &rotated, 2).unwrap();
+        assert!(open(&later).continues(&states[2]) && !states[2].continues(&open(&later)));
         let mut full = removed;
         for id in 1..u8::MAX {
             full = remove(&full, [id; 16]).unwrap();

@@ -170,6 +170,7 @@ async fn reload_directory_on_change(app: Arc<App>) {
         match app.reload_with_mode(mode).await {
             Ok(()) => {
                 failures = 0;
+                app.directory_age.set_compared();
                 if mode == ReloadMode::Always {
                     let cost = started.elapsed().saturating_mul(RELOAD_COST_FACTOR);
                     reload_every = cost.clamp(RELOAD_EVERY_MIN, RELOAD_EVERY_MAX);

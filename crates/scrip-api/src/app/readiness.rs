@@ -1,12 +1,12 @@
 //! Why a server does not serve requests.
 
 use std::{
-    sync::atomic::{AtomicU8, Ordering},
+    sync::atomic::{AtomicU8, AtomicU64, Ordering},
     time::Duration,
 };
 
 use scrip_core::{error::Error, store::StoreCondition};
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 
 use crate::{labels, metrics::label::Label};
 
@@ -98,6 +98,43 @@ impl SharedReason {
     }
 }
 
+/// When the directory was last compared with the store. A process that was suspended does not know
+/// that it was, so every request compares the time itself.
+#[derive(Debug)]
+pub struct DirectoryAge {
+    created: Instant,
+    /// Milliseconds since `created`; 0 before the first comparison.
+    compared_ms: AtomicU64,
+}
+
+impl DirectoryAge {
+    /// Longer than a reload that fails may go on before all requests are rejected.
+    const MAX: Duration = Duration::from_secs(25);
+
+    pub fn set_compared(&self) {
+        self.compared_ms.store(self.elapsed_ms().max(1), Ordering::Relaxed);
+    }
+
+    /// Whether changes of other processes may be unknown here. Never before the first comparison: a
+    /// process without that task is a test.
+    #[must_use]
+    pub fn is_exceeded(&self) -> bool {
+        let compared = self.compared_ms.load(Ordering::Relaxed);
+        let age = Duration::from_millis(self.elapsed_ms().saturating_sub(compared));
+        compared > 0 && age > Self::MAX
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.created.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Default for DirectoryAge {
+    fn default() -> Self {
+        Self { created: Instant::now(), compared_ms: AtomicU64::new(0) }
+    }
+}
+
 /// A failed reload of the directory.
 #[derive(Debug)]
 pub struct ReloadError {
@@ -137,6 +174,8 @@ pub(crate) struct ReadinessCheck {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
 
     #[test]
@@ -149,5 +188,19 @@ mod tests {
         }
         shared.replace(None);
         assert_eq!(shared.get(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn directory_is_too_old_if_it_was_not_compared_for_a_while() {
+        let age = DirectoryAge::default();
+        advance(Duration::from_secs(100)).await;
+        assert!(!age.is_exceeded(), "nothing compares the directory yet");
+        age.set_compared();
+        advance(Duration::from_secs(25)).await;
+        assert!(!age.is_exceeded());
+        advance(Duration::from_millis(1)).await;
+        assert!(age.is_exceeded());
+        age.set_compared();
+        assert!(!age.is_exceeded());
     }
 }

@@ -39,6 +39,14 @@ pub struct KeyHistory {
     pub phase_since_ms: i64,
 }
 
+impl KeyHistory {
+    /// The time of the next vault key: later than the one before, also if the clock of this node is
+    /// behind the one of another node.
+    pub(super) fn next_key_time(&self, now_ms: i64) -> i64 {
+        self.vault_key_created_ms.map_or(now_ms, |it| now_ms.max(it.saturating_add(1)))
+    }
+}
+
 /// The id of an unlock method.
 pub(super) type MethodId = [u8; 16];
 

@@ -125,8 +125,8 @@ impl ControlHandler {
                 };
                 json!(manager.rotate_vault(reason, count.as_ref(), uid).await?)
             }
-            ControlRequest::ConfirmRotation { shares } => {
-                json!(manager.confirm_rotation(&shares, uid).await?)
+            ControlRequest::ConfirmRotation { rotation, shares } => {
+                json!(manager.confirm_rotation(&rotation, &shares, uid).await?)
             }
             ControlRequest::EnterShare { share } => json!(manager.enter_share(&share, uid).await?),
             ControlRequest::DualControl {} => json!(dual_control?.report().await?),

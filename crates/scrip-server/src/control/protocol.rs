@@ -8,6 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use nix::{
+    sys::socket::{getsockopt, sockopt::PeerCredentials},
+    unistd::Uid,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
@@ -55,6 +59,8 @@ pub enum ControlRequest {
         compromised: bool,
     },
     ConfirmRotation {
+        /// The id from the answer to the start.
+        rotation: String,
         shares: Vec<ShareText>,
     },
     EnterShare {
@@ -115,11 +121,23 @@ impl Settings {
 
 impl ControlAddress {
     fn connect(&self) -> io::Result<UnixStream> {
-        let stream = UnixStream::connect(&self.private);
+        let stream = UnixStream::connect(&self.private).and_then(check_server);
         match &self.shared {
             Some(shared) => stream.or_else(|_| UnixStream::connect(shared)),
             None => stream,
         }
+    }
+}
+
+/// Only the server's user and root can connect to the socket in the data directory. A socket of
+/// another user is not the one of the server: a person could have put it into a directory in which
+/// the command is run, to get a share.
+fn check_server(stream: UnixStream) -> io::Result<UnixStream> {
+    let own = Uid::effective();
+    let peer = getsockopt(&stream, PeerCredentials)?;
+    match own.is_root() || peer.uid() == own.as_raw() {
+        true => Ok(stream),
+        false => Err(io::Error::other("the control socket belongs to another user")),
     }
 }
 

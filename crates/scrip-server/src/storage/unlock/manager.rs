@@ -34,6 +34,8 @@ pub struct KeyManager {
     pub(crate) changes: Mutex<()>,
     pub(crate) entered_shares: std::sync::Mutex<Option<EnteredShares>>,
     pub(crate) pending_rotation: std::sync::Mutex<Option<PendingRotation>>,
+    /// The id of the last rotation by this process. A command that lost its answer compares it.
+    pub(crate) last_rotation: std::sync::Mutex<Option<String>>,
     pub health: UnlockHealth,
     /// The root key of the settings opened the vault, which had no unlock methods.
     pub(crate) has_legacy_key: AtomicBool,
@@ -83,6 +85,7 @@ impl KeyManager {
             changes: Mutex::default(),
             entered_shares: std::sync::Mutex::default(),
             pending_rotation: std::sync::Mutex::default(),
+            last_rotation: std::sync::Mutex::default(),
             health: UnlockHealth::default(),
             has_legacy_key: AtomicBool::default(),
             sealed_cause: std::sync::Mutex::default(),

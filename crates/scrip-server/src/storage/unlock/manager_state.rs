@@ -49,6 +49,10 @@ impl UnlockHealth {
 /// A rotation that waits until the holders of the new shares have entered them.
 #[derive(Debug)]
 pub(crate) struct PendingRotation {
+    /// Only the command that started the rotation knows it.
+    pub(super) id: String,
+    /// The operator who started it.
+    pub(super) uid: u32,
     pub(super) identity: VaultIdentity,
     pub(super) new_key: Arc<VaultKey>,
     pub(super) replaced: Vec<UnlockId>,

@@ -1,5 +1,7 @@
 //! Lists, adds and removes unlock methods of an open vault.
 
+use std::sync::PoisonError;
+
 use anyhow::{Context, bail};
 use scrip_api::app::ReloadMode;
 use scrip_core::{
@@ -61,6 +63,9 @@ pub struct MethodList {
     pub key_version: u32,
     pub methods: Vec<MethodStatus>,
     pub unreadable: usize,
+    /// The id of the last rotation of the vault key by this server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_rotation: Option<String>,
     /// `None` while the vault is sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_age: Option<VaultKeyAge>,
@@ -100,6 +105,7 @@ impl MethodList {
             key_version: unlocks.key_version(),
             methods: unlocks.methods.iter().map(MethodStatus::new).collect(),
             unreadable: unlocks.unreadable,
+            last_rotation: None,
             key_age: None,
         }
     }
@@ -113,6 +119,8 @@ impl KeyManager {
     pub async fn list_methods(&self) -> anyhow::Result<MethodList> {
         let unlocks = self.load_unlocks().await?;
         let mut list = MethodList::new(&unlocks);
+        list.last_rotation =
+            self.last_rotation.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let history = self.app.directory.load_full().map(|it| it.audit_key().history());
         let now = self.app.vault.clock.now();
         list.key_age = history.map(|it| VaultKeyAge::new(&unlocks, it, now));

@@ -45,9 +45,15 @@ impl MethodName {
 impl std::fmt::Display for MethodName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // A writer of the database may have put line breaks or terminal escapes into the label.
-        let label: String = self.label.chars().filter(|it| !it.is_control()).take(64).collect();
+        let is_printable = |it: &char| !it.is_control() && !is_text_direction(*it);
+        let label: String = self.label.chars().filter(is_printable).take(64).collect();
         write!(f, "{} {label} ({})", self.kind.as_str(), self.id)
     }
+}
+
+/// Whether a character changes the order in which a terminal shows the text after it.
+fn is_text_direction(it: char) -> bool {
+    matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Why no method returned the vault key.

@@ -7,7 +7,10 @@ use std::{
 
 use anyhow::{Context, bail};
 use scrip_api::app::ReloadMode;
-use scrip_core::policy::{UnlockRecord, UnlockState, VaultKeyRotation};
+use scrip_core::{
+    id::random_uuid,
+    policy::{UnlockRecord, UnlockState, VaultKeyRotation},
+};
 use scrip_seal::{AuditKey, VaultKey};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
@@ -18,6 +21,7 @@ use crate::{
         compromise::NewKey,
         manager::{KeyManager, OpenVault},
         manager_state::PendingRotation,
+        open::MethodName,
         shares::{IssuedShares, ShareCount, ShareText, combine_shares, issue_shares},
         unlock_settings::UnlockSettings,
     },
@@ -31,6 +35,8 @@ const PREVIOUS_KEY_TIME: Duration = Duration::from_secs(2 * 60 * 60);
 /// The result of a rotation, or the shares that must be entered before it happens.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RotationStatus {
+    /// Names the rotation in its confirmation.
+    pub id: String,
     pub from: u32,
     pub to: u32,
     /// `None` after the rotation.
@@ -81,15 +87,25 @@ impl KeyManager {
             let (shared, shares) = issued.unzip();
             let new_keys = renewal.as_ref().map(NewKey::list);
             let (identity, started) = (vault.identity, ticks());
-            let pending =
-                PendingRotation { identity, new_key, replaced, methods, shared, renewal, started };
+            let id = random_uuid(self.app.vault.fill_random).to_string();
+            let pending = PendingRotation {
+                id: id.clone(),
+                uid,
+                identity,
+                new_key,
+                replaced,
+                methods,
+                shared,
+                renewal,
+                started,
+            };
             if shares.is_none() && new_keys.is_none() {
                 self.commit(&vault, pending).await?;
             } else {
                 *self.pending_rotation.lock().unwrap_or_else(PoisonError::into_inner) =
                     Some(pending);
             }
-            Ok(RotationStatus { from, to, shares, new_keys })
+            Ok(RotationStatus { id, from, to, shares, new_keys })
         };
         match result.await {
             Ok(status) if status.shares.is_some() || status.new_keys.is_some() => Ok(status),
@@ -104,19 +120,29 @@ impl KeyManager {
     /// No rotation waits, the shares do not open its row, or as [`KeyManager::rotate_vault`].
     pub async fn confirm_rotation(
         &self,
+        rotation: &str,
         shares: &[ShareText],
         uid: u32,
     ) -> anyhow::Result<RotationStatus> {
         let _guard = self.changes.lock().await;
         let vault = self.open_vault().await?;
-        let pending = self.pending_rotation.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let is_current = |it: &PendingRotation| {
-            it.identity == vault.identity && ticks().saturating_sub(it.started) < CEREMONY_TIME
+        let is_current = |it: &mut PendingRotation| {
+            it.id == rotation
+                && it.uid == uid
+                && it.identity == vault.identity
+                && ticks().saturating_sub(it.started) < CEREMONY_TIME
         };
-        let pending = pending.filter(is_current).context(
-            "no rotation waits for shares: it took too long, or the server was restarted. The \
-             vault key was not rotated; run: scrip keys rotate vault",
+        let pending = self
+            .pending_rotation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take_if(is_current);
+        let pending = pending.context(
+            "this rotation does not wait any more: it took too long, the server was restarted, or \
+             another change came first. It did not happen; run: scrip keys rotate vault",
         )?;
+        // The rows may have been altered since the rotation started.
+        check_authentic(&vault)?;
         if let Some(shared) = &pending.shared {
             let key = match combine_shares(pending.identity, shared, shares) {
                 Ok(key) => key,
@@ -138,7 +164,7 @@ impl KeyManager {
         let command = command_text(reason, from, to, uid);
         let result = self.commit(&vault, pending).await;
         self.record_end(&command, result).await?;
-        Ok(RotationStatus { from, to, shares: None, new_keys: None })
+        Ok(RotationStatus { id: rotation.to_owned(), from, to, shares: None, new_keys: None })
     }
 
     /// Wraps the new key with every source, and creates new shares.
@@ -176,9 +202,9 @@ impl KeyManager {
             } else {
                 let wrapped = self.inputs.wrap_key(identity, record, new_key).await;
                 let wrapped = wrapped.with_context(|| {
-                    let label = &method.label;
+                    let name = MethodName::new(method);
                     format!(
-                        "unlock method {label} does not wrap the new vault key; nothing was \
+                        "unlock method {name} does not wrap the new vault key; nothing was \
                          rotated. Repair it, or remove it: scrip keys remove {}",
                         method.id
                     )
@@ -192,7 +218,7 @@ impl KeyManager {
 
     /// Replaces all wrapped keys in one transaction, then uses the new key.
     async fn commit(&self, vault: &OpenVault, pending: PendingRotation) -> anyhow::Result<()> {
-        let PendingRotation { new_key, replaced, methods, renewal, .. } = pending;
+        let PendingRotation { id, new_key, replaced, methods, renewal, .. } = pending;
         let now = self.app.vault.clock.now();
         let (from, to) = (vault.key.version(), new_key.version());
         let (old, new) = (Arc::clone(&vault.key), Arc::clone(&new_key));
@@ -214,6 +240,7 @@ impl KeyManager {
             }
             Err(_) => (),
         }
+        *self.last_rotation.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
         self.ring.replace(new_key);
         let reloaded = self.app.reload_with_mode(ReloadMode::Always).await;
         if let Err(error) = reloaded {
@@ -263,7 +290,7 @@ fn check_authentic(vault: &OpenVault) -> anyhow::Result<()> {
         Some(method) => bail!(
             "unlock method {} was altered outside the vault, so the new key is not given to it; \
              remove it: scrip keys remove {}",
-            method.label,
+            MethodName::new(method),
             method.id
         ),
         None => Ok(()),

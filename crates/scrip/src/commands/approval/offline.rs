@@ -93,6 +93,15 @@ pub(crate) async fn use_without_server(
     Ok(OfflineApproval::Used)
 }
 
+/// Whether commands need an approval.
+///
+/// # Errors
+/// The store is unavailable.
+pub(crate) async fn is_in_force(operator: &Operator, is_set: bool) -> anyhow::Result<bool> {
+    let ledger = load_ledger(operator).await?;
+    Ok(is_set || ledger.is_some_and(|(it, _)| it.status() != DualControlStatus::Off))
+}
+
 /// The approval of an export: requested from a running server, or used after it was stopped.
 ///
 /// # Errors

@@ -3,11 +3,11 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::Write,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use scrip_server::{
     files::atomic_file::{folder_of, sync_folder},
     storage::unlock::compromise::NewKey,
@@ -52,6 +52,21 @@ impl NewKeysFile {
         synced.and_then(|()| sync_folder(folder_of(&self.path))).with_context(error_context)?;
         self.count = keys.len();
         Ok(())
+    }
+
+    /// Checks that the path still leads to the written file. The old keys end with the rotation.
+    ///
+    /// # Errors
+    /// The file was moved, removed or replaced.
+    pub(super) fn check_present(&self) -> anyhow::Result<()> {
+        let identity = |it: fs::Metadata| (it.dev(), it.ino(), it.len());
+        let written = self.file.metadata().map(identity)?;
+        match fs::symlink_metadata(&self.path).map(identity) {
+            Ok(present) if present == written => Ok(()),
+            Ok(_) | Err(_) => {
+                bail!("{} was moved, removed or replaced; nothing was rotated", self.path.display())
+            }
+        }
     }
 
     /// Leaves the file in place: its keys may be valid.

@@ -22,7 +22,7 @@ use crate::commands::{
     CommonArguments, Operator,
     approval::{
         action_text,
-        offline::{request_from_server, use_without_server},
+        offline::{is_in_force, request_from_server, use_without_server},
     },
     output::CommandOutput,
     runtime,
@@ -70,24 +70,42 @@ pub(super) fn run(
         let _lock = settings.lock_data_dir()?;
         let vault = settings.open_vault_exclusively().await?;
         let operator = Operator::load(&settings, vault).await?;
-        // An interrupted rotation was approved, and no server can start before it has finished.
+        let is_set = settings.keys.dual_control;
         let mut tenants = operator.directory.tenants().into_iter();
-        if !tenants.any(|it| it.keys.is_renewing_fingerprints()) {
-            use_without_server(&operator, &action, settings.keys.dual_control).await?;
-        }
-        let work = rotate(&settings, &operator, arguments.tenant.as_deref());
+        let is_unfinished = tenants.any(|it| it.keys.is_renewing_fingerprints());
+        let selection = if is_unfinished && is_in_force(&operator, is_set).await? {
+            // The interrupted rotation was approved, and no server can start before it has finished.
+            // Other tenants need an approval of their own.
+            TenantSelection::Unfinished
+        } else {
+            use_without_server(&operator, &action, is_set).await?;
+            TenantSelection::Chosen(arguments.tenant.as_deref())
+        };
+        let work = rotate(&settings, &operator, selection);
         operator.run_recorded("keys rotate fingerprints", work).await
     })?;
     arguments.common.print_output(&output)
 }
 
+/// The tenants that get new keys.
+#[derive(Debug, Clone, Copy)]
+enum TenantSelection<'a> {
+    /// One tenant, or all, and those with an interrupted rotation.
+    Chosen(Option<&'a str>),
+    /// Only those with an interrupted rotation.
+    Unfinished,
+}
+
 async fn rotate(
     settings: &Settings,
     operator: &Operator,
-    tenant: Option<&str>,
+    selection: TenantSelection<'_>,
 ) -> anyhow::Result<CommandOutput> {
     // A rotation that was interrupted continues in any case: without it, no server starts.
-    let mut tenants = operator.tenants(tenant)?;
+    let mut tenants = match selection {
+        TenantSelection::Chosen(tenant) => operator.tenants(tenant)?,
+        TenantSelection::Unfinished => Vec::new(),
+    };
     let is_selected = |id| tenants.iter().any(|it| it.id == id);
     let unfinished: Vec<_> = operator
         .directory

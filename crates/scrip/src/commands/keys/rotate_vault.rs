@@ -103,22 +103,28 @@ pub(super) fn rotate(
         None => Vec::new(),
     };
     if status.shares.is_some() || status.new_keys.is_some() {
-        let request = ControlRequest::ConfirmRotation { shares };
+        if let Some(file) = &file {
+            file.check_present()?;
+        }
+        let request = ControlRequest::ConfirmRotation { rotation: status.id.clone(), shares };
         if let Err(error) = send_request::<RotationStatus>(&address, &request) {
             // The answer may be lost after the rotation.
             let list: anyhow::Result<MethodList> =
                 send_request(&address, &ControlRequest::ListMethods {});
             match (list, &mut file) {
-                (Ok(list), _) if list.key_version == to => (),
-                (Err(_), Some(file)) => {
+                (Ok(list), _) if list.last_rotation.as_ref() == Some(&status.id) => (),
+                // The version would be higher.
+                (Ok(list), _) if list.key_version < to => return Err(error),
+                (_, Some(file)) => {
                     file.keep();
                     return Err(error.context(format!(
-                        "the rotation may have happened. If scrip keys list shows version {to} of \
-                         the vault key, the keys in {} are valid",
+                        "the rotation may have happened. Try a key of {}: if it works, the vault \
+                         key has version {to} and all keys of the file are valid; otherwise delete \
+                         the file and run the command again",
                         file.path().display()
                     )));
                 }
-                (_, _) => return Err(error),
+                (_, None) => return Err(error),
             }
         }
     }

@@ -2,10 +2,17 @@
 //! keys open nothing that was written since.
 
 use std::{
-    fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio, thread::sleep, time::Duration,
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+    path::Path,
+    process::{Output, Stdio},
+    thread::sleep,
+    time::Duration,
 };
 
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
+use serde_json::{Value, json};
 
 use crate::{
     SCRIP,
@@ -262,4 +269,73 @@ fn old_vault_key_is_reported() {
     assert!(is_open(&server));
     process.wait_for_log("the vault key is older than keys.vault_max_age_days");
     run_json(&process, &["keys", "list"]);
+}
+
+/// Sends one request to the control socket.
+fn send(process: &ProcessHarness, request: &Value) -> Value {
+    let mut socket = UnixStream::connect(process.data().join("scrip.sock")).unwrap();
+    writeln!(socket, "{request}").unwrap();
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+/// Another rotation may come first while the operator stores the new keys or collects shares.
+#[test]
+fn waiting_compromise_rotation_is_confirmed_only_by_its_id() {
+    let (process, key) = harness();
+    let server = process.serve();
+    let token = create_token(&server, &key);
+    let start = json!({ "command": "rotate_vault", "count": null, "compromised": true });
+    let [first, second] = [(), ()].map(|()| send(&process, &start)["result"]["id"].clone());
+    assert!(first.is_string() && second.is_string() && first != second);
+    let confirm = |id: &Value| {
+        send(&process, &json!({ "command": "confirm_rotation", "rotation": id, "shares": [] }))
+    };
+    let is_refused =
+        |it: &Value| it["error"].as_str().is_some_and(|it| it.contains("does not wait any more"));
+    assert!(is_refused(&confirm(&first)), "the second one has replaced it");
+    assert_eq!(run_json(&process, &["keys", "rotate", "vault"])["to"], 2);
+    assert!(is_refused(&confirm(&second)), "the vault key has another version");
+    assert_eq!(status_of_key(&server, &key, &token), 200);
+}
+
+/// The old keys end with the rotation, so the file with the new ones must be where it was.
+#[test]
+fn compromise_rotation_without_its_file_changes_nothing() {
+    let (process, key) = harness();
+    let server = process.serve();
+    let token = create_token(&server, &key);
+    let add = ["keys", "add", "shamir", "--shares", "2", "--threshold", "2"];
+    enter_printed_shares(&process, &add, || ());
+    let file = process.path("new-keys");
+    let rotate = compromise_arguments(file.to_str().unwrap()).map(str::to_owned);
+    let rotate: Vec<&str> = rotate.iter().map(String::as_str).collect();
+    // The command waits for shares after it has written the file.
+    let output = enter_printed_shares(&process, &rotate, || fs::remove_file(&file).unwrap());
+    assert!(stderr(&output).contains("was moved, removed or replaced"), "{output:?}");
+    assert_eq!(status_of_key(&server, &key, &token), 200);
+}
+
+/// Reads the two shares that a command prints, does something else, and enters the shares.
+fn enter_printed_shares(
+    process: &ProcessHarness,
+    arguments: &[&str],
+    before_entry: impl FnOnce(),
+) -> Output {
+    let mut command = process.command(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut shares = String::new();
+    while shares.lines().count() < 2 {
+        let mut line = String::new();
+        assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the command ended early");
+        if line.starts_with("scrip1-") {
+            shares.push_str(&line);
+        }
+    }
+    before_entry();
+    child.stdin.take().unwrap().write_all(shares.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
 }

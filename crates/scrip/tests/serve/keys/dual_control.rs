@@ -2,9 +2,13 @@
 
 use std::{
     fs::{self, Permissions},
-    io::{self, Write},
-    os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
-    process::Output,
+    io::{self, Read, Write},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+        process::CommandExt,
+    },
+    process::{Output, Stdio},
     thread,
     time::Duration,
 };
@@ -352,6 +356,34 @@ fn dual_control_stays_on_after_a_compromise_and_earlier_requests_end() {
     let _server = serve(&process);
     let status = run_json(&process, &["keys", "dual-control", "status"]);
     assert_eq!((&status["is_on"], &status["is_altered"]), (&true.into(), &false.into()));
+}
+
+/// A person could put such a socket into a directory in which another one enters a share.
+#[test]
+fn socket_of_another_user_gets_no_share() {
+    if !is_root() {
+        return;
+    }
+    let (process, _) = harness("false");
+    let _server = serve(&process);
+    let folder = process.path("fake");
+    fs::create_dir(&folder).unwrap();
+    let listener = UnixListener::bind(folder.join("scrip.sock")).unwrap();
+    for path in [folder.clone(), folder.join("scrip.sock")] {
+        fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+    }
+    let mut command = process.command(&["unseal"]);
+    command.env("SCRIP_STORAGE_DATA_DIR", &folder).uid(SECOND_USER).gid(GROUP);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    writeln!(child.stdin.take().unwrap(), "scrip1-share").unwrap();
+    let output = child.wait_with_output().unwrap();
+    // The command used the socket of the settings.
+    assert!(stderr(&output).contains("the vault is open"), "{}", stderr(&output));
+    let (mut client, _) = listener.accept().unwrap();
+    let mut received = String::new();
+    client.read_to_string(&mut received).unwrap();
+    assert_eq!(received, "");
 }
 
 #[test]
