@@ -119,8 +119,12 @@ impl DirectoryAge {
     /// process without that task is a test.
     #[must_use]
     pub fn is_exceeded(&self) -> bool {
+        self.is_exceeded_at(self.elapsed_ms())
+    }
+
+    fn is_exceeded_at(&self, now_ms: u64) -> bool {
         let compared = self.compared_ms.load(Ordering::Relaxed);
-        let age = Duration::from_millis(self.elapsed_ms().saturating_sub(compared));
+        let age = Duration::from_millis(now_ms.saturating_sub(compared));
         compared > 0 && age > Self::MAX
     }
 
@@ -174,8 +178,6 @@ pub(crate) struct ReadinessCheck {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::advance;
-
     use super::*;
 
     #[test]
@@ -190,16 +192,13 @@ mod tests {
         assert_eq!(shared.get(), None);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn directory_is_too_old_if_it_was_not_compared_for_a_while() {
+    #[test]
+    fn directory_is_too_old_if_it_was_not_compared_for_a_while() {
         let age = DirectoryAge::default();
-        advance(Duration::from_secs(100)).await;
-        assert!(!age.is_exceeded(), "nothing compares the directory yet");
-        age.set_compared();
-        advance(Duration::from_secs(25)).await;
-        assert!(!age.is_exceeded());
-        advance(Duration::from_millis(1)).await;
-        assert!(age.is_exceeded());
+        assert!(!age.is_exceeded_at(100_000), "nothing compares the directory yet");
+        age.compared_ms.store(7, Ordering::Relaxed);
+        assert!(!age.is_exceeded_at(25_007));
+        assert!(age.is_exceeded_at(25_008));
         age.set_compared();
         assert!(!age.is_exceeded());
     }

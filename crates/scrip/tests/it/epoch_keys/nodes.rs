@@ -71,7 +71,9 @@ fn connect_exchange(runtime: &Runtime, redis: &RedisServer) -> Arc<CountingKeyEx
 /// Replaces the key exchange as if the node had started with it: the vault is already unsealed.
 fn use_exchange(app: &mut App, exchange: &Arc<CountingKeyExchange>) {
     let epochs = EpochKeys::shared(EPOCH, Arc::<CountingKeyExchange>::clone(exchange));
-    epochs.unlock(Arc::clone(app.key_source.get().unwrap()), [7; 32]);
+    // The name that a reload of the directory uses, too.
+    let vault_name = app.pepper().unwrap().counter_name(&[b"epoch keys"]);
+    epochs.unlock(Arc::clone(app.key_source.get().unwrap()), vault_name);
     app.vault.epoch_keys = Arc::new(epochs);
 }
 
