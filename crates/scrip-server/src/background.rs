@@ -1,6 +1,7 @@
 //! Background tasks. They end with the runtime; the next start continues unfinished work.
 
 mod client_keys;
+mod directory;
 pub(crate) mod failure_series;
 mod key_rotation;
 pub mod unseal;
@@ -10,16 +11,12 @@ use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Du
 
 use futures_util::FutureExt;
 use scrip_api::{
-    app::{
-        App, ReloadMode, auth_failures,
-        readiness::{NotReadyReason, ReloadError},
-    },
+    app::{App, auth_failures},
     metrics::{Label, SweepTarget},
 };
 use scrip_core::{
     Vault,
     audit::SignedWatermark,
-    error::Error,
     id::TenantId,
     operations::{
         claim_idempotency_key::RESPONSE_RETENTION,
@@ -35,11 +32,12 @@ use scrip_core::{
     store::StoreError,
     time::{ClockWatermark, Month},
 };
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use crate::{
     background::{
         client_keys::expire_due_client_keys,
+        directory::reload_directory_on_change,
         failure_series::{FailureSeries, SeriesChange},
     },
     directory_servers::refresh_periodically,
@@ -63,19 +61,8 @@ const SWEEP_COUNTERS_EVERY: Duration = Duration::from_secs(1);
 const CHECK_KEYS_EVERY: Duration = Duration::from_secs(1);
 const RENEW_KEYS_EVERY: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(5);
-/// Changes by other processes take effect within a second.
-const POLL_DIRECTORY_EVERY: Duration = Duration::from_millis(250);
-/// Rows can be altered without a new version number, so the directory is also reloaded without
-/// comparing the number. The interval depends on the cost of a reload: a small policy is reloaded
-/// every second, and a reload never takes more than half a percent of the time.
-const RELOAD_EVERY_MIN: Duration = Duration::from_secs(1);
-const RELOAD_EVERY_MAX: Duration = Duration::from_secs(30);
-const RELOAD_COST_FACTOR: u32 = 200;
 /// Detects an outage of PostgreSQL, and the end of an outage of any storage.
 const PROBE_STORAGE_EVERY: Duration = Duration::from_millis(500);
-/// After this many consecutive failures (2 seconds) revoked rights may still be in memory, so all
-/// requests are rejected.
-const FAILURES_MAX: u32 = 8;
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// The future of a background task, which runs as long as the runtime.
@@ -149,73 +136,6 @@ async fn sweep_counters(app: Arc<App>) {
     loop {
         ticks.tick().await;
         app.limiter.sweep(app.vault.clock.now());
-    }
-}
-
-/// Loads changes that other processes made to tenants, applications and keys.
-async fn reload_directory_on_change(app: Arc<App>) {
-    let mut ticks = delayed_interval(POLL_DIRECTORY_EVERY);
-    let mut failures = 0_u32;
-    let (mut reloaded_at, mut reload_every) = (Instant::now(), RELOAD_EVERY_MIN);
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => (),
-            // Engines with change notifications wake the task early. For other engines this future
-            // never completes.
-            Ok(()) = app.vault.store.wait_for_directory_change() => (),
-        }
-        let is_due = reloaded_at.elapsed() >= reload_every;
-        let mode = if is_due { ReloadMode::Always } else { ReloadMode::IfChanged };
-        let started = Instant::now();
-        match app.reload_with_mode(mode).await {
-            Ok(()) => {
-                failures = 0;
-                app.directory_age.set_compared();
-                if mode == ReloadMode::Always {
-                    let cost = started.elapsed().saturating_mul(RELOAD_COST_FACTOR);
-                    reload_every = cost.clamp(RELOAD_EVERY_MIN, RELOAD_EVERY_MAX);
-                    reloaded_at = Instant::now();
-                }
-                if app.stale_by.replace(None).is_some() {
-                    tracing::info!("tenants, applications and keys are up to date again");
-                }
-            }
-            Err(ReloadError { cause: error, reason }) => {
-                let is_first = failures == 0;
-                // A slow reload counts as the polls that it delayed.
-                let missed_polls = started.elapsed().as_millis() / POLL_DIRECTORY_EVERY.as_millis();
-                let missed_polls = u32::try_from(missed_polls).unwrap_or(u32::MAX);
-                failures = failures.saturating_add(1).saturating_add(missed_polls);
-                // The store logs its own outage.
-                if is_first && reason != NotReadyReason::StoreUnreachable {
-                    tracing::warn!(
-                        cause = error.cause_text(),
-                        "reloading tenants, applications and keys failed; retrying"
-                    );
-                }
-                if failures >= FAILURES_MAX
-                    && app.stale_by.replace(Some(reason)).is_none()
-                    && app.storage_reason().is_none()
-                {
-                    log_stale_directory(reason, &error);
-                }
-            }
-        }
-    }
-}
-
-fn log_stale_directory(reason: NotReadyReason, error: &Error) {
-    match reason.is_sealed() {
-        true => tracing::error!(
-            cause = error.cause_text(),
-            "tenants, applications and keys may be outdated: the vault is sealed until a reload \
-             succeeds"
-        ),
-        false => tracing::error!(
-            cause = error.cause_text(),
-            "tenants, applications and keys may be outdated: requests are refused until a reload \
-             succeeds"
-        ),
     }
 }
 
