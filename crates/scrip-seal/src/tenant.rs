@@ -214,10 +214,7 @@ impl TenantKeys {
         tenant: &str,
         wrapped: &Sealed,
     ) -> Result<Sealed, KeySourceError> {
-        let place = permanent_place(tenant);
-        let mut keys = PermanentKeys::parse(&old.unwrap(&place, wrapped)?)?;
-        keys.renewable = random_key();
-        new.wrap(&place, &keys.to_secret())
+        change_permanent_key([old, new], tenant, wrapped, |it| it.renewable = random_key())
     }
 
     /// Adds new keys of fingerprints and search indexes. [`TenantKeys::unwrap_renewed`] uses them;
@@ -230,10 +227,9 @@ impl TenantKeys {
         tenant: &str,
         wrapped: &Sealed,
     ) -> Result<Sealed, KeySourceError> {
-        let place = permanent_place(tenant);
-        let mut keys = PermanentKeys::parse(&source.unwrap(&place, wrapped)?)?;
-        keys.next.get_or_insert_with(random_key);
-        source.wrap(&place, &keys.to_secret())
+        change_permanent_key([source, source], tenant, wrapped, |it| {
+            it.next.get_or_insert_with(random_key);
+        })
     }
 
     /// Removes the old keys of fingerprints and search indexes.
@@ -245,10 +241,11 @@ impl TenantKeys {
         tenant: &str,
         wrapped: &Sealed,
     ) -> Result<Sealed, KeySourceError> {
-        let place = permanent_place(tenant);
-        let mut keys = PermanentKeys::parse(&source.unwrap(&place, wrapped)?)?;
-        keys.permanent = keys.next.take().unwrap_or(keys.permanent);
-        source.wrap(&place, &keys.to_secret())
+        change_permanent_key([source, source], tenant, wrapped, |it| {
+            if let Some(next) = it.next.take() {
+                it.permanent = next;
+            }
+        })
     }
 
     /// As [`TenantKeys::unwrap`], with the new keys of fingerprints and search indexes, if there are
@@ -407,6 +404,19 @@ impl TenantKeys {
 
 fn random_key() -> Secret {
     Secret::new(random_bytes::<32>().to_vec())
+}
+
+/// Changes the stored permanent key of a tenant and wraps it with the second source.
+fn change_permanent_key(
+    [old, new]: [&dyn KeySource; 2],
+    tenant: &str,
+    wrapped: &Sealed,
+    change: impl FnOnce(&mut PermanentKeys),
+) -> Result<Sealed, KeySourceError> {
+    let place = permanent_place(tenant);
+    let mut keys = PermanentKeys::parse(&old.unwrap(&place, wrapped)?)?;
+    change(&mut keys);
+    new.wrap(&place, &keys.to_secret())
 }
 
 fn sealing_place(tenant: &str, version: u32) -> Place {

@@ -243,7 +243,7 @@ pub(crate) fn require(
     parameters: &Value,
 ) -> anyhow::Result<Approved> {
     let action = action_text(command, parameters)?;
-    let request = ControlRequest::UseApproval { action: action.as_str().to_owned() };
+    let request = ControlRequest::UseApproval { action: action.text().to_owned() };
     match try_change::<bool>(&settings.control_address(), common, &request)? {
         Some(true) => Ok(Approved::Used),
         Some(false) => Ok(Approved::NotNeeded),

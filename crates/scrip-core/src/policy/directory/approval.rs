@@ -42,7 +42,7 @@ impl ApprovalId {
     }
 
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.0
     }
 }
@@ -84,7 +84,7 @@ impl ActionText {
     }
 
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.0
     }
 }
@@ -138,8 +138,8 @@ impl ApprovalRecord {
     fn mac_place(&self, vault: VaultId) -> Place {
         Place::new("approval")
             .text(&vault.to_string())
-            .text(self.id.as_str())
-            .text(self.action.as_str())
+            .text(self.id.text())
+            .text(self.action.text())
             .number(self.requested_by.into())
             .number(self.requested_at.unix_ms)
             .number(self.expires_at.unix_ms)
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn approval_ids_are_easy_to_type() {
         let id = ApprovalId::random(|bytes| bytes.copy_from_slice(&[0, 31, 32, 63, 10, 1, 2, 255]));
-        assert_eq!(id.as_str(), "0z0za12z");
+        assert_eq!(id.text(), "0z0za12z");
         assert_eq!(ApprovalId::parse(" 0Z0ZA12Z "), Some(id));
         for text in ["", "0z0za12", "0z0za12zz", "0z0za12u", "0z0za12'"] {
             assert_eq!(ApprovalId::parse(text), None, "{text}");
@@ -238,7 +238,7 @@ mod tests {
         let action =
             ActionText::new("application create", &json!({"name": "Ü\u{1b}[2J\u{202e}💳"}));
         let expected = r#"application create {"name":"\u00dc\u001b[2J\u202e\ud83d\udcb3"}"#;
-        assert_eq!(action.unwrap().as_str(), expected);
+        assert_eq!(action.unwrap().text(), expected);
         assert!(ActionText::new("export", &json!({"file": "x".repeat(5000)})).is_none());
         for text in ["", "a\nb", "a\u{7f}", "ü"] {
             assert_eq!(ActionText::parse(text), None, "{text:?}");

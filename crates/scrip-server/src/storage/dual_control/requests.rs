@@ -239,7 +239,7 @@ fn find<'a>(open: &'a OpenLedger, id: &str, now: Timestamp) -> anyhow::Result<&'
 
 /// The operator approves the text that the command showed.
 fn check_action(request: &ApprovalRecord, action: &str) -> anyhow::Result<()> {
-    match request.action.as_str() == action {
+    match request.action.text() == action {
         true => Ok(()),
         false => bail!("request {} has another action; run the command again", request.id),
     }

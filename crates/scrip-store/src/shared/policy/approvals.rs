@@ -110,12 +110,12 @@ pub(crate) async fn change_approvals(
         return Ok(ChangeOutcome::Stale);
     }
     for id in &change.deleted {
-        transaction.execute(DELETE_APPROVAL, &parameters![id.as_str()]).await?;
+        transaction.execute(DELETE_APPROVAL, &parameters![id.text()]).await?;
     }
     if let Some(it) = &change.put {
         let row = parameters![
-            it.id.as_str(),
-            it.action.as_str(),
+            it.id.text(),
+            it.action.text(),
             it.requested_by,
             it.requested_at,
             it.expires_at,

@@ -20,7 +20,7 @@ on_every_engine! {
     VaultHarness;
     requests_are_stored_approved_and_removed
     stale_change_writes_nothing
-    one_of_two_concurrent_uses_is_done
+    approval_is_used_by_only_one_of_two_concurrent_requests
     replayed_request_is_not_a_member
     altered_state_counts_as_on_until_it_is_replaced
 }
@@ -74,7 +74,7 @@ async fn requests_are_stored_approved_and_removed(harness: VaultHarness) {
     let [first, second] = ledger.requests() else { panic!("{ledger:?}") };
     assert_eq!((first.requested_by, first.approved_by), (4_000_000_000, Some(2)));
     assert_eq!((second.approved_by, second.approved_at), (None, None));
-    assert_eq!((first.id.as_str(), second.id.as_str()), ("aaaaaaaa", "bbbbbbbb"));
+    assert_eq!((first.id.text(), second.id.text()), ("aaaaaaaa", "bbbbbbbb"));
     write(&harness, ledger.remove(signer(&directory), vec![id], START)).await;
     let ledger = load(&harness, &directory).await;
     assert_eq!(ledger.requests().len(), 1);
@@ -97,7 +97,7 @@ async fn stale_change_writes_nothing(harness: VaultHarness) {
     assert_eq!(load_stored(&harness).await, stored);
 }
 
-async fn one_of_two_concurrent_uses_is_done(harness: VaultHarness) {
+async fn approval_is_used_by_only_one_of_two_concurrent_requests(harness: VaultHarness) {
     let directory = harness.directory().await;
     let id = approved_request(&harness, &directory).await;
     let ledger = load(&harness, &directory).await;

@@ -47,7 +47,7 @@ pub(crate) fn request_from_server(
         return Ok(());
     }
     let address = settings.control_address();
-    let request = ControlRequest::RequestApproval { action: action.as_str().to_owned() };
+    let request = ControlRequest::RequestApproval { action: action.text().to_owned() };
     let ticket: Option<ApprovalTicket> = send_request(&address, &request)?;
     // The command itself reports that the server runs.
     let Some(ticket) = ticket else { return Ok(()) };

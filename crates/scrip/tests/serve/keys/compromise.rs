@@ -272,7 +272,7 @@ fn old_vault_key_is_reported() {
 }
 
 /// Sends one request to the control socket.
-fn send(process: &ProcessHarness, request: &Value) -> Value {
+pub(super) fn send(process: &ProcessHarness, request: &Value) -> Value {
     let mut socket = UnixStream::connect(process.data().join("scrip.sock")).unwrap();
     writeln!(socket, "{request}").unwrap();
     let mut line = String::new();

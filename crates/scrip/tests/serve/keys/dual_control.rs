@@ -8,18 +8,18 @@ use std::{
         net::{UnixListener, UnixStream},
         process::CommandExt,
     },
-    process::{Output, Stdio},
+    process::{Command, Output, Stdio},
     thread,
     time::Duration,
 };
 
 use scrip_server::process::clock::ticks;
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     SCRIP,
-    keys::{is_open, methods, open_database, stderr, text},
+    keys::{compromise::send, is_open, methods, open_database, stderr, text},
     operator::commands::run_json,
 };
 
@@ -384,6 +384,31 @@ fn socket_of_another_user_gets_no_share() {
     let mut received = String::new();
     client.read_to_string(&mut received).unwrap();
     assert_eq!(received, "");
+}
+
+/// Sends one line to a socket and prints the answer.
+const SEND_LINE: &str = "import socket, sys; it = socket.socket(socket.AF_UNIX); \
+    it.connect(sys.argv[1]); it.sendall(sys.argv[2].encode() + b'\\n'); \
+    print(it.makefile().readline())";
+
+#[test]
+fn waiting_rotation_is_not_confirmed_by_another_operator() {
+    if !is_root() {
+        return;
+    }
+    let (process, _) = harness("true");
+    let _server = serve(&process);
+    let start = json!({ "command": "rotate_vault", "count": null, "compromised": true });
+    let request = text(&send(&process, &start)["waiting"]["id"]);
+    second_user(&process, &["approve", &request, "--yes"]);
+    let rotation = send(&process, &start)["result"]["id"].clone();
+    let confirm = json!({ "command": "confirm_rotation", "rotation": rotation, "shares": [] });
+    let mut command = Command::new("python3");
+    command.args(["-c", SEND_LINE]).arg(process.path("control/scrip.sock"));
+    command.arg(confirm.to_string()).uid(SECOND_USER).gid(GROUP);
+    let answer = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(answer.contains("does not wait any more"), "{answer}");
+    assert_eq!(send(&process, &confirm)["result"]["to"], 2);
 }
 
 #[test]
