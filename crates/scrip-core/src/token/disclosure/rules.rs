@@ -15,6 +15,14 @@ pub enum DisclosureRule {
     PartialPatch,
     /// Expressions of another application are reset when the secret is replaced.
     InheritedExpressions,
+    /// Templates of a proxy read the message as the client sent it, not the data of its tokens.
+    TemplatesReadClientMessage,
+    /// Browsers and access sessions do not read the configuration of a proxy through a message.
+    ConfigurationHiddenFromBrowsers,
+    /// Numbers that a proxy collects count for the sender of the call.
+    SenderCountsInCollection,
+    /// Every run of digits that is as long as a card number counts as a guess.
+    EveryDigitRunCounts,
 }
 
 /// The rules that a vault applies.
