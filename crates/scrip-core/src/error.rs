@@ -146,6 +146,12 @@ pub enum Denial {
          configuration of the proxy; put the expression into a request transform of the proxy"
     )]
     ConfigurationForBrowser,
+    /// A transform copies the answer of a call with a hidden token into attributes of a new token.
+    #[error(
+        "a tokenize transform of this proxy copies the answer into other attributes than data, and \
+         the answer can contain a token that this application may use and not read"
+    )]
+    HiddenAnswer,
     /// The browser says that the page has another origin.
     #[error(
         "the origin of this page is not in the origins of the application; an administrator can \

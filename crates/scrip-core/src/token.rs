@@ -33,6 +33,7 @@ pub use self::{
     write::{
         BatchOutcome, BuildIdempotencyRecord, CvcChange, Deduplicate, DeleteToken, InsertToken,
         TokenBatch, TokenWrite, UpdateToken, WriteConflict, WriteOutcome,
+        collected_data::CollectedData,
         encrypted_data::{EncryptedData, decrypt_for_comparison},
     },
 };
@@ -93,6 +94,8 @@ pub enum TokenSource {
     Intent(String),
     /// The client encrypted the data, so the caller need not know it.
     Encrypted(EncryptedData),
+    /// A proxied call stores the data, and its sender need not know it.
+    Collected(CollectedData),
 }
 
 /// A parsed update request. An absent attribute (outer `None`) does not change. An inner `None`

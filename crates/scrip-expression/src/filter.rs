@@ -20,7 +20,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 pub(crate) use self::{
     argument::Arguments,
     date::check_format as check_date_format,
-    query::{JsonPathQuery, PlainStep},
+    query::{JsonPathQuery, PlainStep, mentions},
 };
 use crate::{
     evaluation::budget::Budget,

@@ -89,6 +89,31 @@ impl<L> JsonTree<L> {
         }
     }
 
+    /// Adds all leaves, each with its path.
+    pub(crate) fn collect_leaves<'t>(
+        &'t self,
+        path: &mut Vec<PathStep>,
+        leaves: &mut Vec<(Vec<PathStep>, &'t L)>,
+    ) {
+        let mut enter = |step: PathStep, inner: &'t Self| {
+            path.push(step);
+            inner.collect_leaves(path, leaves);
+            path.pop();
+        };
+        match self {
+            Self::Literal(_) => (),
+            Self::Leaf(leaf) => leaves.push((path.clone(), leaf)),
+            Self::Array(items) => {
+                let items = items.iter().enumerate();
+                items.for_each(|(index, it)| enter(PathStep::Index(index), it));
+            }
+            Self::Object(properties) => {
+                let properties = properties.iter();
+                properties.for_each(|(name, it)| enter(PathStep::Name(name.clone()), it));
+            }
+        }
+    }
+
     /// All leaves share the budget.
     pub(crate) fn evaluate<'t>(
         &'t self,

@@ -37,8 +37,8 @@ pub use crate::{
     json_tree::{LeafError, PathStep},
     message::{
         EvaluatedMessage, ExpressionPlace, MessageExpression, MessageInputs, MessagePart,
-        MessageSource, MessageTemplate, MessageText, NoReferences, ResolveReference,
-        UNKNOWN_REFERENCE,
+        MessageRead, MessageSource, MessageTemplate, MessageText, NoReferences, ReadStep,
+        ResolveReference, UNKNOWN_REFERENCE,
     },
     syntax::{PlainPart, ast::Expression},
     template::Template,

@@ -7,12 +7,16 @@
 //! ```
 //! All forms can have filters. There are no tags.
 
+mod read;
 mod reader;
 
 use serde_json::Value;
 
+pub use self::read::{MessageRead, ReadStep};
+
 use crate::{
-    ExpressionError, JSON_DEPTH_MAX, LeafError, OUTPUT_BYTES_MAX, Reference, ReferenceKind, Scope,
+    ExpressionError, JSON_DEPTH_MAX, LeafError, OUTPUT_BYTES_MAX, PathStep, Reference,
+    ReferenceKind, Scope,
     evaluation::evaluate::{BoundedText, Evaluator},
     filter::PlainStep,
     inner_steps::count,
@@ -389,6 +393,14 @@ impl MessageTemplate {
     #[must_use]
     pub fn can_read(&self, path: &[&str]) -> bool {
         self.0.any(|it| it.can_read(path))
+    }
+
+    /// The texts with expressions, each with its path in the JSON.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<(Vec<PathStep>, &MessageText)> {
+        let mut leaves = Vec::new();
+        self.0.collect_leaves(&mut Vec::new(), &mut leaves);
+        leaves
     }
 
     /// # Errors

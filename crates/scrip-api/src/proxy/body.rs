@@ -23,6 +23,7 @@ use serde_json::Value;
 
 pub use self::content_type::BodyFormat;
 pub(crate) use self::content_type::read_charset;
+pub(in crate::proxy) use self::form::remove_form_fields;
 use self::{
     content_type::read_format,
     multipart::Boundary,

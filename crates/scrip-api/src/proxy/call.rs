@@ -30,6 +30,9 @@ use scrip_core::{
         proxy_calls::{
             claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
             decrypt_call_data::{DecryptedCallData, decrypt_call_data},
+            record_rejected_use::queue_unsent_call,
+            start_proxy_call::CallDestination,
+            use_tokens::TokenUse,
         },
         record_rejection::RejectedRequest,
     },
@@ -44,7 +47,8 @@ use tracing::Instrument;
 pub use self::answer::StreamedAnswer;
 use self::{
     answer::{AnswerBuilder, replay_response},
-    outgoing::{CallInputs, build_request, load_configuration, load_tokens, parse_message},
+    exchange::PreparedCall,
+    outgoing::{build_request, load_configuration, load_tokens, parse_message},
     party::{CallParty, is_keyless},
     plan::CallPlan,
     selection::SelectedProxy,
@@ -70,8 +74,10 @@ use crate::{
     },
     problem::Problem,
     proxy::{
+        body::MessageBody,
         error::{CallDelivery, ProxyError},
-        headers::parse_encrypted_header,
+        headers::{has_header_expressions, parse_encrypted_header},
+        outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
         transform::TransformInputs,
     },
     route::IncomingRequest,
@@ -92,7 +98,7 @@ struct ReceivedCall {
     selected: SelectedProxy,
     party: CallParty,
     /// The data that the client encrypted for this call.
-    encrypted: Option<Arc<DecryptedCallData>>,
+    encrypted: Option<Arc<DecryptedCallData<UsablePlaintext>>>,
 }
 
 impl ReceivedCall {
@@ -139,8 +145,8 @@ pub(crate) async fn serve_call(
     let before_lookup = |error| before_lookup(error, has_key);
     let party = identify_sender(app, entry, &incoming.head, &selected, origin).await;
     let identified = IdentifiedCall { directory, selected, party: party.map_err(before_lookup)? };
-    let (caller, proxy) =
-        (identified.party.caller().cloned(), identified.selected.proxy().cloned());
+    let (party, selected) = (identified.party.clone(), identified.selected.clone());
+    let method = method_name(&incoming.head.method);
     let result = match receive(app, entry, incoming, identified).await {
         Err(error) => Err(before_lookup(error)),
         Ok(received) => claim_and_run(app, &incoming.trace, received).await,
@@ -148,10 +154,7 @@ pub(crate) async fn serve_call(
     match result {
         Ok(response) => Ok(response),
         Err(error) => {
-            if let Some(caller) = caller {
-                let proxy = proxy.map(|it| it.record().id.to_string()).unwrap_or_default();
-                record_rejected_call(app, &caller, &proxy, &error).await;
-            }
+            record_rejected_call(app, &party, &selected, method, &error).await;
             Err(error)
         }
     }
@@ -279,7 +282,7 @@ fn decrypt_header(
     app: &App,
     headers: &HeaderMap,
     party: &CallParty,
-) -> Result<Option<Arc<DecryptedCallData>>, ProxyError> {
+) -> Result<Option<Arc<DecryptedCallData<UsablePlaintext>>>, ProxyError> {
     let Some(encrypted) = parse_encrypted_header(headers)? else { return Ok(None) };
     let Some(caller) = party.caller() else {
         return Err(Error::Forbidden(Denial::NoRule(Permission::TokenUse)).into());
@@ -369,7 +372,7 @@ async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, 
         destination: &destination,
         path_and_query: call.target.as_str(),
         body: &call.body,
-        encrypted: call.encrypted.as_ref().map(|it| it.value()),
+        encrypted: call.encrypted.as_ref().map(|it| it.comparison()),
     };
     let claim = claim_proxy_call(&app.vault, caller, key.as_bytes(), content).await;
     let outcome = match &claim {
@@ -398,28 +401,28 @@ async fn run_call(
     let PendingCall { call, mut reservation, directory } = pending;
     let plan = CallPlan::new(app, &directory, &call)?;
     drop(directory);
-    let message = parse_message(&call)?;
+    let message = parse_message(&call, app.vault.disclosure)?;
     let configuration = load_configuration(&call, &plan, &message)?;
     let keyless_work = WorkMeter::new(long_evaluation::run_in_slot);
     let work = call.party.caller().map_or(&keyless_work, Caller::work);
-    let used = load_tokens(app, &call, &message).await?;
-    let tokens = UnsentTokens::new(app, &call, &plan, used);
-    if let Err(error) = message.check_references(tokens.used().data()) {
+    let mut transforms = prepare_transforms(app, &call, &plan, &configuration, work)?;
+    let TokenUse { used, data } = load_tokens(app, &call, &message).await?;
+    let reads_hidden = reads_hidden_configuration(&call, &message);
+    let tokens = UnsentTokens::new(app, &call, &plan, used, reads_hidden);
+    if let Err(error) = OutgoingMessage::check_references(&message, &data) {
         return Err(tokens.reject_openly(error).await);
     }
-    let references = tokens.used().data();
-    let inputs = CallInputs { references, configuration: configuration.expose(), work };
-    let transform_inputs = TransformInputs {
-        configuration: configuration.expose(),
-        encrypted: call.encrypted.as_ref().map(|it| it.value()),
+    if let Some(transforms) = transforms.as_mut().filter(|_| tokens.are_hidden())
+        && let Err(error) = transforms.hide_answer(&plan)
+    {
+        return Err(tokens.reject_openly(error).await);
+    }
+    let inputs = ExpressionInputs {
+        references: &data,
+        configuration: &configuration,
         work,
         fill_random: app.vault.fill_random,
         bytes_max: app.proxy_egress.limits.body_bytes_max,
-    };
-    let creator = plan.token_creator.as_ref();
-    let mut transforms = match plan.has_transforms() {
-        true => Some(CallTransforms::new(app, transform_inputs, creator, &call)?),
-        false => None,
     };
     let request = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await;
     let request = match request {
@@ -432,8 +435,10 @@ async fn run_call(
     let is_stored = claim.is_some();
     let deadline = Instant::now() + plan.timeout;
     let claim = claim.take();
-    let (sent, answer) =
-        exchange::send(app, &call, &plan, request, deadline, tokens, claim).await?;
+    let is_explained = tokens.may_explain_answer();
+    let created = transforms.as_mut().map(CallTransforms::take_created_tokens).unwrap_or_default();
+    let prepared = PreparedCall { request, created_tokens: created, deadline };
+    let (sent, answer) = exchange::send(app, &call, &plan, prepared, tokens, claim).await?;
     if let Some(transforms) = &mut transforms {
         transforms.set_deadline(deadline);
     }
@@ -443,23 +448,74 @@ async fn run_call(
         plan: &plan,
         transforms: transforms.as_mut(),
         is_stored,
+        is_explained,
         reservation,
     };
     builder.pass_on(sent, answer).await
 }
 
-/// Records a rejected call of a known caller. A call that was started has its own records.
-async fn record_rejected_call(app: &App, caller: &Caller, proxy: &str, error: &ProxyError) {
+/// The transforms of the call, after a check of what their templates read.
+fn prepare_transforms<'c>(
+    app: &'c App,
+    call: &'c ReceivedCall,
+    plan: &'c CallPlan,
+    configuration: &'c UsablePlaintext,
+    work: &'c WorkMeter,
+) -> Result<Option<CallTransforms<'c>>, ProxyError> {
+    if !plan.has_transforms() {
+        return Ok(None);
+    }
+    let inputs = TransformInputs {
+        configuration,
+        encrypted: call.encrypted.as_ref().map(|it| it.value()),
+        work,
+        fill_random: app.vault.fill_random,
+        bytes_max: app.proxy_egress.limits.body_bytes_max,
+        evaluates_expressions: call.evaluates_expressions(),
+        is_from_browser: call.party.caller().is_some_and(Caller::is_browser),
+        rules: app.vault.disclosure,
+    };
+    let mut transforms = CallTransforms::new(app, inputs, plan.token_creator.as_ref(), call)?;
+    transforms.check_client_message(plan)?;
+    Ok(Some(transforms))
+}
+
+/// Whether an expression of the client can read the configuration, and the client may not read it.
+fn reads_hidden_configuration(call: &ReceivedCall, message: &MessageBody) -> bool {
+    let needed = CallerRequirement::Permission(Permission::ProxyRead);
+    let may_read = |it: &Caller| it.check_requirement(needed).is_ok();
+    let reads = || message.reads_configuration() || has_header_expressions(&call.headers);
+    call.evaluates_expressions() && reads() && !call.party.caller().is_some_and(may_read)
+}
+
+/// Records a rejected call. A call that was started has its own records.
+async fn record_rejected_call(
+    app: &App,
+    party: &CallParty,
+    selected: &SelectedProxy,
+    method: &'static str,
+    error: &ProxyError,
+) {
     let outcome = match (error.problem(), error.status()) {
         (Some(problem), _) => problem.audit_outcome(),
         (None, StatusCode::UNPROCESSABLE_ENTITY) => Some("unprocessable"),
         (None, _) => None,
     };
     let Some(outcome) = outcome else { return };
+    let proxy = selected.proxy().map(|it| it.record().id.to_string());
+    let Some(caller) = party.caller() else {
+        // The destination is not known before the proxy is opened.
+        let destination = CallDestination { proxy, host: String::new(), method };
+        if let Ok(sender) = party.sender(selected) {
+            queue_unsent_call(&app.vault, sender, destination, outcome, &[]);
+        }
+        return;
+    };
+    let proxy = proxy.unwrap_or_default();
     let rejected = RejectedRequest {
         operation: Operation::InvokeProxy,
         requirement: CallerRequirement::AnyKey,
-        entity: proxy,
+        entity: &proxy,
         outcome,
     };
     write_rejection(app, caller, rejected).await;

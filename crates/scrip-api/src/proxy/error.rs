@@ -137,6 +137,20 @@ impl ProxyError {
         Self { failure, delivery: CallDelivery::Answered, destination_status }
     }
 
+    /// The same failure of an answer without its cause, which can depend on data that the caller may
+    /// not read.
+    #[must_use]
+    pub fn without_cause(self) -> Self {
+        let failure = match self.failure {
+            CallFailure::Call { status: StatusCode::BAD_GATEWAY, .. } => CallFailure::Call {
+                status: StatusCode::BAD_GATEWAY,
+                detail: "a transform cannot be applied to the answer".into(),
+            },
+            failure @ (CallFailure::Vault(_) | CallFailure::Call { .. }) => failure,
+        };
+        Self { failure, ..self }
+    }
+
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match &self.failure {

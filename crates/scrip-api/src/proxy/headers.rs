@@ -8,8 +8,8 @@ pub mod response;
 
 pub use self::{
     encrypted::parse_encrypted_header,
-    expression::{HeaderInputs, evaluate_headers, has_header_expressions, reads_configuration},
-    request::forward_request_headers,
+    expression::{HeaderInputs, evaluate_headers, has_header_expressions, reads_hidden_values},
+    request::{check_connection_header, forward_request_headers},
     response::{ResponseOrigin, filter_replayed_headers, forward_response_headers},
 };
 

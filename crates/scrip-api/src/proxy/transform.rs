@@ -3,14 +3,12 @@
 //! A transform is never skipped. If it cannot be applied, the message is not passed on, because
 //! leaving out a mask would show what it hides.
 
-mod append;
+pub(in crate::proxy) mod append;
 pub mod mask;
 mod match_finder;
 mod objects;
 mod stratus;
-mod tokenize;
-
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+pub mod tokenize;
 
 use bytes::Bytes;
 use hyper::{
@@ -18,60 +16,82 @@ use hyper::{
     header::{CONTENT_ENCODING, CONTENT_TYPE},
 };
 use scrip_core::{
-    error::FieldError,
+    error::{Denial, Error, FieldError},
     proxy::{ProxyTransform, transform::MaskMatcher},
-    token::{AttributePath, Plaintext, WorkMeter, expression::message::evaluate_message},
+    token::{
+        AttributePath, Plaintext, WorkMeter,
+        disclosure::{DisclosureRule, DisclosureRules},
+        expression::message::{charge_message_bytes, evaluate_message},
+    },
 };
 use scrip_expression::{
     ExpressionPlace, LeafError, MessageInputs, MessageTemplate, NoReferences, Scope,
 };
 use serde_json::{Map, Value};
 
+pub use self::{
+    mask::MaskEdit,
+    tokenize::{CollectedToken, CollectedTokenData},
+};
 use self::{
     match_finder::{WorkAllowance, WorkExceeded},
-    objects::{ClientMessage, build_objects},
+    objects::{ClientMessage, TemplateObjects},
 };
-use crate::proxy::error::{CallDelivery, ProxyError};
+use crate::proxy::{
+    error::{CallDelivery, ProxyError},
+    outgoing::{OutgoingMessage, TemplateInputs, UsablePlaintext, evaluate_template},
+};
 
-/// A request or a response between two transforms.
+/// A response between two transforms.
 #[derive(Debug, Clone)]
 pub struct TransformMessage {
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TransformDirection {
-    Request,
+/// The message that a transform changes.
+#[derive(Debug)]
+pub enum TransformTarget<'m> {
+    Request(&'m mut OutgoingMessage),
     /// The destination answered with this status.
-    Response(StatusCode),
+    Response {
+        message: &'m mut TransformMessage,
+        status: StatusCode,
+    },
 }
 
 /// What all transforms of a call share.
 #[derive(Debug, Clone, Copy)]
 pub struct TransformInputs<'c> {
-    /// The configuration of the proxy, an object of texts.
-    pub configuration: &'c Value,
-    /// The data that the client encrypted for the call. Only `tokenize` transforms can read it: it
-    /// must not reach the client through a response.
-    pub encrypted: Option<&'c Value>,
+    /// The configuration of the proxy, an object of texts. Only transforms of the request read it.
+    pub configuration: &'c UsablePlaintext,
+    /// The data that the client encrypted for the call. It can become the data of a token.
+    pub encrypted: Option<&'c UsablePlaintext>,
     pub work: &'c WorkMeter,
     pub fill_random: fn(&mut [u8]),
     /// The maximum length of a transformed body.
     pub bytes_max: usize,
+    /// Whether `{{` in the request begins an expression.
+    pub evaluates_expressions: bool,
+    pub is_from_browser: bool,
+    pub rules: DisclosureRules,
 }
 
 /// The transforms of one call, of its request and then of its response.
 #[derive(Debug)]
 pub struct TransformRun<'c> {
     inputs: TransformInputs<'c>,
-    /// The request as the client sent it. `req` of a response transform reads it: the detokenized
-    /// body must not reach the client through a response.
-    client_message: ClientMessage,
+    /// `req` is the request as the client sent it: the data of tokens must not reach a new token, a
+    /// header or the client through a template.
+    objects: TemplateObjects,
     /// The tokens that transforms created, by identifier.
     identifiers: Plaintext,
     /// The work that the masks of the call have done.
-    mask_work: AtomicU64,
+    mask_work: u64,
+    /// The bytes that were read on a worker of the async runtime.
+    inline_bytes: usize,
+    /// Whether the call used a token that its sender may not read.
+    hides_answer: bool,
 }
 
 /// All masks of a call may do this work together. It takes at most about 0.3 seconds.
@@ -79,15 +99,25 @@ pub const MASK_WORK_MAX: u64 = 40_000_000;
 /// The masks of a call may do this work on a worker of the async runtime. It takes at most about a
 /// millisecond.
 pub const INLINE_MASK_WORK_MAX: u64 = 150_000;
+/// The transforms of a call may parse this many bytes on a worker of the async runtime.
+pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// The effect of a transform.
 #[derive(Debug)]
 pub enum TransformEffect {
     /// The message is changed.
     Done,
-    /// Create a token from this body of a create-token request, then call
-    /// [`TransformRun::bind_token`].
-    CreateToken(Plaintext),
+    /// Create this token, then call [`TransformRun::bind_token`].
+    CreateToken(CollectedToken),
+}
+
+/// The thread on which a transform runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TransformThread {
+    /// A worker of the async runtime. A transform that takes long does not run there.
+    Worker,
+    /// A slot for long evaluations.
+    Slot,
 }
 
 /// Headers that describe the bytes of a body. They are wrong after a change.
@@ -96,146 +126,312 @@ const BODY_DIGESTS: [&str; 4] = ["content-digest", "content-md5", "digest", "rep
 const WORK_RULE: &str =
     "cannot be applied: the masks of the proxy need too much work for this body";
 const OVERSIZED_RULE: &str = "cannot be applied: the expression of the mask has too many steps";
+const REJECTED_RULE: &str = "cannot be applied: the template breaks a rule";
 const ENCODED_RULE: &str = "cannot be applied: the body has a Content-Encoding";
+const ENCRYPTED_RULE: &str =
+    "cannot be applied: the request has no encrypted data of this name and type";
 
 impl<'c> TransformRun<'c> {
     /// `headers` and `body` are those of the client, before any change.
     #[must_use]
     pub fn new(inputs: TransformInputs<'c>, headers: &HeaderMap, body: Bytes) -> Self {
         let content_type = headers.get(CONTENT_TYPE).cloned();
-        let client_message = ClientMessage { content_type, body };
-        let (identifiers, mask_work) = (Plaintext::new(Map::new().into()), AtomicU64::new(0));
-        Self { inputs, client_message, identifiers, mask_work }
+        let objects = TemplateObjects::new(ClientMessage { content_type, body });
+        let identifiers = Plaintext::new(Map::new().into());
+        let (mask_work, inline_bytes, hides_answer) = (0, 0, false);
+        Self { inputs, objects, identifiers, mask_work, inline_bytes, hides_answer }
     }
 
-    /// Applies the transform with this index in its list. A mask can take long: see
+    /// The bytes of the client's message that its templates parse.
+    #[must_use]
+    pub fn unread_bytes(&self, transforms: &[ProxyTransform]) -> usize {
+        let templates = transforms.iter().filter_map(|it| parse_template(it).ok().flatten());
+        templates.map(|it| self.objects.unread_bytes(&it, None)).max().unwrap_or(0)
+    }
+
+    /// Checks the values that templates read from the client's message, before a token is loaded.
+    ///
+    /// # Errors
+    /// A value contains `{{` in a call that evaluates expressions, or would keep a CVC; or the message
+    /// cannot be parsed.
+    pub fn check_client_message(
+        &mut self,
+        transforms: &[ProxyTransform],
+        list: TransformKind,
+    ) -> Result<(), ProxyError> {
+        if !self.inputs.rules.applies(DisclosureRule::TemplatesReadClientMessage) {
+            return Ok(());
+        }
+        for (index, transform) in transforms.iter().enumerate() {
+            let checked = self.check_template_reads(transform);
+            checked.map_err(|error| error.explain(index, list))?;
+        }
+        Ok(())
+    }
+
+    fn check_template_reads(&mut self, transform: &ProxyTransform) -> Result<(), TransformError> {
+        const REQUEST: &str = "req";
+        let Some(template) = parse_template(transform)? else { return Ok(()) };
+        if !template.can_read(&[REQUEST]) {
+            return Ok(());
+        }
+        self.objects.read_request(&template, self.inputs.work)?;
+        let objects = self.objects.values();
+        let leaves = template.leaves();
+        let mut reads = leaves.iter().flat_map(|(_, text)| text.reads());
+        let has_braces = |it: scrip_expression::MessageRead<'_>| {
+            it.object == REQUEST && it.find(objects).is_some_and(tokenize::contains_braces)
+        };
+        if self.inputs.evaluates_expressions && reads.any(has_braces) {
+            return Err(TransformError::Rule(tokenize::BRACES_RULE));
+        }
+        match transform {
+            ProxyTransform::Tokenize { token, .. } => {
+                tokenize::check_cvc(token, &template, REQUEST, objects)
+            }
+            ProxyTransform::Code { .. }
+            | ProxyTransform::Mask { .. }
+            | ProxyTransform::OversizedMask
+            | ProxyTransform::RejectedTemplate
+            | ProxyTransform::AppendJson { .. }
+            | ProxyTransform::AppendText { .. }
+            | ProxyTransform::AppendHeader { .. } => Ok(()),
+        }
+    }
+
+    /// The call used a token that its sender may not read, so an answer can contain its data.
+    ///
+    /// # Errors
+    /// A transform copies the answer into another attribute of a token than `data`.
+    pub fn hide_answer(&mut self, transforms: &[ProxyTransform]) -> Result<(), ProxyError> {
+        if !self.inputs.rules.applies(DisclosureRule::TemplatesReadClientMessage) {
+            return Ok(());
+        }
+        self.hides_answer = true;
+        let copies_answer = |it: &ProxyTransform| {
+            matches!(it, ProxyTransform::Tokenize { .. })
+                && matches!(parse_template(it), Ok(Some(it)) if tokenize::reads_outside_data(&it, "res"))
+        };
+        if transforms.iter().any(copies_answer) {
+            return Err(Error::Forbidden(Denial::HiddenAnswer).into());
+        }
+        Ok(())
+    }
+
+    /// Applies the transform with this index in its list. It can take long: see
     /// [`TransformRun::apply_inline`].
     ///
     /// # Errors
     /// The transform cannot be applied to this message.
     pub fn apply(
-        &self,
+        &mut self,
         index: usize,
         transform: &ProxyTransform,
-        message: &mut TransformMessage,
-        direction: TransformDirection,
+        target: &mut TransformTarget<'_>,
     ) -> Result<TransformEffect, ProxyError> {
-        let result = self.apply_unchecked(transform, message, direction, MASK_WORK_MAX);
-        result.map_err(|error| error.explain(index, direction))
+        let kind = target.kind();
+        let result = self.apply_unchecked(transform, target, TransformThread::Slot);
+        result.map_err(|error| error.explain(index, kind))
     }
 
-    /// Like [`TransformRun::apply`], for a worker of the async runtime. Returns `None` if a mask
-    /// takes too long for it; then the message is unchanged.
+    /// Like [`TransformRun::apply`], for a worker of the async runtime. Returns `None` if the
+    /// transform takes too long for it; then the message is unchanged.
     ///
     /// # Errors
     /// The transform cannot be applied to this message.
     pub fn apply_inline(
-        &self,
+        &mut self,
         index: usize,
         transform: &ProxyTransform,
-        message: &mut TransformMessage,
-        direction: TransformDirection,
+        target: &mut TransformTarget<'_>,
     ) -> Result<Option<TransformEffect>, ProxyError> {
-        match self.apply_unchecked(transform, message, direction, INLINE_MASK_WORK_MAX) {
+        let kind = target.kind();
+        match self.apply_unchecked(transform, target, TransformThread::Worker) {
             Err(TransformError::Work) => Ok(None),
             Ok(effect) => Ok(Some(effect)),
-            Err(error) => Err(error.explain(index, direction)),
+            Err(error) => Err(error.explain(index, kind)),
         }
     }
 
-    fn mask_body(
-        &self,
+    fn mask(
+        &mut self,
         matcher: &MaskMatcher,
         replacement: char,
-        body: &Bytes,
-        mask_work_max: u64,
-    ) -> Result<Bytes, TransformError> {
-        let allowed = mask_work_max.saturating_sub(self.mask_work.load(Relaxed));
-        let mut work = WorkAllowance::new(allowed);
-        let masked = mask::mask_body(matcher, replacement, body, self.inputs.bytes_max, &mut work);
-        self.mask_work.fetch_add(allowed.saturating_sub(work.left()), Relaxed);
+        target: &mut TransformTarget<'_>,
+        thread: TransformThread,
+    ) -> Result<(), TransformError> {
+        let work_max = match thread {
+            TransformThread::Worker => INLINE_MASK_WORK_MAX,
+            TransformThread::Slot => MASK_WORK_MAX,
+        };
+        let allowed = work_max.saturating_sub(self.mask_work);
+        let (work, bytes_max) = (WorkAllowance::new(allowed), self.inputs.bytes_max);
+        let mut edit = MaskEdit { matcher, replacement, bytes_max, work };
+        let masked = match target {
+            TransformTarget::Request(message) => message.mask(&mut edit),
+            TransformTarget::Response { message, .. } => {
+                self.objects.forget_response();
+                edit.apply_to_answer(message)
+            }
+        };
+        let done = allowed.saturating_sub(edit.work.left());
+        self.mask_work = self.mask_work.saturating_add(done);
         masked
     }
 
-    fn apply_unchecked(
-        &self,
+    /// Counts the bytes that the transform reads.
+    fn charge_bytes(
+        &mut self,
         transform: &ProxyTransform,
-        message: &mut TransformMessage,
-        direction: TransformDirection,
-        mask_work_max: u64,
+        template: Option<&MessageTemplate>,
+        target: &TransformTarget<'_>,
+        thread: TransformThread,
+    ) -> Result<(), TransformError> {
+        let mut bytes = template.map_or(0, |it| self.objects.unread_bytes(it, target.response()));
+        if matches!(transform, ProxyTransform::AppendJson { .. }) {
+            // The whole body is scanned for the location.
+            bytes = bytes.saturating_add(target.body_length());
+        }
+        if thread == TransformThread::Worker {
+            self.inline_bytes = self.inline_bytes.saturating_add(bytes);
+            if self.inline_bytes > INLINE_BYTES_MAX {
+                return Err(TransformError::Work);
+            }
+        }
+        if matches!(transform, ProxyTransform::AppendJson { .. }) {
+            let charged = charge_message_bytes(self.inputs.work, target.body_length());
+            charged.map_err(|error| TransformError::Failed(Box::new(error.into())))?;
+        }
+        Ok(())
+    }
+
+    fn apply_unchecked(
+        &mut self,
+        transform: &ProxyTransform,
+        target: &mut TransformTarget<'_>,
+        thread: TransformThread,
     ) -> Result<TransformEffect, TransformError> {
-        let mut encodings = message.headers.get_all(CONTENT_ENCODING).iter();
-        if encodings.any(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        if target.is_encoded() {
             return Err(TransformError::Rule(ENCODED_RULE));
         }
-        let bytes_max = self.inputs.bytes_max;
-        match transform {
-            ProxyTransform::Code { .. } => return Err(TransformError::Code),
-            ProxyTransform::Mask { matcher, replacement } => {
-                mask::check_charset(&message.headers)?;
-                let body = self.mask_body(matcher, *replacement, &message.body, mask_work_max)?;
-                message.change_body(body);
+        let template = parse_template(transform)?;
+        if let TransformTarget::Request(message) = target
+            && let Some((content_type, body)) =
+                message.detokenized_for_control_run(self.inputs.rules)
+        {
+            self.objects.replace_request(content_type, body);
+        }
+        self.charge_bytes(transform, template.as_ref(), target, thread)?;
+        if let Some(template) = &template {
+            self.objects.read(template, target.response(), self.inputs.work)?;
+        }
+        match (transform, &template) {
+            (ProxyTransform::Code { .. }, _) => return Err(TransformError::Code),
+            (ProxyTransform::OversizedMask, _) => return Err(TransformError::Rule(OVERSIZED_RULE)),
+            (ProxyTransform::Mask { matcher, replacement }, _) => {
+                self.mask(matcher, *replacement, target, thread)?;
             }
-            ProxyTransform::OversizedMask => return Err(TransformError::Rule(OVERSIZED_RULE)),
-            ProxyTransform::Tokenize { token, .. } => {
-                let body = self.evaluate_with(token, message, direction, self.inputs.encrypted)?;
-                tokenize::check_expressions(token, body.expose())?;
-                return Ok(TransformEffect::CreateToken(body));
+            (ProxyTransform::Tokenize { token, .. }, Some(template)) => {
+                return self.build_token(token, template, target).map(TransformEffect::CreateToken);
             }
-            ProxyTransform::AppendJson { location, value } => {
-                let value = self.evaluate(&Value::String(value.clone()), message, direction)?;
-                let body = append::append_json(&message.body, location, &value, bytes_max)?;
-                message.change_body(body);
-            }
-            ProxyTransform::AppendText { value } => {
-                let value = self.evaluate(&Value::String(value.clone()), message, direction)?;
-                let body = append::append_text(&message.body, &value, bytes_max)?;
-                message.change_body(body);
-            }
-            ProxyTransform::AppendHeader { name, value } => {
-                let value = self.evaluate(&Value::String(value.clone()), message, direction)?;
-                append::append_header(&mut message.headers, name, &value)?;
-            }
+            (transform, Some(template)) => match target {
+                TransformTarget::Request(message) => {
+                    self.append_to_request(transform, template, message)?;
+                }
+                TransformTarget::Response { message, .. } => {
+                    self.append_to_response(transform, template, message)?;
+                }
+            },
+            (_, None) => return Err(TransformError::Rule(REJECTED_RULE)),
         }
         Ok(TransformEffect::Done)
     }
 
-    /// Evaluates the texts of a value.
-    fn evaluate(
-        &self,
-        source: &Value,
-        message: &TransformMessage,
-        direction: TransformDirection,
-    ) -> Result<Plaintext, TransformError> {
-        self.evaluate_with(source, message, direction, None)
+    fn append_to_request(
+        &mut self,
+        transform: &ProxyTransform,
+        template: &MessageTemplate,
+        message: &mut OutgoingMessage,
+    ) -> Result<(), TransformError> {
+        let TransformInputs { configuration, work, fill_random, bytes_max, .. } = self.inputs;
+        let inputs = TemplateInputs { configuration, work, fill_random };
+        let objects = self.objects.values_mut();
+        let value = evaluate_template(template, objects, self.identifiers.expose(), inputs)?;
+        match transform {
+            ProxyTransform::AppendJson { location, .. } => {
+                message.append_json(location, &value, bytes_max)
+            }
+            ProxyTransform::AppendText { .. } => message.append_text(&value, bytes_max),
+            ProxyTransform::AppendHeader { name, .. } => message.append_header(name, &value),
+            _ => Err(TransformError::Rule(REJECTED_RULE)),
+        }
     }
 
-    fn evaluate_with(
-        &self,
-        source: &Value,
-        message: &TransformMessage,
-        direction: TransformDirection,
-        encrypted: Option<&Value>,
-    ) -> Result<Plaintext, TransformError> {
-        let template = MessageTemplate::parse(source, ExpressionPlace::Transform)
-            .map_err(TransformError::Expression)?;
-        let mut objects = build_objects(
-            &template,
-            message,
-            direction,
-            &self.client_message,
-            self.inputs.configuration,
-        )?;
-        if let (Some(value), Value::Object(objects)) = (encrypted, objects.expose_mut())
-            && template.can_read(&["encrypted"])
-        {
-            objects.insert("encrypted".to_owned(), value.clone());
+    fn append_to_response(
+        &mut self,
+        transform: &ProxyTransform,
+        template: &MessageTemplate,
+        message: &mut TransformMessage,
+    ) -> Result<(), TransformError> {
+        let (value, bytes_max) = (self.evaluate(template)?, self.inputs.bytes_max);
+        match transform {
+            ProxyTransform::AppendJson { location, .. } => {
+                self.objects.forget_response();
+                append::append_json(message, location, value.expose(), bytes_max)
+            }
+            ProxyTransform::AppendText { .. } => {
+                self.objects.forget_response();
+                let text = append::render_text(value.expose())?;
+                append::append_text(message, text.as_slice(), bytes_max)
+            }
+            ProxyTransform::AppendHeader { name, .. } => {
+                append::append_header(&mut message.headers, name, value.expose())
+            }
+            _ => Err(TransformError::Rule(REJECTED_RULE)),
         }
+    }
+
+    fn build_token(
+        &self,
+        token: &Value,
+        template: &MessageTemplate,
+        target: &TransformTarget<'_>,
+    ) -> Result<CollectedToken, TransformError> {
+        let reads_answer = target.response().is_some() && template.can_read(&["res"]);
+        if reads_answer {
+            tokenize::check_cvc(token, template, "res", self.objects.values())?;
+        }
+        if let Some(name) = tokenize::find_encrypted(template) {
+            let encrypted = self.inputs.encrypted;
+            let is_from_browser = self.inputs.is_from_browser;
+            let data = encrypted.and_then(|it| it.collect_data(name.as_deref(), is_from_browser));
+            let declared_type = token.get("type").and_then(Value::as_str);
+            let data = data.filter(|it| Some(it.token_type().as_str()) == declared_type);
+            let data = data.ok_or(TransformError::Rule(ENCRYPTED_RULE))?;
+            let mut rest = token.clone();
+            // The data takes this place after the request was parsed.
+            rest["data"] = Value::String(String::new());
+            let template = MessageTemplate::parse(&rest, ExpressionPlace::Transform)
+                .map_err(TransformError::Expression)?;
+            let body = self.evaluate(&template)?;
+            tokenize::check_expressions(&rest, body.expose())?;
+            return Ok(CollectedToken { body, data: CollectedTokenData::Encrypted(data) });
+        }
+        let body = self.evaluate(template)?;
+        tokenize::check_expressions(token, body.expose())?;
+        let is_hidden = self.hides_answer && reads_answer;
+        let data =
+            if is_hidden { CollectedTokenData::HiddenInBody } else { CollectedTokenData::InBody };
+        Ok(CollectedToken { body, data })
+    }
+
+    /// Evaluates a template without the configuration.
+    fn evaluate(&self, template: &MessageTemplate) -> Result<Plaintext, TransformError> {
         let message_inputs = MessageInputs {
             references: &NoReferences,
-            configuration: self.inputs.configuration,
+            configuration: &Value::Null,
             identifiers: self.identifiers.expose(),
-            objects: objects.expose(),
+            objects: self.objects.values(),
         };
         let evaluate = |scope: &Scope<'_>| template.evaluate(&message_inputs, scope);
         let value = evaluate_message(self.inputs.work, self.inputs.fill_random, evaluate);
@@ -250,6 +446,32 @@ impl<'c> TransformRun<'c> {
             identifiers.insert(identifier.to_owned(), std::mem::take(token.expose_mut()));
         }
     }
+
+    /// Forgets the tokens and the masks of a rehearsal.
+    pub fn end_rehearsal(&mut self) {
+        self.identifiers = Plaintext::new(Map::new().into());
+        self.mask_work = 0;
+    }
+}
+
+/// The template of a transform; `None` if it has none.
+fn parse_template(transform: &ProxyTransform) -> Result<Option<MessageTemplate>, TransformError> {
+    let text;
+    let source = match transform {
+        ProxyTransform::Tokenize { token, .. } => token,
+        ProxyTransform::AppendJson { value, .. }
+        | ProxyTransform::AppendText { value }
+        | ProxyTransform::AppendHeader { value, .. } => {
+            text = Value::String(value.clone());
+            &text
+        }
+        ProxyTransform::Code { .. }
+        | ProxyTransform::Mask { .. }
+        | ProxyTransform::OversizedMask
+        | ProxyTransform::RejectedTemplate => return Ok(None),
+    };
+    let template = MessageTemplate::parse(source, ExpressionPlace::Transform);
+    template.map(Some).map_err(TransformError::Expression)
 }
 
 /// Rejects a call before anything is sent if one of its transforms cannot run.
@@ -261,13 +483,13 @@ pub fn check_transforms<'t>(
 ) -> Result<(), ProxyError> {
     let is_code = |it: &ProxyTransform| matches!(it, ProxyTransform::Code { .. });
     if transforms.into_iter().any(is_code) {
-        return Err(TransformError::Code.explain(0, TransformDirection::Request));
+        return Err(TransformError::Code.explain(0, TransformKind::Request));
     }
     Ok(())
 }
 
 impl TransformMessage {
-    fn change_body(&mut self, body: Bytes) {
+    pub(in crate::proxy) fn change_body(&mut self, body: Bytes) {
         if body != self.body {
             for name in BODY_DIGESTS {
                 self.headers.remove(name);
@@ -275,11 +497,56 @@ impl TransformMessage {
         }
         self.body = body;
     }
+
+    pub(in crate::proxy) fn is_encoded(&self) -> bool {
+        let mut encodings = self.headers.get_all(CONTENT_ENCODING).iter();
+        encodings.any(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"))
+    }
+}
+
+impl TransformTarget<'_> {
+    fn is_encoded(&self) -> bool {
+        match self {
+            Self::Request(message) => message.is_encoded(),
+            Self::Response { message, .. } => message.is_encoded(),
+        }
+    }
+
+    fn body_length(&self) -> usize {
+        match self {
+            Self::Request(message) => message.body_length(),
+            Self::Response { message, .. } => message.body.len(),
+        }
+    }
+
+    fn response(&self) -> Option<&TransformMessage> {
+        match self {
+            Self::Request(_) => None,
+            Self::Response { message, .. } => Some(message),
+        }
+    }
+
+    fn kind(&self) -> TransformKind {
+        match self {
+            Self::Request(_) => TransformKind::Request,
+            Self::Response { status, .. } => TransformKind::Answer(*status),
+        }
+    }
+}
+
+/// The list of a transform, and when it fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransformKind {
+    Request,
+    /// Before the request is sent.
+    Response,
+    /// After the destination answered with this status.
+    Answer(StatusCode),
 }
 
 /// Why a transform cannot be applied.
 #[derive(Debug)]
-enum TransformError {
+pub(in crate::proxy) enum TransformError {
     /// The transform is code.
     Code,
     Rule(&'static str),
@@ -297,10 +564,10 @@ impl From<WorkExceeded> for TransformError {
 }
 
 impl TransformError {
-    fn explain(self, index: usize, direction: TransformDirection) -> ProxyError {
-        let list = match direction {
-            TransformDirection::Request => "request_transforms",
-            TransformDirection::Response(_) => "response_transforms",
+    fn explain(self, index: usize, kind: TransformKind) -> ProxyError {
+        let list = match kind {
+            TransformKind::Request => "request_transforms",
+            TransformKind::Response | TransformKind::Answer(_) => "response_transforms",
         };
         let path = format!("{list}[{index}]");
         let error = match self {
@@ -320,9 +587,9 @@ impl TransformError {
             Self::TooLarge => ProxyError::too_large(),
             Self::Failed(error) => *error,
         };
-        match direction {
-            TransformDirection::Request => error,
-            TransformDirection::Response(status) => error.after_answer(status),
+        match kind {
+            TransformKind::Request | TransformKind::Response => error,
+            TransformKind::Answer(status) => error.after_answer(status),
         }
     }
 }

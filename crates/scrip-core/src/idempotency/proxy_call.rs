@@ -7,7 +7,6 @@ use std::fmt;
 
 use scrip_seal::{EpochKeys, OpenedValue, Purpose, Sealed, Secret};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::{
     Error, Timestamp,
@@ -17,7 +16,7 @@ use crate::{
         response::place,
     },
     policy::{AccessTarget, Caller, UseRight},
-    token::Containers,
+    token::{Containers, Plaintext},
 };
 
 words! {
@@ -43,13 +42,23 @@ pub struct CallContent<'a> {
     /// As the client sent it, with its expressions.
     pub body: &'a [u8],
     /// The decrypted data, because a client encrypts the same data differently each time.
-    pub encrypted: Option<&'a Value>,
+    pub encrypted: Option<&'a CallDataComparison>,
+}
+
+/// Decrypted data by which calls are compared. Only the digest of a call reads it.
+#[derive(Debug)]
+pub struct CallDataComparison(Plaintext);
+
+impl CallDataComparison {
+    pub(crate) fn new(value: Plaintext) -> Self {
+        Self(value)
+    }
 }
 
 impl CallContent<'_> {
     pub(crate) fn digest(&self, caller: &Caller) -> [u8; 32] {
         let Self { method, destination, path_and_query, body, encrypted } = self;
-        let encrypted = encrypted.map(encode_without_cvc);
+        let encrypted = encrypted.map(|it| encode_without_cvc(it.0.expose()));
         let mut parts =
             vec![method.as_bytes(), destination.as_bytes(), path_and_query.as_bytes(), *body];
         parts.extend(encrypted.as_ref().map(Secret::expose));

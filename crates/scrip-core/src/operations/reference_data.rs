@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub use scrip_expression::{Reference, ReferenceKind};
 
-use scrip_expression::{LeafError, ResolveReference};
+use scrip_expression::LeafError;
 use serde_json::Value;
 
 use crate::{
@@ -47,27 +47,48 @@ pub struct ReferenceUse<'a> {
     pub reads_cvc: bool,
 }
 
-/// The values of references.
-#[derive(Debug, Default)]
-pub struct ReferenceData {
-    tokens: BTreeMap<String, ReferenceInput>,
-    intents: BTreeMap<TokenIntentId, Plaintext>,
+/// The values of references. `P` decides who can read them: [`Plaintext`] for a caller that sees the
+/// data, and a type of the API crate for data that only goes into the message of a proxied call.
+#[derive(Debug)]
+pub struct ReferenceData<P = Plaintext> {
+    tokens: BTreeMap<String, ReferenceInput<P>>,
+    intents: BTreeMap<TokenIntentId, P>,
     /// The data that the client encrypted for the call.
-    encrypted: Option<Arc<DecryptedCallData>>,
+    encrypted: Option<Arc<DecryptedCallData<P>>>,
+}
+
+impl<P> Default for ReferenceData<P> {
+    fn default() -> Self {
+        Self { tokens: BTreeMap::new(), intents: BTreeMap::new(), encrypted: None }
+    }
 }
 
 /// The input of expressions for one token.
 #[derive(Debug)]
-enum ReferenceInput {
-    Data(Plaintext),
+enum ReferenceInput<P> {
+    Data(P),
     /// All attributes, including the data.
-    FullToken(Plaintext),
+    FullToken(P),
 }
 
-/// The loaded data, and the tokens and intents that it belongs to.
+/// The value of a reference.
+#[derive(Debug)]
+pub enum FoundReference<'a, P> {
+    Whole(&'a P),
+    /// The attribute `data` of this token.
+    DataOf(&'a P),
+}
+
+/// The loaded data.
+#[derive(Debug)]
+pub(crate) struct LoadedReferences<P> {
+    pub(crate) data: ReferenceData<P>,
+    pub(crate) entities: LoadedEntities,
+}
+
+/// The tokens and intents that loaded data belongs to.
 #[derive(Debug, Default)]
-pub(crate) struct LoadedReferences {
-    pub(crate) data: ReferenceData,
+pub(crate) struct LoadedEntities {
     pub(crate) tokens: Vec<LoadedEntity<TokenRecord>>,
     pub(crate) intents: Vec<LoadedEntity<TokenIntentRecord>>,
 }
@@ -92,35 +113,35 @@ struct NeededParts {
 ///
 /// # Errors
 /// No rule allows the caller to read or use a token, or the store is unavailable.
-pub(crate) async fn load_references(
+pub(crate) async fn load_references<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
     access: DataAccess,
     references: &[ReferenceUse<'_>],
     renderers: DetokenizeRenderers,
-) -> Result<LoadedReferences, Error> {
+) -> Result<LoadedReferences<P>, Error> {
     let loader = ReferenceLoader { vault, caller, access, renderers, now: vault.clock.latest() };
-    let mut loaded = LoadedReferences::default();
+    let (mut data, mut entities) = (ReferenceData::default(), LoadedEntities::default());
     let needed_tokens = collect_tokens(references);
     let ids: Vec<_> = needed_tokens.keys().cloned().collect();
     let stored_tokens = vault.store.find_tokens(loader.permit_lookup()?, &ids, loader.now).await?;
     for ((id, needed), stored) in needed_tokens.into_iter().zip(stored_tokens) {
         let Some(stored) = stored else { continue };
-        if !loaded.tokens.is_empty() {
+        if !entities.tokens.is_empty() {
             yield_now().await;
         }
         let (input, token) = loader.load_token(stored, needed).await?;
-        loaded.data.tokens.insert(id.as_str().to_owned(), input);
-        loaded.tokens.push(token);
+        data.tokens.insert(id.as_str().to_owned(), input);
+        entities.tokens.push(token);
     }
     for (id, needs_cvc) in collect_intents(references) {
         if let Some((input, token_intent)) = loader.load_intent(id, needs_cvc).await? {
-            loaded.data.intents.insert(id, input);
-            loaded.intents.push(token_intent);
+            data.intents.insert(id, input.into());
+            entities.intents.push(token_intent);
         }
         yield_now().await;
     }
-    Ok(loaded)
+    Ok(LoadedReferences { data, entities })
 }
 
 struct ReferenceLoader<'a> {
@@ -139,11 +160,11 @@ impl ReferenceLoader<'_> {
         }
     }
 
-    async fn load_token(
+    async fn load_token<P: From<Plaintext>>(
         &self,
         mut stored: StoredToken,
         needed: NeededParts,
-    ) -> Result<(ReferenceInput, LoadedEntity<TokenRecord>), Error> {
+    ) -> Result<(ReferenceInput<P>, LoadedEntity<TokenRecord>), Error> {
         let Self { vault, now, .. } = *self;
         let permit = match self.access {
             DataAccess::Read => self.caller.permit(Permission::TokenRead, &stored.record)?,
@@ -158,9 +179,9 @@ impl ReferenceLoader<'_> {
         let input = if needed.is_full_token {
             let enrichments = enrichment::enrichments(&view, &vault.bin_data);
             let token = (self.renderers.token)(view);
-            ReferenceInput::FullToken(with_enrichments(token, enrichments))
+            ReferenceInput::FullToken(with_enrichments(token, enrichments).into())
         } else {
-            ReferenceInput::Data(visible_data(view))
+            ReferenceInput::Data(visible_data(view).into())
         };
         let StoredToken { record, cvc } = stored;
         let cvc_expires_at = cvc.filter(|_| has_cvc).map(|it| it.expires_at);
@@ -249,29 +270,31 @@ fn collect_intents(references: &[ReferenceUse<'_>]) -> BTreeMap<TokenIntentId, b
     intents
 }
 
-impl ReferenceData {
-    pub(crate) fn set_encrypted(&mut self, encrypted: Option<Arc<DecryptedCallData>>) {
+impl<P> ReferenceData<P> {
+    pub(crate) fn set_encrypted(&mut self, encrypted: Option<Arc<DecryptedCallData<P>>>) {
         self.encrypted = encrypted;
     }
 
     /// The value of a reference; `None` if nothing with this id was loaded.
     #[must_use]
-    pub fn find(&self, reference: &Reference) -> Option<&Value> {
-        const NO_DATA: &Value = &Value::Null;
+    pub fn find(&self, reference: &Reference) -> Option<FoundReference<'_, P>> {
         if let Some(encrypted) = &self.encrypted
-            && DecryptedCallData::is_named_by(reference)
+            && DecryptedCallData::<P>::is_named_by(reference)
         {
-            return Some(encrypted.value());
+            return Some(FoundReference::Whole(encrypted.value()));
         }
         if reference.kind == ReferenceKind::TokenIntent {
-            return self.intents.get(&TokenIntentId::parse(&reference.id)?).map(Plaintext::expose);
+            let intent = self.intents.get(&TokenIntentId::parse(&reference.id)?)?;
+            return Some(FoundReference::Whole(intent));
         }
         match (reference.kind, self.tokens.get(&reference.id)?) {
-            (ReferenceKind::Data, ReferenceInput::Data(data)) => Some(data.expose()),
+            (ReferenceKind::Data, ReferenceInput::Data(data)) => Some(FoundReference::Whole(data)),
             (ReferenceKind::Data, ReferenceInput::FullToken(token)) => {
-                Some(token.expose().get("data").unwrap_or(NO_DATA))
+                Some(FoundReference::DataOf(token))
             }
-            (ReferenceKind::Token, ReferenceInput::FullToken(token)) => Some(token.expose()),
+            (ReferenceKind::Token, ReferenceInput::FullToken(token)) => {
+                Some(FoundReference::Whole(token))
+            }
             (ReferenceKind::Token, ReferenceInput::Data(_)) | (ReferenceKind::TokenIntent, _) => {
                 None
             }
@@ -279,9 +302,14 @@ impl ReferenceData {
     }
 }
 
-impl ResolveReference for ReferenceData {
-    fn resolve(&self, reference: &Reference) -> Option<&Value> {
-        self.find(reference)
+impl<'a, P> FoundReference<'a, P> {
+    /// The value, as `expose` shows it.
+    pub fn read(self, expose: impl FnOnce(&'a P) -> &'a Value) -> &'a Value {
+        const NO_DATA: &Value = &Value::Null;
+        match self {
+            Self::Whole(value) => expose(value),
+            Self::DataOf(token) => expose(token).get("data").unwrap_or(NO_DATA),
+        }
     }
 }
 

@@ -29,6 +29,10 @@ pub struct TokenBody {
     pub expressions_writer: Option<ApplicationId>,
     #[serde(default)]
     pub withheld: WithheldDigests,
+    /// Whether the token shows BIN, last four, mask and digests only with a reveal right: its data
+    /// can be that of another token, which the sender of a proxied call may not read.
+    #[serde(default)]
+    pub withheld_details: bool,
     /// For a card: the version of its number. 3-D Secure sessions are bound to it.
     pub number_version: Option<CardNumberVersion>,
 }
@@ -48,6 +52,8 @@ struct TokenBodyRef<'a> {
     expressions_writer: Option<String>,
     #[serde(skip_serializing_if = "WithheldDigests::is_empty")]
     withheld: &'a WithheldDigests,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    withheld_details: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     number_version: Option<String>,
 }
@@ -62,6 +68,7 @@ impl TokenBody {
             fingerprint_expression: self.fingerprint_expression.as_deref(),
             expressions_writer: self.expressions_writer.map(|it| it.0.to_string()),
             withheld: &self.withheld,
+            withheld_details: self.withheld_details,
             number_version: self.number_version.map(|it| it.to_string()),
         };
         // Reserve space for most bodies: a buffer that grows leaves copies of itself in memory.
@@ -85,6 +92,15 @@ impl TokenBody {
 }
 
 impl TokenBody {
+    /// Withholds all digests if the details are withheld.
+    pub(crate) fn withhold_digests(&mut self, token_type: TokenType) {
+        if self.withheld_details {
+            let indexes = self.search_indexes.as_deref();
+            let indexes = indexes.unwrap_or_else(|| token_type.default_indexes()).to_vec();
+            self.withheld = WithheldDigests { fingerprint: true, indexes };
+        }
+    }
+
     /// An explicit copy.
     pub(crate) fn duplicate(&self) -> Self {
         Self {
@@ -95,6 +111,7 @@ impl TokenBody {
             fingerprint_expression: self.fingerprint_expression.clone(),
             expressions_writer: self.expressions_writer,
             withheld: self.withheld.clone(),
+            withheld_details: self.withheld_details,
             number_version: self.number_version,
         }
     }

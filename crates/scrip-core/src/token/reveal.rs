@@ -66,10 +66,16 @@ pub(crate) fn build_view(
     let token_type = stored.record.token_type;
     let masked = masked_for_audience(permit, token_type, &body, audience)?;
     let mut view = outline_view(permit.caller(), stored);
+    // A stored response may be replayed to a caller with a weaker right.
+    let is_revealed =
+        permit.transform() == Transform::Reveal && matches!(audience, Audience::Caller { .. });
+    let shows_details = is_revealed || !body.withheld_details;
     let find_details =
         || card::card_details(body.data.expose(), audience.bins(), permit.tenant().kind);
-    let card = token_type.is_card().then(find_details).flatten();
-    view.detail = Some(build_detail(stored, body, card, permit.transform(), masked, cvc));
+    let card = (token_type.is_card() && shows_details).then(find_details).flatten();
+    let mut detail = build_detail(stored, body, card, permit.transform(), masked, cvc);
+    detail.bank = detail.bank.filter(|_| shows_details);
+    view.detail = Some(detail);
     Ok(view)
 }
 
@@ -125,6 +131,9 @@ fn masked_for_audience(
     body: &TokenBody,
     audience: Audience<'_>,
 ) -> Result<Option<Plaintext>, Error> {
+    if body.withheld_details {
+        return Ok(None);
+    }
     match (permit.transform(), audience) {
         (Transform::Redact, _) | (Transform::Reveal, Audience::Caller { .. }) => Ok(None),
         (Transform::Mask, _) | (Transform::Reveal, Audience::StoredResponse { .. }) => {

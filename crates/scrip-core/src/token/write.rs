@@ -13,6 +13,7 @@ use crate::{
 };
 
 pub(crate) mod batch;
+pub mod collected_data;
 pub(crate) mod conversion;
 pub mod encrypted_data;
 pub(crate) mod patch;

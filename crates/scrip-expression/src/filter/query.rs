@@ -71,12 +71,28 @@ impl JsonPathQuery {
         Ok(Self::Full { path: Box::new(path), readings })
     }
 
+    /// Whether the path contains this name, which is in lower case, in any case.
+    pub(crate) fn can_name(&self, attribute: &str) -> bool {
+        match self {
+            Self::Plain(path) => path.steps().iter().any(|step| match step {
+                PlainStep::Name(name) => name.eq_ignore_ascii_case(attribute),
+                PlainStep::Index(_) => false,
+            }),
+            Self::Full { path, .. } => mentions(&path.to_string(), attribute),
+        }
+    }
+
     pub(crate) fn plain_path(&self) -> Option<&PlainPath> {
         match self {
             Self::Plain(path) => Some(path),
             Self::Full { .. } => None,
         }
     }
+}
+
+/// Whether a text contains a name that is in lower case.
+pub(crate) fn mentions(text: &str, name: &str) -> bool {
+    text.to_ascii_lowercase().contains(name)
 }
 
 impl PathComplexity {

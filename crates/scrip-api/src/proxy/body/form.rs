@@ -2,11 +2,12 @@
 
 use std::{borrow::Cow, ops::Range};
 
+use bytes::Bytes;
 use scrip_core::{error::FieldError, token::AttributePath};
 use scrip_expression::{ExpressionPlace, MessageText};
 
 use super::piece::{MessagePiece, PieceFormat, check_count};
-use crate::proxy::error::ProxyError;
+use crate::proxy::{error::ProxyError, secret_buffer::SecretBuffer};
 
 pub(super) fn find_pieces(body: &str) -> Result<Vec<MessagePiece>, ProxyError> {
     let mut pieces = Vec::new();
@@ -22,6 +23,29 @@ pub(super) fn find_pieces(body: &str) -> Result<Vec<MessagePiece>, ProxyError> {
     }
     check_count(&pieces)?;
     Ok(pieces)
+}
+
+/// The form without the fields whose decoded name is to be removed; `None` if there are none.
+pub(in crate::proxy) fn remove_form_fields(
+    body: &[u8],
+    is_removed: impl Fn(&str) -> bool,
+) -> Option<Bytes> {
+    let fields = || body.split(|it| *it == b'&');
+    let is_kept = |field: &[u8]| {
+        let name = form_urlencoded::parse(field).next();
+        !name.is_some_and(|(name, _)| is_removed(&name))
+    };
+    if fields().all(is_kept) {
+        return None;
+    }
+    let mut output = SecretBuffer::new(body.len(), body.len());
+    for (index, field) in fields().filter(|it| is_kept(it)).enumerate() {
+        if index > 0 {
+            output.push(b"&").ok()?;
+        }
+        output.push(field).ok()?;
+    }
+    Some(output.into_bytes())
 }
 
 fn compile_field(

@@ -30,11 +30,11 @@ use crate::{
             exchange::{CallEnd, SentCall},
             plan::CallPlan,
             selection::CallEntry,
-            transforms::CallTransforms,
+            transforms::{CallTransforms, TokenStorage},
         },
         error::{CallDelivery, ProxyError},
         headers::{filter_replayed_headers, forward_response_headers},
-        transform::{TransformDirection, TransformMessage},
+        transform::{TransformMessage, TransformTarget},
     },
 };
 
@@ -58,6 +58,8 @@ pub(super) struct AnswerBuilder<'a, 'c> {
     pub(super) transforms: Option<&'a mut CallTransforms<'c>>,
     /// Whether the answer is stored for repetitions.
     pub(super) is_stored: bool,
+    /// Whether the sender may learn why a transform failed.
+    pub(super) is_explained: bool,
     /// The memory of the call. It also counts an answer while the answer is collected.
     pub(super) reservation: BodyReservation,
 }
@@ -77,7 +79,7 @@ impl AnswerBuilder<'_, '_> {
     /// The answer is incomplete or too large, or a transform cannot be applied to it.
     pub(super) async fn pass_on(
         mut self,
-        sent: SentCall<'_>,
+        mut sent: SentCall<'_>,
         answer: hyper::Response<EgressBody>,
     ) -> Result<Response, ProxyError> {
         let (head, body) = answer.into_parts();
@@ -103,8 +105,17 @@ impl AnswerBuilder<'_, '_> {
                 Err(error) => return Err(self.fail(sent, status, error).await),
             };
             let mut message = TransformMessage { headers: head.headers, body: collected };
-            if is_transformed && let Err(error) = self.transform(&mut message, status).await {
-                let (error, failure) = (error.after_answer(status), CallFailureReason::Transform);
+            let transformed = match is_transformed {
+                true => self.transform(&mut message, status).await,
+                false => Ok(()),
+            };
+            if let Some(transforms) = &mut self.transforms {
+                sent.add_created_tokens(&transforms.take_created_tokens());
+            }
+            if let Err(error) = transformed {
+                let error = error.after_answer(status);
+                let error = if self.is_explained { error } else { error.without_cause() };
+                let failure = CallFailureReason::Transform;
                 let end = CallEnd { status: error.status(), failure: Some(failure) };
                 sent.finish_without_response(status, end).await;
                 self.app.metrics.proxy_failures.increment(failure);
@@ -173,8 +184,9 @@ impl AnswerBuilder<'_, '_> {
             return Err(ProxyError::invalid("response_transforms", PARTIAL_RULE));
         }
         let Some(transforms) = &mut self.transforms else { return Ok(()) };
-        let direction = TransformDirection::Response(status);
-        transforms.apply(self.plan.response_transforms(), message, direction).await
+        let mut target = TransformTarget::Response { message, status };
+        let list = self.plan.response_transforms();
+        transforms.apply(list, &mut target, TokenStorage::Store).await
     }
 
     async fn respond_collected(

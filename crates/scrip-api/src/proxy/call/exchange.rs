@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper::{HeaderMap, Response, StatusCode};
 use scrip_core::{
     error::Error,
     event::payload::proxy::{DestinationAnswer, InvocationErrors, InvokedProxy, ProxyInvocation},
     idempotency::IdempotencyClaim,
     operations::proxy_calls::{
         finish_proxy_call::{CallOutcome, abandon_proxy_call, finish_proxy_call},
+        record_rejected_use::queue_unsent_call,
         start_proxy_call::{StartedCall, start_proxy_call},
     },
     proxy::Proxy,
@@ -28,6 +28,7 @@ use crate::{
             unsent_tokens::UnsentTokens,
         },
         error::{CallDelivery, ProxyError},
+        outgoing::OutgoingMessage,
     },
 };
 
@@ -40,6 +41,14 @@ pub(super) struct SentCall<'a> {
     started_at: Duration,
 }
 
+/// A call that is ready to be sent.
+pub(super) struct PreparedCall {
+    pub(super) request: OutgoingMessage,
+    /// The tokens that transforms of the request created.
+    pub(super) created_tokens: Vec<String>,
+    pub(super) deadline: Instant,
+}
+
 /// The end of a call: the status that its client gets, and why the call failed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallEnd {
@@ -50,6 +59,13 @@ pub(super) struct CallEnd {
 impl SentCall<'_> {
     fn elapsed(&self) -> Duration {
         (self.app.ticks)().saturating_sub(self.started_at)
+    }
+
+    /// The record of the outcome names these tokens.
+    pub(super) fn add_created_tokens(&mut self, ids: &[String]) {
+        if let Some(started) = &mut self.started {
+            started.add_created_tokens(ids);
+        }
     }
 
     /// The answer, for the event of the call.
@@ -107,7 +123,7 @@ fn list_names(headers: &HeaderMap) -> Vec<String> {
 fn describe_call(
     call: &ReceivedCall,
     plan: &CallPlan,
-    request: &Request<Bytes>,
+    request: &OutgoingMessage,
 ) -> ProxyInvocation {
     let describe_proxy =
         |it: &Arc<Proxy>| InvokedProxy { id: it.record().id, name: it.record().name.clone() };
@@ -115,7 +131,7 @@ fn describe_call(
         proxy: call.selected.proxy().map(describe_proxy),
         method: call.method_name(),
         url: render_url(&plan.destination),
-        header_names: list_names(request.headers()),
+        header_names: request.header_names().map(|it| it.as_str().to_owned()).collect(),
         answer: None,
         status: None,
         elapsed: Duration::ZERO,
@@ -156,11 +172,11 @@ pub(super) async fn send<'a>(
     app: &'a App,
     call: &ReceivedCall,
     plan: &CallPlan,
-    request: Request<Bytes>,
-    deadline: Instant,
+    prepared: PreparedCall,
     tokens: UnsentTokens<'_>,
     claim: Option<IdempotencyClaim>,
 ) -> Result<(SentCall<'a>, Response<EgressBody>), ProxyError> {
+    let PreparedCall { request, created_tokens, deadline } = prepared;
     let has_claim = claim.is_some();
     let sender = call.party.sender(&call.selected)?;
     let started_at = (app.ticks)();
@@ -171,6 +187,10 @@ pub(super) async fn send<'a>(
         Ok(started) => started,
         Err(error) => {
             app.metrics.proxy_failures.increment(CallFailureReason::Record);
+            if !created_tokens.is_empty() {
+                let (outcome, destination) = (CallDelivery::NotSent.as_str(), tokens.destination());
+                queue_unsent_call(&app.vault, sender, destination, outcome, &created_tokens);
+            }
             // If the store is unavailable, a second record would fail too.
             let is_recordable = matches!(error, Error::Conflict { .. });
             let error = start_error(error, has_claim);
@@ -179,10 +199,11 @@ pub(super) async fn send<'a>(
     };
     tokens.start();
     let mut sent = SentCall { app, started: Some(started), started_at };
+    sent.add_created_tokens(&created_tokens);
     let client = app.proxy_egress.client()?;
     let sent_at = (app.ticks)();
-    let result =
-        client.send(&plan.destination, plan.scope, plan.tls.as_ref(), request, deadline).await;
+    let (method, tls) = (call.method.clone(), plan.tls.as_ref());
+    let result = request.send(client, method, &plan.destination, plan.scope, tls, deadline).await;
     match result {
         Ok(response) => {
             let elapsed = (app.ticks)().saturating_sub(sent_at);

@@ -1,61 +1,63 @@
 //! Builds the request to the destination: body, transforms, headers.
 
-use bytes::Bytes;
-use hyper::Request;
 use scrip_core::{
     error::{Denial, Error},
     operations::{
-        proxy_calls::use_tokens::{UsedTokens, use_tokens},
-        reference_data::{ReferenceData, ReferenceUse},
+        proxy_calls::use_tokens::{TokenUse, use_tokens},
+        reference_data::ReferenceUse,
     },
     policy::Caller,
-    token::{Plaintext, WorkMeter},
+    token::disclosure::{DisclosureRule, DisclosureRules},
 };
-use serde_json::{Map, Value};
 
 use crate::{
     app::App,
     proxy::{
-        body::{BodyInputs, MessageBody},
-        call::{ReceivedCall, party::CallParty, plan::CallPlan, transforms::CallTransforms},
+        body::MessageBody,
+        call::{
+            ReceivedCall,
+            party::CallParty,
+            plan::CallPlan,
+            transforms::{CallTransforms, TokenStorage},
+        },
         error::ProxyError,
         headers::{
-            HeaderInputs, evaluate_headers, forward_request_headers, has_header_expressions,
-            reads_configuration as headers_read_configuration,
+            check_connection_header, forward_request_headers, has_header_expressions,
+            reads_hidden_values,
         },
-        transform::{TransformDirection, TransformMessage},
+        outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
+        transform::TransformTarget,
     },
     wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS,
 };
-
-/// The values that expressions and transforms of a call share.
-pub(super) struct CallInputs<'c> {
-    pub(super) references: &'c ReferenceData,
-    /// An object of texts; empty if neither the message nor a transform needs it.
-    pub(super) configuration: &'c Value,
-    pub(super) work: &'c WorkMeter,
-}
 
 /// The body with its expressions compiled. Without a caller, and if the proxy says so, expressions
 /// are text.
 ///
 /// # Errors
-/// The body has an invalid expression, or the caller has no right to evaluate one.
-pub(super) fn parse_message(call: &ReceivedCall) -> Result<MessageBody, ProxyError> {
+/// The body has an invalid expression, the caller has no right to evaluate one, or the connection
+/// header for the destination is invalid.
+pub(super) fn parse_message(
+    call: &ReceivedCall,
+    rules: DisclosureRules,
+) -> Result<MessageBody, ProxyError> {
+    check_connection_header(&call.headers)?;
     let body = call.body.clone();
     if !call.evaluates_expressions() {
         return MessageBody::without_expressions(&call.headers, body);
     }
     let message = MessageBody::parse(&call.headers, body)?;
-    let mut reads_configuration = message.reads_configuration();
+    let mut reads_hidden = message.reads_configuration();
     if message.has_expressions() || has_header_expressions(&call.headers) {
         call.party.check_expression_right()?;
         // Errors of syntax are found before a token is loaded, so that they do not depend on data.
         let headers = forward_request_headers(&call.headers, false);
-        reads_configuration |= headers_read_configuration(&headers)?;
+        let is_body_hidden = rules.applies(DisclosureRule::ConfigurationHiddenFromBrowsers);
+        reads_hidden |= reads_hidden_values(&headers, is_body_hidden)?;
     }
-    // A browser is not trusted with the key of a provider, and a destination can repeat it.
-    if reads_configuration && call.party.caller().is_some_and(Caller::is_browser) {
+    // A browser is not trusted with the key of a provider, and a destination can repeat it. A
+    // transform can have written it into the body.
+    if reads_hidden && call.party.caller().is_some_and(Caller::is_browser) {
         return Err(Error::Forbidden(Denial::ConfigurationForBrowser).into());
     }
     Ok(message)
@@ -69,21 +71,21 @@ pub(super) fn load_configuration(
     call: &ReceivedCall,
     plan: &CallPlan,
     message: &MessageBody,
-) -> Result<Plaintext, ProxyError> {
+) -> Result<UsablePlaintext, ProxyError> {
     let has_header_expressions =
         || call.evaluates_expressions() && has_header_expressions(&call.headers);
     let is_read =
         message.reads_configuration() || plan.has_transforms() || has_header_expressions();
-    let mut object = Map::new();
-    if let Some(proxy) = call.selected.proxy().filter(|_| is_read) {
-        let secrets = proxy.open_secrets()?;
-        let entries = secrets.configuration.iter().flat_map(|it| it.iter());
-        object.extend(entries.map(|(name, value)| (name.to_owned(), value.into())));
-    }
-    Ok(Plaintext::new(Value::Object(object)))
+    let Some(proxy) = call.selected.proxy().filter(|_| is_read) else {
+        return Ok(UsablePlaintext::from_iter([]));
+    };
+    let secrets = proxy.open_secrets()?;
+    let entries = secrets.configuration.iter().flat_map(|it| it.iter());
+    Ok(entries.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// Builds the request with the data of the tokens.
+/// Builds the request with the data of the tokens. If a transform creates a token, all steps run
+/// first without storing it: a call that is rejected stores no token.
 ///
 /// # Errors
 /// A token is unknown, an expression or a transform fails, or the request is too large. The failure
@@ -93,39 +95,34 @@ pub(super) async fn build_request(
     call: &ReceivedCall,
     plan: &CallPlan,
     message: &MessageBody,
-    inputs: &CallInputs<'_>,
+    inputs: &ExpressionInputs<'_>,
     transforms: Option<&mut CallTransforms<'_>>,
-) -> Result<Request<Bytes>, ProxyError> {
-    let bytes_max = app.proxy_egress.limits.body_bytes_max;
-    let fill_random = app.vault.fill_random;
-    let body = message.render(&BodyInputs {
-        references: inputs.references,
-        configuration: inputs.configuration,
-        work: inputs.work,
-        fill_random,
-        bytes_max,
-    })?;
+) -> Result<OutgoingMessage, ProxyError> {
     let headers = forward_request_headers(&call.headers, !plan.response_transforms().is_empty());
     // Header expressions are evaluated last, because they can read the body as it is sent. Values
     // that a transform writes are not evaluated.
     let evaluates_headers = call.evaluates_expressions() && has_header_expressions(&headers);
     let client_headers = evaluates_headers.then(|| headers.clone());
-    let mut outgoing = TransformMessage { headers, body };
+    let rules = app.vault.disclosure;
+    let evaluate_headers = |outgoing: &mut OutgoingMessage| match &client_headers {
+        Some(client_headers) => outgoing.evaluate_headers(client_headers, inputs, rules),
+        None => Ok(()),
+    };
+    let mut outgoing = OutgoingMessage::render(message, headers, inputs)?;
     if let Some(transforms) = transforms {
-        let direction = TransformDirection::Request;
-        transforms.apply(plan.request_transforms(), &mut outgoing, direction).await?;
+        let list = plan.request_transforms();
+        if plan.collects_from_request() {
+            let mut rehearsal = outgoing.duplicate();
+            let mut target = TransformTarget::Request(&mut rehearsal);
+            transforms.apply(list, &mut target, TokenStorage::Rehearse).await?;
+            evaluate_headers(&mut rehearsal)?;
+            transforms.end_rehearsal();
+        }
+        let mut target = TransformTarget::Request(&mut outgoing);
+        transforms.apply(list, &mut target, TokenStorage::Store).await?;
     }
-    let TransformMessage { mut headers, body } = outgoing;
-    if let Some(client_headers) = &client_headers {
-        let (configuration, work) = (inputs.configuration, inputs.work);
-        let header_inputs =
-            HeaderInputs { client_headers, body: &body, configuration, work, fill_random };
-        evaluate_headers(&mut headers, &header_inputs)?;
-    }
-    let mut request = Request::new(body);
-    *request.method_mut() = call.method.clone();
-    *request.headers_mut() = headers;
-    Ok(request)
+    evaluate_headers(&mut outgoing)?;
+    Ok(outgoing)
 }
 
 /// Loads the tokens that the body names.
@@ -136,8 +133,8 @@ pub(super) async fn load_tokens(
     app: &App,
     call: &ReceivedCall,
     message: &MessageBody,
-) -> Result<UsedTokens, ProxyError> {
-    let CallParty::Caller { caller, right } = &call.party else { return Ok(UsedTokens::default()) };
+) -> Result<TokenUse<UsablePlaintext>, ProxyError> {
+    let CallParty::Caller { caller, right } = &call.party else { return Ok(TokenUse::default()) };
     let encrypted = call.encrypted.clone();
     let references = message.references().iter();
     let references: Vec<_> = references

@@ -35,6 +35,8 @@ const REPEATED_RULE: &str = "must not repeat a parameter of the destination_url 
 const CODE_RULE: &str = "a transform of this proxy is code, and this server cannot run code";
 const OVERSIZED_RULE: &str = "the expression of a mask of this proxy has more than 256 steps, which \
     this server does not run; change the proxy";
+const TEMPLATE_RULE: &str = "a template of a transform of this proxy breaks a rule of this version; change \
+    the proxy";
 const NO_APPLICATION: &str =
     "a transform of this proxy creates tokens, and the proxy has no application";
 
@@ -94,6 +96,12 @@ impl CallPlan {
         self.program.as_ref().map_or(&[], |it| &it.response_transforms)
     }
 
+    /// Whether a transform of the request creates a token.
+    pub(super) fn collects_from_request(&self) -> bool {
+        let is_tokenize = |it: &ProxyTransform| matches!(it, ProxyTransform::Tokenize { .. });
+        self.request_transforms().iter().any(is_tokenize)
+    }
+
     pub(super) fn has_transforms(&self) -> bool {
         !self.request_transforms().is_empty() || !self.response_transforms().is_empty()
     }
@@ -126,6 +134,9 @@ fn find_token_creator(
     }
     if transforms.clone().any(|it| matches!(it, ProxyTransform::OversizedMask)) {
         return Err(unprocessable(OVERSIZED_RULE));
+    }
+    if transforms.clone().any(|it| matches!(it, ProxyTransform::RejectedTemplate)) {
+        return Err(unprocessable(TEMPLATE_RULE));
     }
     if !transforms.any(|it| matches!(it, ProxyTransform::Tokenize { .. })) {
         return Ok(None);

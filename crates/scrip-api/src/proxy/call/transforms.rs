@@ -2,8 +2,14 @@
 
 use hyper::StatusCode;
 use scrip_core::{
-    error::Error, id::TenantId, operations::tokens::create_token::create_token, policy::Caller,
-    proxy::ProxyTransform, token::Plaintext,
+    error::Error,
+    id::TenantId,
+    operations::{
+        proxy_calls::rehearse_collection::rehearse_collection, tokens::create_token::create_token,
+    },
+    policy::Caller,
+    proxy::ProxyTransform,
+    token::Plaintext,
 };
 use tokio::time::Instant;
 
@@ -12,10 +18,11 @@ use crate::{
     middleware::long_evaluation,
     problem::Problem,
     proxy::{
-        call::ReceivedCall,
+        call::{ReceivedCall, plan::CallPlan},
         error::{CallDelivery, ProxyError},
         transform::{
-            TransformDirection, TransformEffect, TransformInputs, TransformMessage, TransformRun,
+            CollectedToken, INLINE_BYTES_MAX, TransformEffect, TransformInputs, TransformKind,
+            TransformRun, TransformTarget,
         },
     },
     wire::tokens::{token, token_response},
@@ -23,6 +30,15 @@ use crate::{
 
 const TIMEOUT_RULE: &str =
     "the time limit of the call ended before all transforms of the answer were applied";
+
+/// Whether the tokens of transforms are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TokenStorage {
+    Store,
+    /// All transforms run first with tokens that are not stored, so that a call which is rejected
+    /// stores none.
+    Rehearse,
+}
 
 /// The transforms of one call.
 pub(super) struct CallTransforms<'c> {
@@ -32,6 +48,8 @@ pub(super) struct CallTransforms<'c> {
     tenant: TenantId,
     /// The end of the time limit of the call, when its request was sent.
     deadline: Option<Instant>,
+    /// The ids of the created tokens, for the record of the outcome.
+    created_tokens: Vec<String>,
 }
 
 impl<'c> CallTransforms<'c> {
@@ -45,12 +63,51 @@ impl<'c> CallTransforms<'c> {
     ) -> Result<Self, ProxyError> {
         let run = TransformRun::new(inputs, &call.headers, call.body.clone());
         let tenant = call.party.tenant(&call.selected)?.id;
-        Ok(Self { app, run, token_creator, tenant, deadline: None })
+        let (deadline, created_tokens) = (None, Vec::new());
+        Ok(Self { app, run, token_creator, tenant, deadline, created_tokens })
+    }
+
+    /// Checks what templates read from the client's message, before a token is loaded.
+    ///
+    /// # Errors
+    /// A template cannot read the message.
+    pub(super) fn check_client_message(&mut self, plan: &CallPlan) -> Result<(), ProxyError> {
+        let lists = [
+            (plan.request_transforms(), TransformKind::Request),
+            (plan.response_transforms(), TransformKind::Response),
+        ];
+        let unread = lists.iter().map(|(list, _)| self.run.unread_bytes(list)).max();
+        let run = &mut self.run;
+        let mut check =
+            || lists.iter().try_for_each(|(list, kind)| run.check_client_message(list, *kind));
+        if unread.unwrap_or(0) <= INLINE_BYTES_MAX {
+            return check();
+        }
+        let mut checked = None;
+        long_evaluation::run_in_slot_of(self.tenant, &mut || checked = Some(check()));
+        checked.ok_or_else(overload)?
+    }
+
+    /// The call used a token that its sender may not read.
+    ///
+    /// # Errors
+    /// A transform copies the answer into attributes that the sender can read.
+    pub(super) fn hide_answer(&mut self, plan: &CallPlan) -> Result<(), ProxyError> {
+        self.run.hide_answer(plan.response_transforms())
     }
 
     /// Transforms of the answer must start before this time.
     pub(super) fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = Some(deadline);
+    }
+
+    /// The ids of the tokens that were created since the last call of this function.
+    pub(super) fn take_created_tokens(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.created_tokens)
+    }
+
+    pub(super) fn end_rehearsal(&mut self) {
+        self.run.end_rehearsal();
     }
 
     /// Applies the transforms in order.
@@ -60,21 +117,21 @@ impl<'c> CallTransforms<'c> {
     pub(super) async fn apply(
         &mut self,
         transforms: &[ProxyTransform],
-        message: &mut TransformMessage,
-        direction: TransformDirection,
+        target: &mut TransformTarget<'_>,
+        storage: TokenStorage,
     ) -> Result<(), ProxyError> {
         for (index, transform) in transforms.iter().enumerate() {
             if self.deadline.is_some_and(|it| it <= Instant::now()) {
                 let (status, delivery) = (StatusCode::REQUEST_TIMEOUT, CallDelivery::NotSent);
                 return Err(ProxyError::new(status, delivery, TIMEOUT_RULE));
             }
-            let effect = self.apply_one(index, transform, message, direction)?;
-            let (TransformEffect::CreateToken(body), ProxyTransform::Tokenize { identifier, .. }) =
+            let effect = self.apply_one(index, transform, target)?;
+            let (TransformEffect::CreateToken(token), ProxyTransform::Tokenize { identifier, .. }) =
                 (effect, transform)
             else {
                 continue;
             };
-            let token = self.create_token(body).await?;
+            let token = self.create_token(token, storage).await?;
             if let Some(identifier) = identifier {
                 self.run.bind_token(identifier, token);
             }
@@ -82,40 +139,51 @@ impl<'c> CallTransforms<'c> {
         Ok(())
     }
 
-    /// A mask that takes long runs outside of the async workers.
+    /// A transform that takes long runs outside of the async workers.
     fn apply_one(
-        &self,
+        &mut self,
         index: usize,
         transform: &ProxyTransform,
-        message: &mut TransformMessage,
-        direction: TransformDirection,
+        target: &mut TransformTarget<'_>,
     ) -> Result<TransformEffect, ProxyError> {
-        if let Some(effect) = self.run.apply_inline(index, transform, message, direction)? {
+        if let Some(effect) = self.run.apply_inline(index, transform, target)? {
             return Ok(effect);
         }
-        let mut effect = None;
+        let (mut effect, run) = (None, &mut self.run);
         long_evaluation::run_in_slot_of(self.tenant, &mut || {
-            effect = Some(self.run.apply(index, transform, message, direction));
+            effect = Some(run.apply(index, transform, target));
         });
-        let overload = || {
-            ProxyError::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                CallDelivery::NotSent,
-                "too many transforms at the same time; try again shortly",
-            )
-        };
         effect.ok_or_else(overload)?
     }
 
     /// Creates the token by the rights of the proxy's application. Returns it as Create Token does,
     /// without the data.
-    async fn create_token(&self, body: Plaintext) -> Result<Plaintext, ProxyError> {
+    async fn create_token(
+        &mut self,
+        token: CollectedToken,
+        storage: TokenStorage,
+    ) -> Result<Plaintext, ProxyError> {
         let creator = self.token_creator.ok_or_else(|| {
             Error::Internal("a proxy without an application creates a token".into())
         })?;
-        let new_token = token::parse_new(body).map_err(Problem::from)?;
-        let created = create_token(&self.app.vault, creator, new_token, None).await?;
+        let vault = &self.app.vault;
+        let new_token = token::parse_collected(token).map_err(Problem::from)?;
+        let created = match storage {
+            TokenStorage::Rehearse => rehearse_collection(vault, creator, new_token).await?,
+            TokenStorage::Store => create_token(vault, creator, new_token, None).await?,
+        };
+        if storage == TokenStorage::Store {
+            self.created_tokens.push(created.token.id.as_str().to_owned());
+        }
         let rendered = token_response::render_created(&created).body;
         Ok(Plaintext::new(serde_json::from_str(&rendered).unwrap_or_default()))
     }
+}
+
+fn overload() -> ProxyError {
+    ProxyError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        CallDelivery::NotSent,
+        "too many transforms at the same time; try again shortly",
+    )
 }

@@ -19,7 +19,8 @@ use crate::{
     },
 };
 
-const DATA_RULE: &str = "an expression cannot be evaluated with the data of its token";
+const DATA_RULE: &str =
+    "an expression or a transform fails with data that this caller may use and not read";
 
 /// The tokens that were loaded for a call which is not sent yet. If the call ends before, the log
 /// says that they were evaluated: a failure that depends on the data discloses a part of it.
@@ -28,6 +29,8 @@ pub(super) struct UnsentTokens<'a> {
     call: &'a ReceivedCall,
     plan: &'a CallPlan,
     used: UsedTokens,
+    /// Whether the client's expressions read a configuration that the client may not read.
+    reads_hidden_configuration: bool,
     /// Whether the log has the use of the tokens.
     is_recorded: bool,
 }
@@ -38,8 +41,9 @@ impl<'a> UnsentTokens<'a> {
         call: &'a ReceivedCall,
         plan: &'a CallPlan,
         used: UsedTokens,
+        reads_hidden_configuration: bool,
     ) -> Self {
-        Self { app, call, plan, used, is_recorded: false }
+        Self { app, call, plan, used, reads_hidden_configuration, is_recorded: false }
     }
 
     pub(super) fn used(&self) -> &UsedTokens {
@@ -84,12 +88,24 @@ impl<'a> UnsentTokens<'a> {
     /// An error that depends on data which the caller may not read is the same for all causes:
     /// otherwise one body with many expressions would disclose many digits.
     fn hide_cause(&self, error: ProxyError) -> ProxyError {
-        let is_readable = |it: &Caller| self.used.are_readable_by(it);
-        let is_hidden = !self.used.is_empty() && !self.call.party.caller().is_some_and(is_readable);
+        let is_hidden = self.are_hidden() || self.reads_hidden_configuration;
         if is_hidden && error.status().is_client_error() {
             return ProxyError::new(StatusCode::BAD_REQUEST, error.delivery(), DATA_RULE);
         }
         error
+    }
+
+    /// Whether the sender may not read all of the data.
+    pub(super) fn are_hidden(&self) -> bool {
+        let is_readable = |it: &Caller| self.used.are_readable_by(it);
+        !self.used.is_empty() && !self.call.party.caller().is_some_and(is_readable)
+    }
+
+    /// Whether the sender may learn why a transform of the answer failed. The answer can contain the
+    /// data.
+    pub(super) fn may_explain_answer(&self) -> bool {
+        let is_backend = self.call.party.caller().is_some_and(|it| !it.is_browser());
+        is_backend && !self.are_hidden()
     }
 
     async fn record_rejection(&self) -> Result<(), ProxyError> {

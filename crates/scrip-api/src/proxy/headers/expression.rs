@@ -19,16 +19,27 @@ use serde_json::{Map, Value, json};
 use crate::proxy::error::ProxyError;
 
 /// The values for the expressions of headers, and the limits of their evaluation.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct HeaderInputs<'v> {
     /// The forwarded headers of the client, before any transform.
     pub client_headers: &'v HeaderMap,
+    /// `proxy.request.headers`: those of the client. Headers that transforms wrote can contain the
+    /// configuration.
+    pub readable_headers: &'v HeaderMap,
+    /// Whether a transform wrote the header.
+    pub is_written: &'v dyn Fn(&HeaderName) -> bool,
     /// The body as it is sent, after all transforms.
     pub body: &'v [u8],
     /// The configuration of the proxy, an object of texts.
     pub configuration: &'v Value,
     pub work: &'v WorkMeter,
     pub fill_random: fn(&mut [u8]),
+}
+
+impl std::fmt::Debug for HeaderInputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HeaderInputs")
+    }
 }
 
 const CONTROL_RULE: &str = "the value contains a control character, which a header cannot have";
@@ -45,11 +56,12 @@ fn has_braces(value: &HeaderValue) -> bool {
     memmem::find(value.as_bytes(), b"{{").is_some()
 }
 
-/// Whether an expression in a value can read the configuration of the proxy.
+/// Whether an expression in a value can read the configuration of the proxy, or the body as it is
+/// sent, which can contain the configuration.
 ///
 /// # Errors
 /// An expression is invalid.
-pub fn reads_configuration(headers: &HeaderMap) -> Result<bool, ProxyError> {
+pub fn reads_hidden_values(headers: &HeaderMap, is_body_hidden: bool) -> Result<bool, ProxyError> {
     let is_configuration = |part: &MessagePart| match part {
         MessagePart::Expression(expression) => {
             matches!(expression.source(), MessageSource::Configuration(_))
@@ -60,8 +72,9 @@ pub fn reads_configuration(headers: &HeaderMap) -> Result<bool, ProxyError> {
         text.parts().iter().any(is_configuration)
             || text.can_read(&["config"])
             || text.can_read(&["proxy", "config"])
+            || (is_body_hidden && text.can_read(&["proxy", "request", "body"]))
     };
-    Ok(compile_headers(headers, headers)?.iter().any(reads))
+    Ok(compile_headers(headers, headers, &|_| false)?.iter().any(reads))
 }
 
 /// The index of a header, its name, and its value.
@@ -71,12 +84,16 @@ type CompiledHeader = (usize, HeaderName, MessageText);
 fn compile_headers(
     headers: &HeaderMap,
     client_headers: &HeaderMap,
+    is_written: &dyn Fn(&HeaderName) -> bool,
 ) -> Result<Vec<CompiledHeader>, ProxyError> {
     let mut compiled = Vec::new();
     let mut ordinals = HeaderOrdinals::default();
     for (index, (name, value)) in headers.iter().enumerate() {
         let ordinal = ordinals.next(name);
-        if has_braces(value) && is_of_client(client_headers, name, ordinal, value) {
+        if has_braces(value)
+            && is_of_client(client_headers, name, ordinal, value)
+            && !is_written(name)
+        {
             let source = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| ProxyError::invalid(header_path(name), TEXT_RULE))?;
             let text = MessageText::parse(source, ExpressionPlace::Header)
@@ -99,11 +116,11 @@ pub fn evaluate_headers(
     headers: &mut HeaderMap,
     inputs: &HeaderInputs<'_>,
 ) -> Result<(), ProxyError> {
-    let compiled = compile_headers(headers, inputs.client_headers)?;
+    let compiled = compile_headers(headers, inputs.client_headers, inputs.is_written)?;
     if compiled.is_empty() {
         return Ok(());
     }
-    let objects = build_objects(headers, inputs);
+    let objects = build_objects(inputs);
     let reads_body = |text: &MessageText| {
         std::str::from_utf8(inputs.body).is_err() && text.can_read(&["proxy", "request", "body"])
     };
@@ -170,7 +187,8 @@ fn explain(name: &HeaderName, error: ExpressionError) -> ProxyError {
 
 /// The objects `proxy` and `config`. Header names are in lower case, and several values of a header
 /// are joined as RFC 9110 allows.
-fn build_objects(headers: &HeaderMap, inputs: &HeaderInputs<'_>) -> Plaintext {
+fn build_objects(inputs: &HeaderInputs<'_>) -> Plaintext {
+    let headers = inputs.readable_headers;
     let mut request_headers = Map::new();
     for name in headers.keys() {
         let values = headers.get_all(name).iter();

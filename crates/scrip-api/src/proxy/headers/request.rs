@@ -8,6 +8,7 @@ use hyper::{
 };
 
 use super::hop_by_hop::HopByHopHeaders;
+use crate::proxy::error::ProxyError;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const CLIENT_KEEP_ALIVE: &str = "bt-proxy-keep-alive";
@@ -68,6 +69,24 @@ pub fn forward_request_headers(headers: &HeaderMap, has_response_transforms: boo
         }
     }
     forwarded
+}
+
+const CONNECTION_RULE: &str = "must be close or keep-alive";
+
+/// Checks the connection header for the destination. A list of names would make the next server drop
+/// headers, such as the one with the key of the provider.
+///
+/// # Errors
+/// A value is neither `close` nor `keep-alive`.
+pub fn check_connection_header(headers: &HeaderMap) -> Result<(), ProxyError> {
+    let is_allowed = |it: &HeaderValue| {
+        let allowed: [&[u8]; 2] = [b"close", b"keep-alive"];
+        allowed.iter().any(|allowed| it.as_bytes().eq_ignore_ascii_case(allowed))
+    };
+    if headers.get_all(CLIENT_CONNECTION).iter().all(is_allowed) {
+        return Ok(());
+    }
+    Err(ProxyError::invalid("headers.BT-PROXY-CONNECTION", CONNECTION_RULE))
 }
 
 /// Names with other characters are dropped silently.

@@ -1,14 +1,13 @@
 //! Adds a value to a body or to the headers.
 
-use bytes::Bytes;
 use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
-use scrip_core::{proxy::transform::JsonLocation, token::Plaintext};
+use scrip_core::proxy::transform::JsonLocation;
 use serde_json::Value;
 
-use super::TransformError;
+use super::{TransformError, TransformMessage};
 use crate::proxy::{
     json_scanner::{JsonEdit, find_edit},
     secret_buffer::{BufferFull, SecretBuffer},
@@ -21,12 +20,13 @@ impl From<BufferFull> for TransformError {
 }
 
 /// Writes the value at the location. All other bytes stay.
-pub(super) fn append_json(
-    body: &[u8],
+pub(in crate::proxy) fn append_json(
+    message: &mut TransformMessage,
     location: &JsonLocation,
-    value: &Plaintext,
+    value: &Value,
     bytes_max: usize,
-) -> Result<Bytes, TransformError> {
+) -> Result<(), TransformError> {
+    let body = &message.body;
     let text = std::str::from_utf8(body)
         .map_err(|_| TransformError::Rule("cannot be applied: the body is not UTF-8 text"))?;
     let edit = find_edit(text, location).map_err(|error| TransformError::Rule(error.rule))?;
@@ -45,34 +45,35 @@ pub(super) fn append_json(
             output.push(b":")?;
         }
     }
-    serde_json::to_writer(&mut output, value.expose()).map_err(|_| TransformError::TooLarge)?;
+    serde_json::to_writer(&mut output, value).map_err(|_| TransformError::TooLarge)?;
     output.push(after.unwrap_or_default())?;
-    Ok(output.into_bytes())
+    message.change_body(output.into_bytes());
+    Ok(())
 }
 
-pub(super) fn append_text(
-    body: &[u8],
-    value: &Plaintext,
+pub(in crate::proxy) fn append_text(
+    message: &mut TransformMessage,
+    text: &[u8],
     bytes_max: usize,
-) -> Result<Bytes, TransformError> {
-    let mut output = SecretBuffer::new(body.len().saturating_add(256), bytes_max);
-    output.push(body)?;
-    push_text(&mut output, value.expose())?;
-    Ok(output.into_bytes())
+) -> Result<(), TransformError> {
+    let mut output = SecretBuffer::new(message.body.len().saturating_add(256), bytes_max);
+    output.push(&message.body)?;
+    output.push(text)?;
+    message.change_body(output.into_bytes());
+    Ok(())
 }
 
-pub(super) fn append_header(
+pub(in crate::proxy) fn append_header(
     headers: &mut HeaderMap,
     name: &str,
-    value: &Plaintext,
+    value: &Value,
 ) -> Result<(), TransformError> {
     const NAME_RULE: &str = "cannot be applied: the location is not the name of a header";
     const VALUE_RULE: &str =
         "cannot be applied: the value contains a control character, which a header cannot have";
     let name = HeaderName::from_bytes(name.as_bytes());
     let name = name.map_err(|_| TransformError::Rule(NAME_RULE))?;
-    let mut text = SecretBuffer::new(256, usize::MAX);
-    push_text(&mut text, value.expose())?;
+    let text = render_text(value)?;
     let text = std::str::from_utf8(text.as_slice()).unwrap_or_default();
     let value = Some(text).filter(|it| !it.contains(char::is_control));
     let value = value.and_then(|it| HeaderValue::from_str(it).ok());
@@ -82,13 +83,15 @@ pub(super) fn append_header(
     Ok(())
 }
 
-/// Lists and objects are JSON text; null is empty.
-fn push_text(output: &mut SecretBuffer, value: &Value) -> Result<(), TransformError> {
+/// The text of a value. Lists and objects are JSON text; null is empty.
+pub(in crate::proxy) fn render_text(value: &Value) -> Result<SecretBuffer, TransformError> {
+    let mut output = SecretBuffer::new(256, usize::MAX);
     match value {
-        Value::Null => Ok(()),
-        Value::String(text) => Ok(output.push(text.as_bytes())?),
+        Value::Null => (),
+        Value::String(text) => output.push(text.as_bytes())?,
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            serde_json::to_writer(output, value).map_err(|_| TransformError::TooLarge)
+            serde_json::to_writer(&mut output, value).map_err(|_| TransformError::TooLarge)?;
         }
     }
+    Ok(output)
 }

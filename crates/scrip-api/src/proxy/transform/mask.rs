@@ -1,11 +1,14 @@
 //! Masks: each character of a card number or of another captured text is replaced.
 
 use bytes::Bytes;
-use hyper::{HeaderMap, header::CONTENT_TYPE};
+use hyper::{
+    HeaderMap,
+    header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue},
+};
 use scrip_core::proxy::transform::{MaskMatcher, MaskPattern};
 
 use super::{
-    TransformError,
+    TransformError, TransformMessage,
     match_finder::{MatchFinder, WorkAllowance},
     stratus,
 };
@@ -15,7 +18,7 @@ const TEXT_RULE: &str = "cannot be applied: the body is not UTF-8 text";
 const CHARSET_RULE: &str = "cannot be applied: the charset of the body is not UTF-8";
 
 /// A mask in another charset would match nothing.
-pub(super) fn check_charset(headers: &HeaderMap) -> Result<(), TransformError> {
+fn check_charset(headers: &HeaderMap) -> Result<(), TransformError> {
     for value in headers.get_all(CONTENT_TYPE) {
         let is_utf8 = value.to_str().is_ok_and(read_charset);
         if !is_utf8 {
@@ -25,29 +28,94 @@ pub(super) fn check_charset(headers: &HeaderMap) -> Result<(), TransformError> {
     Ok(())
 }
 
-/// Replaces every character that the matcher finds, if the work is allowed.
-pub(super) fn mask_body(
-    matcher: &MaskMatcher,
-    replacement: char,
-    body: &Bytes,
-    bytes_max: usize,
-    work: &mut WorkAllowance,
-) -> Result<Bytes, TransformError> {
-    // Each byte is read at least once.
-    work.charge(u64::try_from(body.len()).unwrap_or(u64::MAX))?;
-    let text = std::str::from_utf8(body).map_err(|_| TransformError::Rule(TEXT_RULE))?;
-    // UTF-16 without a declaration looks like this.
-    if text.contains('\0') {
-        return Err(TransformError::Rule(TEXT_RULE));
+/// These headers describe a message. A mask would damage them, and they contain no text of the
+/// destination.
+const UNMASKED_HEADERS: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_LENGTH, DATE];
+
+/// A mask with the work that it may do.
+#[derive(Debug)]
+pub struct MaskEdit<'m> {
+    pub(super) matcher: &'m MaskMatcher,
+    pub(super) replacement: char,
+    pub(super) bytes_max: usize,
+    pub(super) work: WorkAllowance,
+}
+
+impl MaskEdit<'_> {
+    pub(in crate::proxy) fn apply_to_body(
+        &mut self,
+        message: &mut TransformMessage,
+    ) -> Result<(), TransformError> {
+        check_charset(&message.headers)?;
+        if let Some(masked) = self.mask_bytes(&message.body)? {
+            message.change_body(masked);
+        }
+        Ok(())
     }
-    let masked = match matcher {
-        MaskMatcher::Regex(pattern) => find_captured(pattern, text, work)?,
-        MaskMatcher::ChaseStratusPan => stratus::find_fields(text),
-    };
-    if !masked.contains(&true) {
-        return Ok(body.clone());
+
+    /// Masks the body and the values of headers. The message stays unchanged if the work is not
+    /// enough.
+    pub(super) fn apply_to_answer(
+        &mut self,
+        message: &mut TransformMessage,
+    ) -> Result<(), TransformError> {
+        let headers = self.mask_headers(&message.headers)?;
+        self.apply_to_body(message)?;
+        if let Some(headers) = headers {
+            message.headers = headers;
+        }
+        Ok(())
     }
-    replace_characters(text, &masked, replacement, bytes_max)
+
+    /// The headers with masked values; `None` if no value matches. A value that is invalid afterwards
+    /// is dropped, and so is an `ETag`, which would name another content, and a value in an unknown
+    /// charset.
+    fn mask_headers(&mut self, headers: &HeaderMap) -> Result<Option<HeaderMap>, TransformError> {
+        let mut masked_headers = HeaderMap::with_capacity(headers.len());
+        let mut is_changed = false;
+        for (name, value) in headers {
+            if UNMASKED_HEADERS.contains(name) {
+                masked_headers.append(name, value.clone());
+                continue;
+            }
+            match self.mask_bytes(value.as_bytes()) {
+                Ok(None) => {
+                    masked_headers.append(name, value.clone());
+                }
+                Ok(Some(masked)) => {
+                    is_changed = true;
+                    if name != ETAG
+                        && let Ok(masked) = HeaderValue::from_bytes(&masked)
+                    {
+                        masked_headers.append(name, masked);
+                    }
+                }
+                Err(TransformError::Rule(_) | TransformError::TooLarge) => is_changed = true,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(is_changed.then_some(masked_headers))
+    }
+
+    /// Replaces every character that the matcher finds, if the work is allowed. `None` if there is
+    /// none.
+    fn mask_bytes(&mut self, bytes: &[u8]) -> Result<Option<Bytes>, TransformError> {
+        // Each byte is read at least once.
+        self.work.charge(u64::try_from(bytes.len()).unwrap_or(u64::MAX))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| TransformError::Rule(TEXT_RULE))?;
+        // UTF-16 without a declaration looks like this.
+        if text.contains('\0') {
+            return Err(TransformError::Rule(TEXT_RULE));
+        }
+        let masked = match self.matcher {
+            MaskMatcher::Regex(pattern) => find_captured(pattern, text, &mut self.work)?,
+            MaskMatcher::ChaseStratusPan => stratus::find_fields(text),
+        };
+        if !masked.contains(&true) {
+            return Ok(None);
+        }
+        replace_characters(text, &masked, self.replacement, self.bytes_max).map(Some)
+    }
 }
 
 /// For each byte, whether it belongs to a masked character.

@@ -1,15 +1,39 @@
-//! Checks the create-token request that a transform builds from a message.
+//! The create-token request that a transform builds from a message.
 
-use scrip_expression::is_expression;
+use scrip_core::token::{CollectedData, Plaintext};
+use scrip_expression::{MessageTemplate, PathStep, ReadStep, is_expression};
 use serde_json::Value;
 
 use super::TransformError;
+
+/// A token that a transform creates.
+#[derive(Debug)]
+pub struct CollectedToken {
+    /// The body of a create-token request.
+    pub body: Plaintext,
+    pub data: CollectedTokenData,
+}
+
+/// The data of a collected token.
+#[derive(Debug)]
+pub enum CollectedTokenData {
+    /// The sender of the call knows it, or may read it.
+    InBody,
+    /// In the body. It can be that of a used token, which the sender may not read.
+    HiddenInBody,
+    /// Data that the client encrypted for the call.
+    Encrypted(CollectedData),
+}
 
 /// The vault does not evaluate these attributes.
 const PLAIN_ATTRIBUTES: [&str; 2] = ["data", "metadata"];
 
 const EXPRESSION_RULE: &str =
     "cannot be applied: only data and metadata can take a value with an expression from a message";
+pub(super) const BRACES_RULE: &str = "cannot be applied: a template reads a value of the request \
+    that contains {{, and templates read the request as the client sent it";
+pub(super) const CVC_RULE: &str = "cannot be applied: an object with the attribute cvc can only \
+    become the data of a card";
 
 /// The owner of the proxy writes the expressions of a new token. A message must not: an id or an
 /// index that reads the data would be evaluated with the rights of the proxy's application.
@@ -38,6 +62,75 @@ fn has_new_expression(source: &Value, value: &Value) -> bool {
                 .iter()
                 .any(|(name, it)| is_expression(name) || has_new_expression(source(name), it))
         }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Whether the template of a token reads this object into another attribute than `data`.
+pub(super) fn reads_outside_data(template: &MessageTemplate, object: &str) -> bool {
+    template
+        .leaves()
+        .iter()
+        .any(|(path, text)| !is_in_data(path) && text.reads().any(|it| it.object == object))
+}
+
+fn is_in_data(path: &[PathStep]) -> bool {
+    matches!(path.first(), Some(PathStep::Name(name)) if name == "data")
+}
+
+/// The encrypted data that becomes the data of the token: `None` if the template reads none,
+/// otherwise the name of the object, if there are several.
+pub(super) fn find_encrypted(template: &MessageTemplate) -> Option<Option<String>> {
+    let leaves = template.leaves();
+    let mut reads = leaves.iter().flat_map(|(_, text)| text.reads());
+    let read = reads.find(|it| it.object == "encrypted")?;
+    let names = read.steps.iter().filter_map(|step| match step {
+        ReadStep::Name(name) => Some(*name),
+        ReadStep::Index(_) | ReadStep::Computed => None,
+    });
+    let names: Vec<_> = names.collect();
+    Some(match names.as_slice() {
+        [name] | [name, "data"] if *name != "data" => Some((*name).to_owned()),
+        _ => None,
+    })
+}
+
+/// Checks that no object with a CVC is copied into a place where it would stay.
+pub(super) fn check_cvc(
+    token: &Value,
+    template: &MessageTemplate,
+    object: &str,
+    objects: &Value,
+) -> Result<(), TransformError> {
+    let is_card = token.get("type").and_then(Value::as_str) == Some("card");
+    for (path, text) in template.leaves() {
+        let is_card_data = is_card && is_in_data(&path);
+        let mut values = text.reads().filter(|it| it.object == object);
+        if !is_card_data && values.any(|it| it.find(objects).is_some_and(contains_cvc)) {
+            return Err(TransformError::Rule(CVC_RULE));
+        }
+    }
+    Ok(())
+}
+
+fn contains_cvc(value: &Value) -> bool {
+    match value {
+        Value::Object(object) => object
+            .iter()
+            .any(|(name, value)| name.eq_ignore_ascii_case("cvc") || contains_cvc(value)),
+        Value::Array(items) => items.iter().any(contains_cvc),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Whether a text or a name of the value contains `{{`.
+pub(super) fn contains_braces(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains("{{"),
+        Value::Object(object) => {
+            object.iter().any(|(name, value)| name.contains("{{") || contains_braces(value))
+        }
+        Value::Array(items) => items.iter().any(contains_braces),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

@@ -1,11 +1,14 @@
 //! Decrypts the data that a client encrypted for one proxied call.
 
+use std::sync::Arc;
+
 use scrip_expression::{Reference, ReferenceKind};
 use serde_json::{Map, Value};
 
 use crate::{
     Error, Timestamp, Vault,
     id::ClientKeyId,
+    idempotency::proxy_call::CallDataComparison,
     operations::check_request_quota,
     policy::{Caller, UseRight},
     token::{Containers, EncryptedData, Plaintext, cvc::cvc_expiry},
@@ -22,12 +25,14 @@ pub enum EncryptedCallData {
     Named(Vec<(String, EncryptedData)>),
 }
 
-/// The decrypted data of a call. It is wiped at the end of the call.
+/// The decrypted data of a call. It is wiped at the end of the call. `P` decides who can read it.
 #[derive(Debug)]
-pub struct DecryptedCallData {
+pub struct DecryptedCallData<P> {
     /// An object with `type` and `data`, or an object of such objects.
-    value: Plaintext,
-    pub(super) parts: Vec<DecryptedPart>,
+    value: P,
+    /// The same value, to compare calls with the same idempotency key.
+    comparison: CallDataComparison,
+    pub(super) parts: Arc<[DecryptedPart]>,
 }
 
 /// One decrypted value.
@@ -45,11 +50,11 @@ pub(super) struct DecryptedPart {
 /// # Errors
 /// The caller does not have this right, there are more values than the quota allows, a key is
 /// unknown or expired, or a value is invalid.
-pub fn decrypt_call_data(
+pub fn decrypt_call_data<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
     encrypted: EncryptedCallData,
-) -> Result<DecryptedCallData, Error> {
+) -> Result<DecryptedCallData<P>, Error> {
     let mut decryption = Decryption { vault, caller, parts: Vec::new() };
     let value = match encrypted {
         EncryptedCallData::Single(data) => decryption.decrypt("", &data)?,
@@ -67,7 +72,8 @@ pub fn decrypt_call_data(
             object
         }
     };
-    Ok(DecryptedCallData { value, parts: decryption.parts })
+    let comparison = CallDataComparison::new(value.duplicate());
+    Ok(DecryptedCallData { value: value.into(), comparison, parts: decryption.parts.into() })
 }
 
 struct Decryption<'a> {
@@ -102,11 +108,17 @@ impl Decryption<'_> {
     }
 }
 
-impl DecryptedCallData {
+impl<P> DecryptedCallData<P> {
     /// The value of `encrypted` in expressions.
     #[must_use]
-    pub fn value(&self) -> &Value {
-        self.value.expose()
+    pub fn value(&self) -> &P {
+        &self.value
+    }
+
+    /// The value by which calls are compared.
+    #[must_use]
+    pub fn comparison(&self) -> &CallDataComparison {
+        &self.comparison
     }
 
     /// Whether the reference means this data, and not a token.

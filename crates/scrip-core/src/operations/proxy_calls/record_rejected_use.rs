@@ -28,6 +28,19 @@ pub async fn record_rejected_use(
     Ok(vault.store.append_read_log(batch).await?)
 }
 
+/// Records a rejected call of a client without an API key, or one that created tokens before it could
+/// be recorded. Waits for nothing.
+pub fn queue_unsent_call(
+    vault: &Vault,
+    sender: CallSender<'_>,
+    destination: CallDestination,
+    outcome: &'static str,
+    created_tokens: &[String],
+) {
+    let audit = CallAudit::new(sender, destination, vault.clock.now());
+    vault.outcome_queue.push(audit.unsent_batch(outcome, created_tokens));
+}
+
 /// As [`record_rejected_use`], for a call that ends without an answer to its client. Waits for
 /// nothing, so that a destructor can call it.
 pub fn queue_rejected_use(

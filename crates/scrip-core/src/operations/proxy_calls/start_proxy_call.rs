@@ -56,6 +56,8 @@ pub struct CallDestination {
 pub struct StartedCall {
     pub(super) audit: CallAudit,
     pub(super) record: Option<StartedRecord>,
+    /// The tokens that the transforms of the call created.
+    created_tokens: Vec<String>,
     event: Option<Box<InvocationEvent>>,
 }
 
@@ -112,7 +114,7 @@ pub async fn start_proxy_call(
         .wants_event(EventType::ProxyInvoked)
         .then(|| Box::new(InvocationEvent { tenant: Arc::clone(tenant), invocation: describe() }));
     let audit = CallAudit::new(sender, destination, now);
-    let mut started = StartedCall { audit, record: None, event };
+    let mut started = StartedCall { audit, record: None, created_tokens: Vec::new(), event };
     let batch = started.audit.start_batch(used);
     match (sender, claim) {
         (CallSender::Caller { caller, right }, Some(claim)) => {
@@ -144,6 +146,12 @@ impl StartedCall {
         self.event.as_mut().map(|it| &mut it.invocation)
     }
 
+    /// Adds tokens that transforms of the call created. The record of the outcome names them and the
+    /// sender of the call; the records of their creation name the application of the proxy.
+    pub fn add_created_tokens(&mut self, ids: &[String]) {
+        self.created_tokens.extend_from_slice(ids);
+    }
+
     /// The log entry for the outcome of the call, with its event.
     pub(super) fn outcome_batch(
         &self,
@@ -152,7 +160,7 @@ impl StartedCall {
         now: Timestamp,
         fill_random: fn(&mut [u8]),
     ) -> ReadLogBatch {
-        let mut batch = self.audit.outcome_batch(outcome, status, now);
+        let mut batch = self.audit.outcome_batch(outcome, status, now, &self.created_tokens);
         if let Some(event) = &self.event {
             batch.deliveries = EventSource::new(&event.tenant, &batch.audit, fill_random)
                 .raise(EventType::ProxyInvoked, || describe_invocation(&event.invocation));
@@ -173,6 +181,9 @@ impl StartedRecord {
         }
     }
 }
+
+/// The outcome of a token that a proxied call stored.
+const COLLECTED: &str = "collected_in_call";
 
 impl CallAudit {
     pub(super) fn new(
@@ -205,14 +216,25 @@ impl CallAudit {
         self.batch(self.audit.at, None, used.entries(UsePurpose::RejectedCall))
     }
 
+    /// The entry for a call that is not sent, and for the tokens that it created before.
+    pub(super) fn unsent_batch(&self, outcome: &'static str, created: &[String]) -> ReadLogBatch {
+        self.outcome_batch(outcome, None, self.audit.at, created)
+    }
+
     /// The entry for the outcome of the call.
     fn outcome_batch(
         &self,
         outcome: &'static str,
         status: Option<u16>,
         now: Timestamp,
+        created_tokens: &[String],
     ) -> ReadLogBatch {
-        self.batch(now, status, vec![ReadLogEntry::new(self.entity(), outcome)])
+        let mut entries = vec![ReadLogEntry::new(self.entity(), outcome)];
+        entries.extend(created_tokens.iter().map(|id| ReadLogEntry {
+            operation: Some(Operation::CreateToken),
+            ..ReadLogEntry::new(id.as_str(), COLLECTED)
+        }));
+        self.batch(now, status, entries)
     }
 
     fn entity(&self) -> String {

@@ -10,50 +10,66 @@ use crate::{
         check_request_quota,
         proxy_calls::decrypt_call_data::{DecryptedCallData, DecryptedPart},
         reference_data::{
-            DataAccess, DetokenizeRenderers, LoadedReferences, ReferenceData, ReferenceUse,
+            DataAccess, DetokenizeRenderers, LoadedEntities, ReferenceData, ReferenceUse,
             load_references,
         },
     },
     policy::{Caller, Permission, Transform, UseRight},
+    token::Plaintext,
 };
 use scrip_expression::ReferenceKind;
 
-/// The data for the expressions of a call. Call `start_proxy_call` before any of it leaves, or
-/// `record_rejected_use` if the call is rejected.
+/// The tokens, intents and encrypted data that a call uses, for its records.
 #[derive(Debug, Default)]
 pub struct UsedTokens {
-    loaded: LoadedReferences,
-    encrypted: Option<Arc<DecryptedCallData>>,
+    loaded: LoadedEntities,
+    encrypted: Option<Arc<[DecryptedPart]>>,
 }
 
-/// Loads the data. An unknown token has no data, and the evaluation of its expression fails.
+/// The tokens of a call, and the data for its expressions. Call `start_proxy_call` before any of the
+/// data leaves, or `record_rejected_use` if the call is rejected.
+#[derive(Debug)]
+pub struct TokenUse<P> {
+    pub used: UsedTokens,
+    pub data: ReferenceData<P>,
+}
+
+impl<P> Default for TokenUse<P> {
+    fn default() -> Self {
+        Self { used: UsedTokens::default(), data: ReferenceData::default() }
+    }
+}
+
+/// Loads the data and wraps it in `P`. An unknown token has no data, and the evaluation of its expression fails.
 ///
 /// # Errors
 /// The call names more tokens than the quota allows, no rule allows the caller to use a token, or
 /// the store is unavailable.
-pub async fn use_tokens(
+pub async fn use_tokens<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
     right: UseRight,
     references: &[ReferenceUse<'_>],
     renderers: DetokenizeRenderers,
-    encrypted: Option<Arc<DecryptedCallData>>,
-) -> Result<UsedTokens, Error> {
+    encrypted: Option<Arc<DecryptedCallData<P>>>,
+) -> Result<TokenUse<P>, Error> {
     let is_token = |it: &&ReferenceUse<'_>| {
-        encrypted.is_none() || !DecryptedCallData::is_named_by(it.reference)
+        encrypted.is_none() || !DecryptedCallData::<P>::is_named_by(it.reference)
     };
     let references: Vec<_> = references.iter().filter(is_token).copied().collect();
     let encrypted_count = encrypted.as_ref().map_or(0, |it| it.parts.len());
     let count = count_tokens(&references).saturating_add(encrypted_count);
     let limit = caller.tenant().quotas.proxy_token_limit;
     check_request_quota(count, limit, "proxy_token_limit")?;
-    let mut loaded = LoadedReferences::default();
+    let (mut data, mut loaded) = (ReferenceData::default(), LoadedEntities::default());
     if !references.is_empty() {
         let access = DataAccess::Use(right);
-        loaded = load_references(vault, caller, access, &references, renderers).await?;
+        let found = load_references(vault, caller, access, &references, renderers).await?;
+        (data, loaded) = (found.data, found.entities);
     }
-    loaded.data.set_encrypted(encrypted.clone());
-    Ok(UsedTokens { loaded, encrypted })
+    let parts = encrypted.as_ref().map(|it| Arc::clone(&it.parts));
+    data.set_encrypted(encrypted);
+    Ok(TokenUse { used: UsedTokens { loaded, encrypted: parts }, data })
 }
 
 /// The number of distinct tokens and intents.
@@ -67,12 +83,6 @@ fn count_tokens(references: &[ReferenceUse<'_>]) -> usize {
 }
 
 impl UsedTokens {
-    /// The values of the references.
-    #[must_use]
-    pub fn data(&self) -> &ReferenceData {
-        &self.loaded.data
-    }
-
     /// Whether the call uses no token, intent or encrypted data.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -83,7 +93,7 @@ impl UsedTokens {
     /// the data must not say which expression failed.
     #[must_use]
     pub fn are_readable_by(&self, caller: &Caller) -> bool {
-        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let LoadedEntities { tokens, intents } = &self.loaded;
         let reveals = |it: Option<Transform>| it == Some(Transform::Reveal);
         tokens.iter().all(|it| reveals(caller.transform(Permission::TokenRead, &it.record)))
             && intents.iter().map(|it| &it.record.containers).all(|containers| {
@@ -96,11 +106,11 @@ impl UsedTokens {
     }
 
     fn encrypted_parts(&self) -> impl Iterator<Item = &DecryptedPart> {
-        self.encrypted.iter().flat_map(|it| &it.parts)
+        self.encrypted.iter().flat_map(|it| it.iter())
     }
 
     pub(super) fn entries(&self, purpose: UsePurpose) -> Vec<ReadLogEntry> {
-        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let LoadedEntities { tokens, intents } = &self.loaded;
         let mut entries = Vec::with_capacity(tokens.len().saturating_add(intents.len()).max(1));
         entries.extend(tokens.iter().map(|it| ReadLogEntry {
             created_at: Some(it.record.created_at),
@@ -122,7 +132,7 @@ impl UsedTokens {
     }
 
     pub(super) fn targets(&self, caller: &Caller) -> Vec<CallTarget> {
-        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let LoadedEntities { tokens, intents } = &self.loaded;
         let tokens = tokens.iter();
         let tokens =
             tokens.map(|it| CallTarget::new(caller, &it.record.containers, Some(&it.record.id)));
@@ -134,7 +144,7 @@ impl UsedTokens {
 
     /// The end of the retention of the CVC that expires first.
     pub(super) fn cvc_expires_at(&self) -> Option<Timestamp> {
-        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let LoadedEntities { tokens, intents } = &self.loaded;
         let tokens = tokens.iter().filter_map(|it| it.cvc_expires_at);
         let intents = intents.iter().filter_map(|it| it.cvc_expires_at);
         let encrypted = self.encrypted_parts().filter_map(|it| it.cvc_expires_at);

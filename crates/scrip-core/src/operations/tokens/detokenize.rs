@@ -9,7 +9,8 @@ use crate::{
     operations::{
         check_request_quota,
         reference_data::{
-            DataAccess, DetokenizeRenderers, ReferenceUse, expression_error, load_references,
+            DataAccess, DetokenizeRenderers, LoadedReferences, ReferenceUse, expression_error,
+            load_references,
         },
     },
     policy::Caller,
@@ -35,7 +36,9 @@ pub async fn detokenize(
     let references = detokenization.references().iter();
     let references: Vec<_> =
         references.map(|reference| ReferenceUse { reference, reads_cvc: true }).collect();
-    let loaded = load_references(vault, caller, DataAccess::Read, &references, renderers).await?;
+    let LoadedReferences { data, entities: loaded } =
+        load_references::<Plaintext>(vault, caller, DataAccess::Read, &references, renderers)
+            .await?;
     // The reads are recorded before the evaluation, because an expression that fails also reveals
     // something about the data.
     let entries =
@@ -49,7 +52,7 @@ pub async fn detokenize(
     vault.record_reads(caller, Operation::DetokenizeTokenIntent, entries.collect()).await?;
 
     let random = ReplayableRandom::new(vault.fill_random);
-    let resolve_reference = |it: &Reference| loaded.data.find(it);
+    let resolve_reference = |it: &Reference| data.find(it).map(|it| it.read(Plaintext::expose));
     let attempt = caller.work().run(|work_max| {
         random.rewind();
         let scope =

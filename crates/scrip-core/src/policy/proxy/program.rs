@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     proxy::{
         AuthorityCertificates, DestinationUrl, ProxyRecord, ProxySettings, ProxyTransform,
-        TlsMinimum, settings::invalid_settings,
+        TlsMinimum, settings::invalid_settings, transform::TransformStage,
     },
 };
 use scrip_seal::TenantKeys;
@@ -27,8 +27,8 @@ pub struct ProxyProgram {
 impl ProxyProgram {
     pub(super) fn compile(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
         let settings = ProxySettings::open(keys, record)?;
-        let request_transforms = settings.request_transforms.compile();
-        let response_transforms = settings.response_transforms.compile();
+        let request_transforms = settings.request_transforms.compile(TransformStage::Request);
+        let response_transforms = settings.response_transforms.compile(TransformStage::Response);
         Ok(Self {
             destination: settings.destination,
             request_transforms: request_transforms.ok_or_else(invalid_settings)?,

@@ -4,11 +4,13 @@
 pub mod json_location;
 pub mod mask_pattern;
 pub mod source;
+pub mod template_rules;
 
 pub use self::{
     json_location::{JsonLocation, LocationStep},
     mask_pattern::MaskPattern,
     source::{TransformOptions, TransformSource},
+    template_rules::TransformStage,
 };
 
 use serde::{Deserialize, Serialize};
@@ -54,6 +56,8 @@ pub enum ProxyTransform {
     },
     /// A stored mask that is larger than this version allows. It cannot run.
     OversizedMask,
+    /// A stored template that breaks a rule of this version. It cannot run.
+    RejectedTemplate,
     /// Creates a token from this body of a create-token request, with expressions in its texts.
     Tokenize {
         token: Value,
@@ -103,8 +107,11 @@ impl TransformList {
         let mut errors = Vec::new();
         let mut identifiers = Vec::new();
         let mut code_count = 0_usize;
+        let stage = TransformStage::from_field(field);
         for (index, source) in sources.iter().enumerate() {
             let path = format!("{field}[{index}]");
+            let rule_errors = template_rules::check_template(stage, source);
+            errors.extend(rule_errors.into_iter().map(|it| it.prefix_path(&path)));
             match source.compile() {
                 Err(source_errors) => {
                     errors.extend(source_errors.into_iter().map(|it| it.prefix_path(&path)));
@@ -132,7 +139,12 @@ impl TransformList {
     /// # Errors
     /// Every violated rule, with the path of its attribute.
     pub fn parse_single(field: &str, source: TransformSource) -> Result<Self, Vec<FieldError>> {
+        let rule_errors =
+            template_rules::check_template(TransformStage::from_field(field), &source);
         match source.compile() {
+            Ok(_) if !rule_errors.is_empty() => {
+                Err(rule_errors.into_iter().map(|it| it.prefix_path(field)).collect())
+            }
             Ok(_) => Ok(Self { is_single: true, sources: vec![source] }),
             Err(errors) => Err(errors.into_iter().map(|it| it.prefix_path(field)).collect()),
         }
@@ -152,8 +164,18 @@ impl TransformList {
 
     /// Compiles stored transforms. `None` if a rule is violated, so that the vault did not write
     /// them.
-    pub(crate) fn compile(&self) -> Option<Vec<ProxyTransform>> {
-        self.sources.iter().map(TransformSource::compile_stored).collect()
+    pub(crate) fn compile(&self, stage: TransformStage) -> Option<Vec<ProxyTransform>> {
+        let compile = |source: &TransformSource| match template_rules::breaks_rule(stage, source) {
+            true => Some(ProxyTransform::RejectedTemplate),
+            false => source.compile_stored(),
+        };
+        self.sources.iter().map(compile).collect()
+    }
+
+    /// Whether a stored template breaks a rule of this version, so that calls are rejected.
+    #[must_use]
+    pub fn has_rejected_template(&self, stage: TransformStage) -> bool {
+        self.sources.iter().any(|it| template_rules::breaks_rule(stage, it))
     }
 
     /// Whether the same transforms run in the same order.

@@ -37,6 +37,13 @@ pub(crate) fn check_conversion(
     let default_containers;
     let source_containers = match &source.origin {
         DataOrigin::Request => return Ok(()),
+        // The owner of the proxy wrote the expressions, and no digest, mask or detail is shown.
+        DataOrigin::Hidden => {
+            return match new.id.as_deref().is_some_and(is_expression) {
+                true => Err(Error::Forbidden(Denial::ExposingExpression("id"))),
+                false => Ok(()),
+            };
+        }
         DataOrigin::Intent(intent) => {
             check_intent_access(caller, source.token_type, &intent.containers)?;
             &intent.containers

@@ -38,7 +38,9 @@ impl DisclosureRules {
         Self { disabled }
     }
 
-    pub(crate) fn applies(self, rule: DisclosureRule) -> bool {
+    /// Whether the rule is in force.
+    #[must_use]
+    pub fn applies(self, rule: DisclosureRule) -> bool {
         !self.disabled.contains(&rule)
     }
 }

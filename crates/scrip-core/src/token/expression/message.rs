@@ -4,12 +4,29 @@ use scrip_expression::Scope;
 use serde_json::Value;
 
 use crate::{
-    Error,
+    Error, FieldError,
     token::{
         WorkMeter,
-        expression::{compilation::ReplayableRandom, work_meter::EvaluationAttempt},
+        expression::{
+            compilation::ReplayableRandom,
+            work_meter::{EvaluationAttempt, REQUEST_WORK_MAX},
+        },
     },
 };
+
+const WORK_RULE: &str = "the transforms need too much work for this message";
+
+/// Charges work that is not an evaluation: the bytes of a message that are parsed or scanned.
+///
+/// # Errors
+/// The request has used up its work.
+pub fn charge_message_bytes(work: &WorkMeter, bytes: usize) -> Result<(), Error> {
+    if bytes > REQUEST_WORK_MAX.saturating_sub(work.spent()) {
+        return Err(FieldError::new("body", WORK_RULE).into());
+    }
+    work.charge(bytes);
+    Ok(())
+}
 
 /// Calls `evaluate` with a scope that has the host functions and the remaining work of the request.
 ///
@@ -41,7 +58,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::token::expression::work_meter::REQUEST_WORK_MAX;
 
     fn evaluate(work: &WorkMeter, source: &str, configuration: &Value) -> Result<Value, Error> {
         let text = MessageText::parse(source, ExpressionPlace::Body).unwrap();

@@ -22,6 +22,9 @@ pub(crate) enum DataOrigin {
     Intent(SourceIntent),
     /// A client encrypted it. The caller need not be this client.
     Encrypted,
+    /// A proxied call stores it, and the sender of the call may not read it. The token shows no
+    /// details of it without a reveal right.
+    Hidden,
 }
 
 impl DataOrigin {
@@ -30,10 +33,15 @@ impl DataOrigin {
         matches!(self, Self::Request)
     }
 
+    /// Whether the token shows no details of the data without a reveal right.
+    pub(crate) fn is_hidden(&self) -> bool {
+        matches!(self, Self::Hidden)
+    }
+
     pub(crate) fn into_intent(self) -> Option<SourceIntent> {
         match self {
             Self::Intent(intent) => Some(intent),
-            Self::Request | Self::Encrypted => None,
+            Self::Request | Self::Encrypted | Self::Hidden => None,
         }
     }
 }
@@ -63,6 +71,10 @@ pub(crate) async fn load_data_source(
         TokenSource::Encrypted(encrypted) => {
             let data = encrypted.decrypt(vault, caller)?;
             let (token_type, origin) = (encrypted.token_type, DataOrigin::Encrypted);
+            return Ok(TokenDataSource { token_type, data, origin });
+        }
+        TokenSource::Collected(collected) => {
+            let (token_type, data, origin) = collected.open();
             return Ok(TokenDataSource { token_type, data, origin });
         }
         TokenSource::Intent(text) => text,

@@ -105,6 +105,7 @@ impl PatchContext<'_> {
         } else {
             patch_attributes(token_type, &mut body, patch)?;
         }
+        body.withhold_digests(token_type);
         let writes_number = self.replaces_number(&before, &body, patch);
         if writes_number && !has_reveal_right(caller, &before) {
             body.number_version = Some(CardNumberVersion::random(vault.fill_random));
@@ -213,6 +214,8 @@ impl PatchContext<'_> {
         let Some(data) = &patch.data else { return self.failure_mode(before) };
         let (token_type, rules) = (before.token_type, self.vault.disclosure);
         let (before_value, patch_value) = (data_before.expose(), data.expose());
+        let coverage = patch_coverage(token_type, &[Vec::new()], before_value, patch_value);
+        body.withheld_details &= coverage != PatchCoverage::Complete;
         // A create request that found this token has the same expressions, or they are trusted.
         let is_request = matches!(self.cause, PatchCause::Request);
         if is_request
@@ -229,7 +232,7 @@ impl PatchContext<'_> {
         let work = self.caller.work();
         PartialPatch { token_type, before: before_value, patch: patch_value, rules, work }
             .withhold(body);
-        match patch_coverage(token_type, &[Vec::new()], before_value, patch_value) {
+        match coverage {
             PatchCoverage::Complete => FailureMode::Report,
             PatchCoverage::Absent | PatchCoverage::Partial => FailureMode::Hide,
         }

@@ -76,8 +76,10 @@ impl PendingToken {
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
         let is_sent = source.origin.is_request();
-        let knows_data = is_sent || has_reveal_right(caller, &containers);
+        let knows_data =
+            is_sent || (!source.origin.is_hidden() && has_reveal_right(caller, &containers));
         let TokenDataSource { mut data, origin, .. } = source;
+        let is_hidden = origin.is_hidden();
         let intent = origin.into_intent();
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
@@ -91,7 +93,7 @@ impl PendingToken {
                 Some(build_existing_patch(&new, token_type, &data, cvc.as_ref()))
             }
         };
-        let body = TokenBody {
+        let mut body = TokenBody {
             data,
             mask: new.mask.take().and_then(|it| token_type.custom_mask(it)),
             metadata: new.metadata.take(),
@@ -99,11 +101,13 @@ impl PendingToken {
             fingerprint_expression: new.fingerprint_expression.take(),
             expressions_writer: Some(caller.application()),
             withheld: WithheldDigests::default(),
+            withheld_details: is_hidden,
             // Random, also under the id of a deleted token: sessions of the deleted token stay
             // bound to it.
             number_version: (token_type == TokenType::Card)
                 .then(|| CardNumberVersion::random(vault.fill_random)),
         };
+        body.withhold_digests(token_type);
         let failure_mode = if knows_data { FailureMode::Report } else { FailureMode::Hide };
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
         let EvaluationResult { fingerprint, indexes, texts, .. } = evaluation.evaluate()?;

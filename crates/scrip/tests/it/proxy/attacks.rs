@@ -11,3 +11,4 @@ mod limited_keys;
 mod own_network;
 mod repeated_calls;
 mod second_evaluation;
+mod templates;

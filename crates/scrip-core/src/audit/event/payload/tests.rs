@@ -100,6 +100,7 @@ fn token_body() -> TokenBody {
         fingerprint_expression: Some("{{ data.number }}".to_owned()),
         expressions_writer: Some(ApplicationId(uuid(8))),
         withheld: WithheldDigests::default(),
+        withheld_details: false,
         number_version: None,
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 const SECRET: &str = "provider-secret-7391";
 
 /// A session that may use one card.
-fn create_session(card: &TestCard) -> String {
+pub(super) fn create_session(card: &TestCard) -> String {
     let server = &PROXY.server;
     let created = server.request("POST", "/sessions").key(&PROXY.keys.public).send().json();
     let rules = json!([{"description": "one card", "priority": 1, "transform": "mask",

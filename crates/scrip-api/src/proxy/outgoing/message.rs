@@ -1,0 +1,343 @@
+//! Builds the message to a destination from the request of a client and from usable plaintext.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use hyper::{
+    HeaderMap, Method, Request, Response,
+    header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue},
+};
+use scrip_core::{
+    operations::reference_data::ReferenceData,
+    proxy::transform::JsonLocation,
+    token::{
+        Plaintext, WorkMeter,
+        disclosure::{DisclosureRule, DisclosureRules},
+        expression::message::evaluate_message,
+    },
+};
+use scrip_egress::{ConnectionScope, Destination, EgressBody, EgressClient, SendError, TlsOptions};
+use scrip_expression::{
+    MessageInputs, MessageTemplate, NoReferences, Reference, ResolveReference, Scope,
+};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::UsablePlaintext;
+use crate::proxy::{
+    body::{BodyInputs, MessageBody, remove_form_fields},
+    error::ProxyError,
+    headers::{HeaderInputs, evaluate_headers},
+    transform::{MaskEdit, TransformError, TransformMessage, append},
+};
+
+/// A message to a destination. It can contain data that the caller may not read, so its bytes go to
+/// the destination and nowhere else:
+/// ```compile_fail,E0616
+/// fn read(message: scrip_api::proxy::outgoing::OutgoingMessage) -> bytes::Bytes {
+///     message.message.body
+/// }
+/// ```
+/// ```compile_fail,E0599
+/// fn copy(message: &scrip_api::proxy::outgoing::OutgoingMessage) {
+///     let copy = message.clone();
+/// }
+/// ```
+/// ```compile_fail,E0277
+/// fn parse(message: &scrip_api::proxy::outgoing::OutgoingMessage) -> serde_json::Value {
+///     serde_json::to_value(message).unwrap()
+/// }
+/// ```
+pub struct OutgoingMessage {
+    message: TransformMessage,
+    /// The headers that a transform wrote. The client's values of these are removed.
+    written_headers: Vec<String>,
+    /// The fields that a transform appended to a form. The client's values of these are removed.
+    written_fields: Vec<String>,
+}
+
+/// The values for the expressions of a call, and the limits of their evaluation.
+#[derive(Debug, Clone, Copy)]
+pub struct ExpressionInputs<'v> {
+    pub references: &'v ReferenceData<UsablePlaintext>,
+    /// The configuration of the proxy, an object of texts; empty if nothing reads it.
+    pub configuration: &'v UsablePlaintext,
+    pub work: &'v WorkMeter,
+    pub fill_random: fn(&mut [u8]),
+    /// The maximum length of the body.
+    pub bytes_max: usize,
+}
+
+/// The values of references. Only this module can pass them to expressions.
+struct ExposedReferences<'a>(&'a ReferenceData<UsablePlaintext>);
+
+impl ResolveReference for ExposedReferences<'_> {
+    fn resolve(&self, reference: &Reference) -> Option<&Value> {
+        Some(self.0.find(reference)?.read(UsablePlaintext::expose_for_message))
+    }
+}
+
+impl OutgoingMessage {
+    /// Evaluates the expressions of the body.
+    ///
+    /// # Errors
+    /// An expression fails, or the body is too large. The failure may depend on the data.
+    pub fn render(
+        body: &MessageBody,
+        headers: HeaderMap,
+        inputs: &ExpressionInputs<'_>,
+    ) -> Result<Self, ProxyError> {
+        let ExpressionInputs { references, configuration, work, fill_random, bytes_max } = *inputs;
+        let body = body.render(&BodyInputs {
+            references: &ExposedReferences(references),
+            configuration: configuration.expose_for_message(),
+            work,
+            fill_random,
+            bytes_max,
+        })?;
+        Ok(Self::new(TransformMessage { headers, body }))
+    }
+
+    fn new(message: TransformMessage) -> Self {
+        Self { message, written_headers: Vec::new(), written_fields: Vec::new() }
+    }
+
+    /// Checks that all tokens and intents of the body exist. This does not depend on their data.
+    ///
+    /// # Errors
+    /// A token or an intent is unknown.
+    pub fn check_references(
+        body: &MessageBody,
+        references: &ReferenceData<UsablePlaintext>,
+    ) -> Result<(), ProxyError> {
+        body.check_references(&ExposedReferences(references))
+    }
+
+    /// An explicit copy, for a rehearsal of transforms.
+    pub(in crate::proxy) fn duplicate(&self) -> Self {
+        Self {
+            message: self.message.clone(),
+            written_headers: self.written_headers.clone(),
+            written_fields: self.written_fields.clone(),
+        }
+    }
+
+    pub(in crate::proxy) fn is_encoded(&self) -> bool {
+        self.message.is_encoded()
+    }
+
+    pub(in crate::proxy) fn body_length(&self) -> usize {
+        self.message.body.len()
+    }
+
+    pub(in crate::proxy) fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
+        self.message.headers.keys()
+    }
+
+    pub(in crate::proxy) fn mask(&mut self, edit: &mut MaskEdit<'_>) -> Result<(), TransformError> {
+        edit.apply_to_body(&mut self.message)
+    }
+
+    pub(in crate::proxy) fn append_json(
+        &mut self,
+        location: &JsonLocation,
+        value: &UsablePlaintext,
+        bytes_max: usize,
+    ) -> Result<(), TransformError> {
+        let value = value.expose_for_message();
+        append::append_json(&mut self.message, location, value, bytes_max)
+    }
+
+    /// Appends a text. The first field of a name that a transform appends to a form replaces the
+    /// fields of the client: another program could take the first one of two.
+    pub(in crate::proxy) fn append_text(
+        &mut self,
+        value: &UsablePlaintext,
+        bytes_max: usize,
+    ) -> Result<(), TransformError> {
+        let text = append::render_text(value.expose_for_message())?;
+        if is_form(&self.message.headers) {
+            let body = &self.message.body;
+            let names = appended_fields(body, text.as_slice());
+            let is_new = |it: &String| !self.written_fields.contains(it);
+            let new_names: Vec<_> = names.into_iter().filter(is_new).collect();
+            if let Some(body) = remove_form_fields(body, |it| new_names.contains(&fold_name(it))) {
+                self.message.change_body(body);
+            }
+            self.written_fields.extend(new_names);
+        }
+        append::append_text(&mut self.message, text.as_slice(), bytes_max)
+    }
+
+    /// Appends a header. The first value of a name that a transform appends replaces the values of
+    /// the client, in any case and with `_` for `-`: many servers do not distinguish these names.
+    pub(in crate::proxy) fn append_header(
+        &mut self,
+        name: &str,
+        value: &UsablePlaintext,
+    ) -> Result<(), TransformError> {
+        let folded = fold_name(name);
+        if !self.written_headers.contains(&folded) {
+            let headers = &mut self.message.headers;
+            let names = headers.keys().filter(|it| fold_name(it.as_str()) == folded);
+            let names: Vec<_> = names.cloned().collect();
+            for name in names {
+                headers.remove(name);
+            }
+            self.written_headers.push(folded);
+        }
+        append::append_header(&mut self.message.headers, name, value.expose_for_message())
+    }
+
+    /// Evaluates the expressions in the headers of the client. They can read the body as it is sent,
+    /// so this is the last step.
+    ///
+    /// # Errors
+    /// An expression fails, or a result is no value of a header. The failure may depend on the data.
+    pub fn evaluate_headers(
+        &mut self,
+        client_headers: &HeaderMap,
+        inputs: &ExpressionInputs<'_>,
+        rules: DisclosureRules,
+    ) -> Result<(), ProxyError> {
+        let TransformMessage { headers, body } = &mut self.message;
+        let reads_client = rules.applies(DisclosureRule::ConfigurationHiddenFromBrowsers);
+        let sent_headers = (!reads_client).then(|| headers.clone());
+        let is_written = |it: &HeaderName| self.written_headers.contains(&fold_name(it.as_str()));
+        let header_inputs = HeaderInputs {
+            client_headers,
+            readable_headers: sent_headers.as_ref().unwrap_or(client_headers),
+            is_written: &is_written,
+            body,
+            configuration: inputs.configuration.expose_for_message(),
+            work: inputs.work,
+            fill_random: inputs.fill_random,
+        };
+        evaluate_headers(headers, &header_inputs)
+    }
+
+    /// The detokenized body and its content type, for control runs of the non-interference test
+    /// without the rule that templates read the client's message. `None` while the rule applies.
+    pub(in crate::proxy) fn detokenized_for_control_run(
+        &self,
+        rules: DisclosureRules,
+    ) -> Option<(Option<HeaderValue>, Bytes)> {
+        if rules.applies(DisclosureRule::TemplatesReadClientMessage) {
+            return None;
+        }
+        Some((self.message.headers.get(CONTENT_TYPE).cloned(), self.message.body.clone()))
+    }
+
+    /// Sends the message: the only way out.
+    ///
+    /// # Errors
+    /// The destination does not answer.
+    pub async fn send(
+        self,
+        client: &EgressClient,
+        method: Method,
+        destination: &Destination,
+        scope: ConnectionScope,
+        tls: Option<&Arc<TlsOptions>>,
+        deadline: Instant,
+    ) -> Result<Response<EgressBody>, SendError> {
+        let TransformMessage { headers, body } = self.message;
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.headers_mut() = headers;
+        client.send(destination, scope, tls, request, deadline).await
+    }
+}
+
+/// Evaluates the template of a transform that changes the outgoing message. `objects` has the
+/// messages that the template reads; the configuration is added for the evaluation only.
+///
+/// # Errors
+/// An expression fails.
+pub(in crate::proxy) fn evaluate_template(
+    template: &MessageTemplate,
+    objects: &mut Plaintext,
+    identifiers: &Value,
+    inputs: TemplateInputs<'_>,
+) -> Result<UsablePlaintext, TransformError> {
+    const CONFIGURATION: &str = "config";
+    let TemplateInputs { configuration, work, fill_random } = inputs;
+    let configuration = configuration.expose_for_message();
+    if let (Value::Object(objects), true) =
+        (objects.expose_mut(), template.can_read(&[CONFIGURATION]))
+    {
+        objects.insert(CONFIGURATION.to_owned(), configuration.clone());
+    }
+    let message_inputs = MessageInputs {
+        references: &NoReferences,
+        configuration,
+        identifiers,
+        objects: objects.expose(),
+    };
+    let evaluate = |scope: &Scope<'_>| template.evaluate(&message_inputs, scope);
+    let value = evaluate_message(work, fill_random, evaluate);
+    if let Value::Object(objects) = objects.expose_mut() {
+        let configuration = objects.remove(CONFIGURATION);
+        drop(configuration.map(Plaintext::new));
+    }
+    let value = value.map_err(|error| TransformError::Failed(Box::new(error.into())))?;
+    value.map(|it| Plaintext::new(it).into()).map_err(TransformError::Expression)
+}
+
+/// The inputs of [`evaluate_template`].
+#[derive(Debug, Clone, Copy)]
+pub(in crate::proxy) struct TemplateInputs<'v> {
+    pub(in crate::proxy) configuration: &'v UsablePlaintext,
+    pub(in crate::proxy) work: &'v WorkMeter,
+    pub(in crate::proxy) fill_random: fn(&mut [u8]),
+}
+
+/// The same text for all names that servers may treat as equal.
+fn fold_name(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let essence = content_type.and_then(|it| it.split(';').next()).unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded")
+        && !headers.contains_key(CONTENT_ENCODING)
+}
+
+/// The names of the fields in an appended text. Its start continues the last field of the body,
+/// unless one of them has a separator there.
+fn appended_fields(body: &[u8], text: &[u8]) -> Vec<String> {
+    let is_separate = body.is_empty() || body.ends_with(b"&") || text.starts_with(b"&");
+    let fields = match is_separate {
+        true => text,
+        false => {
+            text.iter().position(|it| *it == b'&').and_then(|it| text.get(it..)).unwrap_or_default()
+        }
+    };
+    form_urlencoded::parse(fields).map(|(name, _)| fold_name(&name)).collect()
+}
+
+impl fmt::Debug for OutgoingMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OutgoingMessage")
+    }
+}
+
+/// The configuration of a proxy, for the expressions of a call.
+impl FromIterator<(String, String)> for UsablePlaintext {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(entries: I) -> Self {
+        let entries = entries.into_iter().map(|(name, value)| (name, Value::from(value)));
+        Plaintext::new(Value::Object(entries.collect::<Map<_, _>>())).into()
+    }
+}
+
+#[cfg(test)]
+impl OutgoingMessage {
+    pub(in crate::proxy) fn of_test(message: TransformMessage) -> Self {
+        Self::new(message)
+    }
+
+    pub(in crate::proxy) fn into_message_of_test(self) -> TransformMessage {
+        self.message
+    }
+}
