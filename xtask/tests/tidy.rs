@@ -245,6 +245,40 @@ fn product_code_never_weakens_the_disclosure_rules() {
     }
 }
 
+/// Plaintext that a caller may use and not read has two sinks: the outgoing message, and the data of a
+/// new token. No other file opens it.
+#[test]
+fn usable_plaintext_is_opened_only_by_its_sinks() {
+    let sinks: [(&str, &[&str]); 4] = [
+        (
+            "expose_for_message",
+            &[
+                "scrip-api/src/proxy/outgoing/message.rs",
+                "scrip-api/src/proxy/outgoing/usable_plaintext.rs",
+            ],
+        ),
+        (
+            ".collect_data(",
+            &["scrip-api/src/proxy/outgoing/usable_plaintext.rs", "scrip-api/src/proxy/transform.rs"],
+        ),
+        (
+            "detokenized_for_control_run",
+            &["scrip-api/src/proxy/outgoing/message.rs", "scrip-api/src/proxy/transform.rs"],
+        ),
+        (
+            "UsablePlaintext(",
+            &["scrip-api/src/proxy/outgoing/usable_plaintext.rs"],
+        ),
+    ];
+    for path in repository_files("rs").filter(|it| !it.ends_with("xtask/tests/tidy.rs")) {
+        let text = fs::read_to_string(&path).unwrap();
+        for (name, files) in sinks {
+            let is_sink = files.iter().any(|it| path.ends_with(it));
+            assert!(is_sink || !text.contains(name), "{} uses {name}", path.display());
+        }
+    }
+}
+
 /// Only control runs of tests may connect without the guard.
 #[test]
 fn product_code_never_disables_the_egress_guard() {

@@ -4,50 +4,45 @@
 //! leaving out a mask would show what it hides.
 
 pub(in crate::proxy) mod append;
+mod error;
 pub mod mask;
 mod match_finder;
+mod message;
 mod objects;
 mod stratus;
 pub mod tokenize;
 
 use bytes::Bytes;
-use hyper::{
-    HeaderMap, StatusCode,
-    header::{CONTENT_ENCODING, CONTENT_TYPE},
-};
+use hyper::{HeaderMap, StatusCode, header::CONTENT_TYPE};
 use scrip_core::{
-    error::{Denial, Error, FieldError},
+    error::{Denial, Error},
     proxy::{ProxyTransform, transform::MaskMatcher},
     token::{
-        AttributePath, Plaintext, WorkMeter,
+        Plaintext, WorkMeter,
         disclosure::{DisclosureRule, DisclosureRules},
         expression::message::{charge_message_bytes, evaluate_message},
     },
 };
 use scrip_expression::{
-    ExpressionPlace, LeafError, MessageInputs, MessageTemplate, NoReferences, Scope,
+    ExpressionPlace, MessageInputs, MessageRead, MessageTemplate, NoReferences, Scope,
 };
 use serde_json::{Map, Value};
 
+pub(in crate::proxy) use self::error::TransformError;
 pub use self::{
+    error::TransformKind,
     mask::MaskEdit,
+    message::TransformMessage,
     tokenize::{CollectedToken, CollectedTokenData},
 };
 use self::{
-    match_finder::{WorkAllowance, WorkExceeded},
+    match_finder::WorkAllowance,
     objects::{ClientMessage, TemplateObjects},
 };
 use crate::proxy::{
-    error::{CallDelivery, ProxyError},
+    error::ProxyError,
     outgoing::{OutgoingMessage, TemplateInputs, UsablePlaintext, evaluate_template},
 };
-
-/// A response between two transforms.
-#[derive(Debug, Clone)]
-pub struct TransformMessage {
-    pub headers: HeaderMap,
-    pub body: Bytes,
-}
 
 /// The message that a transform changes.
 #[derive(Debug)]
@@ -120,11 +115,6 @@ enum TransformThread {
     Slot,
 }
 
-/// Headers that describe the bytes of a body. They are wrong after a change.
-const BODY_DIGESTS: [&str; 4] = ["content-digest", "content-md5", "digest", "repr-digest"];
-
-const WORK_RULE: &str =
-    "cannot be applied: the masks of the proxy need too much work for this body";
 const OVERSIZED_RULE: &str = "cannot be applied: the expression of the mask has too many steps";
 const REJECTED_RULE: &str = "cannot be applied: the template breaks a rule";
 const ENCODED_RULE: &str = "cannot be applied: the body has a Content-Encoding";
@@ -179,7 +169,7 @@ impl<'c> TransformRun<'c> {
         let objects = self.objects.values();
         let leaves = template.leaves();
         let mut reads = leaves.iter().flat_map(|(_, text)| text.reads());
-        let has_braces = |it: scrip_expression::MessageRead<'_>| {
+        let has_braces = |it: MessageRead<'_>| {
             it.object == REQUEST && it.find(objects).is_some_and(tokenize::contains_braces)
         };
         if self.inputs.evaluates_expressions && reads.any(has_braces) {
@@ -488,22 +478,6 @@ pub fn check_transforms<'t>(
     Ok(())
 }
 
-impl TransformMessage {
-    pub(in crate::proxy) fn change_body(&mut self, body: Bytes) {
-        if body != self.body {
-            for name in BODY_DIGESTS {
-                self.headers.remove(name);
-            }
-        }
-        self.body = body;
-    }
-
-    pub(in crate::proxy) fn is_encoded(&self) -> bool {
-        let mut encodings = self.headers.get_all(CONTENT_ENCODING).iter();
-        encodings.any(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"))
-    }
-}
-
 impl TransformTarget<'_> {
     fn is_encoded(&self) -> bool {
         match self {
@@ -530,66 +504,6 @@ impl TransformTarget<'_> {
         match self {
             Self::Request(_) => TransformKind::Request,
             Self::Response { status, .. } => TransformKind::Answer(*status),
-        }
-    }
-}
-
-/// The list of a transform, and when it fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TransformKind {
-    Request,
-    /// Before the request is sent.
-    Response,
-    /// After the destination answered with this status.
-    Answer(StatusCode),
-}
-
-/// Why a transform cannot be applied.
-#[derive(Debug)]
-pub(in crate::proxy) enum TransformError {
-    /// The transform is code.
-    Code,
-    Rule(&'static str),
-    Expression(LeafError),
-    TooLarge,
-    /// A mask needs more work than allowed.
-    Work,
-    Failed(Box<ProxyError>),
-}
-
-impl From<WorkExceeded> for TransformError {
-    fn from(WorkExceeded: WorkExceeded) -> Self {
-        Self::Work
-    }
-}
-
-impl TransformError {
-    fn explain(self, index: usize, kind: TransformKind) -> ProxyError {
-        let list = match kind {
-            TransformKind::Request => "request_transforms",
-            TransformKind::Response | TransformKind::Answer(_) => "response_transforms",
-        };
-        let path = format!("{list}[{index}]");
-        let error = match self {
-            Self::Code => ProxyError::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                CallDelivery::NotSent,
-                "the proxy has a code transform, which this server cannot run",
-            ),
-            Self::Rule(rule) => ProxyError::invalid(path, rule),
-            Self::Work => ProxyError::invalid(path, WORK_RULE),
-            Self::Expression(error) => {
-                let steps = AttributePath::from_steps(&error.path);
-                let field =
-                    FieldError::from_expression_error(steps.as_str().to_owned(), error.cause);
-                field.prefix_path(&path).into()
-            }
-            Self::TooLarge => ProxyError::too_large(),
-            Self::Failed(error) => *error,
-        };
-        match kind {
-            TransformKind::Request | TransformKind::Response => error,
-            TransformKind::Answer(status) => error.after_answer(status),
         }
     }
 }

@@ -279,6 +279,14 @@ impl Directory {
         self.proxies_by_digest.get(&self.pepper.proxy_key_digest(proxy_key))
     }
 
+    /// All proxies of tenants with a valid policy.
+    pub fn proxies(&self) -> impl Iterator<Item = &Arc<Proxy>> {
+        self.proxies_by_digest.values().filter_map(|it| match it {
+            ProxyLookup::Found(proxy) => Some(proxy),
+            ProxyLookup::PolicyAltered => None,
+        })
+    }
+
     /// Whether any proxy has a host.
     #[must_use]
     pub fn has_proxy_hosts(&self) -> bool {

@@ -8,6 +8,7 @@ mod elements;
 mod epoch_keys;
 mod keys;
 mod postgres;
+mod proxies;
 mod storage;
 mod tenant_types;
 mod unlock;
@@ -278,6 +279,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.push(passed("canary", "the root key opens the vault"));
             vault.audit_trail.set_key(directory.audit_key());
             findings.extend(unlock::check_alterations(&unlocks, directory.audit_key()));
+            findings.extend(proxies::check_templates(&directory));
             findings.extend(dual_control::check_dual_control(settings, vault, &directory).await);
             // A missing data directory is a finding of its own.
             if settings.check_data_dir().is_ok() {

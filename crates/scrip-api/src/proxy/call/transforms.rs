@@ -9,7 +9,7 @@ use scrip_core::{
     },
     policy::Caller,
     proxy::ProxyTransform,
-    token::Plaintext,
+    token::{CollectedData, NewToken, Plaintext, TokenSource},
 };
 use tokio::time::Instant;
 
@@ -21,11 +21,14 @@ use crate::{
         call::{ReceivedCall, plan::CallPlan},
         error::{CallDelivery, ProxyError},
         transform::{
-            CollectedToken, INLINE_BYTES_MAX, TransformEffect, TransformInputs, TransformKind,
-            TransformRun, TransformTarget,
+            CollectedToken, CollectedTokenData, INLINE_BYTES_MAX, TransformEffect, TransformInputs,
+            TransformKind, TransformRun, TransformTarget,
         },
     },
-    wire::tokens::{token, token_response},
+    wire::{
+        ParseError,
+        tokens::{token, token_response},
+    },
 };
 
 const TIMEOUT_RULE: &str =
@@ -167,7 +170,7 @@ impl<'c> CallTransforms<'c> {
             Error::Internal("a proxy without an application creates a token".into())
         })?;
         let vault = &self.app.vault;
-        let new_token = token::parse_collected(token).map_err(Problem::from)?;
+        let new_token = parse_collected(token).map_err(Problem::from)?;
         let created = match storage {
             TokenStorage::Rehearse => rehearse_collection(vault, creator, new_token).await?,
             TokenStorage::Store => create_token(vault, creator, new_token, None).await?,
@@ -178,6 +181,21 @@ impl<'c> CallTransforms<'c> {
         let rendered = token_response::render_created(&created).body;
         Ok(Plaintext::new(serde_json::from_str(&rendered).unwrap_or_default()))
     }
+}
+
+/// Parses the create-token request of a transform.
+fn parse_collected(token: CollectedToken) -> Result<NewToken, ParseError> {
+    let CollectedToken { body, data } = token;
+    let mut new = token::parse_new(body)?;
+    let source = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
+    new.source = match (data, source) {
+        (CollectedTokenData::Encrypted(data), _) => TokenSource::Collected(data),
+        (CollectedTokenData::HiddenInBody, TokenSource::Data { token_type, data }) => {
+            TokenSource::Collected(CollectedData::from_hidden_answer(token_type, data))
+        }
+        (CollectedTokenData::HiddenInBody | CollectedTokenData::InBody, source) => source,
+    };
+    Ok(new)
 }
 
 fn overload() -> ProxyError {

@@ -193,15 +193,28 @@ fn evaluate_of_client(
 ) -> Result<(), ProxyError> {
     let work = WorkMeter::default();
     let fill_random = |it: &mut [u8]| it.fill(7);
-    let inputs = HeaderInputs { client_headers, body, configuration, work: &work, fill_random };
+    let inputs = HeaderInputs {
+        client_headers,
+        readable_headers: client_headers,
+        is_written: &|it| it == "x-replaced",
+        body,
+        configuration,
+        work: &work,
+        fill_random,
+    };
     evaluate_headers(headers, &inputs)
 }
 
 #[test]
 fn header_that_a_transform_wrote_is_not_evaluated() {
     let (client, written) = ("{{ config: a }}", "{{ config: b }}");
-    let client_headers =
-        build(&[("X-Both", client), ("X-Both", client), ("Digest", client), ("X-Own", client)]);
+    let client_headers = build(&[
+        ("X-Both", client),
+        ("X-Both", client),
+        ("Digest", client),
+        ("X-Own", client),
+        ("X-Replaced", client),
+    ]);
     // A transform removed a header of the client, and appended others.
     let mut headers = build(&[
         ("X-Both", client),
@@ -210,6 +223,7 @@ fn header_that_a_transform_wrote_is_not_evaluated() {
         ("X-Both", written),
         ("Digest", written),
         ("X-Own", client),
+        ("X-Replaced", client),
         ("X-Written", "{{ never closed"),
     ]);
     let configuration = json!({"a": "1", "b": "2"});
@@ -218,6 +232,7 @@ fn header_that_a_transform_wrote_is_not_evaluated() {
     assert_eq!(values, ["1", "1", client, written]);
     assert_eq!(headers["digest"], written);
     assert_eq!(headers["x-own"], "1");
+    assert_eq!(headers["x-replaced"], client, "a transform wrote the same text");
     assert_eq!(headers["x-written"], "{{ never closed");
 }
 
@@ -299,4 +314,18 @@ fn lists_and_objects_in_headers_are_json_text() {
     evaluate(&mut headers, b"", &json!({"a": "b"})).unwrap();
     assert_eq!(headers["x-value"], r#"{"a":"b"}"#);
     assert_eq!(headers["x-null"], "");
+}
+
+#[test]
+fn connection_header_for_the_destination_accepts_only_its_two_values() {
+    for (value, is_accepted) in [
+        ("close", true),
+        ("Keep-Alive", true),
+        ("Authorization", false),
+        ("close, X-API-Key", false),
+        ("", false),
+    ] {
+        let headers = build(&[("BT-PROXY-CONNECTION", value)]);
+        assert_eq!(check_connection_header(&headers).is_ok(), is_accepted, "{value}");
+    }
 }

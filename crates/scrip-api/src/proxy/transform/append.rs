@@ -7,7 +7,7 @@ use hyper::{
 use scrip_core::proxy::transform::JsonLocation;
 use serde_json::Value;
 
-use super::{TransformError, TransformMessage};
+use super::{error::TransformError, message::TransformMessage};
 use crate::proxy::{
     json_scanner::{JsonEdit, find_edit},
     secret_buffer::{BufferFull, SecretBuffer},

@@ -8,8 +8,9 @@ use hyper::{
 use scrip_core::proxy::transform::{MaskMatcher, MaskPattern};
 
 use super::{
-    TransformError, TransformMessage,
+    error::TransformError,
     match_finder::{MatchFinder, WorkAllowance},
+    message::TransformMessage,
     stratus,
 };
 use crate::proxy::{body::read_charset, secret_buffer::SecretBuffer};

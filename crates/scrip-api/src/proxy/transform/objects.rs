@@ -6,7 +6,7 @@ use scrip_core::token::{Plaintext, WorkMeter, expression::message::charge_messag
 use scrip_expression::MessageTemplate;
 use serde_json::{Map, Value};
 
-use super::{TransformError, TransformMessage};
+use super::{error::TransformError, message::TransformMessage};
 use crate::wire::json;
 
 /// A body, and how to parse it.

@@ -1,14 +1,15 @@
 //! Golden messages of each transform, and hostile ones.
 
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{CONTENT_ENCODING, HeaderName, HeaderValue};
 use proptest::prelude::*;
 use scrip_core::proxy::TransformSource;
 use serde_json::json;
 
 use super::*;
+use crate::proxy::error::CallDelivery;
 
 const BYTES_MAX: usize = 2 * 1024 * 1024;
-const OK: TransformDirection = TransformDirection::Response(StatusCode::OK);
+const OK: TransformKind = TransformKind::Answer(StatusCode::OK);
 
 fn compile(transform: Value) -> ProxyTransform {
     let source: TransformSource = serde_json::from_value(transform).unwrap();
@@ -22,13 +23,17 @@ fn message(content_type: &str, body: &str) -> TransformMessage {
 }
 
 fn with_run<T>(test: impl FnOnce(&mut TransformRun<'_>) -> T) -> T {
-    let (configuration, work) = (json!({"secret": "s3"}), WorkMeter::default());
+    let entries = [("secret".to_owned(), "s3".to_owned())];
+    let (configuration, work) = (UsablePlaintext::from_iter(entries), WorkMeter::default());
     let inputs = TransformInputs {
         configuration: &configuration,
         encrypted: None,
         work: &work,
         fill_random: |it| it.fill(7),
         bytes_max: BYTES_MAX,
+        evaluates_expressions: true,
+        is_from_browser: false,
+        rules: DisclosureRules::default(),
     };
     let client = message("application/json", r#"{"client":"{{ token }}"}"#);
     let mut run = TransformRun::new(inputs, &client.headers, client.body);
@@ -39,9 +44,25 @@ fn with_run<T>(test: impl FnOnce(&mut TransformRun<'_>) -> T) -> T {
 fn apply(
     transform: Value,
     message: &mut TransformMessage,
-    direction: TransformDirection,
+    kind: TransformKind,
 ) -> Result<TransformEffect, ProxyError> {
-    with_run(|run| run.apply(1, &compile(transform), message, direction))
+    with_run(|run| apply_to(run, 1, &compile(transform), message, kind))
+}
+
+fn apply_to(
+    run: &mut TransformRun<'_>,
+    index: usize,
+    transform: &ProxyTransform,
+    message: &mut TransformMessage,
+    kind: TransformKind,
+) -> Result<TransformEffect, ProxyError> {
+    let TransformKind::Answer(status) = kind else {
+        let mut outgoing = OutgoingMessage::of_test(message.clone());
+        let effect = run.apply(index, transform, &mut TransformTarget::Request(&mut outgoing));
+        *message = outgoing.into_message_of_test();
+        return effect;
+    };
+    run.apply(index, transform, &mut TransformTarget::Response { message, status })
 }
 
 fn regex(expression: &str) -> Value {
@@ -172,7 +193,7 @@ fn every_transform_of_an_encoded_body_is_rejected() {
         encoded.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("br"));
         let error = apply(transform.clone(), &mut encoded, OK).unwrap_err();
         assert!(detail(&error).contains("the body has a Content-Encoding"), "{transform}");
-        let error = apply(transform, &mut encoded, TransformDirection::Request).unwrap_err();
+        let error = apply(transform, &mut encoded, TransformKind::Request).unwrap_err();
         assert_eq!(
             (error.status(), error.delivery()),
             (StatusCode::BAD_REQUEST, CallDelivery::NotSent)
@@ -216,9 +237,9 @@ fn token_is_built_from_the_message_and_vault_expressions_stay() {
         r#"{"number":"4242424242424242","exp":{"month":7}}"#,
     );
     let effect = apply(token.clone(), &mut answer, OK).unwrap();
-    let TransformEffect::CreateToken(body) = effect else { panic!("{effect:?}") };
+    let TransformEffect::CreateToken(token_request) = effect else { panic!("{effect:?}") };
     assert_eq!(
-        *body.expose(),
+        *token_request.body.expose(),
         json!({
             "type": "card",
             "data": {"number": "4242424242424242", "expiration_month": 7},
@@ -254,17 +275,17 @@ fn message_cannot_add_expressions_to_a_new_token() {
 }
 
 #[test]
-fn request_of_a_response_transform_is_that_of_the_client() {
+fn request_of_a_template_is_that_of_the_client() {
     let append =
         json!({"type": "append_text", "options": {"value": "{{ req.client }}{{ req.sent }}"}});
     let mut request = message("application/json", r#"{"sent":"4242"}"#);
-    apply(append.clone(), &mut request, TransformDirection::Request).unwrap();
-    assert_eq!(request.body, r#"{"sent":"4242"}4242"#);
+    apply(append.clone(), &mut request, TransformKind::Request).unwrap();
+    assert_eq!(request.body, r#"{"sent":"4242"}{{ token }}"#);
     let mut answer = message("text/plain", "answer ");
     apply(append, &mut answer, OK).unwrap();
     assert_eq!(answer.body, "answer {{ token }}");
     let response = json!({"type": "append_text", "options": {"value": "{{ res.a }}"}});
-    let error = apply(response, &mut request, TransformDirection::Request).unwrap_err();
+    let error = apply(response, &mut request, TransformKind::Request).unwrap_err();
     assert!(detail(&error).contains("there is no response yet"));
 }
 
@@ -296,7 +317,7 @@ fn appended_json_keeps_all_other_bytes() {
         let mut message = message("application/json", body);
         let append =
             json!({"type": "append_json", "options": {"location": location, "value": value}});
-        apply(append, &mut message, OK).unwrap();
+        apply(append, &mut message, TransformKind::Request).unwrap();
         assert_eq!(message.body, expected, "{location}");
     }
     for body in ["", "text", "[]", "{\"a\":1,\"a\":2}"] {
@@ -321,7 +342,7 @@ fn appended_header_is_added_and_cannot_contain_control_characters() {
 fn code_transform_is_never_skipped() {
     let code = json!({"type": "code", "code": "module.exports = async (req) => req.args"});
     let mut request = message("application/json", "{}");
-    let error = apply(code.clone(), &mut request, TransformDirection::Request).unwrap_err();
+    let error = apply(code.clone(), &mut request, TransformKind::Request).unwrap_err();
     assert_eq!(
         (error.status(), error.delivery()),
         (StatusCode::UNPROCESSABLE_ENTITY, CallDelivery::NotSent)
@@ -338,7 +359,7 @@ fn invalid_value_of_a_transform_names_its_path() {
     let append =
         json!({"type": "append_text", "options": {"value": "{{ transform_identifier: 'none' }}"}});
     let mut request = message("text/plain", "");
-    let error = apply(append, &mut request, TransformDirection::Request).unwrap_err();
+    let error = apply(append, &mut request, TransformKind::Request).unwrap_err();
     let errors = error.problem().unwrap().errors().unwrap();
     assert_eq!(
         errors["request_transforms[1]"],
@@ -350,7 +371,7 @@ fn invalid_value_of_a_transform_names_its_path() {
 fn transformed_body_has_a_maximum_length() {
     let append = json!({"type": "append_text", "options": {"value": "x"}});
     let mut large = message("text/plain", &"y".repeat(BYTES_MAX));
-    assert_eq!(apply(append, &mut large, TransformDirection::Request).unwrap_err().status(), 413);
+    assert_eq!(apply(append, &mut large, TransformKind::Request).unwrap_err().status(), 413);
     let wide =
         json!({"type": "mask", "matcher": "regex", "expression": "(y+)", "replacement": "✱"});
     assert!(apply(wide, &mut large, OK).is_err());
@@ -361,26 +382,145 @@ fn transformed_body_has_a_maximum_length() {
 fn masks_of_a_call_share_a_bounded_amount_of_work() {
     let transform = compile(regex("^([ab]*a[ab]{20})"));
     let body = "a".repeat(200_000);
+    let status = StatusCode::OK;
     with_run(|run| {
         let mut long = message("text/plain", &body);
-        assert!(run.apply_inline(0, &transform, &mut long, OK).unwrap().is_none());
+        let mut target = TransformTarget::Response { message: &mut long, status };
+        assert!(run.apply_inline(0, &transform, &mut target).unwrap().is_none());
         assert_eq!(long.body, body);
-        run.apply(0, &transform, &mut long, OK).unwrap();
-        let first_work = run.mask_work.load(Relaxed);
+        apply_to(run, 0, &transform, &mut long, OK).unwrap();
+        let first_work = run.mask_work;
         assert!(first_work > 200_000 * 20 && first_work < MASK_WORK_MAX, "{first_work}");
         // Each mask does more work than this, so more of them exceed the bound.
         let masks_max = MASK_WORK_MAX / (200_000 * 20);
-        let rejection = (1..masks_max)
-            .find_map(|_| run.apply(1, &transform, &mut message("text/plain", &body), OK).err());
+        let rejection = (1..masks_max).find_map(|_| {
+            apply_to(run, 1, &transform, &mut message("text/plain", &body), OK).err()
+        });
         let error = rejection.expect("masks without a common bound");
         assert_eq!(error.status(), 502);
         assert!(detail(&error).contains("too much work"), "{}", detail(&error));
-        assert_eq!(run.mask_work.load(Relaxed), MASK_WORK_MAX);
+        assert_eq!(run.mask_work, MASK_WORK_MAX);
     });
     with_run(|run| {
         let mut short = message("text/plain", "aaaa");
-        assert!(run.apply_inline(0, &transform, &mut short, OK).unwrap().is_some());
+        let mut target = TransformTarget::Response { message: &mut short, status };
+        assert!(run.apply_inline(0, &transform, &mut target).unwrap().is_some());
     });
+}
+
+/// One parse for each state of the message, whatever the number of transforms.
+#[test]
+fn messages_are_parsed_once_and_the_work_is_charged() {
+    let append = |value: &str| {
+        compile(json!({"type": "append_header", "options": {"location": "X-A", "value": value}}))
+    };
+    let body = format!(r#"{{"a":"b","rest":"{}"}}"#, "x".repeat(100_000));
+    with_run(|run| {
+        let mut answer = message("application/json", &body);
+        let mut target = TransformTarget::Response { message: &mut answer, status: StatusCode::OK };
+        let transform = append("{{ res.a }}");
+        assert!(
+            run.apply_inline(0, &transform, &mut target).unwrap().is_none(),
+            "a large body is not parsed on a worker"
+        );
+        run.apply(0, &transform, &mut target).unwrap();
+        let spent = run.inputs.work.spent();
+        assert!(spent >= 4 * body.len(), "{spent}");
+        for _ in 0..16 {
+            run.apply(0, &transform, &mut target).unwrap();
+        }
+        assert!(run.inputs.work.spent() - spent < body.len(), "{}", run.inputs.work.spent());
+        run.apply(0, &compile(regex("(zzz)")), &mut target).unwrap();
+        run.apply(0, &transform, &mut target).unwrap();
+        assert!(run.inputs.work.spent() - spent >= 4 * body.len());
+    });
+    with_run(|run| {
+        let transform =
+            compile(json!({"type": "append_json", "options": {"location": "$.n", "value": "v"}}));
+        let mut answer = message("application/json", &body);
+        let mut target = TransformTarget::Response { message: &mut answer, status: StatusCode::OK };
+        let rejection = (0..400).find_map(|_| run.apply(0, &transform, &mut target).err());
+        assert!(rejection.is_some(), "scans of the body are not charged");
+    });
+}
+
+#[test]
+fn mask_applies_to_the_headers_of_an_answer() {
+    let mut answer = message("text/plain; v=4242", "4242");
+    let rows = [
+        ("location", "/cards/4242"),
+        ("x-number", "4242"),
+        ("x-number", "plain"),
+        ("etag", "\"4242\""),
+        ("date", "4242"),
+    ];
+    for (name, value) in rows {
+        answer.headers.append(name, HeaderValue::from_static(value));
+    }
+    answer.headers.append("x-latin", HeaderValue::from_bytes(b"\xe94242").unwrap());
+    apply(regex(r"(\d{4})"), &mut answer, OK).unwrap();
+    assert_eq!(answer.body, "****");
+    assert_eq!(answer.headers["location"], "/cards/****");
+    let values: Vec<_> = answer.headers.get_all("x-number").iter().collect();
+    assert_eq!(values, ["****", "plain"]);
+    assert_eq!(answer.headers["date"], "4242");
+    assert_eq!(answer.headers["content-type"], "text/plain; v=4242");
+    assert!(!answer.headers.contains_key("etag") && !answer.headers.contains_key("x-latin"));
+    // The client's request keeps its headers.
+    let mut request = message("text/plain", "4242");
+    request.headers.append("x-number", HeaderValue::from_static("4242"));
+    apply(regex(r"(\d{4})"), &mut request, TransformKind::Request).unwrap();
+    assert_eq!(request.headers["x-number"], "4242");
+}
+
+#[test]
+fn first_appended_header_replaces_the_values_of_the_client() {
+    let append = |name: &str, value: &str| {
+        compile(json!({"type": "append_header", "options": {"location": name, "value": value}}))
+    };
+    let mut outgoing = message("text/plain", "");
+    for name in ["authorization", "x-api-key", "x_api_key", "x-api_key", "x-other"] {
+        outgoing.headers.append(name, HeaderValue::from_static("client"));
+    }
+    let mut outgoing = OutgoingMessage::of_test(outgoing);
+    with_run(|run| {
+        let mut target = TransformTarget::Request(&mut outgoing);
+        for (name, value) in
+            [("Authorization", "first"), ("Authorization", "second"), ("X-API-Key", "key")]
+        {
+            run.apply(0, &append(name, value), &mut target).unwrap();
+        }
+    });
+    let headers = outgoing.into_message_of_test().headers;
+    let values: Vec<_> = headers.get_all("authorization").iter().collect();
+    assert_eq!(values, ["first", "second"]);
+    assert_eq!(headers["x-api-key"], "key");
+    assert!(!headers.contains_key("x_api_key") && !headers.contains_key("x-api_key"));
+    assert_eq!(headers["x-other"], "client");
+}
+
+#[test]
+fn first_appended_form_field_replaces_the_fields_of_the_client() {
+    let append = |value: &str| compile(json!({"type": "append_text", "options": {"value": value}}));
+    let form = "application/x-www-form-urlencoded";
+    let rows = [
+        ("a=1&key=x&b=2", &["&key=s"][..], "a=1&b=2&key=s"),
+        ("Key=x&k%65y=y&a=1", &["&key=s"], "a=1&key=s"),
+        ("api_key=x&api-key=y&a=1", &["&api_key=s", "&api_key=t"], "a=1&api_key=s&api_key=t"),
+        ("a=1", &["2&key=s"], "a=12&key=s"),
+        ("key=x", &["key=s"], "key=xkey=s"),
+        ("", &["key=s"], "key=s"),
+    ];
+    for (body, values, expected) in rows {
+        let mut outgoing = OutgoingMessage::of_test(message(form, body));
+        with_run(|run| {
+            for value in values {
+                let mut target = TransformTarget::Request(&mut outgoing);
+                run.apply(0, &append(value), &mut target).unwrap();
+            }
+        });
+        assert_eq!(outgoing.into_message_of_test().body, expected, "{body}");
+    }
 }
 
 proptest! {

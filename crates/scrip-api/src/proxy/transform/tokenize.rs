@@ -4,7 +4,7 @@ use scrip_core::token::{CollectedData, Plaintext};
 use scrip_expression::{MessageTemplate, PathStep, ReadStep, is_expression};
 use serde_json::Value;
 
-use super::TransformError;
+use super::error::TransformError;
 
 /// A token that a transform creates.
 #[derive(Debug)]

@@ -3,18 +3,12 @@
 use scrip_core::{
     error::FieldError,
     time::Timestamp,
-    token::{
-        CollectedData, Containers, EncryptedData, NewToken, Plaintext, TokenPatch, TokenSource,
-        TokenType,
-    },
+    token::{Containers, EncryptedData, NewToken, Plaintext, TokenPatch, TokenSource, TokenType},
 };
 
-use crate::{
-    proxy::transform::{CollectedToken, CollectedTokenData},
-    wire::{
-        ParseError,
-        fields::{JsonField, JsonFields},
-    },
+use crate::wire::{
+    ParseError,
+    fields::{JsonField, JsonFields},
 };
 
 pub(crate) const TYPE_RULE: &str = "is not a token type; use token, card, card_number, network_token, bank, \
@@ -35,21 +29,6 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewToken, ParseError> {
         expires_at: parse_expiry(&mut fields).into_option(),
     };
     fields.finish().map(|()| new)
-}
-
-/// Parses a request that a proxied call built.
-pub(crate) fn parse_collected(token: CollectedToken) -> Result<NewToken, ParseError> {
-    let CollectedToken { body, data } = token;
-    let mut new = parse_new(body)?;
-    let source = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
-    new.source = match (data, source) {
-        (CollectedTokenData::Encrypted(data), _) => TokenSource::Collected(data),
-        (CollectedTokenData::HiddenInBody, TokenSource::Data { token_type, data }) => {
-            TokenSource::Collected(CollectedData::from_hidden_answer(token_type, data))
-        }
-        (CollectedTokenData::HiddenInBody | CollectedTokenData::InBody, source) => source,
-    };
-    Ok(new)
 }
 
 /// `data`, or `encrypted` in place of it.

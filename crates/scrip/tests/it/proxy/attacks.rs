@@ -3,6 +3,7 @@
 
 mod ambiguous_requests;
 mod browsers;
+mod collected_tokens;
 mod exhaustion;
 mod failing_expressions;
 mod front_servers;

@@ -49,7 +49,7 @@ fn access_session_cannot_evaluate_expressions_over_the_configuration() {
     assert_eq!(host.request_count(), 0);
     let body = json!({"number": card.number_expression()});
     request(&session)
-        .header("X-Length", "{{ proxy.request.body | size }}")
+        .header("X-Host", "{{ proxy.request.headers.accept | size }}")
         .json(&body)
         .send()
         .expect_answer(200);

@@ -190,7 +190,7 @@ fn failing_request_transform_is_recorded() {
     let transforms = json!([{"type": "append_header", "options": {"location": "X-Guess",
         "value": "{{ req.guess | to_number }}"}}]);
     let attack = OracleAttack::new(&PROXY, json!({"request_transforms": transforms}));
-    let body = json!({"guess": format!("x{}", attack.card.number_expression())});
+    let body = json!({"guess": "x", "number": attack.card.number_expression()});
     let response = attack.request().json(&body).send();
     response.expect_error(400, StatedDelivery::NotSent);
     attack.expect_single_use("used_in_rejected_call");

@@ -1,0 +1,71 @@
+//! Why a transform cannot be applied.
+
+use hyper::StatusCode;
+use scrip_core::{error::FieldError, token::AttributePath};
+use scrip_expression::LeafError;
+
+use super::match_finder::WorkExceeded;
+use crate::proxy::error::{CallDelivery, ProxyError};
+
+const WORK_RULE: &str =
+    "cannot be applied: the masks of the proxy need too much work for this body";
+
+/// The list of a transform, and when it fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransformKind {
+    Request,
+    /// Before the request is sent.
+    Response,
+    /// After the destination answered with this status.
+    Answer(StatusCode),
+}
+
+/// Why a transform cannot be applied.
+#[derive(Debug)]
+pub(in crate::proxy) enum TransformError {
+    /// The transform is code.
+    Code,
+    Rule(&'static str),
+    Expression(LeafError),
+    TooLarge,
+    /// A mask needs more work than allowed.
+    Work,
+    Failed(Box<ProxyError>),
+}
+
+impl From<WorkExceeded> for TransformError {
+    fn from(WorkExceeded: WorkExceeded) -> Self {
+        Self::Work
+    }
+}
+
+impl TransformError {
+    pub(super) fn explain(self, index: usize, kind: TransformKind) -> ProxyError {
+        let list = match kind {
+            TransformKind::Request => "request_transforms",
+            TransformKind::Response | TransformKind::Answer(_) => "response_transforms",
+        };
+        let path = format!("{list}[{index}]");
+        let error = match self {
+            Self::Code => ProxyError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                CallDelivery::NotSent,
+                "the proxy has a code transform, which this server cannot run",
+            ),
+            Self::Rule(rule) => ProxyError::invalid(path, rule),
+            Self::Work => ProxyError::invalid(path, WORK_RULE),
+            Self::Expression(error) => {
+                let steps = AttributePath::from_steps(&error.path);
+                let field =
+                    FieldError::from_expression_error(steps.as_str().to_owned(), error.cause);
+                field.prefix_path(&path).into()
+            }
+            Self::TooLarge => ProxyError::too_large(),
+            Self::Failed(error) => *error,
+        };
+        match kind {
+            TransformKind::Request | TransformKind::Response => error,
+            TransformKind::Answer(status) => error.after_answer(status),
+        }
+    }
+}

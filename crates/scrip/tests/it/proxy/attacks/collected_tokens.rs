@@ -1,0 +1,108 @@
+//! Tokens that a proxied call stores: none for a rejected call, and a record that names the sender.
+
+use scrip_core::{audit::LogKind, policy::Tenant};
+use scrip_testing::{destination::behavior::DestinationBehavior, process::harness::becomes_true};
+use serde_json::{Value, json};
+
+use crate::proxy::harness::{CreatedProxy, ProxyHarness, StatedDelivery};
+
+/// A proxy that stores a text of the request, and then applies another transform.
+fn create_collecting_proxy(harness: &ProxyHarness, url: &str, next: Value) -> CreatedProxy {
+    let body = json!({"name": "c", "type": "private", "permissions": ["token:create"]});
+    let created = harness.server.post(&harness.keys.management, "/applications", &body);
+    let application = created.expect_status(201)["id"].clone();
+    let token = json!({"type": "token", "data": "{{ req.data }}"});
+    let transforms = json!([
+        {"type": "tokenize", "options": {"identifier": "new", "token": token}},
+        next,
+    ]);
+    let attributes = json!({"require_auth": false, "application": {"id": application},
+        "request_transforms": transforms});
+    harness.create_proxy(url, attributes)
+}
+
+fn append(value: &str) -> Value {
+    json!({"type": "append_json", "options": {"location": "$.token", "value": value}})
+}
+
+fn records(harness: &ProxyHarness, tenant: &Tenant, operation: &str) -> Vec<Vec<String>> {
+    let tenant = harness.server.engine.sql_id(tenant.id.0);
+    let sql = format!(
+        "SELECT entity, outcome, detail FROM log_records WHERE tenant = {tenant} \
+         AND operation = '{operation}' ORDER BY sequence"
+    );
+    harness.server.engine.select_from_log(LogKind::Read, &sql)
+}
+
+fn count_tokens(harness: &ProxyHarness) -> usize {
+    let tokens = harness.server.get_path(&harness.keys.private, "/tokens").expect_status(200);
+    tokens["data"].as_array().unwrap().len()
+}
+
+#[test]
+fn rejected_call_stores_no_token_and_leaves_a_record() {
+    let harness = ProxyHarness::start();
+    let host = harness.destinations.host(&[]);
+    // The second transform fails.
+    let proxy =
+        create_collecting_proxy(&harness, &host.url(""), append("{{ req.number | to_number }}"));
+    let request = || harness.request("POST", "").proxy_key(&proxy.key);
+    let response = request().json(&json!({"data": "a", "number": "x"})).send();
+    response.expect_error(400, StatedDelivery::NotSent);
+    assert_eq!((count_tokens(&harness), host.request_count()), (0, 0));
+    let is_recorded = || {
+        let records = records(&harness, &harness.keys.tenant, "invoke_proxy");
+        records.iter().any(|it| it[0] == proxy.id && it[1] == "invalid")
+    };
+    assert!(
+        becomes_true(is_recorded),
+        "{:?}",
+        records(&harness, &harness.keys.tenant, "invoke_proxy")
+    );
+    request().json(&json!({"data": "a", "number": "1"})).send().expect_answer(200);
+    assert_eq!((count_tokens(&harness), host.request_count()), (1, 1));
+}
+
+#[test]
+fn record_of_the_outcome_names_the_collected_token() {
+    let harness = ProxyHarness::start();
+    let host = harness.destinations.host(&[DestinationBehavior::HangUp]);
+    let value = "{{ transform_identifier: 'new' | json: '$.id' }}";
+    let proxy = create_collecting_proxy(&harness, &host.url(""), append(value));
+    let request = harness.request("POST", "").proxy_key(&proxy.key);
+    request.json(&json!({"data": "a"})).send().expect_error(502, StatedDelivery::MaybeSent);
+    let tokens = harness.server.get_path(&harness.keys.private, "/tokens").expect_status(200);
+    let id = tokens["data"][0]["id"].as_str().expect("the token stays").to_owned();
+    let is_recorded = || {
+        let records = records(&harness, &harness.keys.tenant, "create_token");
+        records
+            .iter()
+            .any(|it| it[0] == id && it[1] == "collected_in_call" && it[2].contains(&proxy.id))
+    };
+    assert!(
+        becomes_true(is_recorded),
+        "{:?}",
+        records(&harness, &harness.keys.tenant, "create_token")
+    );
+}
+
+/// The text of the first broken rule would disclose a part of an answer that is withheld.
+#[test]
+fn failed_transform_of_an_answer_has_one_error_for_a_client_without_a_key() {
+    let harness = ProxyHarness::start();
+    let number = |value: &str| {
+        json!({"type": "append_header",
+        "options": {"location": "X-A", "value": value}})
+    };
+    let error = |transform: Value| {
+        let host = harness.destinations.host(&[DestinationBehavior::json(200, &json!({"a": "x"}))]);
+        let attributes = json!({"require_auth": false, "response_transforms": [transform]});
+        let proxy = harness.create_proxy_to(&host, attributes);
+        let request = harness.request("POST", "").proxy_key(&proxy.key);
+        request.json(&json!({})).send().expect_error(502, StatedDelivery::Answered)
+    };
+    let first = error(number("{{ res.a | to_number }}"));
+    let second = error(json!({"type": "append_json",
+        "options": {"location": "$.b.c", "value": "{{ res.a }}"}}));
+    assert_eq!(first, second);
+}
