@@ -259,16 +259,16 @@ fn usable_plaintext_is_opened_only_by_its_sinks() {
         ),
         (
             ".collect_data(",
-            &["scrip-api/src/proxy/outgoing/usable_plaintext.rs", "scrip-api/src/proxy/transform.rs"],
+            &[
+                "scrip-api/src/proxy/outgoing/usable_plaintext.rs",
+                "scrip-api/src/proxy/transform.rs",
+            ],
         ),
         (
             "detokenized_for_control_run",
             &["scrip-api/src/proxy/outgoing/message.rs", "scrip-api/src/proxy/transform.rs"],
         ),
-        (
-            "UsablePlaintext(",
-            &["scrip-api/src/proxy/outgoing/usable_plaintext.rs"],
-        ),
+        ("UsablePlaintext(", &["scrip-api/src/proxy/outgoing/usable_plaintext.rs"]),
     ];
     for path in repository_files("rs").filter(|it| !it.ends_with("xtask/tests/tidy.rs")) {
         let text = fs::read_to_string(&path).unwrap();

@@ -12,6 +12,7 @@ mod failure;
 mod outgoing;
 mod party;
 mod plan;
+mod rejection;
 mod selection;
 mod target;
 mod transforms;
@@ -23,18 +24,12 @@ use axum::{body::HttpBody, response::Response};
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, StatusCode, header::HOST, http::request::Parts};
 use scrip_core::{
-    audit::Operation,
     error::{Denial, Error},
     idempotency::{CallContent, IdempotencyClaim},
-    operations::{
-        proxy_calls::{
-            claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
-            decrypt_call_data::{DecryptedCallData, decrypt_call_data},
-            record_rejected_use::queue_unsent_call,
-            start_proxy_call::CallDestination,
-            use_tokens::TokenUse,
-        },
-        record_rejection::RejectedRequest,
+    operations::proxy_calls::{
+        claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
+        decrypt_call_data::{DecryptedCallData, decrypt_call_data},
+        use_tokens::TokenUse,
     },
     policy::{
         Caller, CallerRequirement, Directory, Permission, RequestOrigin, rate_limit::ClientNetwork,
@@ -51,6 +46,7 @@ use self::{
     outgoing::{build_request, load_configuration, load_tokens, parse_message},
     party::{CallParty, is_keyless},
     plan::CallPlan,
+    rejection::record_rejected_call,
     selection::SelectedProxy,
     target::AppendedTarget,
     transforms::CallTransforms,
@@ -67,7 +63,6 @@ use crate::{
         authenticate::{not_ready, single_header},
         body::read_body,
         cors, idempotency, long_evaluation,
-        rejection_record::write_rejection,
         response_body::ResponseBudget,
         throttle,
         trace::TraceId,
@@ -78,7 +73,6 @@ use crate::{
         error::{CallDelivery, ProxyError},
         headers::{has_header_expressions, parse_encrypted_header},
         outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
-        transform::TransformInputs,
     },
     route::IncomingRequest,
 };
@@ -405,7 +399,7 @@ async fn run_call(
     let configuration = load_configuration(&call, &plan, &message)?;
     let keyless_work = WorkMeter::new(long_evaluation::run_in_slot);
     let work = call.party.caller().map_or(&keyless_work, Caller::work);
-    let mut transforms = prepare_transforms(app, &call, &plan, &configuration, work)?;
+    let mut transforms = CallTransforms::prepare(app, &call, &plan, &configuration, work)?;
     let TokenUse { used, data } = load_tokens(app, &call, &message).await?;
     let reads_hidden = reads_hidden_configuration(&call, &message);
     let tokens = UnsentTokens::new(app, &call, &plan, used, reads_hidden);
@@ -454,69 +448,10 @@ async fn run_call(
     builder.pass_on(sent, answer).await
 }
 
-/// The transforms of the call, after a check of what their templates read.
-fn prepare_transforms<'c>(
-    app: &'c App,
-    call: &'c ReceivedCall,
-    plan: &'c CallPlan,
-    configuration: &'c UsablePlaintext,
-    work: &'c WorkMeter,
-) -> Result<Option<CallTransforms<'c>>, ProxyError> {
-    if !plan.has_transforms() {
-        return Ok(None);
-    }
-    let inputs = TransformInputs {
-        configuration,
-        encrypted: call.encrypted.as_ref().map(|it| it.value()),
-        work,
-        fill_random: app.vault.fill_random,
-        bytes_max: app.proxy_egress.limits.body_bytes_max,
-        evaluates_expressions: call.evaluates_expressions(),
-        is_from_browser: call.party.caller().is_some_and(Caller::is_browser),
-        rules: app.vault.disclosure,
-    };
-    let mut transforms = CallTransforms::new(app, inputs, plan.token_creator.as_ref(), call)?;
-    transforms.check_client_message(plan)?;
-    Ok(Some(transforms))
-}
-
 /// Whether an expression of the client can read the configuration, and the client may not read it.
 fn reads_hidden_configuration(call: &ReceivedCall, message: &MessageBody) -> bool {
     let needed = CallerRequirement::Permission(Permission::ProxyRead);
     let may_read = |it: &Caller| it.check_requirement(needed).is_ok();
     let reads = || message.reads_configuration() || has_header_expressions(&call.headers);
     call.evaluates_expressions() && reads() && !call.party.caller().is_some_and(may_read)
-}
-
-/// Records a rejected call. A call that was started has its own records.
-async fn record_rejected_call(
-    app: &App,
-    party: &CallParty,
-    selected: &SelectedProxy,
-    method: &'static str,
-    error: &ProxyError,
-) {
-    let outcome = match (error.problem(), error.status()) {
-        (Some(problem), _) => problem.audit_outcome(),
-        (None, StatusCode::UNPROCESSABLE_ENTITY) => Some("unprocessable"),
-        (None, _) => None,
-    };
-    let Some(outcome) = outcome else { return };
-    let proxy = selected.proxy().map(|it| it.record().id.to_string());
-    let Some(caller) = party.caller() else {
-        // The destination is not known before the proxy is opened.
-        let destination = CallDestination { proxy, host: String::new(), method };
-        if let Ok(sender) = party.sender(selected) {
-            queue_unsent_call(&app.vault, sender, destination, outcome, &[]);
-        }
-        return;
-    };
-    let proxy = proxy.unwrap_or_default();
-    let rejected = RejectedRequest {
-        operation: Operation::InvokeProxy,
-        requirement: CallerRequirement::AnyKey,
-        entity: &proxy,
-        outcome,
-    };
-    write_rejection(app, caller, rejected).await;
 }

@@ -10,10 +10,11 @@ mod match_finder;
 mod message;
 mod objects;
 mod stratus;
+mod target;
 pub mod tokenize;
 
 use bytes::Bytes;
-use hyper::{HeaderMap, StatusCode, header::CONTENT_TYPE};
+use hyper::{HeaderMap, header::CONTENT_TYPE};
 use scrip_core::{
     error::{Denial, Error},
     proxy::{ProxyTransform, transform::MaskMatcher},
@@ -33,6 +34,7 @@ pub use self::{
     error::TransformKind,
     mask::MaskEdit,
     message::TransformMessage,
+    target::TransformTarget,
     tokenize::{CollectedToken, CollectedTokenData},
 };
 use self::{
@@ -43,17 +45,6 @@ use crate::proxy::{
     error::ProxyError,
     outgoing::{OutgoingMessage, TemplateInputs, UsablePlaintext, evaluate_template},
 };
-
-/// The message that a transform changes.
-#[derive(Debug)]
-pub enum TransformTarget<'m> {
-    Request(&'m mut OutgoingMessage),
-    /// The destination answered with this status.
-    Response {
-        message: &'m mut TransformMessage,
-        status: StatusCode,
-    },
-}
 
 /// What all transforms of a call share.
 #[derive(Debug, Clone, Copy)]
@@ -283,10 +274,11 @@ impl<'c> TransformRun<'c> {
             bytes = bytes.saturating_add(target.body_length());
         }
         if thread == TransformThread::Worker {
-            self.inline_bytes = self.inline_bytes.saturating_add(bytes);
-            if self.inline_bytes > INLINE_BYTES_MAX {
+            let inline_bytes = self.inline_bytes.saturating_add(bytes);
+            if inline_bytes > INLINE_BYTES_MAX {
                 return Err(TransformError::Work);
             }
+            self.inline_bytes = inline_bytes;
         }
         if matches!(transform, ProxyTransform::AppendJson { .. }) {
             let charged = charge_message_bytes(self.inputs.work, target.body_length());
@@ -353,7 +345,11 @@ impl<'c> TransformRun<'c> {
             }
             ProxyTransform::AppendText { .. } => message.append_text(&value, bytes_max),
             ProxyTransform::AppendHeader { name, .. } => message.append_header(name, &value),
-            _ => Err(TransformError::Rule(REJECTED_RULE)),
+            ProxyTransform::Code { .. }
+            | ProxyTransform::Mask { .. }
+            | ProxyTransform::OversizedMask
+            | ProxyTransform::RejectedTemplate
+            | ProxyTransform::Tokenize { .. } => Err(TransformError::Rule(REJECTED_RULE)),
         }
     }
 
@@ -377,7 +373,11 @@ impl<'c> TransformRun<'c> {
             ProxyTransform::AppendHeader { name, .. } => {
                 append::append_header(&mut message.headers, name, value.expose())
             }
-            _ => Err(TransformError::Rule(REJECTED_RULE)),
+            ProxyTransform::Code { .. }
+            | ProxyTransform::Mask { .. }
+            | ProxyTransform::OversizedMask
+            | ProxyTransform::RejectedTemplate
+            | ProxyTransform::Tokenize { .. } => Err(TransformError::Rule(REJECTED_RULE)),
         }
     }
 
@@ -476,36 +476,6 @@ pub fn check_transforms<'t>(
         return Err(TransformError::Code.explain(0, TransformKind::Request));
     }
     Ok(())
-}
-
-impl TransformTarget<'_> {
-    fn is_encoded(&self) -> bool {
-        match self {
-            Self::Request(message) => message.is_encoded(),
-            Self::Response { message, .. } => message.is_encoded(),
-        }
-    }
-
-    fn body_length(&self) -> usize {
-        match self {
-            Self::Request(message) => message.body_length(),
-            Self::Response { message, .. } => message.body.len(),
-        }
-    }
-
-    fn response(&self) -> Option<&TransformMessage> {
-        match self {
-            Self::Request(_) => None,
-            Self::Response { message, .. } => Some(message),
-        }
-    }
-
-    fn kind(&self) -> TransformKind {
-        match self {
-            Self::Request(_) => TransformKind::Request,
-            Self::Response { status, .. } => TransformKind::Answer(*status),
-        }
-    }
 }
 
 #[cfg(test)]

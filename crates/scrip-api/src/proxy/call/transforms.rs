@@ -9,7 +9,7 @@ use scrip_core::{
     },
     policy::Caller,
     proxy::ProxyTransform,
-    token::{CollectedData, NewToken, Plaintext, TokenSource},
+    token::{CollectedData, NewToken, Plaintext, TokenSource, WorkMeter},
 };
 use tokio::time::Instant;
 
@@ -20,6 +20,7 @@ use crate::{
     proxy::{
         call::{ReceivedCall, plan::CallPlan},
         error::{CallDelivery, ProxyError},
+        outgoing::UsablePlaintext,
         transform::{
             CollectedToken, CollectedTokenData, INLINE_BYTES_MAX, TransformEffect, TransformInputs,
             TransformKind, TransformRun, TransformTarget,
@@ -56,25 +57,47 @@ pub(super) struct CallTransforms<'c> {
 }
 
 impl<'c> CallTransforms<'c> {
+    /// The transforms of the call, after a check of what their templates read; `None` if it has none.
+    ///
     /// # Errors
-    /// Never: a call has a tenant.
-    pub(super) fn new(
+    /// A template cannot read the client's message.
+    pub(super) fn prepare(
         app: &'c App,
-        inputs: TransformInputs<'c>,
-        token_creator: Option<&'c Caller>,
-        call: &ReceivedCall,
-    ) -> Result<Self, ProxyError> {
-        let run = TransformRun::new(inputs, &call.headers, call.body.clone());
-        let tenant = call.party.tenant(&call.selected)?.id;
-        let (deadline, created_tokens) = (None, Vec::new());
-        Ok(Self { app, run, token_creator, tenant, deadline, created_tokens })
+        call: &'c ReceivedCall,
+        plan: &'c CallPlan,
+        configuration: &'c UsablePlaintext,
+        work: &'c WorkMeter,
+    ) -> Result<Option<Self>, ProxyError> {
+        if !plan.has_transforms() {
+            return Ok(None);
+        }
+        let inputs = TransformInputs {
+            configuration,
+            encrypted: call.encrypted.as_ref().map(|it| it.value()),
+            work,
+            fill_random: app.vault.fill_random,
+            bytes_max: app.proxy_egress.limits.body_bytes_max,
+            evaluates_expressions: call.evaluates_expressions(),
+            is_from_browser: call.party.caller().is_some_and(Caller::is_browser),
+            rules: app.vault.disclosure,
+        };
+        let mut transforms = Self {
+            app,
+            run: TransformRun::new(inputs, &call.headers, call.body.clone()),
+            token_creator: plan.token_creator.as_ref(),
+            tenant: call.party.tenant(&call.selected)?.id,
+            deadline: None,
+            created_tokens: Vec::new(),
+        };
+        transforms.check_client_message(plan)?;
+        Ok(Some(transforms))
     }
 
     /// Checks what templates read from the client's message, before a token is loaded.
     ///
     /// # Errors
     /// A template cannot read the message.
-    pub(super) fn check_client_message(&mut self, plan: &CallPlan) -> Result<(), ProxyError> {
+    fn check_client_message(&mut self, plan: &CallPlan) -> Result<(), ProxyError> {
         let lists = [
             (plan.request_transforms(), TransformKind::Request),
             (plan.response_transforms(), TransformKind::Response),

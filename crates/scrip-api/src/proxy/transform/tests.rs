@@ -1,12 +1,17 @@
 //! Golden messages of each transform, and hostile ones.
 
-use hyper::header::{CONTENT_ENCODING, HeaderName, HeaderValue};
+mod edits;
+
+use hyper::{
+    StatusCode,
+    header::{CONTENT_ENCODING, HeaderName, HeaderValue},
+};
 use proptest::prelude::*;
 use scrip_core::proxy::TransformSource;
 use serde_json::json;
 
 use super::*;
-use crate::proxy::error::CallDelivery;
+use crate::proxy::{error::CallDelivery, outgoing::OutgoingMessage};
 
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 const OK: TransformKind = TransformKind::Answer(StatusCode::OK);
@@ -406,121 +411,6 @@ fn masks_of_a_call_share_a_bounded_amount_of_work() {
         let mut target = TransformTarget::Response { message: &mut short, status };
         assert!(run.apply_inline(0, &transform, &mut target).unwrap().is_some());
     });
-}
-
-/// One parse for each state of the message, whatever the number of transforms.
-#[test]
-fn messages_are_parsed_once_and_the_work_is_charged() {
-    let append = |value: &str| {
-        compile(json!({"type": "append_header", "options": {"location": "X-A", "value": value}}))
-    };
-    let body = format!(r#"{{"a":"b","rest":"{}"}}"#, "x".repeat(100_000));
-    with_run(|run| {
-        let mut answer = message("application/json", &body);
-        let mut target = TransformTarget::Response { message: &mut answer, status: StatusCode::OK };
-        let transform = append("{{ res.a }}");
-        assert!(
-            run.apply_inline(0, &transform, &mut target).unwrap().is_none(),
-            "a large body is not parsed on a worker"
-        );
-        run.apply(0, &transform, &mut target).unwrap();
-        let spent = run.inputs.work.spent();
-        assert!(spent >= 4 * body.len(), "{spent}");
-        for _ in 0..16 {
-            run.apply(0, &transform, &mut target).unwrap();
-        }
-        assert!(run.inputs.work.spent() - spent < body.len(), "{}", run.inputs.work.spent());
-        run.apply(0, &compile(regex("(zzz)")), &mut target).unwrap();
-        run.apply(0, &transform, &mut target).unwrap();
-        assert!(run.inputs.work.spent() - spent >= 4 * body.len());
-    });
-    with_run(|run| {
-        let transform =
-            compile(json!({"type": "append_json", "options": {"location": "$.n", "value": "v"}}));
-        let mut answer = message("application/json", &body);
-        let mut target = TransformTarget::Response { message: &mut answer, status: StatusCode::OK };
-        let rejection = (0..400).find_map(|_| run.apply(0, &transform, &mut target).err());
-        assert!(rejection.is_some(), "scans of the body are not charged");
-    });
-}
-
-#[test]
-fn mask_applies_to_the_headers_of_an_answer() {
-    let mut answer = message("text/plain; v=4242", "4242");
-    let rows = [
-        ("location", "/cards/4242"),
-        ("x-number", "4242"),
-        ("x-number", "plain"),
-        ("etag", "\"4242\""),
-        ("date", "4242"),
-    ];
-    for (name, value) in rows {
-        answer.headers.append(name, HeaderValue::from_static(value));
-    }
-    answer.headers.append("x-latin", HeaderValue::from_bytes(b"\xe94242").unwrap());
-    apply(regex(r"(\d{4})"), &mut answer, OK).unwrap();
-    assert_eq!(answer.body, "****");
-    assert_eq!(answer.headers["location"], "/cards/****");
-    let values: Vec<_> = answer.headers.get_all("x-number").iter().collect();
-    assert_eq!(values, ["****", "plain"]);
-    assert_eq!(answer.headers["date"], "4242");
-    assert_eq!(answer.headers["content-type"], "text/plain; v=4242");
-    assert!(!answer.headers.contains_key("etag") && !answer.headers.contains_key("x-latin"));
-    // The client's request keeps its headers.
-    let mut request = message("text/plain", "4242");
-    request.headers.append("x-number", HeaderValue::from_static("4242"));
-    apply(regex(r"(\d{4})"), &mut request, TransformKind::Request).unwrap();
-    assert_eq!(request.headers["x-number"], "4242");
-}
-
-#[test]
-fn first_appended_header_replaces_the_values_of_the_client() {
-    let append = |name: &str, value: &str| {
-        compile(json!({"type": "append_header", "options": {"location": name, "value": value}}))
-    };
-    let mut outgoing = message("text/plain", "");
-    for name in ["authorization", "x-api-key", "x_api_key", "x-api_key", "x-other"] {
-        outgoing.headers.append(name, HeaderValue::from_static("client"));
-    }
-    let mut outgoing = OutgoingMessage::of_test(outgoing);
-    with_run(|run| {
-        let mut target = TransformTarget::Request(&mut outgoing);
-        for (name, value) in
-            [("Authorization", "first"), ("Authorization", "second"), ("X-API-Key", "key")]
-        {
-            run.apply(0, &append(name, value), &mut target).unwrap();
-        }
-    });
-    let headers = outgoing.into_message_of_test().headers;
-    let values: Vec<_> = headers.get_all("authorization").iter().collect();
-    assert_eq!(values, ["first", "second"]);
-    assert_eq!(headers["x-api-key"], "key");
-    assert!(!headers.contains_key("x_api_key") && !headers.contains_key("x-api_key"));
-    assert_eq!(headers["x-other"], "client");
-}
-
-#[test]
-fn first_appended_form_field_replaces_the_fields_of_the_client() {
-    let append = |value: &str| compile(json!({"type": "append_text", "options": {"value": value}}));
-    let form = "application/x-www-form-urlencoded";
-    let rows = [
-        ("a=1&key=x&b=2", &["&key=s"][..], "a=1&b=2&key=s"),
-        ("Key=x&k%65y=y&a=1", &["&key=s"], "a=1&key=s"),
-        ("api_key=x&api-key=y&a=1", &["&api_key=s", "&api_key=t"], "a=1&api_key=s&api_key=t"),
-        ("a=1", &["2&key=s"], "a=12&key=s"),
-        ("key=x", &["key=s"], "key=xkey=s"),
-        ("", &["key=s"], "key=s"),
-    ];
-    for (body, values, expected) in rows {
-        let mut outgoing = OutgoingMessage::of_test(message(form, body));
-        with_run(|run| {
-            for value in values {
-                let mut target = TransformTarget::Request(&mut outgoing);
-                run.apply(0, &append(value), &mut target).unwrap();
-            }
-        });
-        assert_eq!(outgoing.into_message_of_test().body, expected, "{body}");
-    }
 }
 
 proptest! {

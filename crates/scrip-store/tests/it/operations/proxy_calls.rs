@@ -13,9 +13,10 @@ use scrip_core::{
         claim_idempotency_key::RESPONSE_RETENTION,
         proxy_calls::{
             claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
+            decrypt_call_data::DecryptedCallData,
             finish_proxy_call::{CallOutcome, finish_proxy_call},
             start_proxy_call::{CallDestination, CallSender, StartedCall, start_proxy_call},
-            use_tokens::{UsedTokens, use_tokens},
+            use_tokens::{TokenUse, UsedTokens, use_tokens},
         },
         reference_data::{DetokenizeRenderers, Reference, ReferenceKind, ReferenceUse},
     },
@@ -107,7 +108,7 @@ impl CallHarness {
         right: UseRight,
         id: &TokenId,
         reads_cvc: bool,
-    ) -> Result<UsedTokens, Error> {
+    ) -> Result<TokenUse<Plaintext>, Error> {
         let reference = data_reference(id);
         let references = [ReferenceUse { reference: &reference, reads_cvc }];
         use_tokens(self.vault(), caller, right, &references, RENDERERS, None).await
@@ -176,12 +177,18 @@ fn describe(record: &LogRecord) -> (&str, &str, Option<&str>) {
     (&record.operation, &record.outcome, record.detail.as_deref())
 }
 
+/// A call without encrypted data.
+const NO_DATA: Option<Arc<DecryptedCallData<Plaintext>>> = None;
+
+fn find_data<'a>(used: &'a TokenUse<Plaintext>, id: &TokenId) -> Option<&'a serde_json::Value> {
+    used.data.find(&data_reference(id)).map(|it| it.read(Plaintext::expose))
+}
+
 async fn token_is_used_in_full_whatever_the_transform_of_the_rule(harness: CallHarness) {
     let id = harness.create(card(VISA)).await;
     let right = UseRight::EphemeralProxy;
     let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
-    let data = used.data().find(&data_reference(&id)).unwrap();
-    assert_eq!(*data, json!({"number": VISA}));
+    assert_eq!(find_data(&used, &id), Some(&json!({"number": VISA})));
 }
 
 async fn ephemeral_proxy_needs_token_use_in_every_container_of_a_token(harness: CallHarness) {
@@ -226,7 +233,7 @@ async fn token_of_another_tenant_has_no_data_for_a_call(harness: CallHarness) {
     let rules = use_rules("/", Permission::TokenUse);
     let stranger = harness.vault_harness.caller(&tenant, rules).await;
     let used = harness.use_token(&stranger, UseRight::EphemeralProxy, &id, true).await.unwrap();
-    assert_eq!(used.data().find(&data_reference(&id)), None);
+    assert_eq!(find_data(&used, &id), None);
 }
 
 async fn number_of_tokens_in_a_call_is_limited_by_the_quota(harness: CallHarness) {
@@ -237,12 +244,13 @@ async fn number_of_tokens_in_a_call_is_limited_by_the_quota(harness: CallHarness
     let mut uses: Vec<_> =
         references.iter().map(|reference| ReferenceUse { reference, reads_cvc: true }).collect();
     let right = UseRight::EphemeralProxy;
-    let outcome = use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS, None).await;
+    let outcome =
+        use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS, NO_DATA).await;
     assert_eq!(expect_invalid_field(outcome), "proxy_token_limit");
     uses.pop();
     // A token that is named twice counts once.
     uses.push(uses[0]);
-    use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS, None).await.unwrap();
+    use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS, NO_DATA).await.unwrap();
 }
 
 async fn cvc_is_loaded_only_for_an_expression_that_reaches_it(harness: CallHarness) {
@@ -252,8 +260,8 @@ async fn cvc_is_loaded_only_for_an_expression_that_reaches_it(harness: CallHarne
     {
         let right = UseRight::EphemeralProxy;
         let used = harness.use_token(&harness.caller, right, &id, reads_cvc).await.unwrap();
-        assert_eq!(used.data().find(&data_reference(&id)), Some(&expected));
-        harness.start(&used, None).await.unwrap();
+        assert_eq!(find_data(&used, &id), Some(&expected));
+        harness.start(&used.used, None).await.unwrap();
     }
     let outcomes: Vec<_> =
         harness.records(LogKind::Read).await.into_iter().map(|it| it.outcome).collect();
@@ -267,7 +275,7 @@ async fn call_is_recorded_before_it_is_sent_even_if_reads_are_not_recorded(
     let id = harness.create(card(VISA)).await;
     let right = UseRight::PreConfiguredProxy;
     let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
-    let started = harness.start(&used, None).await.unwrap();
+    let started = harness.start(&used.used, None).await.unwrap();
     let without_tokens = harness.start(&UsedTokens::default(), None).await.unwrap();
     let proxy = "proxy 2b1c7c11-8c0b-4c70-a1a5-0f1d2f6c7c11";
     let detail = format!("POST api.example.com, {proxy}");
@@ -299,7 +307,7 @@ async fn call_with_idempotency_key_is_recorded_with_its_key_in_the_audit_log(har
     let id = harness.create(card(VISA)).await;
     let right = UseRight::PreConfiguredProxy;
     let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
-    let started = harness.start(&used, Some(harness.expect_claim().await)).await.unwrap();
+    let started = harness.start(&used.used, Some(harness.expect_claim().await)).await.unwrap();
     let outcomes = async || -> Vec<String> {
         harness.records(LogKind::Audit).await.into_iter().map(|it| it.outcome).collect()
     };
@@ -369,7 +377,7 @@ async fn answer_to_a_call_with_a_cvc_is_readable_only_until_the_cvc_expires(harn
     let id = harness.create(card_with_cvc(VISA, "123")).await;
     let right = UseRight::PreConfiguredProxy;
     let used = harness.use_token(&harness.caller, right, &id, true).await.unwrap();
-    harness.call(&used, answer(b"echo 123")).await;
+    harness.call(&used.used, answer(b"echo 123")).await;
     harness.vault_harness.clock.advance(60 * MINUTE - Duration::from_millis(1));
     assert_eq!(harness.expect_replay().await.body, b"echo 123");
     // A node without the epoch key cannot read the answer.
@@ -384,7 +392,7 @@ async fn answer_to_a_call_without_the_cvc_of_its_token_outlives_the_cvc(harness:
     let id = harness.create(card_with_cvc(VISA, "123")).await;
     let right = UseRight::PreConfiguredProxy;
     let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
-    harness.call(&used, answer(b"declined")).await;
+    harness.call(&used.used, answer(b"declined")).await;
     harness.vault_harness.clock.advance(120 * MINUTE);
     assert_eq!(harness.expect_replay().await.body, b"declined");
 }
@@ -394,7 +402,7 @@ async fn replay_of_a_call_needs_the_right_to_use_its_tokens(harness: CallHarness
     let id = harness.create(token).await;
     let right = UseRight::PreConfiguredProxy;
     let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
-    harness.call(&used, answer(b"declined")).await;
+    harness.call(&used.used, answer(b"declined")).await;
     let application = harness.caller.application();
     let claim_with = async |container| {
         let rules = use_rules(container, Permission::TokenUse);

@@ -13,8 +13,9 @@ pub(super) fn check_templates(directory: &Directory) -> Vec<Finding> {
     for proxy in directory.proxies() {
         let (tenant, record) = (proxy.tenant(), proxy.record());
         let Ok(settings) = ProxySettings::open(&tenant.keys, record) else { continue };
-        let breaks_rule = settings.request_transforms.has_rejected_template(TransformStage::Request)
-            || settings.response_transforms.has_rejected_template(TransformStage::Response);
+        let breaks_rule =
+            settings.request_transforms.has_rejected_template(TransformStage::Request)
+                || settings.response_transforms.has_rejected_template(TransformStage::Response);
         if breaks_rule {
             let message = format!(
                 "proxy {} of tenant {}: a template of its transforms reads a CVC, encrypted data or \

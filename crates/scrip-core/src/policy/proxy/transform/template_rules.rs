@@ -195,4 +195,24 @@ mod tests {
         let source: TransformSource = serde_json::from_value(invalid).unwrap();
         assert!(!breaks_rule(TransformStage::Request, &source));
     }
+
+    /// An earlier version accepted such templates. They are loaded, and never run.
+    #[test]
+    fn stored_template_that_breaks_a_rule_is_rejected_in_calls() {
+        use crate::proxy::{ProxyTransform, TransformList};
+        let append = json!({"type": "append_text", "options": {"value": "{{ config: a }}"}});
+        let stored = json!({"is_single": false, "sources": [append]});
+        let list: TransformList = serde_json::from_value(stored).unwrap();
+        let compile = |stage| list.compile(stage).unwrap();
+        assert!(matches!(
+            compile(TransformStage::Response).as_slice(),
+            [ProxyTransform::RejectedTemplate]
+        ));
+        assert!(matches!(
+            compile(TransformStage::Request).as_slice(),
+            [ProxyTransform::AppendText { .. }]
+        ));
+        assert!(list.has_rejected_template(TransformStage::Response));
+        assert!(!list.has_rejected_template(TransformStage::Request));
+    }
 }
