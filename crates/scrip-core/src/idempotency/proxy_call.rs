@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, Timestamp,
+    audit::{Operation, ReadLogEntry},
     id::TokenId,
     idempotency::{
         IdempotencyDigests, IdempotencyRecord, StoredResponse, request_digest::encode_without_cvc,
@@ -145,6 +146,9 @@ struct CallHead {
     request: Option<[u8; 32]>,
     is_ephemeral: bool,
     targets: Vec<CallTarget>,
+    /// The ids of the used tokens, for the record of a replay. Old records have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tokens: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize, Clone, Copy)]
@@ -168,6 +172,7 @@ pub(crate) struct CallSealer<'a> {
     pub(crate) created_at: Timestamp,
     pub(crate) right: UseRight,
     pub(crate) targets: Vec<CallTarget>,
+    pub(crate) tokens: Vec<String>,
     /// The end of the retention of a CVC that the call used.
     pub(crate) cvc_expires_at: Option<Timestamp>,
 }
@@ -197,6 +202,7 @@ impl CallSealer<'_> {
             request: self.digests.request,
             is_ephemeral: self.right == UseRight::EphemeralProxy,
             targets: self.targets.clone(),
+            tokens: self.tokens.clone(),
         };
         let head = serde_json::to_vec(&head).map_err(|_| unreadable())?;
         let mut bytes = Vec::with_capacity(head.len().saturating_add(response.len() + 8));
@@ -240,9 +246,24 @@ pub(crate) struct OpenedCall {
     pub(crate) request: Option<[u8; 32]>,
     right: UseRight,
     targets: Vec<CallTarget>,
+    tokens: Vec<String>,
 }
 
 impl OpenedCall {
+    /// The entries of a replay: the proxy, or an empty entity for an ephemeral one, and the tokens.
+    /// `destination` is that of an equal call.
+    pub(crate) fn replay_entries(&self, destination: &str) -> Vec<ReadLogEntry> {
+        const REPLAYED: &str = "replayed";
+        let is_proxy = self.right == UseRight::PreConfiguredProxy;
+        let proxy = if is_proxy { destination } else { "" };
+        let mut entries = vec![ReadLogEntry::new(proxy, REPLAYED)];
+        entries.extend(self.tokens.iter().map(|id| ReadLogEntry {
+            operation: Some(Operation::UseToken),
+            ..ReadLogEntry::new(id.as_str(), REPLAYED)
+        }));
+        entries
+    }
+
     /// Checks that the caller may still use the tokens of the call.
     ///
     /// # Errors
@@ -295,10 +316,10 @@ impl OpenedCall {
                 }
             }
         };
-        let CallHead { request, is_ephemeral, targets, .. } = head;
+        let CallHead { request, is_ephemeral, targets, tokens, .. } = head;
         let right =
             if is_ephemeral { UseRight::EphemeralProxy } else { UseRight::PreConfiguredProxy };
-        Ok(Self { state, request, right, targets })
+        Ok(Self { state, request, right, targets, tokens })
     }
 }
 

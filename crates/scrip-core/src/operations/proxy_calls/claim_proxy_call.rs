@@ -2,7 +2,7 @@
 
 use crate::{
     Error, FieldError, Vault,
-    audit::{Operation, ReadLogEntry},
+    audit::Operation,
     idempotency::{
         CallContent, CallDelivery, CallResponse, ClaimOutcome, IdempotencyClaim, IdempotencyLookup,
         StoredResponse,
@@ -122,6 +122,7 @@ async fn repeat_call(
         return Err(reject(Error::Conflict { reason: OTHER_CALL }));
     }
     opened.check_rights(caller).map_err(reject)?;
+    let entries = opened.replay_entries(content.destination);
     match opened.state {
         CallState::MaybeSent => Err(reject(Error::Conflict { reason: SENT_BEFORE })),
         CallState::Answered { status } => Err(CallRejection {
@@ -129,7 +130,6 @@ async fn repeat_call(
             ..reject(Error::Conflict { reason: ANSWERED_BEFORE })
         }),
         CallState::Response(response) => {
-            let entries = vec![ReadLogEntry::new("", "replayed")];
             let recording = vault.record_reads(caller, Operation::InvokeProxy, entries).await;
             recording.map_err(reject)?;
             Ok(CallClaim::Replay(response))

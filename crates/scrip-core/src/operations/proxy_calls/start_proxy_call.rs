@@ -86,6 +86,7 @@ pub(super) struct StartedRecord {
     pub(super) created_at: Timestamp,
     right: UseRight,
     targets: Vec<CallTarget>,
+    tokens: Vec<String>,
     cvc_expires_at: Option<Timestamp>,
 }
 
@@ -125,6 +126,7 @@ pub async fn start_proxy_call(
                 created_at: now,
                 right,
                 targets: used.targets(caller),
+                tokens: used.token_ids(),
                 cvc_expires_at: used.cvc_expires_at(),
             };
             let sealed =
@@ -177,6 +179,7 @@ impl StartedRecord {
             created_at: self.created_at,
             right: self.right,
             targets: self.targets.clone(),
+            tokens: self.tokens.clone(),
             cvc_expires_at: self.cvc_expires_at,
         }
     }

@@ -131,6 +131,10 @@ impl UsedTokens {
         entries
     }
 
+    pub(super) fn token_ids(&self) -> Vec<String> {
+        self.loaded.tokens.iter().map(|it| it.record.id.as_str().to_owned()).collect()
+    }
+
     pub(super) fn targets(&self, caller: &Caller) -> Vec<CallTarget> {
         let LoadedEntities { tokens, intents } = &self.loaded;
         let tokens = tokens.iter();

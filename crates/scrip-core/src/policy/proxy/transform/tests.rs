@@ -12,7 +12,7 @@ fn parse(transforms: Value) -> Result<TransformList, Vec<FieldError>> {
 fn check_valid(transforms: Value) {
     let list = parse(transforms.clone());
     assert!(list.is_ok(), "{transforms}: {list:?}");
-    assert!(list.unwrap().compile().is_some());
+    assert!(list.unwrap().compile(TransformStage::Request).is_some());
 }
 
 #[track_caller]
@@ -116,7 +116,7 @@ fn stored_mask_that_is_too_large_now_can_be_loaded() {
             "expression": expression, "replacement": "*"}]}))
         .unwrap()
     };
-    let transforms = stored("^([ab]*a[ab]{1900})").compile().unwrap();
+    let transforms = stored("^([ab]*a[ab]{1900})").compile(TransformStage::Request).unwrap();
     assert!(matches!(transforms.as_slice(), [ProxyTransform::OversizedMask]), "{transforms:?}");
-    assert!(stored("(a").compile().is_none());
+    assert!(stored("(a").compile(TransformStage::Request).is_none());
 }

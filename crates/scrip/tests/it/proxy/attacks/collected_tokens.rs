@@ -106,3 +106,23 @@ fn failed_transform_of_an_answer_has_one_error_for_a_client_without_a_key() {
         "options": {"location": "$.b.c", "value": "{{ res.a }}"}}));
     assert_eq!(first, second);
 }
+
+#[test]
+fn record_of_a_replay_names_the_proxy_and_its_tokens() {
+    let harness = ProxyHarness::start();
+    let host = harness.destinations.host(&[]);
+    let proxy = harness.create_proxy_to(&host, json!({}));
+    let card = harness.create_card();
+    let call = || {
+        let request = harness.post_to(&proxy).idempotency_key("replayed-call");
+        request.json(&json!([card.number_expression()])).send().expect_answer(200)
+    };
+    call();
+    call();
+    assert_eq!(host.request_count(), 1);
+    for (operation, entity) in [("invoke_proxy", &proxy.id), ("use_token", &card.id)] {
+        let records = records(&harness, &harness.keys.tenant, operation);
+        let is_replay = |it: &Vec<String>| it[0] == *entity && it[1] == "replayed";
+        assert!(records.iter().any(is_replay), "{operation}: {records:?}");
+    }
+}
