@@ -119,10 +119,11 @@ pub enum Denial {
     /// The expression would reveal data that the caller may not read.
     #[error("{0} would reveal data that this key may not read; that needs a reveal right")]
     ExposingExpression(&'static str),
-    /// The change of a proxy decides who receives card data, or lends the rights of an application.
+    /// The change of a proxy or of a tenant decides who receives card data, or lends the rights of an
+    /// application.
     #[error(
-        "this change of the proxy also needs application:update, because it decides where data is \
-         sent or which rights the proxy has"
+        "this change also needs application:update, because it decides where data is sent or which \
+         rights a proxy has"
     )]
     NeedsApplicationUpdate,
     /// The operator has not enabled 3-D Secure for this tenant.

@@ -11,6 +11,7 @@ use scrip_core::{
         },
         update_proxy::{patch_proxy, update_proxy},
     },
+    policy::{CallerRequirement, Permission},
     proxy::ProxyDetails,
 };
 
@@ -61,11 +62,20 @@ pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
     let (id, loopback) = (proxy_id(&request)?, request.app.loopback_destinations);
     let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
-    let recorder = request.response_recorder(proxy_response::render_proxy);
+    // A repeated request gets the same response, and its caller may have lost the permission to read
+    // proxies. So the key is in no response that is stored.
+    let recorder = request.response_recorder(proxy_response::render_without_key);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    let needed = CallerRequirement::Permission(Permission::ProxyRead);
+    let is_reader = permit.caller().is_none_or(|it| it.check_requirement(needed).is_ok());
+    let shows_key = is_reader && recorder.is_none();
     let updated = update_proxy(vault, permit, id, draft, recorder).await?;
     request.app.reload().await?;
-    Ok(response::from_rendered(proxy_response::render_proxy(&updated)))
+    let render = match shows_key {
+        true => proxy_response::render_proxy,
+        false => proxy_response::render_without_key,
+    };
+    Ok(response::from_rendered(render(&updated)))
 }
 
 pub(crate) async fn patch(mut request: AuthenticatedRequest) -> Handled {

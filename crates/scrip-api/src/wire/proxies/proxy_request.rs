@@ -62,6 +62,7 @@ pub(crate) fn parse_draft(
     let tls_min = fields.text("tls_min");
     let tls_min =
         fields.parse_choice("tls_min", tls_min, TlsMinimum::parse, "must be \"1.2\" or \"1.3\"");
+    let names_configuration = configuration.is_some();
     fields.finish_with(name.zip(destination)).map(|(name, destination)| ProxyDraft {
         name,
         destination,
@@ -69,6 +70,7 @@ pub(crate) fn parse_draft(
         response_transforms,
         application,
         configuration,
+        names_configuration,
         require_auth,
         disable_detokenization: disable_detokenization.unwrap_or(false),
         timeout,
@@ -87,10 +89,12 @@ pub(crate) fn parse_patch(
     };
     Ok(Box::new(move |details: &ProxyDetails| {
         let merged = merge_patch(writable_attributes(details), body.expose());
-        parse_draft(merged, loopback).map_err(|it| match it {
+        let draft = parse_draft(merged, loopback).map_err(|it| match it {
             ParseError::Failed(error) => error,
             ParseError::Malformed(_) => Error::Internal("a merged proxy is not an object".into()),
-        })
+        })?;
+        let names_configuration = body.expose().get("configuration").is_some();
+        Ok(ProxyDraft { names_configuration, ..draft })
     }))
 }
 

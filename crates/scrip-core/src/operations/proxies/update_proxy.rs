@@ -6,9 +6,11 @@ use crate::{
     audit::Operation,
     id::ProxyId,
     idempotency::ResponseRecorder,
-    operations::proxies::proxy_rights::{check_application, check_application_update},
+    operations::proxies::proxy_rights::{
+        check_application, check_application_update, has_permission,
+    },
     policy::{
-        PolicyPermit, PolicyRecords, PolicyWrite,
+        Permission, PolicyPermit, PolicyRecords, PolicyWrite,
         change::{PolicyDecision, change_policy},
     },
     proxy::{ProxyDetails, ProxyDraft},
@@ -58,7 +60,10 @@ async fn edit_proxy(
     rewrite_proxy(vault, change, recorder, move |records, details| {
         let draft = edit(details)?;
         let current = details.draft();
-        if draft.redirects(&current) {
+        // Otherwise a caller without the right to read could try values of the configuration.
+        let is_guess = draft.compares_configuration(&current)
+            && !has_permission(&permit, records, Permission::ProxyRead);
+        if draft.redirects(&current) || is_guess {
             check_application_update(&permit, records)?;
         }
         // An application that was deleted later may stay.

@@ -19,6 +19,8 @@ pub struct ProxyDraft {
     pub response_transforms: TransformList,
     pub application: Option<ApplicationId>,
     pub configuration: Option<ProxyConfiguration>,
+    /// Whether the request contains a configuration. A patch without one keeps the current one.
+    pub names_configuration: bool,
     pub require_auth: bool,
     pub disable_detokenization: bool,
     pub timeout: Option<ProxyTimeout>,
@@ -63,5 +65,13 @@ impl ProxyDraft {
             || self.authorities != current.authorities
             || self.tls_min != current.tls_min
             || (self.application.is_some() && self.application != current.application)
+            || self.configuration != current.configuration
+    }
+
+    /// Whether the answer to the request depends on the values of the current configuration, which
+    /// only a caller with `proxy:read` may know.
+    #[must_use]
+    pub fn compares_configuration(&self, current: &Self) -> bool {
+        self.names_configuration && current.configuration.is_some()
     }
 }
