@@ -34,6 +34,7 @@ pub(super) struct VaultFixture {
     embedded_version: i64,
     saved_heads: &'static str,
     postgres_schema: &'static [&'static str],
+    postgres_first_rows: &'static str,
     postgres_rows: &'static str,
     postgres_saved_heads: &'static str,
     export: &'static str,
@@ -63,6 +64,7 @@ pub(super) const BEFORE_PROXIES: VaultFixture = VaultFixture {
     embedded_version: 4,
     saved_heads: include_str!("earlier_vault/audit.head"),
     postgres_schema: &[include_str!("../../../../scrip-store/src/postgres/migrations/0001.sql")],
+    postgres_first_rows: DELETE_FIRST_ROWS,
     postgres_rows: include_str!("earlier_vault/postgres.sql"),
     postgres_saved_heads: include_str!("earlier_vault/postgres-audit.head"),
     export: "earlier_vault/export",
@@ -101,6 +103,7 @@ pub(super) const WITH_PROXIES: VaultFixture = VaultFixture {
         include_str!("../../../../scrip-store/src/postgres/migrations/0008.sql"),
         include_str!("../../../../scrip-store/src/postgres/migrations/0009.sql"),
     ],
+    postgres_first_rows: DELETE_LATER_FIRST_ROWS,
     postgres_rows: include_str!("vault_with_proxies/postgres.sql"),
     postgres_saved_heads: include_str!("vault_with_proxies/postgres-audit.head"),
     export: "vault_with_proxies/export",
@@ -108,6 +111,8 @@ pub(super) const WITH_PROXIES: VaultFixture = VaultFixture {
 
 /// The rows contain these rows too, with other values.
 const DELETE_FIRST_ROWS: &str = "DELETE FROM directory_state; DELETE FROM threeds_event_state;";
+/// Later versions have no `threeds_event_state`.
+const DELETE_LATER_FIRST_ROWS: &str = "DELETE FROM directory_state;";
 
 /// A machine with the root key of the earlier vault.
 pub(super) struct EarlierVault {
@@ -162,7 +167,7 @@ impl EarlierVault {
              CHECK (singleton = 1), version BIGINT NOT NULL);";
         let create_schema = format!("{create_schema_state} {}", fixture.postgres_schema.concat());
         drop(query_database(&database.owner_url(), &create_schema));
-        let insert_rows = format!("{DELETE_FIRST_ROWS} {}", fixture.postgres_rows);
+        let insert_rows = [fixture.postgres_first_rows, fixture.postgres_rows].concat();
         drop(query_database(&database.superuser_url(), &insert_rows));
         let vault = Self::on_empty_postgres(fixture, database);
         vault.write_saved_heads(fixture.postgres_saved_heads);
