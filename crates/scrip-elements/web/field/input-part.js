@@ -8,8 +8,12 @@ import { editKind, toAsciiDigits } from "./format/digits.js";
  * @typedef {import("./field-options.js").Role} Role
  * @typedef {import("./part-kinds.js").PartKind} PartKind
  *
+ * @typedef {object} PartChange
+ * @property {boolean} isTyped at the end, by insertion
+ * @property {boolean} isNew nothing of the earlier text remains
+ *
  * @typedef {object} PartEvents
- * @property {(part: InputPart, isTyped: boolean) => void} changed `isTyped`: at the end, by insertion
+ * @property {(part: InputPart, change: PartChange) => void} changed
  * @property {(part: InputPart) => void} focused
  * @property {(part: InputPart) => void} left
  * @property {(part: InputPart, event: KeyboardEvent) => void} key Enter or Escape
@@ -23,9 +27,12 @@ export class InputPart {
   rawValue;
   /** Whether the error is visible. */
   showsError = false;
+  /** Counts every change of the value, by whomever. */
+  editCount = 0;
 
   /** @type {EditedText} */
   #before = { text: "", caret: 0 };
+  #wasAllSelected = false;
   /** @type {EditedText[]} */
   #undo = [];
   /** @type {EditedText[]} */
@@ -71,10 +78,16 @@ export class InputPart {
    * @param {string} text
    */
   replaceText(text) {
-    this.#undo = [];
-    this.#redo = [];
+    this.editCount += 1;
+    this.forgetHistory();
     this.#before = { text, caret: text.length };
     if (this.input.value !== text) this.input.value = text;
+  }
+
+  /** Afterwards no undo brings an earlier text back. */
+  forgetHistory() {
+    this.#undo = [];
+    this.#redo = [];
   }
 
   /**
@@ -137,8 +150,9 @@ export class InputPart {
   }
 
   #remember() {
-    const { selectionStart, value } = this.input;
+    const { selectionStart, selectionEnd, value } = this.input;
     this.#before = { text: value, caret: selectionStart ?? value.length };
+    this.#wasAllSelected = selectionStart === 0 && selectionEnd === value.length;
   }
 
   /** @param {string | undefined} inputType */
@@ -160,8 +174,11 @@ export class InputPart {
     this.#before = after;
     if (after.text === before.text && this.rawValue === undefined) return;
     this.rawValue = undefined;
+    this.editCount += 1;
     const isInsertion = kind === "insert" || kind === "other";
-    this.#events.changed(this, isInsertion && after.caret === after.text.length);
+    const isNew = after.text === "" || this.#wasAllSelected;
+    this.#wasAllSelected = false;
+    this.#events.changed(this, { isTyped: isInsertion && after.caret === after.text.length, isNew });
   }
 
   /** @param {EditedText} state */
@@ -183,6 +200,7 @@ export class InputPart {
     this.#show(state);
     this.#before = state;
     this.rawValue = undefined;
-    this.#events.changed(this, false);
+    this.editCount += 1;
+    this.#events.changed(this, { isTyped: false, isNew: state.text === "" });
   }
 }
