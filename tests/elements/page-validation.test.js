@@ -84,6 +84,17 @@ test("every_run_takes_the_same_time_and_its_worker_is_ended", async () => {
     assert.ok(took >= 95 && took < 250, `${took} ms`);
   }
   assert.deepEqual(results, [true, false, false], "a run that takes too long is not valid");
-  assert.equal(await rules.transform([/a/g, "x"], "banana"), "bxnxnx");
+  assert.equal(await rules.transform([/a/g, "x"], "banana", "v1"), "bxnxnx");
   assert.deepEqual(workers.map((it) => it.isEnded), [true, true, true, true, false]);
+});
+
+test("transform_of_another_text_needs_an_action_of_the_payer", async () => {
+  const rules = new PageRules(() => ({ worker: new FakeWorker(0), ready: Promise.resolve(true) }));
+  assert.equal(await rules.transform([/a/g, "x"], "a", "v1"), "x");
+  assert.equal(await rules.transform([/a/g, "x"], "a", "v1"), "x", "a repeated call with the same text");
+  assert.equal(await rules.transform([/a/g, "x"], "ab", "v2"), undefined);
+  rules.arm();
+  assert.equal(await rules.transform([/a/g, "x"], "ab", "v2"), "xb");
+  const slow = new PageRules(() => ({ worker: new FakeWorker(undefined), ready: Promise.resolve(true) }));
+  assert.equal(await slow.transform([/a/g, "x"], "a", "v1"), "a", "the page does not notice that the pattern is too slow");
 });

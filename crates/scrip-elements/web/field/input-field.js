@@ -10,7 +10,7 @@ import { AUTOFILL, FieldView } from "./view/field-view.js";
 import { InputPart } from "./input-part.js";
 import { NumberContent } from "./number-content.js";
 import { PageRules } from "./rules/page-rules.js";
-import { PageValidation, armByActions } from "./rules/page-validation.js";
+import { PageValidation, followActions } from "./rules/page-validation.js";
 import { createNetworkChoice, networkChoices } from "./view/networks.js";
 import { partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
@@ -98,9 +98,9 @@ export class InputField {
     if (validation === undefined && transform === undefined) return;
     const rules = new PageRules();
     this.#rules = rules;
-    if (validation === undefined) return;
-    this.#validation = new PageValidation(validation, (pattern, text) => rules.test(pattern, text), () => this.#render());
-    armByActions(this.#validation);
+    const test = (/** @type {RegExp} */ pattern, /** @type {string} */ text) => rules.test(pattern, text);
+    if (validation !== undefined) this.#validation = new PageValidation(validation, test, () => this.#render());
+    followActions(() => [rules, this.#validation].forEach((it) => it?.arm()));
   }
 
   /** No rule of the page applies to a value that was set. */
@@ -451,7 +451,7 @@ export class InputField {
     const value = this.#readValue(request);
     const transform = isPlain || this.#wasSet || !state.valid ? undefined : this.#options.transform;
     if (transform === undefined || typeof value !== "string") return { ...reading, value };
-    const transformed = await this.#rules?.transform(transform, value);
+    const transformed = await this.#rules?.transform(transform, value, version);
     const errors = transformed === undefined ? [{ targetId: this.#options.targetId, type: "invalid" }] : state.errors;
     return { ...reading, errors, value: transformed };
   }

@@ -3,6 +3,9 @@
 // The duration of a pattern depends on the text, and a page can measure it: by the time of an answer,
 // or by the load of the processor. So every run takes the same time, with the processor busy all the
 // time, and the worker is ended then.
+//
+// With a `transform`, a page decides which text the vault gets, and the vault says whether it accepts
+// it. So after one call with the text, the payer has to act in the field before a call with another one.
 
 const RUN_MS = 100;
 
@@ -20,6 +23,9 @@ function startWorker() {
 }
 
 export class PageRules {
+  #isArmed = true;
+  /** @type {string | undefined} version of the text that was transformed last */
+  #lastVersion;
   /** The next worker starts early, because a start takes longer than a run. */
   #next;
   /** @type {Promise<unknown>} one run after the other, so that a page cannot occupy every processor */
@@ -66,13 +72,23 @@ export class PageRules {
     return (await this.run({ pattern, text })) === true;
   }
 
+  /** The payer acted in the field. */
+  arm() {
+    this.#isArmed = true;
+  }
+
   /**
    * @param {[RegExp, string]} transform
    * @param {string} text
-   * @returns {Promise<string | undefined>} undefined if the pattern takes too long
+   * @param {string} version of the text
+   * @returns {Promise<string | undefined>} the text itself if the pattern takes too long, so that the page does not
+   *   notice; undefined if the payer has to act first
    */
-  async transform([pattern, replacement], text) {
+  async transform([pattern, replacement], text, version) {
+    if (version !== this.#lastVersion && !this.#isArmed) return undefined;
+    this.#isArmed = false;
+    this.#lastVersion = version;
     const result = await this.run({ pattern, text, replacement });
-    return typeof result === "string" ? result : undefined;
+    return typeof result === "string" ? result : text;
   }
 }

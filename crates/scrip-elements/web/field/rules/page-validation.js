@@ -92,17 +92,17 @@ export class PageValidation {
 }
 
 /**
- * Lets the payer's actions in this frame allow the next report.
- * @param {PageValidation} validation
+ * Calls `act` when the payer presses inside the frame, or presses Tab or Enter in it.
+ * @param {() => void} act
  */
-export function armByActions(validation) {
-  const arm = (/** @type {Event} */ event) => {
-    if (event.isTrusted) validation.arm();
+export function followActions(act) {
+  const follow = (/** @type {Event} */ event) => {
+    if (event.isTrusted) act();
   };
-  document.addEventListener("pointerdown", arm, true);
+  document.addEventListener("pointerdown", follow, true);
   // The payer presses Tab in the field before, and releases it here.
   for (const name of /** @type {const} */ (["keydown", "keyup"])) {
     const isAction = (/** @type {string} */ key) => key === "Tab" || (key === "Enter" && name === "keydown");
-    document.addEventListener(name, (event) => isAction(event.key) && arm(event), true);
+    document.addEventListener(name, (event) => isAction(event.key) && follow(event), true);
   }
 }
