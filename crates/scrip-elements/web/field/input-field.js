@@ -48,10 +48,6 @@ export class InputField {
   #setKind;
   /** @type {import("./siblings.js").FieldAccess | undefined} the field whose value this field shows */
   #source;
-  /** Whether the page set the text, and a part of that text may remain. */
-  #isPageText = false;
-  /** Whether the payer edited a text that was set. */
-  #isMixed = false;
   #numberContent = new NumberContent();
   /** Whether the payer left the field after the last change. */
   #wasLeft = false;
@@ -154,7 +150,6 @@ export class InputField {
     const expiration = month === undefined || year === undefined ? undefined : `${month}/${year}`;
     const values = { number: plainText(number), expiration, code: plainText(cvc), text: undefined };
     for (const part of this.parts) part.pasteText(plainText(value) ?? values[part.role] ?? "");
-    this.#isPageText = this.parts.some((it) => !it.isEmpty);
     this.#wasLeft = true;
     // The page knows this text.
     this.#validation?.check(this.parts[0]?.text ?? "");
@@ -167,9 +162,9 @@ export class InputField {
   #partChanged(part, { isTyped, isNew }) {
     this.#stopWaiting();
     this.#source = undefined;
-    this.#isMixed ||= this.#wasSet || this.#isPageText;
-    if (this.parts.every((it) => it.isEmpty) || (isNew && this.parts.length === 1)) this.#beginContent();
-    else if (isNew && part.role === "number") this.#beginNumber(part);
+    if (isNew && part.role === "number") this.#beginNumber(part);
+    if (this.parts.every((it) => it.isEmpty || !it.wasGiven)) this.#endSet();
+    if (part.isEmpty) this.#validation?.reset();
     this.#isDirty = true;
     // Autofill changes a field without the focus.
     this.#wasLeft = document.activeElement !== part.input;
@@ -182,24 +177,23 @@ export class InputField {
     }
   }
 
-  /** Nothing remains of an earlier content. An undo must not bring it back as if it had been typed. */
-  #beginContent() {
-    if (this.#isMixed || this.#wasSet || this.#isPageText || this.#numberContent.isFixed) {
-      for (const it of this.parts) it.forgetHistory();
-    }
-    if (this.#wasSet) for (const it of this.parts) it.rawValue = undefined;
+  /** Nothing remains of the values that were set. */
+  #endSet() {
     this.#wasSet = false;
     this.#setKind = undefined;
-    this.#isPageText = false;
-    this.#isMixed = false;
-    this.#numberContent.begin();
-    if (this.parts.every((it) => it.isEmpty)) this.#validation?.reset();
   }
 
-  /** @param {InputPart} number */
+  /**
+   * Nothing remains of the earlier number. An undo must not bring it back as if it had been typed.
+   * @param {InputPart} number
+   */
   #beginNumber(number) {
     if (this.#numberContent.isFixed) number.forgetHistory();
     this.#numberContent.begin();
+  }
+
+  get #isMixed() {
+    return this.parts.some((it) => it.isMixed);
   }
 
   /** @param {InputPart} part */
@@ -226,7 +220,7 @@ export class InputField {
     const error = part.kind.check(part.text);
     if (part.role === "number") {
       // Each digit that the page knows, or has got, would tell about the next ones.
-      const isClosed = this.#isMixed || this.#numberContent.hasOtherLength(onlyDigits(part.text));
+      const isClosed = part.isMixed || this.#numberContent.hasOtherLength(onlyDigits(part.text));
       return isClosed && error === undefined ? "invalid" : error;
     }
     if (this.#validation === undefined || error !== undefined) return error;
@@ -310,7 +304,8 @@ export class InputField {
   #forget() {
     this.#stopWaiting();
     this.#source = undefined;
-    this.#beginContent();
+    this.#endSet();
+    this.#numberContent.begin();
     this.#validation?.reset();
     this.#isDirty = false;
     for (const part of this.parts) {
@@ -327,8 +322,6 @@ export class InputField {
   #applySetValues(values, kind) {
     this.#wasSet = true;
     this.#setKind = kind;
-    this.#isPageText = false;
-    this.#isMixed = false;
     for (const part of this.parts) {
       const raw = values[part.role] ?? "";
       part.rawValue = raw;
@@ -430,6 +423,9 @@ export class InputField {
     );
     if (part === undefined || !part.isEmpty || this.#wasSet || readOnly || disabled) return false;
     part.pasteText(value);
+    // The payer chose this value, not the page.
+    part.wasGiven = false;
+    this.#wasLeft = true;
     this.#render();
     return true;
   }

@@ -29,6 +29,10 @@ export class InputPart {
   showsError = false;
   /** Counts every change of the value, by whomever. */
   editCount = 0;
+  /** Whether the page or the vault set the text, and a part of that text may remain. */
+  wasGiven = false;
+  /** Whether the payer edited a text that was given. */
+  isMixed = false;
 
   /** @type {EditedText} */
   #before = { text: "", caret: 0 };
@@ -79,6 +83,8 @@ export class InputPart {
    */
   replaceText(text) {
     this.editCount += 1;
+    this.wasGiven = text !== "";
+    this.isMixed = false;
     this.forgetHistory();
     this.#before = { text, caret: text.length };
     if (this.input.value !== text) this.input.value = text;
@@ -108,6 +114,8 @@ export class InputPart {
     const { input } = this;
     input.addEventListener("beforeinput", (event) => {
       if (!event.isComposing) this.#remember();
+      // A text that is dropped into the field leaves the selected text there.
+      if (event.isComposing || event.inputType === "insertFromDrop") this.#wasAllSelected = false;
       if (event.inputType === "historyUndo" || event.inputType === "historyRedo") {
         event.preventDefault();
         this.#travel(event.inputType === "historyUndo");
@@ -173,12 +181,23 @@ export class InputPart {
     }
     this.#before = after;
     if (after.text === before.text && this.rawValue === undefined) return;
-    this.rawValue = undefined;
-    this.editCount += 1;
     const isInsertion = kind === "insert" || kind === "other";
     const isNew = after.text === "" || this.#wasAllSelected;
+    this.#finishEdit({ isTyped: isInsertion && after.caret === after.text.length, isNew });
+  }
+
+  /** @param {PartChange} change */
+  #finishEdit(change) {
+    this.rawValue = undefined;
+    this.editCount += 1;
     this.#wasAllSelected = false;
-    this.#events.changed(this, { isTyped: isInsertion && after.caret === after.text.length, isNew });
+    this.isMixed = !change.isNew && (this.isMixed || this.wasGiven);
+    if (change.isNew) {
+      // Otherwise an undo would bring a given text back as if it had been typed.
+      if (this.wasGiven) this.forgetHistory();
+      this.wasGiven = false;
+    }
+    this.#events.changed(this, change);
   }
 
   /** @param {EditedText} state */
@@ -199,8 +218,6 @@ export class InputPart {
     to.push(this.#before);
     this.#show(state);
     this.#before = state;
-    this.rawValue = undefined;
-    this.editCount += 1;
-    this.#events.changed(this, { isTyped: false, isNew: state.text === "" });
+    this.#finishEdit({ isTyped: false, isNew: state.text === "" });
   }
 }
