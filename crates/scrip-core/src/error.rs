@@ -153,6 +153,19 @@ pub enum Denial {
          add it"
     )]
     ForeignOrigin,
+    /// A hosted field would send a value with the rights of a key that its frame does not know.
+    #[error(
+        "Scrip-Field-Application does not name the public application of the key in BT-API-KEY; \
+         hosted fields send values only with the public key of their frame, or with an access \
+         session that its application created"
+    )]
+    ForeignFieldKey,
+    /// A hosted field would send a value to a destination that its page chose, or that anyone may use.
+    #[error(
+        "hosted fields send values only through a pre-configured proxy with require_auth; name it \
+         in BT-PROXY-KEY"
+    )]
+    OpenProxyForFields,
     /// The operation is only for the application that created the session.
     #[error("only the application that created the session may change it")]
     NotCreator,

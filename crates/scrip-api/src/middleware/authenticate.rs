@@ -1,5 +1,7 @@
 //! Authenticates a request by its `BT-API-KEY` header.
 
+pub(crate) mod field_application;
+
 use std::sync::Arc;
 
 use hyper::{HeaderMap, header::HeaderValue};
