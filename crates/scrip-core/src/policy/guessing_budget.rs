@@ -12,6 +12,7 @@
 //! writes them to the store in the background. [`search`] counts search terms.
 
 pub mod bucket;
+mod digit_runs;
 pub mod ledger;
 pub(crate) mod numbers;
 pub mod search;
@@ -25,10 +26,7 @@ use crate::{
         Caller, Quotas,
         guessing_budget::{
             ledger::CountRequest,
-            numbers::{
-                CountedNumber, EvaluatedTexts, NUMBERS_MAX, collect_body_numbers,
-                collect_token_numbers,
-            },
+            numbers::{CountedNumber, EvaluatedTexts, collect_body_numbers, collect_token_numbers},
         },
         tenant::quota::QuotaLimit,
     },
@@ -108,8 +106,8 @@ impl Vault {
         if !self.is_counted(caller) {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        let numbers = collect_token_numbers(caller, &evaluated);
-        self.count_guesses(caller, &numbers).await
+        let numbers = collect_token_numbers(caller, self.disclosure, &evaluated);
+        self.count_guesses(caller, numbers).await
     }
 
     /// Counts the numbers of a request body before it is compared with an earlier one.
@@ -124,7 +122,8 @@ impl Vault {
         if !self.is_counted(caller) {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        self.count_guesses(caller, &collect_body_numbers(caller, body)).await
+        let numbers = collect_body_numbers(caller, self.disclosure, body);
+        self.count_guesses(caller, numbers).await
     }
 
     /// Whether a budget is on and the caller could learn a number by guessing. The container of
@@ -137,24 +136,26 @@ impl Vault {
             && (is_public || !caller.principal().reveals_everywhere())
     }
 
-    /// Counts the numbers and records the budgets that they exhaust.
+    /// Counts the numbers and records the budgets that they exhaust. `None` for too many numbers:
+    /// nothing is counted, and nothing is compared.
     ///
     /// # Errors
     /// As [`Vault::count_numbers`].
     pub(crate) async fn count_guesses(
         &self,
         caller: &Caller,
-        numbers: &[CountedNumber],
+        numbers: Option<Vec<CountedNumber>>,
     ) -> Result<FingerprintDisclosure, Error> {
         let limits = GuessLimits::from_quotas(&caller.tenant().quotas);
-        if numbers.is_empty() || limits.is_off() {
+        if limits.is_off() {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        if numbers.len() > NUMBERS_MAX {
-            return Ok(FingerprintDisclosure::Withheld);
+        let Some(numbers) = numbers else { return Ok(FingerprintDisclosure::Withheld) };
+        if numbers.is_empty() {
+            return Ok(FingerprintDisclosure::Allowed);
         }
         let request = CountRequest::for_caller(caller, limits, self.clock.now());
-        let result = self.guess_ledger.count(&*self.store, request, numbers).await?;
+        let result = self.guess_ledger.count(&*self.store, request, &numbers).await?;
         self.record_exhausted_budgets(caller, &result.exhausted).await?;
         Ok(result.disclosure)
     }

@@ -29,7 +29,7 @@ use crate::policy::{AccessTarget, Caller, Transform};
 
 pub(crate) use self::{
     container_move::check_no_added_rights,
-    conversion::{check_conversion, is_harmless_fingerprint, is_last4_index},
+    conversion::{check_conversion, is_last4_index},
     lifetime::{LifetimeChange, check_lifetime_change, check_public_move},
     partial_patch::{PartialPatch, PatchCoverage, patch_coverage},
     trust::{

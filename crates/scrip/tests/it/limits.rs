@@ -3,6 +3,7 @@
 mod addresses;
 mod evaluation_cost;
 mod guessing_budget;
+mod guessing_budget_digit_runs;
 mod guessing_budget_harness;
 mod guessing_budget_open_data;
 pub(crate) mod harness;

@@ -43,8 +43,8 @@ impl Vault {
         if caller.principal().reveals_everywhere() {
             return Ok(());
         }
-        let numbers = collect_term_numbers(caller, term);
-        if self.count_guesses(caller, &numbers).await? == FingerprintDisclosure::Withheld {
+        let numbers = collect_term_numbers(caller, self.disclosure, term);
+        if self.count_guesses(caller, numbers).await? == FingerprintDisclosure::Withheld {
             return Err(Error::BudgetExhausted);
         }
         let counters = search_counters(caller, term);

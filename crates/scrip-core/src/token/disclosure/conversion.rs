@@ -66,9 +66,17 @@ pub(crate) fn check_conversion(
     }
     let token_type = source.token_type;
     let deny = |attribute| Err(Error::Forbidden(Denial::ExposingExpression(attribute)));
+    // All browsers share a public key, and each literal text next to the number would give a guess
+    // another fingerprint.
+    let is_type_expression_required =
+        caller.is_browser() && rules.applies(DisclosureRule::EveryDigitRunCounts);
+    let is_allowed = |it: &Expression| {
+        is_type_fingerprint(token_type, it)
+            || !is_type_expression_required && is_harmless_fingerprint(token_type, it)
+    };
     let is_harmless_expression = |it: &str| {
         it == token_type.default_fingerprint_expression()
-            || compile(caller.work(), it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
+            || compile(caller.work(), it).is_ok_and(|it| is_allowed(&it))
     };
     if new.fingerprint_expression.as_deref().is_some_and(|it| !is_harmless_expression(it)) {
         return deny("fingerprint_expression");
@@ -110,8 +118,8 @@ fn check_intent_access(
 /// Whether an expression is the default of the type, or for a card: the number once, with literal
 /// text, expiry and metadata. The number must be part of it: without the number, all cards that a
 /// caller converts would have the same fingerprint.
-pub(crate) fn is_harmless_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
-    if expression.canonical_text() == token_type.default_fingerprint().canonical_text() {
+fn is_harmless_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
+    if is_type_fingerprint(token_type, expression) {
         return true;
     }
     if !token_type.is_card() {
@@ -133,6 +141,10 @@ pub(crate) fn is_harmless_fingerprint(token_type: TokenType, expression: &Expres
         },
     });
     has_only_allowed_parts && number_count == 1
+}
+
+fn is_type_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
+    expression.canonical_text() == token_type.default_fingerprint().canonical_text()
 }
 
 /// Whether a search index is over the last four digits, which every response about a card contains.

@@ -1,6 +1,8 @@
 //! A new token before the write: validated, evaluated, sealed, and with an id.
 
+use scrip_expression::is_expression;
 use scrip_seal::{Fingerprint, Sealed};
+use zeroize::Zeroizing;
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
@@ -106,8 +108,9 @@ impl PendingToken {
         };
         let failure_mode = if knows_data { FailureMode::Report } else { FailureMode::Hide };
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
-        let EvaluationResult { fingerprint, indexes, texts, .. } = evaluation.evaluate()?;
+        let EvaluationResult { fingerprint, indexes, mut texts, .. } = evaluation.evaluate()?;
         let chooses_id = new.id.is_some();
+        let computes_id = new.id.as_deref().is_some_and(is_expression);
         let (id, id_assignment) = match new.id.take() {
             None => (TokenId::random(vault.fill_random), IdAssignment::Fixed),
             // A caller without knowledge of the number must not learn whether an id contains it.
@@ -116,6 +119,7 @@ impl PendingToken {
                 resolve_id(caller.work(), source, token_type, &body, vault.fill_random)?
             }
         };
+        texts.id = computes_id.then(|| Zeroizing::new(id.as_str().to_owned()));
         let mut record = TokenRecord {
             id,
             token_type,
