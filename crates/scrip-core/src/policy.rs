@@ -12,6 +12,7 @@ pub mod application;
 pub mod caller;
 pub(crate) mod change;
 pub mod directory;
+pub mod equality;
 pub mod guessing_budget;
 pub mod permission;
 pub mod principal;

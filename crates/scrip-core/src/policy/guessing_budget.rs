@@ -9,12 +9,14 @@
 //!
 //! [`numbers`] finds the numbers to count. [`bucket`] defines the counters: one for each group and
 //! for each application. [`ledger`] counts on this node, compares the counts with the limits and
-//! writes them to the store in the background. [`search`] counts search terms.
+//! writes them to the store in the background. [`search`] counts search terms, and
+//! [`rejected_evaluations`] expressions that fail.
 
 pub mod bucket;
 mod digit_runs;
 pub mod ledger;
 pub(crate) mod numbers;
+mod rejected_evaluations;
 pub mod search;
 
 use std::time::Duration;
@@ -43,7 +45,7 @@ pub const QUARTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// Whether the fingerprint of a number may be stored and returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FingerprintDisclosure {
+pub(in crate::policy) enum FingerprintDisclosure {
     Allowed,
     /// A budget is exhausted: no fingerprint, no deduplication, whether the number is stored or
     /// not.
@@ -59,6 +61,7 @@ words! {
         Application = "number_guesses_application",
         SearchDigits = "search_misses_digits",
         SearchText = "search_misses_text",
+        RejectedEvaluations = "rejected_evaluations",
     }
 }
 
@@ -98,7 +101,7 @@ impl Vault {
     ///
     /// # Errors
     /// The counters cannot be read, or the exhausted budget cannot be recorded.
-    pub(crate) async fn count_numbers(
+    pub(super) async fn count_numbers(
         &self,
         caller: &Caller,
         evaluated: EvaluatedNumbers<'_>,
@@ -114,7 +117,7 @@ impl Vault {
     ///
     /// # Errors
     /// As [`Vault::count_numbers`].
-    pub(crate) async fn count_request_numbers(
+    pub(super) async fn count_request_numbers(
         &self,
         caller: &Caller,
         body: &Plaintext,
@@ -133,7 +136,7 @@ impl Vault {
     fn is_counted(&self, caller: &Caller) -> bool {
         let is_public = CallerClass::for_caller(caller) == CallerClass::Public;
         !GuessLimits::from_quotas(&caller.tenant().quotas).is_off()
-            && (is_public || !caller.principal().reveals_everywhere())
+            && (is_public || !caller.reveals_everywhere())
     }
 
     /// Counts the numbers and records the budgets that they exhaust. `None` for too many numbers:
@@ -141,7 +144,7 @@ impl Vault {
     ///
     /// # Errors
     /// As [`Vault::count_numbers`].
-    pub(crate) async fn count_guesses(
+    async fn count_guesses(
         &self,
         caller: &Caller,
         numbers: Option<Vec<CountedNumber>>,

@@ -302,6 +302,19 @@ impl<'a> Collector<'a> {
     }
 }
 
+/// Whether the fingerprint of a card is over its number and other digits only, such as
+/// `7{{ data.number }}`. The number of another card may equal this text.
+pub(crate) fn shows_number_in_digits(
+    token_type: TokenType,
+    data: &Plaintext,
+    texts: &EvaluatedTexts,
+) -> bool {
+    let number = card::card_number(data.expose()).filter(|_| token_type.is_card());
+    let text = texts.fingerprint.as_ref().map(|it| it.text.as_str());
+    let is_digits = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
+    text.is_some_and(is_digits) && number.is_some() && text != number
+}
+
 /// The numbers of one token: its own, and those in the texts of its expressions.
 pub(super) fn collect_token_numbers(
     caller: &Caller,
@@ -314,7 +327,11 @@ pub(super) fn collect_token_numbers(
     let text_of = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
     match token_type {
         TokenType::Card | TokenType::CardNumber | TokenType::NetworkToken => {
-            collector.add_card(card::card_number(data).unwrap_or_default());
+            let number = card::card_number(data).unwrap_or_default();
+            collector.add_card(number);
+            // The fingerprint of a hidden card is never over its number with other digits alone
+            // ([`shows_number_in_digits`]), so a part of this number is no guess.
+            collector.parted_runs.push(Zeroizing::new(number.to_owned()));
         }
         TokenType::Bank => {
             collector.add_bank_account(text_of("routing_number"), text_of("account_number"))

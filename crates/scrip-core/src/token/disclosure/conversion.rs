@@ -13,15 +13,15 @@ use crate::{
         Containers, NewToken, TokenType,
         disclosure::{
             DisclosureRule, DisclosureRules, LifetimeChange, check_lifetime_change,
-            check_no_added_rights, has_reveal_right,
+            check_no_added_rights, has_reveal_right, hides_marked,
         },
         expression::compilation::compile,
         write::conversion::{DataOrigin, TokenDataSource},
     },
 };
 
-/// Checks that the conversion of an intent, or a create with encrypted data, reveals nothing to the
-/// caller. Encrypted data counts as data in the default container of its type: an intent in that
+/// Checks that the conversion of an intent, or a create with encrypted data or with the text of a
+/// hosted field, reveals nothing to the caller. Encrypted data counts as data in the default container of its type: an intent in that
 /// container has the same rules.
 ///
 /// # Errors
@@ -34,34 +34,16 @@ pub(crate) fn check_conversion(
     containers: &Containers,
     rules: DisclosureRules,
 ) -> Result<(), Error> {
-    let default_containers;
-    let source_containers = match &source.origin {
-        DataOrigin::Request => return Ok(()),
-        DataOrigin::Intent(intent) => {
-            check_intent_access(caller, source.token_type, &intent.containers)?;
-            &intent.containers
-        }
-        DataOrigin::Encrypted => {
-            default_containers = Containers::from(source.token_type.default_container());
-            &default_containers
-        }
-    };
-    if rules.applies(DisclosureRule::StrongerRight) {
-        // Rules of an access session may have conditions on ids, and the caller chooses this id.
-        let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
-        let target = AccessTarget { containers, id: id.as_ref() };
-        check_no_added_rights(caller, source.token_type, source_containers.into(), target)?;
+    if source.is_known_to(caller) {
+        return Ok(());
     }
-    if let DataOrigin::Intent(intent) = &source.origin {
-        let (intent_expires_at, after) = (intent.expires_at, new.expires_at);
-        check_lifetime_change(caller, LifetimeChange::Conversion { intent_expires_at, after })?;
-    }
+    check_conversion_rights(caller, new, source, containers, rules)?;
     // For the same reason, no id of an access session's token is computed from hidden data.
     if caller.access_session().is_some() && new.id.as_deref().is_some_and(is_expression) {
         return Err(Error::Forbidden(Denial::ExposingExpression("id")));
     }
-    if has_reveal_right(caller, containers) || !rules.applies(DisclosureRule::ConversionExpressions)
-    {
+    let may_read = has_reveal_right(caller, containers) && !hides_marked(caller, source.is_marked);
+    if may_read || !rules.applies(DisclosureRule::ConversionExpressions) {
         return Ok(());
     }
     let token_type = source.token_type;
@@ -96,6 +78,40 @@ pub(crate) fn check_conversion(
         return deny("id");
     }
     check_id(new.id.as_deref(), source)
+}
+
+/// Checks that the caller gains no right by the conversion, and does not shorten the lifetime.
+fn check_conversion_rights(
+    caller: &Caller,
+    new: &NewToken,
+    source: &TokenDataSource,
+    containers: &Containers,
+    rules: DisclosureRules,
+) -> Result<(), Error> {
+    let default_containers;
+    let source_containers = match &source.origin {
+        // The text of a hosted field: its first containers are those of the request.
+        DataOrigin::Request => return Ok(()),
+        DataOrigin::Intent(intent) => {
+            check_intent_access(caller, source.token_type, &intent.containers)?;
+            &intent.containers
+        }
+        DataOrigin::Encrypted => {
+            default_containers = Containers::from(source.token_type.default_container());
+            &default_containers
+        }
+    };
+    if rules.applies(DisclosureRule::StrongerRight) {
+        // Rules of an access session may have conditions on ids, and the caller chooses this id.
+        let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
+        let target = AccessTarget { containers, id: id.as_ref() };
+        check_no_added_rights(caller, source.token_type, source_containers.into(), target)?;
+    }
+    if let DataOrigin::Intent(intent) = &source.origin {
+        let (intent_expires_at, after) = (intent.expires_at, new.expires_at);
+        check_lifetime_change(caller, LifetimeChange::Conversion { intent_expires_at, after })?;
+    }
+    Ok(())
 }
 
 /// An intent in containers that its creator chose is only for callers with a right there. An intent

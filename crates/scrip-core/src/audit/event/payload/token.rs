@@ -9,19 +9,22 @@ use crate::{
 };
 
 /// `token.created` and `token.updated`. Data and mask are left out, and so is everything that is
-/// computed from the data, except the fingerprint.
+/// computed from the data, except the fingerprint. Text of type `token` and of hosted fields has no
+/// fingerprint in an event: with a public API key, its reader could compare guesses with it.
 #[must_use]
 pub fn describe_token(record: &TokenRecord, body: &TokenBody) -> EventData {
     let token_type = record.token_type;
     let containers: Vec<_> = record.containers.iter().map(|it| Value::from(it.as_str())).collect();
-    let fingerprint_expression = record.fingerprint.map(|_| {
+    let is_hidden = body.is_marked || token_type == TokenType::Token;
+    let fingerprint = record.fingerprint.filter(|_| !is_hidden);
+    let fingerprint_expression = fingerprint.map(|_| {
         let expression = body.fingerprint_expression.as_deref();
         expression.unwrap_or_else(|| token_type.default_fingerprint_expression())
     });
     let mut token = PayloadAttributes::with_id(record.id.as_str())
         .text("type", token_type.as_str())
         .value("containers", containers)
-        .optional_text("fingerprint", record.fingerprint)
+        .optional_text("fingerprint", fingerprint)
         .optional_text("fingerprint_expression", fingerprint_expression)
         .text("created_by", record.created_by)
         .text("created_at", record.created_at)
