@@ -1,11 +1,14 @@
 //! The caller of a request and the proofs of its permissions.
 
+mod sender;
 mod tenant_deletion;
 mod use_right;
 
 pub use self::{tenant_deletion::TenantDeletion, use_right::UseRight};
 
 use std::{net::IpAddr, sync::Arc};
+
+use self::sender::CollectionSender;
 
 use crate::{
     error::{Denial, Error},
@@ -49,13 +52,6 @@ pub struct Caller {
     marks_fields: bool,
     /// For the application of a proxy that collects data: the sender of the call.
     sender: Option<CollectionSender>,
-}
-
-/// The sender of a proxied call whose data a proxy collects.
-#[derive(Debug, Clone)]
-enum CollectionSender {
-    Keyless,
-    Caller { principal: Arc<Principal>, is_browser: bool },
 }
 
 /// Proof that the caller has a permission in at least one container of its tenant. It allows the
@@ -124,49 +120,6 @@ impl Caller {
             marks_fields: false,
             sender: None,
         }
-    }
-
-    /// The same caller. With `marks_fields`, the tokens and intents that it writes hold the text of a
-    /// hosted field that the page must not read.
-    #[must_use]
-    pub fn with_field_mark(self, marks_fields: bool) -> Self {
-        Self { marks_fields, ..self }
-    }
-
-    #[must_use]
-    pub(crate) fn marks_fields(&self) -> bool {
-        self.marks_fields
-    }
-
-    /// The same caller, which stores data that another caller sent; `None` for a sender without an
-    /// API key. The rights stay those of this caller. The rules for browsers and the guessing budget
-    /// are those of the sender.
-    #[must_use]
-    pub(crate) fn collecting_for(&self, sender: Option<&Self>) -> Self {
-        let sender = sender.map_or(CollectionSender::Keyless, |it| CollectionSender::Caller {
-            principal: Arc::clone(&it.principal),
-            is_browser: it.is_browser(),
-        });
-        Self { sender: Some(sender), ..self.clone() }
-    }
-
-    /// The application whose guesses are counted.
-    pub(crate) fn guessing_application(&self) -> ApplicationId {
-        match &self.sender {
-            Some(CollectionSender::Caller { principal, .. }) => principal.application(),
-            Some(CollectionSender::Keyless) | None => self.application(),
-        }
-    }
-
-    /// Whether the caller, and the sender whose data it collects, have a reveal right wherever they
-    /// can read, search or create tokens.
-    pub(crate) fn reveals_everywhere(&self) -> bool {
-        let sender_reveals = match &self.sender {
-            Some(CollectionSender::Caller { principal, .. }) => principal.reveals_everywhere(),
-            Some(CollectionSender::Keyless) => false,
-            None => true,
-        };
-        sender_reveals && self.principal.reveals_everywhere()
     }
 
     /// The same caller with this runner for long evaluations.
@@ -303,20 +256,6 @@ impl Caller {
         let id = self.access_session().and(target.id.cloned());
         let (caller, limited_to_read) = (self.clone(), false);
         Ok(Permit { caller, permission, containers, id, transform, limited_to_read })
-    }
-
-    /// Whether the caller runs in a browser that the tenant does not control: a public application
-    /// or an access session, or a proxy that collects data of such a sender or of one without a key.
-    #[must_use]
-    pub fn is_browser(&self) -> bool {
-        let has_browser_sender = match &self.sender {
-            Some(CollectionSender::Keyless) => true,
-            Some(CollectionSender::Caller { is_browser, .. }) => *is_browser,
-            None => false,
-        };
-        has_browser_sender
-            || self.access_session().is_some()
-            || self.principal().kind() == ApplicationKind::Public
     }
 
     /// The transform of a permission on a target. In each container, the first rule that covers the

@@ -15,6 +15,8 @@
 //! stored, so the caller submits nothing: a number that a caller without a reveal right wrote has
 //! another version, and the version is compared too.
 
+pub mod guessing_budget;
+
 use crate::{
     Error, Vault,
     policy::{

@@ -8,7 +8,6 @@ mod detokenize;
 mod encrypted_data;
 mod expire_token;
 mod expressions;
-mod field_marks;
 mod get_token;
 pub(crate) mod intents;
 mod list_tokens;

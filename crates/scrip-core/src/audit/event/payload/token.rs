@@ -64,3 +64,47 @@ pub fn describe_token_read(id: &TokenId, token_type: TokenType) -> EventData {
 pub(super) fn describe_token_reference(id: &TokenId, token_type: TokenType) -> PayloadAttributes {
     PayloadAttributes::with_id(id.as_str()).text("type", token_type.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use scrip_seal::{Fingerprint, Sealed};
+
+    use super::*;
+    use crate::{
+        Timestamp,
+        id::ApplicationId,
+        token::{Containers, ExpressionProvenance},
+    };
+
+    #[track_caller]
+    fn check(token_type: TokenType, is_marked: bool, has_fingerprint: bool) {
+        let record = TokenRecord {
+            id: TokenId::parse("customer-7").unwrap(),
+            token_type,
+            fingerprint: Some(Fingerprint([1; 32])),
+            expressions: ExpressionProvenance::default(),
+            containers: Containers::parse(["/a/"]).unwrap(),
+            created_by: ApplicationId(uuid::Uuid::nil()),
+            created_at: Timestamp { unix_ms: 1 },
+            modified: None,
+            expires_at: None,
+            revision: 0,
+            indexes: Vec::new(),
+            body: Sealed::from_stored(Vec::new()),
+        };
+        let body = TokenBody { is_marked, ..TokenBody::default() };
+        let attributes = describe_token(&record, &body).into_attributes();
+        for name in ["fingerprint", "fingerprint_expression"] {
+            let is_present = attributes.get("token").is_some_and(|it| it.get(name).is_some());
+            assert_eq!(is_present, has_fingerprint, "{name} of {token_type:?}, {is_marked}");
+        }
+    }
+
+    #[test]
+    fn events_of_type_token_and_of_marked_tokens_have_no_fingerprint() {
+        check(TokenType::Card, false, true);
+        check(TokenType::Card, true, false);
+        check(TokenType::Token, false, false);
+        check(TokenType::Bank, false, true);
+    }
+}

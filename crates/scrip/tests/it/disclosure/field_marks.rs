@@ -88,7 +88,7 @@ fn marked_token_shows_a_browser_only_id_type_containers_and_expiry() {
 fn marked_token_accepts_no_expression_of_a_browser_over_its_data() {
     let page = Page::new();
     let attributes = [
-        ("id", json!("{{ data | slice: 0, 1 }}")),
+        ("id", json!("order-{{ data | slice: 0, 1 }}")),
         ("mask", json!("{{ data | slice: 0, 1 }}")),
         ("fingerprint_expression", json!("{{ data | slice: 0, 1 }}")),
         ("search_indexes", json!(["{{ data | slice: 0, 1 }}"])),
