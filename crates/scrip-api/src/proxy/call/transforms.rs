@@ -47,7 +47,9 @@ impl<'c> CallTransforms<'c> {
         let tenant = call.party.tenant(&call.selected)?.id;
         let token_creator = token_creator.map(|it| {
             let collector = app.vault.collect_for(it, call.party.caller());
-            collector.with_field_mark(has_field_mark(&call.headers))
+            // A page could collect what a hosted field encrypted, and read the answer.
+            let is_encrypted = call.encrypted.is_some() && collector.is_browser();
+            collector.with_field_mark(has_field_mark(&call.headers) || is_encrypted)
         });
         Ok(Self { app, run, token_creator, tenant, deadline: None })
     }
