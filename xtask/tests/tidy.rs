@@ -245,6 +245,22 @@ fn product_code_never_weakens_the_disclosure_rules() {
     }
 }
 
+/// Only tests of stores may compare digests that were not counted.
+#[test]
+fn product_code_never_compares_uncounted_values() {
+    let definition = Path::new("scrip-core/src/policy/equality.rs");
+    let test_crate = Path::new("scrip-testing");
+    for path in
+        repository_files("rs").filter(|it| it.components().any(|it| it.as_os_str() == "src"))
+    {
+        let text = fs::read_to_string(&path).unwrap();
+        let is_test = path.components().any(|it| it.as_os_str() == test_crate.as_os_str());
+        let is_uncounted =
+            text.contains("assumed_for_store_test") && !is_test && !path.ends_with(definition);
+        assert!(!is_uncounted, "{} compares values that were not counted", path.display());
+    }
+}
+
 /// Only control runs of tests may connect without the guard.
 #[test]
 fn product_code_never_disables_the_egress_guard() {

@@ -40,8 +40,8 @@ pub enum Error {
     RateLimited(RateLimitExceeded),
     /// A search or guessing budget is exhausted. Waiting a moment does not help, so there is no
     /// retry time.
-    #[error("too many searches for values like this one; a key with a reveal right is not limited")]
-    BudgetExhausted,
+    #[error("{reason}")]
+    BudgetExhausted { reason: &'static str },
     /// A directory server failed or rejected the request; or no scheme supports the card.
     #[error("{}", .0.message)]
     Service(Box<ServiceFailure>),
@@ -70,7 +70,7 @@ impl Error {
             | Self::Conflict { .. }
             | Self::Unprocessable { .. }
             | Self::RateLimited(_)
-            | Self::BudgetExhausted
+            | Self::BudgetExhausted { .. }
             | Self::Service(_) => self.to_string(),
         }
     }

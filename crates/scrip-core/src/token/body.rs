@@ -31,6 +31,10 @@ pub struct TokenBody {
     pub withheld: WithheldDigests,
     /// For a card: the version of its number. 3-D Secure sessions are bound to it.
     pub number_version: Option<CardNumberVersion>,
+    /// The data holds the text of a hosted field, or data that a browser encrypted. The page that
+    /// sent it must not learn anything about it.
+    #[serde(default)]
+    pub is_marked: bool,
 }
 
 #[derive(Serialize)]
@@ -50,6 +54,13 @@ struct TokenBodyRef<'a> {
     withheld: &'a WithheldDigests,
     #[serde(skip_serializing_if = "Option::is_none")]
     number_version: Option<String>,
+    #[serde(skip_serializing_if = "is_false")]
+    is_marked: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(super) fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl TokenBody {
@@ -63,6 +74,7 @@ impl TokenBody {
             expressions_writer: self.expressions_writer.map(|it| it.0.to_string()),
             withheld: &self.withheld,
             number_version: self.number_version.map(|it| it.to_string()),
+            is_marked: self.is_marked,
         };
         // Reserve space for most bodies: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(1024);
@@ -96,6 +108,7 @@ impl TokenBody {
             expressions_writer: self.expressions_writer,
             withheld: self.withheld.clone(),
             number_version: self.number_version,
+            is_marked: self.is_marked,
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     app::App,
-    middleware::long_evaluation,
+    middleware::{authenticate::has_field_mark, long_evaluation},
     problem::Problem,
     proxy::{
         call::ReceivedCall,
@@ -28,7 +28,7 @@ const TIMEOUT_RULE: &str =
 pub(super) struct CallTransforms<'c> {
     app: &'c App,
     run: TransformRun<'c>,
-    token_creator: Option<&'c Caller>,
+    token_creator: Option<Caller>,
     tenant: TenantId,
     /// The end of the time limit of the call, when its request was sent.
     deadline: Option<Instant>,
@@ -45,6 +45,12 @@ impl<'c> CallTransforms<'c> {
     ) -> Result<Self, ProxyError> {
         let run = TransformRun::new(inputs, &call.headers, call.body.clone());
         let tenant = call.party.tenant(&call.selected)?.id;
+        let token_creator = token_creator.map(|it| {
+            let collector = app.vault.collect_for(it, call.party.caller());
+            // A page could collect what a hosted field encrypted, and read the answer.
+            let is_encrypted = call.encrypted.is_some() && collector.is_browser();
+            collector.with_field_mark(has_field_mark(&call.headers) || is_encrypted)
+        });
         Ok(Self { app, run, token_creator, tenant, deadline: None })
     }
 
@@ -110,7 +116,7 @@ impl<'c> CallTransforms<'c> {
     /// Creates the token by the rights of the proxy's application. Returns it as Create Token does,
     /// without the data.
     async fn create_token(&self, body: Plaintext) -> Result<Plaintext, ProxyError> {
-        let creator = self.token_creator.ok_or_else(|| {
+        let creator = self.token_creator.as_ref().ok_or_else(|| {
             Error::Internal("a proxy without an application creates a token".into())
         })?;
         let new_token = token::parse_new(body).map_err(Problem::from)?;

@@ -196,7 +196,7 @@ fn renew_intent(
     tenant: &Arc<Tenant>,
     record: &TokenIntentRecord,
 ) -> Result<Option<TokenIntentRecord>, Error> {
-    let IntentBody { data, authentication } = IntentBody::open(tenant, record)?;
+    let IntentBody { data, authentication, is_marked } = IntentBody::open(tenant, record)?;
     let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
     let caller = &evaluator(tenant, record.created_by);
     let (token_type, failure_mode) = (record.token_type, FailureMode::Hide);
@@ -207,6 +207,7 @@ fn renew_intent(
     if renewed == *record {
         return Ok(None);
     }
-    renewed.body = IntentBody { data: body.data, authentication }.seal(tenant, &renewed)?;
+    renewed.body =
+        IntentBody { data: body.data, authentication, is_marked }.seal(tenant, &renewed)?;
     Ok(Some(renewed))
 }

@@ -101,6 +101,7 @@ fn token_body() -> TokenBody {
         expressions_writer: Some(ApplicationId(uuid(8))),
         withheld: WithheldDigests::default(),
         number_version: None,
+        is_marked: false,
     }
 }
 
