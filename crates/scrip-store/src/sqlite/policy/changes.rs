@@ -2,22 +2,28 @@
 
 use std::sync::atomic::Ordering;
 
+use rusqlite::Connection;
 use scrip_core::{
-    audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, proxy::ProxyRecord, store::StoreError,
+    audit::AuditRecord,
+    id::TenantId,
+    policy::{ApiKeyRecord, PolicyRecords},
+    proxy::ProxyRecord,
+    store::StoreError,
 };
 use scrip_seal::WrappedTenantKeys;
 
 use crate::{
     shared::policy::{
         changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
-        directory::{KeyTables, SQLITE_KEYS},
+        directory::{KeyTables, SQLITE_KEYS, load_policy},
     },
-    sql::{Statements, parameters},
+    sql::{Statements, parameters, run_sync_future},
     sqlite::{
         SqliteStore,
         engine::{
             connection::with_secure_delete,
-            statement::{execute, store_error},
+            readers::run_blocking,
+            statement::{execute, store_error, with_snapshot},
             transaction::SqliteTransaction,
         },
         policy::directory::KEY_PADDING,
@@ -116,6 +122,20 @@ impl PolicyTransaction for SqliteTransaction<'_> {
 
 impl SqliteStore {
     pub(crate) const KEYS: KeyTables = SQLITE_KEYS;
+
+    /// Reads the policy of a tenant in one snapshot. A policy can have many rows, so other requests
+    /// get the worker meanwhile.
+    pub(crate) async fn read_policy(
+        &self,
+        tenant: TenantId,
+    ) -> Result<Option<PolicyRecords>, StoreError> {
+        let read = |connection: &Connection| {
+            with_snapshot(connection, || {
+                run_sync_future(load_policy(connection, &SQLITE_KEYS, tenant))
+            })
+        };
+        run_blocking(|| self.readers.read(read))
+    }
 
     /// Truncates the WAL, which still contains the keys that were deleted from the tables. Returns
     /// after the truncation, unless a reader stays active for longer than a client waits.

@@ -1,0 +1,38 @@
+//! Turns of policy changes: the changes of one tenant in this process wait for each other.
+//!
+//! A change is decided on a snapshot and is repeated if the policy changed meanwhile. With turns,
+//! only changes of other nodes make it repeat.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use scrip_core::{id::TenantId, policy::PolicyTurn};
+use tokio::sync::OwnedMutexGuard;
+
+#[derive(Debug, Default)]
+pub(crate) struct PolicyTurns {
+    tenants: Mutex<HashMap<TenantId, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// The turn of one change. The next one begins when it is dropped.
+#[derive(Debug)]
+pub(crate) struct ChangeTurn {
+    _guard: OwnedMutexGuard<()>,
+}
+
+impl PolicyTurn for ChangeTurn {}
+
+impl PolicyTurns {
+    /// Waits until no other change of the tenant has its turn. Turns are in the order of arrival.
+    pub(crate) async fn wait(&self, tenant: TenantId) -> ChangeTurn {
+        let turn = {
+            let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            // Only tenants with a change that runs or waits have an entry.
+            tenants.retain(|id, it| *id == tenant || Arc::strong_count(it) > 1);
+            Arc::clone(tenants.entry(tenant).or_default())
+        };
+        ChangeTurn { _guard: turn.lock_owned().await }
+    }
+}
