@@ -12,6 +12,7 @@ use scrip_core::{
 };
 
 use crate::{
+    policy_turns::ChangeTurn,
     shared::{
         key_rotations::finish_pass,
         policy::{
@@ -36,7 +37,8 @@ impl PolicyStore {
     ) -> StoreFuture<'a, Result<LoadedPolicy, Error>> {
         let tenant = permit.tenant().id;
         Box::pin(async move {
-            let turn = self.policy_turns.wait(tenant).await;
+            let guard = self.policy_turns.wait(tenant).await;
+            let turn = ChangeTurn::new(guard, self.wait_for_processes().await);
             let loaded = self.read_policy(tenant).await;
             let records = match loaded {
                 Ok(Some(records)) => records,

@@ -1,5 +1,7 @@
 //! Policy changes.
 
+use std::fs::File;
+
 use scrip_core::{
     audit::{AuditRecord, LogKind},
     id::TenantId,
@@ -91,6 +93,11 @@ impl PolicyTransaction for PostgresTransaction {
 
 impl PostgresStore {
     pub(crate) const KEYS: KeyTables = POSTGRES_KEYS;
+
+    /// Nodes do not wait for each other: the lock of a suspended node would stop all others.
+    pub(crate) async fn wait_for_processes(&self) -> Option<File> {
+        None
+    }
 
     /// Reads the policy of a tenant in one snapshot.
     pub(crate) async fn read_policy(

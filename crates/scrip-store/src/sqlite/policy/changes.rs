@@ -1,6 +1,6 @@
 //! Policy changes.
 
-use std::sync::atomic::Ordering;
+use std::{fs::File, sync::atomic::Ordering, time::Duration};
 
 use rusqlite::Connection;
 use scrip_core::{
@@ -11,6 +11,7 @@ use scrip_core::{
     store::StoreError,
 };
 use scrip_seal::WrappedTenantKeys;
+use tokio::time::sleep;
 
 use crate::{
     shared::policy::{
@@ -122,6 +123,26 @@ impl PolicyTransaction for SqliteTransaction<'_> {
 
 impl SqliteStore {
     pub(crate) const KEYS: KeyTables = SQLITE_KEYS;
+
+    /// Lets a command next to a server change a policy. The command waits long for the write lock of
+    /// the database, so without this lock the server would always be faster, and the command would
+    /// repeat its change. It locks the data directory alone; changes of the server share the lock,
+    /// and do not wait for ever: a command may be suspended. No change depends on the lock.
+    pub(crate) async fn wait_for_processes(&self) -> Option<File> {
+        const TRIES_MAX: usize = 500;
+        const PAUSE: Duration = Duration::from_millis(2);
+        let folder = File::open(self.path.parent()?).ok()?;
+        if self._lock.is_none() {
+            return run_blocking(|| folder.lock()).ok().map(|()| folder);
+        }
+        for _ in 0..TRIES_MAX {
+            if folder.try_lock_shared().is_ok() {
+                return Some(folder);
+            }
+            sleep(PAUSE).await;
+        }
+        None
+    }
 
     /// Reads the policy of a tenant in one snapshot. A policy can have many rows, so other requests
     /// get the worker meanwhile.

@@ -144,11 +144,11 @@ fn unchanged_transform_is_not_compiled_again() {
     let previous = CompiledTransforms { list: &list, transforms: &compiled };
     let changed = parse(json!([mask("(b)"), mask("(c)")])).unwrap();
     let again = changed.compile(Some(previous)).unwrap();
-    let address = |it: &ProxyTransform| match it {
-        ProxyTransform::Mask { matcher: MaskMatcher::Regex(pattern), .. } => {
-            std::ptr::from_ref(pattern.forward())
-        }
-        other => panic!("{other:?}"),
+    let address = |it: &ProxyTransform| {
+        let ProxyTransform::Mask { matcher: MaskMatcher::Regex(pattern), .. } = it else {
+            panic!("{it:?}");
+        };
+        std::ptr::from_ref(pattern.forward())
     };
     assert_eq!(address(&again[0]), address(&compiled[1]));
 }
