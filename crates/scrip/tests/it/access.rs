@@ -4,7 +4,6 @@ mod access_session_rights;
 mod access_sessions;
 mod api_keys;
 mod applications;
-mod cost;
 mod coverage;
 mod list_applications;
 pub(crate) mod operation_calls;

@@ -1,6 +1,7 @@
 //! Rate limits and budgets.
 
 mod addresses;
+mod cost;
 mod evaluation_cost;
 mod guessing_budget;
 mod guessing_budget_harness;
