@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write, fs, path::PathBuf, time::Duration};
 use anyhow::{Context, ensure};
 use scrip_api::{route::Route, routes::ROUTES};
 use scrip_core::policy::{ApplicationKind, CallerRequirement};
-use scrip_testing::worst_inputs::{EXCUSED_OPERATIONS, WORST_INPUTS, WorstInput};
+use scrip_testing::requests::worst_inputs::{EXCUSED_OPERATIONS, WORST_INPUTS, WorstInput};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -27,6 +27,5 @@ pub mod requests;
 pub mod store_harness;
 pub mod vault;
 pub mod vault_harness;
-pub mod worst_inputs;
 
 pub use crate::memory::{MemorySnapshot, MemoryStore};

@@ -10,7 +10,7 @@ use scrip_core::{
     policy::{ApplicationKind, CallerRequirement},
     token::expression::work_meter::{INLINE_WORK_MAX, INLINE_WORK_PEAK},
 };
-use scrip_testing::worst_inputs::{EXCUSED_OPERATIONS, WORST_INPUTS};
+use scrip_testing::requests::worst_inputs::{EXCUSED_OPERATIONS, WORST_INPUTS};
 
 use crate::{access::operation_calls::TenantHarness, harness::server::TestServer};
 
