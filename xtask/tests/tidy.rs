@@ -261,6 +261,24 @@ fn product_code_never_compares_uncounted_values() {
     }
 }
 
+/// Code inside of a write transaction would delay every writer. The exceptions are commands of the
+/// operator.
+#[test]
+fn store_methods_take_no_code_of_a_change() {
+    const EXCEPTIONS: &[&str] = &["DecidePolicyRestore", "RewrapKeys"];
+    let folder = repository_root().join("crates/scrip-core/src/store");
+    for file in sources::files_with_extension(&folder, "rs").unwrap() {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = |line: &&str| {
+            let takes_code = ["dyn Fn", "impl Fn", "Decide", "impl AsyncFn"];
+            let is_exception = EXCEPTIONS.iter().any(|it| line.contains(it));
+            takes_code.iter().any(|it| line.contains(it)) && !is_exception
+        };
+        let found: Vec<_> = text.lines().filter(code).collect();
+        assert!(found.is_empty(), "{}: {found:?}", file.display());
+    }
+}
+
 /// Only control runs of tests may connect without the guard.
 #[test]
 fn product_code_never_disables_the_egress_guard() {

@@ -30,7 +30,7 @@ pub use self::{
         TenantDeletion, UseRight,
     },
     change::change_record::{
-        DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy,
+        DecidePolicyRestore, LoadedPolicy, PolicyEdit, PolicyRestore, PolicyTurn, StoredPolicy,
     },
     directory::{
         ApiKeyLookup, Directory, REPLACED_KEYS, approval,

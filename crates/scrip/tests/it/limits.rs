@@ -2,6 +2,7 @@
 
 mod addresses;
 mod collected_guesses;
+mod cost;
 mod evaluation_cost;
 mod guessing_budget;
 mod guessing_budget_digit_runs;

@@ -6,7 +6,8 @@ use scrip_core::{
     operations::proxies::update_proxy::EditProxy,
     proxy::{
         AuthorityCertificates, DestinationUrl, LoopbackDestinations, ProxyConfiguration,
-        ProxyDetails, ProxyDraft, ProxyTimeout, TlsMinimum, draft::TIMEOUT_SECONDS_MAX,
+        ProxyDetails, ProxyDraft, ProxyTimeout, TlsMinimum,
+        draft::{TIMEOUT_SECONDS_MAX, count_pattern_work},
     },
     token::Plaintext,
 };
@@ -30,7 +31,7 @@ const REMOVED_ATTRIBUTES: [(&str, &str); 2] = [
     ("response_reactor_id", "was removed; use response_transforms"),
 ];
 
-/// Parses all attributes of a proxy.
+/// Parses all attributes of a proxy. Transforms and certificates are compiled later.
 pub(crate) fn parse_draft(
     body: Plaintext,
     loopback: LoopbackDestinations,
@@ -58,7 +59,8 @@ pub(crate) fn parse_draft(
         ProxyTimeout::parse(u64::try_from(it).unwrap_or(u64::MAX))
     });
     let authorities = fields.text("ca_pem");
-    let authorities = parse_one(&mut fields, authorities, |it| AuthorityCertificates::parse(&it));
+    let authorities =
+        parse_one(&mut fields, authorities, |it| AuthorityCertificates::from_text(it));
     let tls_min = fields.text("tls_min");
     let tls_min =
         fields.parse_choice("tls_min", tls_min, TlsMinimum::parse, "must be \"1.2\" or \"1.3\"");
@@ -79,7 +81,7 @@ pub(crate) fn parse_draft(
     })
 }
 
-/// Parses a merge patch. It is applied to the current attributes inside the transaction.
+/// Parses a merge patch. It is applied to the current attributes when they are loaded.
 pub(crate) fn parse_patch(
     body: Plaintext,
     loopback: LoopbackDestinations,
@@ -96,6 +98,27 @@ pub(crate) fn parse_patch(
         let names_configuration = body.expose().get("configuration").is_some();
         Ok(ProxyDraft { names_configuration, ..draft })
     }))
+}
+
+/// The charged work to check the attributes of a request: the limit of a request body is small, but
+/// each byte may be checked several times.
+pub(crate) fn count_check_work(body_bytes: usize) -> usize {
+    body_bytes.saturating_mul(4)
+}
+
+/// The charged work to compile the transforms of a patch.
+pub(crate) fn count_patch_work(patch: &Plaintext) -> usize {
+    let count = |name: &str| match patch.expose().get(name) {
+        Some(Value::Array(items)) => items.iter().filter(|it| has_expression(it)).count(),
+        Some(item) => usize::from(has_expression(item)),
+        None => 0,
+    };
+    let names = [REQUEST.single, REQUEST.array, RESPONSE.single, RESPONSE.array];
+    count_pattern_work(names.into_iter().map(count).fold(0, usize::saturating_add))
+}
+
+fn has_expression(transform: &Value) -> bool {
+    transform.get("expression").is_some()
 }
 
 /// A patch with one form of transforms replaces the other form.

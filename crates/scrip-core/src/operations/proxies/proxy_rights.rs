@@ -6,7 +6,7 @@ use crate::{
     policy::{ApplicationKind, Permission, PolicyPermit, PolicyRecords},
 };
 
-/// Checks `application:update` in the rows of the transaction. The operator needs no permission.
+/// Checks `application:update` in the rows on which the change is decided. The operator needs no permission.
 ///
 /// # Errors
 /// The caller does not have the permission.

@@ -12,11 +12,11 @@ use crate::{
     },
 };
 
-/// Edits the current settings.
-pub type EditSettings = Box<dyn FnOnce(TenantSettings) -> TenantSettings + Send>;
+/// Edits the current settings. It may run several times.
+pub type EditSettings = Box<dyn Fn(TenantSettings) -> TenantSettings + Send + Sync>;
 
-/// Edits the current quotas inside the transaction, so that two concurrent changes both apply.
-pub type EditQuotas = Box<dyn FnOnce(Quotas) -> Quotas + Send>;
+/// Edits the current quotas, so that two concurrent changes both apply. It may run several times.
+pub type EditQuotas = Box<dyn Fn(Quotas) -> Quotas + Send + Sync>;
 
 /// # Errors
 /// The tenant does not exist, or the change allows ephemeral proxies and the caller may not update
@@ -35,7 +35,7 @@ pub async fn update_tenant(
         if record.settings.disable_ephemeral_proxy && !settings.disable_ephemeral_proxy {
             check_application_update(&change_permit, records)?;
         }
-        (record.name, record.settings) = (name, settings);
+        (record.name, record.settings) = (name.clone(), settings);
         Ok(())
     })
     .await
@@ -61,7 +61,7 @@ pub(crate) async fn rewrite_tenant(
     permit: PolicyPermit,
     operation: Operation,
     recorder: Option<ResponseRecorder<TenantRecord>>,
-    edit: impl FnOnce(&PolicyRecords, &mut TenantRecord) -> Result<(), Error> + Send + 'static,
+    mut edit: impl FnMut(&PolicyRecords, &mut TenantRecord) -> Result<(), Error> + Send,
 ) -> Result<TenantRecord, Error> {
     let now = vault.clock.now();
     let change_permit = permit.clone();

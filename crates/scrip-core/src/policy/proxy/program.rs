@@ -6,7 +6,9 @@ use crate::{
     error::Error,
     proxy::{
         AuthorityCertificates, DestinationUrl, ProxyRecord, ProxySettings, ProxyTransform,
-        TlsMinimum, settings::invalid_settings,
+        TlsMinimum,
+        settings::invalid_settings,
+        transform::{CompiledTransforms, TransformList},
     },
 };
 use scrip_seal::TenantKeys;
@@ -22,13 +24,25 @@ pub struct ProxyProgram {
     pub tls_min: TlsMinimum,
     /// The chain of the client certificate, in PEM. Its key is in the secrets.
     pub certificate_pem: Option<String>,
+    /// The sources of the transforms: a later version of the proxy compiles only other ones.
+    request_list: TransformList,
+    response_list: TransformList,
 }
 
 impl ProxyProgram {
-    pub(super) fn compile(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
+    /// `previous` is the program of an earlier version of the row.
+    pub(super) fn compile(
+        keys: &TenantKeys,
+        record: &ProxyRecord,
+        previous: Option<&Self>,
+    ) -> Result<Self, Error> {
         let settings = ProxySettings::open(keys, record)?;
-        let request_transforms = settings.request_transforms.compile();
-        let response_transforms = settings.response_transforms.compile();
+        let request_transforms = settings.request_transforms.compile(previous.map(|it| {
+            CompiledTransforms { list: &it.request_list, transforms: &it.request_transforms }
+        }));
+        let response_transforms = settings.response_transforms.compile(previous.map(|it| {
+            CompiledTransforms { list: &it.response_list, transforms: &it.response_transforms }
+        }));
         Ok(Self {
             destination: settings.destination,
             request_transforms: request_transforms.ok_or_else(invalid_settings)?,
@@ -37,6 +51,8 @@ impl ProxyProgram {
             authorities: settings.authorities,
             tls_min: settings.tls_min,
             certificate_pem: settings.certificate_pem,
+            request_list: settings.request_transforms,
+            response_list: settings.response_transforms,
         })
     }
 }

@@ -382,6 +382,7 @@ fn proxy_settings() -> ProxySettings {
         authorities: None,
         tls_min: TlsMinimum::default(),
         certificate_pem: None,
+        pattern_bytes: None,
     }
 }
 
