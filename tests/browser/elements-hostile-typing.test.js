@@ -52,6 +52,8 @@ async function watchNumber(page, input, options, act, keys = [...MAESTRO]) {
   let length = 0;
   await input("number").focus();
   for (const key of keys) {
+    // The page may not have returned the focus yet.
+    await input("number").focus();
     await page.keyboard.press(key);
     length += key === "Backspace" ? -1 : 1;
     const report = await page.evaluate(act);
