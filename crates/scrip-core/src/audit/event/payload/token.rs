@@ -9,8 +9,10 @@ use crate::{
 };
 
 /// `token.created` and `token.updated`. Data and mask are left out, and so is everything that is
-/// computed from the data, except the fingerprint. Text of type `token` and of hosted fields has no
-/// fingerprint in an event: with a public API key, its reader could compare guesses with it.
+/// computed from the data, except the fingerprint.
+///
+/// Text of type `token` and of hosted fields has no fingerprint in an event: with a public API key,
+/// its reader could compare guesses with it.
 #[must_use]
 pub fn describe_token(record: &TokenRecord, body: &TokenBody) -> EventData {
     let token_type = record.token_type;
