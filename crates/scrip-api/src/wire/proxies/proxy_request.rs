@@ -59,8 +59,7 @@ pub(crate) fn parse_draft(
         ProxyTimeout::parse(u64::try_from(it).unwrap_or(u64::MAX))
     });
     let authorities = fields.text("ca_pem");
-    let authorities =
-        parse_one(&mut fields, authorities, |it| AuthorityCertificates::from_text(it));
+    let authorities = parse_one(&mut fields, authorities, AuthorityCertificates::from_text);
     let tls_min = fields.text("tls_min");
     let tls_min =
         fields.parse_choice("tls_min", tls_min, TlsMinimum::parse, "must be \"1.2\" or \"1.3\"");
