@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::{
     harness::{bare_server, process},
     measurements::{
-        duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, proxy,
+        cost, duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, proxy,
         rotation, rounds, start, sweep, webhooks,
     },
 };
@@ -57,6 +57,9 @@ struct BenchArguments {
     /// creates of another (half a minute).
     #[arg(long)]
     hostile: bool,
+    /// Only measure the processor time of the worst input of each route.
+    #[arg(long)]
+    cost: bool,
     /// Only measure the cost of deduplication among 10,000 tokens of one fingerprint.
     #[arg(long)]
     duplicates: bool,
@@ -143,6 +146,8 @@ fn run_single_measurement(
     } else if arguments.rotation {
         let tokens = if arguments.quick { 5_000 } else { plan.tokens_max.unwrap_or(100_000) };
         rotation::report_rotation(&runtime.block_on(rotation::measure_rotation(plan, tokens))?)
+    } else if arguments.cost {
+        cost::report_cost(&runtime.block_on(cost::measure_cost(plan))?)
     } else if arguments.duplicates {
         let results = runtime.block_on(duplicates::measure_duplicates(plan))?;
         duplicates::report_duplicates(&results)

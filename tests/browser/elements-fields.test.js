@@ -246,7 +246,8 @@ inShop(
     assert.deepEqual(changes.map((it) => it.empty), [true, false], "only the first key changed the emptiness");
     const read = (it) => it.evaluate(() => window.scripField.read());
     assert.equal((await read(await document("source"))).value, "");
-    assert.deepEqual(await read(await document("target")), { complete: true, valid: true, empty: false, errors: [], value: "124" });
+    const { complete, valid, empty, errors, value } = await read(await document("target"));
+    assert.deepEqual({ complete, valid, empty, errors, value }, { complete: true, valid: true, empty: false, errors: [], value: "124" });
   },
 );
 

@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { proxyPath, runCall } from "../../crates/scrip-elements/web/controller/calls.js";
 import { describeFailure, validationFailure } from "../../crates/scrip-elements/web/controller/failure.js";
+import { KeptSessions } from "../../crates/scrip-elements/web/controller/kept-sessions.js";
 import { ReferenceStore } from "../../crates/scrip-elements/web/controller/references.js";
 import { chooseKey, parseRequestOptions, send } from "../../crates/scrip-elements/web/controller/request.js";
 import { importPackage } from "./installed-packages.js";
@@ -23,7 +24,8 @@ function createContext({ fields = {}, status = 201, body = {}, headers = {}, ...
     application: KEY,
     debug: false,
     references: new ReferenceStore("data-1", () => `answer-${++count}`),
-    readField: (element, part) => fields[element]?.(part),
+    sessions: new KeptSessions(() => `${++count}`),
+    readField: async (element, part) => fields[element]?.(part),
     showValidation: (element) => shown.push(element),
     send: async (request) => {
       requests.push(request);
@@ -33,7 +35,7 @@ function createContext({ fields = {}, status = 201, body = {}, headers = {}, ...
   };
 }
 
-const value = (it, type = "text") => () => ({ valid: true, errors: [], value: it, type });
+const value = (it, type = "text", more = {}) => () => ({ valid: true, errors: [], value: it, type, version: "f1-1", ...more });
 const call = (operation, payload, elements, more) => ({ operation, payload, elements, ...more });
 const place = (path, element = "e1", more = {}) => ({ path, element, ...more });
 
@@ -66,50 +68,187 @@ test("token_with_fields_is_one_request_and_its_answer_has_references", async () 
   });
   const deviceInfo = Buffer.from('{"platform":"ü"}').toString("base64");
   const { "BT-IDEMPOTENCY-KEY": idempotencyKey, ...headers } = request.headers;
-  assert.deepEqual(headers, { "BT-API-KEY": KEY, "BT-TRACE-ID": "c1", "BT-DEVICE-INFO": deviceInfo });
+  assert.deepEqual(headers, {
+    "BT-API-KEY": KEY,
+    "Scrip-Field-Application": KEY,
+    "BT-TRACE-ID": "c1",
+    "BT-DEVICE-INFO": deviceInfo,
+  });
   // A page that knows the key of the vault could compare requests.
-  assert.match(idempotencyKey, /^[0-9a-f]{32}-i1$/);
+  assert.match(idempotencyKey, /^[0-9a-f]{64}$/);
   assert.deepEqual(answer.data.number, { correlationId: "answer-1", elementId: "data-1", path: "/data/number" });
-  assert.equal(context.references.resolve(answer.data.expiration_month), 12);
+  assert.deepEqual(context.references.resolve(answer.data.expiration_month), { value: 12, kind: "month" });
   assert.deepEqual([answer.id, answer.createdBy, answer.card], ["t1", "a", { bin: "424242", expirationMonth: 12 }]);
-  assert.deepEqual(answer.metadata, { order_id: "1" });
+  assert.equal(answer.metadata, undefined);
 });
 
-test("clear_parts_of_an_answer_never_repeat_a_field", async () => {
-  const body = { id: "t1", fingerprint: "f", bank: { routing_number: "021000021" }, note: "x 021000021 y", data: {} };
-  const context = createContext({ fields: { e1: value("021000021") }, body });
+test("answer_has_the_same_attributes_whatever_the_value_is", async () => {
+  const body = {
+    id: "t1", type: "bank", fingerprint: "f", bank: { routing_number: "021000021" }, note: "x 021000021 y",
+    metadata: { guess: "021000021" }, search_indexes: ["021000021"], mask: "021000021", containers: ["/a/"], data: {},
+  };
   const payload = { type: "bank", data: { routing_number: null } };
-  const answer = await runCall(context, call("tokens.create", payload, [place(["data", "routing_number"])]));
-  assert.ok(!JSON.stringify(answer).includes("021000021"));
-  assert.equal(context.references.resolve(answer.note), "x 021000021 y");
-  assert.deepEqual([answer.bank, answer.fingerprint], [undefined, undefined]);
+  const answers = [];
+  for (const typed of ["021000021", "other"]) {
+    const context = createContext({ fields: { e1: value(typed) }, body });
+    answers.push(await runCall(context, call("tokens.create", payload, [place(["data", "routing_number"])])));
+  }
+  assert.deepEqual(answers, [0, 1].map(() => ({ id: "t1", type: "bank", containers: ["/a/"], data: {} })));
+  const card = createContext({ fields: { e1: value(NUMBER, "cardNumber") }, body: { ...body, type: "card", card: { last4: "4242" } } });
+  const answer = await runCall(card, call("tokens.create", { type: "card", data: { number: null } }, [place(["data", "number"])]));
+  const names = ["bank", "card", "containers", "data", "fingerprint", "id", "type"];
+  assert.deepEqual(Object.keys(answer).sort(), names);
 });
 
-test("security_code_in_a_token_of_any_type_has_no_fingerprint", async () => {
-  const body = { id: "t1", fingerprint: "f", card: { last4: "4242" } };
-  for (const [type, expected] of [["token", undefined], ["social_security_number", undefined], ["card", "f"]]) {
-    const context = createContext({ fields: { e1: value("123", "cardVerificationCode") }, body });
-    const answer = await runCall(context, call("tokens.create", { type, data: { cvc: null } }, [place(["data", "cvc"])]));
-    assert.deepEqual([answer.fingerprint, answer.card.last4], [expected, "4242"], type);
-    assert.equal(context.requests[0].body.deduplicate_token, type === "card" ? undefined : false, type);
+test("value_outside_of_its_own_attribute_is_marked", async () => {
+  const number = value(NUMBER, "cardNumber");
+  const code = value("123", "cardVerificationCode");
+  const text = value("x");
+  for (const [name, operation, payload, path, field, isMarked] of [
+    ["number of a card", "tokens.create", { type: "card", data: { number: null } }, ["data", "number"], number, false],
+    ["number token", "tokens.create", { type: "card_number", data: null }, ["data"], number, false],
+    ["number of a network token", "tokens.create", { type: "network_token", data: { number: null } }, ["data", "number"], number, false],
+    ["code of a card", "tokenIntents.create", { type: "card", data: { cvc: null } }, ["data", "cvc"], code, false],
+    ["code of an update", "tokens.update", { data: { cvc: null } }, ["data", "cvc"], code, false],
+    ["number elsewhere in a card", "tokens.create", { type: "card", data: { other: null } }, ["data", "other"], number, true],
+    ["number in a text token", "tokens.create", { type: "token", data: { number: null } }, ["data", "number"], number, true],
+    ["number as a whole text token", "tokens.create", { type: "token", data: null }, ["data"], number, true],
+    ["code in a text token", "tokens.create", { type: "token", data: { cvc: null } }, ["data", "cvc"], code, true],
+    ["text", "tokens.create", { type: "token", data: null }, ["data"], text, true],
+    ["text of an intent", "tokenIntents.create", { type: "token", data: null }, ["data"], text, true],
+    ["text of an update", "tokens.update", { data: { name: null } }, ["data", "name"], text, true],
+    ["leaf of tokenize", "tokenize", { a: null }, ["a"], number, true],
+    ["card in tokenize", "tokenize", { a: { type: "card", data: { number: null } } }, ["a", "data", "number"], number, false],
+    ["edited number of the page", "tokens.create", { type: "card", data: { number: null } }, ["data", "number"], value(NUMBER, "cardNumber", { isMixed: true }), true],
+  ]) {
+    const context = createContext({ fields: { e1: field }, body: { id: "t1", type: payload.type, fingerprint: "f" } });
+    const answer = await runCall(context, call(operation, payload, [place(path)], { target: "t1" }));
+    const [{ headers, body }] = context.requests;
+    assert.equal(headers["Scrip-Field-Mark"], isMarked ? "text" : undefined, name);
+    if (operation.startsWith("tokens.")) assert.equal(body.deduplicate_token, isMarked ? false : undefined, name);
+    if (isMarked) assert.equal(answer.fingerprint, undefined, name);
   }
 });
 
-test("private_and_management_keys_send_no_element", async () => {
-  for (const apiKey of ["key_test_us_pvt_1", "key_prod_us_mgt_1"]) {
+test("attribute_of_a_card_for_another_value_is_refused", async () => {
+  for (const [payload, path, field, part] of [
+    [{ type: "card", data: { expiration_month: null } }, ["data", "expiration_month"], value("1")],
+    [{ type: "card", data: { number: null } }, ["data", "number"], value(NUMBER)],
+    [{ type: "card", data: { expiration_year: null } }, ["data", "expiration_year"], value("2030", "cardVerificationCode")],
+    [{ type: "card_number", data: null }, ["data"], value(NUMBER)],
+    [{ data: { cvc: null } }, ["data", "cvc"], value("123")],
+    [{ type: "card", data: { expiration_month: null } }, ["data", "expiration_month"], value("12", "cardExpirationDate"), { method: "format", format: "MM" }],
+  ]) {
+    const context = createContext({ fields: { e1: field } });
+    await assert.rejects(runCall(context, call("tokens.create", payload, [place(path, "e1", part)])), /belongs to another attribute/);
+    assert.deepEqual(context.requests, []);
+  }
+});
+
+test("value_of_the_vault_is_accepted_only_where_its_kind_belongs", async () => {
+  const code = { kind: "code" };
+  const accepts = [
+    ["tokens.update", { data: { cvc: null } }, ["data", "cvc"], code],
+    ["tokens.create", { type: "token", data: null }, ["data"], { kind: "text" }],
+    ["proxy.post", { headers: { "BT-PROXY-KEY": "p" }, body: { a: null } }, ["body", "a"], code],
+  ];
+  const refuses = [
+    ["tokens.create", { type: "token", data: null }, ["data"], code],
+    ["tokens.create", { type: "token", data: { cvc: null } }, ["data", "cvc"], code],
+    ["tokens.create", { type: "card", data: { expiration_month: null } }, ["data", "expiration_month"], code],
+    ["tokens.update", { data: { number: null } }, ["data", "number"], { kind: "text" }],
+    ["tokenize", { a: null }, ["a"], { kind: "number" }],
+  ];
+  for (const [operation, payload, path, kind] of [...accepts, ...refuses]) {
+    const context = createContext({ status: 200, fields: { e1: value("1", "text", kind) } });
+    const result = runCall(context, call(operation, payload, [place(path)], { target: "t1" }));
+    if (accepts.some((it) => it[1] === payload)) await result;
+    else await assert.rejects(result, /belongs to another attribute/, operation);
+  }
+});
+
+test("idempotency_key_is_the_same_only_for_the_same_elements_without_an_edit", async () => {
+  const send = async ({ version = "f1-1", pageKey = "k", data = null, elements = [place(["data", "a"])], ...payload } = {}) => {
+    const context = createContext({ fields: { e1: value("123", "text", { version }) } });
+    const model = { type: "token", data: { a: data, b: "1", ...payload } };
+    await runCall(context, call("tokens.create", model, elements, { options: { idempotencyKey: pageKey } }));
+    return context.requests[0].headers["BT-IDEMPOTENCY-KEY"];
+  };
+  const key = await send();
+  assert.equal(await send(), key);
+  // The vault compares what the page itself supplied.
+  assert.equal(await send({ b: "2" }), key);
+  const others = [
+    await send({ version: "f1-2" }),
+    await send({ version: "f2-1" }),
+    await send({ pageKey: "l" }),
+    await send({ data: "123", elements: [] }),
+    await send({ data: "123", b: null, elements: [place(["data", "b"])] }),
+    await send({ elements: [place(["data", "a"], "e1", { method: "format", format: "MM" })] }),
+  ];
+  assert.equal(new Set([key, ...others]).size, 7, others.join("\n"));
+});
+
+test("request_with_elements_names_the_application_of_the_frame_whatever_the_key_is", async () => {
+  for (const apiKey of [undefined, "key_test_us_pvt_1", "key_prod_us_mgt_1", "key_test_us_ses_1"]) {
     const context = createContext({ fields: { e1: value("123") }, body: { id: "t1" } });
-    const message = call("tokens.create", { type: "token", data: null }, [place(["data"])], { options: { apiKey } });
-    await assert.rejects(runCall(context, message), { name: "BasisTheoryConfigurationError" });
-    assert.equal(context.requests.length, 0);
+    const options = { apiKey };
+    await runCall(context, call("tokens.create", { type: "token", data: null }, [place(["data"])], { options }));
+    const proxied = { headers: { "BT-PROXY-KEY": "p", "Scrip-Field-Application": "forged", "scrip_field_mark": "x" }, body: { a: null } };
+    await runCall(context, call("proxy.post", proxied, [place(["body", "a"])], { options }));
+    for (const { headers } of context.requests) {
+      assert.deepEqual([headers["Scrip-Field-Application"], headers["BT-API-KEY"]], [KEY, apiKey ?? KEY]);
+      assert.equal(headers.scrip_field_mark, undefined);
+    }
   }
+  const unnamed = createContext({ fields: { e1: value("123") }, apiKey: "key_test_us_ses_1", application: undefined });
+  const message = call("tokens.create", { type: "token", data: null }, [place(["data"])]);
+  await assert.rejects(runCall(unnamed, message), { name: "BasisTheoryConfigurationError" });
+  assert.deepEqual(unnamed.requests, []);
+});
+
+test("destination_that_the_page_names_gets_no_element", async () => {
+  for (const name of ["BT-PROXY-URL", "bt-proxy-url"]) {
+    const payload = { headers: { [name]: "https://other.test" }, body: { a: null } };
+    const context = createContext({ status: 200, fields: { e1: value("123") } });
+    await assert.rejects(runCall(context, call("proxy.post", payload, [place(["body", "a"])])), /BT-PROXY-URL/);
+    const plain = { headers: { [name]: "https://other.test" }, body: { a: 1 } };
+    await runCall(context, call("proxy.post", plain, []));
+    assert.equal(context.requests.length, 1);
+  }
+});
+
+test("kept_session_never_gives_its_key_to_the_page", async () => {
+  const session = { session_key: "key_test_us_ses_secret", nonce: "n1", expires_at: "2030" };
+  const context = createContext({ body: ({ path }) => (path === "/sessions" ? session : { id: "t1", type: "card", data: { cvc: "123" } }) });
+  const kept = await runCall(context, call("sessions.create", { keepInFrame: true }, []));
+  assert.deepEqual(Object.keys(kept).sort(), ["expiresAt", "nonce", "session"]);
+  assert.ok(!JSON.stringify(kept).includes("secret"));
+  const options = { session: kept.session };
+  const token = await runCall(context, call("tokens.retrieve", undefined, [], { target: "t1", options }));
+  assert.ok(!JSON.stringify(token).includes("123"));
+  const { headers } = context.requests.at(-1);
+  assert.deepEqual([headers["BT-API-KEY"], headers["Scrip-Field-Application"]], [session.session_key, KEY]);
+  // What the session may read stays in the frame: no expression, and no destination of the page.
+  for (const [operation, payload] of [
+    ["tokens.update", { mask: "{{ data.cvc }}" }],
+    ["tokens.update", { metadata: { a: "{{ data.cvc }}" } }],
+    ["tokenize", { a: { type: "token", data: "x", id: "{{ data }}" } }],
+    ["proxy.post", { headers: { "BT-PROXY-URL": "https://other.test" }, body: "{{ t1 }}" }],
+  ]) {
+    await assert.rejects(runCall(context, call(operation, payload, [], { target: "t1", options })), { name: "BasisTheoryValidationError" });
+  }
+  await assert.rejects(runCall(context, call("tokens.retrieve", undefined, [], { target: "t1", options: { session: "kept-9" } })), /handle/);
+  // Without the option, the page gets the key as in the official packages.
+  assert.equal((await runCall(context, call("sessions.create", {}, []))).sessionKey, session.session_key);
 });
 
 test("update_is_a_merge_patch_of_the_target", async () => {
-  const context = createContext({ fields: { e1: value("123") } });
+  const context = createContext({ fields: { e1: value("123", "cardVerificationCode") } });
   await runCall(context, call("tokens.update", { data: { cvc: null } }, [place(["data", "cvc"])], { target: "a/b" }));
   const [{ method, path, headers, body }] = context.requests;
   assert.deepEqual([method, path, headers["Content-Type"]], ["PATCH", "/tokens/a%2Fb", "application/merge-patch+json"]);
-  assert.deepEqual(body, { data: { cvc: "123" }, deduplicate_token: false });
+  assert.deepEqual(body, { data: { cvc: "123" } });
   for (const target of [undefined, "", ".", "..", 5]) {
     await assert.rejects(runCall(context, call("tokens.update", {}, [], { target })), { name: "BasisTheoryValidationError" });
     await assert.rejects(runCall(context, call("tokens.retrieve", undefined, [], { target })), { name: "BasisTheoryValidationError" });
@@ -121,7 +260,7 @@ test("retrieve_gives_references_with_the_key_of_the_call", async () => {
   const answer = await runCall(context, call("tokens.retrieve", undefined, [], { target: "t1", options: { apiKey: "sess_1" } }));
   assert.equal(context.requests[0].headers["BT-API-KEY"], "sess_1");
   assert.ok(!JSON.stringify(answer).includes(NUMBER));
-  assert.equal(context.references.resolve(answer.data.number), NUMBER);
+  assert.equal(context.references.resolve(answer.data.number).value, NUMBER);
 });
 
 test("invalid_fields_stop_the_call_and_show_their_errors", async () => {
@@ -149,14 +288,15 @@ test("invalid_fields_stop_the_call_and_show_their_errors", async () => {
 });
 
 test("tokenize_keeps_ids_and_hides_data", async () => {
-  const body = { name: "id-1", number: "id-2", card: { id: "id-3", type: "card", data: { number: "XXXX" } }, list: ["id-4", NUMBER] };
-  const context = createContext({ status: 200, fields: { e1: value(NUMBER) }, body });
+  const body = { name: "id-1", number: "id-2", card: { id: "id-3", type: "card", data: { number: "XXXX" } }, list: ["id-4", { id: "id-5", data: NUMBER }], more: NUMBER };
+  const context = createContext({ status: 200, fields: { e1: value(NUMBER, "cardNumber") }, body });
   const payload = { name: "Jo", number: null, card: { type: "card", data: { number: null } }, list: [1, 2] };
   const elements = [place(["number"]), place(["card", "data", "number"])];
   const answer = await runCall(context, call("tokenize", payload, elements));
-  assert.deepEqual([answer.name, answer.number, answer.card.id, answer.list[0]], ["id-1", "id-2", "id-3", "id-4"]);
-  assert.equal(answer.card.data.number.path, "/card/data/number");
-  assert.equal(context.references.resolve(answer.list[1]), NUMBER);
+  assert.deepEqual([answer.name, answer.number, answer.card.id], ["id-1", "id-2", "id-3"]);
+  assert.deepEqual([answer.list, answer.more], [["id-4", "id-5"], undefined]);
+  assert.equal(answer.card.data.number.path, "/data/number");
+  assert.equal(context.references.resolve(answer.card.data.number).kind, "number");
   const plain = await runCall(context, call("tokenize", { name: "Jo" }, []));
   assert.deepEqual(plain, body);
 });
@@ -175,10 +315,10 @@ test("proxy_answers_and_errors_of_the_destination_are_references", async () => {
   const answer = await runCall(context, call("proxy.post", payload, [place(["body", "number"])]));
   const [request] = context.requests;
   assert.deepEqual([request.method, request.path], ["POST", "/proxy/charge?a=1"]);
-  assert.deepEqual(request.headers, { "BT-PROXY-KEY": "p1", "X-Own": "1", "BT-API-KEY": KEY });
+  assert.deepEqual(request.headers, { "BT-PROXY-KEY": "p1", "X-Own": "1", "BT-API-KEY": KEY, "Scrip-Field-Application": KEY });
   assert.deepEqual(request.body, { number: NUMBER, other: "{{ token }}" });
   assert.ok(!JSON.stringify(answer).includes(NUMBER));
-  assert.equal(context.references.resolve(answer.data.echo), NUMBER);
+  assert.deepEqual(context.references.resolve(answer.data.echo), { value: NUMBER, kind: "text" });
   assert.deepEqual(answer.headers, { "content-type": "application/json", "bt-proxy-destination-status": "200" });
   const failing = createContext({ status: 400, fields, headers, body: { echo: NUMBER } });
   await assert.rejects(runCall(failing, call("proxy.post", payload, [place(["body", "number"])])), (failure) => {
@@ -260,7 +400,7 @@ test("values_of_fields_are_encrypted_only_for_keys_of_the_vault", async () => {
     return { privateKey, pem: `-----BEGIN PUBLIC KEY-----\n${raw}\n-----END PUBLIC KEY-----` };
   };
   const [own, stranger] = await Promise.all([createKey(), createKey()]);
-  const context = createContext({ status: 200, fields: { e1: value(NUMBER) }, body: { public_key_pem: own.pem } });
+  const context = createContext({ status: 200, fields: { e1: value(NUMBER, "cardNumber") }, body: { public_key_pem: own.pem } });
   const model = (pem) => ({ tokenRequests: { type: "card_number", data: null }, publicKeyPem: pem, keyId: "k1" });
   const elements = [place(["tokenRequests", "data"])];
   const answer = await runCall(context, call("tokens.encrypt", model(own.pem), elements));
@@ -268,8 +408,11 @@ test("values_of_fields_are_encrypted_only_for_keys_of_the_vault", async () => {
   const { plaintext } = await jose.compactDecrypt(answer.encrypted, own.privateKey);
   assert.equal(JSON.parse(new TextDecoder().decode(plaintext)), NUMBER);
   assert.equal(context.requests[0].path, "/keys/k1/public-key");
+  // The frame's own key asks, so the encryption key of another tenant does not exist for it.
+  await runCall(context, call("tokens.encrypt", model(own.pem), elements, { options: { apiKey: "key_test_us_pvt_1" } }));
+  assert.equal(context.requests.at(-1).headers["BT-API-KEY"], KEY);
   await assert.rejects(runCall(context, call("tokens.encrypt", model(stranger.pem), elements)), { name: "BasisTheoryConfigurationError" });
-  const unknown = createContext({ status: 404, fields: { e1: value(NUMBER) } });
+  const unknown = createContext({ status: 404, fields: { e1: value(NUMBER, "cardNumber") } });
   await assert.rejects(runCall(unknown, call("tokens.encrypt", model(own.pem), elements)), { name: "BasisTheoryConfigurationError" });
   const plain = { tokenRequests: { a: { type: "token", data: "x" }, b: { type: "token", data: 1 } }, publicKeyPem: stranger.pem, keyId: "k1" };
   const answers = await runCall(unknown, call("tokens.encrypt", plain, []));

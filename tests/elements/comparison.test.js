@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { idsOfTexts, withoutComparison, withoutFingerprint } from "../../crates/scrip-elements/web/controller/comparison.js";
+import { withoutComparison } from "../../crates/scrip-elements/web/controller/comparison.js";
 
 test("token with a text element is not deduplicated", () => {
   const body = { type: "token", data: { a: "typed" }, metadata: { b: "c" } };
@@ -18,19 +18,11 @@ test("deduplication that a page requests for a text element is an error", () => 
   assert.throws(() => withoutComparison({ a: [body] }, [["a", 0, "data"]]), /deduplicateToken/);
 });
 
-test("leaf of tokenize is not deduplicated and its answer is the id", () => {
+test("leaf of tokenize becomes a token object that is not deduplicated", () => {
   const filled = { list: ["typed", 1], token: { type: "token", data: "typed" } };
   const texts = [["list", 0], ["token", "data"]];
   assert.deepEqual(withoutComparison(filled, texts), {
     list: [{ type: "token", data: "typed", deduplicate_token: false }, 1],
     token: { type: "token", data: "typed", deduplicate_token: false },
   });
-  const request = { list: [null, 1], token: { type: "token", data: null } };
-  const answer = { list: [{ id: "i1", fingerprint: "f", data: "typed" }, "i2"], token: { id: "i3", fingerprint: "f" } };
-  assert.deepEqual(idsOfTexts(answer, request, texts), { list: ["i1", "i2"], token: { id: "i3" } });
-});
-
-test("fingerprint is removed from a token", () => {
-  assert.deepEqual(withoutFingerprint({ id: "i", fingerprint: "f" }), { id: "i" });
-  assert.equal(withoutFingerprint("i"), "i");
 });

@@ -75,3 +75,24 @@ test("random_edits_keep_the_text_inside_the_mask", () => {
     }
   }
 });
+
+test("pattern_of_the_page_never_sees_a_typed_character", (context) => {
+  const pattern = /[a-z\u{1f600}\ud83d]/u;
+  const mask = readMask([pattern, pattern]);
+  const test = RegExp.prototype.test;
+  context.after(() => {
+    RegExp.prototype.test = test;
+  });
+  RegExp.prototype.test = () => assert.fail("a pattern ran");
+  assert.equal(edit("|", "insert", "ab", mask), "ab|");
+  assert.equal(edit("|", "insert", "😀", mask), "|", "characters outside of the table are refused");
+  assert.equal(satisfiesMask(mask, "ab"), true);
+  assert.equal(satisfiesMask(mask, "a1"), false);
+});
+
+test("mask_with_too_many_patterns_is_no_mask", () => {
+  const patterns = (count) => Array.from({ length: count }, (_, index) => new RegExp(`[${index}]`));
+  assert.equal(readMask(patterns(32)).length, 32);
+  assert.equal(readMask(patterns(33)), undefined);
+  assert.equal(readMask(Array(400).fill(/a/)).length, 400);
+});

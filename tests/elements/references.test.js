@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { ReferenceStore } from "../../crates/scrip-elements/web/controller/references.js";
+import { storedKind } from "../../crates/scrip-elements/web/controller/value-kinds.js";
 
 function createStore(limit) {
   let count = 0;
@@ -17,9 +18,9 @@ test("every_leaf_becomes_a_reference_that_resolves_to_the_value", () => {
   const part = store.keep(ANSWER)(ANSWER.data, ["data"]);
   assert.deepEqual(part.number, { correlationId: "answer-1", elementId: "data-1", path: "/data/number" });
   assert.equal(part.none, null);
-  assert.equal(store.resolve(part.number), "4242");
-  assert.equal(store.resolve(part["a/b~c.d"][0]), 1);
-  assert.equal(store.resolve(part["a/b~c.d"][1].x), true);
+  assert.equal(store.resolve(part.number).value, "4242");
+  assert.equal(store.resolve(part["a/b~c.d"][0]).value, 1);
+  assert.equal(store.resolve(part["a/b~c.d"][1].x).value, true);
   assert.ok(!JSON.stringify(part).includes("4242"));
 });
 
@@ -27,7 +28,7 @@ test("answer_that_is_one_value_becomes_one_reference", () => {
   const store = createStore();
   const reference = store.keep("secret")("secret", []);
   assert.equal(reference.path, "");
-  assert.equal(store.resolve(reference), "secret");
+  assert.equal(store.resolve(reference).value, "secret");
 });
 
 test("forged_references_resolve_to_nothing", () => {
@@ -62,7 +63,20 @@ test("inherited_properties_are_no_values", (context) => {
 test("oldest_answer_is_dropped_when_the_limit_is_reached", () => {
   const store = createStore(2);
   const [first, second, third] = ["a", "b", "c"].map((text) => store.keep(text)(text, []));
-  assert.deepEqual([first, second, third].map((it) => store.resolve(it)), [undefined, "b", "c"]);
+  assert.deepEqual([first, second, third].map((it) => store.resolve(it)?.value), [undefined, "b", "c"]);
   store.clear();
   assert.equal(store.resolve(third), undefined);
+});
+
+test("reference_has_the_kind_of_its_value", () => {
+  const store = createStore();
+  const kinds = (token) => {
+    const data = store.keep(token, (path) => storedKind(token, path))(token.data, ["data"]);
+    return Object.values(data).map((it) => store.resolve(it).kind);
+  };
+  const data = { number: "4242", expiration_month: 1, expiration_year: 2030, cvc: "123", name: "Jo" };
+  assert.deepEqual(kinds({ type: "card", data }), ["number", "month", "year", "code", "text"]);
+  // The vault does not check the attributes of other types, so their names say nothing.
+  assert.deepEqual(kinds({ type: "token", data }), Array(5).fill("text"));
+  assert.deepEqual(kinds({ data }), Array(5).fill("text"));
 });

@@ -11,22 +11,27 @@ const card = { digits: "4242424242424242", brand: "visa", complete: true, showsL
 
 test("set_field_reports_only_emptiness", () => {
   for (const error of [undefined, "invalid", "incomplete"]) {
-    const state = { parts: [part({ error, showsError: true })], wasSet: true, card, hasPageValidation: true, validAtBlur: false };
+    const state = { parts: [part({ error, showsError: true })], wasSet: true, card, hasPageValidation: true, reportedValidity: false };
     assert.deepEqual(changeFields(state), { empty: false });
     assert.deepEqual(readingFields(state.parts, true), { complete: true, valid: true, empty: false, errors: [] });
   }
   assert.deepEqual(changeFields({ parts: [part({ empty: true })], wasSet: true }), { empty: true });
 });
 
-test("page_validation_reports_the_validity_of_the_last_blur", () => {
-  for (const validAtBlur of [true, false]) {
+test("page_validation_reports_its_last_result", () => {
+  for (const reportedValidity of [true, false]) {
     const reports = [undefined, "invalid"].map((error) =>
-      changeFields({ parts: [part({ error })], wasSet: false, hasPageValidation: true, validAtBlur }),
+      changeFields({ parts: [part({ error })], wasSet: false, hasPageValidation: true, reportedValidity }),
     );
     assert.deepEqual(reports[0], reports[1], "the present validity has no effect");
-    assert.equal(reports[0].valid, validAtBlur);
-    assert.equal(reports[0].complete, validAtBlur);
+    assert.equal(reports[0].valid, reportedValidity);
+    assert.equal(reports[0].complete, reportedValidity);
   }
+});
+
+test("edited_text_of_the_page_reports_emptiness_and_completeness_only", () => {
+  const report = changeFields({ parts: [part({ error: "invalid", showsError: true })], wasSet: false, isMixed: true, card });
+  assert.deepEqual(report, { empty: false, complete: false });
 });
 
 test("errors_are_listed_only_after_they_are_visible", () => {

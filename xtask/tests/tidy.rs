@@ -279,6 +279,40 @@ fn usable_plaintext_is_opened_only_by_its_sinks() {
     }
 }
 
+/// Only tests of stores may compare digests that were not counted.
+#[test]
+fn product_code_never_compares_uncounted_values() {
+    let definition = Path::new("scrip-core/src/policy/equality.rs");
+    let test_crate = Path::new("scrip-testing");
+    for path in
+        repository_files("rs").filter(|it| it.components().any(|it| it.as_os_str() == "src"))
+    {
+        let text = fs::read_to_string(&path).unwrap();
+        let is_test = path.components().any(|it| it.as_os_str() == test_crate.as_os_str());
+        let is_uncounted =
+            text.contains("assumed_for_store_test") && !is_test && !path.ends_with(definition);
+        assert!(!is_uncounted, "{} compares values that were not counted", path.display());
+    }
+}
+
+/// Code inside of a write transaction would delay every writer. The exceptions are commands of the
+/// operator.
+#[test]
+fn store_methods_take_no_code_of_a_change() {
+    const EXCEPTIONS: &[&str] = &["DecidePolicyRestore", "RewrapKeys"];
+    let folder = repository_root().join("crates/scrip-core/src/store");
+    for file in sources::files_with_extension(&folder, "rs").unwrap() {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = |line: &&str| {
+            let takes_code = ["dyn Fn", "impl Fn", "Decide", "impl AsyncFn"];
+            let is_exception = EXCEPTIONS.iter().any(|it| line.contains(it));
+            takes_code.iter().any(|it| line.contains(it)) && !is_exception
+        };
+        let found: Vec<_> = text.lines().filter(code).collect();
+        assert!(found.is_empty(), "{}: {found:?}", file.display());
+    }
+}
+
 /// Only control runs of tests may connect without the guard.
 #[test]
 fn product_code_never_disables_the_egress_guard() {

@@ -129,6 +129,10 @@ impl BenchServer {
         Pid(self.child.id())
     }
 
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Stops the server with SIGTERM and waits until it has ended.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let kill_status =

@@ -1,5 +1,7 @@
 //! A node on PostgreSQL and `pgbench`, measured alternately on one server and one database.
 
+mod pgbench;
+
 use std::{
     path::PathBuf,
     process::Command,
@@ -18,7 +20,9 @@ use crate::{
         script::{CreateScript, CreateVariant, IdText, ReadScript},
     },
     measurements::{
-        pgbench::{PgbenchOperation, PgbenchReference, TenantSpread, insert_token_statements},
+        postgres::pgbench::{
+            PgbenchOperation, PgbenchReference, TenantSpread, insert_token_statements,
+        },
         rounds::BenchPlan,
     },
 };

@@ -8,6 +8,7 @@ pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
 pub mod proxy_egress;
+pub(crate) mod proxy_programs;
 pub mod readiness;
 pub mod response_memory;
 pub mod webhook_key;
@@ -42,7 +43,7 @@ use crate::{
     },
     limiter::Limiter,
     metrics::{Metrics, ReloadOutcome},
-    middleware::client_address::TrustedProxies,
+    middleware::{client_address::TrustedProxies, long_evaluation::leave_worker},
 };
 
 #[derive(Debug)]
@@ -271,7 +272,8 @@ impl App {
             }
         }
         let records = store.load_directory().await.map_err(ReloadError::from_store)?;
-        let reloaded = Directory::open(records, &**source, Some(&current));
+        // A large policy has many rows, and each has a MAC.
+        let reloaded = leave_worker(|| Directory::open(records, &**source, Some(&current)));
         let reloaded = reloaded.map_err(ReloadError::from_keys)?;
         reloaded.check_servable().map_err(ReloadError::from_keys)?;
         log_alterations(Some(&current), &reloaded);

@@ -51,7 +51,7 @@ use crate::{
     deprecation,
     metrics::{Metrics, UnroutedReason},
     middleware::{
-        authenticate::{authenticate, not_ready},
+        authenticate::{authenticate, field_application, not_ready},
         body::read_body,
         cors,
         idempotency::{self, ComparedRequest, IdempotencyStep},
@@ -334,6 +334,7 @@ async fn read_route_body(
 /// Checks the page and the rights of a caller.
 fn check_caller(app: &App, route: &Route, head: &Parts, caller: &Caller) -> Result<(), Problem> {
     cors::check_origin(&app.field_hosting, &head.headers, request_host(head), caller)?;
+    field_application::check_key(app, &head.headers, Some(caller))?;
     caller.check_requirement(route.requirement)?;
     Ok(())
 }

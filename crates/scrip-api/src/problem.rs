@@ -211,7 +211,7 @@ impl Problem {
             Self::Failed(Error::Forbidden(_)) => StatusCode::FORBIDDEN,
             Self::Failed(Error::Conflict { .. }) => StatusCode::CONFLICT,
             Self::Failed(Error::Unprocessable { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Failed(Error::RateLimited(_) | Error::BudgetExhausted) => {
+            Self::Failed(Error::RateLimited(_) | Error::BudgetExhausted { .. }) => {
                 StatusCode::TOO_MANY_REQUESTS
             }
             Self::NotReady(_)
@@ -278,7 +278,7 @@ impl Problem {
             Self::Failed(Error::Service(_)) => Some("service_failed"),
             Self::Failed(Error::Conflict { .. }) => Some("conflict"),
             Self::Failed(Error::Unprocessable { .. }) => Some("unprocessable"),
-            Self::Failed(Error::BudgetExhausted) => Some("budget_exhausted"),
+            Self::Failed(Error::BudgetExhausted { .. }) => Some("budget_exhausted"),
             Self::Gone(_) => Some("gone"),
             Self::Failed(Error::Invalid(_))
             | Self::BadHeader(_)

@@ -40,8 +40,8 @@ pub enum Error {
     RateLimited(RateLimitExceeded),
     /// A search or guessing budget is exhausted. Waiting a moment does not help, so there is no
     /// retry time.
-    #[error("too many searches for values like this one; a key with a reveal right is not limited")]
-    BudgetExhausted,
+    #[error("{reason}")]
+    BudgetExhausted { reason: &'static str },
     /// A directory server failed or rejected the request; or no scheme supports the card.
     #[error("{}", .0.message)]
     Service(Box<ServiceFailure>),
@@ -70,7 +70,7 @@ impl Error {
             | Self::Conflict { .. }
             | Self::Unprocessable { .. }
             | Self::RateLimited(_)
-            | Self::BudgetExhausted
+            | Self::BudgetExhausted { .. }
             | Self::Service(_) => self.to_string(),
         }
     }
@@ -119,10 +119,11 @@ pub enum Denial {
     /// The expression would reveal data that the caller may not read.
     #[error("{0} would reveal data that this key may not read; that needs a reveal right")]
     ExposingExpression(&'static str),
-    /// The change of a proxy decides who receives card data, or lends the rights of an application.
+    /// The change of a proxy or of a tenant decides who receives card data, or lends the rights of an
+    /// application.
     #[error(
-        "this change of the proxy also needs application:update, because it decides where data is \
-         sent or which rights the proxy has"
+        "this change also needs application:update, because it decides where data is sent or which \
+         rights a proxy has"
     )]
     NeedsApplicationUpdate,
     /// The operator has not enabled 3-D Secure for this tenant.
@@ -158,6 +159,19 @@ pub enum Denial {
          add it"
     )]
     ForeignOrigin,
+    /// A hosted field would send a value with the rights of a key that its frame does not know.
+    #[error(
+        "Scrip-Field-Application does not name the public application of the key in BT-API-KEY; \
+         hosted fields send values only with the public key of their frame, or with an access \
+         session that its application created"
+    )]
+    ForeignFieldKey,
+    /// A hosted field would send a value to a destination that its page chose, or that anyone may use.
+    #[error(
+        "hosted fields send values only through a pre-configured proxy with require_auth; name it \
+         in BT-PROXY-KEY"
+    )]
+    OpenProxyForFields,
     /// The operation is only for the application that created the session.
     #[error("only the application that created the session may change it")]
     NotCreator,

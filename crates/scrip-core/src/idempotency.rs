@@ -7,7 +7,7 @@ pub mod stored_response;
 
 pub use self::{
     proxy_call::{CallContent, CallDelivery, CallRecordKey, CallResponse},
-    request_digest::{IdempotencyDigests, RequestContent},
+    request_digest::{IdempotencyDigests, RequestContent, RequestDigest},
     response::{
         IdempotencyRecord, RenderResponse, RenderedResponse, ResponseRecorder, ResponseTokenData,
         replay::{Replay, ReplayedToken},

@@ -14,9 +14,19 @@ pub use self::{
 use scrip_seal::{Fingerprint, IndexDigest};
 
 use crate::{
+    Error,
     id::TokenId,
+    policy::{Tenant, equality::Comparison},
     time::Timestamp,
-    token::{Container, ContainerRanges, Containers, StoredToken, TokenRecord, TokenType},
+    token::{
+        Container, ContainerRanges, Containers, StoredToken, TokenRecord, TokenType,
+        expression::evaluation::metadata_index_digest,
+    },
+};
+
+/// The error of a search with an exhausted budget.
+pub(crate) const SEARCHES_EXHAUSTED: Error = Error::BudgetExhausted {
+    reason: "too many searches for values like this one; a key with a reveal right is not limited",
 };
 
 /// A property by which tokens can be searched. Each facet of a record is an entry of an index.
@@ -46,6 +56,42 @@ impl Facet {
     }
 }
 
+/// A facet by which a caller may search. The value of a search index is hidden data, so a search for
+/// it needs a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SearchFacet(Facet);
+
+impl SearchFacet {
+    #[must_use]
+    pub fn with_comparison(facet: Facet, _: Comparison) -> Self {
+        Self(facet)
+    }
+
+    pub(crate) fn by_type(token_type: TokenType) -> Self {
+        Self(Facet::Type(token_type))
+    }
+
+    /// A fingerprint is a keyed digest that a caller can only have got from the vault.
+    pub(crate) fn by_fingerprint(fingerprint: Fingerprint) -> Self {
+        Self(Facet::Fingerprint(fingerprint))
+    }
+
+    /// Metadata is not hidden from a caller that may search.
+    pub(crate) fn by_metadata(tenant: &Tenant, name: &str, value: &str) -> Self {
+        Self(Facet::Index(metadata_index_digest(tenant, name, value)))
+    }
+
+    pub(crate) fn by_data(tenant: &Tenant, value: &str, comparison: Comparison) -> Self {
+        let digest = tenant.keys.index_digest(value.as_bytes());
+        Self::with_comparison(Facet::Index(digest), comparison)
+    }
+
+    #[must_use]
+    pub fn facet(self) -> Facet {
+        self.0
+    }
+}
+
 /// The position of a token in a list: by container, then by creation, both descending.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPosition {
@@ -63,7 +109,7 @@ pub const SCAN_BYTES_MAX: usize = 8 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct TokenScan {
     /// `None` for all tokens.
-    pub facet: Option<Facet>,
+    pub facet: Option<SearchFacet>,
     pub ranges: ContainerRanges,
     pub after: Option<ListPosition>,
     /// The maximum number of entries to scan.
@@ -83,7 +129,7 @@ pub struct ScannedTokens {
 /// The scan for pages with totals: the newest tokens that have all facets.
 #[derive(Debug, Clone)]
 pub struct NewestTokensScan {
-    pub facets: Vec<Facet>,
+    pub facets: Vec<SearchFacet>,
     pub ranges: ContainerRanges,
     pub now: Timestamp,
 }

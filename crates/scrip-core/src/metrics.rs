@@ -12,7 +12,16 @@ pub const SPAN_TARGET: &str = "scrip::span";
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
+/// Microseconds of work that may take long and therefore ran outside of the async workers. Static,
+/// because the engines and the server count it together.
+pub static LONG_WORK_MICROS: Counter = Counter::new();
+
 impl Counter {
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
     pub fn increment(&self) {
         self.add(1);
     }
@@ -32,6 +41,16 @@ impl Counter {
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Sets the level if it is higher than the current one.
+    pub fn raise_to(&self, level: u64) {
+        self.0.fetch_max(level, Ordering::Relaxed);
+    }
+
     pub fn increment(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

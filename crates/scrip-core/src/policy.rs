@@ -12,7 +12,7 @@ pub mod application;
 pub mod caller;
 pub(crate) mod change;
 pub mod directory;
-pub mod guessing_budget;
+pub mod equality;
 pub mod permission;
 pub mod principal;
 pub mod proxy;
@@ -30,7 +30,7 @@ pub use self::{
         TenantDeletion, UseRight,
     },
     change::change_record::{
-        DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy,
+        DecidePolicyRestore, LoadedPolicy, PolicyEdit, PolicyRestore, PolicyTurn, StoredPolicy,
     },
     directory::{
         ApiKeyLookup, Directory, REPLACED_KEYS, approval,
@@ -39,6 +39,7 @@ pub use self::{
         key_rotation::{MethodRemoval, UnlockRemoval, VaultKeyRotation, WrappedKeys},
         unlock_record::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
     },
+    equality::guessing_budget,
     permission::{ApplicationKind, MissingFeature, Permission, Permissions, Transform},
     principal::Principal,
     tenant::{

@@ -4,7 +4,7 @@ use std::{error::Error, io};
 
 use rustls::CertificateError;
 
-use crate::guard::GuardRejection;
+use crate::guard::{GuardRejection, NO_USABLE_ADDRESS};
 
 /// Whether the destination may have received a part of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum SendFailure {
     Rejected(GuardRejection),
     #[error("too many requests to destinations are in progress")]
     Overloaded,
-    #[error("the name of the destination cannot be resolved")]
+    #[error("{NO_USABLE_ADDRESS}")]
     Lookup,
     #[error("the connection to the destination failed")]
     Connect(io::ErrorKind),
@@ -74,7 +74,7 @@ pub enum TlsFailure {
 pub enum CheckError {
     #[error("{0}")]
     Rejected(#[from] GuardRejection),
-    #[error("the name of the destination cannot be resolved")]
+    #[error("{NO_USABLE_ADDRESS}")]
     Lookup,
     #[error("too many lookups are in progress")]
     Overloaded,

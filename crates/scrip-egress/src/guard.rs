@@ -41,10 +41,30 @@ pub enum GuardRejection {
     NotListed,
     #[error("the name of the destination belongs to a local network")]
     LocalName,
-    #[error("an address of the destination is not public")]
+    #[error("{NO_USABLE_ADDRESS}")]
     Address(AddressClass),
-    #[error("the destination is the vault itself")]
+    #[error("{NO_USABLE_ADDRESS}")]
+    UnlistedAddress,
+    #[error("{NO_USABLE_ADDRESS}")]
     OwnAddress,
+}
+
+/// The text of every rejection that depends on the addresses of a name, and of a failed lookup: a
+/// caller that could distinguish them would learn which names the inner network has.
+pub(crate) const NO_USABLE_ADDRESS: &str =
+    "the name of the destination has no address that the vault may connect to";
+
+impl GuardRejection {
+    /// The reason for the operator, if the rejection depends on the addresses of the name. Callers
+    /// must not learn it.
+    pub fn address_reason(self) -> Option<&'static str> {
+        match self {
+            Self::LoopbackHost | Self::Port | Self::NotListed | Self::LocalName => None,
+            Self::Address(_) => Some("an address of the destination is not public"),
+            Self::UnlistedAddress => Some("an address of the destination is not on the list"),
+            Self::OwnAddress => Some("the destination is the vault itself"),
+        }
+    }
 }
 
 /// Addresses that passed the guard. Connections go to these only.
@@ -132,7 +152,7 @@ impl EgressGuard {
                 return Err(GuardRejection::Address(class));
             }
             if !is_name_listed && !is_permitted {
-                return Err(GuardRejection::NotListed);
+                return Err(GuardRejection::UnlistedAddress);
             }
             if self.own_addresses.iter().any(|own| is_own(*own, *address)) {
                 return Err(GuardRejection::OwnAddress);

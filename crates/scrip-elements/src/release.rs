@@ -11,9 +11,12 @@ use self::join::{join_modules, strip_comments};
 use crate::files::{FILES, WebFile, content_type};
 
 const CLIENT_SCRIPT: &str = "client.js";
-/// The scripts of the frames, with the first module of each.
-const FRAME_SCRIPTS: [(&str, &str); 2] =
-    [("controller.js", "controller/controller.js"), ("field.js", "field/field.js")];
+/// The scripts of the frames and of the fields' worker, with the first module of each.
+const FRAME_SCRIPTS: [(&str, &str); 3] = [
+    ("controller.js", "controller/controller.js"),
+    ("field.js", "field/field.js"),
+    ("rule-worker.js", "field/rules/rule-worker.js"),
+];
 /// Replaced in pages by the release hash.
 const RELEASE_PLACEHOLDER: &str = "{{release}}";
 /// Replaced in pages by the allowed origins of the application.

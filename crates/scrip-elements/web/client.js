@@ -122,7 +122,7 @@
     cardVerificationCode: "Security code", text: "Text", copyButton: "Copy",
   };
   const FIXED_OPTIONS = ["mask", "targetId", "transform", "validateOnChange", "validation"];
-  const REQUEST_OPTIONS = ["apiKey", "correlationId", "idempotencyKey", "deviceInfo"];
+  const REQUEST_OPTIONS = ["apiKey", "correlationId", "idempotencyKey", "session", "deviceInfo"];
   const EVENTS = ["ready", "change", "focus", "blur", "keydown", "click", "copy"];
   let elementCount = 0;
 
@@ -437,7 +437,7 @@
       },
       tokenize: operation("tokenize"),
       tokenIntents: { create: operation("tokenIntents.create") },
-      sessions: { create: (/** @type {unknown} */ options) => instance.call("sessions.create", undefined, options) },
+      sessions: { create: (/** @type {Options} */ options = {}) => instance.call("sessions.create", pick(options ?? {}, ["keepInFrame"]), options) },
       proxy: methods(proxy),
       client: methods(() => refuse),
       device: { getDeviceInfo: () => ({ ...instance.deviceInfo, innerWidth, innerHeight }) },

@@ -23,6 +23,20 @@ const NONCE = /^[0-9a-f]{32}$/;
 const NAME = /^[A-Za-z0-9-]{0,64}$/;
 
 /**
+ * The public key of the application that the frame's URL names. The server checked its origins.
+ * @returns {string | undefined}
+ */
+export function frameApplication() {
+  return new URLSearchParams(window.location.search).get("application") ?? undefined;
+}
+
+/** 128 random bits, hexadecimal. */
+export function randomId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/**
  * Reads nonce, element and type from a URL fragment.
  * @param {string} fragment with or without `#`
  * @returns {{ nonce: string, element: string, type: string } | undefined}

@@ -3,6 +3,7 @@
 pub mod claims;
 mod facets;
 mod health;
+mod policy_turns;
 pub mod postgres;
 pub mod sealed_columns;
 mod shared;

@@ -14,6 +14,7 @@ use scrip_core::{audit::LogKind, id::TenantId, store::StoreError};
 
 use crate::{
     claims::InFlightClaims,
+    policy_turns::PolicyTurns,
     postgres::{
         audit::read_log::PostgresReadLog,
         connect::directory_listener::DirectoryListener,
@@ -46,6 +47,7 @@ pub struct PostgresStore {
     write_queue: TokenWriteQueue,
     /// Claims of this node. A claim of another node is visible only when its rows are committed.
     pub(crate) claims: InFlightClaims,
+    pub(crate) policy_turns: PolicyTurns,
     directory_listener: DirectoryListener,
 }
 

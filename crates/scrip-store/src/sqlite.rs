@@ -20,6 +20,7 @@ use scrip_core::{
 use crate::{
     claims::InFlightClaims,
     health::StoreHealth,
+    policy_turns::PolicyTurns,
     shared::audit::log::{ChainStatements, SQLITE_LOG},
     sql::{BatchDelete, Outcome, Parameter, parameters, run_sync_future},
     sqlite::{
@@ -52,6 +53,7 @@ pub struct SqliteStore {
     writer: Writer,
     pub(crate) read_log: SqliteReadLog,
     pub(crate) claims: InFlightClaims,
+    pub(crate) policy_turns: PolicyTurns,
     path: PathBuf,
     health: Arc<StoreHealth>,
     _lock: Option<File>,

@@ -2,6 +2,7 @@
 
 pub mod client_encryption;
 pub mod http_client;
+pub mod worst_inputs;
 
 use scrip_core::{
     Vault,

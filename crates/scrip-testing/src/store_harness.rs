@@ -10,7 +10,8 @@ use scrip_core::{
     event::ExpiryEvents,
     id::ApplicationId,
     idempotency::{ClaimOutcome, IdempotencyLookup, IdempotencyRecord, ResponseTokenData},
-    policy::{Caller, LookupPermit, Permission, Permit, TenantSettings},
+    listing::{Facet, SearchFacet},
+    policy::{Caller, LookupPermit, Permission, Permit, TenantSettings, equality::Comparison},
     store::{ChangeOutcome, ExpiringEntity, Store, StoreError},
     time::{Clock, Month, Timestamp},
     token::{
@@ -171,7 +172,7 @@ impl StoreHarness {
     }
 
     pub async fn insert_deduplicated(&self, record: TokenRecord) -> InsertOutcome {
-        self.insert_token(self.new_insert(without_cvc(record), Deduplicate::Yes)).await.unwrap()
+        self.insert_token(self.new_insert(without_cvc(record), DEDUPLICATE)).await.unwrap()
     }
 
     pub async fn insert_with_record(
@@ -179,7 +180,7 @@ impl StoreHarness {
         token: StoredToken,
         build_record: BuildIdempotencyRecord,
     ) -> Result<InsertOutcome, StoreError> {
-        let insert = self.new_insert(token, Deduplicate::Yes);
+        let insert = self.new_insert(token, DEDUPLICATE);
         self.insert_token(SingleInsert { build_record: Some(build_record), ..insert }).await
     }
 
@@ -297,6 +298,17 @@ impl StoreHarness {
             }],
         }
     }
+}
+
+/// Uses an existing token.
+pub const DEDUPLICATE: Deduplicate = Deduplicate::Yes(Comparison::assumed_for_store_test());
+/// Reports an existing token.
+pub const REPORT_EXISTING: Deduplicate =
+    Deduplicate::ReportExisting(Comparison::assumed_for_store_test());
+
+/// A facet as a search has it after it was counted.
+pub fn counted_facet(facet: Facet) -> SearchFacet {
+    SearchFacet::with_comparison(facet, Comparison::assumed_for_store_test())
 }
 
 /// The events of a token write that no webhook wants.

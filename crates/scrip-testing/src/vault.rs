@@ -89,6 +89,7 @@ pub fn proxy_draft(name: &str, application: Option<ApplicationId>) -> ProxyDraft
         request_transforms: TransformList::default(),
         response_transforms: TransformList::default(),
         application,
+        names_configuration: false,
         configuration: Some(ProxyConfiguration::parse(configuration).unwrap()),
         require_auth: true,
         disable_detokenization: false,
@@ -121,6 +122,7 @@ pub async fn create_proxy_with_host(
     draft: ProxyDraft,
 ) -> ProxyDetails {
     let host = HostName::parse(&format!("{}.shop.example", draft.name.as_str())).unwrap();
+    let draft = draft.compile(None).unwrap();
     let created = create_proxy(vault, creator, pepper, draft, None).await.unwrap();
     add_proxy_host(vault, operator, created.record.id, host).await.unwrap()
 }

@@ -1,6 +1,7 @@
 //! Handlers of proxies.
 
 use scrip_core::{
+    error::Error,
     id::ProxyId,
     operations::proxies::{
         create_proxy::create_proxy,
@@ -11,7 +12,8 @@ use scrip_core::{
         },
         update_proxy::{patch_proxy, update_proxy},
     },
-    proxy::ProxyDetails,
+    policy::{CallerRequirement, Permission},
+    proxy::{CompiledDraft, ProxyDetails},
 };
 
 use crate::{
@@ -26,12 +28,12 @@ use crate::{
 };
 
 pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
-    let loopback = request.app.loopback_destinations;
-    let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
+    let draft = compile_draft(&request, None)?;
     let recorder = request.response_recorder(proxy_response::render_created);
     let (vault, pepper) = (&request.app.vault, request.app.pepper()?);
     let created = create_proxy(vault, request.policy_permit()?, &pepper, draft, recorder).await?;
     request.app.reload().await?;
+    request.app.compile_proxy(&created)?;
     Ok(response::from_rendered(proxy_response::render_created(&created)))
 }
 
@@ -59,22 +61,37 @@ pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
-    let (id, loopback) = (proxy_id(&request)?, request.app.loopback_destinations);
-    let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
-    let recorder = request.response_recorder(proxy_response::render_proxy);
+    let id = proxy_id(&request)?;
+    let draft = compile_draft(&request, Some(id))?;
+    // A repeated request gets the same response, and its caller may have lost the permission to read
+    // proxies. So the key is in no response that is stored.
+    let recorder = request.response_recorder(proxy_response::render_without_key);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    let needed = CallerRequirement::Permission(Permission::ProxyRead);
+    let is_reader = permit.caller().is_none_or(|it| it.check_requirement(needed).is_ok());
+    let shows_key = is_reader && recorder.is_none();
     let updated = update_proxy(vault, permit, id, draft, recorder).await?;
     request.app.reload().await?;
-    Ok(response::from_rendered(proxy_response::render_proxy(&updated)))
+    request.app.compile_proxy(&updated)?;
+    let render = match shows_key {
+        true => proxy_response::render_proxy,
+        false => proxy_response::render_without_key,
+    };
+    Ok(response::from_rendered(render(&updated)))
 }
 
 pub(crate) async fn patch(mut request: AuthenticatedRequest) -> Handled {
     let (id, loopback) = (proxy_id(&request)?, request.app.loopback_destinations);
-    let edit = proxy_request::parse_patch(wire::json::read(&request.body)?, loopback)?;
+    let (work, body) = (request.caller.work(), wire::json::read(&request.body)?);
+    // Charged here, so that the patch is applied and compiled outside of the async workers.
+    work.charge_ahead(proxy_request::count_check_work(request.body.len()));
+    work.charge_ahead(proxy_request::count_patch_work(&body));
+    let edit = proxy_request::parse_patch(body, loopback)?;
     let recorder = request.response_recorder(|_: &ProxyDetails| response::no_content());
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
-    patch_proxy(vault, permit, id, edit, recorder).await?;
+    let patched = patch_proxy(vault, permit, id, edit, recorder).await?;
     request.app.reload().await?;
+    request.app.compile_proxy(&patched)?;
     Ok(response::from_rendered(response::no_content()))
 }
 
@@ -87,7 +104,9 @@ pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
 
 pub(crate) async fn set_client_certificate(mut request: AuthenticatedRequest) -> Handled {
     let id = proxy_id(&request)?;
-    let new = certificate::parse(wire::json::read(&request.body)?)?;
+    let work = certificate::count_parse_work(request.body.len());
+    let parse = || certificate::parse(wire::json::read(&request.body)?);
+    let new = request.caller.work().run_step(work, parse)??;
     let recorder = request.response_recorder(certificate::render_certificate);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
     let updated = set_proxy_client_certificate(vault, permit, id, new, recorder).await?;
@@ -101,6 +120,27 @@ pub(crate) async fn delete_client_certificate(request: AuthenticatedRequest) -> 
     delete_proxy_client_certificate(vault, permit, id).await?;
     request.app.reload().await?;
     Ok(response::from_rendered(response::no_content()))
+}
+
+/// Parses and compiles the body of a request. Long work runs outside of the async workers. What the
+/// current proxy already has is not compiled again.
+fn compile_draft(
+    request: &AuthenticatedRequest,
+    current: Option<ProxyId>,
+) -> Result<CompiledDraft, Problem> {
+    let (tenant, loopback) = (request.caller.tenant(), request.app.loopback_destinations);
+    let work = request.caller.work();
+    let parse = || {
+        let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
+        let current = current.and_then(|id| tenant.proxies.get(&id));
+        let current = current.map(|it| ProxyDetails::open(&tenant.keys, (**it).clone()));
+        Ok::<_, Problem>((draft, current.transpose()?.map(|it| it.draft())))
+    };
+    let check_work = proxy_request::count_check_work(request.body.len());
+    let (draft, current) = work.run_step(check_work, parse)??;
+    let compile_work = draft.count_compile_work(current.as_ref());
+    let compiled = work.run_step(compile_work, || draft.compile(current.as_ref()))?;
+    Ok(compiled.map_err(Error::from)?)
 }
 
 fn proxy_id(request: &AuthenticatedRequest) -> Result<ProxyId, Problem> {

@@ -1,5 +1,7 @@
 //! Authenticates a request by its `BT-API-KEY` header.
 
+pub(crate) mod field_application;
+
 use std::sync::Arc;
 
 use hyper::{HeaderMap, header::HeaderValue};
@@ -61,8 +63,17 @@ async fn find_caller(
         (CounterDigest::from_digest(&digest), ApiKeyText::is_legacy(key));
     let caller = Caller::new(principal, origin)
         .with_api_key(api_key_id)
+        .with_field_mark(has_field_mark(headers))
         .with_long_evaluations(long_evaluation::run_in_slot);
     Ok(AuthenticatedCaller { caller, api_key_digest, is_legacy })
+}
+
+/// The header with which a frame of the hosted fields marks data that the page must not read. Any
+/// value marks: an unknown one must not show more.
+const FIELD_MARK_HEADER: &str = "scrip-field-mark";
+
+pub(crate) fn has_field_mark(headers: &HeaderMap) -> bool {
+    headers.contains_key(FIELD_MARK_HEADER)
 }
 
 /// Rejects a key that no lookup found.

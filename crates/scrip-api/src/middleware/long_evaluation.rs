@@ -13,10 +13,11 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::id::TenantId;
+use scrip_core::{id::TenantId, metrics::LONG_WORK_MICROS};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task::block_in_place,
+    time::Instant,
 };
 
 /// Maximum number of evaluations that wait for a slot. Each one blocks a thread and the memory of
@@ -41,15 +42,34 @@ pub(crate) fn run_in_slot_of(tenant: TenantId, evaluate: &mut dyn FnMut()) -> bo
 }
 
 fn run_for_owner(owner: SlotOwner, evaluate: &mut dyn FnMut()) -> bool {
-    let is_on_worker = Handle::try_current()
-        .is_ok_and(|it| matches!(it.runtime_flavor(), RuntimeFlavor::MultiThread));
-    if !is_on_worker {
+    if !is_on_worker() {
         // A thread of a store engine: it serves no requests, so the evaluation can run without a
         // slot.
         evaluate();
         return true;
     }
     SLOTS.run(owner, evaluate)
+}
+
+/// Runs work of the server itself that may take long, without a slot. Other requests get the worker
+/// meanwhile.
+pub(crate) fn leave_worker<T>(work: impl FnOnce() -> T) -> T {
+    match is_on_worker() {
+        true => block_in_place(|| count_time(work)),
+        false => work(),
+    }
+}
+
+fn count_time<T>(work: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let result = work();
+    LONG_WORK_MICROS.add(started.elapsed().as_micros().try_into().unwrap_or(u64::MAX));
+    result
+}
+
+fn is_on_worker() -> bool {
+    let handle = Handle::try_current();
+    handle.is_ok_and(|it| matches!(it.runtime_flavor(), RuntimeFlavor::MultiThread))
 }
 
 type SlotOwner = Option<TenantId>;
@@ -146,7 +166,7 @@ impl EvaluationSlots {
         block_in_place(|| {
             let slot = self.wait_for_slot(ticket);
             if slot.is_some() {
-                evaluate();
+                count_time(evaluate);
             }
             slot.is_some()
         })

@@ -60,7 +60,7 @@ use crate::{
     app::{App, body_memory::BodyReservation},
     metrics::{CallResult, IdempotencyOutcome},
     middleware::{
-        authenticate::{not_ready, single_header},
+        authenticate::{field_application, not_ready, single_header},
         body::read_body,
         cors, idempotency, long_evaluation,
         response_body::ResponseBudget,
@@ -232,7 +232,7 @@ async fn receive(
         let (head, hosting) = (&incoming.head, &app.field_hosting);
         cors::check_origin(hosting, &head.headers, request_host(head), caller)?;
     }
-    party.check_rights(&selected)?;
+    check_sender(app, &incoming.head, &selected, &party)?;
     let target = AppendedTarget::read(&incoming.head, entry)?;
     let network = ClientNetwork::from_address(incoming.address);
     let (mut reservation, deadline) = match &party {
@@ -260,7 +260,7 @@ async fn receive(
         let selected = SelectedProxy::find(&current, head, entry, app.loopback_destinations)?;
         let origin = party.origin().clone();
         let party = CallParty::identify_again(app, head, &selected, origin).await?;
-        party.check_rights(&selected)?;
+        check_sender(app, head, &selected, &party)?;
         (selected, party)
     };
     let method = incoming.head.method.clone();
@@ -268,6 +268,22 @@ async fn receive(
     let encrypted = decrypt_header(app, &headers, &party)?;
     let call = ReceivedCall { method, headers, target, body, entry, selected, party, encrypted };
     Ok(PendingCall { call, reservation, directory: current })
+}
+
+/// Checks that the sender may use the proxy. Values of hosted fields pass only through a proxy that an
+/// administrator configured for known senders: a page could name its own destination otherwise.
+fn check_sender(
+    app: &App,
+    head: &Parts,
+    selected: &SelectedProxy,
+    party: &CallParty,
+) -> Result<(), ProxyError> {
+    let needs_key = selected.proxy().is_some_and(|it| it.record().require_auth);
+    if field_application::has_field_values(&head.headers) && !needs_key {
+        return Err(Error::Forbidden(Denial::OpenProxyForFields).into());
+    }
+    field_application::check_key(app, &head.headers, party.caller())?;
+    party.check_rights(selected)
 }
 
 /// Decrypts the data of the header `BT-ENCRYPTED`. A client without an API key has no right to use

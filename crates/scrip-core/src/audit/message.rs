@@ -38,6 +38,10 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("number_guesses_application", "exhausted its guessing budget for 24 hours"),
     ("search_misses_digits", "exhausted the search budget of a group of numbers for 24 hours"),
     ("search_misses_text", "exhausted its search budget for 24 hours"),
+    (
+        "rejected_evaluations",
+        "exhausted the budget of rejected evaluations of a token for 24 hours",
+    ),
     ("budget_exhausted", "was rejected: a search budget is exhausted"),
     ("service_failed", "was not served: another service failed"),
     ("started", "was started"),

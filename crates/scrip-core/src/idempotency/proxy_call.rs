@@ -13,10 +13,10 @@ use crate::{
     audit::{Operation, ReadLogEntry},
     id::TokenId,
     idempotency::{
-        IdempotencyDigests, IdempotencyRecord, StoredResponse, request_digest::encode_without_cvc,
-        response::place,
+        IdempotencyDigests, IdempotencyRecord, RequestDigest, StoredResponse,
+        request_digest::encode_without_cvc, response::place,
     },
-    policy::{AccessTarget, Caller, UseRight},
+    policy::{AccessTarget, Caller, UseRight, equality::Comparison},
     token::{Containers, Plaintext},
 };
 
@@ -56,15 +56,67 @@ impl CallDataComparison {
     }
 }
 
+/// The digests of a call, and the content in which its numbers are counted before the digests are
+/// compared.
+pub(crate) struct ComparedCall {
+    /// The first is stored. A record of an earlier version of the vault has the second one, over the
+    /// bytes of the body.
+    digests: [RequestDigest; 2],
+    /// The body, path and query, without a CVC.
+    pub(crate) content: Plaintext,
+}
+
+impl ComparedCall {
+    pub(crate) fn stored_digest(&self) -> [u8; 32] {
+        let [current, _] = self.digests;
+        current.to_stored()
+    }
+
+    pub(crate) fn equals(&self, stored: Option<[u8; 32]>, comparison: Comparison) -> bool {
+        self.digests.iter().any(|it| it.equals(stored, comparison))
+    }
+}
+
 impl CallContent<'_> {
-    pub(crate) fn digest(&self, caller: &Caller) -> [u8; 32] {
+    /// Prepares the comparison. A digest over a CVC would allow an attacker with the digest to test
+    /// codes, so members and form fields named `cvc` are omitted.
+    pub(crate) fn prepare_comparison(&self, caller: &Caller) -> ComparedCall {
         let Self { method, destination, path_and_query, body, encrypted } = self;
-        let encrypted = encrypted.map(|it| encode_without_cvc(it.0.expose()));
+        let keys = &caller.tenant().keys;
+        let encrypted = encrypted.map(|it| it.0.expose());
+        let encrypted_bytes = encrypted.map(encode_without_cvc);
         let mut parts =
             vec![method.as_bytes(), destination.as_bytes(), path_and_query.as_bytes(), *body];
-        parts.extend(encrypted.as_ref().map(Secret::expose));
-        caller.tenant().keys.request_digest(&parts)
+        parts.extend(encrypted_bytes.as_ref().map(Secret::expose));
+        let earlier_digest = RequestDigest::new(keys.request_digest(&parts));
+        let body = serde_json::from_slice(body)
+            .unwrap_or_else(|_| Value::String(remove_cvc_fields(&String::from_utf8_lossy(body))));
+        let path = Value::String(remove_cvc_fields(path_and_query));
+        let mut content = vec![path, body];
+        content.extend(encrypted.cloned());
+        let content = Plaintext::new(Value::Array(content));
+        let bytes = encode_without_cvc(content.expose());
+        let parts = [b"call", method.as_bytes(), destination.as_bytes(), bytes.expose()];
+        let digest = RequestDigest::new(keys.request_digest(&parts));
+        ComparedCall { digests: [digest, earlier_digest], content }
     }
+}
+
+/// Removes the fields of a form or query with a name such as `cvc` or `card[cvc]`.
+fn remove_cvc_fields(text: &str) -> String {
+    let is_cvc = |field: &str| {
+        let name = field.split('=').next().unwrap_or_default();
+        let name = name.rsplit(['[', '.', '?']).next().unwrap_or_default();
+        name.trim_end_matches(']').eq_ignore_ascii_case("cvc") && field.contains('=')
+    };
+    if !text.contains('=') {
+        return text.to_owned();
+    }
+    let fields: Vec<_> = text
+        .split('&')
+        .map(|it| if is_cvc(it) { it.split('=').next().unwrap_or_default() } else { it })
+        .collect();
+    fields.join("&")
 }
 
 /// The answer of a destination, after the response transforms. `Debug` prints no content.

@@ -7,7 +7,10 @@
 use scrip_seal::Secret;
 use serde_json::Value;
 
-use crate::{policy::Caller, token::Plaintext};
+use crate::{
+    policy::{Caller, equality::Comparison},
+    token::Plaintext,
+};
 
 /// The content by which requests are compared. The body is the parsed body; an encrypted body is
 /// decrypted first.
@@ -28,12 +31,40 @@ pub struct IdempotencyDigests {
     pub request: Option<[u8; 32]>,
 }
 
+/// The digest of a request. Equality needs a comparison, because it confirms the data of the first
+/// request.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestDigest([u8; 32]);
+
+impl RequestDigest {
+    pub(super) fn new(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
+    /// The stored form.
+    pub(crate) fn to_stored(self) -> [u8; 32] {
+        self.0
+    }
+
+    /// Whether the stored request is equal.
+    pub(crate) fn equals(self, stored: Option<[u8; 32]>, _: Comparison) -> bool {
+        stored == Some(self.0)
+    }
+}
+
+/// A request that repeats an idempotency key, and the proof that it may be compared.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RepeatedRequest {
+    pub(crate) digest: RequestDigest,
+    pub(crate) comparison: Comparison,
+}
+
 impl RequestContent<'_> {
-    pub(crate) fn digest(&self, caller: &Caller) -> [u8; 32] {
+    pub(crate) fn digest(&self, caller: &Caller) -> RequestDigest {
         let bytes = self.body.map(|it| encode_without_cvc(it.expose()));
         let bytes = bytes.unwrap_or_else(|| Secret::new(Vec::new()));
         let (method, path) = (self.method.as_bytes(), self.path.as_bytes());
-        caller.tenant().keys.request_digest(&[method, path, bytes.expose()])
+        RequestDigest(caller.tenant().keys.request_digest(&[method, path, bytes.expose()]))
     }
 }
 

@@ -62,8 +62,8 @@ impl fmt::Debug for RenderedResponse {
 
 /// Stores the response of an operation.
 ///
-/// The API crate provides `render`. It runs inside the transaction, because only there the outcome
-/// is known.
+/// The API crate provides `render`. It runs before the response is stored, in the transaction of a
+/// token and before the transaction of a policy change.
 pub struct ResponseRecorder<T: ?Sized> {
     pub claim: IdempotencyClaim,
     pub render: RenderResponse<T>,

@@ -5,12 +5,11 @@ use scrip_seal::{Fingerprint, Place, Sealed};
 use crate::{
     Error, Vault,
     audit::{Operation, ReadLogEntry},
-    listing::{Facet, ListPosition, TokenScan, cursor},
+    listing::{ListPosition, SEARCHES_EXHAUSTED, SearchFacet, TokenScan, cursor},
     operations::yield_now,
-    policy::{Caller, Permission, Permit, Tenant},
+    policy::{Caller, Permission, Permit, equality::Comparable},
     token::{
         Container, ContainerRanges, StoredToken, TokenBody, TokenType, TokenView,
-        expression::evaluation::metadata_index_digest,
         reveal::{Audience, build_view},
     },
 };
@@ -54,16 +53,27 @@ const ENTRIES_MAX: usize = 10_000;
 const ENTRIES_PER_SCAN_MAX: usize = 1000;
 
 impl TokenFilter {
-    fn facet(&self, tenant: &Tenant) -> Option<Facet> {
-        match self {
+    /// Counts the value of a search index before the search.
+    async fn facet(
+        &self,
+        vault: &Vault,
+        caller: &Caller,
+        is_first_page: bool,
+    ) -> Result<Option<SearchFacet>, Error> {
+        let tenant = caller.tenant();
+        Ok(match self {
             Self::All => None,
-            Self::Type(token_type) => Some(Facet::Type(*token_type)),
-            Self::Fingerprint(fingerprint) => fingerprint.map(Facet::Fingerprint),
-            Self::Data(value) => Some(Facet::Index(tenant.keys.index_digest(value.as_bytes()))),
-            Self::Metadata { name, value } => {
-                Some(Facet::Index(metadata_index_digest(tenant, name, value)))
+            Self::Type(token_type) => Some(SearchFacet::by_type(*token_type)),
+            Self::Fingerprint(fingerprint) => fingerprint.map(SearchFacet::by_fingerprint),
+            Self::Data(value) => {
+                let term = Comparable::SearchTerm(value);
+                let term = if is_first_page { term } else { Comparable::NextPage };
+                let comparison = vault.may_compare(caller, term).await?;
+                let comparison = comparison.ok_or(SEARCHES_EXHAUSTED)?;
+                Some(SearchFacet::by_data(tenant, value, comparison))
             }
-        }
+            Self::Metadata { name, value } => Some(SearchFacet::by_metadata(tenant, name, value)),
+        })
     }
 
     /// Compares metadata with regard to case, because the index ignores case.
@@ -131,7 +141,10 @@ pub(crate) async fn load_cursor_page(
         | TokenFilter::Type(_)
         | TokenFilter::Fingerprint(Some(_))
         | TokenFilter::Data(_)
-        | TokenFilter::Metadata { .. } => builder.fill(ranges, start).await?,
+        | TokenFilter::Metadata { .. } => {
+            let facet = query.filter.facet(vault, caller, start.is_none()).await?;
+            builder.fill(facet, ranges, start).await?
+        }
     };
     let next = next_position.map(|it| cursor::seal_position(caller, query.place(permission), &it));
     let tokens = builder.page;
@@ -161,11 +174,11 @@ impl PageBuilder<'_> {
     /// Returns the start of the next page; `None` when there is none.
     async fn fill(
         &mut self,
+        facet: Option<SearchFacet>,
         ranges: ContainerRanges,
         mut after: Option<ListPosition>,
     ) -> Result<Option<ListPosition>, Error> {
         let now = self.vault.clock.latest();
-        let facet = self.filter.facet(self.caller.tenant());
         // Read one entry more than the page size, to know whether there is a next page.
         let mut scan_entries = self.size.saturating_add(1);
         let mut entries_remaining = ENTRIES_MAX;

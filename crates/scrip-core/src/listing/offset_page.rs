@@ -8,14 +8,13 @@ use crate::{
     audit::{Operation, ReadLogEntry},
     id::TokenId,
     listing::{
-        Facet, NEWEST_TOKENS_MAX, NewestTokens, NewestTokensScan, Page, PageRequest,
-        cursor_page::PageBudget,
+        NEWEST_TOKENS_MAX, NewestTokens, NewestTokensScan, Page, PageRequest, SEARCHES_EXHAUSTED,
+        SearchFacet, cursor_page::PageBudget,
     },
     operations::yield_now,
-    policy::{AccessTarget, Caller, Permission},
+    policy::{AccessTarget, Caller, Permission, equality::Comparable},
     token::{
         StoredToken, TokenView,
-        expression::evaluation::metadata_index_digest,
         reveal::{Audience, reveal},
     },
 };
@@ -49,15 +48,15 @@ pub(crate) async fn load_offset_page(
         return Err(FieldError::new("page", rule).into());
     }
     let now = vault.clock.latest();
-    let facets = query_facets(caller, &query);
+    let facets = query_facets(vault, caller, &query).await?;
     let (total, ids) = match &query.ids {
         Some(ids) => {
             let mut matching_ids = Vec::new();
             for ids in ids.chunks(TOKENS_PER_BATCH) {
                 let visible =
                     find_visible_tokens(vault, caller, permission, ids, now).await?.into_iter();
-                let matching =
-                    visible.filter(|it| facets.iter().all(|facet| facet.matches(&it.record)));
+                let matching = visible
+                    .filter(|it| facets.iter().all(|facet| facet.facet().matches(&it.record)));
                 matching_ids.extend(matching.map(|it| (it.record.created_at, it.record.id)));
             }
             matching_ids.sort_by_key(|(created_at, _)| std::cmp::Reverse(*created_at));
@@ -109,12 +108,22 @@ fn offset(page: PageRequest) -> usize {
     page.number.saturating_sub(1).saturating_mul(page.size)
 }
 
-fn query_facets(caller: &Caller, query: &OffsetPageQuery) -> Vec<Facet> {
+/// The facets of a query. Counts the value of a search index before the search.
+async fn query_facets(
+    vault: &Vault,
+    caller: &Caller,
+    query: &OffsetPageQuery,
+) -> Result<Vec<SearchFacet>, Error> {
     let tenant = caller.tenant();
-    let data = query.data.as_ref().map(|it| tenant.keys.index_digest(it.as_bytes()));
-    let metadata =
-        query.metadata.iter().map(|(name, value)| metadata_index_digest(tenant, name, value));
-    data.into_iter().chain(metadata).map(Facet::Index).collect()
+    let mut facets = Vec::with_capacity(query.metadata.len().saturating_add(1));
+    if let Some(value) = &query.data {
+        let comparison = vault.may_compare(caller, Comparable::SearchTerm(value)).await?;
+        let comparison = comparison.ok_or(SEARCHES_EXHAUSTED)?;
+        facets.push(SearchFacet::by_data(tenant, value, comparison));
+    }
+    let metadata = query.metadata.iter();
+    facets.extend(metadata.map(|(name, value)| SearchFacet::by_metadata(tenant, name, value)));
+    Ok(facets)
 }
 
 /// The ids of all tokens that the caller may count, newest first.
@@ -122,7 +131,7 @@ async fn find_newest_ids(
     vault: &Vault,
     caller: &Caller,
     permission: Permission,
-    facets: Vec<Facet>,
+    facets: Vec<SearchFacet>,
     now: Timestamp,
 ) -> Result<Vec<TokenId>, Error> {
     let ranges = caller.container_ranges(permission, None)?;

@@ -7,9 +7,10 @@ use crate::{
     audit::{EntityType, Operation, ReadLogEntry},
     idempotency::{
         ClaimOutcome, IdempotencyClaim, IdempotencyLookup, Replay, RequestContent, StoredResponse,
+        request_digest::RepeatedRequest,
         response::replay::{KEY_REUSED, open_response},
     },
-    policy::{Caller, guessing_budget::FingerprintDisclosure},
+    policy::{Caller, equality::Comparable},
     store::IN_FLIGHT,
     threeds::check_replayed_outcome,
 };
@@ -54,19 +55,23 @@ pub async fn claim_idempotency_key(
     let lookup = IdempotencyLookup { tenant: tenant.id, digest, now: vault.clock.latest(), since };
     match vault.store.claim_idempotency_key(lookup).await? {
         ClaimOutcome::Claimed(mut claim) => {
-            claim.digests.request = request.map(|it| it.digest(caller));
+            claim.digests.request = request.map(|it| it.digest(caller).to_stored());
             Ok(ClaimDecision::Proceed(claim))
         }
         ClaimOutcome::Completed(response) => {
             // A replay confirms that the numbers are those of the first request, so it counts as a
             // guess.
-            if let Some(body) = request.and_then(|it| it.body)
-                && vault.count_request_numbers(caller, body).await?
-                    == FingerprintDisclosure::Withheld
-            {
-                return Err(Error::Unprocessable { reason: KEY_REUSED });
-            }
-            let replay = open_response(caller, &response, request.map(|it| it.digest(caller)))?;
+            let repeated = match request {
+                Some(request) => {
+                    let body = request.body.map_or(Comparable::NoBody, Comparable::Body);
+                    let comparison = vault.may_compare(caller, body).await?;
+                    let comparison =
+                        comparison.ok_or(Error::Unprocessable { reason: KEY_REUSED })?;
+                    Some(RepeatedRequest { digest: request.digest(caller), comparison })
+                }
+                None => None,
+            };
+            let replay = open_response(caller, &response, repeated)?;
             if let Some(session) = replay.outcome_session {
                 check_replayed_outcome(vault, caller, session).await?;
             }

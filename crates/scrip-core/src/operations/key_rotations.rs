@@ -11,9 +11,9 @@ use crate::{
     Error, Vault,
     audit::{AuditRecord, Operation},
     policy::{
-        DecidePolicy, PolicyEdit, PolicyPermit, PolicyRecords, PolicyWrite, SignedRow, TenantRecord,
+        LoadedPolicy, PolicyEdit, PolicyPermit, PolicyRecords, PolicyWrite, SignedRow, TenantRecord,
     },
-    store::CommitExtras,
+    store::{ChangeOutcome, CommitExtras, key_rotations::FinishedPass},
 };
 
 /// A change of a tenant's keys, decided on the current rows.
@@ -22,35 +22,72 @@ struct KeyChange {
     destroyed_versions: Vec<u32>,
 }
 
-/// Builds the decision of a key change. All policy rows are sealed with `version` afterwards. A key
-/// change is no event of a webhook, and no change that a client sees.
-fn decide_key_change(
+/// How a key change is written.
+enum KeyChangeWrite {
+    Change,
+    /// Overwrites destroyed keys, and ends the pass of a rotation.
+    Destroy(Option<FinishedPass>),
+}
+
+/// Decides a key change on the current rows and writes it. All policy rows are sealed with
+/// `version` afterwards. A key change is no event of a webhook, and no change that a client sees.
+async fn change_keys(
     vault: &Vault,
     permit: PolicyPermit,
+    audit: AuditRecord,
+    write: KeyChangeWrite,
+    change: impl FnOnce(&TenantRecord) -> Result<KeyChange, Error> + Send,
+) -> Result<(), Error> {
+    let LoadedPolicy { records, turn } = vault.store.load_policy(&permit).await??;
+    let edit = prepare_key_change(&permit, records, audit, change)?;
+    let written = match write {
+        KeyChangeWrite::Change => vault.store.change_policy(permit, edit).await??,
+        KeyChangeWrite::Destroy(finished) => {
+            vault.store.destroy_sealing_keys(permit, finished, edit).await??
+        }
+    };
+    drop(turn);
+    match written {
+        ChangeOutcome::Done => Ok(()),
+        // The background task and the operator repeat a key change.
+        ChangeOutcome::Stale => Err(Error::Conflict { reason: "the policy of the tenant changed" }),
+    }
+}
+
+/// The audit record of a key change that concerns this many rows.
+fn key_change_record(
+    vault: &Vault,
+    permit: &PolicyPermit,
     operation: Operation,
     rows: Option<u64>,
-    change: impl FnOnce(&TenantRecord) -> Result<KeyChange, Error> + Send + 'static,
-) -> DecidePolicy {
-    let mut audit = AuditRecord::for_policy(operation, &permit, vault.clock.now());
+) -> AuditRecord {
+    let mut audit = AuditRecord::for_policy(operation, permit, vault.clock.now());
     audit.repeats = rows.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
-    Box::new(move |mut records: PolicyRecords| {
-        permit.check(&records)?;
-        let keys = &permit.tenant().keys;
-        let KeyChange { tenant, destroyed_versions } = change(&records.tenant.record)?;
-        let entity = tenant.id.to_string();
-        let version = tenant.keys.current_version().unwrap_or_default();
-        let mut writes = vec![PolicyWrite::PutTenant(SignedRow::new(keys, tenant))];
-        // While the new version only opens, the permit may not have its key yet.
-        if keys.versions().contains(&version) {
-            writes.extend(reseal_policy(&permit, &records, version)?);
-        }
-        for write in &writes {
-            records.apply(write);
-        }
-        let seal = records.next_seal(keys);
-        let extras = CommitExtras { audit, entity, idempotency: None, deliveries: Vec::new() };
-        Ok(PolicyEdit { writes, seal, extras, destroyed_versions })
-    })
+    audit
+}
+
+fn prepare_key_change(
+    permit: &PolicyPermit,
+    mut records: PolicyRecords,
+    audit: AuditRecord,
+    change: impl FnOnce(&TenantRecord) -> Result<KeyChange, Error>,
+) -> Result<PolicyEdit, Error> {
+    permit.check(&records)?;
+    let (keys, base) = (&permit.tenant().keys, records.seal);
+    let KeyChange { tenant, destroyed_versions } = change(&records.tenant.record)?;
+    let entity = tenant.id.to_string();
+    let version = tenant.keys.current_version().unwrap_or_default();
+    let mut writes = vec![PolicyWrite::PutTenant(SignedRow::new(keys, tenant))];
+    // While the new version only opens, the permit may not have its key yet.
+    if keys.versions().contains(&version) {
+        writes.extend(reseal_policy(permit, &records, version)?);
+    }
+    for write in &writes {
+        records.apply(write);
+    }
+    let seal = records.next_seal(keys);
+    let extras = CommitExtras { audit, entity, idempotency: None, deliveries: Vec::new() };
+    Ok(PolicyEdit { base, writes, seal, extras, destroyed_versions })
 }
 
 /// The policy rows that another version sealed, sealed again and signed.

@@ -17,8 +17,9 @@ use crate::{
         AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
         TokenIntentRecord, TokenIntentView, TokenRecord, TokenView,
         cvc::with_cvc,
+        disclosure::hides_marked,
         expression::enrichment,
-        intent::{self, IntentBody, cvc_place},
+        intent::{self, IntentBody, IntentReader, cvc_place},
         reveal::{Audience, mask_within_budget, reveal},
     },
 };
@@ -220,7 +221,15 @@ impl ReferenceLoader<'_> {
                 data = Some(with_cvc(intent_body.data.duplicate(), opened.as_ref()));
             }
         }
-        let view = intent::token_intent_view(&vault.bin_data, tenant, &record, intent_body);
+        let reader = match self.access {
+            DataAccess::Read if transform != Transform::Reveal => IntentReader::Caller(caller),
+            DataAccess::Read | DataAccess::Use(_) => IntentReader::Use(caller),
+        };
+        if matches!(reader, IntentReader::Caller(_)) && hides_marked(caller, intent_body.is_marked)
+        {
+            data = None;
+        }
+        let view = intent::token_intent_view(&vault.bin_data, reader, &record, intent_body);
         let input = (self.renderers.intent)(&view, data);
         Ok(Some((input, LoadedEntity { record, transform, cvc_expires_at })))
     }

@@ -1,11 +1,14 @@
 //! The caller of a request and the proofs of its permissions.
 
+mod sender;
 mod tenant_deletion;
 mod use_right;
 
 pub use self::{tenant_deletion::TenantDeletion, use_right::UseRight};
 
 use std::{net::IpAddr, sync::Arc};
+
+use self::sender::CollectionSender;
 
 use crate::{
     error::{Denial, Error},
@@ -46,6 +49,9 @@ pub struct Caller {
     /// Shared by all clones, because the budget belongs to the request.
     work: Arc<WorkMeter>,
     api_key: Option<ApiKeyId>,
+    marks_fields: bool,
+    /// For the application of a proxy that collects data: the sender of the call.
+    sender: Option<CollectionSender>,
 }
 
 /// Proof that the caller has a permission in at least one container of its tenant. It allows the
@@ -106,7 +112,14 @@ pub struct Permit {
 impl Caller {
     #[must_use]
     pub fn new(principal: Arc<Principal>, origin: RequestOrigin) -> Self {
-        Self { principal, origin, work: Arc::default(), api_key: None }
+        Self {
+            principal,
+            origin,
+            work: Arc::default(),
+            api_key: None,
+            marks_fields: false,
+            sender: None,
+        }
     }
 
     /// The same caller with this runner for long evaluations.
@@ -243,13 +256,6 @@ impl Caller {
         let id = self.access_session().and(target.id.cloned());
         let (caller, limited_to_read) = (self.clone(), false);
         Ok(Permit { caller, permission, containers, id, transform, limited_to_read })
-    }
-
-    /// Whether the caller runs in a browser that the tenant does not control: a public application
-    /// or an access session.
-    #[must_use]
-    pub fn is_browser(&self) -> bool {
-        self.access_session().is_some() || self.principal().kind() == ApplicationKind::Public
     }
 
     /// The transform of a permission on a target. In each container, the first rule that covers the

@@ -20,7 +20,7 @@ pub use self::{
     certificate::{AuthorityCertificates, CertificateSummary, ClientCertificate, TlsMinimum},
     destination_url::{DestinationUrl, LoopbackDestinations, PathError},
     details::ProxyDetails,
-    draft::{ProxyDraft, ProxyTimeout},
+    draft::{CompiledDraft, ProxyDraft, ProxyTimeout},
     host_name::HostName,
     key::ProxyKeyText,
     loaded_proxy::{Proxy, ProxyLookup},

@@ -6,7 +6,9 @@ use crate::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::{DecidePolicy, DecidePolicyRestore, PolicyPermit, PolicyRecords, TenantDeletion},
+    policy::{
+        DecidePolicyRestore, LoadedPolicy, PolicyEdit, PolicyPermit, PolicyRecords, TenantDeletion,
+    },
     store::{ChangeOutcome, StoreFuture, key_rotations::FinishedPass},
     time::Timestamp,
 };
@@ -16,13 +18,21 @@ pub trait PolicyStore: Send + Sync {
     /// Inserts a tenant: an operator's command, so it needs no permit of a caller.
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()>;
 
-    /// Changes a tenant's policy. `decide` runs inside the transaction, on the current policy.
-    /// [`Error::NotFound`] when the tenant does not exist.
+    /// Loads a tenant's policy for a change, in one snapshot. [`Error::NotFound`] when the tenant
+    /// does not exist.
+    fn load_policy<'a>(
+        &'a self,
+        permit: &'a PolicyPermit,
+    ) -> StoreFuture<'a, Result<LoadedPolicy, Error>>;
+
+    /// Writes a policy change that was decided on a loaded policy. [`ChangeOutcome::Stale`] if the
+    /// policy changed since: then nothing is written. The transaction compares the seal, so it
+    /// takes the same time for a policy of any size, and it runs no code of the change.
     fn change_policy(
         &self,
         permit: PolicyPermit,
-        decide: DecidePolicy,
-    ) -> StoreFuture<'_, Result<(), Error>>;
+        edit: PolicyEdit,
+    ) -> StoreFuture<'_, Result<ChangeOutcome, Error>>;
 
     /// As [`PolicyStore::change_policy`], for a change that destroys keys. With the end of a pass,
     /// finishes the rotation of a sealing key in the same transaction. [`Error::Conflict`] if the stored rotation is
@@ -32,11 +42,11 @@ pub trait PolicyStore: Send + Sync {
         &self,
         permit: PolicyPermit,
         finished: Option<FinishedPass>,
-        decide: DecidePolicy,
-    ) -> StoreFuture<'_, Result<(), Error>>;
+        edit: PolicyEdit,
+    ) -> StoreFuture<'_, Result<ChangeOutcome, Error>>;
 
-    /// Replaces a tenant's policy by rows of a backup. `decide` runs inside the transaction, on the
-    /// current rows, which may be altered.
+    /// Replaces a tenant's policy by rows of a backup: a command of the operator. `decide` runs
+    /// inside the transaction, on the current rows, which may be altered.
     fn restore_policy(
         &self,
         permit: PolicyPermit,

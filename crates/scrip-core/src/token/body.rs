@@ -35,6 +35,10 @@ pub struct TokenBody {
     pub withheld_details: bool,
     /// For a card: the version of its number. 3-D Secure sessions are bound to it.
     pub number_version: Option<CardNumberVersion>,
+    /// The data holds the text of a hosted field, or data that a browser encrypted. The page that
+    /// sent it must not learn anything about it.
+    #[serde(default)]
+    pub is_marked: bool,
 }
 
 #[derive(Serialize)]
@@ -56,6 +60,13 @@ struct TokenBodyRef<'a> {
     withheld_details: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     number_version: Option<String>,
+    #[serde(skip_serializing_if = "is_false")]
+    is_marked: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(super) fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl TokenBody {
@@ -70,6 +81,7 @@ impl TokenBody {
             withheld: &self.withheld,
             withheld_details: self.withheld_details,
             number_version: self.number_version.map(|it| it.to_string()),
+            is_marked: self.is_marked,
         };
         // Reserve space for most bodies: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(1024);
@@ -113,6 +125,7 @@ impl TokenBody {
             withheld: self.withheld.clone(),
             withheld_details: self.withheld_details,
             number_version: self.number_version,
+            is_marked: self.is_marked,
         }
     }
 }

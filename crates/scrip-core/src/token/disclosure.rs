@@ -25,13 +25,16 @@ mod partial_patch;
 mod rules;
 mod trust;
 
-use crate::policy::{AccessTarget, Caller, Transform};
+use crate::{
+    policy::{AccessTarget, Caller, Transform},
+    token::TokenType,
+};
 
 pub(crate) use self::{
     container_move::check_no_added_rights,
-    conversion::{check_conversion, is_harmless_fingerprint, is_last4_index},
+    conversion::{check_conversion, is_last4_index},
     lifetime::{LifetimeChange, check_lifetime_change, check_public_move},
-    partial_patch::{PartialPatch, PatchCoverage, patch_coverage},
+    partial_patch::{PartialPatch, PatchCoverage, patch_coverage, replaces_all_data},
     trust::{
         ExpressionSet, ExpressionTrust, check_expression_change, drop_inherited_expressions,
         effective_mask, has_default_fingerprint_expression, with_expression_digests,
@@ -41,6 +44,25 @@ pub use self::{
     duplicates::{DuplicateKey, DuplicateKeys, DuplicateLookup},
     rules::{DisclosureRule, DisclosureRules},
 };
+
+/// Whether responses show the fingerprint of this type to the caller. Data of type `token` is any
+/// text, and a page could store each prefix of a text that a payer types.
+pub(crate) fn shows_fingerprint(caller: &Caller, token_type: TokenType) -> bool {
+    token_type != TokenType::Token || !caller.is_browser()
+}
+
+/// Whether a marked token or intent is hidden from the caller.
+pub(crate) fn hides_marked(caller: &Caller, is_marked: bool) -> bool {
+    is_marked && caller.is_browser()
+}
+
+/// Whether a write of a marked token or intent computes its fingerprint.
+pub(crate) fn may_fingerprint_marked<'a>(
+    caller: &Caller,
+    target: impl Into<AccessTarget<'a>>,
+) -> bool {
+    !caller.is_browser() && has_reveal_right(caller, target)
+}
 
 /// Whether the caller has a reveal right on a token: `token:read`, `token:search` or `token:update`
 /// with the transform `reveal`.

@@ -12,8 +12,12 @@ use crate::{
         bin_data::BinData,
     },
     id::{ApplicationId, TenantId, TokenIntentId},
-    policy::Tenant,
-    token::{Containers, CvcRecord, EncryptedData, Plaintext, TokenType},
+    policy::{Caller, Tenant},
+    token::{
+        Containers, CvcRecord, EncryptedData, Plaintext, TokenType,
+        body::is_false,
+        disclosure::{hides_marked, shows_fingerprint},
+    },
 };
 
 /// A parsed request that creates an intent.
@@ -80,6 +84,9 @@ pub struct StoredTokenIntent {
 pub(crate) struct IntentBody {
     pub(crate) data: Plaintext,
     pub(crate) authentication: Option<IntentAuthentication>,
+    /// As in [`TokenBody`](crate::token::TokenBody).
+    #[serde(default)]
+    pub(crate) is_marked: bool,
 }
 
 #[derive(Serialize)]
@@ -87,6 +94,8 @@ struct IntentBodyRef<'a> {
     data: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     authentication: Option<&'a IntentAuthentication>,
+    #[serde(skip_serializing_if = "is_false")]
+    is_marked: bool,
 }
 
 impl IntentBody {
@@ -98,6 +107,7 @@ impl IntentBody {
         let body_ref = IntentBodyRef {
             data: self.data.expose(),
             authentication: self.authentication.as_ref(),
+            is_marked: self.is_marked,
         };
         // Reserve space for most bodies: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(1024);
@@ -151,13 +161,34 @@ pub struct TokenIntentView {
     pub created_at: Timestamp,
 }
 
+/// The view for this reader.
 pub(crate) fn token_intent_view(
     bins: &BinData,
-    tenant: &Tenant,
+    reader: IntentReader<'_>,
     record: &TokenIntentRecord,
     body: IntentBody,
 ) -> TokenIntentView {
-    let token_type = record.token_type;
+    let (IntentReader::Caller(caller) | IntentReader::Use(caller)) = reader;
+    let (tenant, token_type) = (caller.tenant(), record.token_type);
+    let fingerprint = record.fingerprint.filter(|_| shows_fingerprint(caller, token_type));
+    let is_hidden =
+        matches!(reader, IntentReader::Caller(_)) && hides_marked(caller, body.is_marked);
+    if is_hidden {
+        return TokenIntentView {
+            id: record.id,
+            tenant_id: tenant.id,
+            token_type,
+            card: None,
+            network_token: None,
+            bank: None,
+            authentication: None,
+            fingerprint: None,
+            containers: record.containers.clone(),
+            expires_at: record.expires_at,
+            created_by: record.created_by,
+            created_at: record.created_at,
+        };
+    }
     let data = body.data.expose();
     let card = token_type.is_card().then(|| card::card_details(data, bins, tenant.kind)).flatten();
     let (card, network_token) =
@@ -170,10 +201,19 @@ pub(crate) fn token_intent_view(
         network_token,
         bank: (token_type == TokenType::Bank).then(|| bank::bank_details(data)).flatten(),
         authentication: body.authentication,
-        fingerprint: record.fingerprint,
+        fingerprint,
         containers: record.containers.clone(),
         expires_at: record.expires_at,
         created_by: record.created_by,
         created_at: record.created_at,
     }
+}
+
+/// The reader of an intent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum IntentReader<'a> {
+    /// A response to this caller.
+    Caller(&'a Caller),
+    /// A proxied call, in which this caller uses the intent.
+    Use(&'a Caller),
 }

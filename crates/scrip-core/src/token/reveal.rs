@@ -13,6 +13,7 @@ use crate::{
         Cvc, Plaintext, StoredToken, TokenBody, TokenDetail, TokenType, TokenView, VisibleData,
         WorkMeter,
         cvc::cvc_place,
+        disclosure::{hides_marked, shows_fingerprint},
         expression::{
             compilation::{ReplayableRandom, compile_mask},
             work_meter::EvaluationAttempt,
@@ -63,9 +64,12 @@ pub(crate) fn build_view(
         }
         (Audience::Caller { .. } | Audience::StoredResponse { .. }, _) => None,
     };
+    let mut view = outline_view(permit.caller(), stored, body.is_marked);
+    if hides_marked_from(permit, &body) {
+        return Ok(TokenView { expires_at: stored.record.expires_at, ..view });
+    }
     let token_type = stored.record.token_type;
     let masked = masked_for_audience(permit, token_type, &body, audience)?;
-    let mut view = outline_view(permit.caller(), stored);
     // A stored response may be replayed to a caller with a weaker right.
     let is_revealed =
         permit.transform() == Transform::Reveal && matches!(audience, Audience::Caller { .. });
@@ -75,8 +79,20 @@ pub(crate) fn build_view(
     let card = (token_type.is_card() && shows_details).then(find_details).flatten();
     let mut detail = build_detail(stored, body, card, permit.transform(), masked, cvc);
     detail.bank = detail.bank.filter(|_| shows_details);
+    detail.fingerprint_expression =
+        detail.fingerprint_expression.filter(|_| view.fingerprint.is_some());
     view.detail = Some(detail);
     Ok(view)
+}
+
+/// Whether the response shows a marked token only by its id, type, containers and expiry. A page
+/// would otherwise read the text of a hosted field when it stores or changes it. An access session
+/// that a backend allowed to read the token in clear reads it; a proxied call uses the data.
+fn hides_marked_from(permit: &Permit, body: &TokenBody) -> bool {
+    let reads_clear = permit.transform() == Transform::Reveal
+        && matches!(permit.permission(), Permission::TokenRead | Permission::TokenSearch);
+    let uses = permit.permission() == Permission::TokenUse;
+    hides_marked(permit.caller(), body.is_marked) && !reads_clear && !uses
 }
 
 /// The view of a token that a create request found. It has detail only for a caller that may read
@@ -90,18 +106,23 @@ pub(crate) fn reveal_existing(
     match caller.permit(Permission::TokenRead, &stored.record) {
         Ok(read) if read.transform() <= permit.transform() => reveal(&read, stored, audience),
         Ok(_) => reveal(permit, stored, audience),
-        Err(_) => Ok(outline_view(caller, stored)),
+        Err(_) => {
+            let body = TokenBody::open(permit.tenant(), &stored.record)?;
+            Ok(outline_view(caller, stored, body.is_marked))
+        }
     }
 }
 
 /// A view that states only that the token exists.
-pub(crate) fn outline_view(caller: &Caller, stored: &StoredToken) -> TokenView {
+pub(crate) fn outline_view(caller: &Caller, stored: &StoredToken, is_marked: bool) -> TokenView {
     let record = &stored.record;
+    let has_fingerprint =
+        shows_fingerprint(caller, record.token_type) && !hides_marked(caller, is_marked);
     TokenView {
         id: record.id.clone(),
         tenant_id: caller.tenant().id,
         token_type: record.token_type,
-        fingerprint: record.fingerprint,
+        fingerprint: record.fingerprint.filter(|_| has_fingerprint),
         containers: record.containers.clone(),
         expires_at: None,
         detail: None,

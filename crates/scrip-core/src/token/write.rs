@@ -7,7 +7,7 @@ use crate::{
     event::NewDelivery,
     id::{TokenId, TokenIntentId},
     idempotency::IdempotencyRecord,
-    policy::Permit,
+    policy::{Permit, equality::Comparison},
     time::Timestamp,
     token::{CvcRecord, StoredToken, TokenRecord},
 };
@@ -84,9 +84,9 @@ pub enum Deduplicate {
     /// Does not search for duplicates.
     No,
     /// Uses the existing token instead.
-    Yes,
+    Yes(Comparison),
     /// Rejects the batch and reports the existing token; the caller decides.
-    ReportExisting,
+    ReportExisting(Comparison),
 }
 
 #[derive(Debug)]

@@ -45,11 +45,12 @@ at("save").addEventListener("submit", async (event) => {
   await freshCode.mount("#fresh-cvc");
 });
 
-// A session for this browser: the vault gives it a key, and the backend of the shop authorizes the key.
+// A session for this browser: the vault creates it, and the backend of the shop authorizes it. Its key stays in the frame
+// of the vault; with the key, a script of this page could read the card itself.
 async function authorize(step, purpose) {
-  const session = await elements.sessions.create();
+  const kept = await elements.sessions.create({ keepInFrame: true });
   const headers = { "Content-Type": "application/json" };
-  const body = JSON.stringify({ nonce: session.nonce, token_id: token.id, purpose });
+  const body = JSON.stringify({ nonce: kept.nonce, token_id: token.id, purpose });
   const response = await fetch("/demo/authorize", { method: "POST", headers, body });
   const { request, status, answer } = await response.json();
   step.show(
@@ -57,7 +58,7 @@ async function authorize(step, purpose) {
     { line: String(status), value: answer ?? undefined },
   );
   if (status !== 204) throw new Error(answer?.detail ?? `the backend answered ${status}`);
-  return session.sessionKey;
+  return kept.session;
 }
 
 const shownNumber = elements.createElement("cardNumber", {
@@ -86,8 +87,8 @@ const freshCode = elements.createElement("cardVerificationCode", {
 
 at("reveal").addEventListener("click", () =>
   runStep("Show the card to its owner", "The backend authorizes this browser…", async (step) => {
-    const apiKey = await authorize(step, "reveal");
-    const found = await elements.tokens.retrieve(token.id, { apiKey });
+    const session = await authorize(step, "reveal");
+    const found = await elements.tokens.retrieve(token.id, { session });
     at("revealed").hidden = false;
     if (!shownNumber.mounted) {
       await Promise.all([shownNumber.mount("#shown-number"), shownExpiry.mount("#shown-expiry"), copyButton.mount("#copy")]);
@@ -110,8 +111,8 @@ at("fresh").addEventListener("submit", async (event) => {
   at("fresh-cvc-message").textContent = complete ? "" : "Type the whole security code.";
   if (!complete) return freshCode.focus();
   await runStep("Add the security code", "The backend authorizes this browser…", async (step) => {
-    const apiKey = await authorize(step, "security_code");
-    await elements.tokens.update(token.id, { data: { cvc: freshCode } }, { apiKey });
+    const session = await authorize(step, "security_code");
+    await elements.tokens.update(token.id, { data: { cvc: freshCode } }, { session });
     step.end("done", "The code is stored for the next payment, for one hour at most.");
     freshCode.clear();
   });

@@ -9,6 +9,7 @@ use crate::support::{SCOPE, TableResolver, client};
 
 const PUBLIC: &str = "93.184.216.34";
 const NOT_LISTED: GuardRejection = GuardRejection::NotListed;
+const UNLISTED: GuardRejection = GuardRejection::UnlistedAddress;
 const LOCAL_NAME: GuardRejection = GuardRejection::LocalName;
 const LOOPBACK: GuardRejection = GuardRejection::Address(AddressClass::Loopback);
 const PRIVATE: GuardRejection = GuardRejection::Address(AddressClass::Private);
@@ -37,8 +38,8 @@ async fn list_restricts_names_and_permits_networks() {
         // A network alone allows the names in it, and no other.
         (&["93.184.216.0/24"], "a.example", &[PUBLIC], None),
         (&["93.184.216.34"], "a.example", &[PUBLIC], None),
-        (&["93.184.216.0/24"], "a.example", &["93.184.217.1"], Some(NOT_LISTED)),
-        (&["93.184.216.0/24"], "a.example", &[PUBLIC, "93.184.217.1"], Some(NOT_LISTED)),
+        (&["93.184.216.0/24"], "a.example", &["93.184.217.1"], Some(UNLISTED)),
+        (&["93.184.216.0/24"], "a.example", &[PUBLIC, "93.184.217.1"], Some(UNLISTED)),
         // An address that is not public needs its network, also with its name on the list.
         (&["a.example"], "a.example", &["10.1.2.3"], Some(PRIVATE)),
         (&["*"], "a.example", &["10.1.2.3"], Some(PRIVATE)),

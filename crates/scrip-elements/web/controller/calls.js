@@ -1,36 +1,28 @@
 // The operations of the controller: checks, one request, and an answer without values of fields.
 
-import { camelCase, fromEntries, renameKeys, tokenAnswer, tokenRequest } from "./case.js";
-import { idsOfTexts, isComparable, withoutComparison, withoutDetails, withoutFingerprint } from "./comparison.js";
+import { camelCase, renameKeys, fromEntries, tokenRequest } from "./case.js";
+import { filledTokenAnswer, storedTokenAnswer, tokenizeAnswer } from "./answers.js";
+import { withoutComparison } from "./comparison.js";
+import { encryptRequests, readKey } from "./encryption.js";
 import { configurationFailure, validationFailure } from "./failure.js";
-import { encryptJwe, parsePublicKeyPem } from "./jwe.js";
-import { checkPayload, child, isObject, isTokenObject, mergeDetails, nest, parsePlaces, placeValues } from "./payload.js";
+import { fillPayload } from "./filling.js";
+import { checkExpressions, checkPayload, child, isObject, parsePlaces } from "./payload.js";
 import { chooseKey, debugFields, parseRequestOptions, requestHeaders, responseFailure } from "./request.js";
 
 /** @typedef {import("./payload.js").FieldPlace} FieldPlace */
-/** @typedef {import("./payload.js").Path} Path */
-/** @typedef {import("./payload.js").PlaceRule} PlaceRule */
 /** @typedef {import("./request.js").ApiResponse} ApiResponse */
 /** @typedef {import("./request.js").RequestOptions} RequestOptions */
 
 /**
- * @typedef {object} FieldReading
- * @property {boolean} valid
- * @property {{ targetId: string, type: string }[]} errors
- * @property {unknown} value
- * @property {string} type element type
- */
-
-/**
- * @typedef {object} CallContext
+ * @typedef {object} CallFields
  * @property {string | undefined} apiKey key of the instance
- * @property {string | undefined} application public key in the URL of the controller
  * @property {boolean} debug
- * @property {(element: string, part: FieldPlace["part"]) => FieldReading | undefined} readField undefined: not mounted
- * @property {(element: string) => void} showValidation
  * @property {import("./references.js").ReferenceStore} references
+ * @property {import("./kept-sessions.js").KeptSessions} sessions
  * @property {(request: import("./request.js").ApiRequest) => Promise<ApiResponse>} send
  */
+
+/** @typedef {CallFields & import("./filling.js").FieldReader} CallContext */
 
 /**
  * @typedef {object} Call checked parts of a `call` message
@@ -77,6 +69,15 @@ export async function runCall(context, message) {
 }
 
 /**
+ * Whether the request has a value that the page must not read: one of a field, or one that only a
+ * session in this frame can read.
+ * @param {Call} call
+ */
+function isGuarded(call) {
+  return call.places.length > 0 || call.options.session !== undefined;
+}
+
+/**
  * @param {CallContext} context
  * @param {Call} call
  * @param {string} method
@@ -85,38 +86,38 @@ export async function runCall(context, message) {
 async function writeToken(context, call, method, path) {
   if (!isObject(call.payload)) throw validationFailure("The payload must be an object.");
   const body = tokenRequest(call.payload);
-  const { filled, values, comparable, hasText } = fill(context, "data", body, call.places);
-  const headers = authorize(context, call.options, call.places);
+  if (isGuarded(call)) checkExpressions("data", body);
+  const { filled, marked, sources } = await fillPayload(context, "data", body, call.places);
+  const headers = await authorize(context, call, sources);
+  const isMarked = addMark(headers, marked);
   if (method === "PATCH") headers["Content-Type"] = "application/merge-patch+json";
   const isToken = path !== "/token-intents";
-  const sent = isToken ? withoutComparison(filled, comparable) : filled;
+  const sent = isToken ? withoutComparison(filled, marked) : filled;
   const response = expectSuccess(context, await context.send({ method, path, headers, body: sent }));
-  if (comparable.length > 0) response.data = withoutFingerprint(response.data);
-  if (hasText) response.data = withoutDetails(response.data);
-  return tokenWithReferences(context, response, values);
+  const { references } = context;
+  const answer = isGuarded(call)
+    ? filledTokenAnswer(references, response.data, isMarked)
+    : storedTokenAnswer(references, response.data);
+  return withDebug(context, response, answer);
+}
+
+/**
+ * Tells the vault that a token or intent holds a value in a place that is not made for it.
+ * @param {Record<string, string>} headers
+ * @param {unknown[]} marked
+ */
+function addMark(headers, marked) {
+  if (marked.length > 0) headers["Scrip-Field-Mark"] = "text";
+  return marked.length > 0;
 }
 
 /** @type {Operation} */
 async function retrieveToken(context, call) {
   rejectFields(call);
   const path = `/tokens/${pathSegment(call.target)}`;
-  const headers = authorize(context, call.options);
+  const headers = await authorize(context, call, []);
   const response = expectSuccess(context, await context.send({ method: "GET", path, headers }));
-  return tokenWithReferences(context, response, []);
-}
-
-/**
- * @param {CallContext} context
- * @param {ApiResponse} response
- * @param {unknown[]} values of the fields in the request
- */
-function tokenWithReferences(context, response, values) {
-  if (!isObject(response.data)) return withDebug(context, response, response.data);
-  const replace = context.references.keep(response.data);
-  const { data, ...others } = response.data;
-  const clear = /** @type {Record<string, unknown>} */ (hideValues(others, values, replace, []));
-  if (data !== undefined) clear.data = replace(data, ["data"]);
-  return withDebug(context, response, tokenAnswer(clear));
+  return withDebug(context, response, storedTokenAnswer(context.references, response.data));
 }
 
 /** @type {Operation} */
@@ -124,52 +125,34 @@ async function tokenize(context, call) {
   if (typeof call.payload !== "object" || call.payload === null) {
     throw validationFailure("The payload of tokenize must be an object or an array.");
   }
-  const { filled, values, comparable } = fill(context, "tokenize", call.payload, call.places);
-  const headers = authorize(context, call.options, call.places);
-  const body = withoutComparison(filled, comparable);
+  if (isGuarded(call)) checkExpressions("tokenize", call.payload);
+  const { filled, marked, sources } = await fillPayload(context, "tokenize", call.payload, call.places);
+  const headers = await authorize(context, call, sources);
+  const isMarked = addMark(headers, marked);
+  const body = withoutComparison(filled, marked);
   const response = expectSuccess(context, await context.send({ method: "POST", path: "/tokenize", headers, body }));
   // Without fields, the page itself supplied every value.
-  if (call.places.length === 0) return withDebug(context, response, response.data);
-  response.data = idsOfTexts(response.data, call.payload, comparable);
-  const replace = context.references.keep(response.data);
-  const answer = tokenizeAnswer(call.payload, response.data, replace, []);
-  return withDebug(context, response, hideValues(answer, values, replace, []));
-}
-
-/**
- * Replaces `data` of each token by references. The answer has the shape of the request.
- * @param {unknown} request
- * @param {unknown} answer
- * @param {(part: unknown, path: Path) => unknown} replace
- * @param {Path} path
- * @returns {unknown}
- */
-function tokenizeAnswer(request, answer, replace, path) {
-  if (Array.isArray(answer)) {
-    return answer.map((item, index) => tokenizeAnswer(child(request, index), item, replace, [...path, index]));
-  }
-  if (!isObject(answer)) return answer;
-  const isToken = isTokenObject(request) || !isObject(request);
-  return fromEntries(
-    Object.entries(answer).map(([key, item]) => {
-      const itemPath = [...path, key];
-      if (!isToken) return [key, tokenizeAnswer(child(request, key), item, replace, itemPath)];
-      return [key, key === "data" ? replace(item, itemPath) : item];
-    }),
-  );
+  if (!isGuarded(call)) return withDebug(context, response, response.data);
+  return withDebug(context, response, tokenizeAnswer(context.references, call.payload, response.data, isMarked));
 }
 
 /** @type {Operation} */
 async function createSession(context, call) {
   rejectFields(call);
-  const headers = authorize(context, call.options);
+  const isKept = isObject(call.payload) && call.payload.keepInFrame === true;
+  const headers = await authorize(context, call, []);
+  if (isKept && headers["BT-API-KEY"] !== context.application) {
+    throw configurationFailure("A session stays in the frame only with the public key of its instance.");
+  }
   const response = expectSuccess(context, await context.send({ method: "POST", path: "/sessions", headers }));
-  return withDebug(context, response, renameKeys(response.data, camelCase));
+  const answer = isKept ? context.sessions.keep(response.data) : renameKeys(response.data, camelCase);
+  return withDebug(context, response, answer);
 }
 
 // A proxied destination may be slow; the vault has its own, shorter limit.
 const PROXY_TIMEOUT = 120_000;
 const PAGE_HEADERS_IGNORED = ["bt-api-key", "bt-trace-id", "bt-idempotency-key", "bt-expose-raw-proxy-response"];
+const FRAME_HEADERS = /^scrip[-_]/i;
 // Other headers of a destination could repeat a value of a field.
 const RESPONSE_HEADERS = ["content-type", "bt-trace-id", "bt-proxy-destination-status", "retry-after"];
 
@@ -181,19 +164,11 @@ const RESPONSE_HEADERS = ["content-type", "bt-trace-id", "bt-proxy-destination-s
 async function proxy(context, call, method) {
   const options = call.payload ?? {};
   if (!isObject(options)) throw validationFailure("The options of a proxy request must be an object.");
-  const { filled } = fill(context, "body", options, call.places);
+  const { filled, sources } = await fillPayload(context, "body", options, call.places);
   const body = method === "GET" || method === "DELETE" ? undefined : child(filled, "body");
   if (body === undefined && call.places.length > 0) throw validationFailure(`${method} requests have no body for elements.`);
-  /** @type {Record<string, string>} */
-  const headers = {};
-  for (const [name, value] of Object.entries(isObject(options.headers) ? options.headers : {})) {
-    if (value === undefined || value === null || PAGE_HEADERS_IGNORED.includes(name.toLowerCase())) continue;
-    if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(name) || /[^\t\x20-\x7e]/.test(String(value))) {
-      throw validationFailure("A header of the proxy request has an invalid name or value.");
-    }
-    headers[name] = String(value);
-  }
-  Object.assign(headers, authorize(context, call.options, call.places));
+  const headers = pageHeaders(options.headers, isGuarded(call));
+  Object.assign(headers, await authorize(context, call, sources));
   const path = proxyPath(options.path, options.query);
   const response = await context.send({ method, path, headers, body, timeout: PROXY_TIMEOUT });
   const replace = context.references.keep(response.data);
@@ -207,6 +182,29 @@ async function proxy(context, call, method) {
   if (options.includeResponseHeaders !== true) return answer;
   const shown = RESPONSE_HEADERS.filter((name) => response.headers.has(name));
   return { data: answer, headers: fromEntries(shown.map((name) => [name, response.headers.get(name)])) };
+}
+
+/**
+ * The headers of the page. Values of fields go only to destinations that an administrator configured,
+ * never to one that the page names.
+ * @param {unknown} given
+ * @param {boolean} isGuardedCall
+ */
+function pageHeaders(given, isGuardedCall) {
+  /** @type {Record<string, string>} */
+  const headers = {};
+  for (const [name, value] of Object.entries(isObject(given) ? given : {})) {
+    const isIgnored = PAGE_HEADERS_IGNORED.includes(name.toLowerCase()) || FRAME_HEADERS.test(name);
+    if (value === undefined || value === null || isIgnored) continue;
+    if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(name) || /[^\t\x20-\x7e]/.test(String(value))) {
+      throw validationFailure("A header of the proxy request has an invalid name or value.");
+    }
+    if (isGuardedCall && name.toLowerCase() === "bt-proxy-url") {
+      throw validationFailure("BT-PROXY-URL is not allowed here: elements and kept sessions use pre-configured proxies.");
+    }
+    headers[name] = String(value);
+  }
+  return headers;
 }
 
 /**
@@ -232,136 +230,44 @@ export function proxyPath(path, query) {
 
 /** @type {Operation} */
 async function encrypt(context, call) {
-  if (!isObject(call.payload)) throw validationFailure("The payload must be an object.");
-  const { publicKeyPem, keyId } = call.payload;
-  const publicKey = parsePublicKeyPem(publicKeyPem);
-  if (typeof keyId !== "string" || keyId === "" || keyId.length > 200) {
-    throw validationFailure("keyId must be the key_id of the public key.", { keyId: { type: "invalid" } });
-  }
-  if (call.places.length > 0) await confirmKey(context, call.options, keyId, publicKey);
-  const { filled } = fill(context, "encrypt", call.payload, call.places);
-  const requests = child(filled, "tokenRequests");
-  if (!isObject(requests)) throw validationFailure("tokenRequests must be an object.");
-  const encryptOne = async (/** @type {unknown} */ request) => {
-    if (!isObject(request) || typeof request.type !== "string" || request.data === undefined) {
-      throw validationFailure("Each token request needs type and data.");
-    }
-    return { encrypted: await encryptJwe(JSON.stringify(request.data), publicKey, keyId), type: request.type };
-  };
-  if (typeof requests.type === "string") return encryptOne(requests);
-  /** @type {[string, unknown][]} */
-  const answers = [];
-  for (const [name, request] of Object.entries(requests)) answers.push([name, await encryptOne(request)]);
-  return fromEntries(answers);
+  const key = readKey(call.payload);
+  if (call.places.length > 0) await confirmKey(context, key);
+  const { filled } = await fillPayload(context, "encrypt", call.payload, call.places);
+  return encryptRequests(child(filled, "tokenRequests"), key);
 }
 
 /**
- * Checks that the vault owns the key. A page could otherwise pass its own key and decrypt the value.
+ * Checks that the key belongs to the tenant of this frame's application, whatever key the page passes.
+ * Otherwise the owner of the key could decrypt the value.
  * @param {CallContext} context
- * @param {RequestOptions} options
- * @param {string} keyId
- * @param {Uint8Array} publicKey
+ * @param {import("./encryption.js").EncryptionKey} key
  */
-async function confirmKey(context, options, keyId, publicKey) {
-  const path = `/keys/${pathSegment(keyId)}/public-key`;
-  const response = await context.send({ method: "GET", path, headers: authorize(context, { ...options, idempotencyKey: undefined }) });
-  const known = isSuccess(response) ? parsePublicKeyPem(child(response.data, "public_key_pem")) : undefined;
-  if (known === undefined || !known.every((byte, index) => byte === publicKey[index])) {
+async function confirmKey(context, key) {
+  const { application } = context;
+  const path = `/keys/${pathSegment(key.keyId)}/public-key`;
+  const headers = application === undefined ? undefined : await requestHeaders(application, {}, { application, sources: [] });
+  const response = headers && (await context.send({ method: "GET", path, headers }));
+  const known = response && isSuccess(response) ? child(response.data, "public_key_pem") : undefined;
+  if (known === undefined || !key.equals(known)) {
     throw configurationFailure(
-      "The vault does not know this public key. Values of elements are encrypted only for keys of the vault.",
-      { type: "invalid-configuration", keyId },
+      "The tenant of this instance does not have this public key. Values of elements are encrypted only for its keys.",
+      { type: "invalid-configuration", keyId: key.keyId },
     );
   }
 }
 
 /**
- * Checks the payload and inserts the values of its fields.
+ * The headers of a request. With values of fields, they name the application of this frame, and the
+ * vault rejects every key that does not belong to it.
  * @param {CallContext} context
- * @param {PlaceRule} rule
- * @param {unknown} payload
- * @param {FieldPlace[]} places
+ * @param {Call} call
+ * @param {unknown[]} sources of the values in the request
  */
-function fill(context, rule, payload, places) {
-  checkPayload(rule, payload, places);
-  const readings = places.map((place) => ({ place, reading: context.readField(place.element, place.part) }));
-  /** @type {Record<string, unknown>} */
-  let details = {};
-  /** @type {{ targetId: string, type: string }[]} */
-  const validation = [];
-  for (const { place, reading } of readings) {
-    if (reading === undefined) {
-      throw validationFailure(
-        `The element at ${place.path.join(".")} is not mounted.`,
-        nest(place.path, { type: "incomplete" }),
-      );
-    }
-    if (reading.valid && reading.errors.length === 0) continue;
-    const errors = reading.errors.length > 0 ? reading.errors : [{ targetId: place.element, type: "invalid" }];
-    for (const error of errors) {
-      // A card element has one error for each of its inputs.
-      const path = reading.type === "card" ? [...place.path, error.targetId] : place.path;
-      details = mergeDetails(details, nest(path, { type: error.type }));
-      if (!validation.some((known) => known.targetId === error.targetId)) validation.push(error);
-    }
-  }
-  if (validation.length > 0) {
-    for (const { element } of places) context.showValidation(element);
-    throw validationFailure("Unable to use the elements: their values are incomplete or invalid.", details, validation);
-  }
-  const values = readings.map(({ place, reading }) => ({ path: place.path, value: reading?.value, part: place.part }));
-  return {
-    filled: placeValues(payload, values),
-    comparable: readings
-      .filter(({ place, reading }) => isComparable(payload, place.path, reading?.type ?? ""))
-      .map(({ place }) => place.path),
-    hasText: readings.some(({ reading }) => reading?.type === "text"),
-    // Month and year are card details, which every answer with the token shows.
-    values: values.filter(({ part }) => part === undefined || part.method === "format").map(({ value }) => value),
-  };
-}
-
-const SHORTEST_HIDDEN_VALUE = 5;
-
-/**
- * Replaces texts that contain a value of a field by references. The vault returns such texts only
- * if the page put a field in an unusual place, for example an account number in `routing_number`.
- * @param {unknown} answer
- * @param {unknown[]} values
- * @param {(part: unknown, path: Path) => unknown} replace
- * @param {Path} path
- * @returns {unknown}
- */
-function hideValues(answer, values, replace, path) {
-  const texts = values
-    .flatMap((value) => (isObject(value) ? Object.values(value) : [value]))
-    .map(String)
-    .filter((text) => text.length >= SHORTEST_HIDDEN_VALUE);
-  /**
-   * @param {unknown} node
-   * @param {Path} nodePath
-   * @returns {unknown}
-   */
-  const walk = (node, nodePath) => {
-    if (Array.isArray(node)) return node.map((item, index) => walk(item, [...nodePath, index]));
-    if (isObject(node)) return fromEntries(Object.entries(node).map(([key, item]) => [key, walk(item, [...nodePath, key])]));
-    const text = typeof node === "string" || typeof node === "number" ? String(node) : "";
-    return texts.some((value) => text.includes(value)) ? replace(node, nodePath) : node;
-  };
-  return walk(answer, path);
-}
-
-/**
- * @param {CallContext} context
- * @param {RequestOptions} options
- * @param {FieldPlace[]} [places]
- */
-function authorize(context, options, places = []) {
-  const key = chooseKey(context.apiKey, options, context.application);
-  // A page with a private key of another tenant could store a value there and read it.
-  if (places.length > 0 && /_(pvt|mgt)_/.test(key)) {
-    throw configurationFailure("Elements work with public keys and session keys only. Keep other keys in your backend.");
-  }
-  return requestHeaders(key, options);
+async function authorize(context, call, sources) {
+  const { session } = call.options;
+  const key = session === undefined ? chooseKey(context.apiKey, call.options, context.application) : context.sessions.find(session);
+  const application = isGuarded(call) ? context.application : undefined;
+  return requestHeaders(key, call.options, { application, sources });
 }
 
 /** @param {Call} call */

@@ -3,21 +3,24 @@
 
 import { runCall } from "./calls.js";
 import { configurationFailure, describeFailure } from "./failure.js";
-import { openParentChannel } from "../parent-channel.js";
+import { frameApplication, openParentChannel, randomId } from "../parent-channel.js";
+import { KeptSessions } from "./kept-sessions.js";
 import { isObject } from "./payload.js";
 import { ReferenceStore } from "./references.js";
 import { chooseKey, requestHeaders, send } from "./request.js";
 
-/** @typedef {import("./calls.js").FieldReading} FieldReading */
+/** @typedef {import("./filling.js").FieldReading} FieldReading */
+/** @typedef {import("./value-kinds.js").ValueKind} ValueKind */
 /** @typedef {import("./payload.js").Part} Part */
 
 const BIN_LOOKUPS = 100;
 
 /** @type {{ apiKey: string | undefined, debug: boolean }} */
 const settings = { apiKey: undefined, debug: false };
-const application = new URLSearchParams(window.location.search).get("application") ?? undefined;
+const application = frameApplication();
 const origins = readOrigins();
 const references = new ReferenceStore(`data-${randomId()}`, randomId);
+const sessions = new KeptSessions(randomId);
 /** @type {Map<string, Promise<unknown>>} */
 const binLookups = new Map();
 
@@ -37,7 +40,7 @@ async function answerCall(message) {
   try {
     checkOrigin();
     const value = await runCall(
-      { ...settings, application, references, readField, showValidation, send: (request) => send(request) },
+      { ...settings, application, references, sessions, readField, showValidation, send: (request) => send(request) },
       message,
     );
     channel.send("answer", { id, value });
@@ -67,7 +70,8 @@ function readOrigins() {
 
 /**
  * Finds a field frame of this instance. Named access to frames works although the page has another
- * origin. Access to a frame of another origin throws.
+ * origin. Access to a frame of another origin throws. The frame must have the same application: a
+ * page could otherwise replace the controller by one that stores values in another tenant.
  * @param {string} element
  * @returns {Record<string, unknown> | undefined}
  */
@@ -75,7 +79,8 @@ function findField(element) {
   try {
     const frames = /** @type {Record<string, any>} */ (/** @type {unknown} */ (window.parent));
     const field = frames[`scrip-field-${channel.nonce}-${element}`]?.scripField;
-    return field?.nonce === channel.nonce && field.element === element ? field : undefined;
+    const isOwn = field?.nonce === channel.nonce && field.element === element && field.application === application;
+    return isOwn ? field : undefined;
   } catch {
     return undefined;
   }
@@ -84,19 +89,22 @@ function findField(element) {
 /**
  * @param {string} element
  * @param {Part | undefined} part
- * @returns {FieldReading | undefined}
+ * @returns {Promise<FieldReading | undefined>}
  */
-function readField(element, part) {
+async function readField(element, part) {
   const field = findField(element);
   if (typeof field?.read !== "function") return undefined;
-  const reading = field.read(part);
+  const reading = await field.read(part);
   if (typeof reading !== "object" || reading === null) return undefined;
   /** @type {{ targetId: string, type: string }[]} */
   const errors = [];
   for (const error of Array.isArray(reading.errors) ? reading.errors : []) {
     errors.push({ targetId: String(error?.targetId), type: error?.type === "incomplete" ? "incomplete" : "invalid" });
   }
-  return { valid: reading.valid === true, errors, value: reading.value, type: String(field.type) };
+  const { valid, value, version, kind, isMixed } = reading;
+  const knownKind = typeof kind === "string" ? /** @type {ValueKind} */ (kind) : undefined;
+  const type = String(field.type);
+  return { valid: valid === true, errors, value, type, version: String(version), kind: knownKind, isMixed: isMixed === true };
 }
 
 /** @param {string} element */
@@ -127,7 +135,8 @@ async function fetchBin(bin) {
   try {
     checkOrigin();
     const path = `/enrichments/card-details?bin=${bin}`;
-    const headers = requestHeaders(chooseKey(settings.apiKey, {}, application), {});
+    const key = chooseKey(settings.apiKey, {}, application);
+    const headers = await requestHeaders(key, {}, { application: undefined, sources: [] });
     const response = await send({ method: "GET", path, headers });
     if (response.status === 200) return response.data;
     // A BIN that the vault does not know stays unknown. Other failures are tried again later.
@@ -168,19 +177,16 @@ function readDeviceInfo() {
   };
 }
 
-function randomId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 window.addEventListener("pagehide", () => {
   references.clear();
+  sessions.clear();
   binLookups.clear();
 });
 
 Object.defineProperty(globalThis, "scripController", {
   value: Object.freeze({
     nonce: channel.nonce,
+    application,
     resolve: (/** @type {unknown} */ reference) => references.resolve(reference),
     lookUpBin,
   }),

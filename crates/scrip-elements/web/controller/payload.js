@@ -61,6 +61,16 @@ export function checkPayload(rule, payload, places) {
       );
     }
   }
+  checkExpressions(rule, payload);
+}
+
+/**
+ * Rejects expressions of the page, because the vault would evaluate them over the value. A proxied
+ * body may have them: its destination gets the result, and the page does not.
+ * @param {PlaceRule} rule
+ * @param {unknown} payload
+ */
+export function checkExpressions(rule, payload) {
   if (rule === "body" || rule === "encrypt") return;
   for (const token of rule === "tokenize" ? tokenObjects(payload) : [payload]) {
     for (const attribute of EXPRESSION_ATTRIBUTES) {

@@ -4,11 +4,13 @@
 import { fromEntries } from "./case.js";
 
 /** @typedef {{ correlationId: string, elementId: string, path: string }} Reference */
+/** @typedef {import("./value-kinds.js").ValueKind} ValueKind */
+/** @typedef {(path: (string | number)[]) => ValueKind} KindFinder */
 
 const ANSWERS = 100;
 
 export class ReferenceStore {
-  /** @type {Map<string, unknown>} */
+  /** @type {Map<string, { answer: unknown, kindAt: KindFinder }>} */
   #answers = new Map();
   #elementId;
   #randomId;
@@ -28,11 +30,12 @@ export class ReferenceStore {
   /**
    * Keeps one answer and returns a function that replaces a part of it by references.
    * @param {unknown} answer
+   * @param {KindFinder} [kindAt] what the values are; texts, if nobody checked them
    * @returns {(part: unknown, path: (string | number)[]) => unknown}
    */
-  keep(answer) {
+  keep(answer, kindAt = () => "text") {
     const correlationId = this.#randomId();
-    this.#answers.set(correlationId, answer);
+    this.#answers.set(correlationId, { answer, kindAt });
     for (const oldest of this.#answers.keys()) {
       if (this.#answers.size <= this.#limit) break;
       this.#answers.delete(oldest);
@@ -56,7 +59,7 @@ export class ReferenceStore {
 
   /**
    * @param {unknown} reference as the page passed it; unchecked
-   * @returns {string | number | boolean | undefined}
+   * @returns {{ value: string | number | boolean, kind: ValueKind } | undefined}
    */
   resolve(reference) {
     if (typeof reference !== "object" || reference === null) return undefined;
@@ -64,12 +67,16 @@ export class ReferenceStore {
     if (elementId !== this.#elementId || typeof correlationId !== "string" || typeof path !== "string") {
       return undefined;
     }
-    let value = this.#answers.get(correlationId);
-    for (const key of parsePointer(path)) {
+    const kept = this.#answers.get(correlationId);
+    const keys = parsePointer(path);
+    let value = kept?.answer;
+    for (const key of keys) {
       if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
       value = /** @type {Record<string, unknown>} */ (value)[key];
     }
-    return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? value : undefined;
+    if (kept === undefined) return undefined;
+    if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") return undefined;
+    return { value, kind: kept.kindAt(keys) };
   }
 
   clear() {

@@ -20,12 +20,12 @@ import { isObject } from "./payload.js";
  * @property {string} [apiKey]
  * @property {string} [correlationId]
  * @property {string} [idempotencyKey]
+ * @property {string} [session] handle of a session that stays in this frame
  * @property {unknown} [deviceInfo]
  */
 
 const TIMEOUT = 30_000;
-// Otherwise a page could send a guess with the same idempotency key: the vault says whether two requests are equal.
-const IDEMPOTENCY_SECRET = Array.from(crypto.getRandomValues(new Uint8Array(16)), (it) => it.toString(16).padStart(2, "0")).join("");
+const IDEMPOTENCY_SECRET = hex(crypto.getRandomValues(new Uint8Array(32)));
 const HEADER_TEXT = /^[\x20-\x7e]{1,350}$/;
 
 /**
@@ -37,7 +37,7 @@ export function parseRequestOptions(options) {
   if (!isObject(options)) throw validationFailure("The request options must be an object.");
   /** @type {RequestOptions} */
   const parsed = {};
-  for (const name of /** @type {const} */ (["apiKey", "correlationId", "idempotencyKey"])) {
+  for (const name of /** @type {const} */ (["apiKey", "correlationId", "idempotencyKey", "session"])) {
     const value = options[name];
     if (value === undefined || value === null || value === "") continue;
     if (typeof value !== "string" || !HEADER_TEXT.test(value)) {
@@ -72,15 +72,39 @@ export function chooseKey(instanceKey, options, application) {
 /**
  * @param {string} key
  * @param {RequestOptions} options
- * @returns {Record<string, string>}
+ * @param {{ application: string | undefined, sources: unknown[] }} values the frame's application if the request has
+ *   values of fields, and where these come from
+ * @returns {Promise<Record<string, string>>}
  */
-export function requestHeaders(key, options) {
+export async function requestHeaders(key, options, { application, sources }) {
   /** @type {Record<string, string>} */
   const headers = { "BT-API-KEY": key };
+  if (application !== undefined) headers["Scrip-Field-Application"] = application;
   if (options.correlationId !== undefined) headers["BT-TRACE-ID"] = options.correlationId;
-  if (options.idempotencyKey !== undefined) headers["BT-IDEMPOTENCY-KEY"] = `${IDEMPOTENCY_SECRET}-${options.idempotencyKey}`;
+  if (options.idempotencyKey !== undefined) headers["BT-IDEMPOTENCY-KEY"] = await idempotencyKey(options.idempotencyKey, sources);
   if (options.deviceInfo !== undefined) headers["BT-DEVICE-INFO"] = encodeDeviceInfo(options.deviceInfo);
   return headers;
+}
+
+/**
+ * The vault says whether two requests with one idempotency key are equal. So two requests get one key
+ * only if the same elements, in the same places and without an edit in between, are in both. Otherwise
+ * a page could send its guesses with the key of a request with a typed value.
+ * @param {string} pageKey
+ * @param {unknown[]} sources
+ */
+async function idempotencyKey(pageKey, sources) {
+  const subtle = globalThis.crypto?.subtle;
+  if (subtle === undefined) {
+    throw configurationFailure("idempotencyKey needs a page on https or localhost: this browser has no WebCrypto here.");
+  }
+  const text = JSON.stringify([IDEMPOTENCY_SECRET, pageKey, sources]);
+  return hex(new Uint8Array(await subtle.digest("SHA-256", new TextEncoder().encode(text))));
+}
+
+/** @param {Uint8Array} bytes */
+function hex(bytes) {
+  return Array.from(bytes, (it) => it.toString(16).padStart(2, "0")).join("");
 }
 
 /** @param {unknown} deviceInfo */

@@ -73,7 +73,7 @@ export class CopyButtonField {
 
   /** @param {unknown} reference */
   setReference(reference) {
-    this.#source = () => findController(this.#channel.nonce)?.resolve(reference);
+    this.#source = () => findController(this.#channel.nonce)?.resolve(reference)?.value;
   }
 
   /** @param {unknown} element */
@@ -98,9 +98,10 @@ export class CopyButtonField {
 
   showValidation() {}
 
-  /** A button has no value of its own. @param {unknown} [_request] */
-  read(_request) {
-    return { complete: true, valid: true, empty: true, errors: [], value: undefined };
+  /** A button has no value of its own. @param {unknown} [_request] @param {boolean} [_isPlain] */
+  async read(_request, _isPlain) {
+    const state = { complete: true, valid: true, empty: true, errors: [], value: undefined };
+    return { ...state, version: "", kind: undefined, isMixed: false };
   }
 
   readPlain() {

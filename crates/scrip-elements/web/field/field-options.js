@@ -176,7 +176,8 @@ export function readOptions(type, sent, previous) {
     validateOnChange: page.validateOnChange === true,
     enableCopy: page.enableCopy === true,
     showSpacing: page.showSpacing !== false,
-    mask: isText ? readMask(page.mask) : undefined,
+    // A mask is fixed, and costs some time.
+    mask: isText && previous === undefined ? readMask(page.mask) : undefined,
     validation: isText && page.validation instanceof RegExp ? page.validation : undefined,
     transform: isText ? readTransform(page.transform) : undefined,
   };

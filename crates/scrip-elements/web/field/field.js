@@ -2,7 +2,7 @@
 
 import { CopyButtonField } from "./copy-button-field.js";
 import { InputField, isInputType } from "./input-field.js";
-import { openParentChannel } from "../parent-channel.js";
+import { frameApplication, openParentChannel } from "../parent-channel.js";
 
 /**
  * @typedef {import("../parent-channel.js").ParentChannel} ParentChannel
@@ -35,8 +35,9 @@ function start(channel, options) {
     value: Object.freeze({
       nonce,
       element,
+      application: frameApplication(),
       type,
-      read: (/** @type {unknown} */ part) => field.read(part),
+      read: (/** @type {unknown} */ part, /** @type {boolean} */ isPlain) => field.read(part, isPlain),
       readPlain: () => field.readPlain(),
       showValidation: () => field.showValidation(),
       offer: (/** @type {string} */ token, /** @type {string} */ value) => field.offer(token, value),

@@ -8,11 +8,15 @@ import { formatDate, parseExpiration } from "./format/expiration.js";
 import { readOptions, readRecord } from "./field-options.js";
 import { AUTOFILL, FieldView } from "./view/field-view.js";
 import { InputPart } from "./input-part.js";
-import { satisfiesMask } from "./format/mask.js";
+import { NumberContent } from "./number-content.js";
+import { PageRules } from "./rules/page-rules.js";
+import { PageValidation, followActions } from "./rules/page-validation.js";
 import { createNetworkChoice, networkChoices } from "./view/networks.js";
 import { partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
+import { plainText, resolveSetValues } from "./set-values.js";
 import { findController, findField, waitFor } from "./siblings.js";
+import { randomId } from "../parent-channel.js";
 
 /**
  * @typedef {import("./field-options.js").Role} Role
@@ -28,17 +32,10 @@ const PARTS = {
   cardVerificationCode: [["code", ""]],
   text: [["text", ""]],
 };
+
 /** @param {string} type */
 export function isInputType(type) {
   return Object.hasOwn(PARTS, type);
-}
-
-/**
- * @param {unknown} value
- * @returns {string | undefined}
- */
-function plainText(value) {
-  return typeof value === "string" || typeof value === "number" ? String(value) : undefined;
 }
 
 export class InputField {
@@ -47,20 +44,27 @@ export class InputField {
   #state;
   /** Whether a value was set from the vault or another field and is not yet cleared. */
   #wasSet = false;
-  /** @type {number | undefined} the length of the number at which the page got its last four digits */
-  #last4Length;
-  #isTyping = false;
-  /** Result of the page's `validation` when the payer last left the field or pressed Enter. */
-  #validAtBlur = true;
-  /** Whether the text changed since then. */
+  /** @type {string | undefined} the kind of a value from the vault */
+  #setKind;
+  /** @type {import("./siblings.js").FieldAccess | undefined} the field whose value this field shows */
+  #source;
+  #numberContent = new NumberContent();
+  /** Whether the payer left the field after the last change. */
+  #wasLeft = false;
+  /** Whether the text changed since the page's `validation` was reported. */
   #isDirty = false;
   /** Whether the page takes the focus away, which must not reveal the validity. */
   #isBlurredByPage = false;
+  /** Another frame of the same name has another id, so the page cannot imitate an unchanged value. */
+  #frameId = randomId();
+  /** @type {PageRules | undefined} */
+  #rules;
+  /** @type {PageValidation | undefined} */
+  #validation;
   #lastChange = "";
   /** @type {string | undefined} */
   #chosenNetwork;
-  /** @type {Set<() => void>} */
-  #followers = new Set();
+  #followers = /** @type {Set<() => void>} */ (new Set());
   #stopWaiting = () => {};
   #view;
 
@@ -72,6 +76,7 @@ export class InputField {
     this.#channel = channel;
     this.#type = channel.type;
     this.#state = readOptions(channel.type, sent);
+    this.#startRules();
     this.bin = createBinLookup(channel.nonce, () => this.#render());
     this.networks = createNetworkChoice((network) => {
       this.#chosenNetwork = network;
@@ -82,6 +87,21 @@ export class InputField {
     this.#view = new FieldView(channel, this.parts, networks, this.#options, (it) => this.#plainValue(it));
     this.#applyStaticValue(undefined);
     this.#render();
+  }
+
+  #startRules() {
+    const { validation, transform } = this.#options;
+    if (validation === undefined && transform === undefined) return;
+    const rules = new PageRules();
+    this.#rules = rules;
+    const test = (/** @type {RegExp} */ pattern, /** @type {string} */ text) => rules.test(pattern, text);
+    if (validation !== undefined) this.#validation = new PageValidation(validation, test, () => this.#render());
+    followActions(() => [rules, this.#validation].forEach((it) => it?.arm()));
+  }
+
+  /** No rule of the page applies to a value that was set. */
+  get #textOptions() {
+    return this.#wasSet ? { ...this.#options, mask: undefined } : this.#options;
   }
 
   get #options() {
@@ -103,13 +123,13 @@ export class InputField {
    * @param {string} target
    */
   #createPart(role, target) {
-    const kind = partKind(role, () => this.#options, () => this.#brandType());
+    const kind = partKind(role, () => this.#textOptions, () => this.#brandType());
     return new InputPart(role, target === "" ? this.#options.targetId : target, kind, {
-      changed: (part, isTyped) => this.#partChanged(part, isTyped),
+      changed: (part, change) => this.#partChanged(part, change),
       focused: ({ targetId }) => this.#channel.send("focus", { targetId }),
       left: (part) => this.#partLeft(part),
       key: ({ targetId }, { key, altKey, ctrlKey, shiftKey, metaKey }) => {
-        if (key === "Enter") this.#settleValidity();
+        if (key === "Enter") this.#reportValidity();
         this.#channel.send("keydown", { targetId, key, altKey, ctrlKey, shiftKey, metaKey });
       },
       backspaceWhenEmpty: (part) => this.parts[this.parts.indexOf(part) - 1]?.focusAtEnd(),
@@ -130,23 +150,25 @@ export class InputField {
     const expiration = month === undefined || year === undefined ? undefined : `${month}/${year}`;
     const values = { number: plainText(number), expiration, code: plainText(cvc), text: undefined };
     for (const part of this.parts) part.pasteText(plainText(value) ?? values[part.role] ?? "");
-    this.#settleValidity();
+    this.#wasLeft = true;
+    // The page knows this text.
+    this.#validation?.check(this.parts[0]?.text ?? "");
   }
 
   /**
    * @param {InputPart} part
-   * @param {boolean} isTyped
+   * @param {import("./input-part.js").PartChange} change
    */
-  #partChanged(part, isTyped) {
+  #partChanged(part, { isTyped, isNew }) {
     this.#stopWaiting();
-    if (this.#wasSet && this.parts.every((it) => it.isEmpty)) {
-      this.#wasSet = false;
-      // Otherwise an undo would bring the value back as if it had been typed.
-      for (const it of this.parts) it.replaceText("");
-    }
+    this.#source = undefined;
+    if (isNew && part.role === "number") this.#beginNumber(part);
+    if (this.parts.every((it) => it.isEmpty || !it.wasGiven)) this.#endSet();
+    if (part.isEmpty) this.#validation?.reset();
     this.#isDirty = true;
-    this.#isTyping = isTyped;
-    part.showsError = this.#options.validateOnChange && this.#options.validation === undefined && !part.isEmpty;
+    // Autofill changes a field without the focus.
+    this.#wasLeft = document.activeElement !== part.input;
+    part.showsError = this.#options.validateOnChange && this.#validation === undefined && !part.isEmpty;
     this.#render();
     const next = this.parts[this.parts.indexOf(part) + 1];
     if (isTyped && !this.#wasSet && next !== undefined && part.kind.isFinished(part.text)) {
@@ -155,54 +177,58 @@ export class InputField {
     }
   }
 
+  /** Nothing remains of the values that were set. */
+  #endSet() {
+    this.#wasSet = false;
+    this.#setKind = undefined;
+  }
+
+  /**
+   * Nothing remains of the earlier number. An undo must not bring it back as if it had been typed.
+   * @param {InputPart} number
+   */
+  #beginNumber(number) {
+    if (this.#numberContent.isFixed) number.forgetHistory();
+    this.#numberContent.begin();
+  }
+
+  get #isMixed() {
+    return this.parts.some((it) => it.isMixed);
+  }
+
   /** @param {InputPart} part */
   #partLeft(part) {
-    this.#isTyping = false;
+    this.#wasLeft = true;
     if (!part.isEmpty) part.showsError = true;
-    if (!this.#isBlurredByPage) this.#settleValidity();
+    if (!this.#isBlurredByPage) this.#reportValidity();
     this.#render();
     this.#channel.send("blur", { targetId: part.targetId });
   }
 
-  #settleValidity() {
+  #reportValidity() {
+    if (this.#wasSet || this.#validation === undefined) return;
     this.#isDirty = false;
-    if (this.#wasSet) return;
-    this.#validAtBlur = this.parts.every((it) => it.isEmpty || it.kind.check(it.text) !== "invalid");
+    this.#validation.report(this.parts[0]?.text ?? "");
   }
 
   /**
-   * The error of a part. While the payer types, the result of a `validation` of the page is the
-   * result of the last time: otherwise `validate` or a call would tell the page about each key.
+   * The error of a part. With a `validation` of the page it is the last reported result: otherwise
+   * `validate` or a call would tell the page about each key.
    * @param {InputPart} part
    */
   #partError(part) {
-    if (this.#options.validation === undefined || !this.#isDirty) return part.kind.check(part.text);
-    if (!this.#satisfiesMask(part)) return "incomplete";
-    return this.#validAtBlur ? undefined : "invalid";
-  }
-
-  /** @param {InputPart} part */
-  #satisfiesMask(part) {
-    const { mask } = this.#options;
-    if (part.role !== "text") return part.kind.check(part.text) !== "incomplete";
-    return mask === undefined || satisfiesMask(mask, part.text);
+    const error = part.kind.check(part.text);
+    if (part.role === "number") {
+      // Each digit that the page knows, or has got, would tell about the next ones.
+      const isClosed = part.isMixed || this.#numberContent.hasOtherLength(onlyDigits(part.text));
+      return isClosed && error === undefined ? "invalid" : error;
+    }
+    if (this.#validation === undefined || error !== undefined) return error;
+    if (part.isEmpty) return this.#validation.isEmptyValid ? undefined : "incomplete";
+    return this.#validation.isValid ? undefined : "invalid";
   }
 
   /** @returns {PartState[]} */
-  /**
-   * A number can be complete at several lengths. If the last digits were reported at each of them, a page
-   * would get all digits. So they are reported at the greatest length, or at one length after the payer left the field.
-   * @param {string} digits
-   * @param {boolean} isComplete
-   */
-  #showsLast4(digits, isComplete) {
-    if (digits === "") this.#last4Length = undefined;
-    if (!isComplete) return false;
-    if (digits.length >= Math.max(...(findBrand(digits)?.lengths ?? [19]))) return true;
-    if (!this.#isTyping) this.#last4Length ??= digits.length;
-    return digits.length === this.#last4Length;
-  }
-
   #partStates() {
     // The rules of the page do not run over a value of the vault or of another field: their duration tells about it.
     if (this.#wasSet) {
@@ -215,7 +241,7 @@ export class InputField {
       empty: part.isEmpty,
       error: this.#partError(part),
       showsError: part.showsError,
-      maskSatisfied: this.#satisfiesMask(part),
+      maskSatisfied: part.kind.check(part.text) !== "incomplete",
     }));
   }
 
@@ -228,28 +254,29 @@ export class InputField {
     const number = this.#number;
     const digits = number === undefined ? "" : onlyDigits(number.text);
     this.#view.renderBrand(findBrand(digits)?.type);
-    const { binLookup, coBadged, preferredNetworks, validation } = this.#options;
-    const looksUp = (binLookup || coBadged.length > 0) && !this.#wasSet;
+    const { binLookup, coBadged, preferredNetworks } = this.#options;
+    const looksUp = (binLookup || coBadged.length > 0) && !this.#wasSet && !this.#isMixed;
     this.bin.follow(looksUp ? digits : "");
     const choices = networkChoices(this.bin.details, coBadged);
     if (digits === "") this.#chosenNetwork = undefined;
     const selected = [this.#chosenNetwork, ...preferredNetworks].find((it) => it !== undefined && choices.includes(it));
     this.networks.show(choices, selected, this.#view.texts.network);
-    const isComplete = !this.#wasSet && number !== undefined && number.kind.check(number.text) === undefined;
+    const isComplete = !this.#wasSet && number !== undefined && this.#partError(number) === undefined;
     const card = {
       digits,
       brand: this.#brandType(),
       complete: isComplete,
-      showsLast4: this.#showsLast4(digits, isComplete),
+      showsLast4: isComplete && this.#numberContent.reportLast4(digits, this.#wasLeft),
       binInfo: binLookup ? this.bin.details : undefined,
       selectedNetwork: selected,
     };
     const change = changeFields({
       parts: states,
       wasSet: this.#wasSet,
+      isMixed: this.#isMixed,
       ...(number === undefined ? {} : { card }),
-      hasPageValidation: validation !== undefined,
-      validAtBlur: this.#validAtBlur,
+      hasPageValidation: this.#validation !== undefined,
+      reportedValidity: this.#validation?.isValid,
     });
     this.#report(change);
     this.#followers.forEach((it) => this.#notify(it));
@@ -276,8 +303,10 @@ export class InputField {
 
   #forget() {
     this.#stopWaiting();
-    this.#wasSet = false;
-    this.#validAtBlur = true;
+    this.#source = undefined;
+    this.#endSet();
+    this.#numberContent.begin();
+    this.#validation?.reset();
     this.#isDirty = false;
     for (const part of this.parts) {
       part.rawValue = undefined;
@@ -286,15 +315,19 @@ export class InputField {
     }
   }
 
-  /** @param {Partial<Record<Role, string>>} values */
-  #applySetValues(values) {
+  /**
+   * @param {Partial<Record<Role, string>>} values
+   * @param {string | undefined} kind
+   */
+  #applySetValues(values, kind) {
+    this.#wasSet = true;
+    this.#setKind = kind;
     for (const part of this.parts) {
       const raw = values[part.role] ?? "";
       part.rawValue = raw;
       part.showsError = false;
       part.replaceText(part.kind.show(raw));
     }
-    this.#wasSet = true;
     this.#render();
   }
 
@@ -333,20 +366,13 @@ export class InputField {
    */
   setReference(reference) {
     this.#stopWaiting();
+    this.#source = undefined;
     this.#stopWaiting = waitFor(
       () => findController(this.#channel.nonce),
       (controller) => {
-        const resolve = (/** @type {unknown} */ it) => plainText(it === undefined ? it : controller.resolve(it));
-        const source = readRecord(reference);
-        const month = resolve(source.month ?? source.expiration_month);
-        const year = resolve(source.year ?? source.expiration_year);
-        const date = month === undefined || year === undefined ? undefined : `${month}/${year}`;
-        const values = this.#type === "card"
-          ? { number: resolve(source.number), expiration: date, code: resolve(source.cvc) }
-          : { [this.parts[0]?.role ?? "text"]: date ?? resolve(reference) };
-        const known = Object.entries(values).filter(([, it]) => it !== undefined);
-        // A reference that the controller no longer has changes nothing.
-        if (known.length > 0) this.#applySetValues(Object.fromEntries(known));
+        // A reference that the controller no longer has, or of another kind, changes nothing.
+        const found = resolveSetValues(this.#type, reference, controller);
+        if (found !== undefined) this.#applySetValues(found.values, found.kind);
       },
     );
   }
@@ -357,6 +383,7 @@ export class InputField {
    */
   setFrom(element) {
     this.#stopWaiting();
+    this.#source = undefined;
     let isActive = true;
     const endSearch = waitFor(
       () => findField(this.#channel.nonce, element),
@@ -366,7 +393,9 @@ export class InputField {
         const part = this.parts[0];
         const pull = () => {
           const value = source.readPlain();
-          if (isActive && part !== undefined && part.rawValue !== value) this.#applySetValues({ [part.role]: value });
+          if (!isActive || part === undefined || part.rawValue === value) return;
+          this.#applySetValues({ [part.role]: value }, undefined);
+          this.#source = source;
         };
         source.follow(pull);
         pull();
@@ -394,13 +423,43 @@ export class InputField {
     );
     if (part === undefined || !part.isEmpty || this.#wasSet || readOnly || disabled) return false;
     part.pasteText(value);
+    // The payer chose this value, not the page.
+    part.wasGiven = false;
+    this.#wasLeft = true;
     this.#render();
     return true;
   }
 
-  /** @param {unknown} [request] */
-  read(request) {
-    return { ...readingFields(this.#partStates(), this.#wasSet), value: this.#readValue(request) };
+  /**
+   * What a call gets. A field that shows another field gives what that one has, without `transform`.
+   * @param {unknown} [request]
+   * @param {boolean} [isPlain]
+   * @returns {Promise<import("./siblings.js").FieldReading>}
+   */
+  async read(request, isPlain = false) {
+    if (this.#source !== undefined) return this.#source.read(request, true);
+    await this.#validation?.settled;
+    const state = readingFields(this.#partStates(), this.#wasSet);
+    const number = this.#number;
+    if (number !== undefined && state.valid) this.#numberContent.use(onlyDigits(number.text));
+    const version = `${this.#frameId}-${this.parts.reduce((sum, it) => sum + it.editCount, 0)}`;
+    const reading = { ...state, version, kind: this.#readKind(request), isMixed: this.#isMixed };
+    const value = this.#readValue(request);
+    const transform = isPlain || this.#wasSet || !state.valid ? undefined : this.#options.transform;
+    if (transform === undefined || typeof value !== "string") return { ...reading, value };
+    const transformed = await this.#rules?.transform(transform, value, version);
+    const errors = transformed === undefined ? [{ targetId: this.#options.targetId, type: "invalid" }] : state.errors;
+    return { ...reading, errors, value: transformed };
+  }
+
+  /**
+   * The kind of a value from the vault.
+   * @param {unknown} request
+   */
+  #readKind(request) {
+    if (this.#setKind !== "date") return this.#setKind;
+    const { method } = readRecord(request);
+    return method === "month" || method === "year" ? method : "text";
   }
 
   /**
@@ -418,18 +477,9 @@ export class InputField {
     return part === undefined || this.parts.length > 1 ? "" : this.#plainValue(part);
   }
 
-  /**
-   * A set value passes unchanged, also after an edit: with a `transform` a page could single out one
-   * digit, and compare fingerprints.
-   * @param {InputPart} part
-   */
-  #partValue(part) {
-    return this.#wasSet ? this.#plainValue(part) : part.kind.value(part.text);
-  }
-
   /** @param {unknown} request */
   #readValue(request) {
-    const values = this.parts.map((it) => this.#partValue(it));
+    const values = this.parts.map((it) => this.#plainValue(it));
     const at = (/** @type {number} */ index) => values[index] ?? "";
     if (this.#type === "card") {
       const date = parseExpiration(at(1));
@@ -438,7 +488,7 @@ export class InputField {
     if (this.#type !== "cardExpirationDate") return at(0);
     const date = parseExpiration(at(0));
     const { method, format } = readRecord(request);
-    if (date === undefined) return method === undefined ? at(0) : undefined;
+    if (date === undefined) return at(0);
     if (method === "month") return date.month;
     if (method === "year") return date.year;
     return formatDate(date, method === "format" && typeof format === "string" ? format : "MM/yyyy");

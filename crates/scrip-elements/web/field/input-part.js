@@ -8,8 +8,12 @@ import { editKind, toAsciiDigits } from "./format/digits.js";
  * @typedef {import("./field-options.js").Role} Role
  * @typedef {import("./part-kinds.js").PartKind} PartKind
  *
+ * @typedef {object} PartChange
+ * @property {boolean} isTyped at the end, by insertion
+ * @property {boolean} isNew nothing of the earlier text remains
+ *
  * @typedef {object} PartEvents
- * @property {(part: InputPart, isTyped: boolean) => void} changed `isTyped`: at the end, by insertion
+ * @property {(part: InputPart, change: PartChange) => void} changed
  * @property {(part: InputPart) => void} focused
  * @property {(part: InputPart) => void} left
  * @property {(part: InputPart, event: KeyboardEvent) => void} key Enter or Escape
@@ -23,9 +27,16 @@ export class InputPart {
   rawValue;
   /** Whether the error is visible. */
   showsError = false;
+  /** Counts every change of the value, by whomever. */
+  editCount = 0;
+  /** Whether the page or the vault set the text, and a part of that text may remain. */
+  wasGiven = false;
+  /** Whether the payer edited a text that was given. */
+  isMixed = false;
 
   /** @type {EditedText} */
   #before = { text: "", caret: 0 };
+  #wasAllSelected = false;
   /** @type {EditedText[]} */
   #undo = [];
   /** @type {EditedText[]} */
@@ -71,10 +82,18 @@ export class InputPart {
    * @param {string} text
    */
   replaceText(text) {
-    this.#undo = [];
-    this.#redo = [];
+    this.editCount += 1;
+    this.wasGiven = text !== "";
+    this.isMixed = false;
+    this.forgetHistory();
     this.#before = { text, caret: text.length };
     if (this.input.value !== text) this.input.value = text;
+  }
+
+  /** Afterwards no undo brings an earlier text back. */
+  forgetHistory() {
+    this.#undo = [];
+    this.#redo = [];
   }
 
   /**
@@ -95,6 +114,8 @@ export class InputPart {
     const { input } = this;
     input.addEventListener("beforeinput", (event) => {
       if (!event.isComposing) this.#remember();
+      // A text that is dropped into the field leaves the selected text there.
+      if (event.isComposing || event.inputType === "insertFromDrop") this.#wasAllSelected = false;
       if (event.inputType === "historyUndo" || event.inputType === "historyRedo") {
         event.preventDefault();
         this.#travel(event.inputType === "historyUndo");
@@ -137,8 +158,9 @@ export class InputPart {
   }
 
   #remember() {
-    const { selectionStart, value } = this.input;
+    const { selectionStart, selectionEnd, value } = this.input;
     this.#before = { text: value, caret: selectionStart ?? value.length };
+    this.#wasAllSelected = selectionStart === 0 && selectionEnd === value.length;
   }
 
   /** @param {string | undefined} inputType */
@@ -159,9 +181,23 @@ export class InputPart {
     }
     this.#before = after;
     if (after.text === before.text && this.rawValue === undefined) return;
-    this.rawValue = undefined;
     const isInsertion = kind === "insert" || kind === "other";
-    this.#events.changed(this, isInsertion && after.caret === after.text.length);
+    const isNew = after.text === "" || this.#wasAllSelected;
+    this.#finishEdit({ isTyped: isInsertion && after.caret === after.text.length, isNew });
+  }
+
+  /** @param {PartChange} change */
+  #finishEdit(change) {
+    this.rawValue = undefined;
+    this.editCount += 1;
+    this.#wasAllSelected = false;
+    this.isMixed = !change.isNew && (this.isMixed || this.wasGiven);
+    if (change.isNew) {
+      // Otherwise an undo would bring a given text back as if it had been typed.
+      if (this.wasGiven) this.forgetHistory();
+      this.wasGiven = false;
+    }
+    this.#events.changed(this, change);
   }
 
   /** @param {EditedText} state */
@@ -182,7 +218,6 @@ export class InputPart {
     to.push(this.#before);
     this.#show(state);
     this.#before = state;
-    this.rawValue = undefined;
-    this.#events.changed(this, false);
+    this.#finishEdit({ isTyped: false, isNew: state.text === "" });
   }
 }

@@ -14,7 +14,7 @@ import { formatMask, satisfiesMask } from "./format/mask.js";
  * @typedef {object} PartKind
  * @property {(edited: EditedText, kind: EditKind, before: EditedText) => EditedText} format
  * @property {(text: string) => "incomplete" | "invalid" | undefined} check also for an empty text
- * @property {(text: string) => string} value
+ * @property {(text: string) => string} value without `transform` of the page
  * @property {(text: string) => boolean} isFinished whether the next part gets the focus
  * @property {(raw: string) => string} show the text for a value that was not typed
  */
@@ -116,26 +116,12 @@ function textKind(options) {
       return { text: edited.text.slice(0, start) + edited.text.slice(edited.caret), caret: start };
     },
     check(text) {
-      const { mask, validation } = options();
-      if (mask !== undefined && !satisfiesMask(mask, text)) return "incomplete";
-      if (validation === undefined) return undefined;
-      validation.lastIndex = 0;
-      if (validation.test(text)) return undefined;
-      return text === "" ? "incomplete" : "invalid";
-    },
-    value(text) {
-      const { transform } = options();
-      return transform === undefined ? text : text.replace(transform[0], transform[1]);
-    },
-    isFinished: () => false,
-    show(raw) {
       const { mask } = options();
-      if (mask === undefined) return raw;
-      const masked = formatMask({ text: raw, caret: raw.length }, "insert", EMPTY, mask).text;
-      // A mask that drops characters of the value is not used.
-      const fixed = mask.filter((it) => typeof it === "string").join("");
-      return masked === raw || masked.length - fixed.length === raw.length ? masked : raw;
+      return mask !== undefined && !satisfiesMask(mask, text) ? "incomplete" : undefined;
     },
+    value: (text) => text,
+    isFinished: () => false,
+    show: (raw) => raw,
   };
 }
 

@@ -2,9 +2,11 @@
 //
 // 1. A field that was filled by `set` reports only whether it is empty. Its value belongs to the
 //    vault or to another field, and a page could test it with options of this field.
-// 2. A field with a `validation` of the page reports its validity as of the last blur, so that a
-//    page does not learn something with each key.
-// 3. Errors appear after the part was left, after `validate`, or while typing with
+// 2. A field whose text the page had set and the payer edited reports only whether it is empty and
+//    complete: a page could set the first digits of a number, and get the next ones as the last.
+// 3. A field with a `validation` of the page reports its last result, so that a page does not learn
+//    something with each key.
+// 4. Errors appear after the part was left, after `validate`, or while typing with
 //    `validateOnChange`.
 
 import { visibleParts } from "./format/brand.js";
@@ -41,19 +43,21 @@ export function visibleError(part) {
  * @param {object} state
  * @param {PartState[]} state.parts
  * @param {boolean} state.wasSet
+ * @param {boolean} [state.isMixed]
  * @param {CardState} [state.card] only with a card number
  * @param {boolean} [state.hasPageValidation]
- * @param {boolean} [state.validAtBlur] the validity at the last blur
+ * @param {boolean} [state.reportedValidity] the last result of the page's `validation`
  */
-export function changeFields({ parts, wasSet, card, hasPageValidation = false, validAtBlur = true }) {
+export function changeFields({ parts, wasSet, isMixed = false, card, hasPageValidation = false, reportedValidity = true }) {
   const empty = parts.every((it) => it.empty);
   if (wasSet) return { empty };
+  if (isMixed) return { empty, complete: parts.every((it) => it.error === undefined) };
   const maskSatisfied = parts.every((it) => it.maskSatisfied);
   const valid = hasPageValidation
-    ? validAtBlur
+    ? reportedValidity
     : parts.every((it) => it.error === undefined || (it.empty && !it.showsError));
   const complete = hasPageValidation
-    ? maskSatisfied && validAtBlur
+    ? maskSatisfied && reportedValidity
     : parts.every((it) => it.error === undefined);
   const errors = parts.flatMap((part) => {
     const type = visibleError(part);

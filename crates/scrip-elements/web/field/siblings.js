@@ -1,7 +1,10 @@
 // Other frames of the same instance: the controller and the fields, all of the vault's origin.
 //
 // Frames are found by index in the page's list. A frame of another origin throws on access and is
-// skipped; a frame of another instance has another nonce.
+// skipped; a frame of another instance has another nonce. A page chooses the nonce, and could add a
+// frame of an application of its own with the same one, so the application must be the same too.
+
+import { frameApplication } from "../parent-channel.js";
 
 /**
  * @typedef {object} FieldReading
@@ -10,6 +13,9 @@
  * @property {boolean} empty
  * @property {{ targetId: string, type: string }[]} errors
  * @property {unknown} value
+ * @property {string} version
+ * @property {string | undefined} kind
+ * @property {boolean} isMixed
  */
 
 /**
@@ -17,8 +23,9 @@
  * @typedef {object} FieldAccess
  * @property {string} nonce
  * @property {string} element
+ * @property {string | undefined} application
  * @property {string} type
- * @property {(part?: unknown) => FieldReading} read
+ * @property {(part?: unknown, isPlain?: boolean) => Promise<FieldReading>} read `isPlain`: without `transform`
  * @property {() => string} readPlain the value of one input, without `transform`
  * @property {() => void} showValidation
  * @property {(token: string, value: string) => boolean} offer takes a value of the browser's autofill
@@ -28,7 +35,8 @@
 /**
  * @typedef {object} ControllerAccess
  * @property {string} nonce
- * @property {(reference: unknown) => unknown} resolve
+ * @property {string | undefined} application
+ * @property {(reference: unknown) => { value: unknown, kind: string } | undefined} resolve
  * @property {(bin: string) => Promise<unknown>} lookUpBin
  */
 
@@ -40,11 +48,13 @@
  */
 function accessObjects(name, nonce) {
   const found = [];
+  const application = frameApplication();
   for (let index = 0; index < window.parent.length; index += 1) {
     try {
       const frame = /** @type {any} */ (window.parent[index]);
       const access = /** @type {Record<string, unknown> | undefined} */ (frame[name]);
-      if (frame !== window && typeof access === "object" && access.nonce === nonce) found.push(access);
+      const isOwn = typeof access === "object" && access.nonce === nonce && access.application === application;
+      if (frame !== window && isOwn) found.push(access);
     } catch {
       // The frame has another origin.
     }

@@ -14,7 +14,7 @@ use scrip_api::{
 };
 use scrip_core::{
     audit::Operation,
-    metrics::{Counter, StoreMetrics, WriterMetrics},
+    metrics::{Counter, LONG_WORK_MICROS, StoreMetrics, WriterMetrics},
     token::expression::compilation,
 };
 use scrip_egress::EgressStats;
@@ -66,6 +66,7 @@ pub(crate) fn render(node: &Node) -> String {
         "outcome",
         counter_values(&metrics.reloads),
     );
+    page.write_single(&table::LONG_WORK, LONG_WORK_MICROS.get());
     page.write_single(&table::PANICS, metrics.panics.get());
     write_limiter(&mut page, &app.limiter);
     write_directory(&mut page, app);

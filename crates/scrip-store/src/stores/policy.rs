@@ -4,12 +4,15 @@ use scrip_core::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::{DecidePolicy, DecidePolicyRestore, PolicyPermit, PolicyRecords, TenantDeletion},
-    store::{ChangeOutcome, PolicyStore, StoreFuture, key_rotations::FinishedPass},
+    policy::{
+        DecidePolicyRestore, LoadedPolicy, PolicyEdit, PolicyPermit, PolicyRecords, TenantDeletion,
+    },
+    store::{ChangeOutcome, PolicyStore, StoreError, StoreFuture, key_rotations::FinishedPass},
     time::Timestamp,
 };
 
 use crate::{
+    policy_turns::ChangeTurn,
     shared::{
         key_rotations::finish_pass,
         policy::{
@@ -28,21 +31,46 @@ impl PolicyStore {
         Box::pin(self.write(tenant, async move |it| insert_tenant(it, &records, &audit).await))
     }
 
+    fn load_policy<'a>(
+        &'a self,
+        permit: &'a PolicyPermit,
+    ) -> StoreFuture<'a, Result<LoadedPolicy, Error>> {
+        let tenant = permit.tenant().id;
+        Box::pin(async move {
+            let guard = self.policy_turns.wait(tenant).await;
+            let turn = ChangeTurn::new(guard, self.wait_for_processes().await);
+            let loaded = self.read_policy(tenant).await;
+            let records = match loaded {
+                Ok(Some(records)) => records,
+                Ok(None) => return Ok(Err(Error::NotFound)),
+                Err(StoreError::Corrupt(reason)) => {
+                    return Ok(Err(Error::Unavailable(reason.into())));
+                }
+                Err(
+                    error @ (StoreError::Busy
+                    | StoreError::AlreadyCompleted
+                    | StoreError::Unavailable(_)),
+                ) => return Err(error),
+            };
+            Ok(Ok(LoadedPolicy { records, turn: Some(Box::new(turn)) }))
+        })
+    }
+
     fn change_policy(
         &self,
         permit: PolicyPermit,
-        decide: DecidePolicy,
-    ) -> StoreFuture<'_, Result<(), Error>> {
+        edit: PolicyEdit,
+    ) -> StoreFuture<'_, Result<ChangeOutcome, Error>> {
         let tenant = permit.tenant().id;
-        Box::pin(self.write(tenant, async move |it| change_policy(it, tenant, decide).await))
+        Box::pin(self.write(tenant, async move |it| change_policy(it, tenant, edit).await))
     }
 
     fn destroy_sealing_keys(
         &self,
         permit: PolicyPermit,
         finished: Option<FinishedPass>,
-        decide: DecidePolicy,
-    ) -> StoreFuture<'_, Result<(), Error>> {
+        edit: PolicyEdit,
+    ) -> StoreFuture<'_, Result<ChangeOutcome, Error>> {
         let tenant = permit.tenant().id;
         let change = self.write(tenant, async move |it| {
             let outcome = match finished {
@@ -53,7 +81,7 @@ impl PolicyStore {
                 let reason = "the rotation changed since the values were counted";
                 return Ok(Err(Error::Conflict { reason }));
             }
-            change_policy(it, tenant, decide).await
+            change_policy(it, tenant, edit).await
         });
         Box::pin(async move {
             let outcome = change.await?;

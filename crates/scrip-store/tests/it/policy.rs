@@ -4,6 +4,7 @@ mod access_sessions;
 mod approvals;
 mod client_keys;
 mod column_alterations;
+mod decisions;
 mod directory;
 pub(crate) mod harness;
 mod key_timing;

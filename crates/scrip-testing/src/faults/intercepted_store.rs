@@ -17,9 +17,10 @@ use scrip_core::{
     listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
     metrics::StoreMetrics,
     policy::{
-        AccessSessionId, AccessSessionRecord, DecidePolicy, DecidePolicyRestore, DirectoryRecords,
-        LookupPermit, MethodRemoval, Permit, PolicyPermit, PolicyRecords, SignedRow, SystemKeys,
-        TenantDeletion, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation, VaultUnlocks,
+        AccessSessionId, AccessSessionRecord, DecidePolicyRestore, DirectoryRecords, LoadedPolicy,
+        LookupPermit, MethodRemoval, Permit, PolicyEdit, PolicyPermit, PolicyRecords, SignedRow,
+        SystemKeys, TenantDeletion, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation,
+        VaultUnlocks,
         approval::{ApprovalChange, StoredApprovals},
         guessing_budget::{GuessBucket, GuessRecord},
     },
@@ -268,9 +269,10 @@ impl<I: Interceptor> ApprovalStore for InterceptedStore<I> {
 impl<I: Interceptor> PolicyStore for InterceptedStore<I> {
     forward! {
         insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
-        change_policy(permit: PolicyPermit, decide: DecidePolicy) -> Result<(), Error>;
-        destroy_sealing_keys(permit: PolicyPermit, finished: Option<FinishedPass>, decide: DecidePolicy)
-            -> Result<(), Error>;
+        load_policy(permit: &'a PolicyPermit) -> Result<LoadedPolicy, Error>;
+        change_policy(permit: PolicyPermit, edit: PolicyEdit) -> Result<ChangeOutcome, Error>;
+        destroy_sealing_keys(permit: PolicyPermit, finished: Option<FinishedPass>, edit: PolicyEdit)
+            -> Result<ChangeOutcome, Error>;
         restore_policy(permit: PolicyPermit, decide: DecidePolicyRestore) -> Result<(), Error>;
         delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<ChangeOutcome, Error>;
         list_deleted_tenants() -> Vec<DeletedTenant>;

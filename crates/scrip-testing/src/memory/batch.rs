@@ -84,7 +84,7 @@ impl MemoryStoreState {
         let (now, id) = (audit.at, token.record.id.clone());
         let duplicate = self.find_duplicate(tenant, &token.record, deduplicate, None, now);
         let (outcome, id) = match duplicate {
-            Some(duplicate) if deduplicate == Deduplicate::ReportExisting => {
+            Some(duplicate) if matches!(deduplicate, Deduplicate::ReportExisting(_)) => {
                 return Err(WriteConflict::Duplicate(Box::new(duplicate)));
             }
             Some(duplicate) => {
@@ -140,7 +140,7 @@ impl MemoryStoreState {
         };
         let (outcome, id) = match duplicate {
             _ if is_used_by_session => return Err(WriteConflict::UsedBySession),
-            Some(duplicate) if deduplicate == Deduplicate::ReportExisting => {
+            Some(duplicate) if matches!(deduplicate, Deduplicate::ReportExisting(_)) => {
                 return Err(WriteConflict::Duplicate(Box::new(duplicate)));
             }
             Some(duplicate) => {

@@ -25,7 +25,7 @@ impl ListingStore for MemoryStore {
             };
             let is_requested = |it: &&TokenRow| {
                 it.tenant == tenant
-                    && scan.facet.is_none_or(|facet| facet.matches(&it.token.record))
+                    && scan.facet.is_none_or(|searched| searched.facet().matches(&it.token.record))
             };
             let rows = state.tokens.iter().filter(is_requested);
             let mut entries: Vec<_> =
@@ -55,7 +55,7 @@ impl ListingStore for MemoryStore {
                 it.tenant == tenant
                     && record.is_live(scan.now)
                     && scan.ranges.listed_container(&record.containers).is_some()
-                    && scan.facets.iter().all(|facet| facet.matches(record))
+                    && scan.facets.iter().all(|it| it.facet().matches(record))
             };
             let mut rows: Vec<_> = state.tokens.iter().filter(is_requested).collect();
             rows.sort_by_key(|it| Reverse(it.creation_order()));

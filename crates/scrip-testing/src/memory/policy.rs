@@ -8,8 +8,8 @@ use scrip_core::{
     error::Error,
     id::TenantId,
     policy::{
-        DecidePolicy, DecidePolicyRestore, DirectoryRecords, PolicyPermit, PolicyRecords,
-        PolicyWrite, StoredPolicy, SystemKeys, TenantDeletion,
+        DecidePolicyRestore, DirectoryRecords, LoadedPolicy, PolicyEdit, PolicyPermit,
+        PolicyRecords, PolicyWrite, StoredPolicy, SystemKeys, TenantDeletion,
     },
     store::{
         ChangeOutcome, DirectoryStore, KeyRotationStore, PolicyStore, StoreError, StoreFuture,
@@ -65,11 +65,24 @@ impl PolicyStore for MemoryStore {
         })
     }
 
+    fn load_policy<'a>(
+        &'a self,
+        permit: &'a PolicyPermit,
+    ) -> StoreFuture<'a, Result<LoadedPolicy, Error>> {
+        let tenant = permit.tenant().id;
+        self.with(move |state| {
+            let mut policies = state.directory.tenants.iter();
+            let records = policies.find(|it| it.tenant.record.id == tenant).cloned();
+            let records = records.ok_or(Error::NotFound)?;
+            Ok(LoadedPolicy { records, turn: None })
+        })
+    }
+
     fn change_policy(
         &self,
         permit: PolicyPermit,
-        decide: DecidePolicy,
-    ) -> StoreFuture<'_, Result<(), Error>> {
+        edit: PolicyEdit,
+    ) -> StoreFuture<'_, Result<ChangeOutcome, Error>> {
         self.attempt(move |state| {
             let tenant = permit.tenant().id;
             let is_tenant = |it: &PolicyRecords| it.tenant.record.id == tenant;
@@ -79,10 +92,9 @@ impl PolicyStore for MemoryStore {
             let Some(records) = state.directory.tenants.get(index) else {
                 return Ok(Err(Error::NotFound));
             };
-            let edit = match decide(records.clone()) {
-                Ok(edit) => edit,
-                Err(error) => return Ok(Err(error)),
-            };
+            if records.seal != edit.base {
+                return Ok(Ok(ChangeOutcome::Stale));
+            }
             let mut api_keys = state.directory.tenants.iter().flat_map(|it| &it.api_keys);
             let is_key_taken = |write: &PolicyWrite| {
                 let PolicyWrite::PutApiKey(new_key) = write else { return false };
@@ -112,7 +124,7 @@ impl PolicyStore for MemoryStore {
             }
             state.directory.version += 1;
             state.insert_commit_extras(tenant, edit.extras, "done")?;
-            Ok(Ok(()))
+            Ok(Ok(ChangeOutcome::Done))
         })
     }
 
@@ -120,16 +132,17 @@ impl PolicyStore for MemoryStore {
         &self,
         permit: PolicyPermit,
         finished: Option<FinishedPass>,
-        decide: DecidePolicy,
-    ) -> StoreFuture<'_, Result<(), Error>> {
+        edit: PolicyEdit,
+    ) -> StoreFuture<'_, Result<ChangeOutcome, Error>> {
         Box::pin(async move {
             let tenant = permit.tenant().id;
             let is_finished = |it: FinishedPass| self.lock().is_at_end_of_pass(tenant, it.pass);
             if !finished.is_none_or(is_finished) {
                 return Ok(Err(Error::Conflict { reason: "the rotation changed" }));
             }
-            let outcome = self.change_policy(permit, decide).await?;
-            if let Some(finished) = finished.filter(|_| outcome.is_ok()) {
+            let outcome = self.change_policy(permit, edit).await?;
+            let is_done = matches!(outcome, Ok(ChangeOutcome::Done));
+            if let Some(finished) = finished.filter(|_| is_done) {
                 self.mark_key_rotation(tenant, RotationMark::Finished(finished.at)).await?;
             }
             Ok(outcome)

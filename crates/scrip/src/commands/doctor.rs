@@ -7,6 +7,7 @@ mod dual_control;
 mod elements;
 mod epoch_keys;
 mod keys;
+mod masks;
 mod postgres;
 mod proxies;
 mod storage;
@@ -290,6 +291,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.push(check_clock(vault, &directory).await);
             findings.extend(deletions::check_deletions(vault, &directory).await);
             findings.extend(tenant_types::check_tenant_types(settings, &directory));
+            findings.extend(masks::check_masks(&directory));
             findings.extend(webhooks::check_webhooks(vault, &directory).await);
             findings.extend(keys::check_vault_key(settings, vault, &directory).await);
             findings.extend(keys::check_tenant_keys(settings, vault, &directory).await);

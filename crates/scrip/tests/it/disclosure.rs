@@ -2,4 +2,5 @@
 
 mod error_details;
 mod expressions;
+mod field_marks;
 mod planted_tokens;

@@ -92,15 +92,16 @@ fn page_response(app: &App, page: FramePage, head: &Parts) -> Response {
     response
 }
 
-/// Only the controller sends requests. The styles of a page are set by script, not as text.
+/// Only the controller sends requests, and only a field runs rules of its page, in a worker. The styles
+/// of a page are set by script, not as text.
 fn content_policy(page: FramePage, parents: &FrameParents) -> String {
-    let connect = match page {
-        FramePage::Field => "",
-        FramePage::Controller => " connect-src 'self';",
+    let (worker, connect) = match page {
+        FramePage::Field => ("'self'", ""),
+        FramePage::Controller => ("'none'", " connect-src 'self';"),
     };
     let ancestors = parents.to_source_list();
     format!(
-        "default-src 'none'; script-src 'self'; style-src 'self';{connect} \
+        "default-src 'none'; script-src 'self'; style-src 'self'; worker-src {worker};{connect} \
          frame-ancestors {ancestors}; base-uri 'none'; form-action 'none'"
     )
 }

@@ -110,7 +110,10 @@ impl SentCall<'_> {
 const CLIENT_GONE: &str = "client_gone";
 
 fn describe_failure(failure: Option<CallFailureReason>) -> InvocationErrors {
-    let text = failure.map(CallFailureReason::as_str);
+    // Who reads the event must not learn whether a name exists in the inner network.
+    let is_guard = |it: &CallFailureReason| *it == CallFailureReason::Guard;
+    let text = failure.map(|it| if is_guard(&it) { CallFailureReason::Lookup } else { it });
+    let text = text.map(CallFailureReason::as_str);
     let response_transform = text.filter(|_| failure == Some(CallFailureReason::Transform));
     InvocationErrors { call: text, response_transform }
 }

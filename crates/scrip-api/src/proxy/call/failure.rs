@@ -22,7 +22,13 @@ pub(super) fn explain_send_error(app: &App, error: SendError) -> ProxyError {
         Delivery::MaybeSent => CallDelivery::MaybeSent,
     };
     if let SendFailure::Rejected(rejection) = failure {
-        return reject_by_guard(app, rejection);
+        let Some(reason) = rejection.address_reason() else {
+            return reject_by_guard(app, rejection);
+        };
+        tracing::warn!(
+            reason,
+            "the guard rejected the addresses of a destination; see proxy.allow"
+        );
     }
     let (status, reason) = classify_send_failure(&failure);
     app.metrics.proxy_failures.increment(reason);
@@ -32,6 +38,10 @@ pub(super) fn explain_send_error(app: &App, error: SendError) -> ProxyError {
 /// The status for the client, and the reason for metrics and for the event of the call.
 pub(super) fn classify_send_failure(failure: &SendFailure) -> (StatusCode, CallFailureReason) {
     match failure {
+        // As a failed lookup: the caller must not learn which names the inner network has.
+        SendFailure::Rejected(rejection) if rejection.address_reason().is_some() => {
+            (StatusCode::BAD_GATEWAY, CallFailureReason::Guard)
+        }
         SendFailure::Rejected(_) => (StatusCode::FORBIDDEN, CallFailureReason::Guard),
         SendFailure::InvalidRequest => (StatusCode::BAD_REQUEST, CallFailureReason::Malformed),
         SendFailure::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, CallFailureReason::Overloaded),

@@ -12,7 +12,7 @@ use scrip_core::{
 use scrip_egress::{ConnectionScope, Destination, TlsOptions};
 
 use crate::{
-    app::App,
+    app::{App, proxy_programs::compile_in_slot},
     middleware::long_evaluation,
     proxy::{
         call::{ReceivedCall, failure::reject_by_guard, selection::SelectedProxy},
@@ -33,8 +33,8 @@ pub(super) struct CallPlan {
 
 const REPEATED_RULE: &str = "must not repeat a parameter of the destination_url of the proxy";
 const CODE_RULE: &str = "a transform of this proxy is code, and this server cannot run code";
-const OVERSIZED_RULE: &str = "the expression of a mask of this proxy has more than 256 steps, which \
-    this server does not run; change the proxy";
+const OVERSIZED_RULE: &str = "the expression of a mask of this proxy has more than 256 steps or a \
+    class of Unicode properties, which this server does not run; change the proxy";
 const TEMPLATE_RULE: &str = "a template of a transform of this proxy breaks a rule of this version; change \
     the proxy";
 const NO_APPLICATION: &str =
@@ -66,7 +66,7 @@ impl CallPlan {
                 }
             }
             SelectedProxy::PreConfigured(proxy) => {
-                let program = proxy.program()?;
+                let program = compile_in_slot(proxy)?;
                 let destination = join_destination(&program.destination, call)?;
                 // The query of a proxy is a decision of its administrator.
                 if program.destination.repeats_base_parameter(call.target.query()) {

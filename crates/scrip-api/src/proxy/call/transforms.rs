@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::{
     app::App,
-    middleware::long_evaluation,
+    middleware::{authenticate::has_field_mark, long_evaluation},
     problem::Problem,
     proxy::{
         call::{ReceivedCall, plan::CallPlan},
@@ -48,7 +48,7 @@ pub(super) enum TokenStorage {
 pub(super) struct CallTransforms<'c> {
     app: &'c App,
     run: TransformRun<'c>,
-    token_creator: Option<&'c Caller>,
+    token_creator: Option<Caller>,
     tenant: TenantId,
     /// The end of the time limit of the call, when its request was sent.
     deadline: Option<Instant>,
@@ -81,10 +81,16 @@ impl<'c> CallTransforms<'c> {
             is_from_browser: call.party.caller().is_some_and(Caller::is_browser),
             rules: app.vault.disclosure,
         };
+        let token_creator = plan.token_creator.as_ref().map(|it| {
+            let collector = app.vault.collect_for(it, call.party.caller());
+            // A page could collect what a hosted field encrypted, and read the answer.
+            let is_encrypted = call.encrypted.is_some() && collector.is_browser();
+            collector.with_field_mark(has_field_mark(&call.headers) || is_encrypted)
+        });
         let mut transforms = Self {
             app,
             run: TransformRun::new(inputs, &call.headers, call.body.clone()),
-            token_creator: plan.token_creator.as_ref(),
+            token_creator,
             tenant: call.party.tenant(&call.selected)?.id,
             deadline: None,
             created_tokens: Vec::new(),
@@ -189,7 +195,7 @@ impl<'c> CallTransforms<'c> {
         token: CollectedToken,
         storage: TokenStorage,
     ) -> Result<Plaintext, ProxyError> {
-        let creator = self.token_creator.ok_or_else(|| {
+        let creator = self.token_creator.as_ref().ok_or_else(|| {
             Error::Internal("a proxy without an application creates a token".into())
         })?;
         let vault = &self.app.vault;

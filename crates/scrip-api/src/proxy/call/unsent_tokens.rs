@@ -5,7 +5,7 @@ use scrip_core::{
     operations::proxy_calls::{
         record_rejected_use::{queue_rejected_use, record_rejected_use},
         start_proxy_call::CallDestination,
-        use_tokens::UsedTokens,
+        use_tokens::{UsedTokens, count_rejected_evaluation},
     },
     policy::Caller,
 };
@@ -67,8 +67,17 @@ impl<'a> UnsentTokens<'a> {
     /// Records the use in a rejected call. Returns the error for the client: another one if the
     /// record cannot be written, so that the client does not learn why the call was rejected.
     pub(super) async fn reject(self, error: ProxyError) -> ProxyError {
-        let error = self.hide_cause(error);
+        let error = match self.count_rejection().await {
+            Ok(()) => self.hide_cause(error),
+            Err(count_error) => count_error.with_delivery(error.delivery()),
+        };
         self.reject_openly(error).await
+    }
+
+    /// Counts the rejection for tokens that the caller may not read.
+    async fn count_rejection(&self) -> Result<(), ProxyError> {
+        let Some(caller) = self.call.party.caller() else { return Ok(()) };
+        Ok(count_rejected_evaluation(&self.app.vault, caller, &self.used).await?)
     }
 
     /// Like [`UnsentTokens::reject`], for an error that does not depend on the data.

@@ -45,7 +45,7 @@ const FORWARDING_PREFIXES: [&str; 2] = ["x-forwarded", "x-original-"];
 /// an old name of `range`.
 const PARTIAL: [&str; 4] = ["range", "if-range", "request-range", "a-im"];
 
-/// Selects the headers to forward. No header with the prefix `BT-` is forwarded.
+/// Selects the headers to forward. No header with the prefix `BT-` or `Scrip-Field-` is forwarded.
 #[must_use]
 pub fn forward_request_headers(headers: &HeaderMap, has_response_transforms: bool) -> HeaderMap {
     let hop_by_hop = HopByHopHeaders::of(headers);
@@ -100,6 +100,8 @@ fn is_forwarded(name: &HeaderName) -> bool {
     };
     name.bytes().all(is_name_byte)
         && !name.starts_with("bt-")
+        // Headers of the hosted fields for the vault.
+        && !dashed.starts_with("scrip-field-")
         && !FORWARDING_PREFIXES.iter().any(|it| dashed.starts_with(it))
         && !FORWARDING.contains(&&*dashed)
 }

@@ -11,6 +11,11 @@ use zeroize::Zeroizing;
 
 use crate::wire::{ParseError, fields::JsonFields, response::render};
 
+/// The charged work to parse a certificate chain and its key.
+pub(crate) fn count_parse_work(body_bytes: usize) -> usize {
+    body_bytes.saturating_mul(16)
+}
+
 pub(crate) fn parse(body: Plaintext) -> Result<ClientCertificate, ParseError> {
     let mut fields = JsonFields::from_body(body)?;
     let certificate = fields.required_text("certificate_pem").into_option();

@@ -6,7 +6,8 @@ use scrip_core::{
     operations::proxies::update_proxy::EditProxy,
     proxy::{
         AuthorityCertificates, DestinationUrl, LoopbackDestinations, ProxyConfiguration,
-        ProxyDetails, ProxyDraft, ProxyTimeout, TlsMinimum, draft::TIMEOUT_SECONDS_MAX,
+        ProxyDetails, ProxyDraft, ProxyTimeout, TlsMinimum,
+        draft::{TIMEOUT_SECONDS_MAX, count_pattern_work},
     },
     token::Plaintext,
 };
@@ -30,7 +31,7 @@ const REMOVED_ATTRIBUTES: [(&str, &str); 2] = [
     ("response_reactor_id", "was removed; use response_transforms"),
 ];
 
-/// Parses all attributes of a proxy.
+/// Parses all attributes of a proxy. Transforms and certificates are compiled later.
 pub(crate) fn parse_draft(
     body: Plaintext,
     loopback: LoopbackDestinations,
@@ -58,10 +59,11 @@ pub(crate) fn parse_draft(
         ProxyTimeout::parse(u64::try_from(it).unwrap_or(u64::MAX))
     });
     let authorities = fields.text("ca_pem");
-    let authorities = parse_one(&mut fields, authorities, |it| AuthorityCertificates::parse(&it));
+    let authorities = parse_one(&mut fields, authorities, AuthorityCertificates::from_text);
     let tls_min = fields.text("tls_min");
     let tls_min =
         fields.parse_choice("tls_min", tls_min, TlsMinimum::parse, "must be \"1.2\" or \"1.3\"");
+    let names_configuration = configuration.is_some();
     fields.finish_with(name.zip(destination)).map(|(name, destination)| ProxyDraft {
         name,
         destination,
@@ -69,6 +71,7 @@ pub(crate) fn parse_draft(
         response_transforms,
         application,
         configuration,
+        names_configuration,
         require_auth,
         disable_detokenization: disable_detokenization.unwrap_or(false),
         timeout,
@@ -77,7 +80,7 @@ pub(crate) fn parse_draft(
     })
 }
 
-/// Parses a merge patch. It is applied to the current attributes inside the transaction.
+/// Parses a merge patch. It is applied to the current attributes when they are loaded.
 pub(crate) fn parse_patch(
     body: Plaintext,
     loopback: LoopbackDestinations,
@@ -87,11 +90,34 @@ pub(crate) fn parse_patch(
     };
     Ok(Box::new(move |details: &ProxyDetails| {
         let merged = merge_patch(writable_attributes(details), body.expose());
-        parse_draft(merged, loopback).map_err(|it| match it {
+        let draft = parse_draft(merged, loopback).map_err(|it| match it {
             ParseError::Failed(error) => error,
             ParseError::Malformed(_) => Error::Internal("a merged proxy is not an object".into()),
-        })
+        })?;
+        let names_configuration = body.expose().get("configuration").is_some();
+        Ok(ProxyDraft { names_configuration, ..draft })
     }))
+}
+
+/// The charged work to check the attributes of a request: the limit of a request body is small, but
+/// each byte may be checked several times.
+pub(crate) fn count_check_work(body_bytes: usize) -> usize {
+    body_bytes.saturating_mul(4)
+}
+
+/// The charged work to compile the transforms of a patch.
+pub(crate) fn count_patch_work(patch: &Plaintext) -> usize {
+    let count = |name: &str| match patch.expose().get(name) {
+        Some(Value::Array(items)) => items.iter().filter(|it| has_expression(it)).count(),
+        Some(item) => usize::from(has_expression(item)),
+        None => 0,
+    };
+    let names = [REQUEST.single, REQUEST.array, RESPONSE.single, RESPONSE.array];
+    count_pattern_work(names.into_iter().map(count).fold(0, usize::saturating_add))
+}
+
+fn has_expression(transform: &Value) -> bool {
+    transform.get("expression").is_some()
 }
 
 /// A patch with one form of transforms replaces the other form.

@@ -24,7 +24,10 @@ const STATE: &str = "active";
 #[derive(Serialize)]
 struct ProxyBody<'a> {
     id: String,
-    key: &'a str,
+    /// The key allows calls of a proxy without `require_auth`, so an update returns it only to
+    /// callers that may read proxies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
     tenant_id: String,
     name: &'a str,
     destination_url: &'a str,
@@ -91,6 +94,11 @@ pub(crate) fn render_proxy(details: &ProxyDetails) -> RenderedResponse {
     render(200, &proxy_body(details))
 }
 
+/// An updated proxy without its key.
+pub(crate) fn render_without_key(details: &ProxyDetails) -> RenderedResponse {
+    render(200, &ProxyBody { key: None, ..proxy_body(details) })
+}
+
 pub(crate) fn render_list(page: &Page<ProxyDetails>) -> RenderedResponse {
     render(200, &page_body(page, proxy_body))
 }
@@ -100,7 +108,7 @@ fn proxy_body(details: &ProxyDetails) -> ProxyBody<'_> {
     let certificate = settings.certificate_pem.as_deref().and_then(CertificateSummary::from_pem);
     ProxyBody {
         id: record.id.to_string(),
-        key: secrets.key.expose(),
+        key: Some(secrets.key.expose()),
         tenant_id: record.tenant.to_string(),
         name: record.name.as_str(),
         destination_url: settings.destination.as_str(),

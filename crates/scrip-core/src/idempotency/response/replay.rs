@@ -10,6 +10,7 @@ use crate::{
     id::{ThreeDsSessionId, TokenId},
     idempotency::{
         StoredResponse, StoredTokenData,
+        request_digest::RepeatedRequest,
         response::{
             ResponseHead, ResponseToken, TokenData, TokenSpan, head_place, token_data_place,
             unreadable,
@@ -59,16 +60,16 @@ pub(crate) const KEY_REUSED: &str =
 /// is limited to the weaker of the transforms then and now. A token that the caller may no longer
 /// read is reduced to its outline; if that applies to all tokens, the replay is denied.
 ///
-/// With a request digest, only the response to an equal request is opened.
+/// With a request, only the response to an equal request is opened.
 pub(crate) fn open_response(
     caller: &Caller,
     response: &StoredResponse,
-    request: Option<[u8; 32]>,
+    request: Option<RepeatedRequest>,
 ) -> Result<Replay, Error> {
     let place = head_place(caller, &response.digest, response.created_at);
     let keys = &caller.tenant().keys;
     let head: ResponseHead = from_json(&keys.open(Purpose::Response, &place, &response.head)?)?;
-    if request.is_some() && head.request != request {
+    if request.is_some_and(|it| !it.digest.equals(head.request, it.comparison)) {
         return Err(Error::Unprocessable { reason: KEY_REUSED });
     }
     let required = head.permission.as_deref().map(parse_permission).transpose()?;

@@ -74,9 +74,9 @@ async fn insert_api_key(
         }
         let entity = created.record.id.to_string();
         Ok(PolicyDecision {
-            writes: vec![PolicyWrite::PutApiKey(signed_row)],
+            writes: vec![PolicyWrite::PutApiKey(signed_row.clone())],
             entity,
-            outcome: created,
+            outcome: created.clone(),
         })
     })
     .await

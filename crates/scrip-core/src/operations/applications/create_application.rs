@@ -83,7 +83,8 @@ pub async fn create_application(
             let reason = "a tenant can have at most 5000 applications; delete one";
             return Err(Error::Unprocessable { reason });
         }
-        Ok(PolicyDecision { writes, entity, outcome })
+        let (writes, entity) = (writes.clone(), entity.clone());
+        Ok(PolicyDecision { writes, entity, outcome: outcome.clone() })
     })
     .await
 }

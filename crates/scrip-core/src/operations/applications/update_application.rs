@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The attributes of an application after an update.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ApplicationUpdate {
     pub name: DisplayName,
     pub access: AccessPolicy,
@@ -35,7 +35,7 @@ pub async fn update_application(
     let operation = Operation::UpdateApplication;
     change_policy(vault, permit, operation, now, recorder, move |records| {
         let mut outcome = load_application(records, id)?;
-        let ApplicationUpdate { name, access, origins } = update;
+        let ApplicationUpdate { name, access, origins } = update.clone();
         access.check(outcome.record.kind).map_err(Error::Invalid)?;
         outcome.record.name = name;
         outcome.record.access = access;

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A new key. Only this response has the public key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CreatedClientKey {
     pub id: ClientKeyId,
     pub expires_at: Timestamp,
@@ -49,8 +49,8 @@ pub async fn create_client_key(
     change_policy(vault, permit, Operation::CreateClientKey, now, recorder, move |records| {
         check_limit(records)?;
         let entity = created.id.to_string();
-        let writes = vec![PolicyWrite::PutClientKey(Box::new(signed_row))];
-        Ok(PolicyDecision { writes, entity, outcome: created })
+        let writes = vec![PolicyWrite::PutClientKey(Box::new(signed_row.clone()))];
+        Ok(PolicyDecision { writes, entity, outcome: created.clone() })
     })
     .await
 }
@@ -69,7 +69,7 @@ fn resolve_expiry(requested: Option<Timestamp>, now: Timestamp) -> Result<Timest
     Ok(expires_at)
 }
 
-/// Checks the limit in the rows of the transaction, so that concurrent requests cannot exceed it.
+/// Checks the limit in the rows on which the change is decided, so that concurrent requests cannot exceed it.
 fn check_limit(records: &PolicyRecords) -> Result<(), Error> {
     if records.client_keys.len() < CLIENT_KEYS_MAX {
         return Ok(());

@@ -7,7 +7,7 @@ use crate::{
     audit::Operation,
     key_rotation::{KeyRotation, RotatedTable, VersionCount},
     operations::{
-        key_rotations::{KeyChange, decide_key_change},
+        key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
         yield_now,
     },
     policy::{PolicyPermit, Tenant, TenantRecord},
@@ -90,8 +90,8 @@ pub async fn finish_key_rotation(
         Ok(KeyChange { tenant, destroyed_versions })
     };
     let (operation, rows) = (Operation::FinishKeyRotation, rotation.progress.resealed);
-    let decide = decide_key_change(vault, permit.clone(), operation, Some(rows), change);
+    let audit = key_change_record(vault, &permit, operation, Some(rows));
     let finished = Some(FinishedPass { pass: rotation.progress.pass, at: vault.clock.now() });
-    vault.store.destroy_sealing_keys(permit, finished, decide).await??;
+    change_keys(vault, permit, audit, KeyChangeWrite::Destroy(finished), change).await?;
     Ok(old_values)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     Error, Vault,
     audit::Operation,
-    operations::key_rotations::{KeyChange, decide_key_change},
+    operations::key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
     policy::{PolicyPermit, Tenant, TenantRecord},
 };
 
@@ -28,6 +28,6 @@ pub async fn promote_sealing_key(vault: &Vault, tenant: &Arc<Tenant>) -> Result<
         Ok(KeyChange { tenant, destroyed_versions: Vec::new() })
     };
     let operation = Operation::PromoteSealingKey;
-    let decide = decide_key_change(vault, permit.clone(), operation, None, change);
-    vault.store.change_policy(permit, decide).await?
+    let audit = key_change_record(vault, &permit, operation, None);
+    change_keys(vault, permit, audit, KeyChangeWrite::Change, change).await
 }

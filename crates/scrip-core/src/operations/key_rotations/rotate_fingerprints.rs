@@ -13,7 +13,7 @@ use crate::{
     audit::Operation,
     id::ApplicationId,
     key_rotation::{RotatedTable, RowKey, SealedRow, SealedRows},
-    operations::key_rotations::{KeyChange, decide_key_change},
+    operations::key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
     policy::{
         AccessPolicy, ApplicationKind, Caller, PolicyPermit, PolicyRecords, Principal,
         RequestOrigin, Tenant, TenantRecord,
@@ -100,9 +100,9 @@ async fn replace_permanent_key(
         tenant.keys.permanent = after;
         Ok(KeyChange { tenant, destroyed_versions: Vec::new() })
     };
-    let decide = decide_key_change(vault, permit.clone(), operation, None, change);
+    let audit = key_change_record(vault, &permit, operation, None);
     // Overwrites the old key.
-    vault.store.destroy_sealing_keys(permit, None, decide).await?
+    change_keys(vault, permit, audit, KeyChangeWrite::Destroy(None), change).await
 }
 
 /// The tenant with its new keys of fingerprints, for [`rotate_digests`].
@@ -196,7 +196,7 @@ fn renew_intent(
     tenant: &Arc<Tenant>,
     record: &TokenIntentRecord,
 ) -> Result<Option<TokenIntentRecord>, Error> {
-    let IntentBody { data, authentication } = IntentBody::open(tenant, record)?;
+    let IntentBody { data, authentication, is_marked } = IntentBody::open(tenant, record)?;
     let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
     let caller = &evaluator(tenant, record.created_by);
     let (token_type, failure_mode) = (record.token_type, FailureMode::Hide);
@@ -207,6 +207,7 @@ fn renew_intent(
     if renewed == *record {
         return Ok(None);
     }
-    renewed.body = IntentBody { data: body.data, authentication }.seal(tenant, &renewed)?;
+    renewed.body =
+        IntentBody { data: body.data, authentication, is_marked }.seal(tenant, &renewed)?;
     Ok(Some(renewed))
 }

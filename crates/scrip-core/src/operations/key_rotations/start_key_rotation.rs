@@ -6,7 +6,7 @@ use crate::{
     Error, Vault,
     audit::Operation,
     key_rotation::{KeyRotation, RotationPhase},
-    operations::key_rotations::{KeyChange, decide_key_change},
+    operations::key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
     policy::{PolicyPermit, TenantRecord},
 };
 
@@ -36,8 +36,8 @@ pub async fn start_key_rotation(
     };
     let rotation = KeyRotation::new(id, version, vault.clock.now());
     let operation = Operation::StartKeyRotation;
-    let decide = decide_key_change(vault, permit.clone(), operation, None, change);
-    vault.store.change_policy(permit, decide).await??;
+    let audit = key_change_record(vault, &permit, operation, None);
+    change_keys(vault, permit, audit, KeyChangeWrite::Change, change).await?;
     // If the process ends here, the background task stores the rotation.
     vault.store.insert_key_rotation(rotation.clone()).await?;
     Ok(rotation)

@@ -12,7 +12,7 @@ use crate::{
         PolicyPermit, PolicyWrite,
         change::{PolicyDecision, change_policy},
     },
-    proxy::{ProxyDetails, ProxyDraft, ProxyKeyText, ProxyRecord, ProxySecrets, ProxySettings},
+    proxy::{CompiledDraft, ProxyDetails, ProxyKeyText, ProxyRecord, ProxySecrets, ProxySettings},
 };
 
 pub const PROXIES_MAX: usize = 1000;
@@ -24,7 +24,7 @@ pub async fn create_proxy(
     vault: &Vault,
     permit: PolicyPermit,
     pepper: &Pepper,
-    draft: ProxyDraft,
+    draft: CompiledDraft,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
     let now = vault.clock.now();
@@ -41,9 +41,11 @@ pub async fn create_proxy(
             check_application_update(&change_permit, records)?;
         }
         check_application(records, details.record.application)?;
+        let others = records.proxies.iter().map(|it| &it.record);
+        details.settings.check_pattern_bytes(&change_permit.tenant().keys, others)?;
         let entity = details.record.id.to_string();
-        let writes = vec![PolicyWrite::PutProxy(Box::new(signed_row))];
-        Ok(PolicyDecision { writes, entity, outcome: details })
+        let writes = vec![PolicyWrite::PutProxy(Box::new(signed_row.clone()))];
+        Ok(PolicyDecision { writes, entity, outcome: details.clone() })
     })
     .await
 }
@@ -52,8 +54,10 @@ fn new_details(
     vault: &Vault,
     permit: &PolicyPermit,
     pepper: &Pepper,
-    draft: ProxyDraft,
+    draft: CompiledDraft,
 ) -> ProxyDetails {
+    let pattern_bytes = draft.pattern_bytes();
+    let draft = draft.into_draft();
     let key = ProxyKeyText::new(vault.fill_random);
     let unsealed = || Sealed::from_stored(Vec::new());
     let record = ProxyRecord {
@@ -78,6 +82,7 @@ fn new_details(
         authorities: draft.authorities,
         tls_min: draft.tls_min,
         certificate_pem: None,
+        pattern_bytes,
     };
     let secrets = ProxySecrets { key, configuration: draft.configuration, private_key_pem: None };
     ProxyDetails { record, settings, secrets }

@@ -6,7 +6,7 @@ use crate::{
     policy::{ApplicationKind, Permission, PolicyPermit, PolicyRecords},
 };
 
-/// Checks `application:update` in the rows of the transaction. The operator needs no permission.
+/// Checks `application:update` in the rows on which the change is decided. The operator needs no permission.
 ///
 /// # Errors
 /// The caller does not have the permission.
@@ -14,12 +14,20 @@ pub(crate) fn check_application_update(
     permit: &PolicyPermit,
     records: &PolicyRecords,
 ) -> Result<(), Error> {
-    let Some(caller) = permit.caller() else { return Ok(()) };
-    let application = records.applications.iter().find(|it| it.record.id == caller.application());
-    let is_granted =
-        application.is_some_and(|it| it.record.access.grants(Permission::ApplicationUpdate));
+    let is_granted = has_permission(permit, records, Permission::ApplicationUpdate);
     let denial = Denial::NeedsApplicationUpdate;
     is_granted.then_some(()).ok_or(Error::Forbidden(denial))
+}
+
+/// Whether the caller has a permission, in the rows of the transaction. The operator has all.
+pub(crate) fn has_permission(
+    permit: &PolicyPermit,
+    records: &PolicyRecords,
+    permission: Permission,
+) -> bool {
+    let Some(caller) = permit.caller() else { return true };
+    let application = records.applications.iter().find(|it| it.record.id == caller.application());
+    application.is_some_and(|it| it.record.access.grants(permission))
 }
 
 /// Checks that the application can lend its rights to a proxy.

@@ -27,8 +27,8 @@ pub async fn set_proxy_client_certificate(
     let change = ProxyChange { permit: permit.clone(), operation, id };
     rewrite_proxy(vault, change, recorder, move |records, details| {
         check_application_update(&permit, records)?;
-        details.settings.certificate_pem = Some(certificate.certificate_pem);
-        details.secrets.private_key_pem = Some(certificate.private_key_pem);
+        details.settings.certificate_pem = Some(certificate.certificate_pem.clone());
+        details.secrets.private_key_pem = Some(certificate.private_key_pem.clone());
         Ok(())
     })
     .await

@@ -22,7 +22,7 @@ pub async fn add_proxy_host(
 ) -> Result<ProxyDetails, Error> {
     let change = ProxyChange { permit, operation: Operation::AddProxyHost, id };
     rewrite_proxy(vault, change, None, move |_, details| {
-        details.record.host = Some(host);
+        details.record.host = Some(host.clone());
         Ok(())
     })
     .await

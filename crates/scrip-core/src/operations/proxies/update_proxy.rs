@@ -6,16 +6,19 @@ use crate::{
     audit::Operation,
     id::ProxyId,
     idempotency::ResponseRecorder,
-    operations::proxies::proxy_rights::{check_application, check_application_update},
+    operations::proxies::proxy_rights::{
+        check_application, check_application_update, has_permission,
+    },
     policy::{
-        PolicyPermit, PolicyRecords, PolicyWrite,
+        Permission, PolicyPermit, PolicyRecords, PolicyWrite,
         change::{PolicyDecision, change_policy},
     },
-    proxy::{ProxyDetails, ProxyDraft},
+    proxy::{CompiledDraft, ProxyDetails, ProxyDraft},
 };
 
-/// Edits the current attributes inside the transaction, so that two concurrent patches both apply.
-pub type EditProxy = Box<dyn FnOnce(&ProxyDetails) -> Result<ProxyDraft, Error> + Send>;
+/// Edits the current attributes, so that two concurrent patches both apply. It may run several
+/// times, and never inside a transaction.
+pub type EditProxy = Box<dyn Fn(&ProxyDetails) -> Result<ProxyDraft, Error> + Send + Sync>;
 
 /// Replaces all attributes.
 ///
@@ -25,14 +28,15 @@ pub async fn update_proxy(
     vault: &Vault,
     permit: PolicyPermit,
     id: ProxyId,
-    draft: ProxyDraft,
+    draft: CompiledDraft,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
-    let edit: EditProxy = Box::new(|_| Ok(draft));
+    let edit = move |_: &ProxyDetails| Ok(draft.clone());
     edit_proxy(vault, permit, Operation::UpdateProxy, id, edit, recorder).await
 }
 
-/// Changes some attributes.
+/// Changes some attributes. Transforms and certificates of the patch are compiled on the way to the
+/// transaction; those that the proxy already has are not compiled again.
 ///
 /// # Errors
 /// There is no such proxy, the request is invalid, or the change needs `application:update`.
@@ -43,6 +47,10 @@ pub async fn patch_proxy(
     edit: EditProxy,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
+    let edit = move |details: &ProxyDetails| {
+        let draft = edit(details)?;
+        Ok(draft.compile(Some(&details.draft()))?)
+    };
     edit_proxy(vault, permit, Operation::PatchProxy, id, edit, recorder).await
 }
 
@@ -51,21 +59,29 @@ async fn edit_proxy(
     permit: PolicyPermit,
     operation: Operation,
     id: ProxyId,
-    edit: EditProxy,
+    edit: impl Fn(&ProxyDetails) -> Result<CompiledDraft, Error> + Send,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
     let change = ProxyChange { permit: permit.clone(), operation, id };
     rewrite_proxy(vault, change, recorder, move |records, details| {
         let draft = edit(details)?;
         let current = details.draft();
-        if draft.redirects(&current) {
+        // Otherwise a caller without the right to read could try values of the configuration.
+        let is_guess = draft.compares_configuration(&current)
+            && !has_permission(&permit, records, Permission::ProxyRead);
+        if draft.redirects(&current) || is_guess {
             check_application_update(&permit, records)?;
         }
         // An application that was deleted later may stay.
         if draft.application != current.application {
             check_application(records, draft.application)?;
         }
+        let has_new_patterns = draft.pattern_bytes().is_some();
         details.apply(draft);
+        if has_new_patterns {
+            let others = records.proxies.iter().map(|it| &it.record).filter(|it| it.id != id);
+            details.settings.check_pattern_bytes(&permit.tenant().keys, others)?;
+        }
         Ok(())
     })
     .await
@@ -83,7 +99,7 @@ pub(crate) async fn rewrite_proxy(
     vault: &Vault,
     change: ProxyChange,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
-    edit: impl FnOnce(&PolicyRecords, &mut ProxyDetails) -> Result<(), Error> + Send + 'static,
+    mut edit: impl FnMut(&PolicyRecords, &mut ProxyDetails) -> Result<(), Error> + Send,
 ) -> Result<ProxyDetails, Error> {
     let ProxyChange { permit, operation, id } = change;
     let now = vault.clock.now();

@@ -11,7 +11,7 @@ use crate::{
     operations::claim_idempotency_key::{
         IDEMPOTENCY_KEY_BYTES_MAX, INVALID_KEY, RESPONSE_RETENTION, key_scope,
     },
-    policy::Caller,
+    policy::{Caller, equality::Comparable},
     store::IN_FLIGHT,
 };
 
@@ -48,6 +48,9 @@ const ANSWERED_BEFORE: &str = "the destination answered the first call with this
                                but the answer is not stored";
 const OTHER_CALL: &str =
     "this idempotency key was used with another call; use a new random key for each call";
+/// The text for browsers, whatever the first call was.
+const USED_BEFORE: &str = "this idempotency key was used before, and the answer to that call is not \
+                           available; ask the destination before you use a new key";
 
 /// Claims the key for this call, or finds the stored answer.
 ///
@@ -70,7 +73,7 @@ pub async fn claim_proxy_call(
     let lookup = build_lookup(vault, caller, digest);
     match vault.store.claim_idempotency_key(lookup).await {
         Ok(ClaimOutcome::Claimed(mut claim)) => {
-            claim.digests.request = Some(content.digest(caller));
+            claim.digests.request = Some(content.prepare_comparison(caller).stored_digest());
             Ok(CallClaim::Proceed(claim))
         }
         Ok(ClaimOutcome::Completed(stored)) => repeat_call(vault, caller, &stored, content).await,
@@ -118,16 +121,26 @@ async fn repeat_call(
     let opened = opened.map_err(|error| CallRejection::new(error, CallDelivery::MaybeSent))?;
     let delivery = opened.state.delivery();
     let reject = |error| CallRejection::new(error, delivery);
-    if opened.request != Some(content.digest(caller)) {
-        return Err(reject(Error::Conflict { reason: OTHER_CALL }));
-    }
     opened.check_rights(caller).map_err(reject)?;
+    // A repeated call confirms the data of the first one, so its numbers count as guesses.
+    let repeated = content.prepare_comparison(caller);
+    let comparison = vault.may_compare(caller, Comparable::Body(&repeated.content)).await;
+    let comparison = comparison.map_err(reject)?;
+    let is_equal = comparison.is_some_and(|it| repeated.equals(opened.request, it));
+    // Browsers share a key: which call was made before is not for all of them.
+    let conflict = |reason| {
+        let reason = if caller.is_browser() { USED_BEFORE } else { reason };
+        reject(Error::Conflict { reason })
+    };
+    if !is_equal {
+        return Err(conflict(OTHER_CALL));
+    }
     let entries = opened.replay_entries(content.destination);
     match opened.state {
-        CallState::MaybeSent => Err(reject(Error::Conflict { reason: SENT_BEFORE })),
+        CallState::MaybeSent => Err(conflict(SENT_BEFORE)),
         CallState::Answered { status } => Err(CallRejection {
-            answered_status: status,
-            ..reject(Error::Conflict { reason: ANSWERED_BEFORE })
+            answered_status: status.filter(|_| !caller.is_browser()),
+            ..conflict(ANSWERED_BEFORE)
         }),
         CallState::Response(response) => {
             let recording = vault.record_reads(caller, Operation::InvokeProxy, entries).await;

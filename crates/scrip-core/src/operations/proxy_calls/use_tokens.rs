@@ -1,6 +1,6 @@
 //! Loads the data of the tokens and intents that a proxied call names.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::{
     Error, Timestamp, Vault,
@@ -14,7 +14,7 @@ use crate::{
             load_references,
         },
     },
-    policy::{Caller, Permission, Transform, UseRight},
+    policy::{AccessTarget, Caller, Permission, Transform, UseRight},
     token::Plaintext,
 };
 use scrip_expression::ReferenceKind;
@@ -69,7 +69,26 @@ pub async fn use_tokens<P: From<Plaintext>>(
     }
     let parts = encrypted.as_ref().map(|it| Arc::clone(&it.parts));
     data.set_encrypted(encrypted);
-    Ok(TokenUse { used: UsedTokens { loaded, encrypted: parts }, data })
+    let used = UsedTokens { loaded, encrypted: parts };
+    vault.check_rejected_evaluations(caller, &as_texts(&used.hidden_ids(caller))).await?;
+    Ok(TokenUse { used, data })
+}
+
+/// Counts a rejected call for the tokens whose data the caller may not read: the rejection may depend
+/// on the data. Call this before the client gets the error.
+///
+/// # Errors
+/// The budget of a token is exhausted, or the counts cannot be read or recorded.
+pub async fn count_rejected_evaluation(
+    vault: &Vault,
+    caller: &Caller,
+    used: &UsedTokens,
+) -> Result<(), Error> {
+    vault.count_rejected_evaluation(caller, &as_texts(&used.hidden_ids(caller))).await
+}
+
+fn as_texts<'a>(ids: &'a [Cow<'a, str>]) -> Vec<&'a str> {
+    ids.iter().map(|it| &**it).collect()
 }
 
 /// The number of distinct tokens and intents.
@@ -103,6 +122,21 @@ impl UsedTokens {
             && self
                 .encrypted_parts()
                 .all(|it| reveals(caller.transform(Permission::TokenRead, &it.containers)))
+    }
+
+    /// The ids of the tokens and intents whose data the caller may not read.
+    fn hidden_ids(&self, caller: &Caller) -> Vec<Cow<'_, str>> {
+        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let is_hidden = |containers: AccessTarget<'_>| {
+            caller.transform(Permission::TokenRead, containers) != Some(Transform::Reveal)
+        };
+        let tokens = tokens.iter().map(|it| &it.record).filter(|it| is_hidden((*it).into()));
+        let intents = intents.iter().map(|it| &it.record);
+        let intents = intents.filter(|it| is_hidden((&it.containers).into()));
+        tokens
+            .map(|it| Cow::Borrowed(it.id.as_str()))
+            .chain(intents.map(|it| Cow::Owned(it.id.to_string())))
+            .collect()
     }
 
     fn encrypted_parts(&self) -> impl Iterator<Item = &DecryptedPart> {

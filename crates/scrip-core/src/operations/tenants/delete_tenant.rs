@@ -10,7 +10,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     id::TenantId,
     operations::tenants::update_tenant::rewrite_tenant,
-    policy::{Directory, PolicyPermit, Quotas, TenantDeletion, TenantRecord},
+    policy::{Directory, PolicyPermit, PolicyRecords, Quotas, TenantDeletion, TenantRecord},
     store::ChangeOutcome,
 };
 
@@ -31,7 +31,10 @@ pub async fn delete_tenant(
             .map(|()| None);
     }
     let deletes_at = vault.clock.now().plus(grace);
-    let set_deletion = move |record: &mut TenantRecord| record.deletes_at = Some(deletes_at);
+    let set_deletion = move |_: &PolicyRecords, record: &mut TenantRecord| {
+        record.deletes_at = Some(deletes_at);
+        Ok(())
+    };
     rewrite_tenant(vault, permit, Operation::DeleteTenant, None, set_deletion).await?;
     Ok(Some(deletes_at))
 }

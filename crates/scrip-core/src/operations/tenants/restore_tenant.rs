@@ -4,12 +4,15 @@ use crate::{
     Error, Vault,
     audit::Operation,
     operations::tenants::update_tenant::rewrite_tenant,
-    policy::{PolicyPermit, TenantRecord},
+    policy::{PolicyPermit, PolicyRecords, TenantRecord},
 };
 
 /// # Errors
 /// The keys of the tenant are already destroyed.
 pub async fn restore_tenant(vault: &Vault, permit: PolicyPermit) -> Result<TenantRecord, Error> {
-    let clear_deletion = |record: &mut TenantRecord| record.deletes_at = None;
+    let clear_deletion = |_: &PolicyRecords, record: &mut TenantRecord| {
+        record.deletes_at = None;
+        Ok(())
+    };
     rewrite_tenant(vault, permit, Operation::RestoreTenant, None, clear_deletion).await
 }

@@ -4,20 +4,23 @@ use crate::{
     Error, Vault,
     audit::Operation,
     idempotency::ResponseRecorder,
+    operations::proxies::proxy_rights::check_application_update,
     policy::{
-        DisplayName, PolicyPermit, PolicyWrite, Quotas, SignedRow, TenantRecord, TenantSettings,
+        DisplayName, PolicyPermit, PolicyRecords, PolicyWrite, Quotas, SignedRow, TenantRecord,
+        TenantSettings,
         change::{PolicyDecision, change_policy},
     },
 };
 
-/// Edits the current settings.
-pub type EditSettings = Box<dyn FnOnce(TenantSettings) -> TenantSettings + Send>;
+/// Edits the current settings. It may run several times.
+pub type EditSettings = Box<dyn Fn(TenantSettings) -> TenantSettings + Send + Sync>;
 
-/// Edits the current quotas inside the transaction, so that two concurrent changes both apply.
-pub type EditQuotas = Box<dyn FnOnce(Quotas) -> Quotas + Send>;
+/// Edits the current quotas, so that two concurrent changes both apply. It may run several times.
+pub type EditQuotas = Box<dyn Fn(Quotas) -> Quotas + Send + Sync>;
 
 /// # Errors
-/// The tenant does not exist.
+/// The tenant does not exist, or the change allows ephemeral proxies and the caller may not update
+/// applications.
 pub async fn update_tenant(
     vault: &Vault,
     permit: PolicyPermit,
@@ -25,9 +28,15 @@ pub async fn update_tenant(
     edit: EditSettings,
     recorder: Option<ResponseRecorder<TenantRecord>>,
 ) -> Result<TenantRecord, Error> {
-    rewrite_tenant(vault, permit, Operation::UpdateTenant, recorder, move |record| {
-        record.name = name;
-        record.settings = edit(record.settings.clone());
+    let change_permit = permit.clone();
+    rewrite_tenant(vault, permit, Operation::UpdateTenant, recorder, move |records, record| {
+        let settings = edit(record.settings.clone());
+        // Ephemeral proxies send card data to any host, as a redirected proxy does.
+        if record.settings.disable_ephemeral_proxy && !settings.disable_ephemeral_proxy {
+            check_application_update(&change_permit, records)?;
+        }
+        (record.name, record.settings) = (name.clone(), settings);
+        Ok(())
     })
     .await
 }
@@ -39,7 +48,10 @@ pub async fn set_tenant_quotas(
     permit: PolicyPermit,
     edit: EditQuotas,
 ) -> Result<TenantRecord, Error> {
-    let edit_record = move |record: &mut TenantRecord| record.quotas = edit(record.quotas);
+    let edit_record = move |_: &PolicyRecords, record: &mut TenantRecord| {
+        record.quotas = edit(record.quotas);
+        Ok(())
+    };
     rewrite_tenant(vault, permit, Operation::SetTenantQuotas, None, edit_record).await
 }
 
@@ -49,13 +61,13 @@ pub(crate) async fn rewrite_tenant(
     permit: PolicyPermit,
     operation: Operation,
     recorder: Option<ResponseRecorder<TenantRecord>>,
-    edit: impl FnOnce(&mut TenantRecord) + Send + 'static,
+    mut edit: impl FnMut(&PolicyRecords, &mut TenantRecord) -> Result<(), Error> + Send,
 ) -> Result<TenantRecord, Error> {
     let now = vault.clock.now();
     let change_permit = permit.clone();
     change_policy(vault, permit, operation, now, recorder, move |records| {
         let mut record = records.tenant.record.clone();
-        edit(&mut record);
+        edit(records, &mut record)?;
         record.modified = Some(change_permit.change_stamp(now));
         let write =
             PolicyWrite::PutTenant(SignedRow::new(&change_permit.tenant().keys, record.clone()));

@@ -8,18 +8,15 @@ use crate::{
     event::{EventSource, EventType, payload},
     id::{TokenIntentId, random_uuid},
     idempotency::{ResponseRecorder, response::seal_permitted_response},
-    policy::{
-        Caller, Permission,
-        guessing_budget::{EvaluatedNumbers, FingerprintDisclosure},
-    },
+    policy::{Caller, Permission, equality::Comparable, guessing_budget::EvaluatedNumbers},
     store::CommitExtras,
     token::{
         Containers, IntentData, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
         TokenIntentView, TokenType,
         cvc::{cvc_expiry, load_cvc_key, take_cvc},
-        disclosure::{DisclosureRule, check_no_added_rights},
+        disclosure::{DisclosureRule, check_no_added_rights, hides_marked, may_fingerprint_marked},
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode},
-        intent::{IntentBody, cvc_place, token_intent_view},
+        intent::{IntentBody, IntentReader, cvc_place, token_intent_view},
     },
 };
 
@@ -36,7 +33,10 @@ pub async fn create_token_intent(
     let NewTokenIntent { token_type, data, containers, authentication } = new;
     let containers = containers.unwrap_or_else(|| default_containers(caller, token_type));
     let permit = caller.permit(Permission::TokenIntentCreate, &containers)?;
+    let is_encrypted = matches!(data, IntentData::Encrypted(_));
+    let is_marked = caller.marks_fields() || is_encrypted && caller.is_browser();
     let (mut data, failure_mode) = match data {
+        IntentData::Clear(data) if hides_marked(caller, is_marked) => (data, FailureMode::Hide),
         IntentData::Clear(data) => (data, FailureMode::Report),
         IntentData::Encrypted(encrypted) => {
             // The caller need not know the data, so it must not gain a right by its choice of
@@ -59,9 +59,10 @@ pub async fn create_token_intent(
     let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
     let EvaluationResult { fingerprint, texts, .. } = evaluation.evaluate()?;
     let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts };
-    let disclosure = vault.count_numbers(caller, evaluated).await?;
-    let fingerprint = fingerprint.filter(|_| disclosure == FingerprintDisclosure::Allowed);
-    let body = IntentBody { data: body.data, authentication };
+    let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
+    let has_fingerprint = !is_marked || may_fingerprint_marked(caller, &containers);
+    let fingerprint = fingerprint.filter(|_| comparison.is_some() && has_fingerprint);
+    let body = IntentBody { data: body.data, authentication, is_marked };
     let mut record = TokenIntentRecord {
         id: TokenIntentId(random_uuid(vault.fill_random)),
         token_type,
@@ -81,7 +82,7 @@ pub async fn create_token_intent(
         it.seal(&vault.epoch_keys, &cvc_place(tenant.id, record.id, expires_at), expires_at)
     });
     let cvc = cvc.transpose()?;
-    let view = token_intent_view(&vault.bin_data, tenant, &record, body);
+    let view = token_intent_view(&vault.bin_data, IntentReader::Caller(caller), &record, body);
     let idempotency = recorder.as_ref().map(|it| {
         seal_permitted_response(&permit, it.claim.digests, (it.render)(&view), None, now)
     });

@@ -7,7 +7,7 @@ use crate::{
     policy::{Caller, Permission},
     token::{
         TokenIntentView,
-        intent::{IntentBody, token_intent_view},
+        intent::{IntentBody, IntentReader, token_intent_view},
     },
 };
 
@@ -24,7 +24,7 @@ pub async fn get_token_intent(
     let record = stored.ok_or(Error::NotFound)?.record;
     caller.permit(Permission::TokenIntentRead, &record.containers)?;
     let body = IntentBody::open(caller.tenant(), &record)?;
-    let view = token_intent_view(&vault.bin_data, caller.tenant(), &record, body);
+    let view = token_intent_view(&vault.bin_data, IntentReader::Caller(caller), &record, body);
     // The view of an intent never contains its data.
     let entry = ReadLogEntry::new(id.to_string(), "redacted");
     vault.record_reads(caller, Operation::GetTokenIntent, vec![entry]).await?;

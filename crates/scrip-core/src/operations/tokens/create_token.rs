@@ -21,9 +21,9 @@ pub async fn create_token(
 ) -> Result<WrittenToken, Error> {
     let now = vault.clock.now();
     let source = load_data_source(vault, caller, &mut new).await?;
-    let mut pending = PendingToken::new(vault, caller, new, source, now)?;
-    pending.charge_guess_budget(vault).await?;
-    let batch = PendingBatch::new(caller, Operation::CreateToken, vec![pending], now);
+    let pending = PendingToken::new(vault, caller, new, source, now)?;
+    let counted = pending.count_numbers(vault).await?;
+    let batch = PendingBatch::new(caller, Operation::CreateToken, vec![counted], now);
     let mut written = batch.write(vault, recorder.map(ResponseRecorder::for_single_token)).await?;
     written.pop().ok_or_else(|| Error::Internal("a batch of one token wrote no token".into()))
 }

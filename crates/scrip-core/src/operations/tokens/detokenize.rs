@@ -13,7 +13,7 @@ use crate::{
             load_references,
         },
     },
-    policy::Caller,
+    policy::{Caller, Transform},
     token::{
         Plaintext,
         expression::{compilation::ReplayableRandom, work_meter::EvaluationAttempt},
@@ -39,6 +39,10 @@ pub async fn detokenize(
     let LoadedReferences { data, entities: loaded } =
         load_references::<Plaintext>(vault, caller, DataAccess::Read, &references, renderers)
             .await?;
+    // A caller with a mask learns from a failing expression what the mask shows of other data.
+    let masked_tokens = loaded.tokens.iter().filter(|it| it.transform != Transform::Reveal);
+    let masked_ids: Vec<_> = masked_tokens.map(|it| it.record.id.as_str()).collect();
+    vault.check_rejected_evaluations(caller, &masked_ids).await?;
     // The reads are recorded before the evaluation, because an expression that fails also reveals
     // something about the data.
     let entries =
@@ -62,6 +66,11 @@ pub async fn detokenize(
             spent: scope.spent_work(),
         }
     });
-    let value = attempt.result.map_err(expression_error)?;
-    Ok(Plaintext::new(value))
+    match attempt.result {
+        Ok(value) => Ok(Plaintext::new(value)),
+        Err(error) => {
+            vault.count_rejected_evaluation(caller, &masked_ids).await?;
+            Err(expression_error(error))
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use crate::{
     Error, Vault,
     audit::Operation,
-    listing::{CursorPage, ListTokensQuery, TokenFilter, cursor_page::load_cursor_page},
+    listing::{CursorPage, ListTokensQuery, cursor_page::load_cursor_page},
     policy::{Caller, Permission},
 };
 
@@ -15,17 +15,5 @@ pub async fn search_tokens(
     caller: &Caller,
     query: ListTokensQuery,
 ) -> Result<CursorPage, Error> {
-    match (&query.filter, &query.start) {
-        (TokenFilter::Data(term), None) => vault.count_search(caller, term).await?,
-        // The next page of a search that was already counted.
-        (TokenFilter::Data(_), Some(_))
-        | (
-            TokenFilter::All
-            | TokenFilter::Type(_)
-            | TokenFilter::Fingerprint(_)
-            | TokenFilter::Metadata { .. },
-            _,
-        ) => (),
-    }
     load_cursor_page(vault, caller, Operation::SearchTokens, Permission::TokenSearch, query).await
 }

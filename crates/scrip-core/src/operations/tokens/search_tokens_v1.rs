@@ -15,8 +15,5 @@ pub async fn search_tokens_v1(
     caller: &Caller,
     query: OffsetPageQuery,
 ) -> Result<Page<TokenView>, Error> {
-    if let Some(term) = &query.data {
-        vault.count_search(caller, term).await?;
-    }
     load_offset_page(vault, caller, Operation::SearchTokensV1, Permission::TokenSearch, query).await
 }

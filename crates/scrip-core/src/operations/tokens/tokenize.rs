@@ -40,17 +40,14 @@ pub async fn tokenize(
 ) -> Result<Vec<WrittenToken>, Error> {
     check_tokenize_quota(caller, requested.len())?;
     let now = vault.clock.now();
-    let (mut pending_tokens, mut errors) = (Vec::with_capacity(requested.len()), Vec::new());
+    let (mut counted_tokens, mut errors) = (Vec::with_capacity(requested.len()), Vec::new());
     for RequestedToken { path, mut new } in requested {
         let pending = match load_data_source(vault, caller, &mut new).await {
             Ok(source) => PendingToken::new(vault, caller, new, source, now),
             Err(error) => Err(error),
         };
         match pending {
-            Ok(mut pending) => {
-                pending.charge_guess_budget(vault).await?;
-                pending_tokens.push(pending);
-            }
+            Ok(pending) => counted_tokens.push(pending.count_numbers(vault).await?),
             Err(Error::Invalid(fields)) => {
                 errors.extend(fields.into_iter().map(|it| it.prefix_path(&path)));
             }
@@ -61,5 +58,5 @@ pub async fn tokenize(
     if !errors.is_empty() {
         return Err(Error::Invalid(errors));
     }
-    PendingBatch::new(caller, Operation::Tokenize, pending_tokens, now).write(vault, recorder).await
+    PendingBatch::new(caller, Operation::Tokenize, counted_tokens, now).write(vault, recorder).await
 }

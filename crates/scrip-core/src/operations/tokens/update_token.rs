@@ -7,7 +7,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     id::TokenId,
     idempotency::{ResponseRecorder, response::ResponseSealer},
-    policy::{Caller, Permission, Permit},
+    policy::{Caller, Permission, Permit, equality::Comparison},
     threeds::{number_in_use_error, reject_number_change},
     token::{
         BatchOutcome, BuildIdempotencyRecord, Deduplicate, TokenBatch, TokenPatch, WriteConflict,
@@ -47,7 +47,7 @@ pub async fn update_token(
         }
         let patch_context = PatchContext { vault, caller, now, cause: PatchCause::Request };
         let mut change = patch_context.apply(stored, &patch)?;
-        change.charge_guess_budget(vault, caller).await?;
+        let comparison = change.count_numbers(vault, caller).await?;
         // Two permits: one for the write, and one for the response, which may be after a move.
         let read_permit = change.read_permit(caller, permit.transform())?;
         let build_record = recorder
@@ -55,7 +55,7 @@ pub async fn update_token(
             .map(|it| make_record_builder(vault, &change, &read_permit, it, now))
             .transpose()?;
         let audit = AuditRecord::new(Operation::UpdateToken, caller, now);
-        let deduplicate = deduplication_mode(caller, &change, &patch);
+        let deduplicate = deduplication_mode(caller, &change, &patch, comparison);
         let write = change.write(permit, None, deduplicate, audit, vault.fill_random);
         let batch = TokenBatch { writes: vec![write], build_record };
         let lookup = caller.permit_lookup(Permission::TokenUpdate)?;
@@ -81,10 +81,18 @@ pub async fn update_token(
 }
 
 /// The deduplication of an update: only if the identity of the token changes.
-fn deduplication_mode(caller: &Caller, change: &PatchedToken, patch: &TokenPatch) -> Deduplicate {
-    let has_fingerprint = change.token.record.fingerprint.is_some();
-    let deduplicate = resolve_deduplication(caller, patch.deduplicate, has_fingerprint);
-    if change.identity_changed { deduplicate } else { Deduplicate::No }
+fn deduplication_mode(
+    caller: &Caller,
+    change: &PatchedToken,
+    patch: &TokenPatch,
+    comparison: Option<Comparison>,
+) -> Deduplicate {
+    match comparison.filter(|_| change.identity_changed) {
+        Some(comparison) => {
+            resolve_deduplication(caller, patch.deduplicate, &change.token.record, comparison)
+        }
+        None => Deduplicate::No,
+    }
 }
 
 /// Makes the function that builds the stored response inside the transaction. All parts that do not

@@ -31,13 +31,13 @@ pub async fn create_webhook(
     change_policy(vault, permit, Operation::CreateWebhook, now, recorder, move |records| {
         check_quota(records)?;
         let entity = details.record.id.to_string();
-        let writes = vec![PolicyWrite::PutWebhook(Box::new(signed_row))];
-        Ok(PolicyDecision { writes, entity, outcome: details })
+        let writes = vec![PolicyWrite::PutWebhook(Box::new(signed_row.clone()))];
+        Ok(PolicyDecision { writes, entity, outcome: details.clone() })
     })
     .await
 }
 
-/// Checks the quota in the rows of the transaction, so that concurrent requests cannot exceed it.
+/// Checks the quota in the rows on which the change is decided, so that concurrent requests cannot exceed it.
 fn check_quota(records: &PolicyRecords) -> Result<(), Error> {
     let limit = records.tenant.record.quotas.webhook_limit;
     if u64::try_from(records.webhooks.len()).is_ok_and(|it| it < limit) {

@@ -25,7 +25,7 @@ pub async fn update_webhook(
     recorder: Option<ResponseRecorder<WebhookDetails>>,
 ) -> Result<WebhookDetails, Error> {
     let change = WebhookChange { permit, operation: Operation::UpdateWebhook, id };
-    rewrite_webhook(vault, change, recorder, move |details| details.apply(draft)).await
+    rewrite_webhook(vault, change, recorder, |details| details.apply(draft.clone())).await
 }
 
 /// Enables a webhook for the operator. All other attributes stay.
@@ -54,7 +54,7 @@ pub(crate) async fn rewrite_webhook(
     vault: &Vault,
     change: WebhookChange,
     recorder: Option<ResponseRecorder<WebhookDetails>>,
-    edit: impl FnOnce(&mut WebhookDetails) + Send + 'static,
+    mut edit: impl FnMut(&mut WebhookDetails) + Send,
 ) -> Result<WebhookDetails, Error> {
     let WebhookChange { permit, operation, id } = change;
     let now = vault.clock.now();

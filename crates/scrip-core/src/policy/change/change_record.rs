@@ -1,4 +1,4 @@
-//! The writes of a policy change, decided inside the transaction.
+//! The writes of a policy change, decided before the transaction.
 
 use scrip_seal::AuditKey;
 
@@ -9,12 +9,26 @@ use crate::{
     store::CommitExtras,
 };
 
-/// Decides a policy change inside the transaction, on the current policy of a tenant.
-pub type DecidePolicy = Box<dyn FnOnce(PolicyRecords) -> Result<PolicyEdit, Error> + Send>;
+/// The policy of a tenant, loaded for a change.
+#[derive(Debug)]
+pub struct LoadedPolicy {
+    pub records: PolicyRecords,
+    /// Keeps other changes of this tenant waiting, so that they need not be repeated. `None` for an
+    /// engine without such a lock. Correctness does not depend on it.
+    pub turn: Option<Box<dyn PolicyTurn>>,
+}
 
-/// The writes of a policy change and the new seal.
+/// The turn of a change among the changes of one tenant in this process. It ends when it is
+/// dropped.
+pub trait PolicyTurn: std::fmt::Debug + Send + Sync {}
+
+/// The writes of a policy change and the new seal: data only, so that nothing of a change is
+/// parsed, compiled or sealed inside the transaction.
 #[derive(Debug)]
 pub struct PolicyEdit {
+    /// The seal of the policy on which the change was decided. It covers every row, so an equal
+    /// seal in the transaction means that no row changed since.
+    pub base: PolicySeal,
     pub writes: Vec<PolicyWrite>,
     pub seal: PolicySeal,
     pub extras: CommitExtras,

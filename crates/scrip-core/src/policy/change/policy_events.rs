@@ -15,7 +15,7 @@ use crate::{
 
 /// The deliveries of the events of `writes`. `before` has the rows before them.
 ///
-/// The webhooks are those of `before`, which the transaction has read, and not those of the tenant
+/// The webhooks are those of `before`, which were loaded for the change, and not those of the tenant
 /// in memory. The rows are at hand, so this costs nothing, and an event is not lost because another
 /// node created its webhook a moment ago. A change that creates, enables, disables or deletes a
 /// webhook writes no other row, so the webhooks before and after it get the same events.

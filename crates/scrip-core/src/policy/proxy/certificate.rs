@@ -31,11 +31,21 @@ const CERTIFICATES_MAX: usize = 16;
 pub struct AuthorityCertificates(String);
 
 impl AuthorityCertificates {
+    /// Takes a text of an allowed length. [`AuthorityCertificates::check`] parses it.
+    ///
+    /// # Errors
+    /// The text is too long.
+    pub fn from_text(pem: String) -> Result<Self, FieldError> {
+        if pem.len() > PEM_BYTES_MAX {
+            return Err(FieldError::new("ca_pem", "must have at most 64 KiB"));
+        }
+        Ok(Self(pem))
+    }
+
     /// # Errors
     /// The text has no certificate, too many, or one that cannot be parsed.
-    pub fn parse(pem: &str) -> Result<Self, FieldError> {
-        parse_chain(pem).map_err(|rule| FieldError::new("ca_pem", rule))?;
-        Ok(Self(pem.to_owned()))
+    pub(super) fn check(&self) -> Result<(), FieldError> {
+        parse_chain(&self.0).map_err(|rule| FieldError::new("ca_pem", rule)).map(drop)
     }
 
     #[must_use]
@@ -192,10 +202,14 @@ mod tests {
     #[test]
     fn authorities_are_certificates_only() {
         let (pem, key) = create("authority");
-        assert_eq!(AuthorityCertificates::parse(&pem).unwrap().as_pem(), pem);
+        let parse = |text: &str| {
+            let authorities = AuthorityCertificates::from_text(text.to_owned())?;
+            authorities.check().map(|()| authorities)
+        };
+        assert_eq!(parse(&pem).unwrap().as_pem(), pem);
         let key = key.serialize_pem();
         for text in ["", "text", key.as_str(), (pem.clone() + &key).as_str()] {
-            assert!(AuthorityCertificates::parse(text).is_err());
+            assert!(parse(text).is_err());
         }
     }
 }

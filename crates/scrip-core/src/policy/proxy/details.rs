@@ -5,7 +5,7 @@ use scrip_seal::TenantKeys;
 use crate::{
     error::Error,
     policy::SignedRow,
-    proxy::{ProxyDraft, ProxyRecord, ProxySecrets, ProxySettings},
+    proxy::{CompiledDraft, ProxyDraft, ProxyRecord, ProxySecrets, ProxySettings},
 };
 
 /// All parts of a proxy. `Debug` prints neither its key nor its configuration.
@@ -44,6 +44,7 @@ impl ProxyDetails {
             response_transforms: settings.response_transforms.clone(),
             application: record.application,
             configuration: self.secrets.configuration.clone(),
+            names_configuration: false,
             require_auth: record.require_auth,
             disable_detokenization: record.disable_detokenization,
             timeout: settings.timeout,
@@ -53,7 +54,9 @@ impl ProxyDetails {
     }
 
     /// Replaces the attributes that a client chooses. Key, host and client certificate stay.
-    pub(crate) fn apply(&mut self, draft: ProxyDraft) {
+    pub(crate) fn apply(&mut self, draft: CompiledDraft) {
+        let pattern_bytes = draft.pattern_bytes().or(self.settings.pattern_bytes);
+        let draft = draft.into_draft();
         self.record.name = draft.name;
         self.record.application = draft.application;
         self.record.require_auth = draft.require_auth;
@@ -67,6 +70,7 @@ impl ProxyDetails {
             authorities: draft.authorities,
             tls_min: draft.tls_min,
             certificate_pem: self.settings.certificate_pem.take(),
+            pattern_bytes,
         };
     }
 }

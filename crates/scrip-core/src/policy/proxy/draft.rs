@@ -1,5 +1,7 @@
 //! The attributes of a proxy that a client chooses.
 
+use std::ops::Deref;
+
 use crate::{
     error::FieldError,
     id::ApplicationId,
@@ -19,6 +21,8 @@ pub struct ProxyDraft {
     pub response_transforms: TransformList,
     pub application: Option<ApplicationId>,
     pub configuration: Option<ProxyConfiguration>,
+    /// Whether the request contains a configuration. A patch without one keeps the current one.
+    pub names_configuration: bool,
     pub require_auth: bool,
     pub disable_detokenization: bool,
     pub timeout: Option<ProxyTimeout>,
@@ -48,7 +52,84 @@ impl ProxyTimeout {
     }
 }
 
+/// A draft whose programs (masks, transforms, certificates) were compiled. Only
+/// [`ProxyDraft::compile`] makes it, and every operation that stores a draft requires it.
+#[derive(Debug, Clone)]
+pub struct CompiledDraft {
+    draft: ProxyDraft,
+    /// The memory of the compiled masks. `None` if the transforms did not change.
+    pattern_bytes: Option<u64>,
+}
+
+/// The charged work to compile this many masks: each takes up to a millisecond.
+#[must_use]
+pub fn count_pattern_work(patterns: usize) -> usize {
+    patterns.saturating_mul(256 * 1024)
+}
+
+impl CompiledDraft {
+    pub(crate) fn into_draft(self) -> ProxyDraft {
+        self.draft
+    }
+
+    pub(crate) fn pattern_bytes(&self) -> Option<u64> {
+        self.pattern_bytes
+    }
+}
+
+impl Deref for CompiledDraft {
+    type Target = ProxyDraft;
+
+    fn deref(&self) -> &ProxyDraft {
+        &self.draft
+    }
+}
+
 impl ProxyDraft {
+    /// Compiles the draft. Transforms and certificates that are the same as in the current version
+    /// of the proxy are not compiled again. The first error ends it, so that a request cannot buy
+    /// more work with more errors.
+    ///
+    /// # Errors
+    /// A mask cannot be compiled, or a certificate cannot be parsed.
+    pub fn compile(self, current: Option<&Self>) -> Result<CompiledDraft, FieldError> {
+        let pattern_bytes = match self.has_same_transforms(current) {
+            true => None,
+            false => {
+                let request_bytes = self.request_transforms.compile_new("request_transform")?;
+                let response_bytes = self.response_transforms.compile_new("response_transform")?;
+                Some(request_bytes.saturating_add(response_bytes))
+            }
+        };
+        let current_authorities = current.and_then(|it| it.authorities.as_ref());
+        if let Some(authorities) = &self.authorities
+            && Some(authorities) != current_authorities
+        {
+            authorities.check()?;
+        }
+        Ok(CompiledDraft { draft: self, pattern_bytes })
+    }
+
+    fn has_same_transforms(&self, current: Option<&Self>) -> bool {
+        current.is_some_and(|it| {
+            self.request_transforms.has_same_effect(&it.request_transforms)
+                && self.response_transforms.has_same_effect(&it.response_transforms)
+        })
+    }
+
+    /// The charged work to compile the draft.
+    #[must_use]
+    pub fn count_compile_work(&self, current: Option<&Self>) -> usize {
+        let patterns = match self.has_same_transforms(current) {
+            true => 0,
+            false => self
+                .request_transforms
+                .count_patterns()
+                .saturating_add(self.response_transforms.count_patterns()),
+        };
+        count_pattern_work(patterns)
+    }
+
     /// Whether the change decides who receives card data, or which rights the proxy lends. Such a
     /// change needs `application:update` too: who redirects a live proxy reads every card that is
     /// sent through it.
@@ -63,5 +144,13 @@ impl ProxyDraft {
             || self.authorities != current.authorities
             || self.tls_min != current.tls_min
             || (self.application.is_some() && self.application != current.application)
+            || self.configuration != current.configuration
+    }
+
+    /// Whether the answer to the request depends on the values of the current configuration, which
+    /// only a caller with `proxy:read` may know.
+    #[must_use]
+    pub fn compares_configuration(&self, current: &Self) -> bool {
+        self.names_configuration && current.configuration.is_some()
     }
 }

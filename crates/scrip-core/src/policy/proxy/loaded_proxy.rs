@@ -14,6 +14,8 @@ pub struct Proxy {
     tenant: Arc<Tenant>,
     record: Arc<ProxyRecord>,
     program: Arc<OnceLock<Arc<ProxyProgram>>>,
+    /// The program of the row before its last change, for transforms that did not change.
+    previous: Option<Arc<ProxyProgram>>,
 }
 
 /// The result of a lookup by the key or the host of a proxy.
@@ -29,9 +31,11 @@ impl Proxy {
     /// `previous` is the same proxy before a reload of the directory.
     #[must_use]
     pub fn new(tenant: Arc<Tenant>, record: Arc<ProxyRecord>, previous: Option<&Self>) -> Self {
-        let previous = previous.filter(|it| it.record == record);
-        let program = previous.map(|it| Arc::clone(&it.program)).unwrap_or_default();
-        Self { tenant, record, program }
+        let unchanged = previous.filter(|it| it.record == record);
+        let program = unchanged.map(|it| Arc::clone(&it.program)).unwrap_or_default();
+        let previous = previous.filter(|_| program.get().is_none());
+        let previous = previous.and_then(|it| it.program.get().or(it.previous.as_ref()).cloned());
+        Self { tenant, record, program, previous }
     }
 
     #[must_use]
@@ -44,15 +48,26 @@ impl Proxy {
         &self.record
     }
 
-    /// The compiled settings. The first use opens and compiles them.
+    /// The compiled settings. If they are not compiled yet, `run` runs the compilation where it
+    /// delays nobody; it returns `false` if it cannot.
     ///
     /// # Errors
-    /// The settings cannot be opened.
-    pub fn program(&self) -> Result<&Arc<ProxyProgram>, Error> {
+    /// The settings cannot be opened, or `run` did not run the compilation.
+    pub fn program(
+        &self,
+        run: impl FnOnce(&mut dyn FnMut()) -> bool,
+    ) -> Result<&Arc<ProxyProgram>, Error> {
         if let Some(program) = self.program.get() {
             return Ok(program);
         }
-        let program = Arc::new(ProxyProgram::compile(&self.tenant.keys, &self.record)?);
+        let (keys, previous) = (&self.tenant.keys, self.previous.as_deref());
+        let mut compiled = None;
+        let mut compile = || compiled = Some(ProxyProgram::compile(keys, &self.record, previous));
+        if !run(&mut compile) {
+            return Err(Error::Unavailable("too many compilations at the same time".into()));
+        }
+        let failed = || Error::Internal("a proxy was not compiled".into());
+        let program = Arc::new(compiled.ok_or_else(failed)??);
         Ok(self.program.get_or_init(|| program))
     }
 

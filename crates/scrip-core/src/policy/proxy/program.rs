@@ -6,7 +6,9 @@ use crate::{
     error::Error,
     proxy::{
         AuthorityCertificates, DestinationUrl, ProxyRecord, ProxySettings, ProxyTransform,
-        TlsMinimum, settings::invalid_settings, transform::TransformStage,
+        TlsMinimum,
+        settings::invalid_settings,
+        transform::{CompiledTransforms, TransformList, TransformStage},
     },
 };
 use scrip_seal::TenantKeys;
@@ -22,13 +24,27 @@ pub struct ProxyProgram {
     pub tls_min: TlsMinimum,
     /// The chain of the client certificate, in PEM. Its key is in the secrets.
     pub certificate_pem: Option<String>,
+    /// The sources of the transforms: a later version of the proxy compiles only other ones.
+    request_list: TransformList,
+    response_list: TransformList,
 }
 
 impl ProxyProgram {
-    pub(super) fn compile(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
+    /// `previous` is the program of an earlier version of the row.
+    pub(super) fn compile(
+        keys: &TenantKeys,
+        record: &ProxyRecord,
+        previous: Option<&Self>,
+    ) -> Result<Self, Error> {
         let settings = ProxySettings::open(keys, record)?;
-        let request_transforms = settings.request_transforms.compile(TransformStage::Request);
-        let response_transforms = settings.response_transforms.compile(TransformStage::Response);
+        let reuse = |list, transforms| CompiledTransforms { list, transforms };
+        let previous_request = previous.map(|it| reuse(&it.request_list, &it.request_transforms));
+        let previous_response =
+            previous.map(|it| reuse(&it.response_list, &it.response_transforms));
+        let request_transforms =
+            settings.request_transforms.compile(TransformStage::Request, previous_request);
+        let response_transforms =
+            settings.response_transforms.compile(TransformStage::Response, previous_response);
         Ok(Self {
             destination: settings.destination,
             request_transforms: request_transforms.ok_or_else(invalid_settings)?,
@@ -37,6 +53,8 @@ impl ProxyProgram {
             authorities: settings.authorities,
             tls_min: settings.tls_min,
             certificate_pem: settings.certificate_pem,
+            request_list: settings.request_transforms,
+            response_list: settings.response_transforms,
         })
     }
 }

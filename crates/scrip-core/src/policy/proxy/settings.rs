@@ -8,7 +8,7 @@ use crate::{
     error::{Error, FieldError},
     proxy::{
         AuthorityCertificates, DestinationUrl, ProxyRecord, ProxyTimeout, TlsMinimum,
-        transform::TransformList,
+        transform::{ProxyTransform, TransformList},
     },
 };
 
@@ -24,7 +24,14 @@ pub struct ProxySettings {
     pub tls_min: TlsMinimum,
     /// The chain of the client certificate, in PEM.
     pub certificate_pem: Option<String>,
+    /// The memory of the compiled masks. `None` in rows of earlier versions.
+    pub pattern_bytes: Option<u64>,
 }
+
+/// The memory of the compiled masks of all proxies of a tenant.
+const TENANT_PATTERN_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// The memory that a mask is assumed to need if its row does not say.
+const UNKNOWN_PATTERN_BYTES: u64 = 16 * 1024;
 
 /// The maximum size of the stored settings. Every change of a policy reads all of them.
 const SETTINGS_BYTES_MAX: usize = 512 * 1024;
@@ -45,9 +52,50 @@ struct StoredProxySettings {
     tls_min: TlsMinimum,
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate_pem: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pattern_bytes: Option<u64>,
 }
 
 impl ProxySettings {
+    fn compiled_bytes(&self) -> u64 {
+        let requests = self.request_transforms.count_patterns();
+        let patterns = requests.saturating_add(self.response_transforms.count_patterns());
+        let patterns = u64::try_from(patterns).unwrap_or(u64::MAX);
+        self.pattern_bytes.unwrap_or_else(|| patterns.saturating_mul(UNKNOWN_PATTERN_BYTES))
+    }
+
+    /// Whether an earlier version stored a mask that this version does not run.
+    #[must_use]
+    pub fn has_unusable_mask(&self) -> bool {
+        let lists = [&self.request_transforms, &self.response_transforms];
+        lists
+            .into_iter()
+            .filter_map(|it| it.compile(None))
+            .flatten()
+            .any(|it| matches!(it, ProxyTransform::OversizedMask))
+    }
+
+    /// Checks the memory of the masks of a tenant with these other proxies.
+    pub(crate) fn check_pattern_bytes<'a>(
+        &self,
+        keys: &TenantKeys,
+        others: impl Iterator<Item = &'a ProxyRecord>,
+    ) -> Result<(), Error> {
+        let mut bytes = self.compiled_bytes();
+        if bytes == 0 {
+            return Ok(());
+        }
+        for record in others {
+            bytes = bytes.saturating_add(Self::open(keys, record)?.compiled_bytes());
+        }
+        if bytes > TENANT_PATTERN_BYTES_MAX {
+            let rule = "the masks of a tenant must not need more than 32 MiB when compiled; delete \
+                        a proxy, or use fewer or shorter expressions";
+            return Err(FieldError::new("request_transforms", rule).into());
+        }
+        Ok(())
+    }
+
     /// Seals the settings for this row. Every other clear column of the row must be final.
     pub(crate) fn seal(&self, keys: &TenantKeys, record: &ProxyRecord) -> Result<Sealed, Error> {
         let stored = StoredProxySettings {
@@ -58,6 +106,7 @@ impl ProxySettings {
             ca_pem: self.authorities.clone(),
             tls_min: self.tls_min,
             certificate_pem: self.certificate_pem.clone(),
+            pattern_bytes: self.pattern_bytes,
         };
         let bytes = serde_json::to_vec(&stored).map_err(|_| invalid_settings())?;
         if bytes.len() > SETTINGS_BYTES_MAX {
@@ -84,6 +133,7 @@ impl ProxySettings {
             authorities: stored.ca_pem,
             tls_min: stored.tls_min,
             certificate_pem: stored.certificate_pem,
+            pattern_bytes: stored.pattern_bytes,
         })
     }
 }

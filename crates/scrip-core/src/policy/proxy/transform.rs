@@ -76,6 +76,24 @@ pub enum ProxyTransform {
     },
 }
 
+impl ProxyTransform {
+    /// The memory of a compiled expression.
+    fn compiled_bytes(&self) -> u64 {
+        match self {
+            Self::Mask { matcher: MaskMatcher::Regex(pattern), .. } => {
+                u64::try_from(pattern.compiled_bytes()).unwrap_or(u64::MAX)
+            }
+            Self::Mask { matcher: MaskMatcher::ChaseStratusPan, .. }
+            | Self::Code { .. }
+            | Self::OversizedMask
+            | Self::Tokenize { .. }
+            | Self::AppendJson { .. }
+            | Self::AppendText { .. }
+            | Self::AppendHeader { .. } => 0,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub enum MaskMatcher {
     Regex(MaskPattern),
@@ -93,10 +111,24 @@ pub struct TransformList {
     sources: Vec<TransformSource>,
 }
 
+/// Compiled transforms with the list from which they were compiled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompiledTransforms<'a> {
+    pub(crate) list: &'a TransformList,
+    pub(crate) transforms: &'a [ProxyTransform],
+}
+
+impl CompiledTransforms<'_> {
+    fn find(&self, source: &TransformSource) -> Option<&ProxyTransform> {
+        let mut pairs = self.list.sources.iter().zip(self.transforms);
+        pairs.find(|(it, _)| *it == source).map(|(_, transform)| transform)
+    }
+}
+
 pub const TRANSFORMS_MAX: usize = 16;
 
 impl TransformList {
-    /// Checks an array of transforms. `field` is the name of its attribute.
+    /// Checks an array of transforms, without compiling them. `field` is the name of its attribute.
     ///
     /// # Errors
     /// Every violated rule, with the path of its attribute.
@@ -112,19 +144,19 @@ impl TransformList {
             let path = format!("{field}[{index}]");
             let rule_errors = template_rules::check_template(stage, source);
             errors.extend(rule_errors.into_iter().map(|it| it.prefix_path(&path)));
-            match source.compile() {
-                Err(source_errors) => {
-                    errors.extend(source_errors.into_iter().map(|it| it.prefix_path(&path)));
+            if let Err(source_errors) = source.check() {
+                errors.extend(source_errors.into_iter().map(|it| it.prefix_path(&path)));
+                continue;
+            }
+            if source.transform_type() == TransformType::Code {
+                code_count = code_count.saturating_add(1);
+            }
+            if let Some(identifier) = source.tokenize_identifier() {
+                if identifiers.contains(&identifier) {
+                    let path = format!("{path}.options.identifier");
+                    errors.push(FieldError::new(path, "must be unique within the array"));
                 }
-                Ok(ProxyTransform::Code { .. }) => code_count = code_count.saturating_add(1),
-                Ok(ProxyTransform::Tokenize { identifier: Some(identifier), .. }) => {
-                    if identifiers.contains(&identifier) {
-                        let path = format!("{path}.options.identifier");
-                        errors.push(FieldError::new(path, "must be unique within the array"));
-                    }
-                    identifiers.push(identifier);
-                }
-                Ok(_) => (),
+                identifiers.push(identifier);
             }
         }
         if code_count > 1 {
@@ -141,11 +173,11 @@ impl TransformList {
     pub fn parse_single(field: &str, source: TransformSource) -> Result<Self, Vec<FieldError>> {
         let rule_errors =
             template_rules::check_template(TransformStage::from_field(field), &source);
-        match source.compile() {
-            Ok(_) if !rule_errors.is_empty() => {
+        match source.check() {
+            Ok(()) if !rule_errors.is_empty() => {
                 Err(rule_errors.into_iter().map(|it| it.prefix_path(field)).collect())
             }
-            Ok(_) => Ok(Self { is_single: true, sources: vec![source] }),
+            Ok(()) => Ok(Self { is_single: true, sources: vec![source] }),
             Err(errors) => Err(errors.into_iter().map(|it| it.prefix_path(field)).collect()),
         }
     }
@@ -162,12 +194,48 @@ impl TransformList {
         (!self.is_single && !self.sources.is_empty()).then_some(self.sources.as_slice())
     }
 
+    /// Compiles new transforms. `field` is the name of the older attribute. Returns the memory of
+    /// the compiled masks.
+    ///
+    /// # Errors
+    /// The first transform that cannot be compiled.
+    pub(super) fn compile_new(&self, field: &str) -> Result<u64, FieldError> {
+        let mut bytes = 0_u64;
+        for (index, source) in self.sources.iter().enumerate() {
+            let compiled = source.compile().map_err(|errors| {
+                let first = errors.into_iter().next();
+                let error = first.unwrap_or_else(|| FieldError::new("", "is not valid"));
+                match self.is_single {
+                    true => error.prefix_path(field),
+                    false => error.prefix_path(&format!("{field}s[{index}]")),
+                }
+            })?;
+            bytes = bytes.saturating_add(compiled.compiled_bytes());
+        }
+        Ok(bytes)
+    }
+
+    /// The number of regular expressions.
+    pub(super) fn count_patterns(&self) -> usize {
+        self.sources.iter().filter(|it| it.has_pattern()).count()
+    }
+
     /// Compiles stored transforms. `None` if a rule is violated, so that the vault did not write
     /// them.
-    pub(crate) fn compile(&self, stage: TransformStage) -> Option<Vec<ProxyTransform>> {
-        let compile = |source: &TransformSource| match template_rules::breaks_rule(stage, source) {
-            true => Some(ProxyTransform::RejectedTemplate),
-            false => source.compile_stored(),
+    ///
+    /// `previous` are the compiled transforms of an earlier version: those with the same source are
+    /// used again.
+    pub(crate) fn compile(
+        &self,
+        stage: TransformStage,
+        previous: Option<CompiledTransforms<'_>>,
+    ) -> Option<Vec<ProxyTransform>> {
+        let compile = |source: &TransformSource| {
+            if template_rules::breaks_rule(stage, source) {
+                return Some(ProxyTransform::RejectedTemplate);
+            }
+            let compiled = previous.as_ref().and_then(|it| it.find(source).cloned());
+            compiled.or_else(|| source.compile_stored())
         };
         self.sources.iter().map(compile).collect()
     }

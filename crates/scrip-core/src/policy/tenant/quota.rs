@@ -39,6 +39,10 @@ pub struct Quotas {
     /// The number of distinct terms with the same last four digits that such callers may search in
     /// 24 hours. The limit for short texts is per application and fifty times as high.
     pub search_misses: QuotaLimit,
+    /// How many evaluations of an application may fail on the hidden data of one token in 24 hours.
+    /// Absent in the rows of earlier versions: then the default applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_evaluations: Option<QuotaLimit>,
 }
 
 /// A number, or no limit.
@@ -130,6 +134,8 @@ fn is_default_webhook_limit(limit: &u64) -> bool {
     *limit == default_webhook_limit()
 }
 
+const REJECTED_EVALUATIONS: u64 = 20;
+
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
@@ -155,6 +161,7 @@ impl Quotas {
             number_guesses_quarter: QuotaLimit::for_production(kind, 40),
             number_guesses_application: QuotaLimit::for_production(kind, 1000),
             search_misses: QuotaLimit::for_production(kind, 20),
+            rejected_evaluations: None,
             deletion_grace_seconds: match kind {
                 TenantKind::Production => DAY,
                 TenantKind::Test => 0,
@@ -182,6 +189,16 @@ impl Quotas {
         Duration::from_secs(self.cvc_retention_seconds)
     }
 
+    /// The limit of rejected evaluations. Without a value, it is on if the guessing budget of a day
+    /// is on.
+    #[must_use]
+    pub fn rejected_evaluations(&self) -> QuotaLimit {
+        self.rejected_evaluations.unwrap_or(match self.number_guesses_day {
+            QuotaLimit::Off => QuotaLimit::Off,
+            QuotaLimit::Count(_) => QuotaLimit::Count(REJECTED_EVALUATIONS),
+        })
+    }
+
     /// Name and value of each quota, as [`Quotas::set`] reads them.
     #[must_use]
     pub fn list(&self) -> Vec<(&'static str, String)> {
@@ -199,6 +216,7 @@ impl Quotas {
             ("number_guesses_quarter", self.number_guesses_quarter.to_string()),
             ("number_guesses_application", self.number_guesses_application.to_string()),
             ("search_misses", self.search_misses.to_string()),
+            ("rejected_evaluations", self.rejected_evaluations().to_string()),
             ("deletion_grace", format_duration(self.deletion_grace_seconds)),
         ]
     }
@@ -256,6 +274,13 @@ impl Quotas {
     }
 
     fn set_budget(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
+        let rule = "must be off, or 1 to 100000";
+        if name == "rejected_evaluations" {
+            let limit = QuotaLimit::parse(value);
+            let limit = limit.ok_or_else(|| FieldError::new("rejected_evaluations", rule))?;
+            self.rejected_evaluations = Some(limit);
+            return Ok(());
+        }
         let (name, budget) = match name {
             "number_guesses_day" => ("number_guesses_day", &mut self.number_guesses_day),
             "number_guesses_quarter" => {
@@ -268,12 +293,11 @@ impl Quotas {
             _ => {
                 let rule = "must be log_retention, tokenize_limit, detokenize_limit, \
                     proxy_token_limit, webhook_limit, cvc_retention, token_intent_retention, rate_limit, threeds_access, \
-                    deletion_grace, number_guesses_day, number_guesses_quarter, number_guesses_application or \
-                    search_misses";
+                    deletion_grace, number_guesses_day, number_guesses_quarter, number_guesses_application, \
+                    search_misses or rejected_evaluations";
                 return Err(FieldError::new("quota", rule));
             }
         };
-        let rule = "must be off, or 1 to 100000";
         *budget = QuotaLimit::parse(value).ok_or_else(|| FieldError::new(name, rule))?;
         Ok(())
     }
@@ -343,6 +367,7 @@ mod tests {
             ("number_guesses_quarter", "40"),
             ("number_guesses_application", "1000"),
             ("search_misses", "20"),
+            ("rejected_evaluations", "20"),
             ("deletion_grace", "24h"),
         ];
         let listed = quotas.list();
@@ -353,8 +378,12 @@ mod tests {
         let test_quotas = Quotas::default_for(TenantKind::Test);
         assert!(test_quotas.threeds_access);
         assert_eq!(
-            (test_quotas.number_guesses_day, test_quotas.search_misses),
-            (QuotaLimit::Off, QuotaLimit::Off)
+            (
+                test_quotas.number_guesses_day,
+                test_quotas.search_misses,
+                test_quotas.rejected_evaluations()
+            ),
+            (QuotaLimit::Off, QuotaLimit::Off, QuotaLimit::Off)
         );
         assert_eq!(test_quotas.deletion_grace(), Duration::ZERO);
     }
@@ -376,6 +405,7 @@ mod tests {
             ("number_guesses_quarter", "off"),
             ("number_guesses_application", "100000"),
             ("search_misses", "1"),
+            ("rejected_evaluations", "off"),
             ("deletion_grace", "7d"),
         ];
         for (name, value) in values {

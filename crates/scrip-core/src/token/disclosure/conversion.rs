@@ -13,15 +13,15 @@ use crate::{
         Containers, NewToken, TokenType,
         disclosure::{
             DisclosureRule, DisclosureRules, LifetimeChange, check_lifetime_change,
-            check_no_added_rights, has_reveal_right,
+            check_no_added_rights, has_reveal_right, hides_marked,
         },
         expression::compilation::compile,
         write::conversion::{DataOrigin, TokenDataSource},
     },
 };
 
-/// Checks that the conversion of an intent, or a create with encrypted data, reveals nothing to the
-/// caller. Encrypted data counts as data in the default container of its type: an intent in that
+/// Checks that the conversion of an intent, or a create with encrypted data or with the text of a
+/// hosted field, reveals nothing to the caller. Encrypted data counts as data in the default container of its type: an intent in that
 /// container has the same rules.
 ///
 /// # Errors
@@ -34,8 +34,63 @@ pub(crate) fn check_conversion(
     containers: &Containers,
     rules: DisclosureRules,
 ) -> Result<(), Error> {
+    if source.is_known_to(caller) {
+        return Ok(());
+    }
+    check_conversion_rights(caller, new, source, containers, rules)?;
+    // For the same reason, no id of an access session's token is computed from hidden data.
+    if caller.access_session().is_some() && new.id.as_deref().is_some_and(is_expression) {
+        return Err(Error::Forbidden(Denial::ExposingExpression("id")));
+    }
+    let may_read = has_reveal_right(caller, containers) && !hides_marked(caller, source.is_marked);
+    if may_read || !rules.applies(DisclosureRule::ConversionExpressions) {
+        return Ok(());
+    }
+    let token_type = source.token_type;
+    let deny = |attribute| Err(Error::Forbidden(Denial::ExposingExpression(attribute)));
+    // All browsers share a public key, and each literal text next to the number would give a guess
+    // another fingerprint.
+    let is_type_expression_required =
+        caller.is_browser() && rules.applies(DisclosureRule::EveryDigitRunCounts);
+    let is_allowed = |it: &Expression| {
+        is_type_fingerprint(token_type, it)
+            || !is_type_expression_required && is_harmless_fingerprint(token_type, it)
+    };
+    let is_harmless_expression = |it: &str| {
+        it == token_type.default_fingerprint_expression()
+            || compile(caller.work(), it).is_ok_and(|it| is_allowed(&it))
+    };
+    if new.fingerprint_expression.as_deref().is_some_and(|it| !is_harmless_expression(it)) {
+        return deny("fingerprint_expression");
+    }
+    let default_indexes = token_type.default_indexes();
+    let is_harmless_index =
+        |it: &String| default_indexes.contains(it) || is_last4_index(token_type, it);
+    if !new.search_indexes.iter().flatten().all(is_harmless_index) {
+        return deny("search_indexes");
+    }
+    // The mask of a card sees only BIN and last four. But the rejection of a mask that contains the
+    // number as literal text would confirm the number.
+    if new.mask.as_ref().is_some_and(|it| Some(it) != token_type.default_mask()) {
+        return deny("mask");
+    }
+    if new.id.as_deref().is_some_and(is_expression) {
+        return deny("id");
+    }
+    check_id(new.id.as_deref(), source)
+}
+
+/// Checks that the caller gains no right by the conversion, and does not shorten the lifetime.
+fn check_conversion_rights(
+    caller: &Caller,
+    new: &NewToken,
+    source: &TokenDataSource,
+    containers: &Containers,
+    rules: DisclosureRules,
+) -> Result<(), Error> {
     let default_containers;
     let source_containers = match &source.origin {
+        // The text of a hosted field: its first containers are those of the request.
         DataOrigin::Request => return Ok(()),
         // The owner of the proxy wrote the expressions, and no digest, mask or detail is shown.
         DataOrigin::Hidden => {
@@ -63,38 +118,7 @@ pub(crate) fn check_conversion(
         let (intent_expires_at, after) = (intent.expires_at, new.expires_at);
         check_lifetime_change(caller, LifetimeChange::Conversion { intent_expires_at, after })?;
     }
-    // For the same reason, no id of an access session's token is computed from hidden data.
-    if caller.access_session().is_some() && new.id.as_deref().is_some_and(is_expression) {
-        return Err(Error::Forbidden(Denial::ExposingExpression("id")));
-    }
-    if has_reveal_right(caller, containers) || !rules.applies(DisclosureRule::ConversionExpressions)
-    {
-        return Ok(());
-    }
-    let token_type = source.token_type;
-    let deny = |attribute| Err(Error::Forbidden(Denial::ExposingExpression(attribute)));
-    let is_harmless_expression = |it: &str| {
-        it == token_type.default_fingerprint_expression()
-            || compile(caller.work(), it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
-    };
-    if new.fingerprint_expression.as_deref().is_some_and(|it| !is_harmless_expression(it)) {
-        return deny("fingerprint_expression");
-    }
-    let default_indexes = token_type.default_indexes();
-    let is_harmless_index =
-        |it: &String| default_indexes.contains(it) || is_last4_index(token_type, it);
-    if !new.search_indexes.iter().flatten().all(is_harmless_index) {
-        return deny("search_indexes");
-    }
-    // The mask of a card sees only BIN and last four. But the rejection of a mask that contains the
-    // number as literal text would confirm the number.
-    if new.mask.as_ref().is_some_and(|it| Some(it) != token_type.default_mask()) {
-        return deny("mask");
-    }
-    if new.id.as_deref().is_some_and(is_expression) {
-        return deny("id");
-    }
-    check_id(new.id.as_deref(), source)
+    Ok(())
 }
 
 /// An intent in containers that its creator chose is only for callers with a right there. An intent
@@ -117,8 +141,8 @@ fn check_intent_access(
 /// Whether an expression is the default of the type, or for a card: the number once, with literal
 /// text, expiry and metadata. The number must be part of it: without the number, all cards that a
 /// caller converts would have the same fingerprint.
-pub(crate) fn is_harmless_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
-    if expression.canonical_text() == token_type.default_fingerprint().canonical_text() {
+fn is_harmless_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
+    if is_type_fingerprint(token_type, expression) {
         return true;
     }
     if !token_type.is_card() {
@@ -140,6 +164,10 @@ pub(crate) fn is_harmless_fingerprint(token_type: TokenType, expression: &Expres
         },
     });
     has_only_allowed_parts && number_count == 1
+}
+
+fn is_type_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
+    expression.canonical_text() == token_type.default_fingerprint().canonical_text()
 }
 
 /// Whether a search index is over the last four digits, which every response about a card contains.

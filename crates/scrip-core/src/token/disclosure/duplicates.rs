@@ -59,11 +59,11 @@ impl DuplicateLookup {
         let trusted = trusted_key(record);
         match deduplicate {
             Deduplicate::No => None,
-            Deduplicate::Yes => {
+            Deduplicate::Yes(_) => {
                 let read_key = Some(same_fingerprint_expression_key(record));
                 Some(Self { keys: [trusted, trusted], read_key })
             }
-            Deduplicate::ReportExisting => {
+            Deduplicate::ReportExisting(_) => {
                 let keys = [trusted, same_expressions_key(record)];
                 Some(Self { keys, read_key: None })
             }

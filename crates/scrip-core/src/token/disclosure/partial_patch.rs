@@ -95,6 +95,13 @@ pub(crate) fn patch_coverage(
     }
 }
 
+/// Whether a merge patch replaces every leaf of the data.
+pub(crate) fn replaces_all_data(before: &Value, patch: &Value) -> bool {
+    let mut replaces_all = !is_empty_object(patch);
+    visit_leaves(before, &mut Vec::new(), &mut |leaf| replaces_all &= replaces_leaf(patch, leaf));
+    replaces_all
+}
+
 fn is_empty_object(value: &Value) -> bool {
     value.as_object().is_some_and(serde_json::Map::is_empty)
 }

@@ -8,10 +8,7 @@ use crate::{
     policy::Caller,
     token::{
         ExpressionProvenance, TokenBody, TokenPatch, TokenRecord, TokenType, WorkMeter,
-        disclosure::{
-            DisclosureRule, DisclosureRules, has_reveal_right, is_harmless_fingerprint,
-            is_last4_index,
-        },
+        disclosure::{DisclosureRule, DisclosureRules, has_reveal_right, is_last4_index},
         expression::compilation::compile,
     },
 };
@@ -63,14 +60,9 @@ impl ExpressionSet {
     /// The expressions that reveal nothing about data of another caller.
     fn harmless(work: &WorkMeter, token_type: TokenType, body: &TokenBody) -> Self {
         let defaults = Self::equal_to_defaults(work, token_type, body);
-        let is_harmless = |it: &String| {
-            compile(work, it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
-        };
         Self {
             // The mask of a card sees only BIN and last four.
             mask: defaults.mask || token_type.is_card(),
-            fingerprint_expression: defaults.fingerprint_expression
-                || body.fingerprint_expression.as_ref().is_none_or(is_harmless),
             ..defaults
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use scrip_expression::SpentWork;
 
-use crate::error::Error;
+use crate::{error::Error, metrics::Gauge};
 
 /// The maximum charged work of all expressions of one request.
 ///
@@ -18,6 +18,9 @@ pub const REQUEST_WORK_MAX: usize = 16 * 1024 * 1024;
 /// requests.
 pub const INLINE_WORK_MAX: usize = 1024 * 1024;
 
+/// The most work that a request of this process did on an async worker.
+pub static INLINE_WORK_PEAK: Gauge = Gauge::new();
+
 /// Runs a long evaluation without delaying other requests, and returns when it is done. Returns
 /// `false`, without running the evaluation, if too many others are running.
 pub type RunLongEvaluation = fn(&mut dyn FnMut()) -> bool;
@@ -27,6 +30,8 @@ pub type RunLongEvaluation = fn(&mut dyn FnMut()) -> bool;
 pub struct WorkMeter {
     remaining: AtomicUsize,
     run_long: RunLongEvaluation,
+    /// The part of the work that ran inline.
+    inline: AtomicUsize,
     /// Whether an evaluation was rejected because too many others were running.
     rejected: AtomicBool,
 }
@@ -52,7 +57,8 @@ impl WorkMeter {
     #[must_use]
     pub fn new(run_long: RunLongEvaluation) -> Self {
         let remaining = AtomicUsize::new(REQUEST_WORK_MAX);
-        Self { remaining, run_long, rejected: AtomicBool::new(false) }
+        let inline = AtomicUsize::new(0);
+        Self { remaining, run_long, inline, rejected: AtomicBool::new(false) }
     }
 
     /// The work charged so far.
@@ -73,6 +79,7 @@ impl WorkMeter {
         let remaining = self.remaining.load(Relaxed);
         let inline_max = INLINE_WORK_MAX.saturating_sub(self.spent()).min(remaining);
         let mut attempt = evaluate(inline_max);
+        self.count_inline(attempt.spent.work);
         if attempt.spent.is_exhausted && remaining > inline_max {
             if (self.run_long)(&mut || attempt = evaluate(remaining)) {
                 // The work of the repeated evaluation is charged below.
@@ -80,12 +87,39 @@ impl WorkMeter {
                 self.rejected.store(true, Relaxed);
             }
         }
-        self.charge(attempt.spent.work);
+        self.charge_ahead(attempt.spent.work);
         attempt
+    }
+
+    /// Charges the work of a step and then runs it: inline if the rest of [`INLINE_WORK_MAX`]
+    /// suffices, else by the long runner.
+    ///
+    /// # Errors
+    /// Too many other steps are running.
+    pub fn run_step<T>(&self, work: usize, step: impl FnOnce() -> T) -> Result<T, Error> {
+        self.charge_ahead(work);
+        if self.spent() <= INLINE_WORK_MAX {
+            self.count_inline(work);
+            return Ok(step());
+        }
+        let (mut step, mut result) = (Some(step), None);
+        (self.run_long)(&mut || result = step.take().map(|it| it()));
+        result.ok_or_else(|| Error::Unavailable("too many long requests at the same time".into()))
     }
 
     /// Charges work that is not an evaluation, such as parsing an expression.
     pub(crate) fn charge(&self, work: usize) {
+        self.count_inline(work);
+        self.charge_ahead(work);
+    }
+
+    fn count_inline(&self, work: usize) {
+        let inline = self.inline.fetch_add(work, Relaxed).saturating_add(work);
+        INLINE_WORK_PEAK.raise_to(u64::try_from(inline).unwrap_or(u64::MAX));
+    }
+
+    /// Charges work of a later step, so that the step does not run inline if it is long.
+    pub fn charge_ahead(&self, work: usize) {
         self.remaining.store(self.remaining.load(Relaxed).saturating_sub(work), Relaxed);
     }
 
@@ -142,6 +176,19 @@ mod tests {
         assert!(meter.check().is_ok());
         assert!(!meter.run(attempt(1)).result);
         assert!(matches!(meter.check(), Err(Error::Unavailable(_))));
+    }
+
+    #[test]
+    fn step_is_charged_and_runs_inline_only_within_the_inline_limit() {
+        fn reject(_: &mut dyn FnMut()) -> bool {
+            false
+        }
+        let meter = WorkMeter::new(reject);
+        assert_eq!(meter.run_step(INLINE_WORK_MAX, || 7).unwrap(), 7);
+        assert!(matches!(meter.run_step(1, || 7), Err(Error::Unavailable(_))));
+        assert_eq!(meter.spent(), INLINE_WORK_MAX + 1);
+        let meter = WorkMeter::default();
+        assert_eq!(meter.run_step(usize::MAX, || 7).unwrap(), 7);
     }
 
     #[test]

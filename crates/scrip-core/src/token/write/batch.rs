@@ -20,7 +20,7 @@ use crate::{
         write::{
             conversion,
             patch::{PatchCause, PatchContext, PatchedToken},
-            pending_token::PendingToken,
+            pending_token::{CountedToken, PendingToken},
         },
     },
 };
@@ -59,11 +59,11 @@ impl<'a> PendingBatch<'a> {
     pub(crate) fn new(
         caller: &'a Caller,
         operation: Operation,
-        tokens: Vec<PendingToken>,
+        tokens: Vec<CountedToken>,
         now: Timestamp,
     ) -> Self {
         let mut identities = Vec::new();
-        let to_pending_write = |pending: PendingToken| {
+        let to_pending_write = |CountedToken(pending): CountedToken| {
             let identity = pending.duplicate_identity();
             let is_repeat = identity.is_some() && identities.contains(&identity);
             identities.push(identity);
@@ -149,7 +149,7 @@ impl<'a> PendingBatch<'a> {
             WriteConflict::Duplicate(existing) => {
                 let is_in_batch = earlier_entries.iter().any(|it| it.touches(&existing.record.id));
                 entry.step = match entry.pending.patch.as_ref().filter(|_| !is_in_batch) {
-                    None => WriteStep::Insert(Deduplicate::Yes),
+                    None => WriteStep::Insert(entry.pending.deduplicate),
                     Some(_) => {
                         update_step(vault, self.caller, self.now, &entry.pending, *existing)?
                     }
@@ -290,8 +290,10 @@ fn first_step(caller: &Caller, pending: &PendingToken, is_repeat: bool) -> Write
         && !is_repeat
         && (caller.access_session().is_some() || has_update_right());
     WriteStep::Insert(match pending.deduplicate {
-        Deduplicate::Yes if may_update_existing => Deduplicate::ReportExisting,
-        deduplicate @ (Deduplicate::Yes | Deduplicate::No | Deduplicate::ReportExisting) => {
+        Deduplicate::Yes(comparison) if may_update_existing => {
+            Deduplicate::ReportExisting(comparison)
+        }
+        deduplicate @ (Deduplicate::Yes(_) | Deduplicate::No | Deduplicate::ReportExisting(_)) => {
             deduplicate
         }
     })
@@ -308,10 +310,10 @@ fn update_step(
 ) -> Result<WriteStep, Error> {
     let update_transform = caller.transform(Permission::TokenUpdate, &existing.record);
     let (Some(update_transform), Some(patch)) = (update_transform, &pending.patch) else {
-        return Ok(WriteStep::Insert(Deduplicate::Yes));
+        return Ok(WriteStep::Insert(pending.deduplicate));
     };
     if existing.record.expressions.browser_chose_id {
-        return Ok(WriteStep::Insert(Deduplicate::Yes));
+        return Ok(WriteStep::Insert(pending.deduplicate));
     }
     // If the caller may not make the change, or the change is invalid, the existing token is read.
     // The response does not reveal which attribute differs.
@@ -320,7 +322,7 @@ fn update_step(
     let change = match (PatchContext { vault, caller, now, cause }).apply(existing, patch) {
         Ok(change) if !change.identity_changed => change,
         Ok(_) | Err(Error::Forbidden(_) | Error::Invalid(_)) => {
-            return Ok(WriteStep::Insert(Deduplicate::Yes));
+            return Ok(WriteStep::Insert(pending.deduplicate));
         }
         Err(error) => return Err(error),
     };

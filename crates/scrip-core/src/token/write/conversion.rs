@@ -4,7 +4,10 @@ use crate::{
     Error, FieldError, Timestamp, Vault,
     id::TokenIntentId,
     policy::{Caller, Permission},
-    token::{Containers, NewToken, Plaintext, TokenSource, TokenType, intent::IntentBody},
+    token::{
+        Containers, NewToken, Plaintext, TokenSource, TokenType, disclosure::hides_marked,
+        intent::IntentBody,
+    },
 };
 
 /// The source of a pending token's data.
@@ -12,6 +15,16 @@ pub(crate) struct TokenDataSource {
     pub(crate) token_type: TokenType,
     pub(crate) data: Plaintext,
     pub(crate) origin: DataOrigin,
+    /// As in [`TokenBody`](crate::token::TokenBody).
+    pub(crate) is_marked: bool,
+}
+
+impl TokenDataSource {
+    /// Whether the caller sent the data in clear and knows it. A page does not know the text of a
+    /// hosted field that it sends.
+    pub(crate) fn is_known_to(&self, caller: &Caller) -> bool {
+        self.origin.is_request() && !hides_marked(caller, self.is_marked)
+    }
 }
 
 /// Who knows the data.
@@ -66,12 +79,14 @@ pub(crate) async fn load_data_source(
     let source = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
     let text = match source {
         TokenSource::Data { token_type, data } => {
-            return Ok(TokenDataSource { token_type, data, origin: DataOrigin::Request });
+            let (origin, is_marked) = (DataOrigin::Request, caller.marks_fields());
+            return Ok(TokenDataSource { token_type, data, origin, is_marked });
         }
         TokenSource::Encrypted(encrypted) => {
             let data = encrypted.decrypt(vault, caller)?;
             let (token_type, origin) = (encrypted.token_type, DataOrigin::Encrypted);
-            return Ok(TokenDataSource { token_type, data, origin });
+            let is_marked = caller.marks_fields() || caller.is_browser();
+            return Ok(TokenDataSource { token_type, data, origin, is_marked });
         }
         TokenSource::Collected(collected) => {
             let (token_type, data, origin) = collected.open();
@@ -86,7 +101,8 @@ pub(crate) async fn load_data_source(
     let body = IntentBody::open(caller.tenant(), &record)?;
     let intent = SourceIntent { id, containers: record.containers, expires_at: record.expires_at };
     let origin = DataOrigin::Intent(intent);
-    Ok(TokenDataSource { token_type: record.token_type, data: body.data, origin })
+    let is_marked = caller.marks_fields() || body.is_marked;
+    Ok(TokenDataSource { token_type: record.token_type, data: body.data, origin, is_marked })
 }
 
 pub(crate) fn unknown_intent_error() -> Error {

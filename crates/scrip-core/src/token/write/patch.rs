@@ -7,7 +7,11 @@ use crate::{
     id::{CardNumberVersion, TokenIntentId},
     policy::{
         AccessTarget, Caller, DeduplicationBehavior, Permission, Permit, TenantKind, Transform,
-        guessing_budget::{EvaluatedNumbers, FingerprintDisclosure, numbers::EvaluatedTexts},
+        equality::{Comparable, Comparison},
+        guessing_budget::{
+            EvaluatedNumbers,
+            numbers::{EvaluatedTexts, shows_number_in_digits},
+        },
     },
     threeds::patch_has_card_number,
     token::{
@@ -19,7 +23,8 @@ use crate::{
             DisclosureRule, ExpressionSet, ExpressionTrust, LifetimeChange, PartialPatch,
             PatchCoverage, check_expression_change, check_lifetime_change, check_no_added_rights,
             check_public_move, drop_inherited_expressions, effective_mask,
-            has_default_fingerprint_expression, has_reveal_right, patch_coverage,
+            has_default_fingerprint_expression, has_reveal_right, hides_marked,
+            may_fingerprint_marked, patch_coverage, replaces_all_data,
         },
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
         reveal::{Audience, build_view, outline_view, reveal_existing},
@@ -92,20 +97,15 @@ impl PatchContext<'_> {
                 let seal = |it: Cvc| seal_cvc(&vault.epoch_keys, caller, &it, &before.id, now);
                 cvc_record = new_cvc.map(seal).transpose()?;
             }
-            // The id does not change, so the number must not become one that the id contains. A
-            // patch without the number must not reveal anything about it.
-            if patch_has_secret(token_type, &data_before, data)
-                && id_contains_secret(&before.id, token_type, &body)
-            {
-                let rule = "must not be a number that the id contains";
-                return Err(FieldError::new("data", rule).into());
-            }
+            check_number_outside_id(&before, &body, &data_before, data)?;
             patch_attributes(token_type, &mut body, patch)?;
             failure_mode = self.apply_disclosure_rules(&before, &mut body, &data_before, patch);
+            body.is_marked &= !replaces_all_data(data_before.expose(), data.expose());
         } else {
             patch_attributes(token_type, &mut body, patch)?;
         }
         body.withhold_digests(token_type);
+        body.is_marked |= caller.marks_fields();
         let writes_number = self.replaces_number(&before, &body, patch);
         if writes_number && !has_reveal_right(caller, &before) {
             body.number_version = Some(CardNumberVersion::random(vault.fill_random));
@@ -117,8 +117,7 @@ impl PatchContext<'_> {
         {
             body.expressions_writer = Some(caller.application());
         }
-        let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
-        let evaluated = evaluation.evaluate()?;
+        let evaluated = self.evaluate(&before, &body, patch, failure_mode)?;
         let texts = is_guess(&before, patch, &evaluated).then_some(evaluated.texts);
         let identity_changed = evaluated.fingerprint != before.fingerprint
             || containers.sorted_text() != before.containers.sorted_text();
@@ -139,6 +138,35 @@ impl PatchContext<'_> {
         let must_reject_in_session = writes_number && caller.is_browser();
         let reject_if_in_session_at = must_reject_in_session.then(|| vault.clock.latest());
         Ok(PatchedToken { token, body, cvc, identity_changed, texts, reject_if_in_session_at })
+    }
+
+    /// Evaluates the expressions, and withholds a fingerprint that would disclose something to the
+    /// caller.
+    fn evaluate(
+        self,
+        before: &TokenRecord,
+        body: &TokenBody,
+        patch: &TokenPatch,
+        failure_mode: FailureMode,
+    ) -> Result<EvaluationResult, Error> {
+        let Self { vault, caller, .. } = self;
+        let token_type = before.token_type;
+        let is_hidden = hides_marked(caller, body.is_marked);
+        let failure_mode = if is_hidden { FailureMode::Hide } else { failure_mode };
+        let evaluation = Evaluation { caller, token_type, body, vault, failure_mode };
+        let mut evaluated = evaluation.evaluate()?;
+        let is_unchanged = evaluated.fingerprint == before.fingerprint;
+        if body.is_marked && !may_fingerprint_marked(caller, before) {
+            // A fingerprint that a caller with a reveal right computed stays until the data changes.
+            let is_kept = patch.data.is_none() && is_unchanged;
+            evaluated.fingerprint = evaluated.fingerprint.filter(|_| is_kept);
+        }
+        if failure_mode == FailureMode::Hide
+            && shows_number_in_digits(token_type, &body.data, &evaluated.texts)
+        {
+            evaluated.fingerprint = evaluated.fingerprint.filter(|_| is_unchanged);
+        }
+        Ok(evaluated)
     }
 
     /// Checks that the caller may move the token and sees no more of it in the new containers.
@@ -239,6 +267,23 @@ impl PatchContext<'_> {
     }
 }
 
+/// The id does not change, so the number must not become one that the id contains. A patch without
+/// the number must not reveal anything about it.
+fn check_number_outside_id(
+    before: &TokenRecord,
+    body: &TokenBody,
+    data_before: &Plaintext,
+    patch: &Plaintext,
+) -> Result<(), Error> {
+    if patch_has_secret(before.token_type, data_before, patch)
+        && id_contains_secret(&before.id, before.token_type, body)
+    {
+        let rule = "must not be a number that the id contains";
+        return Err(FieldError::new("data", rule).into());
+    }
+    Ok(())
+}
+
 /// Whether a patch names the secret of the type, with any value.
 fn patch_has_secret(token_type: TokenType, before: &Plaintext, patch: &Plaintext) -> bool {
     let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
@@ -262,26 +307,28 @@ fn is_guess(before: &TokenRecord, patch: &TokenPatch, evaluated: &EvaluationResu
 }
 
 impl PatchedToken {
-    /// Charges the guessing budget before the write. If a budget is exhausted, the token has no
-    /// fingerprint and no duplicate.
+    /// Counts the numbers of the token before the write. If a budget is exhausted, the token has no
+    /// fingerprint. Without a comparison, the token has no duplicate.
     ///
     /// # Errors
     /// The counters cannot be read.
-    pub(crate) async fn charge_guess_budget(
+    pub(crate) async fn count_numbers(
         &mut self,
         vault: &Vault,
         caller: &Caller,
-    ) -> Result<(), Error> {
-        let Some(texts) = self.texts.take() else { return Ok(()) };
+    ) -> Result<Option<Comparison>, Error> {
+        let Some(texts) = self.texts.take() else {
+            return vault.may_compare(caller, Comparable::MovedToken).await;
+        };
         let record = &self.token.record;
         let (token_type, data) = (record.token_type, &self.body.data);
         let evaluated = EvaluatedNumbers { token_type, data, texts: &texts };
-        if vault.count_numbers(caller, evaluated).await? == FingerprintDisclosure::Allowed {
-            return Ok(());
+        let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
+        if comparison.is_none() {
+            self.token.record.fingerprint = None;
+            self.token.record.body = self.body.seal(caller.tenant(), &self.token.record)?;
         }
-        self.token.record.fingerprint = None;
-        self.token.record.body = self.body.seal(caller.tenant(), &self.token.record)?;
-        Ok(())
+        Ok(comparison)
     }
 
     /// The permit for the response. It shows no more than the caller could see before the move and
@@ -317,7 +364,8 @@ impl PatchedToken {
         if caller.transform(Permission::TokenRead, record).is_some() {
             return build_view(read_permit, &self.token, self.body.duplicate(), audience);
         }
-        Ok(TokenView { expires_at: record.expires_at, ..outline_view(caller, &self.token) })
+        let view = outline_view(caller, &self.token, self.body.is_marked);
+        Ok(TokenView { expires_at: record.expires_at, ..view })
     }
 
     pub(crate) fn write(

@@ -1,6 +1,8 @@
 //! A new token before the write: validated, evaluated, sealed, and with an id.
 
+use scrip_expression::is_expression;
 use scrip_seal::{Fingerprint, Sealed};
+use zeroize::Zeroizing;
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
@@ -11,14 +13,21 @@ use crate::{
         Caller,
         DeduplicationBehavior::{ReadExisting, UpdateExisting},
         Permission, Permit, Transform,
-        guessing_budget::{EvaluatedNumbers, FingerprintDisclosure, numbers::EvaluatedTexts},
+        equality::{Comparable, Comparison},
+        guessing_budget::{
+            EvaluatedNumbers,
+            numbers::{EvaluatedTexts, shows_number_in_digits},
+        },
     },
     token::{
         Containers, Cvc, Deduplicate, ExpressionProvenance, InsertToken, NewToken, Plaintext,
         StoredToken, TokenBody, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite,
-        WithheldDigests, WorkMeter,
+        WorkMeter,
         cvc::{load_cvc_key, seal_cvc, take_cvc, with_cvc},
-        disclosure::{ExpressionTrust, check_conversion, has_reveal_right},
+        disclosure::{
+            ExpressionTrust, check_conversion, has_reveal_right, hides_marked,
+            may_fingerprint_marked, shows_fingerprint,
+        },
         expression::evaluation::{
             Evaluation, EvaluationResult, FailureMode, NewId, evaluate_token_id,
         },
@@ -36,8 +45,9 @@ pub(crate) struct PendingToken {
     pub(crate) permit: Permit,
     /// The intent that becomes this token.
     pub(crate) intent: Option<SourceIntent>,
-    /// Whether an existing token may be used instead.
+    /// Whether an existing token may be used instead: known when the numbers are counted.
     pub(crate) deduplicate: Deduplicate,
+    is_deduplication_requested: Option<bool>,
     /// The changes to an existing token, if it is updated instead.
     pub(crate) patch: Option<TokenPatch>,
     body: TokenBody,
@@ -46,6 +56,9 @@ pub(crate) struct PendingToken {
     /// The evaluated texts, until the guessing budget has counted them.
     texts: EvaluatedTexts,
 }
+
+/// A new token whose numbers were counted.
+pub(crate) struct CountedToken(pub(super) PendingToken);
 
 /// The reaction to an id that is taken.
 enum IdAssignment {
@@ -75,10 +88,12 @@ impl PendingToken {
         let containers = new.containers.take().unwrap_or_else(default_containers);
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
-        let is_sent = source.origin.is_request();
-        let knows_data =
-            is_sent || (!source.origin.is_hidden() && has_reveal_right(caller, &containers));
-        let TokenDataSource { mut data, origin, .. } = source;
+        let is_sent = source.is_known_to(caller);
+        let knows_data = is_sent
+            || (!source.origin.is_hidden()
+                && has_reveal_right(caller, &containers)
+                && !hides_marked(caller, source.is_marked));
+        let TokenDataSource { mut data, origin, is_marked, .. } = source;
         let is_hidden = origin.is_hidden();
         let intent = origin.into_intent();
         // The caller did not send the data, so the response shows it only by the right to read.
@@ -93,33 +108,32 @@ impl PendingToken {
                 Some(build_existing_patch(&new, token_type, &data, cvc.as_ref()))
             }
         };
+        // Random, also under the id of a deleted token: sessions of the deleted token stay bound to it.
+        let number_version =
+            (token_type == TokenType::Card).then(|| CardNumberVersion::random(vault.fill_random));
         let mut body = TokenBody {
             data,
-            mask: new.mask.take().and_then(|it| token_type.custom_mask(it)),
-            metadata: new.metadata.take(),
-            search_indexes: new.search_indexes.take(),
-            fingerprint_expression: new.fingerprint_expression.take(),
             expressions_writer: Some(caller.application()),
-            withheld: WithheldDigests::default(),
+            number_version,
+            is_marked,
             withheld_details: is_hidden,
-            // Random, also under the id of a deleted token: sessions of the deleted token stay
-            // bound to it.
-            number_version: (token_type == TokenType::Card)
-                .then(|| CardNumberVersion::random(vault.fill_random)),
+            ..take_expressions(&mut new, token_type)
         };
         body.withhold_digests(token_type);
         let failure_mode = if knows_data { FailureMode::Report } else { FailureMode::Hide };
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
-        let EvaluationResult { fingerprint, indexes, texts, .. } = evaluation.evaluate()?;
+        let EvaluationResult { fingerprint, indexes, mut texts, .. } = evaluation.evaluate()?;
+        let has_fingerprint = (!is_marked || may_fingerprint_marked(caller, &containers))
+            && (knows_data || !shows_number_in_digits(token_type, &body.data, &texts));
+        let fingerprint = fingerprint.filter(|_| has_fingerprint);
         let chooses_id = new.id.is_some();
+        let computes_id = new.id.as_deref().is_some_and(is_expression);
         let (id, id_assignment) = match new.id.take() {
-            None => (TokenId::random(vault.fill_random), IdAssignment::Fixed),
             // A caller without knowledge of the number must not learn whether an id contains it.
             Some(source) if !knows_data => (TokenId::parse(&source)?, IdAssignment::Fixed),
-            Some(source) => {
-                resolve_id(caller.work(), source, token_type, &body, vault.fill_random)?
-            }
+            source => resolve_id(caller.work(), source, token_type, &body, vault.fill_random)?,
         };
+        texts.id = computes_id.then(|| Zeroizing::new(id.as_str().to_owned()));
         let mut record = TokenRecord {
             id,
             token_type,
@@ -137,30 +151,43 @@ impl PendingToken {
         let trust = ExpressionTrust::for_created_token(caller, &record, chooses_id);
         record.expressions = trust.to_provenance(caller, token_type, &body, vault.disclosure);
         let token = StoredToken { record, cvc: None };
-        let deduplicate = resolve_deduplication(caller, new.deduplicate, fingerprint.is_some());
-        let mut pending =
-            Self { token, permit, intent, deduplicate, patch, body, cvc, id_assignment, texts };
+        let (deduplicate, is_deduplication_requested) = (Deduplicate::No, new.deduplicate);
+        let mut pending = Self {
+            token,
+            permit,
+            intent,
+            deduplicate,
+            is_deduplication_requested,
+            patch,
+            body,
+            cvc,
+            id_assignment,
+            texts,
+        };
         pending.seal()?;
         Ok(pending)
     }
 
-    /// Charges the guessing budget before the write. If a budget is exhausted, the token has no
+    /// Counts the numbers of the token before the write. If a budget is exhausted, the token has no
     /// fingerprint and no duplicate.
     ///
     /// # Errors
     /// The counters cannot be read.
-    pub(crate) async fn charge_guess_budget(&mut self, vault: &Vault) -> Result<(), Error> {
+    pub(crate) async fn count_numbers(mut self, vault: &Vault) -> Result<CountedToken, Error> {
         let (caller, record) = (self.permit.caller(), &self.token.record);
         let texts = std::mem::take(&mut self.texts);
         let (token_type, data) = (record.token_type, &self.body.data);
         let evaluated = EvaluatedNumbers { token_type, data, texts: &texts };
-        if vault.count_numbers(caller, evaluated).await? == FingerprintDisclosure::Allowed {
-            return Ok(());
-        }
-        self.token.record.fingerprint = None;
-        self.deduplicate = Deduplicate::No;
-        self.patch = None;
-        self.seal()
+        let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
+        let Some(comparison) = comparison else {
+            self.token.record.fingerprint = None;
+            self.patch = None;
+            self.seal()?;
+            return Ok(CountedToken(self));
+        };
+        self.deduplicate =
+            resolve_deduplication(caller, self.is_deduplication_requested, record, comparison);
+        Ok(CountedToken(self))
     }
 
     /// Seals the body under the current id.
@@ -263,14 +290,28 @@ impl PendingToken {
     }
 }
 
-/// Evaluates the id of a request.
+/// A body with the metadata and the expressions of a request.
+fn take_expressions(new: &mut NewToken, token_type: TokenType) -> TokenBody {
+    TokenBody {
+        mask: new.mask.take().and_then(|it| token_type.custom_mask(it)),
+        metadata: new.metadata.take(),
+        search_indexes: new.search_indexes.take(),
+        fingerprint_expression: new.fingerprint_expression.take(),
+        ..TokenBody::default()
+    }
+}
+
+/// Evaluates the id of a request; a random one if the request has none.
 fn resolve_id(
     work: &WorkMeter,
-    source: String,
+    source: Option<String>,
     token_type: TokenType,
     body: &TokenBody,
     fill_random: fn(&mut [u8]),
 ) -> Result<(TokenId, IdAssignment), Error> {
+    let Some(source) = source else {
+        return Ok((TokenId::random(fill_random), IdAssignment::Fixed));
+    };
     let NewId { id, is_alias } = evaluate_token_id(work, &source, token_type, body, fill_random)?;
     if !is_alias {
         return Ok((id, IdAssignment::Fixed));
@@ -318,8 +359,14 @@ pub(crate) fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Res
 pub(crate) fn resolve_deduplication(
     caller: &Caller,
     requested: Option<bool>,
-    has_fingerprint: bool,
+    record: &TokenRecord,
+    comparison: Comparison,
 ) -> Deduplicate {
-    let is_requested = requested.unwrap_or(caller.tenant().settings.deduplicate_tokens);
-    if is_requested && has_fingerprint { Deduplicate::Yes } else { Deduplicate::No }
+    let is_requested = requested.unwrap_or(caller.tenant().settings.deduplicate_tokens)
+        && shows_fingerprint(caller, record.token_type);
+    if is_requested && record.fingerprint.is_some() {
+        Deduplicate::Yes(comparison)
+    } else {
+        Deduplicate::No
+    }
 }

@@ -1,15 +1,23 @@
 // Masks of text fields: a list of places, each a fixed text or a RegExp for one character.
 //
+// A RegExp of the page never sees a typed character: its duration would tell the page which one it is.
+// The field tries every character once, when the mask is set, and then looks the typed ones up.
+//
 // A fixed text is inserted by itself; characters that no place accepts are dropped. The formatted
 // text includes the fixed texts, and is the value of the field.
 
 /**
  * @typedef {import("./digits.js").EditedText} EditedText
  * @typedef {import("./digits.js").EditKind} EditKind
- * @typedef {readonly (RegExp | string)[]} Mask
+ * @typedef {Uint8Array} CharacterTable 1 for each accepted character
+ * @typedef {readonly (CharacterTable | string)[]} Mask
  */
 
 const PLACES_MAX = 500;
+/** Each pattern is tried with every character. */
+const PATTERNS_MAX = 32;
+const CHARACTERS = 0x10000;
+const [SURROGATES_FIRST, SURROGATES_LAST] = [0xd800, 0xdfff];
 
 /**
  * The mask of the options, with one character for each place; undefined if it is not a mask.
@@ -18,19 +26,45 @@ const PLACES_MAX = 500;
  */
 export function readMask(option) {
   if (!Array.isArray(option) || option.length === 0 || option.length > PLACES_MAX) return undefined;
-  const places = option.flatMap((it) => (typeof it === "string" ? it.split("") : [it]));
-  const isPlace = (/** @type {unknown} */ it) => typeof it === "string" || it instanceof RegExp;
-  return places.every(isPlace) ? places : undefined;
+  /** @type {Map<string, CharacterTable>} */
+  const tables = new Map();
+  /** @type {(CharacterTable | string)[]} */
+  const places = [];
+  for (const place of option) {
+    if (typeof place === "string") places.push(...place.split(""));
+    else if (place instanceof RegExp) {
+      const table = tables.get(String(place)) ?? tabulate(place);
+      tables.set(String(place), table);
+      places.push(table);
+    } else return undefined;
+    if (tables.size > PATTERNS_MAX) return undefined;
+  }
+  return places;
 }
 
 /**
+ * The characters of the Basic Multilingual Plane that the pattern accepts. Halves of other characters
+ * are accepted by no place.
  * @param {RegExp} pattern
+ * @returns {CharacterTable}
+ */
+function tabulate(pattern) {
+  const table = new Uint8Array(CHARACTERS);
+  for (let code = 0; code < CHARACTERS; code += 1) {
+    if (code >= SURROGATES_FIRST && code <= SURROGATES_LAST) continue;
+    // A RegExp with the flag g or y remembers its position.
+    pattern.lastIndex = 0;
+    table[code] = pattern.test(String.fromCharCode(code)) ? 1 : 0;
+  }
+  return table;
+}
+
+/**
+ * @param {CharacterTable} table
  * @param {string} character
  */
-function accepts(pattern, character) {
-  // A RegExp with the flag g or y remembers its position.
-  pattern.lastIndex = 0;
-  return pattern.test(character);
+function accepts(table, character) {
+  return table[character.charCodeAt(0)] === 1;
 }
 
 /**
@@ -67,7 +101,7 @@ function fill(mask, input, caretIndex, finish) {
 }
 
 /**
- * The free characters of a formatted text: those at the places with a RegExp.
+ * The free characters of a formatted text: those at the places without a fixed text.
  * @param {Mask} mask
  * @param {string} text
  * @param {number} start

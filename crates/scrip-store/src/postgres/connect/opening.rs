@@ -12,6 +12,7 @@ use tokio_postgres::IsolationLevel;
 
 use crate::{
     claims::InFlightClaims,
+    policy_turns::PolicyTurns,
     postgres::{
         MigrationResult, PostgresSettings, PostgresStore, ServerHealth,
         audit::{read_log::PostgresReadLog, verify},
@@ -73,6 +74,7 @@ impl PostgresStore {
             read_log,
             write_queue,
             claims: InFlightClaims::default(),
+            policy_turns: PolicyTurns::default(),
             directory_listener,
         })
     }

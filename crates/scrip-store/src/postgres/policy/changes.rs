@@ -1,7 +1,13 @@
 //! Policy changes.
 
+use std::fs::File;
+
 use scrip_core::{
-    audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, proxy::ProxyRecord, store::StoreError,
+    audit::{AuditRecord, LogKind},
+    id::TenantId,
+    policy::{ApiKeyRecord, PolicyRecords},
+    proxy::ProxyRecord,
+    store::StoreError,
 };
 use scrip_seal::WrappedTenantKeys;
 
@@ -9,11 +15,15 @@ use crate::{
     postgres::{
         PostgresStore,
         connect::directory_listener::notify_directory_changed,
-        engine::{scope::RowScope, statement::driver_parameters, transaction::PostgresTransaction},
+        engine::{
+            scope::RowScope,
+            statement::{ReadSnapshot, driver_parameters},
+            transaction::PostgresTransaction,
+        },
     },
     shared::policy::{
         changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
-        directory::{KeyTables, POSTGRES_KEYS},
+        directory::{KeyTables, POSTGRES_KEYS, load_policy},
     },
     sql::{Execute, parameters},
 };
@@ -83,6 +93,20 @@ impl PolicyTransaction for PostgresTransaction {
 
 impl PostgresStore {
     pub(crate) const KEYS: KeyTables = POSTGRES_KEYS;
+
+    /// Nodes do not wait for each other: the lock of a suspended node would stop all others.
+    pub(crate) async fn wait_for_processes(&self) -> Option<File> {
+        None
+    }
+
+    /// Reads the policy of a tenant in one snapshot.
+    pub(crate) async fn read_policy(
+        &self,
+        tenant: TenantId,
+    ) -> Result<Option<PolicyRecords>, StoreError> {
+        let read = async |it: &ReadSnapshot| load_policy(it, &POSTGRES_KEYS, tenant).await;
+        self.read_snapshot(LogKind::Audit, tenant, read).await
+    }
 
     /// Does nothing: PostgreSQL recycles its WAL.
     pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 
 use scrip_core::{
     id::TenantId,
-    listing::{Facet, ListPosition, TokenScan},
+    listing::{Facet, ListPosition, SearchFacet, TokenScan},
     store::StoreError,
     token::StoredToken,
 };
@@ -64,7 +64,10 @@ impl TokenScanReader for ReadSnapshot {
         request: &ChunkRequest<'_>,
     ) -> Result<Vec<PostgresListingEntry>, StoreError> {
         let ChunkRequest { from, container, created_at, number, entries_max } = *request;
-        let facets: Vec<_> = facets_or_all_types(scan.facet).iter().map(encode_facet).collect();
+        let facets: Vec<_> = facets_or_all_types(scan.facet.map(SearchFacet::facet))
+            .iter()
+            .map(encode_facet)
+            .collect();
         let entries_max = i64::try_from(entries_max).unwrap_or(i64::MAX);
         let rows = self
             .rows(
@@ -83,7 +86,9 @@ impl TokenScanReader for ReadSnapshot {
     ) -> Result<Option<IndexedToken>, StoreError> {
         let Some(token) = token.filter(|it| it.record.is_live(scan.now)) else { return Ok(None) };
         let is_facet_of_entry = |it: &Facet| it.matches(&token.record) && encode_facet(it) == facet;
-        let facet = facets_or_all_types(scan.facet).into_iter().find(is_facet_of_entry);
+        let facet = facets_or_all_types(scan.facet.map(SearchFacet::facet))
+            .into_iter()
+            .find(is_facet_of_entry);
         Ok(Some(IndexedToken { position, facet, token }))
     }
 }

@@ -6,9 +6,8 @@ use scrip_core::{
     error::Error,
     id::TenantId,
     policy::{
-        ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, DecidePolicy, PolicyEdit,
-        PolicyRecords, PolicySeal, PolicyWrite, SignedRow, SystemKeys, TenantDeletion,
-        TenantRecord,
+        ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, PolicyEdit, PolicyRecords,
+        PolicySeal, PolicyWrite, SignedRow, SystemKeys, TenantDeletion, TenantRecord,
     },
     proxy::ProxyRecord,
     store::{ChangeOutcome, StoreError},
@@ -24,7 +23,7 @@ use crate::{
             unlock_rows::check_tenant_keys,
         },
     },
-    sql::{Execute, Parameter, WriteTransaction, parameters},
+    sql::{ColumnReader, Execute, Parameter, WriteTransaction, parameters, read_required},
 };
 
 /// A request that began before the deletion of its tenant may write rows for this long after it.
@@ -119,20 +118,26 @@ async fn load_policy_or_error<T: PolicyTransaction>(
     }
 }
 
+const FIND_SEAL: &str = "
+-- find_seal
+SELECT policy_counter, policy_mac FROM tenants WHERE id = $1";
+
+/// Writes a change if the policy still has the seal on which the change was decided. A policy whose
+/// rows were altered after that keeps an invalid MAC, because only the decided rows were sealed.
 pub(crate) async fn change_policy<T: PolicyTransaction>(
     transaction: &mut T,
     tenant: TenantId,
-    decide: DecidePolicy,
-) -> Result<Result<(), Error>, StoreError> {
-    let records = match load_policy_or_error(transaction, tenant).await? {
-        Ok(Some(records)) => records,
-        Ok(None) => return Ok(Err(Error::NotFound)),
-        Err(error) => return Ok(Err(error)),
+    edit: PolicyEdit,
+) -> Result<Result<ChangeOutcome, Error>, StoreError> {
+    let PolicyEdit { base, writes, seal, extras, destroyed_versions } = edit;
+    let decode = |row: &dyn ColumnReader| {
+        Ok(PolicySeal { counter: read_required(row, 0)?, mac: read_required(row, 1)? })
     };
-    let PolicyEdit { writes, seal, extras, destroyed_versions } = match decide(records) {
-        Ok(edit) => edit,
-        Err(error) => return Ok(Err(error)),
-    };
+    match transaction.find(FIND_SEAL, &parameters![tenant], decode).await? {
+        None => return Ok(Err(Error::NotFound)),
+        Some(current) if current != base => return Ok(Ok(ChangeOutcome::Stale)),
+        Some(_) => (),
+    }
     raise_version(transaction).await?;
     for write in &writes {
         if let PolicyWrite::PutApiKey(api_key) = write
@@ -152,7 +157,7 @@ pub(crate) async fn change_policy<T: PolicyTransaction>(
     }
     put_seal(transaction, tenant, seal).await?;
     insert_commit_extras(transaction, tenant, &extras, "done").await?;
-    Ok(Ok(()))
+    Ok(Ok(ChangeOutcome::Done))
 }
 
 /// Deletes one version of a sealing key.

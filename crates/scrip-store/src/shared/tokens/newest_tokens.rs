@@ -111,7 +111,7 @@ pub(crate) async fn find_newest_tokens<R: NewestTokensReader>(
 ) -> Result<NewestTokens, StoreError> {
     let mut streams = BinaryHeap::new();
     let before_first = EntryPosition { created_at: i64::MAX, number: i64::MAX };
-    for facet in facets_or_all_types(scan.facets.first().copied()) {
+    for facet in facets_or_all_types(scan.facets.first().map(|it| it.facet())) {
         let facet = encode_facet(&facet);
         for range in scan.ranges.iter() {
             for container in reader.list_containers(tenant, &facet, range).await? {
@@ -174,7 +174,7 @@ impl IndexedOutline {
         let Self { outline, indexes } = self;
         let is_listed_here =
             scan.ranges.listed_container(&outline.containers)?.as_str() == container;
-        (is_listed_here && scan.facets.iter().all(|it| matches_facet(&indexes, it)))
+        (is_listed_here && scan.facets.iter().all(|it| matches_facet(&indexes, &it.facet())))
             .then_some(outline)
     }
 }

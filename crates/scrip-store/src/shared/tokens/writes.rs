@@ -181,7 +181,7 @@ async fn update_token<T: TokenTransaction>(
     let duplicate =
         find_duplicate(transaction, tenant, token, *deduplicate, audit.at, token_id).await?;
     if let Some(duplicate) = duplicate {
-        if *deduplicate != Deduplicate::ReportExisting {
+        if !matches!(deduplicate, Deduplicate::ReportExisting(_)) {
             transaction.append_audit_record(tenant, audit, token_id, "deduplicated").await?;
         }
         // The response contains the existing token.
@@ -201,7 +201,7 @@ async fn resolve_duplicate<T: TokenTransaction>(
     audit: &AuditRecord,
 ) -> Result<WriteAttempt, StoreError> {
     let NumberedToken { number, token } = duplicate;
-    if deduplicate == Deduplicate::ReportExisting {
+    if matches!(deduplicate, Deduplicate::ReportExisting(_)) {
         return Ok(Err(WriteConflict::Duplicate(Box::new(token))));
     }
     transaction

@@ -7,6 +7,7 @@ use scrip_core::{audit::LogKind, store::StoreError, time::MonotonicClock};
 use crate::{
     claims::InFlightClaims,
     health::StoreHealth,
+    policy_turns::PolicyTurns,
     sqlite::{
         SqliteStore,
         audit::read_log::{self, SqliteReadLog},
@@ -105,6 +106,7 @@ impl SqliteStore {
             readers: Readers::new(path, page_mode)?,
             writer,
             claims: InFlightClaims::default(),
+            policy_turns: PolicyTurns::default(),
             path: path.to_owned(),
             health,
             _lock: None,

@@ -7,8 +7,14 @@ use std::{
 
 use rusqlite::Connection;
 use scrip_core::{
-    metrics::{Counter, Gauge, ReaderPoolMetrics, SPAN_TARGET},
+    metrics::{Counter, Gauge, LONG_WORK_MICROS, ReaderPoolMetrics, SPAN_TARGET},
     store::StoreError,
+};
+
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+    time::Instant,
 };
 
 use crate::{
@@ -95,5 +101,20 @@ impl<'a> BusyReader<'a> {
 impl Drop for BusyReader<'_> {
     fn drop(&mut self) {
         self.0.decrement();
+    }
+}
+
+/// Runs a read that may take long, and lets another thread serve the requests of this worker
+/// meanwhile.
+pub(crate) fn run_blocking<T>(read: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|it| it.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(|| {
+            let started = Instant::now();
+            let result = read();
+            LONG_WORK_MICROS.add(started.elapsed().as_micros().try_into().unwrap_or(u64::MAX));
+            result
+        }),
+        Ok(_) | Err(_) => read(),
     }
 }

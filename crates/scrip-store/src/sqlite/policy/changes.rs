@@ -1,23 +1,30 @@
 //! Policy changes.
 
-use std::sync::atomic::Ordering;
+use std::{fs::File, sync::atomic::Ordering, time::Duration};
 
+use rusqlite::Connection;
 use scrip_core::{
-    audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, proxy::ProxyRecord, store::StoreError,
+    audit::AuditRecord,
+    id::TenantId,
+    policy::{ApiKeyRecord, PolicyRecords},
+    proxy::ProxyRecord,
+    store::StoreError,
 };
 use scrip_seal::WrappedTenantKeys;
+use tokio::time::sleep;
 
 use crate::{
     shared::policy::{
         changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
-        directory::{KeyTables, SQLITE_KEYS},
+        directory::{KeyTables, SQLITE_KEYS, load_policy},
     },
-    sql::{Statements, parameters},
+    sql::{Statements, parameters, run_sync_future},
     sqlite::{
         SqliteStore,
         engine::{
             connection::with_secure_delete,
-            statement::{execute, store_error},
+            readers::run_blocking,
+            statement::{execute, store_error, with_snapshot},
             transaction::SqliteTransaction,
         },
         policy::directory::KEY_PADDING,
@@ -116,6 +123,40 @@ impl PolicyTransaction for SqliteTransaction<'_> {
 
 impl SqliteStore {
     pub(crate) const KEYS: KeyTables = SQLITE_KEYS;
+
+    /// Lets a command next to a server change a policy. The command waits long for the write lock of
+    /// the database, so without this lock the server would always be faster, and the command would
+    /// repeat its change. It locks the data directory alone; changes of the server share the lock,
+    /// and do not wait for ever: a command may be suspended. No change depends on the lock.
+    pub(crate) async fn wait_for_processes(&self) -> Option<File> {
+        const TRIES_MAX: usize = 500;
+        const PAUSE: Duration = Duration::from_millis(2);
+        let folder = File::open(self.path.parent()?).ok()?;
+        if self._lock.is_none() {
+            return run_blocking(|| folder.lock()).ok().map(|()| folder);
+        }
+        for _ in 0..TRIES_MAX {
+            if folder.try_lock_shared().is_ok() {
+                return Some(folder);
+            }
+            sleep(PAUSE).await;
+        }
+        None
+    }
+
+    /// Reads the policy of a tenant in one snapshot. A policy can have many rows, so other requests
+    /// get the worker meanwhile.
+    pub(crate) async fn read_policy(
+        &self,
+        tenant: TenantId,
+    ) -> Result<Option<PolicyRecords>, StoreError> {
+        let read = |connection: &Connection| {
+            with_snapshot(connection, || {
+                run_sync_future(load_policy(connection, &SQLITE_KEYS, tenant))
+            })
+        };
+        run_blocking(|| self.readers.read(read))
+    }
 
     /// Truncates the WAL, which still contains the keys that were deleted from the tables. Returns
     /// after the truncation, unless a reader stays active for longer than a client waits.

@@ -16,7 +16,7 @@ use crate::{
     sql::run_sync_future,
     sqlite::{
         SqliteStore,
-        engine::{statement::with_snapshot, transaction::SqliteTransaction},
+        engine::{readers::run_blocking, statement::with_snapshot, transaction::SqliteTransaction},
     },
 };
 
@@ -32,7 +32,7 @@ pub(crate) fn load_directory(connection: &Connection) -> Result<DirectoryRecords
 
 impl DirectoryStore for SqliteStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
-        Box::pin(async move { self.readers.read(load_directory) })
+        Box::pin(async move { run_blocking(|| self.readers.read(load_directory)) })
     }
 
     fn directory_version(&self) -> StoreFuture<'_, i64> {

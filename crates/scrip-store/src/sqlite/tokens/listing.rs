@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use scrip_core::{
     id::TenantId,
-    listing::{Facet, ListPosition, TokenScan},
+    listing::{Facet, ListPosition, SearchFacet, TokenScan},
     store::StoreError,
 };
 
@@ -57,7 +57,7 @@ impl TokenScanReader for Connection {
     ) -> Result<Vec<SqliteListingEntry>, StoreError> {
         let ChunkRequest { from, container, created_at, number, entries_max } = *request;
         let mut entries = Vec::new();
-        for facet in facets_or_all_types(scan.facet) {
+        for facet in facets_or_all_types(scan.facet.map(SearchFacet::facet)) {
             let encoded_facet = encode_facet(&facet);
             let key = parameters![
                 tenant,

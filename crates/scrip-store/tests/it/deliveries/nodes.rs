@@ -25,7 +25,7 @@ use crate::{
 /// An insert that raises the event with this number.
 fn raising_insert(harness: &StoreHarness, number: u8, token: u8) -> TokenWrite {
     let token = without_cvc(unique_token(token));
-    let mut insert = insertion(harness, token, Deduplicate::Yes);
+    let mut insert = insertion(harness, token, scrip_testing::store_harness::DEDUPLICATE);
     insert.events = TokenEvents { written: vec![harness.new_delivery(number)], ..insert.events };
     TokenWrite::Insert(insert)
 }
@@ -57,7 +57,12 @@ async fn grouped_and_individual_writes_write_their_deliveries() {
     assert!(matches!(outcomes[3], Ok(BatchOutcome::Rejected(_))), "{:?}", outcomes[3]);
     assert_eq!(numbers(&claim(&harness, 99).await), [2, 3, 4]);
     harness
-        .insert_token(harness.new_insert(without_cvc(unique_token(9)), Deduplicate::Yes))
+        .insert_token(
+            harness.new_insert(
+                without_cvc(unique_token(9)),
+                scrip_testing::store_harness::DEDUPLICATE,
+            ),
+        )
         .await
         .unwrap();
     let alone = submit(&harness, vec![raising_insert(&harness, 8, 8)], None).await.unwrap();

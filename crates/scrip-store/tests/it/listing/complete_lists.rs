@@ -6,7 +6,7 @@ use scrip_core::{
     token::{Container, ContainerRanges, TokenType},
 };
 use scrip_seal::{Fingerprint, IndexDigest};
-use scrip_testing::store_harness::StoreHarness;
+use scrip_testing::store_harness::{StoreHarness, counted_facet};
 
 const CONTAINERS: [Option<&str>; 4] = [None, Some("/a/"), Some("/b/"), Some("/c/")];
 
@@ -50,6 +50,7 @@ pub(crate) async fn list_all(
     let mut after: Option<ListPosition> = None;
     loop {
         let lookup = harness.caller.permit_lookup(Permission::TokenRead).unwrap();
+        let facet = facet.map(counted_facet);
         let scan =
             TokenScan { facet, ranges: ranges.clone(), after, entries_max, now: harness.now() };
         let listing = harness.store().scan_tokens(lookup, scan).await.unwrap();
@@ -69,6 +70,7 @@ async fn collect_newest(
     ranges: &ContainerRanges,
 ) -> String {
     let lookup = harness.caller.permit_lookup(Permission::TokenRead).unwrap();
+    let facets = facets.into_iter().map(counted_facet).collect();
     let scan = NewestTokensScan { facets, ranges: ranges.clone(), now: harness.now() };
     format!("{:?}", harness.store().find_newest_tokens(lookup, scan).await.unwrap())
 }

@@ -14,7 +14,7 @@ use scrip_core::{
     policy::{
         ApplicationKind, CallerRequirement, Permission, PolicyPermit, Tenant, TenantSettings,
     },
-    proxy::{ClientCertificate, HostName, ProxyDetails, ProxyLookup},
+    proxy::{ClientCertificate, CompiledDraft, HostName, ProxyDetails, ProxyLookup},
 };
 use scrip_testing::{
     policy::access_without_rules,
@@ -47,6 +47,10 @@ async fn create(harness: &VaultHarness, tenant: &Arc<Tenant>, name: &str) -> Pro
         .await
 }
 
+fn compiled_draft(name: &str) -> CompiledDraft {
+    proxy_draft(name, None).compile(None).unwrap()
+}
+
 fn host(name: &str) -> HostName {
     HostName::parse(name).unwrap()
 }
@@ -71,6 +75,7 @@ async fn proxy_is_loaded_as_it_was_stored(harness: VaultHarness) {
     check_loaded(&created).await;
     let mut draft = proxy_draft("changed", None);
     (draft.require_auth, draft.disable_detokenization, draft.configuration) = (false, true, None);
+    let draft = draft.compile(None).unwrap();
     let updated = update_proxy(vault, operator(&tenant), id, draft, None).await.unwrap();
     check_loaded(&updated).await;
     let key = rcgen::KeyPair::generate().unwrap();
@@ -142,7 +147,7 @@ async fn missing_proxy_is_not_found(harness: VaultHarness) {
     let vault = &harness.vault;
     let outcomes = [
         delete_proxy(vault, operator(&stranger), id).await,
-        update_proxy(vault, operator(&stranger), id, proxy_draft("x", None), None).await.map(drop),
+        update_proxy(vault, operator(&stranger), id, compiled_draft("x"), None).await.map(drop),
         add_proxy_host(vault, operator(&stranger), id, host("x.example")).await.map(drop),
     ];
     for outcome in outcomes {
@@ -156,7 +161,7 @@ async fn number_of_proxies_per_tenant_is_limited() {
     let tenant = tenant(&harness).await;
     let directory = harness.directory().await;
     let create = async || {
-        let draft = proxy_draft("shop", None);
+        let draft = compiled_draft("shop");
         create_proxy(&harness.vault, operator(&tenant), directory.pepper(), draft, None).await
     };
     for _ in 0..PROXIES_MAX {

@@ -6,7 +6,7 @@ use scrip_core::{
     audit::{Operation, ReadLogBatch, ReadLogEntry},
     policy::Permission,
     store::{AuditStore, TokenStore},
-    token::{BatchOutcome, Deduplicate, TokenBatch, TokenRecord, TokenWrite, WriteOutcome},
+    token::{BatchOutcome, TokenBatch, TokenRecord, TokenWrite, WriteOutcome},
 };
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use scrip_testing::{
@@ -115,7 +115,8 @@ async fn create_two_tokens(harness: &StoreHarness, node: &PostgresStore, first: 
         let fingerprint = Some(scrip_seal::Fingerprint([number; 32]));
         let token =
             without_cvc(TokenRecord { fingerprint, ..token_record(&format!("id-{number}")) });
-        let (_, mut batch) = harness.insert_batch(harness.new_insert(token, Deduplicate::Yes));
+        let (_, mut batch) = harness
+            .insert_batch(harness.new_insert(token, scrip_testing::store_harness::DEDUPLICATE));
         batch.writes.remove(0)
     });
     let response = harness.idempotency_record([first; 32]);

@@ -163,7 +163,7 @@ async fn individual_writes_per_transaction_are_limited() {
         });
         let permit = harness.permit(Permission::TokenCreate);
         let audit = harness.audit(Operation::CreateToken);
-        let deduplicate = Deduplicate::Yes;
+        let deduplicate = scrip_testing::store_harness::DEDUPLICATE;
         TokenWrite::Insert(InsertToken {
             permit,
             token,

@@ -285,6 +285,8 @@ async fn replaced_key_is_overwritten_on_disk() {
         );
         let traces = KeyTraces::for_tenant(&harness.file(), &tenant);
         let key = Arc::clone(&tenant.audit_key);
+        let permit = PolicyPermit::for_operator(Arc::clone(&tenant));
+        let loaded = harness.vault.store.load_policy(&permit).await.unwrap().unwrap();
         let replace_keys = move |records: PolicyRecords| {
             let (mut tenant, seal) = (records.tenant, records.seal);
             tenant.record.keys.permanent = Sealed::from_stored(vec![7; length]);
@@ -293,10 +295,11 @@ async fn replaced_key_is_overwritten_on_disk() {
             let (entity, deliveries) = (String::new(), Vec::new());
             let extras = CommitExtras { audit, entity, idempotency: None, deliveries };
             let (writes, destroyed_versions) = (vec![PolicyWrite::PutTenant(tenant)], Vec::new());
-            Ok(PolicyEdit { writes, seal, extras, destroyed_versions })
+            PolicyEdit { base: seal, writes, seal, extras, destroyed_versions }
         };
-        let permit = PolicyPermit::for_operator(Arc::clone(&tenant));
-        harness.vault.store.change_policy(permit, Box::new(replace_keys)).await.unwrap().unwrap();
+        let edit = replace_keys(loaded.records);
+        harness.vault.store.change_policy(permit, edit).await.unwrap().unwrap();
+        drop(loaded.turn);
         assert_eq!(KeyTraces::for_tenant(&harness.file(), &tenant).0.len(), 2);
         delete_tenant_by_operator(&harness, &other_tenant).await;
         assert_eq!(traces.count_in_files(&harness.file()), 0, "key of {length} bytes");

@@ -101,7 +101,10 @@ async fn failed_write_does_not_affect_others_in_its_commit() {
 async fn concurrent_creates_of_one_card_leave_one_token() {
     let harness = open_harness().await;
     let build_insert = |number| {
-        harness.new_insert(without_cvc(token_record(&format!("id-{number}"))), Deduplicate::Yes)
+        harness.new_insert(
+            without_cvc(token_record(&format!("id-{number}"))),
+            scrip_testing::store_harness::DEDUPLICATE,
+        )
     };
     let outcomes = insert_concurrently(&harness, (0..64).map(build_insert).collect()).await;
 

@@ -168,8 +168,8 @@ async fn duplicate_needs_equal_or_trusted_expressions(harness: StoreHarness) {
             |id, expressions| TokenRecord { token_type, expressions, ..token_record(id) };
         harness.insert(with_expressions("stored", stored)).await;
         for (deduplicate, is_found) in [
-            (Deduplicate::Yes, is_found_to_read),
-            (Deduplicate::ReportExisting, is_found_to_update),
+            (scrip_testing::store_harness::DEDUPLICATE, is_found_to_read),
+            (scrip_testing::store_harness::REPORT_EXISTING, is_found_to_update),
         ] {
             let insert =
                 harness.new_insert(without_cvc(with_expressions("asked", requested)), deduplicate);
@@ -240,7 +240,7 @@ async fn update_that_becomes_a_duplicate_changes_nothing(harness: StoreHarness) 
     };
     let update = || SingleUpdate {
         cvc: CvcChange::Replace(cvc_record("123")),
-        ..harness.new_update(updated.clone(), Deduplicate::Yes)
+        ..harness.new_update(updated.clone(), scrip_testing::store_harness::DEDUPLICATE)
     };
     let expected = UpdateOutcome::Duplicate(Box::new(without_cvc(token_record("first"))));
     assert_eq!(harness.update(update()).await, expected);
@@ -250,7 +250,7 @@ async fn update_that_becomes_a_duplicate_changes_nothing(harness: StoreHarness) 
     // A stale revision is reported first, because the compared data has changed.
     let stale = TokenRecord { revision: 7, ..updated.clone() };
     assert_eq!(
-        harness.update(harness.new_update(stale, Deduplicate::Yes)).await,
+        harness.update(harness.new_update(stale, scrip_testing::store_harness::DEDUPLICATE)).await,
         UpdateOutcome::Stale
     );
     let without_deduplication = harness.new_update(updated, Deduplicate::No);
@@ -261,7 +261,9 @@ async fn update_is_not_a_duplicate_of_itself(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
     let updated = revised_record(&token_record("one"));
     assert_eq!(
-        harness.update(harness.new_update(updated, Deduplicate::Yes)).await,
+        harness
+            .update(harness.new_update(updated, scrip_testing::store_harness::DEDUPLICATE))
+            .await,
         UpdateOutcome::Done
     );
 }

@@ -148,7 +148,7 @@ async fn idempotency_record_is_built_from_every_successful_outcome(harness: Stor
         let record_outcome = outcome_recorder(digest);
         let build_record: BuildIdempotencyRecord =
             Box::new(move |it| record_outcome(format!("{it:?}")));
-        let update = harness.new_update(updated, Deduplicate::Yes);
+        let update = harness.new_update(updated, scrip_testing::store_harness::DEDUPLICATE);
         harness.update(SingleUpdate { build_record: Some(build_record), ..update }).await;
     }
     let expected = ["[New", "[Existing", "[Existing", "[Updated"];
@@ -261,7 +261,7 @@ async fn stored_token_data_of_a_duplicate_is_removed_with_the_existing_token(
         fingerprint: token_record("first").fingerprint,
         ..revised_record(&different)
     };
-    let update = harness.new_update(duplicate, Deduplicate::Yes);
+    let update = harness.new_update(duplicate, scrip_testing::store_harness::DEDUPLICATE);
     let update = SingleUpdate {
         build_record: Some(record_builder(harness.idempotency_record([2; 32]))),
         ..update

@@ -81,8 +81,8 @@ fn token_strategy() -> impl Strategy<Value = GeneratedToken> {
     let identity = (0..IDS.len(), any::<bool>(), proptest::option::weighted(0.8, 0..3_u8));
     let deduplicate = prop_oneof![
         3 => Just(Deduplicate::No),
-        3 => Just(Deduplicate::Yes),
-        1 => Just(Deduplicate::ReportExisting),
+        3 => Just(scrip_testing::store_harness::DEDUPLICATE),
+        1 => Just(scrip_testing::store_harness::REPORT_EXISTING),
     ];
     let storage = (0..CONTAINERS.len(), proptest::option::weighted(0.4, 1..10_u32), deduplicate);
     let extras = (any::<bool>(), 0..3_u8, any::<u8>());

@@ -270,7 +270,8 @@ fn container_condition_is_compared_with_rights_on_all_matching_containers() {
 
 #[test]
 fn replay_of_a_deduplicated_token_checks_id_conditions() {
-    let body = json!({"type": "token", "data": "found by a session", "deduplicate_token": true});
+    let body =
+        json!({"type": "us_bank_account_number", "data": "80421977", "deduplicate_token": true});
     let id = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id");
     let by_id = json!({
         "conditions": [{"attribute": "id", "operator": "equals", "value": id}],

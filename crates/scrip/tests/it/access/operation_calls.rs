@@ -216,6 +216,23 @@ impl<'a> TenantHarness<'a> {
 
     /// Calls the route with the path parameters and the body of this tenant.
     pub(crate) fn call_route(&self, route: &Route, key: Option<&str>) -> TestResponse {
+        let query = match route.operation {
+            Operation::GetCardDetails => "?bin=424242",
+            _ => "",
+        };
+        let (_, body) =
+            ROWS.iter().find(|it| it.0 == route.operation).expect("every operation has a row");
+        self.call_with_body(route, key, query, body(self))
+    }
+
+    /// Calls a route with this query and this body, on entities of the tenant.
+    pub(crate) fn call_with_body(
+        &self,
+        route: &Route,
+        key: Option<&str>,
+        query: &str,
+        body: Option<Value>,
+    ) -> TestResponse {
         let owner = match route.path.split('/').nth(1) {
             Some("tokens") => &self.token,
             Some("token-intents") => &self.intent,
@@ -225,17 +242,12 @@ impl<'a> TenantHarness<'a> {
             Some("3ds") => self.threeds_session(route.operation, key),
             _ => &self.application,
         };
-        let mut path = route.path.replace("{id}", owner).replace("{key_id}", &self.api_key);
-        if route.operation == Operation::GetCardDetails {
-            path += "?bin=424242";
-        }
+        let path = route.path.replace("{id}", owner).replace("{key_id}", &self.api_key) + query;
         let mut request = self.server.request(route.method_name(), &path);
         if let Some(key) = key {
             request = request.key(key);
         }
-        let (_, body) =
-            ROWS.iter().find(|it| it.0 == route.operation).expect("every operation has a row");
-        match body(self) {
+        match body {
             Some(body) if route.method_name() == "PATCH" => request.merge_patch(&body).send(),
             Some(body) => request.json(&body).send(),
             None => request.send(),

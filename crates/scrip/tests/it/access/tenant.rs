@@ -9,7 +9,7 @@ use scrip_core::{
         purge_tenants::{find_deleted_tenants, find_forged_deletions, purge_tenants},
         restore_tenant::restore_tenant,
     },
-    policy::{PolicyPermit, TenantKind, TenantSettings},
+    policy::{ApplicationKind, Permission, PolicyPermit, TenantKind, TenantSettings},
     time::ClockWatermark,
 };
 use scrip_testing::process::harness::becomes_true;
@@ -36,6 +36,27 @@ fn create_tenant_keys() -> TenantApiKeys {
 
 fn get_tenant(keys: &TenantApiKeys) -> Value {
     SHARED_SERVER.get_path(&keys.management, "/tenants/self").expect_status(200)
+}
+
+#[test]
+fn allowing_ephemeral_proxies_again_needs_application_update() {
+    let keys = create_tenant_keys();
+    let updates = [Permission::TenantUpdate];
+    let updater =
+        SHARED_SERVER.key_with_permissions(&keys.tenant, ApplicationKind::Management, &updates);
+    let put = |key: &str, settings: &Value| {
+        let body = json!({"name": "test", "settings": settings});
+        SHARED_SERVER.put(key, "/tenants/self", &body)
+    };
+    put(&updater, &json!({"disable_ephemeral_proxy": "true"})).expect_status(200);
+    for setting in [json!("false"), Value::Null] {
+        let settings = json!({"disable_ephemeral_proxy": setting});
+        put(&updater, &settings).expect_problem(403, "application:update");
+    }
+    let kept = put(&updater, &json!({"deduplicate_tokens": "true"})).expect_status(200);
+    assert_eq!(kept["settings"]["disable_ephemeral_proxy"], "true");
+    let allowed = put(&keys.management, &json!({"disable_ephemeral_proxy": null}));
+    assert_eq!(allowed.expect_status(200)["settings"]["disable_ephemeral_proxy"], "false");
 }
 
 #[test]

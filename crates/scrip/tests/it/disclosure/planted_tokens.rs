@@ -100,17 +100,17 @@ fn planted_expressions_are_not_evaluated_on_a_later_number() {
     );
     let stored = SHARED_SERVER.get_token(&ACME.private, &id).json();
     assert_ne!(stored["fingerprint_expression"], DIGIT_EXPRESSION);
-    // A fingerprint of the whole number and a mask of its last four digits disclose no hidden
-    // digits, so they are not replaced.
-    let safe_expression = "{{ data.number }}-{{ data.expiration_year }}";
+    // A mask of the last four digits discloses no hidden digits, so it is not replaced. Literal text
+    // next to the number would give each guess another fingerprint.
+    let planted_expression = "7{{ data.number }}";
     let body = json!({"type": "card", "data": {"number": unique_card_number()},
-        "fingerprint_expression": safe_expression, "mask": {"n": "{{ data.number | last4 }}"}});
+        "fingerprint_expression": planted_expression, "mask": {"n": "{{ data.number | last4 }}"}});
     let created = SHARED_SERVER.create_token_ok(&ACME.public, &body);
     SHARED_SERVER
         .patch_token(&ACME.public, &text_field(&created, "id"), &victim_patch)
         .expect_status(200);
     let stored = SHARED_SERVER.get_token(&ACME.private, &text_field(&created, "id")).json();
-    assert_eq!(stored["fingerprint_expression"], safe_expression);
+    assert_eq!(stored["fingerprint_expression"], "{{ data.number }}");
     assert_eq!(stored["mask"], body["mask"]);
 }
 

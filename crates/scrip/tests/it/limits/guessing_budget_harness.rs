@@ -52,7 +52,7 @@ impl GuessingBudgetHarness {
         Self { server, keys, masked }
     }
 
-    pub(crate) fn edit_quotas(&self, edit: impl FnOnce(Quotas) -> Quotas + Send + 'static) {
+    pub(crate) fn edit_quotas(&self, edit: impl Fn(Quotas) -> Quotas + Send + Sync + 'static) {
         let permit = PolicyPermit::for_operator(Arc::clone(&self.keys.tenant));
         self.server.runtime.block_on(async {
             set_tenant_quotas(&self.server.app.vault, permit, Box::new(edit)).await.unwrap();

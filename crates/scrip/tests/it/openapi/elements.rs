@@ -1,6 +1,7 @@
 //! The hosted fields: their files, their host, and the API below `/api`.
 
 mod api_paths;
+mod field_keys;
 mod files;
 mod hosts;
 mod origins;

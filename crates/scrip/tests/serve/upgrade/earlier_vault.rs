@@ -1,11 +1,9 @@
-//! A vault of the last version before proxied calls: schema version 4 of the embedded engine, 1 of
-//! PostgreSQL.
+//! Vaults of earlier versions.
 //!
-//! The program of that version wrote the rows in the folder `earlier_vault`, so their encryption,
-//! MACs and links are real. It served the vault in the embedded engine, exported it (`export`) and
+//! The program of each version wrote the rows in the folder of the fixture, so their encryption, MACs
+//! and links are real. It served the vault in the embedded engine, exported it (`export`) and
 //! imported it into PostgreSQL. The files have the rows as SQL, without CVCs. `contents.json` has
-//! the root key, API keys and token ids. Two tenants, two tokens, a token intent, a 3DS session, an
-//! idempotency record and both logs; the logs of the tenant with tokens are kept for ten years.
+//! the root key, API keys and token ids. The logs of the tenant with tokens are kept for ten years.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -20,40 +18,113 @@ use serde_json::{Value, json};
 
 use crate::operator::{backup::expect_success, commands::run_json};
 
-/// The files of the embedded engine: name, schema, rows and application id.
-const FILES: [(&str, &str, &str, i32); 2] = [
-    (
-        "scrip.db",
-        include_str!("../../../../scrip-store/src/sqlite/migrations/0004.sql"),
-        include_str!("earlier_vault/vault.sql"),
-        0x7363_7270,
-    ),
-    (
-        "read_log.db",
-        include_str!("../../../../scrip-store/src/sqlite/migrations/read-log-0004.sql"),
-        include_str!("earlier_vault/read-log.sql"),
-        0x7363_7261,
-    ),
-];
+/// A file of the embedded engine.
+struct EmbeddedFile {
+    name: &'static str,
+    /// Empty if the rows contain the schema.
+    schema: &'static str,
+    rows: &'static str,
+    application_id: i32,
+}
 
-const POSTGRES_SCHEMA: &str =
-    include_str!("../../../../scrip-store/src/postgres/migrations/0001.sql");
-const POSTGRES_ROWS: &str = include_str!("earlier_vault/postgres.sql");
+/// The vault of one version.
+pub(super) struct VaultFixture {
+    contents: &'static str,
+    embedded: [EmbeddedFile; 2],
+    embedded_version: i64,
+    saved_heads: &'static str,
+    postgres_schema: &'static [&'static str],
+    postgres_first_rows: &'static str,
+    postgres_rows: &'static str,
+    postgres_saved_heads: &'static str,
+    export: &'static str,
+}
+
+const VAULT_FILE: (&str, i32) = ("scrip.db", 0x7363_7270);
+const READ_LOG_FILE: (&str, i32) = ("read_log.db", 0x7363_7261);
+
+/// The last version before proxied calls: schema version 4 of the embedded engine, 1 of PostgreSQL.
+/// Two tenants, two tokens, a token intent, a 3DS session, an idempotency record and both logs.
+pub(super) const BEFORE_PROXIES: VaultFixture = VaultFixture {
+    contents: include_str!("earlier_vault/contents.json"),
+    embedded: [
+        EmbeddedFile {
+            name: VAULT_FILE.0,
+            schema: include_str!("../../../../scrip-store/src/sqlite/migrations/0004.sql"),
+            rows: include_str!("earlier_vault/vault.sql"),
+            application_id: VAULT_FILE.1,
+        },
+        EmbeddedFile {
+            name: READ_LOG_FILE.0,
+            schema: include_str!("../../../../scrip-store/src/sqlite/migrations/read-log-0004.sql"),
+            rows: include_str!("earlier_vault/read-log.sql"),
+            application_id: READ_LOG_FILE.1,
+        },
+    ],
+    embedded_version: 4,
+    saved_heads: include_str!("earlier_vault/audit.head"),
+    postgres_schema: &[include_str!("../../../../scrip-store/src/postgres/migrations/0001.sql")],
+    postgres_first_rows: DELETE_FIRST_ROWS,
+    postgres_rows: include_str!("earlier_vault/postgres.sql"),
+    postgres_saved_heads: include_str!("earlier_vault/postgres-audit.head"),
+    export: "earlier_vault/export",
+};
+
+/// The last version that evaluated templates of proxies on the data of tokens: schema version 12 of
+/// the embedded engine, 9 of PostgreSQL. Two tenants, six tokens, a token intent, two proxies, one
+/// of which collects cards, a webhook with a delivery, a client key, counted guesses, two
+/// idempotency records and both logs.
+pub(super) const WITH_PROXIES: VaultFixture = VaultFixture {
+    contents: include_str!("vault_with_proxies/contents.json"),
+    embedded: [
+        EmbeddedFile {
+            name: VAULT_FILE.0,
+            schema: "",
+            rows: include_str!("vault_with_proxies/vault.sql"),
+            application_id: VAULT_FILE.1,
+        },
+        EmbeddedFile {
+            name: READ_LOG_FILE.0,
+            schema: "",
+            rows: include_str!("vault_with_proxies/read-log.sql"),
+            application_id: READ_LOG_FILE.1,
+        },
+    ],
+    embedded_version: 12,
+    saved_heads: include_str!("vault_with_proxies/audit.head"),
+    postgres_schema: &[
+        include_str!("../../../../scrip-store/src/postgres/migrations/0001.sql"),
+        include_str!("../../../../scrip-store/src/postgres/migrations/0002.sql"),
+        include_str!("../../../../scrip-store/src/postgres/migrations/0003.sql"),
+        include_str!("../../../../scrip-store/src/postgres/migrations/0004.sql"),
+        include_str!("../../../../scrip-store/src/postgres/migrations/0005.sql"),
+        include_str!("../../../../scrip-store/src/postgres/migrations/0006.sql"),
+        include_str!("../../../../scrip-store/src/postgres/migrations/0007.sql"),
+        include_str!("../../../../scrip-store/src/postgres/migrations/0008.sql"),
+        include_str!("../../../../scrip-store/src/postgres/migrations/0009.sql"),
+    ],
+    postgres_first_rows: DELETE_LATER_FIRST_ROWS,
+    postgres_rows: include_str!("vault_with_proxies/postgres.sql"),
+    postgres_saved_heads: include_str!("vault_with_proxies/postgres-audit.head"),
+    export: "vault_with_proxies/export",
+};
 
 /// The rows contain these rows too, with other values.
 const DELETE_FIRST_ROWS: &str = "DELETE FROM directory_state; DELETE FROM threeds_event_state;";
+/// Later versions have no `threeds_event_state`.
+const DELETE_LATER_FIRST_ROWS: &str = "DELETE FROM directory_state;";
 
 /// A machine with the root key of the earlier vault.
 pub(super) struct EarlierVault {
     pub(super) process: ProcessHarness,
+    fixture: &'static VaultFixture,
     contents: Value,
 }
 
 impl EarlierVault {
     /// A machine without storage.
-    pub(super) fn root_key_only() -> Self {
-        let contents: Value =
-            serde_json::from_str(include_str!("earlier_vault/contents.json")).unwrap();
+    pub(super) fn root_key_only(fixture: &'static VaultFixture) -> Self {
+        let contents: Value = serde_json::from_str(fixture.contents).unwrap();
         let process = ProcessHarness::new(crate::SCRIP)
             .with_variable("SCRIP_PROXY_LOOPBACK_HTTP", "true")
             .with_variable("SCRIP_SERVER_LOCK_MEMORY", "off");
@@ -61,43 +132,52 @@ impl EarlierVault {
         let root_key = process.data().join("root.key");
         fs::write(&root_key, contents["root_key"].as_str().unwrap()).unwrap();
         fs::set_permissions(&root_key, fs::Permissions::from_mode(0o600)).unwrap();
-        Self { process, contents }
+        Self { process, fixture, contents }
     }
 
-    pub(super) fn embedded() -> Self {
-        let vault = Self::root_key_only();
-        vault.write_saved_heads(include_str!("earlier_vault/audit.head"));
-        for (name, schema, rows, application_id) in FILES {
+    pub(super) fn embedded(fixture: &'static VaultFixture) -> Self {
+        let vault = Self::root_key_only(fixture);
+        vault.write_saved_heads(fixture.saved_heads);
+        for EmbeddedFile { name, schema, rows, application_id } in &fixture.embedded {
             let connection = Connection::open(vault.process.data().join(name)).unwrap();
             connection.execute_batch(&format!("BEGIN; {schema}")).unwrap();
-            if name == "scrip.db" {
+            if *name == VAULT_FILE.0 && !schema.is_empty() {
                 connection.execute_batch(DELETE_FIRST_ROWS).unwrap();
             }
             connection.execute_batch(&format!("{rows} COMMIT;")).unwrap();
-            connection.pragma_update(None, "user_version", 4).unwrap();
+            connection.pragma_update(None, "user_version", fixture.embedded_version).unwrap();
             connection.pragma_update(None, "application_id", application_id).unwrap();
         }
         vault
     }
 
-    pub(super) fn on_empty_postgres(database: &TestDatabase) -> Self {
-        let Self { process, contents } = Self::root_key_only();
+    pub(super) fn on_empty_postgres(
+        fixture: &'static VaultFixture,
+        database: &TestDatabase,
+    ) -> Self {
+        let Self { process, contents, .. } = Self::root_key_only(fixture);
         let process = process
             .with_variable("SCRIP_STORAGE_URL", &database.url())
             .with_variable("SCRIP_STORAGE_SINGLE_NODE", "true");
-        Self { process, contents }
+        Self { process, fixture, contents }
     }
 
-    pub(super) fn on_postgres(database: &TestDatabase) -> Self {
+    pub(super) fn on_postgres(fixture: &'static VaultFixture, database: &TestDatabase) -> Self {
         let create_schema_state = "CREATE TABLE schema_state (singleton INTEGER PRIMARY KEY \
              CHECK (singleton = 1), version BIGINT NOT NULL);";
-        let create_schema = format!("{create_schema_state} {POSTGRES_SCHEMA}");
+        let create_schema = format!("{create_schema_state} {}", fixture.postgres_schema.concat());
         drop(query_database(&database.owner_url(), &create_schema));
-        let insert_rows = format!("{DELETE_FIRST_ROWS} {POSTGRES_ROWS}");
+        let insert_rows = [fixture.postgres_first_rows, fixture.postgres_rows].concat();
         drop(query_database(&database.superuser_url(), &insert_rows));
-        let vault = Self::on_empty_postgres(database);
-        vault.write_saved_heads(include_str!("earlier_vault/postgres-audit.head"));
+        let vault = Self::on_empty_postgres(fixture, database);
+        vault.write_saved_heads(fixture.postgres_saved_heads);
         vault
+    }
+
+    /// The export of the vault.
+    pub(super) fn export(&self) -> String {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serve/upgrade");
+        folder.join(self.fixture.export).display().to_string()
     }
 
     /// Writes the saved chain heads, which prove that the logs were not rolled back.

@@ -1,12 +1,10 @@
 //! PostgreSQL: `scrip migrate` migrates the schema.
 
-use std::path::Path;
-
 use scrip_testing::postgres::TestDatabase;
 
 use crate::{
     operator::commands::{run_json, run_text},
-    upgrade::earlier_vault::EarlierVault,
+    upgrade::earlier_vault::{BEFORE_PROXIES, EarlierVault, WITH_PROXIES},
 };
 
 fn create_database() -> TestDatabase {
@@ -17,7 +15,7 @@ fn create_database() -> TestDatabase {
 #[test]
 fn postgres_vault_of_an_earlier_version_is_upgraded_by_the_command() {
     let database = create_database();
-    let vault = EarlierVault::on_postgres(&database);
+    let vault = EarlierVault::on_postgres(&BEFORE_PROXIES, &database);
     for command in ["serve", "status"] {
         vault.process.assert_fails(&[command], "needs version 9; run: scrip migrate");
     }
@@ -32,19 +30,29 @@ fn postgres_vault_of_an_earlier_version_is_upgraded_by_the_command() {
 #[test]
 fn postgres_vault_of_an_earlier_version_is_adopted_and_its_vault_key_rotated() {
     let database = create_database();
-    let vault = EarlierVault::on_postgres(&database);
+    let vault = EarlierVault::on_postgres(&BEFORE_PROXIES, &database);
     run_json(&vault.process, &["migrate"]);
     vault.expect_adopted();
     vault.expect_valid();
 }
 
 #[test]
-fn export_of_an_earlier_version_is_imported_into_postgres() {
+fn postgres_vault_with_proxies_of_an_earlier_version_is_upgraded_and_adopted() {
     let database = create_database();
-    let vault = EarlierVault::on_empty_postgres(&database);
-    run_text(&vault.process, &["migrate"]);
-    let file =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serve/upgrade/earlier_vault/export");
-    run_text(&vault.process, &["import", &file.display().to_string()]);
+    let vault = EarlierVault::on_postgres(&WITH_PROXIES, &database);
+    run_json(&vault.process, &["migrate"]);
     vault.expect_served();
+    vault.expect_adopted();
+    vault.expect_valid();
+}
+
+#[test]
+fn export_of_an_earlier_version_is_imported_into_postgres() {
+    for fixture in [&BEFORE_PROXIES, &WITH_PROXIES] {
+        let database = create_database();
+        let vault = EarlierVault::on_empty_postgres(fixture, &database);
+        run_text(&vault.process, &["migrate"]);
+        run_text(&vault.process, &["import", &vault.export()]);
+        vault.expect_served();
+    }
 }

@@ -25,7 +25,7 @@ fn source(source: Value) -> TransformSource {
 fn body<'a>(transforms: TransformBodies<'a>) -> ProxyBody<'a> {
     ProxyBody {
         id: "b1f6a2c8-3d94-4e07-a5b8-7c2e9d0f1a36".to_owned(),
-        key: "4kTz8QpWm2XvRn7BcYd5Ls",
+        key: Some("4kTz8QpWm2XvRn7BcYd5Ls"),
         tenant_id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
         name: "Charges",
         destination_url: "https://api.psp.example/v1",

@@ -102,6 +102,7 @@ fn token_body() -> TokenBody {
         withheld: WithheldDigests::default(),
         withheld_details: false,
         number_version: None,
+        is_marked: false,
     }
 }
 
@@ -382,6 +383,7 @@ fn proxy_settings() -> ProxySettings {
         authorities: None,
         tls_min: TlsMinimum::default(),
         certificate_pem: None,
+        pattern_bytes: None,
     }
 }
 

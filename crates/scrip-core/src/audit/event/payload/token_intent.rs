@@ -6,12 +6,13 @@ use crate::{
     token::{TokenIntentRecord, TokenType},
 };
 
-/// `token-intent.created`.
+/// `token-intent.created`. The fingerprint is left out as for tokens; a marked intent has none.
 #[must_use]
 pub fn describe_intent(record: &TokenIntentRecord) -> EventData {
+    let fingerprint = record.fingerprint.filter(|_| record.token_type != TokenType::Token);
     let intent = PayloadAttributes::with_id(record.id)
         .text("type", record.token_type.as_str())
-        .optional_text("fingerprint", record.fingerprint)
+        .optional_text("fingerprint", fingerprint)
         .text("created_by", record.created_by)
         .text("created_at", record.created_at)
         .text("expires_at", record.expires_at);

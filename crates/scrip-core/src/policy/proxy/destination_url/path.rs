@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use unicode_normalization::UnicodeNormalization;
+
 use super::{
     PathError,
     percent_encoding::{decode_completely, is_encoded},
@@ -52,20 +54,13 @@ fn is_climbing(segment: &str) -> bool {
     after_dots.is_some_and(|it| !it.starts_with(is_name))
 }
 
-/// Replaces the characters that compatibility normalization of Unicode (NFKC) makes dots,
-/// separators or percent signs, and the slashes that old character sets make of others.
+/// Applies the compatibility normalization of Unicode (NFKC), which some servers apply to paths, and
+/// replaces the slashes that old character sets make of other characters.
 fn normalize(text: &str) -> String {
-    let mut normalized = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\u{ff0e}' | '\u{fe52}' | '\u{2024}' => normalized.push('.'),
-            '\u{2025}' => normalized.push_str(".."),
-            '\u{ff0f}' | '\u{2044}' | '\u{2215}' => normalized.push('/'),
-            '\u{ff3c}' | '\u{fe68}' | '\u{2216}' => normalized.push('\\'),
-            '\u{ff1b}' | '\u{fe54}' => normalized.push(';'),
-            '\u{ff05}' | '\u{fe6a}' => normalized.push('%'),
-            character => normalized.push(character),
-        }
-    }
-    normalized
+    let replace_slash = |character| match character {
+        '\u{2044}' | '\u{2215}' => '/',
+        '\u{2216}' => '\\',
+        character => character,
+    };
+    text.nfkc().map(replace_slash).collect()
 }

@@ -88,6 +88,7 @@ fn path_cannot_leave_the_base_path() {
         "/%e2%80%a4%e2%80%a4/admin",
         "/%e2%80%a5/admin",
         "/%ef%b9%92%ef%b9%92/admin",
+        "/%ef%b8%b0/admin",
         "/..%ef%bc%8fadmin",
         "/a%ef%bc%bc..%ef%bc%bcadmin",
         "/%2e%ef%bc%85%32%65/admin",

@@ -1,14 +1,17 @@
 //! The regular expression of a mask.
 
+mod ascii_classes;
+
 use std::sync::Arc;
 
 use regex_automata::{
     MatchKind,
     hybrid::dfa::DFA,
     nfa::thompson::{self, NFA, WhichCaptures, pikevm::PikeVM},
-    util::syntax,
 };
 use regex_syntax::hir::{Capture, Hir, HirKind, Look, Repetition};
+
+use self::ascii_classes::parse_ascii_classes;
 
 /// A compiled expression with at least one capture group.
 ///
@@ -28,7 +31,6 @@ struct CompiledPattern {
 
 const EXPRESSION_CHARS_MAX: usize = 1000;
 const COMPILED_BYTES_MAX: usize = 256 * 1024;
-const NESTING_MAX: u32 = 32;
 const CAPTURE_GROUPS_MAX: usize = 32;
 /// The steps of an expression that a search can be at, after the same character. The time for one
 /// byte is at most proportional to them.
@@ -46,6 +48,8 @@ const AUTOMATON_CLEARS_MAX: usize = 0;
 pub enum MaskPatternError {
     /// It is larger than this version allows. An earlier version may have stored it.
     TooLarge,
+    /// It has a Unicode class. An earlier version may have stored it.
+    UnicodeClass,
     Invalid(&'static str),
 }
 
@@ -54,7 +58,17 @@ impl MaskPatternError {
     pub fn rule(self) -> &'static str {
         match self {
             Self::TooLarge => TOO_LARGE,
+            Self::UnicodeClass => "must not have a class of Unicode properties such as \\pL",
             Self::Invalid(rule) => rule,
+        }
+    }
+
+    /// Whether an earlier version accepted the expression.
+    #[must_use]
+    pub fn was_allowed(self) -> bool {
+        match self {
+            Self::TooLarge | Self::UnicodeClass => true,
+            Self::Invalid(_) => false,
         }
     }
 }
@@ -66,9 +80,7 @@ impl MaskPattern {
         if expression.is_empty() || expression.chars().count() > EXPRESSION_CHARS_MAX {
             return Err(MaskPatternError::Invalid("must have 1 to 1000 characters"));
         }
-        let syntax = syntax::Config::new().nest_limit(NESTING_MAX);
-        let tree = syntax::parse_with(expression, &syntax);
-        let tree = with_ascii_boundaries(tree.map_err(|_| MaskPatternError::Invalid(INVALID))?);
+        let tree = with_ascii_boundaries(parse_ascii_classes(expression)?);
         if tree.properties().explicit_captures_len() == 0 {
             return Err(MaskPatternError::Invalid(NO_GROUP));
         }
@@ -102,6 +114,16 @@ impl MaskPattern {
     #[must_use]
     pub fn captures(&self) -> &PikeVM {
         &self.0.captures
+    }
+
+    /// The memory of the compiled expression, without that of a search.
+    #[must_use]
+    pub fn compiled_bytes(&self) -> usize {
+        let CompiledPattern { forward, backward, captures, .. } = &*self.0;
+        let automata = forward.memory_usage().saturating_add(backward.memory_usage());
+        let states =
+            forward.get_nfa().memory_usage().saturating_add(backward.get_nfa().memory_usage());
+        automata.saturating_add(states).saturating_add(captures.get_nfa().memory_usage())
     }
 
     /// The maximum number of steps that a search is at.
@@ -214,8 +236,6 @@ fn with_ascii_boundaries(tree: Hir) -> Hir {
 const TOO_LARGE: &str = "is too large: it must have at most 256 steps when all repetitions are \
     written out, and 256 KiB when compiled; use shorter repetitions";
 const NO_GROUP: &str = "must have at least one capture group, which selects the masked text";
-const INVALID: &str =
-    "is not a valid regular expression (look-around and back-references are not supported)";
 
 #[cfg(test)]
 mod tests {
@@ -249,16 +269,57 @@ mod tests {
             "a(?=b)(c)",
             r"(a)\1",
             "((a{1000}){1000})",
-            r"(\w{1,50})",
             "((?:a?){3000})",
             "^([ab]*a[ab]{1900})",
             "(a{300})",
             "((?:a{16}){16})",
             "(?P<n>a){9999999}",
+            r"(\pL)",
+            r"([^\p{Greek}])",
+            r"(\PN+)",
             long.as_str(),
             nested.as_str(),
         ] {
             assert!(MaskPattern::parse(expression).is_err(), "{expression} is accepted");
+        }
+    }
+
+    fn find<'t>(expression: &str, text: &'t str) -> Option<&'t str> {
+        let pattern = MaskPattern::parse(expression).unwrap();
+        let mut cache = pattern.captures().create_cache();
+        let mut captures = pattern.captures().create_captures();
+        pattern.captures().captures(&mut cache, text, &mut captures);
+        captures.get_group(1).map(|it| &text[it.range()])
+    }
+
+    #[test]
+    fn classes_are_ascii_and_match_whole_characters() {
+        for (expression, text, expected) in [
+            (r"(\d+)", "٣12", Some("12")),
+            (r"(\w+)", "éab", Some("ab")),
+            (r"x(\s)", "x\u{a0}", None),
+            (r"^(\D)", "é1", Some("é")),
+            (r"^(\W)", "💳a", Some("💳")),
+            (r"^([^\d])$", "💳", Some("💳")),
+            (r"^([\W\d]+)$", "1é2", Some("1é2")),
+            (r"^([^\W_]+)", "ab_", Some("ab")),
+            (r"^(.)$", "💳", Some("💳")),
+            (r"^(é)$", "é", Some("é")),
+            ("(?i)(PAN)", "pan", Some("pan")),
+            (r"(?i)([\d&&[^0]]+)", "0123", Some("123")),
+        ] {
+            assert_eq!(find(expression, text), expected, "{expression}");
+        }
+    }
+
+    /// The bound keeps the work to compile a mask and the memory of a compiled mask small.
+    #[test]
+    fn worst_expressions_compile_to_little_memory() {
+        for class in [r"\W*", ".*", "[^a]*", r"[^\w\x{80}-\x{7ff}]?", r"\D", "[^é💳]+?"] {
+            let repeats = (1..=250).rev().map(|count| format!("({})", class.repeat(count)));
+            let pattern = repeats.map(|it| MaskPattern::parse(&it)).find_map(Result::ok);
+            let bytes = pattern.unwrap().compiled_bytes();
+            assert!(bytes <= 768 * 1024, "{class}: {bytes} bytes");
         }
     }
 }

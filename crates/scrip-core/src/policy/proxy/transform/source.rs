@@ -7,7 +7,6 @@ use crate::{
     error::FieldError,
     proxy::transform::{
         JsonLocation, MaskMatcher, MaskPattern, MatcherType, ProxyTransform, TransformType,
-        mask_pattern::MaskPatternError,
     },
 };
 
@@ -74,7 +73,17 @@ impl TransformSource {
         self.transform_type.unwrap_or(TransformType::Code)
     }
 
-    /// Checks the rules of the type.
+    /// Checks the rules of the type, without compiling the expression of a mask.
+    ///
+    /// # Errors
+    /// Every violated rule, with the path of its attribute.
+    pub(super) fn check(&self) -> Result<(), Vec<FieldError>> {
+        let mut rules = RuleCheck::new(self);
+        rules.check_type();
+        if rules.errors.is_empty() { Ok(()) } else { Err(rules.errors) }
+    }
+
+    /// Checks and compiles the transform.
     ///
     /// # Errors
     /// Every violated rule, with the path of its attribute.
@@ -87,41 +96,87 @@ impl TransformSource {
     pub(super) fn compile_stored(&self) -> Option<ProxyTransform> {
         match self.compile_with_rules() {
             Ok(transform) => Some(transform),
-            Err(RuleCheck { is_mask_too_large: true, errors, .. }) if errors.len() == 1 => {
+            Err(RuleCheck { was_mask_allowed: true, errors, .. }) if errors.len() == 1 => {
                 Some(ProxyTransform::OversizedMask)
             }
             Err(_) => None,
         }
     }
 
-    fn compile_with_rules(&self) -> Result<ProxyTransform, RuleCheck<'_>> {
-        let mut rules = RuleCheck { source: self, errors: Vec::new(), is_mask_too_large: false };
-        rules.check_unused_attributes();
-        let transform = match self.transform_type() {
-            TransformType::Code => rules.compile_code(),
-            TransformType::Mask => rules.compile_mask(),
-            TransformType::Tokenize => rules.compile_tokenize(),
-            TransformType::AppendJson => rules.compile_append_json(),
-            TransformType::AppendText => {
-                rules.value().map(|value| ProxyTransform::AppendText { value })
-            }
-            TransformType::AppendHeader => rules.compile_append_header(),
-        };
-        match transform {
-            Some(transform) if rules.errors.is_empty() => Ok(transform),
-            _ => Err(rules),
-        }
+    /// The name under which later transforms find the token of this one.
+    pub(super) fn tokenize_identifier(&self) -> Option<&str> {
+        let is_tokenize = self.transform_type() == TransformType::Tokenize;
+        self.options.as_ref().filter(|_| is_tokenize)?.identifier.as_deref()
     }
+
+    /// Whether the transform has a regular expression that is compiled.
+    #[must_use]
+    pub fn has_pattern(&self) -> bool {
+        self.transform_type() == TransformType::Mask && self.expression.is_some()
+    }
+
+    fn compile_with_rules(&self) -> Result<ProxyTransform, RuleCheck<'_>> {
+        let mut rules = RuleCheck::new(self);
+        let checked = rules.check_type();
+        let transform = match (checked, rules.errors.is_empty()) {
+            (Some(CheckedTransform::Complete(transform)), true) => Some(transform),
+            (Some(CheckedTransform::RegexMask { expression, replacement }), true) => rules
+                .compile_pattern(expression)
+                .map(|it| ProxyTransform::Mask { matcher: MaskMatcher::Regex(it), replacement }),
+            (_, _) => None,
+        };
+        transform.ok_or(rules)
+    }
+}
+
+/// A transform whose rules were checked.
+enum CheckedTransform<'a> {
+    Complete(ProxyTransform),
+    /// The expression is not compiled yet.
+    RegexMask {
+        expression: &'a str,
+        replacement: char,
+    },
 }
 
 /// Collects the violated rules of one transform.
 struct RuleCheck<'a> {
     source: &'a TransformSource,
     errors: Vec<FieldError>,
-    is_mask_too_large: bool,
+    was_mask_allowed: bool,
 }
 
 impl<'a> RuleCheck<'a> {
+    fn new(source: &'a TransformSource) -> Self {
+        Self { source, errors: Vec::new(), was_mask_allowed: false }
+    }
+
+    fn check_type(&mut self) -> Option<CheckedTransform<'a>> {
+        self.check_unused_attributes();
+        let transform = match self.source.transform_type() {
+            TransformType::Mask => return self.check_mask(),
+            TransformType::Code => self.compile_code(),
+            TransformType::Tokenize => self.compile_tokenize(),
+            TransformType::AppendJson => self.compile_append_json(),
+            TransformType::AppendText => {
+                self.value().map(|value| ProxyTransform::AppendText { value })
+            }
+            TransformType::AppendHeader => self.compile_append_header(),
+        };
+        transform.map(CheckedTransform::Complete)
+    }
+
+    fn compile_pattern(&mut self, expression: &str) -> Option<MaskPattern> {
+        match MaskPattern::parse(expression) {
+            Ok(pattern) => Some(pattern),
+            Err(error) => {
+                self.was_mask_allowed = error.was_allowed();
+                self.reject("expression", error.rule());
+                None
+            }
+        }
+    }
+
     fn reject(&mut self, field: &'static str, rule: &'static str) {
         self.errors.push(FieldError::new(field, rule));
     }
@@ -165,32 +220,18 @@ impl<'a> RuleCheck<'a> {
         Some(ProxyTransform::Code { code: code.to_owned() })
     }
 
-    fn compile_mask(&mut self) -> Option<ProxyTransform> {
+    fn check_mask(&mut self) -> Option<CheckedTransform<'a>> {
         let expression = self.source.expression.as_deref();
-        let matcher = match (self.source.matcher, expression) {
-            (None, _) => {
-                self.reject("matcher", REQUIRED);
-                None
-            }
+        match (self.source.matcher, expression) {
+            (None, _) => self.reject("matcher", REQUIRED),
             (Some(MatcherType::Regex), None) => {
                 self.reject("expression", "is required for the matcher regex");
-                None
             }
-            (Some(MatcherType::Regex), Some(expression)) => match MaskPattern::parse(expression) {
-                Ok(pattern) => Some(MaskMatcher::Regex(pattern)),
-                Err(error) => {
-                    self.is_mask_too_large = error == MaskPatternError::TooLarge;
-                    self.reject("expression", error.rule());
-                    None
-                }
-            },
-            (Some(MatcherType::ChaseStratusPan), expression) => {
-                if expression.is_some() {
-                    self.reject("expression", "is not allowed for the matcher chase_stratus_pan");
-                }
-                Some(MaskMatcher::ChaseStratusPan)
+            (Some(MatcherType::ChaseStratusPan), Some(_)) => {
+                self.reject("expression", "is not allowed for the matcher chase_stratus_pan");
             }
-        };
+            (Some(MatcherType::Regex), Some(_)) | (Some(MatcherType::ChaseStratusPan), None) => (),
+        }
         let mut characters = self.source.replacement.as_deref().unwrap_or_default().chars();
         let replacement = match (characters.next(), characters.next()) {
             (Some(it), None) if !it.is_control() => Some(it),
@@ -203,7 +244,14 @@ impl<'a> RuleCheck<'a> {
                 None
             }
         };
-        Some(ProxyTransform::Mask { matcher: matcher?, replacement: replacement? })
+        let replacement = replacement?;
+        Some(match expression {
+            Some(expression) => CheckedTransform::RegexMask { expression, replacement },
+            None => CheckedTransform::Complete(ProxyTransform::Mask {
+                matcher: MaskMatcher::ChaseStratusPan,
+                replacement,
+            }),
+        })
     }
 
     fn compile_tokenize(&mut self) -> Option<ProxyTransform> {

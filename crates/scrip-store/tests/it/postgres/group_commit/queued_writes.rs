@@ -99,7 +99,7 @@ pub(crate) fn submit<'a>(
 }
 
 pub(crate) fn insert(harness: &StoreHarness, record: TokenRecord) -> QueuedWriteFuture<'_> {
-    let insert = insertion(harness, without_cvc(record), Deduplicate::Yes);
+    let insert = insertion(harness, without_cvc(record), scrip_testing::store_harness::DEDUPLICATE);
     submit(harness, vec![TokenWrite::Insert(insert)], None)
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn insert_with_response(
     digest: [u8; 32],
 ) -> QueuedWriteFuture<'_> {
     let response = harness.idempotency_record(digest);
-    let insert = insertion(harness, without_cvc(record), Deduplicate::Yes);
+    let insert = insertion(harness, without_cvc(record), scrip_testing::store_harness::DEDUPLICATE);
     let render: BuildIdempotencyRecord = Box::new(move |_| Some(response));
     submit(harness, vec![TokenWrite::Insert(insert)], Some(render))
 }

@@ -57,6 +57,7 @@ fn redirecting_a_proxy_needs_application_update() {
         json!({"require_auth": false}),
         json!({"ca_pem": certificate_pem()}),
         json!({"tls_min": "1.3"}),
+        json!({"configuration": {"api_key": "of the attacker"}}),
         json!({"application": {"id": application}}),
     ] {
         let proxy = create_proxy(&json!({}));
@@ -87,7 +88,7 @@ fn proxy_update_alone_changes_the_remaining_attributes() {
         "request_transforms": [{"type": "append_text", "options": {"value": "x"}}],
     });
     let proxy = create_proxy(&attributes);
-    let patch = json!({"name": "x", "configuration": {"a": "1"}, "timeout": 5, "disable_detokenization": true});
+    let patch = json!({"name": "x", "timeout": 5, "disable_detokenization": true});
     assert_eq!(patch_proxy(&updater, &proxy, &patch).status, 204);
     let mut body = proxy_body(&attributes);
     body["name"] = json!("y");
@@ -100,6 +101,53 @@ fn proxy_update_alone_changes_the_remaining_attributes() {
     assert_eq!(SHARED_SERVER.delete(&ACME.management, &path).status, 204);
     assert_eq!(patch_proxy(&updater, &proxy, &json!({"name": "z"})).status, 204);
     assert_eq!(get_proxy(&proxy)["application_id"], application);
+}
+
+/// The response would tell whether the values are equal to those that the caller cannot read.
+#[test]
+fn request_with_a_configuration_needs_application_update_without_proxy_read() {
+    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let both = [ProxyUpdate, ProxyRead];
+    let reader = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    let equal = json!({"configuration": {"pin": "1234"}});
+    let proxy = create_proxy(&equal);
+    let path = proxy_path(&proxy);
+    for (key, status) in [(&updater, 403), (&reader, 204)] {
+        assert_eq!(patch_proxy(key, &proxy, &equal).status, status);
+    }
+    for (key, status) in [(&updater, 403), (&reader, 200)] {
+        assert_eq!(SHARED_SERVER.put(key, &path, &proxy_body(&equal)).status, status);
+    }
+    for key in [&updater, &reader] {
+        let other = json!({"configuration": {"pin": "4321"}});
+        patch_proxy(key, &proxy, &other).expect_problem(403, DENIAL);
+        patch_proxy(key, &proxy, &json!({"configuration": null})).expect_problem(403, DENIAL);
+        SHARED_SERVER.put(key, &path, &proxy_body(&json!({}))).expect_problem(403, DENIAL);
+        assert_eq!(patch_proxy(key, &proxy, &json!({"name": "x"})).status, 204);
+    }
+    assert_eq!(get_proxy(&proxy)["configuration"], equal["configuration"]);
+}
+
+#[test]
+fn update_returns_the_key_of_a_proxy_only_to_readers_and_without_an_idempotency_key() {
+    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let both = [ProxyUpdate, ProxyRead];
+    let reader = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    let proxy = create_proxy(&json!({}));
+    let put = |key: &str, idempotency_key: Option<&str>| {
+        let request = SHARED_SERVER.request("PUT", &proxy_path(&proxy)).key(key);
+        let request = request.json(&proxy_body(&json!({})));
+        let response = match idempotency_key {
+            Some(idempotency_key) => request.idempotency_key(idempotency_key).send(),
+            None => request.send(),
+        };
+        response.expect_status(200).get("key").cloned()
+    };
+    assert_eq!(put(&updater, None), None);
+    assert_eq!(put(&reader, None), Some(proxy["key"].clone()));
+    for key in [&updater, &updater, &reader, &reader] {
+        assert_eq!(put(key, Some(&text_field(&proxy, "id"))), None);
+    }
 }
 
 #[test]

@@ -113,8 +113,8 @@ fn only_the_controller_may_connect_and_no_page_has_inline_code() {
     });
     let common = "default-src 'none'; script-src 'self'; style-src 'self';";
     let end = "frame-ancestors *; base-uri 'none'; form-action 'none'";
-    assert_eq!(policies[0], format!("{common} {end}"));
-    assert_eq!(policies[1], format!("{common} connect-src 'self'; {end}"));
+    assert_eq!(policies[0], format!("{common} worker-src 'self'; {end}"));
+    assert_eq!(policies[1], format!("{common} worker-src 'none'; connect-src 'self'; {end}"));
 }
 
 #[test]

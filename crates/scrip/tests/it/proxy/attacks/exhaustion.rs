@@ -12,9 +12,9 @@ use std::{
 use scrip_api::app::body_memory::BodyMemory;
 use scrip_core::{
     id::ProxyId,
-    operations::proxies::update_proxy::patch_proxy,
+    operations::proxies::update_proxy::update_proxy,
     policy::{LookupPermit, PolicyPermit},
-    proxy::{ProxyDraft, TransformList},
+    proxy::{ProxyDetails, ProxyDraft, TransformList},
     store::{Store, StoreFuture},
     token::{BatchOutcome, TokenBatch},
 };
@@ -47,13 +47,16 @@ fn store_response_transforms(proxy: &CreatedProxy, transforms: Value) {
     let (app, runtime) = (&PROXY.server.app, &PROXY.server.runtime);
     let response_transforms: TransformList =
         serde_json::from_value(json!({"sources": transforms})).unwrap();
-    let edit = Box::new(|it: &scrip_core::proxy::ProxyDetails| {
-        Ok(ProxyDraft { response_transforms, ..it.draft() })
-    });
-    let permit = PolicyPermit::for_operator(Arc::clone(&PROXY.keys.tenant));
     let id = ProxyId::parse(&proxy.id).unwrap();
+    let directory = app.directory.load_full().unwrap();
+    let tenant = directory.tenant(PROXY.keys.tenant.id).unwrap();
+    let details = ProxyDetails::open(&tenant.keys, (*tenant.proxies[&id]).clone()).unwrap();
+    let draft = ProxyDraft { response_transforms, ..details.draft() };
+    // Transforms that the proxy already has are not compiled again.
+    let draft = draft.clone().compile(Some(&draft)).unwrap();
+    let permit = PolicyPermit::for_operator(Arc::clone(tenant));
     runtime.block_on(async {
-        patch_proxy(&app.vault, permit, id, edit, None).await.unwrap();
+        update_proxy(&app.vault, permit, id, draft, None).await.unwrap();
         app.reload().await.unwrap();
     });
 }

@@ -7,6 +7,7 @@ use scrip_core::{
     audit::{AuditTrail, ReadRecording},
     policy::{
         Permission::{ProxyInvoke, TokenRead},
+        TenantKind,
         Transform::Mask,
     },
 };
@@ -271,4 +272,61 @@ fn rejection_before_a_token_is_loaded_is_no_use() {
     let request = ephemeral.url(&attack.host.url("")).json(&json!([attack.failing_guess()]));
     request.send().expect_error(403, StatedDelivery::NotSent);
     assert!(attack.uses("use_token", &attack.card.id).is_empty());
+}
+
+/// An attacker learns something from each expression that fails, so their number is limited. A
+/// backend is not locked out by an application that it does not trust.
+#[test]
+fn twenty_rejected_evaluations_of_a_token_lock_out_the_application() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let attack = OracleAttack::new(&harness, json!({}));
+    for _ in 0..20 {
+        let response = attack.request().json(&json!([attack.failing_guess()])).send();
+        response.expect_error(400, StatedDelivery::NotSent);
+    }
+    let successful = json!([attack.card.number_expression()]);
+    for body in [json!([attack.failing_guess()]), successful.clone()] {
+        let response = attack.request().json(&body).send();
+        let error = response.expect_error(429, StatedDelivery::NotSent);
+        assert!(error["detail"].as_str().unwrap().contains("too many expressions"), "{error}");
+        assert_eq!(response.header("retry-after"), None);
+    }
+    assert_eq!(attack.host.request_count(), 0);
+    let other_card = attack.harness.create_card();
+    attack.request().json(&json!([other_card.number_expression()])).send().expect_answer(200);
+    let backend = |key: &str| harness.request("POST", "").api_key(key).proxy_key(&attack.proxy.key);
+    backend(&harness.keys.private).json(&successful).send().expect_answer(200);
+    let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
+    let other_application = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    backend(&other_application).json(&successful).send().expect_answer(200);
+    harness.server.clock.advance(std::time::Duration::from_secs(24 * 60 * 60));
+    attack.request().json(&successful).send().expect_answer(200);
+}
+
+/// A session that may use one card.
+fn create_session(harness: &ProxyHarness, card: &TestCard) -> String {
+    let server = &harness.server;
+    let created = server.request("POST", "/sessions").key(&harness.keys.public).send().json();
+    let rules = json!([{"description": "one card", "priority": 1, "transform": "mask",
+        "conditions": [{"attribute": "id", "operator": "equals", "value": card.id}],
+        "permissions": ["token:use"]}]);
+    let body = json!({"nonce": created["nonce"], "rules": rules});
+    assert_eq!(server.post(&harness.keys.private, "/sessions/authorize", &body).status, 204);
+    text_field(&created, "session_key")
+}
+
+#[test]
+fn rejected_evaluations_of_an_access_session_do_not_lock_out_its_backend() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let attack = OracleAttack::new(&harness, json!({}));
+    let session = create_session(&harness, &attack.card);
+    let as_session =
+        || attack.harness.request("POST", "").api_key(&session).proxy_key(&attack.proxy.key);
+    for _ in 0..20 {
+        let response = as_session().json(&json!([attack.failing_guess()])).send();
+        response.expect_error(400, StatedDelivery::NotSent);
+    }
+    let successful = json!([attack.card.number_expression()]);
+    as_session().json(&successful).send().expect_error(429, StatedDelivery::NotSent);
+    attack.request().json(&successful).send().expect_answer(200);
 }

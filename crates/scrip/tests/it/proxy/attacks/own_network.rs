@@ -39,14 +39,27 @@ fn names_of_inner_addresses_are_denied_and_never_contacted() {
         for name in [name, mixed] {
             let url = format!("https://{name}:{port}/");
             let response = harness.post(&url).json(&json!({})).send();
-            response.expect_error(403, StatedDelivery::NotSent);
+            response.expect_error(502, StatedDelivery::NotSent);
             let proxy = harness.create_proxy(&url, json!({}));
             let response = harness.post_to(&proxy).json(&json!({})).send();
-            response.expect_error(403, StatedDelivery::NotSent);
+            response.expect_error(502, StatedDelivery::NotSent);
             assert!(!response.text().contains(address), "{}", response.text());
         }
     }
     assert_eq!(harness.destinations.connections(), 0);
+}
+
+/// Otherwise a caller could list the names of the inner network.
+#[test]
+fn inner_name_and_unknown_name_get_the_same_error() {
+    let harness = guarded();
+    harness.resolver.set("database.corp.test", &["10.0.0.7"]);
+    let port = harness.destinations.address.port();
+    let errors = ["database.corp.test", "unknown.corp.test"].map(|name| {
+        let response = harness.post(&format!("https://{name}:{port}/")).json(&json!({})).send();
+        response.expect_error(502, StatedDelivery::NotSent)
+    });
+    assert_eq!(errors[0], errors[1]);
 }
 
 /// Positive control: with the operator's permission, the same name reaches the destination.
@@ -60,7 +73,7 @@ fn allowed_network_reaches_the_same_destination() {
         if is_reached {
             response.expect_answer(200);
         } else {
-            response.expect_error(403, StatedDelivery::NotSent);
+            response.expect_error(502, StatedDelivery::NotSent);
         }
         assert_eq!(host.request_count(), usize::from(is_reached));
     }
@@ -76,7 +89,7 @@ fn name_that_moves_to_loopback_is_denied() {
     harness.resolver.set(name, &["127.0.0.1"]);
     for _ in 0..3 {
         let response = harness.post_to(&proxy).json(&json!({})).send();
-        response.expect_error(403, StatedDelivery::NotSent);
+        response.expect_error(502, StatedDelivery::NotSent);
     }
     assert_eq!(harness.destinations.connections(), 0);
 }
@@ -94,7 +107,7 @@ fn vault_itself_is_never_a_destination() {
     harness.resolver.set("vault.attacker.test", &["127.0.0.1"]);
     let url = format!("https://vault.attacker.test:{}/", own_address.port());
     let response = harness.post(&url).json(&json!({})).send();
-    response.expect_error(403, StatedDelivery::NotSent);
+    response.expect_error(502, StatedDelivery::NotSent);
     listener.set_nonblocking(true).unwrap();
     let is_untouched = listener.accept().is_err();
     assert!(is_untouched, "the guard connected to the listener of the vault");
@@ -107,9 +120,9 @@ fn operator_list_denies_other_names() {
     });
     let (listed, other) = (harness.destinations.host(&[]), harness.destinations.host(&[]));
     // The name is listed, but its address is an inner one and needs its own entry.
-    for host in [&listed, &other] {
+    for (host, status) in [(&listed, 502), (&other, 403)] {
         let response = harness.post(&host.url("")).json(&json!({})).send();
-        response.expect_error(403, StatedDelivery::NotSent);
+        response.expect_error(status, StatedDelivery::NotSent);
     }
     assert_eq!(harness.destinations.connections(), 0);
 }

@@ -1,12 +1,21 @@
 //! Attacks with idempotency keys.
 
+use scrip_core::policy::{
+    Permission::{ProxyInvoke, TokenRead},
+    TenantKind,
+    Transform::Mask,
+};
 use scrip_testing::destination::behavior::CannedResponse;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::proxy::{
-    harness::{PROXY, StatedDelivery},
-    hosts::map_host,
-    idempotency::new_key,
+use crate::{
+    harness::server::{grant, text_field},
+    limits::guessing_budget_harness::lookalikes,
+    proxy::{
+        harness::{PROXY, ProxyHarness, StatedDelivery},
+        hosts::map_host,
+        idempotency::new_key,
+    },
 };
 
 #[test]
@@ -60,4 +69,80 @@ fn idempotency_key_of_a_caller_without_rights_is_rejected_as_not_sent() {
     assert_eq!(host.request_count(), 0);
     request().send().expect_answer(200);
     assert_eq!(host.request_count(), 1);
+}
+
+/// A repeated call confirms the body of the first one.
+#[test]
+fn numbers_of_a_repeated_call_count_before_it_is_compared() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let host = harness.destinations.host(&[]);
+    let proxy = harness.create_proxy_to(&host, json!({}));
+    let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
+    let masked = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    let numbers = lookalikes("411111", 22);
+    let key = new_key();
+    let send = |body: &Value| {
+        let request = harness.request("POST", "").api_key(&masked).proxy_key(&proxy.key);
+        request.idempotency_key(&key).json(body).send()
+    };
+    let body = |number: &str| json!({"text": format!("card {number}")});
+    send(&body(&numbers[0])).expect_answer(200);
+    send(&body(&numbers[0])).expect_answer(200);
+    for number in &numbers[1..20] {
+        assert_eq!(send(&body(number)).status(), 409);
+    }
+    assert_eq!(send(&body(&numbers[0])).status(), 409, "exhausted: an equal call is not replayed");
+    assert_eq!(send(&body(&numbers[21])).status(), 409);
+    assert_eq!(host.request_count(), 1);
+}
+
+/// The record would otherwise hold a digest over the CVC.
+#[test]
+fn calls_with_one_key_that_differ_only_in_the_cvc_are_equal() {
+    let host = PROXY.destinations.host(&[]);
+    let proxy = PROXY.create_proxy_to(&host, json!({}));
+    let bodies = [
+        ("application/json", [r#"{"a": {"cvc": "123"}}"#, r#"{"a":{"cvc":"999"}}"#]),
+        ("application/x-www-form-urlencoded", ["a=1&card[cvc]=123", "a=1&card[cvc]=999"]),
+    ];
+    for (content_type, [first, second]) in bodies {
+        let key = new_key();
+        let send = |body: &str| {
+            PROXY.post_to(&proxy).idempotency_key(&key).body(content_type, body).send()
+        };
+        let answer = send(first).expect_answer(200).text();
+        assert_eq!(send(second).expect_answer(200).text(), answer, "{content_type}");
+        assert_eq!(send("a=2&card[cvc]=123").status(), 409);
+    }
+}
+
+/// The text would otherwise say whether the call of another browser was equal.
+#[test]
+fn access_session_gets_one_text_for_every_conflict_of_its_key() {
+    let host =
+        PROXY
+            .destinations
+            .host(&[CannedResponse::new(200, "text/plain", "x".repeat(70_000)).into()]);
+    let proxy = PROXY.create_proxy_to(&host, json!({}));
+    let server = &PROXY.server;
+    let created = server.request("POST", "/sessions").key(&PROXY.keys.public).send().json();
+    let rules = json!([{"description": "all", "priority": 1, "transform": "mask",
+        "container": "/", "permissions": ["token:use"]}]);
+    let authorization = json!({"nonce": created["nonce"], "rules": rules});
+    let authorized = server.post(&PROXY.keys.private, "/sessions/authorize", &authorization);
+    assert_eq!(authorized.status, 204);
+    let session = text_field(&created, "session_key");
+    let key = new_key();
+    let send = |body: &Value| {
+        let request = PROXY.request("POST", "").api_key(&session).proxy_key(&proxy.key);
+        request.idempotency_key(&key).json(body).send()
+    };
+    send(&json!({"a": 1})).expect_answer(200);
+    let [equal, other] = [json!({"a": 1}), json!({"a": 2})].map(|it| send(&it));
+    let text = |response: &crate::proxy::harness::ProxyResponse| {
+        let error = &response.response.json()["proxy_error"];
+        (response.status(), error["detail"].clone(), response.destination_status())
+    };
+    assert_eq!(text(&equal).0, 409, "the answer is too large to be stored");
+    assert_eq!(text(&equal), text(&other));
 }

@@ -2,7 +2,7 @@
 //! apply, and the plaintext decides the type.
 
 use scrip_core::policy::{
-    ApplicationKind::Public,
+    ApplicationKind::{Private, Public},
     Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenUse},
     Transform::{Mask, Reveal},
 };
@@ -141,10 +141,13 @@ fn deduplication_of_encrypted_data_returns_no_data_of_the_existing_token() {
     let client_key = create_client_key(&SHARED_SERVER, &keys);
     let (number, created) = post_card(&keys.private, &client_key, json!({"metadata": {"a": "b"}}));
     let existing = created.expect_status(201);
-    let attacker = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
-    let body = encrypted_card(&client_key, &number, json!({"deduplicate_token": true}));
-    let response: Value = SHARED_SERVER.create_token(&attacker, &body).expect_status(201);
-    assert_eq!(text_field(&response, "id"), text_field(&existing, "id"));
-    let text = response.to_string();
-    assert!(!text.contains(&number) && !text.contains("metadata"), "{text}");
+    // Data that a browser encrypted is not compared at all.
+    for (kind, is_found) in [(Private, true), (Public, false)] {
+        let attacker = SHARED_SERVER.key_with_permissions(&keys.tenant, kind, &[TokenCreate]);
+        let body = encrypted_card(&client_key, &number, json!({"deduplicate_token": true}));
+        let response: Value = SHARED_SERVER.create_token(&attacker, &body).expect_status(201);
+        assert_eq!(text_field(&response, "id") == text_field(&existing, "id"), is_found);
+        let text = response.to_string();
+        assert!(!text.contains(&number) && !text.contains("metadata"), "{text}");
+    }
 }

@@ -49,7 +49,7 @@ fn encrypted_intent_is_converted_like_any_intent() {
     let number = unique_card_number();
     let body = encrypted_card(&client_key, &number, json!({}));
     let intent = SHARED_SERVER.post(&keys.public, "/token-intents", &body).expect_status(201);
-    assert_eq!(intent["card"]["last4"], json!(number[number.len() - 4..]));
+    assert_eq!(intent["card"], Value::Null, "a browser does not see encrypted data");
     let body = json!({"token_intent_id": intent["id"]});
     let token = SHARED_SERVER.create_token_ok(&keys.private, &body);
     let token = SHARED_SERVER.get_token(&keys.private, &text_field(&token, "id")).json();

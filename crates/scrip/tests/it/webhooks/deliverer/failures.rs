@@ -117,7 +117,7 @@ fn receiver_that_moves_to_an_inner_address_gets_no_request() {
     harness.advance(Duration::from_secs(6));
     let row = harness.wait_for_attempt(&webhook, 2);
     assert_eq!(row.state, "pending");
-    assert!(row.error.contains("not public"), "{}", row.error);
+    assert!(row.error.contains("no address that the vault may connect to"), "{}", row.error);
     assert_eq!((host.connections(), host.request_count()), (1, 1));
 }
 

@@ -14,9 +14,15 @@ use crate::{
     },
     policy::{
         Caller,
-        guessing_budget::{CallerClass, EvaluatedNumbers, GuessBucket, GuessBucketKind},
+        guessing_budget::{
+            CallerClass, EvaluatedNumbers, GuessBucket, GuessBucketKind,
+            digit_runs::{RUN_DIGITS_MIN, RunSeparators, visit_card_parts, visit_digit_runs},
+        },
     },
-    token::{Plaintext, TokenType},
+    token::{
+        Plaintext, TokenType,
+        disclosure::{DisclosureRule, DisclosureRules},
+    },
 };
 
 /// The digests of a counted number.
@@ -27,18 +33,21 @@ pub(crate) struct CountedNumber {
     pub(crate) number_digest: [u8; 16],
 }
 
-/// A text with fewer digits is not a card number.
-const CARD_DIGITS_MIN: usize = 12;
 const IDENTITY_DIGITS: usize = 9;
 /// Characters between the digits of a number.
 const SEPARATORS: &[char] =
     &[' ', '\t', '\u{a0}', '-', '.', '_', '/', ',', ':', '|', '+', '(', ')'];
 /// Characters allowed within a run of digits. The other separators also occur between two numbers.
 const RUN_SEPARATORS: &[char] = &[' ', '-', '.', '_'];
-const RUN_DIGITS_MIN: usize = 4;
+const SHORT_RUN_DIGITS_MIN: usize = 4;
 /// The maximum number of counted numbers of a request, because each one is stored for 90 days. A
 /// request with more numbers is not counted; its fingerprints are withheld.
-pub(super) const NUMBERS_MAX: usize = 100;
+const NUMBERS_MAX: usize = 100;
+/// A longer run has more parts than [`NUMBERS_MAX`], unless its digits repeat.
+const LONG_RUN_DIGITS_MAX: usize = 400;
+/// A run whose digits are separated by any characters has no counted parts if it is longer: it
+/// consists of several numbers.
+const SEPARATED_RUN_DIGITS_MAX: usize = 32;
 /// The maximum number of runs in a text, because every run costs a read of the store. The last run
 /// takes all remaining digits.
 const RUNS_MAX: usize = 8;
@@ -49,6 +58,8 @@ const RUNS_MAX: usize = 8;
 pub(crate) struct EvaluatedTexts {
     pub(crate) fingerprint: Option<FingerprintText>,
     pub(crate) indexes: Vec<Zeroizing<String>>,
+    /// The id, if an expression computed it: a taken id confirms an equal value.
+    pub(crate) id: Option<Zeroizing<String>>,
 }
 
 pub(crate) struct FingerprintText {
@@ -79,17 +90,35 @@ impl NumberKind {
 struct Collector<'a> {
     caller: &'a Caller,
     class: CallerClass,
-    /// At most one more than [`NUMBERS_MAX`].
+    counts_every_run: bool,
     numbers: Vec<CountedNumber>,
+    /// The card numbers among the numbers, so that a repeated number costs no digest.
+    card_numbers: Vec<Zeroizing<String>>,
+    /// The runs whose parts were added.
+    parted_runs: Vec<Zeroizing<String>>,
+    has_too_many: bool,
 }
 
 impl<'a> Collector<'a> {
-    fn new(caller: &'a Caller) -> Self {
-        Self { caller, class: CallerClass::for_caller(caller), numbers: Vec::new() }
+    fn new(caller: &'a Caller, rules: DisclosureRules) -> Self {
+        Self {
+            caller,
+            class: CallerClass::for_caller(caller),
+            counts_every_run: rules.applies(DisclosureRule::EveryDigitRunCounts),
+            numbers: Vec::new(),
+            card_numbers: Vec::new(),
+            parted_runs: Vec::new(),
+            has_too_many: false,
+        }
+    }
+
+    /// The numbers; `None` if there are more than a request may have.
+    fn finish(self) -> Option<Vec<CountedNumber>> {
+        (!self.has_too_many).then_some(self.numbers)
     }
 
     fn add(&mut self, kind: NumberKind, group_parts: [&str; 2], digits: &str) {
-        if self.numbers.len() > NUMBERS_MAX {
+        if self.has_too_many {
             return;
         }
         let keys = &self.caller.tenant().keys;
@@ -100,10 +129,19 @@ impl<'a> Collector<'a> {
         let number = CountedNumber { bucket, number_digest: digest.0 };
         if !self.numbers.contains(&number) {
             self.numbers.push(number);
+            self.has_too_many = self.numbers.len() > NUMBERS_MAX;
         }
     }
 
+    fn has_card(&self, digits: &str) -> bool {
+        self.card_numbers.iter().any(|it| it.as_str() == digits)
+    }
+
     fn add_card(&mut self, digits: &str) {
+        if self.has_too_many || self.has_card(digits) {
+            return;
+        }
+        self.card_numbers.push(Zeroizing::new(digits.to_owned()));
         let bin = digits.get(..6).unwrap_or_default();
         self.add(NumberKind::Card, [bin, last_four(digits)], digits);
     }
@@ -122,8 +160,37 @@ impl<'a> Collector<'a> {
     /// Adds all digits of a text as one card number, whatever characters are between them.
     fn add_text(&mut self, text: &str) {
         let digits = extract_digits(text);
-        if digits.len() >= CARD_DIGITS_MIN {
+        if digits.len() >= RUN_DIGITS_MIN {
             self.add_card(&digits);
+        }
+    }
+
+    /// Adds every run of digits in a text, and the parts of a run that can be card numbers. With
+    /// other digits before or behind it, the same number would otherwise be in a new group.
+    fn add_runs(&mut self, text: &str) {
+        if !self.counts_every_run {
+            return;
+        }
+        visit_digit_runs(text, RunSeparators::WithinNumber, &mut |run| {
+            self.add_run(run, LONG_RUN_DIGITS_MAX);
+            self.has_too_many |= run.len() > LONG_RUN_DIGITS_MAX;
+        });
+        visit_digit_runs(text, RunSeparators::All, &mut |run| {
+            self.add_run(run, SEPARATED_RUN_DIGITS_MAX);
+        });
+    }
+
+    fn add_run(&mut self, run: &str, parts_max: usize) {
+        if self.has_too_many || self.parted_runs.iter().any(|it| it.as_str() == run) {
+            return;
+        }
+        self.add_card(run);
+        if run.len() <= parts_max {
+            self.parted_runs.push(Zeroizing::new(run.to_owned()));
+            visit_card_parts(run, &mut |part| {
+                self.add_card(part);
+                !self.has_too_many
+            });
         }
     }
 
@@ -170,7 +237,7 @@ impl<'a> Collector<'a> {
     /// As [`Collector::add_text`], but only for a text of digits and separators.
     fn add_digits_only(&mut self, text: &str) -> Option<Zeroizing<String>> {
         let digits = separated_digits(text)?;
-        if digits.len() >= CARD_DIGITS_MIN {
+        if digits.len() >= RUN_DIGITS_MIN {
             self.add_card(&digits);
         }
         Some(digits)
@@ -180,12 +247,26 @@ impl<'a> Collector<'a> {
     fn add_leaves(&mut self, value: &Value) {
         match value {
             Value::Null | Value::Bool(_) => (),
-            Value::Number(number) => {
-                drop(self.add_digits_only(&Zeroizing::new(number.to_string())));
-            }
+            Value::Number(number) => drop(self.add_digits_only(number.as_str())),
             Value::String(text) => drop(self.add_digits_only(text)),
             Value::Array(items) => items.iter().for_each(|it| self.add_leaves(it)),
             Value::Object(members) => members.values().for_each(|it| self.add_leaves(it)),
+        }
+    }
+
+    /// Adds the runs in all texts, numbers and member names.
+    fn add_value_runs(&mut self, value: &Value) {
+        match value {
+            Value::Null | Value::Bool(_) => (),
+            Value::Number(number) => self.add_runs(number.as_str()),
+            Value::String(text) => self.add_runs(text),
+            Value::Array(items) => items.iter().for_each(|it| self.add_value_runs(it)),
+            Value::Object(members) => {
+                for (name, member) in members {
+                    self.add_runs(name);
+                    self.add_value_runs(member);
+                }
+            }
         }
     }
 
@@ -193,7 +274,7 @@ impl<'a> Collector<'a> {
     fn add_body(&mut self, value: &Value) {
         match value {
             Value::Null | Value::Bool(_) => (),
-            Value::Number(number) => self.add_untyped_text(&Zeroizing::new(number.to_string())),
+            Value::Number(number) => self.add_untyped_text(number.as_str()),
             Value::String(text) => self.add_untyped_text(text),
             Value::Array(items) => items.iter().for_each(|it| self.add_body(it)),
             Value::Object(members) => {
@@ -221,18 +302,36 @@ impl<'a> Collector<'a> {
     }
 }
 
+/// Whether the fingerprint of a card is over its number and other digits only, such as
+/// `7{{ data.number }}`. The number of another card may equal this text.
+pub(crate) fn shows_number_in_digits(
+    token_type: TokenType,
+    data: &Plaintext,
+    texts: &EvaluatedTexts,
+) -> bool {
+    let number = card::card_number(data.expose()).filter(|_| token_type.is_card());
+    let text = texts.fingerprint.as_ref().map(|it| it.text.as_str());
+    let is_digits = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
+    text.is_some_and(is_digits) && number.is_some() && text != number
+}
+
 /// The numbers of one token: its own, and those in the texts of its expressions.
 pub(super) fn collect_token_numbers(
     caller: &Caller,
+    rules: DisclosureRules,
     evaluated: &EvaluatedNumbers<'_>,
-) -> Vec<CountedNumber> {
+) -> Option<Vec<CountedNumber>> {
     let EvaluatedNumbers { token_type, data, texts } = evaluated;
     let data = data.expose();
-    let mut collector = Collector::new(caller);
+    let mut collector = Collector::new(caller, rules);
     let text_of = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
     match token_type {
         TokenType::Card | TokenType::CardNumber | TokenType::NetworkToken => {
-            collector.add_card(card::card_number(data).unwrap_or_default());
+            let number = card::card_number(data).unwrap_or_default();
+            collector.add_card(number);
+            // The fingerprint of a hidden card is never over its number with other digits alone
+            // ([`shows_number_in_digits`]), so a part of this number is no guess.
+            collector.parted_runs.push(Zeroizing::new(number.to_owned()));
         }
         TokenType::Bank => {
             collector.add_bank_account(text_of("routing_number"), text_of("account_number"))
@@ -247,10 +346,12 @@ pub(super) fn collect_token_numbers(
         TokenType::Token => collector.add_leaves(data),
         TokenType::UsBankRoutingNumber => (),
     }
+    collector.add_value_runs(data);
     let fingerprint = texts.fingerprint.as_ref();
-    for text in fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes) {
+    let id = texts.id.as_ref();
+    for text in fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes).chain(id) {
         match token_type {
-            // Prose and structured data contain many digits that are not a number.
+            // Of prose and structured data, only the runs are numbers.
             TokenType::Token => drop(collector.add_digits_only(text)),
             TokenType::Card
             | TokenType::CardNumber
@@ -261,28 +362,39 @@ pub(super) fn collect_token_numbers(
             | TokenType::SocialSecurityNumber
             | TokenType::EmployerIdNumber => collector.add_text(text),
         }
+        collector.add_runs(text);
     }
     if let Some(it) = fingerprint.filter(|it| !it.is_from_type_expression) {
         collector.add_fingerprint_text(*token_type, &it.text);
     }
-    collector.numbers
+    collector.finish()
 }
 
 /// The numbers of a search term.
-pub(super) fn collect_term_numbers(caller: &Caller, term: &str) -> Vec<CountedNumber> {
-    let mut collector = Collector::new(caller);
+pub(super) fn collect_term_numbers(
+    caller: &Caller,
+    rules: DisclosureRules,
+    term: &str,
+) -> Option<Vec<CountedNumber>> {
+    let mut collector = Collector::new(caller, rules);
     collector.add_text(term);
+    collector.add_runs(term);
     if let Some(digits) = separated_digits(term).filter(|it| it.len() == IDENTITY_DIGITS) {
         collector.add_identity(&digits);
     }
-    collector.numbers
+    collector.finish()
 }
 
 /// The numbers of a request body that is compared with an earlier one.
-pub(crate) fn collect_body_numbers(caller: &Caller, body: &Plaintext) -> Vec<CountedNumber> {
-    let mut collector = Collector::new(caller);
+pub(super) fn collect_body_numbers(
+    caller: &Caller,
+    rules: DisclosureRules,
+    body: &Plaintext,
+) -> Option<Vec<CountedNumber>> {
+    let mut collector = Collector::new(caller, rules);
     collector.add_body(body.expose());
-    collector.numbers
+    collector.add_value_runs(body.expose());
+    collector.finish()
 }
 
 /// The digits of a text; `None` if the text has other characters than digits and separators.
@@ -301,7 +413,7 @@ fn extract_digits(text: &str) -> Zeroizing<String> {
 }
 
 /// Splits a text into runs of digits. A run ends at a character that is neither a digit nor one of
-/// [`RUN_SEPARATORS`]. Runs with fewer than [`RUN_DIGITS_MIN`] digits are omitted.
+/// [`RUN_SEPARATORS`]. Runs with fewer than [`SHORT_RUN_DIGITS_MIN`] digits are omitted.
 fn split_digit_runs(text: &str) -> Vec<Zeroizing<String>> {
     let mut runs = Vec::new();
     let mut remaining = text;
@@ -309,14 +421,14 @@ fn split_digit_runs(text: &str) -> Vec<Zeroizing<String>> {
         let is_in_run = |it: char| it.is_ascii_digit() || RUN_SEPARATORS.contains(&it);
         let run_end = remaining.find(|it| !is_in_run(it)).unwrap_or(remaining.len());
         let (run, after_run) = remaining.split_at_checked(run_end).unwrap_or_default();
-        runs.extend(Some(extract_digits(run)).filter(|it| it.len() >= RUN_DIGITS_MIN));
+        runs.extend(Some(extract_digits(run)).filter(|it| it.len() >= SHORT_RUN_DIGITS_MIN));
         let mut characters = after_run.chars();
         if characters.next().is_none() {
             return runs;
         }
         remaining = characters.as_str();
     }
-    runs.extend(Some(extract_digits(remaining)).filter(|it| it.len() >= RUN_DIGITS_MIN));
+    runs.extend(Some(extract_digits(remaining)).filter(|it| it.len() >= SHORT_RUN_DIGITS_MIN));
     runs
 }
 

@@ -95,7 +95,7 @@ pub(super) struct CountRequest {
 
 impl CountRequest {
     pub(super) fn for_caller(caller: &Caller, limits: GuessLimits, now: Timestamp) -> Self {
-        let id = caller.application().0;
+        let id = caller.guessing_application().0;
         let digest = caller.tenant().keys.guess_digest(&[b"application", id.as_bytes()]);
         let class = CallerClass::for_caller(caller);
         let application_bucket = GuessBucket::new(class, GuessBucketKind::Application, digest);
@@ -105,10 +105,10 @@ impl CountRequest {
 
 /// The result of counting.
 #[derive(Debug)]
-pub(crate) struct GuessCountResult {
-    pub(crate) disclosure: FingerprintDisclosure,
+pub(in crate::policy) struct GuessCountResult {
+    pub(in crate::policy) disclosure: FingerprintDisclosure,
     /// The budgets that this call exhausted.
-    pub(crate) exhausted: Vec<GuessBudget>,
+    pub(in crate::policy) exhausted: Vec<GuessBudget>,
 }
 
 impl GuessLedger {

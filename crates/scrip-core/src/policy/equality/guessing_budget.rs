@@ -9,11 +9,14 @@
 //!
 //! [`numbers`] finds the numbers to count. [`bucket`] defines the counters: one for each group and
 //! for each application. [`ledger`] counts on this node, compares the counts with the limits and
-//! writes them to the store in the background. [`search`] counts search terms.
+//! writes them to the store in the background. [`search`] counts search terms, and
+//! [`rejected_evaluations`] expressions that fail.
 
 pub mod bucket;
+mod digit_runs;
 pub mod ledger;
 pub(crate) mod numbers;
+mod rejected_evaluations;
 pub mod search;
 
 use std::time::Duration;
@@ -25,10 +28,7 @@ use crate::{
         Caller, Quotas,
         guessing_budget::{
             ledger::CountRequest,
-            numbers::{
-                CountedNumber, EvaluatedTexts, NUMBERS_MAX, collect_body_numbers,
-                collect_token_numbers,
-            },
+            numbers::{CountedNumber, EvaluatedTexts, collect_body_numbers, collect_token_numbers},
         },
         tenant::quota::QuotaLimit,
     },
@@ -45,7 +45,7 @@ pub const QUARTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// Whether the fingerprint of a number may be stored and returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FingerprintDisclosure {
+pub(in crate::policy) enum FingerprintDisclosure {
     Allowed,
     /// A budget is exhausted: no fingerprint, no deduplication, whether the number is stored or
     /// not.
@@ -61,6 +61,7 @@ words! {
         Application = "number_guesses_application",
         SearchDigits = "search_misses_digits",
         SearchText = "search_misses_text",
+        RejectedEvaluations = "rejected_evaluations",
     }
 }
 
@@ -100,7 +101,7 @@ impl Vault {
     ///
     /// # Errors
     /// The counters cannot be read, or the exhausted budget cannot be recorded.
-    pub(crate) async fn count_numbers(
+    pub(super) async fn count_numbers(
         &self,
         caller: &Caller,
         evaluated: EvaluatedNumbers<'_>,
@@ -108,15 +109,15 @@ impl Vault {
         if !self.is_counted(caller) {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        let numbers = collect_token_numbers(caller, &evaluated);
-        self.count_guesses(caller, &numbers).await
+        let numbers = collect_token_numbers(caller, self.disclosure, &evaluated);
+        self.count_guesses(caller, numbers).await
     }
 
     /// Counts the numbers of a request body before it is compared with an earlier one.
     ///
     /// # Errors
     /// As [`Vault::count_numbers`].
-    pub(crate) async fn count_request_numbers(
+    pub(super) async fn count_request_numbers(
         &self,
         caller: &Caller,
         body: &Plaintext,
@@ -124,7 +125,8 @@ impl Vault {
         if !self.is_counted(caller) {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        self.count_guesses(caller, &collect_body_numbers(caller, body)).await
+        let numbers = collect_body_numbers(caller, self.disclosure, body);
+        self.count_guesses(caller, numbers).await
     }
 
     /// Whether a budget is on and the caller could learn a number by guessing. The container of
@@ -134,27 +136,29 @@ impl Vault {
     fn is_counted(&self, caller: &Caller) -> bool {
         let is_public = CallerClass::for_caller(caller) == CallerClass::Public;
         !GuessLimits::from_quotas(&caller.tenant().quotas).is_off()
-            && (is_public || !caller.principal().reveals_everywhere())
+            && (is_public || !caller.reveals_everywhere())
     }
 
-    /// Counts the numbers and records the budgets that they exhaust.
+    /// Counts the numbers and records the budgets that they exhaust. `None` for too many numbers:
+    /// nothing is counted, and nothing is compared.
     ///
     /// # Errors
     /// As [`Vault::count_numbers`].
-    pub(crate) async fn count_guesses(
+    async fn count_guesses(
         &self,
         caller: &Caller,
-        numbers: &[CountedNumber],
+        numbers: Option<Vec<CountedNumber>>,
     ) -> Result<FingerprintDisclosure, Error> {
         let limits = GuessLimits::from_quotas(&caller.tenant().quotas);
-        if numbers.is_empty() || limits.is_off() {
+        if limits.is_off() {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        if numbers.len() > NUMBERS_MAX {
-            return Ok(FingerprintDisclosure::Withheld);
+        let Some(numbers) = numbers else { return Ok(FingerprintDisclosure::Withheld) };
+        if numbers.is_empty() {
+            return Ok(FingerprintDisclosure::Allowed);
         }
         let request = CountRequest::for_caller(caller, limits, self.clock.now());
-        let result = self.guess_ledger.count(&*self.store, request, numbers).await?;
+        let result = self.guess_ledger.count(&*self.store, request, &numbers).await?;
         self.record_exhausted_budgets(caller, &result.exhausted).await?;
         Ok(result.disclosure)
     }

@@ -24,14 +24,15 @@ impl CallerClass {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GuessBucket(pub [u8; 17]);
 
-/// The counters: one for each group of numbers, application, last four digits of a search, and
-/// application that searches.
+/// The counters: one for each group of numbers, application, last four digits of a search,
+/// application that searches, and token on which expressions of an application fail.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum GuessBucketKind {
     Group,
     Application,
     SearchDigits,
     SearchText,
+    RejectedEvaluation,
 }
 
 impl GuessBucket {
@@ -45,6 +46,8 @@ impl GuessBucket {
             GuessBucketKind::Application => 1,
             GuessBucketKind::SearchDigits => 2,
             GuessBucketKind::SearchText => 3,
+            // The bit of the caller class is 4.
+            GuessBucketKind::RejectedEvaluation => 8,
         };
         let mut bytes = [0; 17];
         let source = std::iter::once(class_bits | kind_bits).chain(digest.0);

@@ -38,18 +38,22 @@ impl Vault {
     /// Counts the term of a search by the value of a search index. Repeated terms count once.
     ///
     /// # Errors
-    /// A budget is exhausted, or the counters cannot be read.
-    pub(crate) async fn count_search(&self, caller: &Caller, term: &str) -> Result<(), Error> {
-        if caller.principal().reveals_everywhere() {
-            return Ok(());
+    /// The counters cannot be read, or the exhausted budget cannot be recorded.
+    pub(in crate::policy) async fn count_search(
+        &self,
+        caller: &Caller,
+        term: &str,
+    ) -> Result<FingerprintDisclosure, Error> {
+        if caller.reveals_everywhere() {
+            return Ok(FingerprintDisclosure::Allowed);
         }
-        let numbers = collect_term_numbers(caller, term);
-        if self.count_guesses(caller, &numbers).await? == FingerprintDisclosure::Withheld {
-            return Err(Error::BudgetExhausted);
+        let numbers = collect_term_numbers(caller, self.disclosure, term);
+        if self.count_guesses(caller, numbers).await? == FingerprintDisclosure::Withheld {
+            return Ok(FingerprintDisclosure::Withheld);
         }
         let counters = search_counters(caller, term);
         if counters.is_empty() {
-            return Ok(());
+            return Ok(FingerprintDisclosure::Allowed);
         }
         let (tenant, now) = (caller.tenant().id, self.clock.now());
         let buckets: Vec<_> = counters.iter().map(|it| it.bucket).collect();
@@ -61,7 +65,7 @@ impl Vault {
             let count_terms =
                 |it: &SearchCounter| state.distinct_count(tenant, it.bucket, now, DAY);
             if counters.iter().any(|it| is_reached(it.limit, count_terms(it))) {
-                return Err(Error::BudgetExhausted);
+                return Ok(FingerprintDisclosure::Withheld);
             }
             for it in &counters {
                 state.add_pending_count((tenant, it.bucket), it.term_digest, now, DAY);
@@ -70,7 +74,8 @@ impl Vault {
                 }
             }
         }
-        self.record_exhausted_budgets(caller, &exhausted).await
+        self.record_exhausted_budgets(caller, &exhausted).await?;
+        Ok(FingerprintDisclosure::Allowed)
     }
 }
 
@@ -98,7 +103,8 @@ fn search_counters(caller: &Caller, term: &str) -> Vec<SearchCounter> {
             budget: GuessBudget::SearchDigits,
         }
     });
-    let bucket_digest = keys.guess_digest(&[b"search-text", caller.application().0.as_bytes()]);
+    let bucket_digest =
+        keys.guess_digest(&[b"search-text", caller.guessing_application().0.as_bytes()]);
     let application_counter = SearchCounter {
         bucket: GuessBucket::new(class, GuessBucketKind::SearchText, bucket_digest),
         term_digest,

@@ -1,0 +1,230 @@
+//! The processor time of the worst input of every route: on an async worker, and on the writer's
+//! thread. The minimum of several runs, in a tenant with many API keys.
+
+use std::{collections::BTreeMap, fmt::Write, fs, path::PathBuf, time::Duration};
+
+use anyhow::{Context, ensure};
+use scrip_api::{route::Route, routes::ROUTES};
+use scrip_core::policy::{ApplicationKind, CallerRequirement};
+use scrip_testing::requests::worst_inputs::{EXCUSED_OPERATIONS, WORST_INPUTS, WorstInput};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::sleep,
+};
+
+use crate::{
+    harness::{management::send_json, process::BenchServer},
+    measurements::rounds::BenchPlan,
+};
+
+const RUNS: usize = 5;
+const APPLICATIONS: usize = 20;
+const KEYS_PER_APPLICATION: usize = 99;
+const WORKER_MAX: Duration = Duration::from_millis(50);
+const TRANSACTION_MAX: Duration = Duration::from_millis(5);
+/// The time after a response in which the server finishes the work of the request.
+const SETTLE: Duration = Duration::from_millis(30);
+
+#[derive(Debug)]
+pub(crate) struct RouteCost {
+    route: String,
+    input: &'static str,
+    status: u16,
+    worker: Duration,
+    transaction: Duration,
+    long: Duration,
+}
+
+/// The processor time of the server so far.
+#[derive(Debug, Clone, Copy)]
+struct ServerTime {
+    workers: Duration,
+    writers: Duration,
+    long: Duration,
+}
+
+/// The entities that paths name.
+#[derive(Debug)]
+struct CostTenant {
+    server: BenchServer,
+    ids: BTreeMap<&'static str, String>,
+}
+
+pub(crate) async fn measure_cost(plan: &BenchPlan) -> anyhow::Result<Vec<RouteCost>> {
+    let data = plan.folder.join("cost");
+    fs::create_dir(&data)?;
+    let tenant = prepare_tenant(BenchServer::start_scrip(&plan.scrip, &data)?).await?;
+    let mut costs = Vec::new();
+    for input in WORST_INPUTS {
+        let route = ROUTES.iter().find(|it| it.operation == input.operation);
+        let route = route.context("a worst input has no route")?;
+        costs.push(measure_input(&tenant, route, input).await?);
+    }
+    tenant.server.stop()?;
+    Ok(costs)
+}
+
+async fn prepare_tenant(server: BenchServer) -> anyhow::Result<CostTenant> {
+    let id = |it: &Value| it.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut ids = BTreeMap::new();
+    for index in 0..APPLICATIONS {
+        let body = json!({"name": format!("cost {index}"), "type": "private",
+            "permissions": ["token:create"]});
+        let application = id(&send_json(&server, "POST /applications", &body).await?);
+        let keys = format!("POST /applications/{application}/keys");
+        // The last application has room for the keys that the measurement creates.
+        let count = if index == APPLICATIONS.saturating_sub(1) { 50 } else { KEYS_PER_APPLICATION };
+        for _ in 0..count {
+            send_json(&server, &keys, &Value::Null).await?;
+        }
+        ids.insert("applications", application);
+    }
+    let proxy = json!({"name": "cost", "destination_url": "https://psp.example/v1"});
+    ids.insert("proxies", id(&send_json(&server, "POST /proxies", &proxy).await?));
+    for _ in 0..4 {
+        let webhook =
+            json!({"name": "cost", "url": "https://127.0.0.1:9", "events": ["proxy.updated"]});
+        match send_json(&server, "POST /webhooks", &webhook).await {
+            Ok(created) => drop(ids.insert("webhooks", id(&created))),
+            Err(_) => break,
+        }
+    }
+    let body = json!({"type": "token", "data": "cost"}).to_string();
+    let (_, created) = send(&server, &server.api_key, "POST", "/tokens", &body).await?;
+    ids.insert("tokens", id(&serde_json::from_str(&created)?));
+    Ok(CostTenant { server, ids })
+}
+
+async fn measure_input(
+    tenant: &CostTenant,
+    route: &Route,
+    input: &WorstInput,
+) -> anyhow::Result<RouteCost> {
+    let server = &tenant.server;
+    let key = match route.requirement {
+        CallerRequirement::Permission(it) if it.kinds().contains(&ApplicationKind::Private) => {
+            &server.api_key
+        }
+        CallerRequirement::AnyKey => &server.api_key,
+        _ => &server.management_key,
+    };
+    let entity = route.path.split('/').nth(1).and_then(|it| tenant.ids.get(it));
+    let path = route.path.replace("{id}", entity.map_or("", String::as_str)) + input.query;
+    let body = (input.body)().map(|it| it.to_string()).unwrap_or_default();
+    let mut cost = RouteCost {
+        route: format!("{} {}", route.method_name(), route.path),
+        input: input.input,
+        status: 0,
+        worker: Duration::MAX,
+        transaction: Duration::MAX,
+        long: Duration::MAX,
+    };
+    for _ in 0..RUNS {
+        let before = server_time(server).await?;
+        let (status, text) = send(server, key, route.method_name(), &path, &body).await?;
+        ensure!(status < 500, "{} failed: {status} {text}", cost.route);
+        sleep(SETTLE).await;
+        let after = server_time(server).await?;
+        let long = after.long.saturating_sub(before.long);
+        let worker = after.workers.saturating_sub(before.workers).saturating_sub(long);
+        cost.status = status;
+        cost.long = cost.long.min(long);
+        cost.worker = cost.worker.min(worker);
+        cost.transaction = cost.transaction.min(after.writers.saturating_sub(before.writers));
+    }
+    Ok(cost)
+}
+
+/// Sends one request; returns the status and the body.
+async fn send(
+    server: &BenchServer,
+    key: &str,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> anyhow::Result<(u16, String)> {
+    let content =
+        if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nBT-API-KEY: {key}\r\n\
+         Connection: close\r\nContent-Type: {content}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(server.address).await?;
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    let (head, body) = response.split_once("\r\n\r\n").context("a response has no body")?;
+    let status = head.split(' ').nth(1).context("a response has no status")?.parse()?;
+    Ok((status, body.to_owned()))
+}
+
+/// Reads the processor time of the threads, and the metric of work outside of the workers.
+async fn server_time(server: &BenchServer) -> anyhow::Result<ServerTime> {
+    let long = read_long_work(server).await?;
+    let tasks = PathBuf::from(format!("/proc/{}/task", server.process_id()));
+    let (mut workers, mut writers) = (Duration::ZERO, Duration::ZERO);
+    for task in fs::read_dir(tasks)? {
+        let task = task?.path();
+        // A thread may have ended.
+        let Ok(name) = fs::read_to_string(task.join("comm")) else { continue };
+        let Ok(times) = fs::read_to_string(task.join("schedstat")) else { continue };
+        let nanos = times.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0);
+        match name.trim() {
+            "scrip-writer" => writers = writers.saturating_add(Duration::from_nanos(nanos)),
+            it if it.starts_with("tokio") || it.starts_with("scrip-worker") => {
+                workers = workers.saturating_add(Duration::from_nanos(nanos));
+            }
+            _ => (),
+        }
+    }
+    Ok(ServerTime { workers, writers, long })
+}
+
+async fn read_long_work(server: &BenchServer) -> anyhow::Result<Duration> {
+    let address = server.metrics.context("the server has no listener for metrics")?;
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n").await?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await?;
+    let line = page.lines().find_map(|it| it.strip_prefix("scrip_long_work_microseconds_total "));
+    Ok(Duration::from_micros(line.context("the metric is missing")?.trim().parse()?))
+}
+
+pub(crate) fn report_cost(costs: &[RouteCost]) -> String {
+    let millis = |it: Duration| it.as_secs_f64() * 1000.0;
+    let mut text = format!(
+        "Processor time of the worst input of each route, minimum of {RUNS} runs, with {} API keys.\n\
+         Bounds: {} ms on a worker, {} ms in a write transaction.\n\n",
+        APPLICATIONS.saturating_mul(KEYS_PER_APPLICATION),
+        millis(WORKER_MAX),
+        millis(TRANSACTION_MAX),
+    );
+    let _ = writeln!(
+        text,
+        "{:42} {:28} {:>6} {:>10} {:>14} {:>8}  bound",
+        "route", "worst input", "status", "worker ms", "transaction ms", "slot ms"
+    );
+    for it in costs {
+        let is_kept = it.worker <= WORKER_MAX && it.transaction <= TRANSACTION_MAX;
+        let _ = writeln!(
+            text,
+            "{:42} {:28} {:>6} {:>10.2} {:>14.2} {:>8.2}  {}",
+            it.route,
+            it.input,
+            it.status,
+            millis(it.worker),
+            millis(it.transaction),
+            millis(it.long),
+            if is_kept { "kept" } else { "EXCEEDED" }
+        );
+    }
+    let _ = writeln!(text, "\nRoutes without a row:");
+    for (operation, reason) in EXCUSED_OPERATIONS {
+        let _ = writeln!(text, "{operation:?}: {reason}");
+    }
+    text
+}

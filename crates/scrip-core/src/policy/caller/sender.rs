@@ -1,0 +1,74 @@
+//! The sender of a request: a browser or a backend, itself or through a proxy that collects data.
+
+use std::sync::Arc;
+
+use crate::{
+    id::ApplicationId,
+    policy::{ApplicationKind, Principal, caller::Caller},
+};
+
+/// The sender of a proxied call whose data a proxy collects.
+#[derive(Debug, Clone)]
+pub(super) enum CollectionSender {
+    Keyless,
+    Caller { principal: Arc<Principal>, is_browser: bool },
+}
+
+impl Caller {
+    /// The same caller. With `marks_fields`, the tokens and intents that it writes hold the text of a
+    /// hosted field that the page must not read.
+    #[must_use]
+    pub fn with_field_mark(self, marks_fields: bool) -> Self {
+        Self { marks_fields, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn marks_fields(&self) -> bool {
+        self.marks_fields
+    }
+
+    /// The same caller, which stores data that another caller sent; `None` for a sender without an
+    /// API key. The rights stay those of this caller. The rules for browsers and the guessing budget
+    /// are those of the sender.
+    #[must_use]
+    pub(crate) fn collecting_for(&self, sender: Option<&Self>) -> Self {
+        let sender = sender.map_or(CollectionSender::Keyless, |it| CollectionSender::Caller {
+            principal: Arc::clone(&it.principal),
+            is_browser: it.is_browser(),
+        });
+        Self { sender: Some(sender), ..self.clone() }
+    }
+
+    /// The application whose guesses are counted.
+    pub(crate) fn guessing_application(&self) -> ApplicationId {
+        match &self.sender {
+            Some(CollectionSender::Caller { principal, .. }) => principal.application(),
+            Some(CollectionSender::Keyless) | None => self.application(),
+        }
+    }
+
+    /// Whether the caller, and the sender whose data it collects, have a reveal right wherever they
+    /// can read, search or create tokens.
+    pub(crate) fn reveals_everywhere(&self) -> bool {
+        let sender_reveals = match &self.sender {
+            Some(CollectionSender::Caller { principal, .. }) => principal.reveals_everywhere(),
+            Some(CollectionSender::Keyless) => false,
+            None => true,
+        };
+        sender_reveals && self.principal.reveals_everywhere()
+    }
+
+    /// Whether the caller runs in a browser that the tenant does not control: a public application
+    /// or an access session, or a proxy that collects data of such a sender or of one without a key.
+    #[must_use]
+    pub fn is_browser(&self) -> bool {
+        let has_browser_sender = match &self.sender {
+            Some(CollectionSender::Keyless) => true,
+            Some(CollectionSender::Caller { is_browser, .. }) => *is_browser,
+            None => false,
+        };
+        has_browser_sender
+            || self.access_session().is_some()
+            || self.principal().kind() == ApplicationKind::Public
+    }
+}

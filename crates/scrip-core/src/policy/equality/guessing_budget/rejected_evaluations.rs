@@ -1,0 +1,90 @@
+//! The budget of rejected evaluations: how often an expression of a caller may fail on the hidden
+//! data of one token.
+//!
+//! A caller that may use a token, or reads it with a mask, learns something from each expression that
+//! fails or succeeds on its data. Each application has one counter for each token. Browsers have
+//! counters of their own, so that they cannot lock out a backend.
+
+use crate::{
+    Error, Vault,
+    policy::{
+        Caller,
+        guessing_budget::{
+            CallerClass, DAY, GuessBucket, GuessBucketKind, GuessBudget, ledger::is_reached,
+        },
+        tenant::quota::QuotaLimit,
+    },
+};
+
+const EXHAUSTED: &str = "too many expressions failed on the data of this token within 24 hours; a \
+                         key with a reveal right is not limited";
+
+impl Vault {
+    /// Checks the budgets of tokens before an expression is evaluated on their data. `ids` are the
+    /// tokens and intents whose data the caller may not read.
+    ///
+    /// # Errors
+    /// The budget of a token is exhausted, or the counters cannot be read.
+    pub(crate) async fn check_rejected_evaluations(
+        &self,
+        caller: &Caller,
+        ids: &[&str],
+    ) -> Result<(), Error> {
+        let limit = caller.tenant().quotas.rejected_evaluations();
+        if ids.is_empty() || limit == QuotaLimit::Off {
+            return Ok(());
+        }
+        let (tenant, now) = (caller.tenant().id, self.clock.now());
+        let buckets: Vec<_> = ids.iter().map(|it| token_bucket(caller, it)).collect();
+        self.guess_ledger.load(&*self.store, tenant, &buckets, now).await?;
+        let state = self.guess_ledger.lock();
+        let is_exhausted =
+            |it: &GuessBucket| is_reached(limit, state.distinct_count(tenant, *it, now, DAY));
+        if buckets.iter().any(is_exhausted) {
+            return Err(Error::BudgetExhausted { reason: EXHAUSTED });
+        }
+        Ok(())
+    }
+
+    /// Counts a rejected evaluation for each of these tokens, before the client learns of the
+    /// rejection.
+    ///
+    /// # Errors
+    /// The budget of a token was exhausted by other requests in the meantime, or the count cannot be
+    /// recorded.
+    pub(crate) async fn count_rejected_evaluation(
+        &self,
+        caller: &Caller,
+        ids: &[&str],
+    ) -> Result<(), Error> {
+        self.check_rejected_evaluations(caller, ids).await?;
+        let limit = caller.tenant().quotas.rejected_evaluations();
+        if ids.is_empty() || limit == QuotaLimit::Off {
+            return Ok(());
+        }
+        let (tenant, now) = (caller.tenant().id, self.clock.now());
+        let mut exhausted = Vec::new();
+        {
+            let mut state = self.guess_ledger.lock();
+            state.check_pending_capacity(ids.len())?;
+            for id in ids {
+                let bucket = token_bucket(caller, id);
+                // Every rejection counts, also of a repeated expression.
+                let mut rejection = [0; 16];
+                (self.fill_random)(&mut rejection);
+                state.add_pending_count((tenant, bucket), rejection, now, DAY);
+                if is_reached(limit, state.distinct_count(tenant, bucket, now, DAY)) {
+                    exhausted.push(GuessBudget::RejectedEvaluations);
+                }
+            }
+        }
+        self.record_exhausted_budgets(caller, &exhausted).await
+    }
+}
+
+fn token_bucket(caller: &Caller, id: &str) -> GuessBucket {
+    let (keys, application) = (&caller.tenant().keys, caller.guessing_application().0);
+    let parts: [&[u8]; 3] = [b"rejected-evaluation", application.as_bytes(), id.as_bytes()];
+    let class = CallerClass::for_caller(caller);
+    GuessBucket::new(class, GuessBucketKind::RejectedEvaluation, keys.guess_digest(&parts))
+}

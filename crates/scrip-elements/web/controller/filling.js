@@ -1,0 +1,119 @@
+// Inserts the values of fields into a payload.
+
+import { configurationFailure, validationFailure } from "./failure.js";
+import { checkPayload, mergeDetails, nest, placeValues } from "./payload.js";
+import { placeOf, typedKind } from "./value-kinds.js";
+
+/** @typedef {import("./payload.js").FieldPlace} FieldPlace */
+/** @typedef {import("./payload.js").Path} Path */
+/** @typedef {import("./payload.js").PlaceRule} PlaceRule */
+/** @typedef {import("./value-kinds.js").ValueKind} ValueKind */
+
+/**
+ * @typedef {object} FieldReading
+ * @property {boolean} valid
+ * @property {{ targetId: string, type: string }[]} errors
+ * @property {unknown} value
+ * @property {string} type element type
+ * @property {string} version random id of the frame and number of its edits: another value has another version
+ * @property {ValueKind} [kind] of a value that came from the vault
+ * @property {boolean} [isMixed] whether a payer edited a value that the page or the vault had set
+ */
+
+/**
+ * @typedef {object} FieldReader
+ * @property {(element: string, part: FieldPlace["part"]) => Promise<FieldReading | undefined>} readField undefined: not mounted
+ * @property {(element: string) => void} showValidation
+ * @property {string | undefined} application public key in the URL of the controller
+ */
+
+/**
+ * @typedef {object} FilledPayload
+ * @property {unknown} filled
+ * @property {Path[]} marked paths of values that do not stand in the attribute made for them
+ * @property {unknown[]} sources names the values without telling anything about them
+ */
+
+/**
+ * Checks the payload and inserts the values of its fields.
+ * @param {FieldReader} reader
+ * @param {PlaceRule} rule
+ * @param {unknown} payload
+ * @param {FieldPlace[]} places
+ * @returns {Promise<FilledPayload>}
+ */
+export async function fillPayload(reader, rule, payload, places) {
+  checkPayload(rule, payload, places);
+  if (places.length > 0 && reader.application === undefined) {
+    throw configurationFailure("Elements need an instance that was created with a public key.", {
+      type: "invalid-configuration",
+    });
+  }
+  const readings = await Promise.all(
+    places.map(async (place) => ({ place, reading: await reader.readField(place.element, place.part) })),
+  );
+  const complete = readings.map(({ place, reading }) => {
+    if (reading === undefined) {
+      throw validationFailure(
+        `The element at ${place.path.join(".")} is not mounted.`,
+        nest(place.path, { type: "incomplete" }),
+      );
+    }
+    return { place, reading };
+  });
+  rejectInvalid(reader, complete);
+  const marked = complete.filter(({ place, reading }) => needsMark(rule, payload, place, reading));
+  return {
+    filled: placeValues(payload, complete.map(({ place, reading }) => ({ path: place.path, value: reading.value }))),
+    marked: marked.map(({ place }) => place.path),
+    sources: complete.map(({ place: { path, part }, reading: { version } }) => [path, part ?? null, version]),
+  };
+}
+
+/**
+ * @param {FieldReader} reader
+ * @param {{ place: FieldPlace, reading: FieldReading }[]} readings
+ */
+function rejectInvalid(reader, readings) {
+  /** @type {Record<string, unknown>} */
+  let details = {};
+  /** @type {{ targetId: string, type: string }[]} */
+  const validation = [];
+  for (const { place, reading } of readings) {
+    if (reading.valid && reading.errors.length === 0) continue;
+    const errors = reading.errors.length > 0 ? reading.errors : [{ targetId: place.element, type: "invalid" }];
+    for (const error of errors) {
+      // A card element has one error for each of its inputs.
+      const path = reading.type === "card" ? [...place.path, error.targetId] : place.path;
+      details = mergeDetails(details, nest(path, { type: error.type }));
+      if (!validation.some((known) => known.targetId === error.targetId)) validation.push(error);
+    }
+  }
+  if (validation.length === 0) return;
+  for (const { place } of readings) reader.showValidation(place.element);
+  throw validationFailure("Unable to use the elements: their values are incomplete or invalid.", details, validation);
+}
+
+/**
+ * Checks the place of a value, and returns whether the vault must not show anything that depends on it.
+ *
+ * A value from the vault keeps its kind: as another attribute, an answer would show parts of it. In an
+ * attribute of a card for another value, the vault's errors would tell about it. The destination of a
+ * proxy has attributes of its own, and its answer is not shown.
+ * @param {PlaceRule} rule
+ * @param {unknown} payload
+ * @param {FieldPlace} place
+ * @param {FieldReading} reading
+ */
+function needsMark(rule, payload, { path, part }, reading) {
+  if (rule === "body") return false;
+  const found = placeOf(rule, payload, path, reading.kind ?? typedKind(reading.type, part));
+  const keepsKind = reading.kind !== undefined && reading.kind !== "text";
+  if (found === "foreign" || (keepsKind && found !== "own")) {
+    throw validationFailure(
+      `The value of the element at ${path.join(".")} belongs to another attribute.`,
+      nest(path, { type: "invalid" }),
+    );
+  }
+  return reading.isMixed === true || found !== "own";
+}

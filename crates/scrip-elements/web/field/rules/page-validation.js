@@ -1,0 +1,108 @@
+// The `validation` of the page for a text field: a pattern, and its last reported result.
+//
+// Each report is one bit about the text, which the page chose. A page can take the focus away from a
+// field and give it back after each key, so after one report the payer has to act in the field before
+// the next one: a press inside the field, or Tab or Enter in it.
+
+/**
+ * @callback PatternTest
+ * @param {RegExp} pattern
+ * @param {string} text
+ * @returns {Promise<boolean>}
+ */
+
+export class PageValidation {
+  #pattern;
+  #test;
+  #changed;
+  #isArmed = true;
+  #isValid = true;
+  #isEmptyValid;
+  /** Results of earlier texts are dropped. */
+  #generation = 0;
+  /** @type {Promise<void>} */
+  #settled = Promise.resolve();
+
+  /**
+   * @param {RegExp} pattern
+   * @param {PatternTest} test
+   * @param {() => void} changed called after each report
+   */
+  constructor(pattern, test, changed) {
+    this.#pattern = pattern;
+    this.#test = test;
+    this.#changed = changed;
+    pattern.lastIndex = 0;
+    this.#isEmptyValid = pattern.test("");
+  }
+
+  /** The last reported result. */
+  get isValid() {
+    return this.#isValid;
+  }
+
+  /** Whether the empty text matches, which the page knows. */
+  get isEmptyValid() {
+    return this.#isEmptyValid;
+  }
+
+  /** Ends when no report is under way. */
+  get settled() {
+    return this.#settled;
+  }
+
+  /** The payer acted in the field. */
+  arm() {
+    this.#isArmed = true;
+  }
+
+  /** The field was emptied, or its text was replaced. */
+  reset() {
+    this.#generation += 1;
+    this.#isValid = true;
+  }
+
+  /**
+   * Reports the validity of what the payer typed, if the payer acted in the field since the last report.
+   * @param {string} text
+   */
+  report(text) {
+    if (!this.#isArmed) return;
+    this.#isArmed = false;
+    this.check(text);
+  }
+
+  /**
+   * Checks a text that the page knows, or that is due.
+   * @param {string} text
+   */
+  check(text) {
+    this.#generation += 1;
+    const generation = this.#generation;
+    if (text === "") {
+      this.#isValid = true;
+      return;
+    }
+    this.#settled = this.#test(this.#pattern, text).then((isValid) => {
+      if (generation !== this.#generation) return;
+      this.#isValid = isValid;
+      this.#changed();
+    });
+  }
+}
+
+/**
+ * Calls `act` when the payer presses inside the frame, or presses Tab or Enter in it.
+ * @param {() => void} act
+ */
+export function followActions(act) {
+  const follow = (/** @type {Event} */ event) => {
+    if (event.isTrusted) act();
+  };
+  document.addEventListener("pointerdown", follow, true);
+  // The payer presses Tab in the field before, and releases it here.
+  for (const name of /** @type {const} */ (["keydown", "keyup"])) {
+    const isAction = (/** @type {string} */ key) => key === "Tab" || (key === "Enter" && name === "keydown");
+    document.addEventListener(name, (event) => isAction(event.key) && follow(event), true);
+  }
+}

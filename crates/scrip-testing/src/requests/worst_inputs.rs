@@ -1,0 +1,193 @@
+//! The most expensive requests that the limits allow, for every route. The cost test sends them in a
+//! debug build and checks the charged work; `bench --cost` measures their processor time.
+
+use std::fmt::Write as _;
+
+use scrip_core::audit::Operation;
+use serde_json::{Value, json};
+
+/// A request of a route that costs as much as the limits allow.
+#[derive(Debug, Clone, Copy)]
+pub struct WorstInput {
+    pub operation: Operation,
+    pub input: &'static str,
+    pub query: &'static str,
+    pub body: fn() -> Option<Value>,
+}
+
+const fn input(
+    operation: Operation,
+    input: &'static str,
+    body: fn() -> Option<Value>,
+) -> WorstInput {
+    WorstInput { operation, input, query: "", body }
+}
+
+const fn list(operation: Operation, input: &'static str, query: &'static str) -> WorstInput {
+    WorstInput { operation, input, query, body: || None }
+}
+
+pub const WORST_INPUTS: &[WorstInput] = &[
+    input(Operation::CreateToken, "largest data", || Some(large_token())),
+    input(Operation::CreateToken, "deepest data", || Some(deep_token())),
+    input(Operation::CreateToken, "16 search indexes", || Some(indexed_token())),
+    input(Operation::UpdateToken, "largest data", || Some(json!({"data": long_text()}))),
+    input(Operation::Tokenize, "1,000 tokens", || Some(thousand_tokens())),
+    input(Operation::Tokenize, "largest body without tokens", || Some(json!({"a": long_text()}))),
+    input(Operation::Detokenize, "largest body", || Some(json!({"a": long_text()}))),
+    input(Operation::Detokenize, "1,000 expressions", || Some(thousand_expressions())),
+    input(Operation::SearchTokens, "longest query", || Some(json!({"query": long_query()}))),
+    input(Operation::SearchTokensV1, "longest query", || Some(json!({"query": long_query()}))),
+    list(Operation::ListTokens, "largest page", "?size=100"),
+    list(Operation::ListTokensV1, "largest page", "?size=100"),
+    input(Operation::CreateTokenIntent, "largest data", || Some(large_token())),
+    input(Operation::UpdateTenant, "name", || Some(json!({"name": "x".repeat(200)}))),
+    input(Operation::CreateApplication, "64 rules", || Some(application())),
+    input(Operation::UpdateApplication, "64 rules", || Some(application())),
+    list(Operation::ListApplications, "largest page", "?size=100"),
+    input(Operation::CreateApiKey, "another key", || None),
+    input(Operation::CreateProxy, "32 masks", || Some(proxy_with_masks())),
+    input(Operation::CreateProxy, "16 largest transforms", || Some(proxy_with_templates())),
+    input(Operation::UpdateProxy, "32 masks", || Some(proxy_with_masks())),
+    input(Operation::PatchProxy, "32 masks", || Some(masks())),
+    input(Operation::PatchProxy, "name only", || Some(json!({"name": "renamed"}))),
+    list(Operation::ListProxies, "largest page", "?size=100"),
+    input(Operation::CreateClientKey, "another key", || Some(json!({"expires_at": null}))),
+    input(Operation::UpdateWebhook, "all attributes", || Some(webhook())),
+    input(Operation::RotateWebhookSecret, "another secret", || None),
+    list(Operation::ListWebhookDeliveries, "largest page", "?size=100"),
+    list(Operation::ListLogs, "largest page", "?size=100"),
+    list(Operation::GetTenantUsage, "report", ""),
+];
+
+/// Routes without a row, each with the reason.
+pub const EXCUSED_OPERATIONS: &[(Operation, &str)] = &[
+    (Operation::GetToken, ONE_ROW),
+    (Operation::DeleteToken, ONE_ROW),
+    (Operation::GetTokenIntent, ONE_ROW),
+    (Operation::DeleteTokenIntent, ONE_ROW),
+    (Operation::GetTenant, ONE_ROW),
+    (Operation::DeleteTenant, AS_UPDATE_TENANT),
+    (Operation::GetTenantQuotas, ONE_ROW),
+    (Operation::GetApplicationByKey, ONE_ROW),
+    (Operation::GetApplication, ONE_ROW),
+    (Operation::DeleteApplication, AS_CREATE),
+    (Operation::RegenerateApplicationKey, "the operation was removed and responds 410"),
+    (Operation::ListApiKeys, "an application has at most 100 keys, in memory"),
+    (Operation::GetApiKey, ONE_ROW),
+    (Operation::DeleteApiKey, AS_CREATE),
+    (Operation::ListPermissions, CONSTANT),
+    (Operation::GetProxy, ONE_ROW),
+    (Operation::DeleteProxy, AS_CREATE),
+    (
+        Operation::SetProxyClientCertificate,
+        "needs a chain with its key; parsed in a slot above 64 KiB of work",
+    ),
+    (Operation::DeleteProxyClientCertificate, AS_CREATE),
+    (Operation::ListClientKeys, "a tenant has at most 100 keys, in memory"),
+    (Operation::GetClientKey, ONE_ROW),
+    (Operation::GetClientPublicKey, ONE_ROW),
+    (Operation::DeleteClientKey, AS_CREATE),
+    (Operation::CreateWebhook, "as UpdateWebhook, and limited by a quota of five"),
+    (Operation::ListWebhooks, "a tenant has at most 100 webhooks, in memory"),
+    (Operation::ListWebhookEventTypes, CONSTANT),
+    (Operation::GetWebhook, ONE_ROW),
+    (Operation::DeleteWebhook, AS_CREATE),
+    (Operation::TestWebhook, "one sealed delivery"),
+    (
+        Operation::ReplayWebhookDeliveries,
+        "one statement that updates at most 100,000 rows of the caller's webhook, in batches",
+    ),
+    (Operation::CreateAccessSession, "no body, one row"),
+    (Operation::AuthorizeAccessSession, "at most 64 rules, as CreateApplication, and one row"),
+    (Operation::CreateThreeDsSession, THREEDS),
+    (Operation::GetThreeDsSession, ONE_ROW),
+    (Operation::UpdateThreeDsSession, THREEDS),
+    (Operation::AuthenticateThreeDsSession, THREEDS),
+    (Operation::GetChallengeResult, ONE_ROW),
+    (Operation::GetCardDetails, "one lookup in memory"),
+    (Operation::ListLogEntityTypes, CONSTANT),
+    (Operation::ListConnectionFormulas, CONSTANT),
+];
+
+const ONE_ROW: &str = "no body; reads or deletes one row";
+const CONSTANT: &str = "a constant list";
+const AS_CREATE: &str = "no body; the policy change is that of the create of the same entity";
+const AS_UPDATE_TENANT: &str = "no body; the policy change is that of UpdateTenant";
+const THREEDS: &str = "bodies of at most 72 KiB, in clear columns of one row";
+
+/// Text that fills most of the largest allowed data.
+fn long_text() -> String {
+    "0123456789 ".repeat(30 * 1024)
+}
+
+fn large_token() -> Value {
+    json!({"type": "token", "data": long_text()})
+}
+
+fn deep_token() -> Value {
+    let data = (0..14).fold(json!("x"), |inner, _| json!({"a": inner, "b": [1, 2, 3]}));
+    json!({"type": "token", "data": data})
+}
+
+fn indexed_token() -> Value {
+    let indexes: Vec<_> = (0..16)
+        .map(|it| format!("{{{{ data.n | append: '{it}' | reverse | upcase | slice: 1, 40000 }}}}"))
+        .collect();
+    json!({"type": "token", "data": {"n": "x".repeat(40_000)}, "search_indexes": indexes,
+        "fingerprint_expression": "{{ data.n | reverse }}"})
+}
+
+fn thousand_tokens() -> Value {
+    let token = |it: usize| (format!("t{it}"), json!({"type": "token", "data": format!("v{it}")}));
+    Value::Object((0..1000).map(token).collect())
+}
+
+fn thousand_expressions() -> Value {
+    let entry = |it: usize| (format!("e{it}"), json!("{{ 00000000-0000-4000-8000-000000000000 }}"));
+    Value::Object((0..1000).map(entry).collect())
+}
+
+fn long_query() -> String {
+    let mut query = String::from("data:a");
+    while query.len() < 4000 {
+        let _ = write!(query, " OR data:value{}", query.len());
+    }
+    query
+}
+
+fn application() -> Value {
+    let rule = |it: usize| {
+        json!({"description": "x".repeat(60), "priority": it, "container": format!("/c{it}/"),
+            "transform": "mask", "permissions": ["token:read"]})
+    };
+    json!({"name": "cost", "type": "private", "rules": (1..=64).map(rule).collect::<Vec<_>>()})
+}
+
+/// Sixteen masks for each direction, each with as many classes as the steps allow.
+fn masks() -> Value {
+    let mask = |it: usize| {
+        json!({"type": "mask", "matcher": "regex", "replacement": "*",
+            "expression": format!("({}{it})", r"\W*".repeat(80))})
+    };
+    let masks = |first: usize| (first..first + 16).map(mask).collect::<Vec<_>>();
+    json!({"request_transforms": masks(100), "response_transforms": masks(200)})
+}
+
+fn proxy_with_masks() -> Value {
+    let mut proxy = masks();
+    proxy["name"] = json!("masks");
+    proxy["destination_url"] = json!("https://psp.example/v1");
+    proxy
+}
+
+fn proxy_with_templates() -> Value {
+    let append = json!({"type": "append_text", "options": {"value": "{{ req.a }} ".repeat(1300)}});
+    json!({"name": "templates", "destination_url": "https://psp.example/v1",
+        "response_transforms": vec![append; 16]})
+}
+
+fn webhook() -> Value {
+    json!({"name": "cost", "url": format!("https://shop.example/{}", "x".repeat(2000)),
+        "events": ["token.created", "proxy.updated"], "notify_email": "ops@shop.example"})
+}

@@ -1,0 +1,190 @@
+//! Marked tokens and intents: they hold the text of a hosted field, or data that a browser encrypted.
+//! The page that sends them learns nothing about the data.
+
+use scrip_core::policy::{
+    ApplicationKind::Public,
+    Permission::{TokenCreate, TokenIntentCreate, TokenIntentRead, TokenRead, TokenUpdate},
+    TenantSettings,
+};
+use scrip_testing::requests::client_encryption::encrypt_json;
+use serde_json::{Value, json};
+
+use crate::harness::server::{SHARED_SERVER, TenantApiKeys, TestResponse, text_field};
+
+struct Page {
+    keys: TenantApiKeys,
+    public: String,
+}
+
+impl Page {
+    fn new() -> Self {
+        let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+        let permissions = [TokenCreate, TokenUpdate, TokenIntentCreate];
+        let public = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &permissions);
+        Self { keys, public }
+    }
+
+    /// A request of a hosted field.
+    fn send_marked(&self, method: &str, path: &str, body: &Value) -> TestResponse {
+        let request = SHARED_SERVER.request(method, path).key(&self.public);
+        let request = request.header("Scrip-Field-Mark", "text");
+        match method {
+            "PATCH" => request.merge_patch(body).send(),
+            _ => request.json(body).send(),
+        }
+    }
+
+    fn create_marked(&self, body: &Value) -> Value {
+        self.send_marked("POST", "/tokens", body).expect_status(201)
+    }
+
+    fn read(&self, id: &str) -> Value {
+        SHARED_SERVER.get_token(&self.keys.private, id).expect_status(200)
+    }
+}
+
+#[track_caller]
+fn check_outline(response: &Value) {
+    let allowed = ["id", "tenant_id", "type", "containers", "expires_at", "_extras"];
+    let shown: Vec<_> = response.as_object().unwrap().keys().collect();
+    assert!(shown.iter().all(|it| allowed.contains(&it.as_str())), "{response}");
+}
+
+fn bank() -> Value {
+    json!({"type": "bank", "data": {"routing_number": "021000021", "account_number": "987654321"}})
+}
+
+#[test]
+fn marked_token_shows_a_browser_only_id_type_containers_and_expiry() {
+    let page = Page::new();
+    let bodies = [
+        json!({"type": "token", "data": "s", "metadata": {"a": "b"}}),
+        bank(),
+        json!({"type": "card", "data": {"number": "4242424242424242"}}),
+    ];
+    for body in bodies {
+        let created = page.create_marked(&body);
+        check_outline(&created);
+        let id = text_field(&created, "id");
+        let patched =
+            page.send_marked("PATCH", &format!("/tokens/{id}"), &json!({"metadata": {"x": "y"}}));
+        check_outline(&patched.expect_status(200));
+        let unmarked =
+            SHARED_SERVER.patch_token(&page.public, &id, &json!({"metadata": {"x": "z"}}));
+        check_outline(&unmarked.expect_status(200));
+        let stored = page.read(&id);
+        assert_eq!(stored["data"], body["data"]);
+        assert_eq!(stored["fingerprint"], Value::Null);
+        let unmarked = SHARED_SERVER.create_token_ok(&page.public, &body);
+        assert!(unmarked["created_at"].is_string(), "an unmarked token has its detail: {unmarked}");
+    }
+    let both = json!({"a": bank(), "b": {"type": "token", "data": "s"}});
+    let tokenized = page.send_marked("POST", "/tokenize", &both).expect_status(200);
+    check_outline(&tokenized["a"]);
+    check_outline(&tokenized["b"]);
+}
+
+#[test]
+fn marked_token_accepts_no_expression_of_a_browser_over_its_data() {
+    let page = Page::new();
+    let attributes = [
+        ("id", json!("order-{{ data | slice: 0, 1 }}")),
+        ("mask", json!("{{ data | slice: 0, 1 }}")),
+        ("fingerprint_expression", json!("{{ data | slice: 0, 1 }}")),
+        ("search_indexes", json!(["{{ data | slice: 0, 1 }}"])),
+    ];
+    for (name, value) in attributes {
+        let body = json!({"type": "token", "data": "secret", name: value});
+        page.send_marked("POST", "/tokens", &body).expect_problem(403, name);
+        assert_eq!(SHARED_SERVER.create_token(&page.public, &body).status, 201, "{name} unmarked");
+    }
+}
+
+#[test]
+fn encrypted_data_of_a_browser_is_always_marked() {
+    let page = Page::new();
+    let client_key =
+        SHARED_SERVER.post(&page.keys.management, "/keys", &json!({})).expect_status(201);
+    let body = || json!({"type": "bank", "encrypted": encrypt_json(&client_key, &bank()["data"])});
+    check_outline(&SHARED_SERVER.create_token_ok(&page.public, &body()));
+    let intent = SHARED_SERVER.post(&page.public, "/token-intents", &body()).expect_status(201);
+    assert_eq!((&intent["bank"], &intent["fingerprint"]), (&Value::Null, &Value::Null), "{intent}");
+    let convert = json!({"token_intent_id": intent["id"]});
+    check_outline(&SHARED_SERVER.create_token_ok(&page.public, &convert));
+    let backend = SHARED_SERVER.create_token_ok(&page.keys.private, &body());
+    assert!(backend["fingerprint"].is_string() && backend["bank"].is_object(), "{backend}");
+}
+
+#[test]
+fn conversion_of_a_marked_intent_keeps_the_mark() {
+    let page = Page::new();
+    let intent = page.send_marked("POST", "/token-intents", &bank()).expect_status(201);
+    assert_eq!((&intent["bank"], &intent["fingerprint"]), (&Value::Null, &Value::Null), "{intent}");
+    let convert = json!({"token_intent_id": intent["id"]});
+    check_outline(&SHARED_SERVER.create_token_ok(&page.public, &convert));
+    let reader =
+        SHARED_SERVER.key_with_permissions(&page.keys.tenant, Public, &[TokenIntentCreate]);
+    assert!(!reader.is_empty());
+    let permissions = [TokenIntentRead, TokenRead];
+    let private = scrip_core::policy::ApplicationKind::Private;
+    let backend = SHARED_SERVER.key_with_permissions(&page.keys.tenant, private, &permissions);
+    let intent = page.send_marked("POST", "/token-intents", &bank()).expect_status(201);
+    let path = format!("/token-intents/{}", text_field(&intent, "id"));
+    let shown = SHARED_SERVER.get_path(&backend, &path).expect_status(200);
+    assert_eq!(shown["bank"]["account_number_last4"], "4321", "a backend sees the details");
+}
+
+#[test]
+fn mark_stays_until_the_whole_data_is_replaced() {
+    let page = Page::new();
+    let id = text_field(
+        &page.create_marked(&json!({"type": "token", "data": {"a": "x", "b": "y"}})),
+        "id",
+    );
+    let patch = |data: Value| {
+        SHARED_SERVER.patch_token(&page.public, &id, &json!({"data": data})).expect_status(200)
+    };
+    check_outline(&patch(json!({"a": "z"})));
+    check_outline(&patch(json!({"c": "z"})));
+    let replaced = patch(json!({"a": 1, "b": 2, "c": 3}));
+    let reader_shows_detail = replaced["expires_at"].is_null();
+    assert!(reader_shows_detail);
+    assert!(page.read(&id)["fingerprint"].is_string(), "an unmarked token has a fingerprint");
+}
+
+#[test]
+fn write_with_a_reveal_right_computes_the_fingerprint_and_the_mark_stays() {
+    let page = Page::new();
+    let id = text_field(&page.create_marked(&bank()), "id");
+    assert_eq!(page.read(&id)["fingerprint"], Value::Null);
+    let patch = json!({"metadata": {"order": "7"}});
+    SHARED_SERVER.patch_token(&page.keys.private, &id, &patch).expect_status(200);
+    let fingerprint = page.read(&id)["fingerprint"].clone();
+    assert!(fingerprint.is_string());
+    let patch = json!({"metadata": {"order": "8"}});
+    check_outline(&SHARED_SERVER.patch_token(&page.public, &id, &patch).expect_status(200));
+    assert_eq!(page.read(&id)["fingerprint"], fingerprint, "the data did not change");
+    let patch = json!({"data": {"account_number": "987654321"}});
+    check_outline(&SHARED_SERVER.patch_token(&page.public, &id, &patch).expect_status(200));
+    assert_eq!(page.read(&id)["fingerprint"], Value::Null, "an equal guess looks like any other");
+}
+
+#[test]
+fn browser_sees_no_fingerprint_of_type_token_and_finds_no_duplicate() {
+    let page = Page::new();
+    let body = json!({"type": "token", "data": "secret", "deduplicate_token": true});
+    let known = SHARED_SERVER.create_token_ok(&page.keys.private, &body);
+    assert!(known["fingerprint"].is_string());
+    let created = SHARED_SERVER.create_token_ok(&page.public, &body);
+    assert_ne!(created["id"], known["id"]);
+    assert_eq!(created["fingerprint"], Value::Null);
+    assert_eq!(page.read(&text_field(&created, "id"))["fingerprint"], known["fingerprint"]);
+    let intent = SHARED_SERVER.post(
+        &page.public,
+        "/token-intents",
+        &json!({"type": "token", "data": "secret"}),
+    );
+    assert_eq!(intent.expect_status(201)["fingerprint"], Value::Null);
+    let again = SHARED_SERVER.create_token_ok(&page.keys.private, &body);
+    assert_eq!(again["_extras"]["deduplicated"], json!(true), "a backend deduplicates");
+}

@@ -1,0 +1,109 @@
+//! The guessing budget for tokens that a collecting proxy creates: guesses count for the sender.
+
+use scrip_core::{
+    policy::{
+        ApplicationKind::Private,
+        Permission::{ProxyInvoke, TokenCreate, TokenRead},
+        TenantKind,
+        Transform::{Mask, Reveal},
+    },
+    token::disclosure::{DisclosureRule, DisclosureRules},
+};
+use scrip_testing::destination::behavior::DestinationBehavior;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{grant, text_field},
+    limits::guessing_budget_harness::{card, lookalikes},
+    proxy::harness::{CreatedProxy, ProxyHarness},
+};
+
+const GUESSES: usize = 25;
+
+struct Collection {
+    harness: ProxyHarness,
+    proxy: CreatedProxy,
+    collector_key: String,
+}
+
+impl Collection {
+    /// A collector with a reveal right in its own container is exempt from the budget.
+    fn new(disabled: &'static [DisclosureRule], rules: Value) -> Self {
+        let harness = ProxyHarness::start_with_kind(TenantKind::Production, |setup, _| {
+            setup.vault.disclosure = DisclosureRules::weakened_for_control_run(disabled);
+        });
+        let body = json!({"name": "collector", "type": "private", "rules": rules});
+        let application = harness.server.post(&harness.keys.management, "/applications", &body);
+        let application = application.expect_status(201);
+        let transforms = json!([
+            {"type": "tokenize", "options": {"identifier": "card", "token": {
+                "type": "card", "data": {"number": "{{ req.card }}"}, "containers": ["/own/"]}}},
+            {"type": "append_json", "options": {"location": "$.fingerprint",
+                "value": "{{ transform_identifier: 'card' | json: '$.fingerprint' | default: 'none' }}"}},
+        ]);
+        let host = harness.destinations.host(&[DestinationBehavior::Echo]);
+        let attributes = json!({"require_auth": false, "request_transforms": transforms,
+            "application": {"id": application["id"]}});
+        let proxy = harness.create_proxy_to(&host, attributes);
+        let collector_key = text_field(&application, "key");
+        Self { harness, proxy, collector_key }
+    }
+
+    /// Sends guesses through the proxy, and counts the fingerprints that come back.
+    fn count_fingerprints(&self, api_key: Option<&str>) -> usize {
+        let numbers = lookalikes("411111", GUESSES);
+        let has_fingerprint = |number: &&String| {
+            let request = self.harness.request("POST", "").proxy_key(&self.proxy.key);
+            let request = match api_key {
+                Some(key) => request.api_key(key),
+                None => request,
+            };
+            let response = request.json(&json!({"card": number})).send().expect_answer(200);
+            !response.text().contains("none")
+        };
+        numbers.iter().filter(has_fingerprint).count()
+    }
+}
+
+fn reveal_rules() -> Value {
+    json!([{"description": "own", "priority": 1, "container": "/own/", "transform": "reveal",
+        "permissions": ["token:create", "token:read"]}])
+}
+
+#[test]
+fn keyless_collection_counts_even_if_the_collector_reveals() {
+    let control = Collection::new(&[DisclosureRule::SenderCountsInCollection], reveal_rules());
+    assert_eq!(control.count_fingerprints(None), GUESSES, "the control counts too");
+    let collection = Collection::new(&[], reveal_rules());
+    assert_eq!(collection.count_fingerprints(None), 20);
+}
+
+#[test]
+fn keyless_collection_does_not_spend_the_budget_of_the_collector() {
+    let rules = json!([{"description": "own", "priority": 1, "container": "/", "transform": "mask",
+        "permissions": ["token:create", "token:read"]}]);
+    let collection = Collection::new(&[], rules);
+    assert_eq!(collection.count_fingerprints(None), 20);
+    let own = lookalikes("411111", GUESSES + 1);
+    let server = &collection.harness.server;
+    let created = server.create_token_ok(&collection.collector_key, &card(&own[GUESSES]));
+    assert!(created["fingerprint"].is_string(), "{created}");
+}
+
+#[test]
+fn collection_for_a_sender_with_a_key_counts_for_this_sender() {
+    let collection = Collection::new(&[], reveal_rules());
+    let (server, tenant) = (&collection.harness.server, &collection.harness.keys.tenant);
+    let rules = vec![grant("/", Mask, &[TokenCreate, TokenRead, ProxyInvoke])];
+    let masked = server.key_with_rules(tenant, rules);
+    assert_eq!(collection.count_fingerprints(Some(&masked)), 20);
+    let number = &lookalikes("411111", GUESSES)[0];
+    let own = server.create_token_ok(&masked, &card(number));
+    assert_eq!(own["fingerprint"], Value::Null, "the budget of the sender is exhausted");
+    let other = server.key_with_permissions(tenant, Private, &[TokenCreate, TokenRead]);
+    let created = server.create_token_ok(&other, &card(number));
+    assert_eq!(created["fingerprint"], Value::Null, "backends share the group");
+    let rules = vec![grant("/", Reveal, &[TokenCreate, TokenRead, ProxyInvoke])];
+    let revealing = server.key_with_rules(tenant, rules);
+    assert_eq!(collection.count_fingerprints(Some(&revealing)), GUESSES, "both are exempt");
+}

@@ -1,0 +1,55 @@
+//! The cost of every route: each has a worst input within the limits, or a written reason. A debug
+//! build is too slow to measure processor time, so the test checks the charged work; `bench --cost`
+//! measures.
+
+use std::sync::LazyLock;
+
+use scrip_api::routes::ROUTES;
+use scrip_core::{
+    audit::Operation,
+    policy::{ApplicationKind, CallerRequirement},
+    token::expression::work_meter::{INLINE_WORK_MAX, INLINE_WORK_PEAK},
+};
+use scrip_testing::requests::worst_inputs::{EXCUSED_OPERATIONS, WORST_INPUTS};
+
+use crate::{access::operation_calls::TenantHarness, harness::server::TestServer};
+
+static COST_SERVER: LazyLock<TestServer> = LazyLock::new(TestServer::start);
+
+fn has_row(operation: Operation) -> bool {
+    WORST_INPUTS.iter().any(|it| it.operation == operation)
+}
+
+#[test]
+fn every_route_has_a_worst_input_or_a_written_reason() {
+    for route in ROUTES {
+        let is_excused = EXCUSED_OPERATIONS.iter().any(|it| it.0 == route.operation);
+        assert!(has_row(route.operation) != is_excused, "{:?}", route.operation);
+    }
+    for (operation, reason) in EXCUSED_OPERATIONS {
+        assert!(ROUTES.iter().any(|it| it.operation == *operation), "{operation:?} has no route");
+        assert!(reason.len() > 10, "{operation:?} has no reason");
+    }
+}
+
+/// An evaluation that is too expensive for one request is a 400.
+#[test]
+fn worst_input_of_every_route_charges_little_work_on_its_worker() {
+    for input in WORST_INPUTS {
+        let harness = TenantHarness::new(&COST_SERVER);
+        let route = ROUTES.iter().find(|it| it.operation == input.operation).unwrap();
+        let kind = match route.requirement {
+            CallerRequirement::Permission(permission) => permission.kinds()[0],
+            CallerRequirement::Kind(kind) => kind,
+            CallerRequirement::AnyKey => ApplicationKind::Private,
+        };
+        let key = harness.full_key(kind);
+        let response = harness.call_with_body(route, Some(key), input.query, (input.body)());
+        let name = format!("{:?}, {}", input.operation, input.input);
+        assert!(response.status < 500, "{name}: {} {}", response.status, response.text);
+        assert_ne!(response.status, 413, "{name} is larger than a body may be");
+        // Every request of this process counts, so a parallel test cannot hide a request.
+        let peak = INLINE_WORK_PEAK.get();
+        assert!(peak <= 2 * INLINE_WORK_MAX as u64, "{name}: {peak} units on a worker");
+    }
+}

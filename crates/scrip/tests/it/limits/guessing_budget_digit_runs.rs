@@ -1,0 +1,138 @@
+//! The guessing budget for numbers inside of texts, member names and longer runs of digits.
+//!
+//! Each test first shows with the rule disabled that the guesses are otherwise free.
+
+use scrip_core::{
+    policy::{
+        ApplicationKind::Public,
+        Permission::{TokenCreate, TokenIntentCreate},
+        TenantKind,
+    },
+    token::disclosure::{DisclosureRule, DisclosureRules},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{TestServer, text_field},
+    limits::guessing_budget_harness::{GuessingBudgetHarness, card, lookalikes},
+};
+
+const GUESSES: usize = 25;
+
+/// Sends the guesses to the server and counts the responses with a fingerprint.
+fn count_fingerprints(server: &TestServer, key: &str, bodies: &[Value]) -> usize {
+    let has_fingerprint =
+        |body: &&Value| server.create_token_ok(key, body)["fingerprint"].is_string();
+    bodies.iter().filter(has_fingerprint).count()
+}
+
+#[track_caller]
+fn check_counted(name: &str, build_guess: &dyn Fn(usize, &str) -> Value) {
+    let numbers = lookalikes("411111", GUESSES);
+    let bodies: Vec<_> =
+        numbers.iter().enumerate().map(|(index, number)| build_guess(index, number)).collect();
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let without_rule = harness.server.start_second_node(|app| {
+        app.vault.disclosure =
+            DisclosureRules::weakened_for_control_run(&[DisclosureRule::EveryDigitRunCounts]);
+        app.vault.guess_ledger = std::sync::Arc::default();
+    });
+    let free = count_fingerprints(&without_rule, &harness.masked, &bodies);
+    assert_eq!(free, GUESSES, "{name}: the control counts the guesses too");
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let counted = count_fingerprints(&harness.server, &harness.masked, &bodies);
+    assert_eq!(counted, 20, "{name}: fingerprints");
+}
+
+fn token(data: Value) -> Value {
+    json!({"type": "token", "data": data})
+}
+
+#[test]
+fn number_in_the_text_of_an_object_counts_as_a_guess() {
+    check_counted("text of an object", &|_, it| token(json!(json!({"n": it}).to_string())));
+    check_counted("text in a text", &|_, it| {
+        token(json!({"a": json!(json!({"n": it}).to_string()).to_string()}))
+    });
+    check_counted("prose", &|_, it| token(json!(format!("number {it} of the card"))));
+    check_counted("separators", &|_, it| {
+        let (first, last) = it.split_at(8);
+        token(json!(format!("{{\"n\":\"{first}\u{2013}{last}\"}}")))
+    });
+}
+
+#[test]
+fn number_in_a_member_name_counts_as_a_guess() {
+    check_counted("member name", &|_, it| token(json!({it: true})));
+}
+
+#[test]
+fn number_with_an_exponent_counts_by_its_decimal_value() {
+    check_counted("exponent", &|_, it| {
+        let text = format!("{{\"n\":{}.{}e15}}", &it[..1], &it[1..]);
+        token(serde_json::from_str(&text).unwrap())
+    });
+}
+
+#[test]
+fn number_in_pieces_counts_when_the_fingerprint_joins_them() {
+    check_counted("pieces", &|_, it| {
+        let mut body = token(json!({"a": &it[..8], "b": &it[8..]}));
+        body["fingerprint_expression"] = json!("({{ data.a }}{{ data.b }})x");
+        body
+    });
+}
+
+#[test]
+fn other_digits_next_to_a_number_do_not_make_a_new_group() {
+    check_counted("literal digits", &|index, it| {
+        let mut body = card("4222222222222220");
+        body["fingerprint_expression"] = json!(format!("{}{{{{ metadata.g }}}}", index / 10 + 1));
+        body["metadata"] = json!({"g": it});
+        body
+    });
+    check_counted("digits of the metadata", &|index, it| {
+        let mut body = card("4222222222222220");
+        body["fingerprint_expression"] = json!("{{ metadata.g }}");
+        body["metadata"] = json!({"g": format!("{it}{}", index / 10 + 5)});
+        body
+    });
+}
+
+#[test]
+fn conversion_by_a_browser_accepts_only_the_fingerprint_expression_of_the_type() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let server = &harness.server;
+    let permissions = [TokenCreate, TokenIntentCreate];
+    let public = server.key_with_permissions(&harness.keys.tenant, Public, &permissions);
+    let convert = |key: &str, expression: &str| {
+        let intent =
+            server.post(&public, "/token-intents", &card("4242424242424242")).expect_status(201);
+        let body = json!({
+            "token_intent_id": text_field(&intent, "id"),
+            "fingerprint_expression": expression,
+            "metadata": {"g": "7"},
+        });
+        server.post(key, "/tokens", &body).status
+    };
+    for expression in ["7{{ data.number }}", "{{ metadata.g }}{{ data.number }}"] {
+        assert_eq!(convert(&public, expression), 403, "{expression} by a browser");
+        assert_eq!(convert(&harness.masked, expression), 201, "{expression} by a backend");
+    }
+    assert_eq!(convert(&public, "{{data.number}}"), 201);
+}
+
+#[test]
+fn planted_literal_digits_do_not_stay_when_a_browser_writes_a_number() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let server = &harness.server;
+    let permissions = [TokenCreate, scrip_core::policy::Permission::TokenUpdate];
+    let public = server.key_with_permissions(&harness.keys.tenant, Public, &permissions);
+    let mut planted = card("4222222222222220");
+    planted["fingerprint_expression"] = json!("7{{ data.number }}");
+    let id = text_field(&server.create_token_ok(&public, &planted), "id");
+    let patch = json!({"data": {"number": "4242424242424242"}});
+    let patched = server.patch_token(&public, &id, &patch).expect_status(200);
+    let own = server.create_token_ok(&public, &card("4242424242424242"));
+    assert_eq!(patched["fingerprint"], own["fingerprint"]);
+}
