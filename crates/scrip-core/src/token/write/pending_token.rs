@@ -11,7 +11,7 @@ use crate::{
     id::{CardNumberVersion, TokenId},
     policy::{
         Caller,
-        DeduplicationBehavior::{ReadExisting, UpdateExisting},
+        DeduplicationBehavior::UpdateExisting,
         Permission, Permit, Transform,
         equality::{Comparable, Comparison},
         guessing_budget::{
@@ -102,12 +102,10 @@ impl PendingToken {
 
         let cvc = take_cvc(token_type, &mut data);
         // A conversion updates the existing token, whatever the tenant's setting for other creates.
-        let patch = match (&intent, caller.tenant().settings.token_deduplication_behavior) {
-            (None, ReadExisting) => None,
-            (None, UpdateExisting) | (Some(_), _) => {
-                Some(build_existing_patch(&new, token_type, &data, cvc.as_ref()))
-            }
-        };
+        let behavior = caller.tenant().settings.token_deduplication_behavior;
+        let updates_existing = intent.is_some() || behavior == UpdateExisting;
+        let patch =
+            updates_existing.then(|| build_existing_patch(&new, token_type, &data, cvc.as_ref()));
         // Random, also under the id of a deleted token: sessions of the deleted token stay bound to it.
         let number_version =
             (token_type == TokenType::Card).then(|| CardNumberVersion::random(vault.fill_random));
@@ -151,13 +149,12 @@ impl PendingToken {
         let trust = ExpressionTrust::for_created_token(caller, &record, chooses_id);
         record.expressions = trust.to_provenance(caller, token_type, &body, vault.disclosure);
         let token = StoredToken { record, cvc: None };
-        let (deduplicate, is_deduplication_requested) = (Deduplicate::No, new.deduplicate);
         let mut pending = Self {
             token,
             permit,
             intent,
-            deduplicate,
-            is_deduplication_requested,
+            deduplicate: Deduplicate::No,
+            is_deduplication_requested: new.deduplicate,
             patch,
             body,
             cvc,
