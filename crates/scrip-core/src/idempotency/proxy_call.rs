@@ -7,6 +7,7 @@ use std::fmt;
 
 use scrip_seal::{EpochKeys, OpenedValue, Purpose, Sealed, Secret};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     Error, Timestamp,

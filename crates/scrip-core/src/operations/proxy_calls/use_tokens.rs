@@ -126,7 +126,7 @@ impl UsedTokens {
 
     /// The ids of the tokens and intents whose data the caller may not read.
     fn hidden_ids(&self, caller: &Caller) -> Vec<Cow<'_, str>> {
-        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let LoadedEntities { tokens, intents } = &self.loaded;
         let is_hidden = |containers: AccessTarget<'_>| {
             caller.transform(Permission::TokenRead, containers) != Some(Transform::Reveal)
         };

@@ -8,7 +8,7 @@ use crate::{
     error::{Error, FieldError},
     proxy::{
         AuthorityCertificates, DestinationUrl, ProxyRecord, ProxyTimeout, TlsMinimum,
-        transform::{ProxyTransform, TransformList},
+        transform::{ProxyTransform, TransformList, TransformStage},
     },
 };
 
@@ -67,10 +67,13 @@ impl ProxySettings {
     /// Whether an earlier version stored a mask that this version does not run.
     #[must_use]
     pub fn has_unusable_mask(&self) -> bool {
-        let lists = [&self.request_transforms, &self.response_transforms];
+        let lists = [
+            (&self.request_transforms, TransformStage::Request),
+            (&self.response_transforms, TransformStage::Response),
+        ];
         lists
             .into_iter()
-            .filter_map(|it| it.compile(None))
+            .filter_map(|(list, stage)| list.compile(stage, None))
             .flatten()
             .any(|it| matches!(it, ProxyTransform::OversizedMask))
     }

@@ -86,6 +86,7 @@ impl ProxyTransform {
             Self::Mask { matcher: MaskMatcher::ChaseStratusPan, .. }
             | Self::Code { .. }
             | Self::OversizedMask
+            | Self::RejectedTemplate
             | Self::Tokenize { .. }
             | Self::AppendJson { .. }
             | Self::AppendText { .. }

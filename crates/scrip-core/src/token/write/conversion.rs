@@ -90,7 +90,8 @@ pub(crate) async fn load_data_source(
         }
         TokenSource::Collected(collected) => {
             let (token_type, data, origin) = collected.open();
-            return Ok(TokenDataSource { token_type, data, origin });
+            let is_marked = caller.marks_fields();
+            return Ok(TokenDataSource { token_type, data, origin, is_marked });
         }
         TokenSource::Intent(text) => text,
     };

@@ -203,7 +203,7 @@ mod tests {
         let append = json!({"type": "append_text", "options": {"value": "{{ config: a }}"}});
         let stored = json!({"is_single": false, "sources": [append]});
         let list: TransformList = serde_json::from_value(stored).unwrap();
-        let compile = |stage| list.compile(stage).unwrap();
+        let compile = |stage| list.compile(stage, None).unwrap();
         assert!(matches!(
             compile(TransformStage::Response).as_slice(),
             [ProxyTransform::RejectedTemplate]
