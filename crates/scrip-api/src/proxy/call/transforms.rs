@@ -9,7 +9,7 @@ use scrip_core::{
     },
     policy::Caller,
     proxy::ProxyTransform,
-    token::{CollectedData, NewToken, Plaintext, TokenSource, WorkMeter},
+    token::{CollectedData, NewToken, Plaintext, TokenSource, TokenView, WorkMeter},
 };
 use tokio::time::Instant;
 
@@ -199,16 +199,30 @@ impl<'c> CallTransforms<'c> {
             Error::Internal("a proxy without an application creates a token".into())
         })?;
         let vault = &self.app.vault;
+        let is_known = matches!(token.data, CollectedTokenData::InBody);
         let new_token = parse_collected(token).map_err(Problem::from)?;
-        let created = match storage {
+        let mut created = match storage {
             TokenStorage::Rehearse => rehearse_collection(vault, creator, new_token).await?,
             TokenStorage::Store => create_token(vault, creator, new_token, None).await?,
         };
         if storage == TokenStorage::Store {
             self.created_tokens.push(created.token.id.as_str().to_owned());
         }
+        if !is_known {
+            hide_details(&mut created.token);
+        }
         let rendered = token_response::render_created(&created).body;
         Ok(Plaintext::new(serde_json::from_str(&rendered).unwrap_or_default()))
+    }
+}
+
+/// Removes what the view shows of the data. The application of the proxy may read the data in clear,
+/// but templates copy the view into messages for others.
+fn hide_details(token: &mut TokenView) {
+    token.fingerprint = None;
+    if let Some(detail) = &mut token.detail {
+        (detail.card, detail.network_token, detail.bank) = (None, None, None);
+        detail.fingerprint_expression = None;
     }
 }
 

@@ -16,10 +16,10 @@ use crate::{
     },
 };
 
-/// An application with the right to create tokens and nothing else.
+/// An application that creates tokens. It can read them too, but not for the sender of a call.
 fn create_collector() -> Value {
     let rules = json!([{"description": "collect", "priority": 1, "container": "/",
-        "transform": "redact", "permissions": ["token:create"]}]);
+        "transform": "reveal", "permissions": ["token:create", "token:read"]}]);
     let body = json!({"name": "collector", "type": "private", "rules": rules});
     let created = PROXY.server.post(&PROXY.keys.management, "/applications", &body);
     created.expect_status(201)["id"].clone()
