@@ -400,7 +400,9 @@ impl<'c> TransformRun<'c> {
             let data = data.ok_or(TransformError::Rule(ENCRYPTED_RULE))?;
             let mut rest = token.clone();
             // The data takes this place after the request was parsed.
-            rest["data"] = Value::String(String::new());
+            if let Value::Object(members) = &mut rest {
+                members.insert("data".to_owned(), Value::String(String::new()));
+            }
             let template = MessageTemplate::parse(&rest, ExpressionPlace::Transform)
                 .map_err(TransformError::Expression)?;
             let body = self.evaluate(&template)?;

@@ -5,7 +5,8 @@ use crate::{
     id::TokenIntentId,
     policy::{Caller, Permission},
     token::{
-        Containers, NewToken, Plaintext, TokenSource, TokenType, disclosure::hides_marked,
+        Containers, NewToken, Plaintext, TokenSource, TokenType,
+        disclosure::{has_reveal_right, hides_marked},
         intent::IntentBody,
     },
 };
@@ -24,6 +25,16 @@ impl TokenDataSource {
     /// hosted field that it sends.
     pub(crate) fn is_known_to(&self, caller: &Caller) -> bool {
         self.origin.is_request() && !hides_marked(caller, self.is_marked)
+    }
+
+    /// Whether the caller knows the data, or may read it in these containers.
+    pub(crate) fn is_readable_by(&self, caller: &Caller, containers: &Containers) -> bool {
+        let is_read = || {
+            !self.origin.is_hidden()
+                && has_reveal_right(caller, containers)
+                && !hides_marked(caller, self.is_marked)
+        };
+        self.is_known_to(caller) || is_read()
     }
 }
 

@@ -25,8 +25,7 @@ use crate::{
         WorkMeter,
         cvc::{load_cvc_key, seal_cvc, take_cvc, with_cvc},
         disclosure::{
-            ExpressionTrust, check_conversion, has_reveal_right, hides_marked,
-            may_fingerprint_marked, shows_fingerprint,
+            ExpressionTrust, check_conversion, may_fingerprint_marked, shows_fingerprint,
         },
         expression::evaluation::{
             Evaluation, EvaluationResult, FailureMode, NewId, evaluate_token_id,
@@ -69,6 +68,11 @@ enum IdAssignment {
     Alias { source: String, draws_remaining: usize },
 }
 
+/// Random, also under the id of a deleted token: sessions of the deleted token stay bound to it.
+fn draw_number_version(vault: &Vault, token_type: TokenType) -> Option<CardNumberVersion> {
+    (token_type == TokenType::Card).then(|| CardNumberVersion::random(vault.fill_random))
+}
+
 /// The number of aliases to try before the token gets a random id.
 const ALIAS_DRAWS: usize = 8;
 
@@ -89,13 +93,9 @@ impl PendingToken {
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
         let is_sent = source.is_known_to(caller);
-        let knows_data = is_sent
-            || (!source.origin.is_hidden()
-                && has_reveal_right(caller, &containers)
-                && !hides_marked(caller, source.is_marked));
+        let knows_data = source.is_readable_by(caller, &containers);
         let TokenDataSource { mut data, origin, is_marked, .. } = source;
-        let is_hidden = origin.is_hidden();
-        let intent = origin.into_intent();
+        let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
         token_type.check(data.expose_mut(), caller.tenant().kind).map_err(Error::Invalid)?;
@@ -106,15 +106,12 @@ impl PendingToken {
         let updates_existing = intent.is_some() || behavior == UpdateExisting;
         let patch =
             updates_existing.then(|| build_existing_patch(&new, token_type, &data, cvc.as_ref()));
-        // Random, also under the id of a deleted token: sessions of the deleted token stay bound to it.
-        let number_version =
-            (token_type == TokenType::Card).then(|| CardNumberVersion::random(vault.fill_random));
         let mut body = TokenBody {
             data,
             expressions_writer: Some(caller.application()),
-            number_version,
+            number_version: draw_number_version(vault, token_type),
             is_marked,
-            withheld_details: is_hidden,
+            withheld_details,
             ..take_expressions(&mut new, token_type)
         };
         body.withhold_digests(token_type);
@@ -148,9 +145,8 @@ impl PendingToken {
         };
         let trust = ExpressionTrust::for_created_token(caller, &record, chooses_id);
         record.expressions = trust.to_provenance(caller, token_type, &body, vault.disclosure);
-        let token = StoredToken { record, cvc: None };
         let mut pending = Self {
-            token,
+            token: StoredToken { record, cvc: None },
             permit,
             intent,
             deduplicate: Deduplicate::No,

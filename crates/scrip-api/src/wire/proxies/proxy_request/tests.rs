@@ -64,7 +64,6 @@ fn invalid_attributes_of_a_proxy_are_named() {
         (json!({"disable_detokenization": 1}), "disable_detokenization"),
         (json!({"timeout": 0}), "timeout"),
         (json!({"timeout": 61}), "timeout"),
-        (json!({"ca_pem": "x"}), "ca_pem"),
         (json!({"tls_min": "1.1"}), "tls_min"),
         (json!({"request_reactor_id": "x"}), "request_reactor_id"),
         (json!({"response_reactor_id": "x"}), "response_reactor_id"),
