@@ -2,34 +2,30 @@
 
 use std::{collections::HashMap, fmt};
 
+use axum::http::HeaderMap;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Headers that could disclose data to an attacker. The trace id is not in the list, because the
-/// test sets it.
-const HEADERS: [&str; 9] = [
-    "content-type",
-    "content-length",
-    "retry-after",
-    "ratelimit-limit",
-    "ratelimit-remaining",
-    "ratelimit-reset",
-    "location",
-    "connection",
-    "www-authenticate",
-];
+/// Headers that are different in every response, or depend on the length of random values.
+const IGNORED_HEADERS: [&str; 3] = ["content-length", "bt-trace-id", "date"];
 
-/// The visible parts of a response.
+/// Attributes with random values.
+const RANDOM_ATTRIBUTES: [&str; 8] =
+    ["fingerprint", "next", "nonce", "session_key", "key", "key_id", "secret", "public_key_pem"];
+
+/// The visible parts of a response, and what a destination received.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Observation {
     pub(crate) status: u16,
-    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) headers: Vec<(String, Value)>,
     pub(crate) body: Value,
+    pub(crate) received: Vec<Value>,
 }
 
 impl fmt::Display for Observation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "status {}, headers {:?}, body {}", self.status, self.headers, self.body)
+        write!(f, "status {}, headers {:?}, body {}", self.status, self.headers, self.body)?;
+        self.received.iter().try_for_each(|it| write!(f, ", received {it}"))
     }
 }
 
@@ -41,22 +37,29 @@ impl RandomValueNames {
     pub(crate) fn observe(
         &mut self,
         status: u16,
-        header: impl Fn(&str) -> Option<String>,
+        headers: &HeaderMap,
         body: &Value,
+        received: &[Value],
     ) -> Observation {
-        let headers = HEADERS.into_iter().filter_map(|it| Some((it, header(it)?)));
-        // Fingerprints and cursors have no fixed length.
-        let headers = headers.filter(|(name, _)| *name != "content-length").collect();
-        Observation { status, headers, body: self.rename(None, body) }
+        let is_observed = |name: &str| !IGNORED_HEADERS.contains(&name);
+        let headers = headers.iter().filter(|it| is_observed(it.0.as_str()));
+        let headers = headers.map(|(name, value)| {
+            let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            (name.to_string(), self.rename(None, &text.into()))
+        });
+        let headers = headers.collect();
+        let body = self.rename(None, body);
+        let received = received.iter().map(|it| self.rename(None, it)).collect();
+        Observation { status, headers, body, received }
     }
 
     fn rename(&mut self, name: Option<&str>, value: &Value) -> Value {
         match value {
+            // The duration of a request is not compared.
+            Value::Number(_) if name == Some("elapsed_ms") => Value::Null,
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
             Value::String(text) => {
-                let is_random =
-                    matches!(name, Some("fingerprint" | "next" | "nonce" | "session_key"));
-                if is_random {
+                if name.is_some_and(|it| RANDOM_ATTRIBUTES.contains(&it)) {
                     self.numbered_name(text).into()
                 } else {
                     self.rename_words(text).into()

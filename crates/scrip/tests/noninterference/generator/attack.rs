@@ -23,6 +23,12 @@ pub(super) enum Attack {
     ThreeDs,
     Delete,
     Repeat,
+    Call,
+    Guess,
+    Encrypted,
+    Manage,
+    Proxy,
+    Session,
 }
 
 /// The main topic of a sequence. Other requests are rare.
@@ -36,11 +42,27 @@ pub(super) enum SequenceFocus {
     Patch,
     /// All kinds of requests.
     Mixture,
+    /// Attackers call proxies with hidden tokens, and read the configuration of proxies.
+    Proxy,
+    /// Attackers guess hidden numbers after the guessing budget is exhausted.
+    Guessing,
+    /// Attackers send data that a browser encrypted.
+    Encryption,
+    /// Management of the tenant.
+    Management,
 }
 
 impl SequenceFocus {
-    pub(super) const ALL: [Self; 4] =
-        [Self::Conversion, Self::Deduplication, Self::Patch, Self::Mixture];
+    pub(super) const WEIGHTS: [(usize, Self); 8] = [
+        (15, Self::Conversion),
+        (15, Self::Deduplication),
+        (15, Self::Patch),
+        (15, Self::Mixture),
+        (22, Self::Proxy),
+        (9, Self::Guessing),
+        (4, Self::Encryption),
+        (5, Self::Management),
+    ];
 
     /// How often a step is honest, in percent, by its position in the sequence.
     pub(super) fn honest_percent(self, index: usize) -> usize {
@@ -51,6 +73,8 @@ impl SequenceFocus {
             (Self::Deduplication, _) => 45,
             (Self::Conversion | Self::Patch, _) => 15,
             (Self::Mixture, _) => 30,
+            (Self::Proxy | Self::Encryption | Self::Management, _) => 12,
+            (Self::Guessing, _) => 3,
         }
     }
 
@@ -60,6 +84,7 @@ impl SequenceFocus {
             Self::Conversion | Self::Deduplication => 80,
             Self::Patch => 40,
             Self::Mixture => 20,
+            Self::Proxy | Self::Guessing | Self::Encryption | Self::Management => 5,
         }
     }
 
@@ -70,9 +95,12 @@ impl SequenceFocus {
             Self::Deduplication => [40, 4, 6, 30, 14],
             Self::Patch => [36, 2, 44, 6, 4],
             Self::Mixture => [14, 10, 10, 10, 8],
+            Self::Proxy | Self::Encryption => [4, 4, 4, 2, 6],
+            Self::Guessing => [2, 0, 0, 0, 4],
+            Self::Management => [6, 2, 2, 2, 4],
         };
         let rare_weight = if self == Self::Mixture { 4 } else { 1 };
-        vec![
+        let mut attacks = vec![
             (create, Attack::Create),
             (convert, Attack::Convert),
             (patch, Attack::Patch),
@@ -85,7 +113,17 @@ impl SequenceFocus {
             (2 * rare_weight, Attack::ThreeDs),
             (rare_weight, Attack::Delete),
             (2 * rare_weight, Attack::Repeat),
-        ]
+            (1, Attack::Session),
+        ];
+        attacks.extend_from_slice(match self {
+            Self::Conversion | Self::Deduplication | Self::Patch => &[],
+            Self::Mixture => &[(4, Attack::Call), (4, Attack::Manage)],
+            Self::Proxy => &[(60, Attack::Call), (8, Attack::Proxy), (4, Attack::Manage)],
+            Self::Guessing => &[(60, Attack::Guess)],
+            Self::Encryption => &[(50, Attack::Encrypted), (20, Attack::Call)],
+            Self::Management => &[(70, Attack::Manage), (6, Attack::Proxy), (6, Attack::Call)],
+        });
+        attacks
     }
 }
 
@@ -126,10 +164,16 @@ impl SequenceGenerator {
             Attack::ThreeDs => self.threeds(actor),
             Attack::Delete => self.delete(actor),
             Attack::Repeat => self.repeat_keyed_step(),
+            Attack::Call => self.call(),
+            Attack::Guess => self.guess(),
+            Attack::Encrypted => self.send_encrypted(actor),
+            Attack::Manage => self.manage(),
+            Attack::Proxy => self.change_proxy(),
+            Attack::Session => self.authorize_session(),
         }
     }
 
-    fn add_expressions(&mut self, kind: TokenKind, body: &mut Value) {
+    pub(super) fn add_expressions(&mut self, kind: TokenKind, body: &mut Value) {
         let (is_usual_kind, rates) = (kind == self.kinds[0], self.attribute_rates);
         let random = &mut self.random;
         if random.chance_in_percent(rates.fingerprint) {
@@ -157,7 +201,7 @@ impl SequenceGenerator {
         }
     }
 
-    fn add_attributes(&mut self, actor: Actor, kind: TokenKind, body: &mut Value) {
+    pub(super) fn add_attributes(&mut self, actor: Actor, kind: TokenKind, body: &mut Value) {
         if self.random.chance_in_percent(85) {
             body["metadata"] = json!({"user": self.pick_user()});
         }
@@ -350,6 +394,8 @@ impl SequenceGenerator {
         let path = if is_proxied { "/proxy/charges" } else { "/detokenize" };
         let serial = self.push_step(actor, "POST", path, Some(&json!({"value": text})));
         if is_proxied {
+            let url = "<<destination:0>>/echo".to_owned();
+            self.steps[serial].headers.push(("bt-proxy-url", url));
             self.maybe_set_idempotency_key(serial);
         }
     }
@@ -370,9 +416,22 @@ impl SequenceGenerator {
             self.pick_earlier(|it| it.entity == EntityKind::Session)
             && self.random.chance_in_percent(50)
         {
-            let path = format!("/3ds/sessions/<<id:{serial}>>/authenticate");
-            let serial = self.push_step(actor, "POST", &path, Some(&payment("Ada")));
-            return self.record_created(serial, kind, EntityKind::Session, true);
+            let path = format!("/3ds/sessions/<<id:{serial}>>");
+            match self.random.below(6) {
+                0 => {
+                    self.push_step(actor, "GET", &format!("{path}/challenge-result"), None);
+                }
+                1 => {
+                    let body = json!({"device_info": app_device_info()});
+                    self.push_step(actor, "PUT", &path, Some(&body));
+                }
+                _ => {
+                    let path = format!("{path}/authenticate");
+                    let serial = self.push_step(actor, "POST", &path, Some(&payment("Ada")));
+                    self.record_created(serial, kind, EntityKind::Session, true);
+                }
+            }
+            return;
         }
         let source =
             self.pick_earlier(|it| matches!(it.entity, EntityKind::Token | EntityKind::Intent));
@@ -381,7 +440,8 @@ impl SequenceGenerator {
         };
         let attribute =
             if entity_kind == EntityKind::Token { "token_id" } else { "token_intent_id" };
-        let body = json!({attribute: format!("<<id:{serial}>>"), "device": "browser"});
+        let device = if self.random.chance_in_percent(75) { "browser" } else { "app" };
+        let body = json!({attribute: format!("<<id:{serial}>>"), "device": device});
         let serial = self.push_step(actor, "POST", "/3ds/sessions", Some(&body));
         self.record_created(serial, kind, EntityKind::Session, hidden);
     }
@@ -399,7 +459,14 @@ impl SequenceGenerator {
     /// Adds the end of every sequence: a caller that reads masks lists all tokens and searches for
     /// possible index terms.
     pub(super) fn push_final_reads(&mut self) {
-        self.push_step(Actor::Masked, "GET", "/v2/tokens?size=20", None);
+        let reader = match self.random.below(4) {
+            0 => Actor::Invoker,
+            _ => Actor::Masked,
+        };
+        self.push_step(reader, "GET", "/v2/tokens?size=20", None);
+        if self.random.chance_in_percent(5) {
+            self.push_step(Actor::Auditor, "GET", "/logs?size=20", None);
+        }
         let index_with_high = self.indexes.iter().find(|it| it.contains("high"));
         if index_with_high.is_some() && self.attribute_rates.index > 0 {
             let term = if self.random.chance_in_percent(70) { "data:high" } else { "data:low" };
@@ -423,4 +490,18 @@ impl SequenceGenerator {
         step.serial = self.steps.len();
         self.steps.push(step);
     }
+}
+
+/// The device of a session of an app.
+fn app_device_info() -> Value {
+    let key = json!({"kty": "EC", "crv": "P-256", "x": "x".repeat(43), "y": "y".repeat(43)});
+    json!({
+        "sdk_transaction_id": "b2385523-a66c-4907-ac3c-91848e8c0067",
+        "sdk_application_id": "a2385523-a66c-4907-ac3c-91848e8c0068",
+        "sdk_encryption_data": "e30.e30.e30.e30.e30",
+        "sdk_ephemeral_public_key": key.to_string(),
+        "sdk_max_timeout": "05",
+        "sdk_reference_number": "3DS_LOA_SDK_1",
+        "sdk_render_options": {"sdk_interface": "01", "sdk_ui_type": ["01", "02", "03", "04"]},
+    })
 }
