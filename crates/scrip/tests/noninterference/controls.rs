@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// The maximum number of sequences of a control, more than any control needs. Decision 0045 lists
-/// the numbers.
+/// the numbers of the first seed.
 const SEQUENCES_MAX: u64 = 20_000;
 
 /// # Panics

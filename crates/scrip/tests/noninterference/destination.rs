@@ -36,8 +36,7 @@ pub(crate) enum DestinationKind {
 }
 
 impl DestinationKind {
-    const ALL: [Self; 5] =
-        [Self::Provider, Self::Echo, Self::Repeat, Self::Decline, Self::HangUp];
+    const ALL: [Self; 5] = [Self::Provider, Self::Echo, Self::Repeat, Self::Decline, Self::HangUp];
 
     pub(crate) fn path(self) -> &'static str {
         match self {

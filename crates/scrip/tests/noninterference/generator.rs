@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use self::{guesses::GuessPlan, management::ManagedEntity, proxies::ProxyShape};
 use crate::{
-    in_process_vault::TenantPlan,
     grammar::{self, EXPIRATION_YEARS, TokenKind},
+    in_process_vault::TenantPlan,
     secrets::{CODE, OWNER, ROUTING_NUMBER, Secrets},
     step::{Actor, Sequence, Step},
 };

@@ -170,9 +170,8 @@ impl InProcessVault {
         let deliveries = store.claim_deliveries(WebhookKey { tenant, webhook }, claim).await;
         let directory = self.app.directory.load_full().unwrap();
         let tenant = directory.tenant(tenant).unwrap();
-        let open = |it: &ClaimedDelivery| {
-            serde_json::from_str(it.open(tenant).unwrap().as_str()).unwrap()
-        };
+        let open =
+            |it: &ClaimedDelivery| serde_json::from_str(it.open(tenant).unwrap().as_str()).unwrap();
         let mut deliveries = deliveries.unwrap();
         deliveries.sort_by_key(|it| it.event.0);
         deliveries.iter().map(open).collect()
@@ -286,6 +285,23 @@ async fn create_tenant_keys(
     set_tenant_quotas(&app.vault, permit, Box::new(edit_quotas)).await.unwrap();
     app.reload().await.unwrap();
 
+    let (mut keys, mut ids) = (Vec::new(), Vec::new());
+    for (actor, kind, access) in applications() {
+        let CreatedKey { application, key } =
+            create_application_key(app, &load_tenant(), kind, access).await;
+        if actor == Actor::Public {
+            keys.push((Actor::Browser, key.clone()));
+        }
+        keys.push((actor, key));
+        ids.push((actor, application));
+    }
+    let find_id = |actor| ids.iter().find(|it| it.0 == actor).unwrap().1;
+    let applications = COLLECTORS.map(find_id).to_vec();
+    TenantKeysByActor { keys, id, applications, host: String::new() }
+}
+
+/// The applications of every tenant: actor, kind and access.
+fn applications() -> Vec<(Actor, ApplicationKind, AccessPolicy)> {
     let private_permissions = permissions_for_kind(ApplicationKind::Private);
     let public_permissions = permissions_for_kind(ApplicationKind::Public);
     let policy_with_rules = |rules| AccessPolicy { permissions: Permissions::default(), rules };
@@ -312,7 +328,7 @@ async fn create_tenant_keys(
     ];
     let invoker_rules = vec![access_rule("/", Transform::Mask, &invoker_permissions)];
     let management_permissions = permissions_for_kind(ApplicationKind::Management);
-    let applications = [
+    vec![
         (Actor::Backend, ApplicationKind::Private, policy_with_rules(backend_rules)),
         (Actor::Public, ApplicationKind::Public, access_without_rules(&public_permissions)),
         (Actor::Masked, ApplicationKind::Private, access_without_rules(&private_permissions)),
@@ -324,20 +340,7 @@ async fn create_tenant_keys(
             access_without_rules(&management_permissions),
         ),
         (Actor::Auditor, ApplicationKind::Management, access_without_rules(&AUDITOR_PERMISSIONS)),
-    ];
-    let (mut keys, mut ids) = (Vec::new(), Vec::new());
-    for (actor, kind, access) in applications {
-        let CreatedKey { application, key } =
-            create_application_key(app, &load_tenant(), kind, access).await;
-        if actor == Actor::Public {
-            keys.push((Actor::Browser, key.clone()));
-        }
-        keys.push((actor, key));
-        ids.push((actor, application));
-    }
-    let find_id = |actor| ids.iter().find(|it| it.0 == actor).unwrap().1;
-    let applications = COLLECTORS.map(find_id).to_vec();
-    TenantKeysByActor { keys, id, applications, host: String::new() }
+    ]
 }
 
 /// No permission to create or change an application, or to choose where a proxy sends data: they

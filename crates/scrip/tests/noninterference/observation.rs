@@ -13,6 +13,23 @@ const IGNORED_HEADERS: [&str; 3] = ["content-length", "bt-trace-id", "date"];
 const RANDOM_ATTRIBUTES: [&str; 8] =
     ["fingerprint", "next", "nonce", "session_key", "key", "key_id", "secret", "public_key_pem"];
 
+/// The length of the id of an access session, which is a digest of its random key.
+const SESSION_ID_LENGTH: usize = 64;
+
+/// Whether a word has the form of a fingerprint. Hidden data has no such words.
+fn is_fingerprint(word: &str) -> bool {
+    (42..=44).contains(&word.len())
+        && word.contains(|it: char| it.is_ascii_uppercase())
+        && word.contains(|it: char| it.is_ascii_lowercase())
+}
+
+/// Whether digits are part of what a destination may see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReceivedDigits {
+    Compared,
+    Hidden,
+}
+
 /// The visible parts of a response, and what a destination received.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Observation {
@@ -24,7 +41,10 @@ pub(crate) struct Observation {
 
 impl fmt::Display for Observation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "status {}, headers {:?}, body {}", self.status, self.headers, self.body)?;
+        write!(f, "status {}", self.status)?;
+        let mut headers = self.headers.iter().filter(|it| !it.0.starts_with("access-control"));
+        headers.try_for_each(|(name, value)| write!(f, ", {name}: {value}"))?;
+        write!(f, ", body {}", self.body)?;
         self.received.iter().try_for_each(|it| write!(f, ", received {it}"))
     }
 }
@@ -39,7 +59,7 @@ impl RandomValueNames {
         status: u16,
         headers: &HeaderMap,
         body: &Value,
-        received: &[Value],
+        (received, digits): (&[Value], ReceivedDigits),
     ) -> Observation {
         let is_observed = |name: &str| !IGNORED_HEADERS.contains(&name);
         let headers = headers.iter().filter(|it| is_observed(it.0.as_str()));
@@ -49,7 +69,10 @@ impl RandomValueNames {
         });
         let headers = headers.collect();
         let body = self.rename(None, body);
-        let received = received.iter().map(|it| self.rename(None, it)).collect();
+        let mut received: Vec<_> = received.iter().map(|it| self.rename(None, it)).collect();
+        if digits == ReceivedDigits::Hidden {
+            received.iter_mut().for_each(hide_digits);
+        }
         Observation { status, headers, body, received }
     }
 
@@ -59,7 +82,8 @@ impl RandomValueNames {
             Value::Number(_) if name == Some("elapsed_ms") => Value::Null,
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
             Value::String(text) => {
-                if name.is_some_and(|it| RANDOM_ATTRIBUTES.contains(&it)) {
+                let is_session = name == Some("id") && text.len() == SESSION_ID_LENGTH;
+                if is_session || name.is_some_and(|it| RANDOM_ATTRIBUTES.contains(&it)) {
                     self.numbered_name(text).into()
                 } else {
                     self.rename_words(text).into()
@@ -88,7 +112,8 @@ impl RandomValueNames {
             let is_word = |it: char| it.is_ascii_alphanumeric() || it == '-';
             let word_end = remaining.find(|it| !is_word(it)).unwrap_or(remaining.len());
             let (word, after_word) = remaining.split_at(word_end);
-            if self.0.contains_key(word) || Uuid::try_parse(word).is_ok() {
+            let is_random = Uuid::try_parse(word).is_ok() || is_fingerprint(word);
+            if is_random || self.0.contains_key(word) {
                 renamed.push_str(&self.numbered_name(word));
             } else {
                 renamed.push_str(word);
@@ -98,5 +123,16 @@ impl RandomValueNames {
             remaining = separator.map_or("", |it| &after_word[it.len_utf8()..]);
         }
         renamed
+    }
+}
+
+/// Replaces the digits of all texts and numbers.
+fn hide_digits(value: &mut Value) {
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => *value = number.to_string().into(),
+        Value::String(text) => *text = text.replace(|it: char| it.is_ascii_digit(), "#"),
+        Value::Array(items) => items.iter_mut().for_each(hide_digits),
+        Value::Object(object) => object.values_mut().for_each(hide_digits),
     }
 }

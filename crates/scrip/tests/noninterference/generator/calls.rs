@@ -43,8 +43,7 @@ fn may_use_tokens(actor: Actor) -> bool {
 impl SequenceGenerator {
     pub(super) fn call(&mut self) {
         let actor = self.random.pick_weighted(&CALLERS);
-        let proxy =
-            (!self.proxies.is_empty()).then(|| *self.random.pick(&self.proxies));
+        let proxy = (!self.proxies.is_empty()).then(|| *self.random.pick(&self.proxies));
         let entry = self.random.below(100);
         match (proxy, entry) {
             (_, 0..=4) => self.call_host(actor),
@@ -161,6 +160,7 @@ impl SequenceGenerator {
             }
         };
         let path = match kind {
+            TokenKind::Card if self.random.chance_in_percent(8) => " | json: '$.cvc'",
             TokenKind::Card | TokenKind::NetworkToken => " | json: '$.number'",
             TokenKind::Bank => " | json: '$.account_number'",
             TokenKind::Object => " | json: '$.pin'",

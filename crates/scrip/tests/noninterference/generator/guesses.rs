@@ -46,7 +46,8 @@ impl SequenceGenerator {
         self.record_created(serial, TokenKind::Card, EntityKind::Token, true);
         let is_public = self.random.chance_in_percent(50);
         let spender = if is_public { Actor::Public } else { Actor::Masked };
-        let own_numbers: Vec<_> = self.secrets.own_cards.iter().take(guesses_max).cloned().collect();
+        let own_numbers: Vec<_> =
+            self.secrets.own_cards.iter().take(guesses_max).cloned().collect();
         for number in own_numbers {
             let body = stored_body(StoredForm::Card, &number);
             let serial = self.push_step(spender, "POST", "/tokens", Some(&body));

@@ -94,12 +94,12 @@ impl SequenceGenerator {
 
     fn request_transforms(&mut self) -> Vec<Value> {
         let mut transforms = Vec::new();
-        let secret =
-            *self.random.pick(&["{{ config: secret }}", "Bearer {{ config: secret }}"]);
+        let secret = *self.random.pick(&["{{ config: secret }}", "Bearer {{ config: secret }}"]);
         if self.random.chance_in_percent(50) {
             transforms.push(append_header(CONFIGURATION_HEADER, secret));
         }
-        if self.random.chance_in_percent(35) {
+        let writes_body = self.random.chance_in_percent(35);
+        if writes_body {
             let location = format!("$.{CONFIGURATION_ATTRIBUTE}");
             transforms.push(append_json(&location, secret));
         }
@@ -114,7 +114,8 @@ impl SequenceGenerator {
             0 => transforms.push(append_header("X-Order", "{{ req.order }}")),
             1 => transforms.push(append_json("$.copy", "{{ req.number }}")),
             2 => transforms.push(number_mask()),
-            3 => transforms
+            // After this the body is no object, and the destination could not find the attribute.
+            3 if !writes_body => transforms
                 .push(json!({"type": "append_text", "options": {"value": "{{ req.order }}"}})),
             _ => {}
         }
@@ -180,8 +181,7 @@ impl SequenceGenerator {
             _ => {}
         }
         if self.random.chance_in_percent(10) {
-            template["metadata"] =
-                json!({"order": "{{ encrypted | json: '$.data.number' }}"});
+            template["metadata"] = json!({"order": "{{ encrypted | json: '$.data.number' }}"});
         }
         template
     }
