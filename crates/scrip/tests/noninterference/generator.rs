@@ -9,6 +9,7 @@ mod guesses;
 mod honest;
 mod management;
 mod proxies;
+mod threeds;
 
 use attack::SequenceFocus;
 use scrip_testing::random::SeededRandom;

@@ -1,6 +1,5 @@
 //! Requests of callers without a reveal right on the hidden data.
 
-use scrip_testing::requests::payment;
 use serde_json::{Value, json};
 
 use super::{CreatedEntity, EntityKind, SequenceGenerator};
@@ -400,7 +399,7 @@ impl SequenceGenerator {
         }
     }
 
-    fn intent(&mut self, actor: Actor) {
+    pub(super) fn intent(&mut self, actor: Actor) {
         let kind = self.pick_kind();
         let mut body = json!({"type": kind.type_name(), "data": self.attacker_data(kind)});
         if self.random.chance_in_percent(15) {
@@ -409,41 +408,6 @@ impl SequenceGenerator {
         let serial = self.push_step(actor, "POST", "/token-intents", Some(&body));
         self.maybe_set_idempotency_key(serial);
         self.record_created(serial, kind, EntityKind::Intent, false);
-    }
-
-    fn threeds(&mut self, actor: Actor) {
-        if let Some(CreatedEntity { serial, kind, .. }) =
-            self.pick_earlier(|it| it.entity == EntityKind::Session)
-            && self.random.chance_in_percent(50)
-        {
-            let path = format!("/3ds/sessions/<<id:{serial}>>");
-            match self.random.below(6) {
-                0 => {
-                    self.push_step(actor, "GET", &format!("{path}/challenge-result"), None);
-                }
-                1 => {
-                    let body = json!({"device_info": app_device_info()});
-                    self.push_step(actor, "PUT", &path, Some(&body));
-                }
-                _ => {
-                    let path = format!("{path}/authenticate");
-                    let serial = self.push_step(actor, "POST", &path, Some(&payment("Ada")));
-                    self.record_created(serial, kind, EntityKind::Session, true);
-                }
-            }
-            return;
-        }
-        let source =
-            self.pick_earlier(|it| matches!(it.entity, EntityKind::Token | EntityKind::Intent));
-        let Some(CreatedEntity { serial, kind, entity: entity_kind, hidden }) = source else {
-            return self.intent(actor);
-        };
-        let attribute =
-            if entity_kind == EntityKind::Token { "token_id" } else { "token_intent_id" };
-        let device = if self.random.chance_in_percent(75) { "browser" } else { "app" };
-        let body = json!({attribute: format!("<<id:{serial}>>"), "device": device});
-        let serial = self.push_step(actor, "POST", "/3ds/sessions", Some(&body));
-        self.record_created(serial, kind, EntityKind::Session, hidden);
     }
 
     fn delete(&mut self, actor: Actor) {
@@ -490,18 +454,4 @@ impl SequenceGenerator {
         step.serial = self.steps.len();
         self.steps.push(step);
     }
-}
-
-/// The device of a session of an app.
-fn app_device_info() -> Value {
-    let key = json!({"kty": "EC", "crv": "P-256", "x": "x".repeat(43), "y": "y".repeat(43)});
-    json!({
-        "sdk_transaction_id": "b2385523-a66c-4907-ac3c-91848e8c0067",
-        "sdk_application_id": "a2385523-a66c-4907-ac3c-91848e8c0068",
-        "sdk_encryption_data": "e30.e30.e30.e30.e30",
-        "sdk_ephemeral_public_key": key.to_string(),
-        "sdk_max_timeout": "05",
-        "sdk_reference_number": "3DS_LOA_SDK_1",
-        "sdk_render_options": {"sdk_interface": "01", "sdk_ui_type": ["01", "02", "03", "04"]},
-    })
 }
