@@ -7,8 +7,8 @@ use crate::{
 };
 
 /// The maximum number of sequences of a control, more than any control needs. Decision 0045 lists
-/// the numbers.
-const SEQUENCES_MAX: u64 = 4_000;
+/// the numbers of the first seed.
+const SEQUENCES_MAX: u64 = 20_000;
 
 /// # Panics
 /// If no response differs.
@@ -17,7 +17,7 @@ fn expect_difference(name: &str, rules: &'static [DisclosureRule]) {
         let vaults = TwinVaults::in_memory(DisclosureRules::weakened_for_control_run(rules)).await;
         let first = first_seed();
         for seed in first..first + SEQUENCES_MAX {
-            let sequence = generate(seed, vaults.tenants);
+            let sequence = generate(seed, &vaults.plans);
             if vaults.run(&sequence).await.is_none() {
                 continue;
             }
@@ -28,6 +28,29 @@ fn expect_difference(name: &str, rules: &'static [DisclosureRule]) {
         }
         panic!("no difference without {name} in {SEQUENCES_MAX} sequences");
     });
+}
+
+#[test]
+fn templates_that_read_used_tokens_are_detected() {
+    let rules = &[DisclosureRule::TemplatesReadClientMessage];
+    expect_difference("the rule about templates of proxies", rules);
+}
+
+#[test]
+fn configuration_that_browsers_read_is_detected() {
+    let rules = &[DisclosureRule::ConfigurationHiddenFromBrowsers];
+    expect_difference("the rule about the configuration of proxies", rules);
+}
+
+#[test]
+fn uncounted_numbers_of_collecting_proxies_are_detected() {
+    let rules = &[DisclosureRule::SenderCountsInCollection];
+    expect_difference("the rule about numbers that a proxy collects", rules);
+}
+
+#[test]
+fn uncounted_runs_of_digits_are_detected() {
+    expect_difference("the rule about runs of digits", &[DisclosureRule::EveryDigitRunCounts]);
 }
 
 #[test]

@@ -2,15 +2,23 @@
 //!
 //! A sequence has few expressions, users and types, so that its steps interact.
 
-use scrip_testing::random::SeededRandom;
 mod attack;
+mod calls;
+mod encryption;
+mod guesses;
 mod honest;
+mod management;
+mod proxies;
+mod threeds;
 
 use attack::SequenceFocus;
+use scrip_testing::random::SeededRandom;
 use serde_json::{Value, json};
 
+use self::{guesses::GuessPlan, management::ManagedEntity, proxies::ProxyShape};
 use crate::{
     grammar::{self, EXPIRATION_YEARS, TokenKind},
+    in_process_vault::TenantPlan,
     secrets::{CODE, OWNER, ROUTING_NUMBER, Secrets},
     step::{Actor, Sequence, Step},
 };
@@ -48,6 +56,9 @@ struct SequenceGenerator {
     attackers: Vec<(usize, Actor)>,
     focus: SequenceFocus,
     attacks: Vec<(usize, attack::Attack)>,
+    proxies: Vec<ProxyShape>,
+    managed: Vec<ManagedEntity>,
+    guess_plan: Option<GuessPlan>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,9 +77,12 @@ impl AttributeRates {
         let (fingerprint, index, deduplicate): (&[usize], &[usize], &[usize]) = match focus {
             SequenceFocus::Conversion => (&[90, 90, 50], &[90, 90, 90, 0], &[95, 95, 95, 0]),
             SequenceFocus::Deduplication => (&[90, 90, 50], &[90, 90, 0], &[95, 0]),
-            SequenceFocus::Patch | SequenceFocus::Mixture => {
-                (&[0, 0, 50, 90], &[0, 60, 90], &[95, 0])
-            }
+            SequenceFocus::Patch
+            | SequenceFocus::Mixture
+            | SequenceFocus::Proxy
+            | SequenceFocus::Guessing
+            | SequenceFocus::Encryption
+            | SequenceFocus::Management => (&[0, 0, 50, 90], &[0, 60, 90], &[95, 0]),
         };
         Self {
             fingerprint: *random.pick(fingerprint),
@@ -83,64 +97,13 @@ impl AttributeRates {
 /// The number of steps before the final reads.
 const STEPS_MAX: usize = 6;
 
-pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
+pub(crate) fn generate(seed: u64, tenants: &[TenantPlan]) -> Sequence {
     let mut random = SeededRandom::new(seed);
     let secrets = Secrets::draw(&mut random);
-    let focus = *random.pick(&SequenceFocus::ALL);
-    let attacks = focus.attacks();
-    // The second half of the tenants updates duplicates.
-    let updates_duplicates = focus == SequenceFocus::Deduplication && random.chance_in_percent(60);
-    let tenant = if updates_duplicates {
-        tenants / 2 + random.below(tenants / 2)
-    } else {
-        random.below(tenants)
-    };
-    let preferred_kind = match focus {
-        // Only an object has several hidden attributes.
-        SequenceFocus::Patch => Some(TokenKind::Object).filter(|_| random.chance_in_percent(70)),
-        SequenceFocus::Conversion => Some(TokenKind::Card).filter(|_| random.chance_in_percent(50)),
-        SequenceFocus::Deduplication | SequenceFocus::Mixture => None,
-    };
-    let kind = preferred_kind.unwrap_or_else(|| random.pick_weighted(&TokenKind::WEIGHTS));
-    let kinds = vec![kind];
-    let honest_fingerprint = honest::pick_fingerprint(&mut random, kind, focus);
-    let uses_plain_fingerprint = focus == SequenceFocus::Conversion && random.chance_in_percent(80);
-    let generate_fingerprint = if uses_plain_fingerprint {
-        grammar::plain_fingerprint_expression
-    } else {
-        grammar::fingerprint_expression
-    };
-    let mut fingerprints = vec![generate_fingerprint(&mut random, kind)];
-    let imitation_percent = if focus == SequenceFocus::Conversion { 20 } else { 80 };
-    let imitates_honest = |_: &String| random.chance_in_percent(imitation_percent);
-    if let Some(it) = honest_fingerprint.clone().filter(imitates_honest) {
-        fingerprints = vec![it];
-    }
-    let attribute_rates = AttributeRates::draw(&mut random, focus);
-    let indexes = (0..2).map(|_| grammar::index_expression(&mut random, kind)).collect();
-    let masks = (0..2).map(|_| grammar::mask_expression(&mut random, kind)).collect();
-    let attackers = vec![
-        (2 + random.below(6), Actor::Public),
-        (2 + random.below(6), Actor::Masked),
-        (random.below(4), Actor::Ruled),
-        (random.below(2), Actor::Session),
-    ];
-    let (created, steps) = (Vec::new(), Vec::new());
-    let mut generator = SequenceGenerator {
-        random,
-        secrets,
-        kinds,
-        attribute_rates,
-        honest_fingerprint,
-        fingerprints,
-        indexes,
-        masks,
-        created,
-        steps,
-        attackers,
-        focus,
-        attacks,
-    };
+    let focus = random.pick_weighted(&SequenceFocus::WEIGHTS);
+    let tenant = pick_tenant(&mut random, focus, tenants);
+    let mut generator = SequenceGenerator::new(random, secrets, focus);
+    generator.push_prelude(tenants[tenant].guesses_max());
     let count = 3 + generator.random.below(STEPS_MAX - 2);
     for step_index in 0..count {
         let honest_percent = focus.honest_percent(step_index);
@@ -157,7 +120,103 @@ pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
     Sequence { seed, tenant, secrets, steps }
 }
 
+/// Picks the index of the tenant.
+fn pick_tenant(random: &mut SeededRandom, focus: SequenceFocus, tenants: &[TenantPlan]) -> usize {
+    // The second half of the tenants updates duplicates.
+    let updates_duplicates = focus == SequenceFocus::Deduplication && random.chance_in_percent(60);
+    if updates_duplicates {
+        return tenants.len() / 2 + random.below(tenants.len() / 2);
+    }
+    let has_budget = |it: &usize| tenants[*it].guesses_max().is_some();
+    let with_budgets: Vec<_> = (0..tenants.len()).filter(has_budget).collect();
+    match focus {
+        SequenceFocus::Guessing => *random.pick(&with_budgets),
+        _ => random.below(tenants.len()),
+    }
+}
+
+/// Picks the token type of a sequence.
+fn pick_sequence_kind(random: &mut SeededRandom, focus: SequenceFocus) -> TokenKind {
+    let preferred_kind = match focus {
+        // Only an object has several hidden attributes.
+        SequenceFocus::Patch => Some(TokenKind::Object).filter(|_| random.chance_in_percent(70)),
+        SequenceFocus::Conversion => Some(TokenKind::Card).filter(|_| random.chance_in_percent(50)),
+        SequenceFocus::Proxy => Some(TokenKind::Card).filter(|_| random.chance_in_percent(60)),
+        SequenceFocus::Guessing | SequenceFocus::Encryption => Some(TokenKind::Card),
+        SequenceFocus::Deduplication | SequenceFocus::Mixture | SequenceFocus::Management => None,
+    };
+    preferred_kind.unwrap_or_else(|| random.pick_weighted(&TokenKind::WEIGHTS))
+}
+
 impl SequenceGenerator {
+    fn new(mut random: SeededRandom, secrets: Secrets, focus: SequenceFocus) -> Self {
+        let kind = pick_sequence_kind(&mut random, focus);
+        let honest_fingerprint = honest::pick_fingerprint(&mut random, kind, focus);
+        let uses_plain_fingerprint =
+            focus == SequenceFocus::Conversion && random.chance_in_percent(80);
+        let generate_fingerprint = if uses_plain_fingerprint {
+            grammar::plain_fingerprint_expression
+        } else {
+            grammar::fingerprint_expression
+        };
+        let mut fingerprints = vec![generate_fingerprint(&mut random, kind)];
+        let imitation_percent = if focus == SequenceFocus::Conversion { 20 } else { 80 };
+        let imitates_honest = |_: &String| random.chance_in_percent(imitation_percent);
+        if let Some(it) = honest_fingerprint.clone().filter(imitates_honest) {
+            fingerprints = vec![it];
+        }
+        let attribute_rates = AttributeRates::draw(&mut random, focus);
+        let indexes = (0..2).map(|_| grammar::index_expression(&mut random, kind)).collect();
+        let masks = (0..2).map(|_| grammar::mask_expression(&mut random, kind)).collect();
+        let attackers = vec![
+            (2 + random.below(6), Actor::Public),
+            (2 + random.below(6), Actor::Masked),
+            (random.below(4), Actor::Ruled),
+            (random.below(2), Actor::Session),
+        ];
+        Self {
+            random,
+            secrets,
+            kinds: vec![kind],
+            attribute_rates,
+            honest_fingerprint,
+            fingerprints,
+            indexes,
+            masks,
+            created: Vec::new(),
+            steps: Vec::new(),
+            attackers,
+            focus,
+            attacks: focus.attacks(),
+            proxies: Vec::new(),
+            managed: Vec::new(),
+            guess_plan: None,
+        }
+    }
+
+    /// Adds the steps that the focus of the sequence needs.
+    fn push_prelude(&mut self, guesses_max: Option<usize>) {
+        if self.random.chance_in_percent(6) {
+            self.ensure_webhook();
+        }
+        match self.focus {
+            SequenceFocus::Proxy => {
+                self.push_honest_token(self.kinds[0]);
+                if self.random.chance_in_percent(15) {
+                    self.ensure_client_key();
+                }
+                self.push_proxy();
+            }
+            SequenceFocus::Guessing => self.push_exhausted_budget(guesses_max.unwrap_or(1)),
+            SequenceFocus::Encryption => self.push_encrypted_data(),
+            SequenceFocus::Conversion
+            | SequenceFocus::Deduplication
+            | SequenceFocus::Patch
+            | SequenceFocus::Mixture
+            | SequenceFocus::Management => {}
+        }
+    }
+
     fn pick_kind(&mut self) -> TokenKind {
         if self.random.chance_in_percent(92) {
             self.kinds[0]
@@ -180,9 +239,16 @@ impl SequenceGenerator {
             actor,
             method,
             path: path.to_owned(),
+            headers: Vec::new(),
             body: body.map(ToString::to_string),
+            content_type: match method {
+                "PATCH" => "application/merge-patch+json",
+                _ => "application/json",
+            },
             idempotency_key: None,
             pause_seconds: pause,
+            is_required: false,
+            uses_hidden_tokens: false,
         });
         serial
     }
@@ -214,11 +280,17 @@ impl SequenceGenerator {
         let secret_index = self.random.below(10) / 8;
         let build_placeholder = |name: &str| format!("<<{name}:{secret_index}>>");
         match kind {
-            TokenKind::Card | TokenKind::NetworkToken => json!({
-                "number": build_placeholder("card"),
-                "expiration_month": self.pick_month(),
-                "expiration_year": self.pick_year(),
-            }),
+            TokenKind::Card | TokenKind::NetworkToken => {
+                let mut card = json!({
+                    "number": build_placeholder("card"),
+                    "expiration_month": self.pick_month(),
+                    "expiration_year": self.pick_year(),
+                });
+                if kind == TokenKind::Card && self.random.chance_in_percent(20) {
+                    card["cvc"] = "<<cvc:0>>".into();
+                }
+                card
+            }
             TokenKind::CardNumber => json!(build_placeholder("card")),
             TokenKind::Bank => {
                 let account_number = build_placeholder("account");

@@ -15,6 +15,7 @@
 #![expect(clippy::print_stderr, reason = "a control reports how many sequences it took")]
 
 mod controls;
+mod destination;
 mod directory_server;
 mod engines;
 mod generator;
@@ -22,6 +23,7 @@ mod grammar;
 mod in_process_vault;
 mod observation;
 mod random;
+mod route_coverage;
 mod secrets;
 mod sequence_run;
 mod shrink;
@@ -58,7 +60,7 @@ fn build_runtime() -> Runtime {
 /// If a response differs between the vaults.
 async fn expect_equal_responses(vaults: &TwinVaults, seeds: Range<u64>) {
     for seed in seeds {
-        let sequence = generate(seed, vaults.tenants);
+        let sequence = generate(seed, &vaults.plans);
         if vaults.run(&sequence).await.is_some() {
             let sequence = shrink(vaults, sequence).await;
             let difference = vaults.run(&sequence).await;

@@ -38,6 +38,9 @@ pub(crate) struct Secrets {
     pub(crate) identities: Vec<ValuePair>,
     /// The attribute of an object that differs. Attackers may guess its values.
     pub(crate) pins: Vec<ValuePair>,
+    pub(crate) codes: Vec<ValuePair>,
+    /// The secret in the configuration of proxies.
+    pub(crate) configurations: Vec<ValuePair>,
     /// Numbers and accounts of the attackers. They share BIN and last four digits with hidden ones.
     pub(crate) own_cards: Vec<String>,
     pub(crate) own_accounts: Vec<String>,
@@ -50,17 +53,23 @@ pub(crate) const OWNER: &str = "hidden-owner";
 pub(crate) const CODE: &str = "hidden-code";
 pub(crate) const ROUTING_NUMBER: &str = "021000021";
 
+/// The secret in the configuration of every proxy. One side has a digit where the other one has a
+/// letter, so that filters for numbers fail on one side only.
+pub(crate) const CONFIGURATION: [&str; 2] = ["sk-1whfkxw2", "sk-mnx4dovb"];
+
 const BIN: &str = "42424242";
 const LAST_FOUR: &str = "4242";
 
 impl Secrets {
     /// The hidden values by the names of their placeholders.
-    pub(crate) fn values_by_placeholder(&self) -> [(&'static str, &[ValuePair]); 4] {
+    pub(crate) fn values_by_placeholder(&self) -> [(&'static str, &[ValuePair]); 6] {
         [
             ("card", &self.cards),
             ("account", &self.accounts),
             ("identity", &self.identities),
             ("pin", &self.pins),
+            ("cvc", &self.codes),
+            ("configuration", &self.configurations),
         ]
     }
 
@@ -88,7 +97,7 @@ impl Secrets {
                 let mut values = Vec::new();
                 while values.len() < 3 {
                     let text = generate(random);
-                    if !hidden.iter().any(|it| it.contains(&text)) {
+                    if !hidden.iter().any(|it| it.contains(&text)) && !values.contains(&text) {
                         values.push(text);
                     }
                 }
@@ -104,7 +113,20 @@ impl Secrets {
         let own_accounts = generate_attacker_values(random, &accounts, random_account_number);
         let own_identities = generate_attacker_values(random, &identities, random_identity_number);
         let pins = generate_pairs(random, random_pin);
-        Self { cards, accounts, identities, pins, own_cards, own_accounts, own_identities }
+        let codes = vec![ValuePair { left: "111".to_owned(), right: "222".to_owned() }];
+        let [left, right] = CONFIGURATION.map(str::to_owned);
+        let configurations = vec![ValuePair { left, right }];
+        Self {
+            cards,
+            accounts,
+            identities,
+            pins,
+            codes,
+            configurations,
+            own_cards,
+            own_accounts,
+            own_identities,
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Requests of callers without a reveal right on the hidden data.
 
-use scrip_testing::requests::payment;
 use serde_json::{Value, json};
 
 use super::{CreatedEntity, EntityKind, SequenceGenerator};
@@ -23,6 +22,12 @@ pub(super) enum Attack {
     ThreeDs,
     Delete,
     Repeat,
+    Call,
+    Guess,
+    Encrypted,
+    Manage,
+    Proxy,
+    Session,
 }
 
 /// The main topic of a sequence. Other requests are rare.
@@ -36,11 +41,27 @@ pub(super) enum SequenceFocus {
     Patch,
     /// All kinds of requests.
     Mixture,
+    /// Attackers call proxies with hidden tokens, and read the configuration of proxies.
+    Proxy,
+    /// Attackers guess hidden numbers after the guessing budget is exhausted.
+    Guessing,
+    /// Attackers send data that a browser encrypted.
+    Encryption,
+    /// Management of the tenant.
+    Management,
 }
 
 impl SequenceFocus {
-    pub(super) const ALL: [Self; 4] =
-        [Self::Conversion, Self::Deduplication, Self::Patch, Self::Mixture];
+    pub(super) const WEIGHTS: [(usize, Self); 8] = [
+        (15, Self::Conversion),
+        (15, Self::Deduplication),
+        (15, Self::Patch),
+        (15, Self::Mixture),
+        (22, Self::Proxy),
+        (9, Self::Guessing),
+        (4, Self::Encryption),
+        (5, Self::Management),
+    ];
 
     /// How often a step is honest, in percent, by its position in the sequence.
     pub(super) fn honest_percent(self, index: usize) -> usize {
@@ -51,6 +72,8 @@ impl SequenceFocus {
             (Self::Deduplication, _) => 45,
             (Self::Conversion | Self::Patch, _) => 15,
             (Self::Mixture, _) => 30,
+            (Self::Proxy | Self::Encryption | Self::Management, _) => 12,
+            (Self::Guessing, _) => 3,
         }
     }
 
@@ -60,6 +83,7 @@ impl SequenceFocus {
             Self::Conversion | Self::Deduplication => 80,
             Self::Patch => 40,
             Self::Mixture => 20,
+            Self::Proxy | Self::Guessing | Self::Encryption | Self::Management => 5,
         }
     }
 
@@ -70,9 +94,12 @@ impl SequenceFocus {
             Self::Deduplication => [40, 4, 6, 30, 14],
             Self::Patch => [36, 2, 44, 6, 4],
             Self::Mixture => [14, 10, 10, 10, 8],
+            Self::Proxy | Self::Encryption => [4, 4, 4, 2, 6],
+            Self::Guessing => [2, 0, 0, 0, 4],
+            Self::Management => [6, 2, 2, 2, 4],
         };
         let rare_weight = if self == Self::Mixture { 4 } else { 1 };
-        vec![
+        let mut attacks = vec![
             (create, Attack::Create),
             (convert, Attack::Convert),
             (patch, Attack::Patch),
@@ -85,7 +112,17 @@ impl SequenceFocus {
             (2 * rare_weight, Attack::ThreeDs),
             (rare_weight, Attack::Delete),
             (2 * rare_weight, Attack::Repeat),
-        ]
+            (1, Attack::Session),
+        ];
+        attacks.extend_from_slice(match self {
+            Self::Conversion | Self::Deduplication | Self::Patch => &[],
+            Self::Mixture => &[(4, Attack::Call), (4, Attack::Manage)],
+            Self::Proxy => &[(60, Attack::Call), (8, Attack::Proxy), (4, Attack::Manage)],
+            Self::Guessing => &[(60, Attack::Guess)],
+            Self::Encryption => &[(50, Attack::Encrypted), (20, Attack::Call)],
+            Self::Management => &[(70, Attack::Manage), (6, Attack::Proxy), (6, Attack::Call)],
+        });
+        attacks
     }
 }
 
@@ -126,10 +163,16 @@ impl SequenceGenerator {
             Attack::ThreeDs => self.threeds(actor),
             Attack::Delete => self.delete(actor),
             Attack::Repeat => self.repeat_keyed_step(),
+            Attack::Call => self.call(),
+            Attack::Guess => self.guess(),
+            Attack::Encrypted => self.send_encrypted(actor),
+            Attack::Manage => self.manage(),
+            Attack::Proxy => self.change_proxy(),
+            Attack::Session => self.authorize_session(),
         }
     }
 
-    fn add_expressions(&mut self, kind: TokenKind, body: &mut Value) {
+    pub(super) fn add_expressions(&mut self, kind: TokenKind, body: &mut Value) {
         let (is_usual_kind, rates) = (kind == self.kinds[0], self.attribute_rates);
         let random = &mut self.random;
         if random.chance_in_percent(rates.fingerprint) {
@@ -157,7 +200,7 @@ impl SequenceGenerator {
         }
     }
 
-    fn add_attributes(&mut self, actor: Actor, kind: TokenKind, body: &mut Value) {
+    pub(super) fn add_attributes(&mut self, actor: Actor, kind: TokenKind, body: &mut Value) {
         if self.random.chance_in_percent(85) {
             body["metadata"] = json!({"user": self.pick_user()});
         }
@@ -350,11 +393,13 @@ impl SequenceGenerator {
         let path = if is_proxied { "/proxy/charges" } else { "/detokenize" };
         let serial = self.push_step(actor, "POST", path, Some(&json!({"value": text})));
         if is_proxied {
+            let url = "<<destination:0>>/echo".to_owned();
+            self.steps[serial].headers.push(("bt-proxy-url", url));
             self.maybe_set_idempotency_key(serial);
         }
     }
 
-    fn intent(&mut self, actor: Actor) {
+    pub(super) fn intent(&mut self, actor: Actor) {
         let kind = self.pick_kind();
         let mut body = json!({"type": kind.type_name(), "data": self.attacker_data(kind)});
         if self.random.chance_in_percent(15) {
@@ -363,27 +408,6 @@ impl SequenceGenerator {
         let serial = self.push_step(actor, "POST", "/token-intents", Some(&body));
         self.maybe_set_idempotency_key(serial);
         self.record_created(serial, kind, EntityKind::Intent, false);
-    }
-
-    fn threeds(&mut self, actor: Actor) {
-        if let Some(CreatedEntity { serial, kind, .. }) =
-            self.pick_earlier(|it| it.entity == EntityKind::Session)
-            && self.random.chance_in_percent(50)
-        {
-            let path = format!("/3ds/sessions/<<id:{serial}>>/authenticate");
-            let serial = self.push_step(actor, "POST", &path, Some(&payment("Ada")));
-            return self.record_created(serial, kind, EntityKind::Session, true);
-        }
-        let source =
-            self.pick_earlier(|it| matches!(it.entity, EntityKind::Token | EntityKind::Intent));
-        let Some(CreatedEntity { serial, kind, entity: entity_kind, hidden }) = source else {
-            return self.intent(actor);
-        };
-        let attribute =
-            if entity_kind == EntityKind::Token { "token_id" } else { "token_intent_id" };
-        let body = json!({attribute: format!("<<id:{serial}>>"), "device": "browser"});
-        let serial = self.push_step(actor, "POST", "/3ds/sessions", Some(&body));
-        self.record_created(serial, kind, EntityKind::Session, hidden);
     }
 
     fn delete(&mut self, actor: Actor) {
@@ -399,7 +423,14 @@ impl SequenceGenerator {
     /// Adds the end of every sequence: a caller that reads masks lists all tokens and searches for
     /// possible index terms.
     pub(super) fn push_final_reads(&mut self) {
-        self.push_step(Actor::Masked, "GET", "/v2/tokens?size=20", None);
+        let reader = match self.random.below(4) {
+            0 => Actor::Invoker,
+            _ => Actor::Masked,
+        };
+        self.push_step(reader, "GET", "/v2/tokens?size=20", None);
+        if self.random.chance_in_percent(5) {
+            self.push_step(Actor::Auditor, "GET", "/logs?size=20", None);
+        }
         let index_with_high = self.indexes.iter().find(|it| it.contains("high"));
         if index_with_high.is_some() && self.attribute_rates.index > 0 {
             let term = if self.random.chance_in_percent(70) { "data:high" } else { "data:low" };

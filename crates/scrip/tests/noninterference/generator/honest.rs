@@ -30,7 +30,11 @@ impl SequenceGenerator {
         let preferred_request = match self.focus {
             SequenceFocus::Conversion => 0,
             SequenceFocus::Deduplication | SequenceFocus::Patch => 7,
-            SequenceFocus::Mixture => self.random.below(20),
+            SequenceFocus::Mixture
+            | SequenceFocus::Proxy
+            | SequenceFocus::Guessing
+            | SequenceFocus::Encryption
+            | SequenceFocus::Management => self.random.below(20),
         };
         let request_number = if self.random.chance_in_percent(75) {
             preferred_request
@@ -78,7 +82,7 @@ impl SequenceGenerator {
         }
     }
 
-    fn push_honest_token(&mut self, kind: TokenKind) {
+    pub(super) fn push_honest_token(&mut self, kind: TokenKind) {
         let mut body = json!({
             "type": kind.type_name(),
             "data": self.hidden_data(kind),
