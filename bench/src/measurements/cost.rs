@@ -108,7 +108,7 @@ async fn measure_input(
             &server.api_key
         }
         CallerRequirement::AnyKey => &server.api_key,
-        _ => &server.management_key,
+        CallerRequirement::Kind(_) | CallerRequirement::Permission(_) => &server.management_key,
     };
     let entity = route.path.split('/').nth(1).and_then(|it| tenant.ids.get(it));
     let path = route.path.replace("{id}", entity.map_or("", String::as_str)) + input.query;

@@ -129,10 +129,10 @@ fn pick_tenant(random: &mut SeededRandom, focus: SequenceFocus, tenants: &[Tenan
     }
     let has_budget = |it: &usize| tenants[*it].guesses_max().is_some();
     let with_budgets: Vec<_> = (0..tenants.len()).filter(has_budget).collect();
-    match focus {
-        SequenceFocus::Guessing => *random.pick(&with_budgets),
-        _ => random.below(tenants.len()),
+    if focus == SequenceFocus::Guessing {
+        return *random.pick(&with_budgets);
     }
+    random.below(tenants.len())
 }
 
 /// Picks the token type of a sequence.

@@ -199,10 +199,9 @@ impl<'a> SequenceRun<'a> {
             true => ReceivedDigits::Hidden,
             false => ReceivedDigits::Compared,
         };
-        let visible_body = match step.actor {
-            Actor::Administrator => self.hide_configuration(&body),
-            _ => body.clone(),
-        };
+        let is_administrator = step.actor == Actor::Administrator;
+        let visible_body =
+            if is_administrator { self.hide_configuration(&body) } else { body.clone() };
         let observation = self.names.observe(status, &headers, &visible_body, (&received, digits));
         self.responses.insert(step.serial, body);
         observation

@@ -216,10 +216,8 @@ impl<'a> TenantHarness<'a> {
 
     /// Calls the route with the path parameters and the body of this tenant.
     pub(crate) fn call_route(&self, route: &Route, key: Option<&str>) -> TestResponse {
-        let query = match route.operation {
-            Operation::GetCardDetails => "?bin=424242",
-            _ => "",
-        };
+        let is_card_details = route.operation == Operation::GetCardDetails;
+        let query = if is_card_details { "?bin=424242" } else { "" };
         let (_, body) =
             ROWS.iter().find(|it| it.0 == route.operation).expect("every operation has a row");
         self.call_with_body(route, key, query, body(self))
