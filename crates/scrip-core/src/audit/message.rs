@@ -55,6 +55,7 @@ pub const OUTCOMES: &[(&str, &str)] = &[
         "used_in_rejected_call_with_cvc",
         "was evaluated with its CVC for a proxied call that was rejected and not sent",
     ),
+    ("collected_in_call", "was created by a transform of a proxied call"),
     ("call_started", "is about to be sent to the destination"),
     ("answered", "was answered by the destination"),
     ("maybe_sent", "may have been sent; the destination did not answer"),

@@ -75,7 +75,7 @@ impl DirectoryServers for ApprovingServer {
     ) -> DirectoryServerFuture<'a> {
         Box::pin(async move {
             let request: Value = serde_json::from_slice(&message).unwrap();
-            let response = json!({
+            let mut response = json!({
                 "messageType": "ARes", "messageVersion": request["messageVersion"],
                 "threeDSServerTransID": request["threeDSServerTransID"],
                 "acsTransID": Uuid::new_v4().to_string(), "dsTransID": Uuid::new_v4().to_string(),
@@ -83,6 +83,10 @@ impl DirectoryServers for ApprovingServer {
                 "acsOperatorID": "OPERATOR-1", "transStatus": "Y", "eci": "05",
                 "authenticationValue": "AAABBEg0VhI0VniQEjRWAAAAAAA=",
             });
+            // A request of an app names its transaction.
+            if let Some(transaction) = request.get("sdkTransID") {
+                response["sdkTransID"] = transaction.clone();
+            }
             Ok(response.to_string().into_bytes())
         })
     }

@@ -94,6 +94,11 @@ impl TwinVaults {
         self.run_observed(sequence, &mut |_, _| ()).await
     }
 
+    /// Whether every sequence starts from the same state.
+    pub(crate) fn restore_snapshots(&self) -> bool {
+        self.pairs.iter().all(|it| it.left.restores_snapshot() && it.right.restores_snapshot())
+    }
+
     /// Runs a sequence. `observe_step` gets every step and the status of its response.
     pub(crate) async fn run_observed(
         &self,
@@ -308,15 +313,16 @@ impl<'a> SequenceRun<'a> {
         // No step has these random values.
         random::restart(!self.seed);
         let request = Request::post("/sessions").header("bt-api-key", self.key(Actor::Public));
-        let (_, _, session) = self.send(request.body(Body::empty()).unwrap()).await;
+        let (status, _, session) = self.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(status, 201, "the access session must be created: {session}");
         let permissions =
             ["token:create", "token:update", "token:read", "token:search", "proxy:invoke"];
         let grant = json!({"nonce": session["nonce"], "permissions": permissions});
         let request = Request::post("/sessions/authorize")
             .header("bt-api-key", self.key(Actor::Masked))
             .header("content-type", "application/json");
-        let (status, _, _) = self.send(request.body(grant.to_string().into()).unwrap()).await;
-        assert_eq!(status, 204, "the access session must be authorized");
+        let (status, _, body) = self.send(request.body(grant.to_string().into()).unwrap()).await;
+        assert_eq!(status, 204, "the access session must be authorized: {body}");
         self.session_key = session["session_key"].as_str().map(str::to_owned);
     }
 

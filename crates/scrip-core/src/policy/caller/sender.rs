@@ -47,6 +47,16 @@ impl Caller {
         }
     }
 
+    /// Whether guesses count in the counters of browsers. The sender decides, not the application
+    /// that collects for it: otherwise a sender would have the budgets of both.
+    pub(crate) fn guesses_as_browser(&self) -> bool {
+        match &self.sender {
+            Some(CollectionSender::Keyless) => true,
+            Some(CollectionSender::Caller { is_browser, .. }) => *is_browser,
+            None => self.is_browser(),
+        }
+    }
+
     /// Whether the caller, and the sender whose data it collects, have a reveal right wherever they
     /// can read, search or create tokens.
     pub(crate) fn reveals_everywhere(&self) -> bool {

@@ -24,7 +24,14 @@ impl SequenceGenerator {
         let body = json!({attribute: format!("<<id:{serial}>>"), "device": device});
         let serial = self.push_step(actor, "POST", "/3ds/sessions", Some(&body));
         self.record_created(serial, kind, EntityKind::Session, hidden);
-        if self.random.chance_in_percent(70) {
+        if device == "app" && self.random.chance_in_percent(50) {
+            let path = format!("/3ds/sessions/<<id:{serial}>>");
+            let body = json!({"device_info": app_device_info()});
+            self.push_step(Actor::Masked, "PUT", &path, Some(&body));
+            let path = format!("{path}/authenticate");
+            let serial = self.push_step(Actor::Masked, "POST", &path, Some(&payment("Ada")));
+            self.record_created(serial, kind, EntityKind::Session, true);
+        } else if self.random.chance_in_percent(70) {
             let entity = EntityKind::Session;
             self.continue_session(CreatedEntity { serial, kind, entity, hidden });
         }
@@ -34,11 +41,14 @@ impl SequenceGenerator {
     fn continue_session(&mut self, session: CreatedEntity) {
         let path = format!("/3ds/sessions/<<id:{}>>", session.serial);
         let actor = if self.random.chance_in_percent(80) { Actor::Masked } else { Actor::Public };
-        match self.random.below(6) {
+        match self.random.below(8) {
             0 => {
                 self.push_step(actor, "GET", &format!("{path}/challenge-result"), None);
             }
-            1 | 2 => {
+            1 => {
+                self.push_step(Actor::Masked, "GET", &path, None);
+            }
+            2 | 3 => {
                 let body = json!({"device_info": app_device_info()});
                 self.push_step(actor, "PUT", &path, Some(&body));
             }

@@ -15,7 +15,7 @@ pub(crate) enum CallerClass {
 
 impl CallerClass {
     pub(crate) fn for_caller(caller: &Caller) -> Self {
-        if caller.is_browser() { Self::Public } else { Self::Private }
+        if caller.guesses_as_browser() { Self::Public } else { Self::Private }
     }
 }
 
