@@ -45,8 +45,7 @@ async function collectTraces(key, { bankData, model }) {
   };
 }
 
-// Until the vault honors the mark of a request, this test states what is missing.
-test("no answer about a typed text tells which text it is", { todo: "the vault ignores Scrip-Field-Mark" }, () =>
+test("no answer about a typed text tells which text it is", () =>
   withHostilePage(sites, "comparison", async (page, input) => {
     const { body } = await sites.vault.send("management", "POST", "/keys", {});
     const key = { keyId: body.key_id, publicKeyPem: body.public_key_pem };
