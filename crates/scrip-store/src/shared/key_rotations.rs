@@ -99,13 +99,14 @@ fn decode_rotation(row: &dyn ColumnReader) -> Result<Option<KeyRotation>, StoreE
 }
 
 /// Replaces only a finished rotation, or one of another version. A node with outdated keys must not
-/// replace the rotation of a newer version.
+/// replace the rotation of a newer version, nor repeat a rotation whose old keys are destroyed.
 const INSERT_KEY_ROTATION: &str = "
 -- insert_key_rotation
 INSERT INTO key_rotations (tenant, to_version, started_at, promoted_at, finished_at, paused, pass,
     table_name, last_key, resealed, unopened, node, lease_until)
     SELECT $1, $2, $3, $4, NULL, 0, $5, $6, $7, $8, $9, NULL, 0
     WHERE $2 = (SELECT max(version) FROM tenant_keys WHERE tenant = $1)
+        AND (SELECT count(*) FROM tenant_keys WHERE tenant = $1) > 1
 ON CONFLICT (tenant) DO UPDATE SET to_version = $2, started_at = $3, promoted_at = $4,
     finished_at = NULL, paused = 0, pass = $5, table_name = $6, last_key = $7, resealed = $8,
     unopened = $9, node = NULL, lease_until = 0

@@ -357,7 +357,7 @@ async fn answer_is_replayed_to_an_equal_call_only(harness: CallHarness) {
         CallContent { method: "PUT", ..CONTENT },
         CallContent { destination: "https://other.example.com", ..CONTENT },
         CallContent { path_and_query: "/refund", ..CONTENT },
-        CallContent { body: b"{ }", ..CONTENT },
+        CallContent { body: b"{\"amount\": 1}", ..CONTENT },
     ];
     for content in other_calls {
         let outcome = claim_proxy_call(harness.vault(), &harness.caller, KEY, content).await;

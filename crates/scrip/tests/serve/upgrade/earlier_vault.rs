@@ -140,6 +140,8 @@ impl EarlierVault {
         vault.write_saved_heads(fixture.saved_heads);
         for EmbeddedFile { name, schema, rows, application_id } in &fixture.embedded {
             let connection = Connection::open(vault.process.data().join(name)).unwrap();
+            // The statements of a table may precede those of a table that it refers to.
+            connection.pragma_update(None, "foreign_keys", false).unwrap();
             connection.execute_batch(&format!("BEGIN; {schema}")).unwrap();
             if *name == VAULT_FILE.0 && !schema.is_empty() {
                 connection.execute_batch(DELETE_FIRST_ROWS).unwrap();
@@ -236,6 +238,17 @@ impl EarlierVault {
         assert_eq!(self.read_token(&server, "card")["data"]["number"], "4242424242424242");
         drop(server);
         fs::remove_file(self.process.data().join("root.key")).unwrap();
+        let server = self.serve();
+        assert_eq!(self.read_token(&server, "name")["data"], "Ada Lovelace");
+    }
+
+    /// Rotates the vault key. Expects that the earlier tokens stay readable, also after a restart.
+    #[track_caller]
+    pub(super) fn expect_vault_key_rotated(&self) {
+        let server = self.serve();
+        expect_success(&self.process, &["keys", "rotate", "vault"]);
+        assert_eq!(self.read_token(&server, "card")["data"]["number"], "4242424242424242");
+        drop(server);
         let server = self.serve();
         assert_eq!(self.read_token(&server, "name")["data"], "Ada Lovelace");
     }

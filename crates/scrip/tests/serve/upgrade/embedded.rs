@@ -91,7 +91,7 @@ fn export_of_an_earlier_version_is_imported() {
 }
 
 #[test]
-fn data_directory_with_proxies_of_an_earlier_version_is_upgraded_backed_up_and_adopted() {
+fn data_directory_with_proxies_of_an_earlier_version_is_upgraded_and_backed_up() {
     let vault = EarlierVault::embedded(&WITH_PROXIES);
     // The command copies the rows before the server of this version has opened them.
     let file = vault.path("backup");
@@ -100,7 +100,7 @@ fn data_directory_with_proxies_of_an_earlier_version_is_upgraded_backed_up_and_a
     assert_eq!(versions(&vault), [12, 12]);
     let counts = run_json(&vault.process, &["status"])["counts"].clone();
     assert_eq!((&counts["proxies"], &counts["webhooks"]), (&3.into(), &2.into()));
-    vault.expect_adopted();
+    vault.expect_vault_key_rotated();
     vault.expect_valid();
     let second_machine = EarlierVault::root_key_only(&WITH_PROXIES);
     run_text(&second_machine.process, &["backup", "verify", &file]);

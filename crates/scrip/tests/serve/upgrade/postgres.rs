@@ -37,12 +37,12 @@ fn postgres_vault_of_an_earlier_version_is_adopted_and_its_vault_key_rotated() {
 }
 
 #[test]
-fn postgres_vault_with_proxies_of_an_earlier_version_is_upgraded_and_adopted() {
+fn postgres_vault_with_proxies_of_an_earlier_version_is_upgraded() {
     let database = create_database();
     let vault = EarlierVault::on_postgres(&WITH_PROXIES, &database);
     run_json(&vault.process, &["migrate"]);
     vault.expect_served();
-    vault.expect_adopted();
+    vault.expect_vault_key_rotated();
     vault.expect_valid();
 }
 
