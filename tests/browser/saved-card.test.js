@@ -51,7 +51,7 @@ withSavedCard("fresh security code is added to the saved card", DESKTOP, async (
   await page.click("#fresh-button");
   await page.getByText("The code is stored for the next payment").waitFor();
   const { body } = await vault.send("private", "GET", `/tokens/${token}`);
-  assert.deepEqual([body.data.number, body.data.cvc], [NUMBER, "987"]);
+  assert.deepEqual([body.data?.number, body.data?.cvc], [NUMBER, "987"], JSON.stringify(body));
 });
 
 withSavedCard("session of the owner reads no other card", DESKTOP, async (page, { vault }) => {

@@ -190,8 +190,8 @@ async fn read_long_work(server: &BenchServer) -> anyhow::Result<Duration> {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n").await?;
     let mut page = String::new();
     stream.read_to_string(&mut page).await?;
-    let line = page.lines().find_map(|it| it.strip_prefix("scrip_long_work_microseconds_total "));
-    Ok(Duration::from_micros(line.context("the metric is missing")?.trim().parse()?))
+    let line = page.lines().find_map(|it| it.strip_prefix("scrip_long_work_seconds_total "));
+    Ok(Duration::from_secs_f64(line.context("the metric is missing")?.trim().parse()?))
 }
 
 pub(crate) fn report_cost(costs: &[RouteCost]) -> String {

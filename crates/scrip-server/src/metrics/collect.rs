@@ -66,7 +66,10 @@ pub(crate) fn render(node: &Node) -> String {
         "outcome",
         counter_values(&metrics.reloads),
     );
-    page.write_single(&table::LONG_WORK, LONG_WORK_MICROS.get());
+    page.write_single(
+        &table::LONG_WORK,
+        Duration::from_micros(LONG_WORK_MICROS.get()).as_secs_f64(),
+    );
     page.write_single(&table::PANICS, metrics.panics.get());
     write_limiter(&mut page, &app.limiter);
     write_directory(&mut page, app);

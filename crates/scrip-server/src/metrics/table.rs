@@ -47,7 +47,7 @@ families! {
     REQUEST_DURATION Histogram "scrip_request_duration_seconds" "Time from the request head to the response, by operation.";
     IN_FLIGHT Gauge "scrip_requests_in_flight" "Requests without a response yet.";
     REQUESTS_UNROUTED Counter "scrip_requests_unrouted_total" "Requests that matched no route, by reason.";
-    LONG_WORK Counter "scrip_long_work_microseconds_total" "Time of work that ran outside of the async workers, because it may take long.";
+    LONG_WORK Counter "scrip_long_work_seconds_total" "Time of work that ran outside of the async workers, because it may take long.";
     PANICS Counter "scrip_panics_total" "Requests that ended with a panic.";
     CONNECTIONS Gauge "scrip_connections" "Open connections.";
     CONNECTIONS_MAX Gauge "scrip_connections_max" "Maximum number of open connections; further ones wait.";
