@@ -7,12 +7,12 @@
 //! ```
 //! All forms can have filters. There are no tags.
 
-mod read;
 mod reader;
+mod value_reads;
 
 use serde_json::Value;
 
-pub use self::read::{MessageRead, ReadStep};
+pub use self::value_reads::{MessageRead, ReadStep};
 
 use crate::{
     ExpressionError, JSON_DEPTH_MAX, LeafError, OUTPUT_BYTES_MAX, PathStep, Reference,

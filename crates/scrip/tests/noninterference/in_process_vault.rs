@@ -96,7 +96,8 @@ impl InProcessVault {
         storage: HarnessStorage,
         tenants: &[TenantPlan],
         disclosure: DisclosureRules,
-        (side, destination): (VaultSide, &Arc<Destination>),
+        side: VaultSide,
+        destination: &Arc<Destination>,
     ) -> Self {
         random::restart(1);
         let clock = Arc::new(StoppedClock::default());

@@ -65,7 +65,8 @@ impl RandomValueNames {
         status: u16,
         headers: &HeaderMap,
         body: &Value,
-        (received, digits): (&[Value], ReceivedDigits),
+        received: &[Value],
+        digits: ReceivedDigits,
     ) -> Observation {
         let is_observed = |name: &str| !IGNORED_HEADERS.contains(&name);
         let headers = headers.iter().filter(|it| is_observed(it.0.as_str()));

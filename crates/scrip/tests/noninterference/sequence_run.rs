@@ -73,8 +73,8 @@ impl TwinVaults {
         let (left, right) = ((VaultSide::Left, &destination), (VaultSide::Right, &destination));
         let mut pairs = Vec::new();
         for plan in plans.chunks(1) {
-            let left = InProcessVault::new(new_storage(), plan, rules, left).await;
-            let right = InProcessVault::new(new_storage(), plan, rules, right).await;
+            let left = InProcessVault::new(new_storage(), plan, rules, left.0, left.1).await;
+            let right = InProcessVault::new(new_storage(), plan, rules, right.0, right.1).await;
             pairs.push(VaultPair { left, right });
         }
         Self { pairs, plans }
@@ -85,8 +85,8 @@ impl TwinVaults {
         let destination = Destination::start().await;
         let [left, right] = [(left, VaultSide::Left), (right, VaultSide::Right)]
             .map(|(store, side)| (HarnessStorage::Engine(store), (side, &destination)));
-        let left = InProcessVault::new(left.0, &plans, rules, left.1).await;
-        let right = InProcessVault::new(right.0, &plans, rules, right.1).await;
+        let left = InProcessVault::new(left.0, &plans, rules, left.1.0, left.1.1).await;
+        let right = InProcessVault::new(right.0, &plans, rules, right.1.0, right.1.1).await;
         Self { pairs: vec![VaultPair { left, right }], plans }
     }
 
@@ -207,7 +207,7 @@ impl<'a> SequenceRun<'a> {
         let is_administrator = step.actor == Actor::Administrator;
         let visible_body =
             if is_administrator { self.hide_configuration(&body) } else { body.clone() };
-        let observation = self.names.observe(status, &headers, &visible_body, (&received, digits));
+        let observation = self.names.observe(status, &headers, &visible_body, &received, digits);
         self.responses.insert(step.serial, body);
         observation
     }
@@ -219,7 +219,7 @@ impl<'a> SequenceRun<'a> {
             Some(id) => self.vault.take_events(self.tenant.id, id).await,
             None => Vec::new(),
         };
-        self.names.observe(0, &HeaderMap::new(), &Value::Null, (&events, ReceivedDigits::Compared))
+        self.names.observe(0, &HeaderMap::new(), &Value::Null, &events, ReceivedDigits::Compared)
     }
 
     /// An administrator may read the configuration of a proxy.
