@@ -187,7 +187,8 @@ async fn server_time(server: &BenchServer) -> anyhow::Result<ServerTime> {
 async fn read_long_work(server: &BenchServer) -> anyhow::Result<Duration> {
     let address = server.metrics.context("the server has no listener for metrics")?;
     let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n").await?;
+    let head = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
     let mut page = String::new();
     stream.read_to_string(&mut page).await?;
     let line = page.lines().find_map(|it| it.strip_prefix("scrip_long_work_seconds_total "));

@@ -33,7 +33,7 @@ pub use self::{
     write::{
         BatchOutcome, BuildIdempotencyRecord, CvcChange, Deduplicate, DeleteToken, InsertToken,
         TokenBatch, TokenWrite, UpdateToken, WriteConflict, WriteOutcome,
-        collected_data::CollectedData,
+        collected_data::{CollectedData, DataPlace},
         encrypted_data::{EncryptedData, decrypt_for_comparison},
     },
 };

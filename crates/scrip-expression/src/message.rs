@@ -7,6 +7,7 @@
 //! ```
 //! All forms can have filters. There are no tags.
 
+mod condition;
 mod reader;
 mod value_reads;
 

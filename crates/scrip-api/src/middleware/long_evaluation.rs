@@ -8,6 +8,7 @@
 //! tenant that has the most.
 
 use std::{
+    cell::Cell,
     sync::{Condvar, LazyLock, Mutex, PoisonError},
     thread::available_parallelism,
     time::Duration,
@@ -49,6 +50,11 @@ fn run_for_owner(owner: SlotOwner, evaluate: &mut dyn FnMut()) -> bool {
         return true;
     }
     SLOTS.run(owner, evaluate)
+}
+
+thread_local! {
+    /// Whether this thread runs an evaluation in a slot.
+    static HAS_SLOT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs work of the server itself that may take long, without a slot. Other requests get the worker
@@ -142,6 +148,7 @@ struct EvaluationSlot<'a>(&'a EvaluationSlots);
 
 impl Drop for EvaluationSlot<'_> {
     fn drop(&mut self) {
+        HAS_SLOT.set(false);
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.running = state.running.saturating_sub(1);
         self.0.slot_freed.notify_all();
@@ -155,6 +162,11 @@ impl EvaluationSlots {
     }
 
     fn run(&self, owner: SlotOwner, evaluate: &mut dyn FnMut()) -> bool {
+        // An evaluation inside of another one would wait for the slot of its own request.
+        if HAS_SLOT.get() {
+            evaluate();
+            return true;
+        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // An evaluation that gets a free slot at once is in the queue for a moment.
         let free = self.running_max.saturating_sub(state.running);
@@ -164,11 +176,9 @@ impl EvaluationSlots {
         self.slot_freed.notify_all();
         let Some(ticket) = ticket else { return false };
         block_in_place(|| {
-            let slot = self.wait_for_slot(ticket);
-            if slot.is_some() {
-                count_time(evaluate);
-            }
-            slot.is_some()
+            let Some(_slot) = self.wait_for_slot(ticket) else { return false };
+            count_time(evaluate);
+            true
         })
     }
 
@@ -185,6 +195,7 @@ impl EvaluationSlots {
         let granted = left.filter(|_| !timeout.timed_out())?;
         state.round = state.round.max(granted.round);
         state.running = state.running.saturating_add(1);
+        HAS_SLOT.set(true);
         Some(EvaluationSlot(self))
     }
 }
@@ -220,6 +231,19 @@ mod tests {
         // This task can run only if the single worker is free again.
         tokio::spawn(async move { end_sender.send(()).unwrap() }).await.unwrap();
         assert!(evaluation.await.unwrap());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn evaluation_inside_of_another_one_uses_its_slot() {
+        let slots = EvaluationSlots::new(1, 2, Duration::from_millis(20));
+        let evaluation = tokio::spawn(async move {
+            let (mut inner, mut inner_result) = (false, false);
+            let outer = slots.run(None, &mut || {
+                inner_result = slots.run(None, &mut || inner = true);
+            });
+            (outer, inner_result, inner, HAS_SLOT.get())
+        });
+        assert_eq!(evaluation.await.unwrap(), (true, true, true, false));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

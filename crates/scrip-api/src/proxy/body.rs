@@ -9,6 +9,8 @@ mod piece;
 mod text;
 mod xml;
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use hyper::{HeaderMap, header::CONTENT_ENCODING};
 use scrip_core::{
@@ -16,8 +18,8 @@ use scrip_core::{
     token::{WorkMeter, expression::message::evaluate_message},
 };
 use scrip_expression::{
-    ExpressionError, MessageInputs, MessageSource, Reference, ResolveReference, Scope,
-    UNKNOWN_REFERENCE,
+    ExpressionError, MessageExpression, MessageInputs, MessageSource, Reference, ResolveReference,
+    Scope, UNKNOWN_REFERENCE,
 };
 use serde_json::Value;
 
@@ -41,6 +43,8 @@ pub struct MessageBody {
     /// In the order of their positions.
     pieces: Vec<MessagePiece>,
     references: Vec<MessageReference>,
+    /// The distinct expressions on the configuration of the proxy whose outcome depends on it.
+    configuration_conditions: Vec<String>,
     boundary: Option<Boundary>,
 }
 
@@ -50,6 +54,8 @@ pub struct MessageReference {
     pub reference: Reference,
     /// Whether an expression takes the CVC, or a part of the data that can contain the CVC.
     pub reads_cvc: bool,
+    /// The distinct expressions whose outcome depends on the characters of the data.
+    pub conditions: Vec<String>,
 }
 
 /// The values for the expressions of a body, and the limits of their evaluation.
@@ -87,7 +93,8 @@ impl MessageBody {
     }
 
     fn unchanged(original: Bytes) -> Self {
-        Self { original, pieces: Vec::new(), references: Vec::new(), boundary: None }
+        let (pieces, references, configuration_conditions) = Default::default();
+        Self { original, pieces, references, configuration_conditions, boundary: None }
     }
 
     /// Finds and compiles the expressions.
@@ -117,8 +124,16 @@ impl MessageBody {
             | BodyFormat::Text
             | BodyFormat::Other) => find_pieces(&format, &body)?,
         };
-        let references = collect_references(&pieces);
-        Ok(Self { original: body, pieces, references, boundary })
+        let expressions = find_conditions(&pieces, &body, boundary.as_ref());
+        let references = collect_references(&expressions);
+        let is_configuration =
+            |it: &MessageExpression| matches!(it.source(), MessageSource::Configuration(_));
+        let configuration = expressions.into_iter().filter(|(it, _)| is_configuration(it));
+        let mut configuration_conditions: Vec<_> =
+            configuration.filter_map(|(_, condition)| condition).collect();
+        configuration_conditions.sort_unstable();
+        configuration_conditions.dedup();
+        Ok(Self { original: body, pieces, references, configuration_conditions, boundary })
     }
 
     #[must_use]
@@ -130,6 +145,12 @@ impl MessageBody {
     #[must_use]
     pub fn references(&self) -> &[MessageReference] {
         &self.references
+    }
+
+    /// The distinct expressions on the configuration of the proxy whose outcome depends on it.
+    #[must_use]
+    pub fn configuration_conditions(&self) -> &[String] {
+        &self.configuration_conditions
     }
 
     /// Checks that all tokens and intents exist. This does not depend on their data.
@@ -239,22 +260,47 @@ fn find_pieces(format: &BodyFormat, body: &[u8]) -> Result<Vec<MessagePiece>, Pr
     }
 }
 
-fn collect_references(pieces: &[MessagePiece]) -> Vec<MessageReference> {
-    let expressions = pieces.iter().flat_map(MessagePiece::expressions);
-    let mut all: Vec<_> = expressions
-        .filter_map(|expression| match expression.source() {
-            MessageSource::Reference(reference) => Some((reference, expression.can_read_cvc())),
-            MessageSource::Configuration(_)
-            | MessageSource::Identifier(_)
-            | MessageSource::Object(_) => None,
-        })
-        .collect();
-    // A reference that reads the CVC comes first and is the one that stays.
-    all.sort_unstable_by_key(|(reference, reads_cvc)| (*reference, !reads_cvc));
-    all.dedup_by_key(|(reference, _)| *reference);
-    let owned = all
-        .into_iter()
-        .map(|(reference, reads_cvc)| MessageReference { reference: reference.clone(), reads_cvc });
+/// An expression, and its condition if its outcome depends on the characters of a value.
+type ConditionalExpression<'p> = (&'p MessageExpression, Option<String>);
+
+fn find_conditions<'p>(
+    pieces: &'p [MessagePiece],
+    body: &[u8],
+    boundary: Option<&Boundary>,
+) -> Vec<ConditionalExpression<'p>> {
+    let mut found = Vec::new();
+    let mut previous_end = 0;
+    for piece in pieces {
+        // A value can complete the boundary, which is an error.
+        let boundary = boundary.filter(|it| it.can_contain(body, piece, previous_end));
+        previous_end = piece.span.end;
+        for expression in piece.expressions() {
+            let condition = match boundary {
+                Some(boundary) => Some(boundary.describe_condition(body, piece, expression)),
+                None => expression.is_conditional().then(|| expression.condition_text()),
+            };
+            found.push((expression, condition));
+        }
+    }
+    found
+}
+
+fn collect_references(expressions: &[ConditionalExpression<'_>]) -> Vec<MessageReference> {
+    let mut references: BTreeMap<&Reference, (bool, Vec<String>)> = BTreeMap::new();
+    for (expression, condition) in expressions {
+        let MessageSource::Reference(reference) = expression.source() else { continue };
+        let (reads_cvc, conditions) = references.entry(reference).or_default();
+        *reads_cvc |= expression.can_read_cvc();
+        if let Some(condition) = condition.as_ref().filter(|it| !conditions.contains(it)) {
+            conditions.push(condition.clone());
+        }
+    }
+    let references = references.into_iter();
+    let owned = references.map(|(reference, (reads_cvc, conditions))| MessageReference {
+        reference: reference.clone(),
+        reads_cvc,
+        conditions,
+    });
     owned.collect()
 }
 

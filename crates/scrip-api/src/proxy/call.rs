@@ -31,9 +31,7 @@ use scrip_core::{
         decrypt_call_data::{DecryptedCallData, decrypt_call_data},
         use_tokens::TokenUse,
     },
-    policy::{
-        Caller, CallerRequirement, Directory, Permission, RequestOrigin, rate_limit::ClientNetwork,
-    },
+    policy::{Caller, Directory, Permission, RequestOrigin, rate_limit::ClientNetwork},
     token::WorkMeter,
 };
 use tokio::time::Instant;
@@ -43,7 +41,10 @@ pub use self::answer::StreamedAnswer;
 use self::{
     answer::{AnswerBuilder, replay_response},
     exchange::PreparedCall,
-    outgoing::{build_request, load_configuration, load_tokens, parse_message},
+    outgoing::{
+        build_request, count_header_conditions, find_hidden_configuration, load_configuration,
+        load_tokens, parse_message,
+    },
     party::{CallParty, is_keyless},
     plan::CallPlan,
     rejection::record_rejected_call,
@@ -69,9 +70,8 @@ use crate::{
     },
     problem::Problem,
     proxy::{
-        body::MessageBody,
         error::{CallDelivery, ProxyError},
-        headers::{has_header_expressions, parse_encrypted_header},
+        headers::parse_encrypted_header,
         outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
     },
     route::IncomingRequest,
@@ -416,14 +416,15 @@ async fn run_call(
     let keyless_work = WorkMeter::new(long_evaluation::run_in_slot);
     let work = call.party.caller().map_or(&keyless_work, Caller::work);
     let mut transforms = CallTransforms::prepare(app, &call, &plan, &configuration, work)?;
-    let TokenUse { used, data } = load_tokens(app, &call, &message).await?;
-    let reads_hidden = reads_hidden_configuration(&call, &message);
-    let tokens = UnsentTokens::new(app, &call, &plan, used, reads_hidden);
+    let configuration_data = find_hidden_configuration(&call, &message);
+    let conditions = count_header_conditions(app, &call, &message, configuration_data).await?;
+    let TokenUse { used, data } = load_tokens(app, &call, &message, &conditions.body).await?;
+    let tokens = UnsentTokens::new(app, &call, &plan, used, configuration_data);
     if let Err(error) = OutgoingMessage::check_references(&message, &data) {
         return Err(tokens.reject_openly(error).await);
     }
     if let Some(transforms) = transforms.as_mut().filter(|_| tokens.are_hidden())
-        && let Err(error) = transforms.hide_answer(&plan)
+        && let Err(error) = transforms.hide_answer(&plan, tokens.used().hidden_places())
     {
         return Err(tokens.reject_openly(error).await);
     }
@@ -445,7 +446,7 @@ async fn run_call(
     let is_stored = claim.is_some();
     let deadline = Instant::now() + plan.timeout;
     let claim = claim.take();
-    let is_explained = tokens.may_explain_answer();
+    let (is_explained, hidden_data) = (tokens.may_explain_answer(), tokens.hidden_data());
     let created = transforms.as_mut().map(CallTransforms::take_created_tokens).unwrap_or_default();
     let prepared = PreparedCall { request, created_tokens: created, deadline };
     let (sent, answer) = exchange::send(app, &call, &plan, prepared, tokens, claim).await?;
@@ -459,15 +460,8 @@ async fn run_call(
         transforms: transforms.as_mut(),
         is_stored,
         is_explained,
+        hidden_data,
         reservation,
     };
     builder.pass_on(sent, answer).await
-}
-
-/// Whether an expression of the client can read the configuration, and the client may not read it.
-fn reads_hidden_configuration(call: &ReceivedCall, message: &MessageBody) -> bool {
-    let needed = CallerRequirement::Permission(Permission::ProxyRead);
-    let may_read = |it: &Caller| it.check_requirement(needed).is_ok();
-    let reads = || message.reads_configuration() || has_header_expressions(&call.headers);
-    call.evaluates_expressions() && reads() && !call.party.caller().is_some_and(may_read)
 }

@@ -8,7 +8,10 @@ pub mod response;
 
 pub use self::{
     encrypted::parse_encrypted_header,
-    expression::{HeaderInputs, evaluate_headers, has_header_expressions, reads_hidden_values},
+    expression::{
+        HeaderConditions, HeaderInputs, evaluate_headers, find_header_conditions,
+        has_header_expressions, reads_hidden_values,
+    },
     request::{check_connection_header, forward_request_headers},
     response::{ResponseOrigin, filter_replayed_headers, forward_response_headers},
 };

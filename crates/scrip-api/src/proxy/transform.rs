@@ -466,6 +466,13 @@ fn parse_template(transform: &ProxyTransform) -> Result<Option<MessageTemplate>,
     template.map(Some).map_err(TransformError::Expression)
 }
 
+/// Whether the transform stores the data that a client encrypted for the call.
+#[must_use]
+pub fn stores_encrypted(transform: &ProxyTransform) -> bool {
+    let template = parse_template(transform).ok().flatten();
+    template.is_some_and(|it| tokenize::find_encrypted(&it).is_some())
+}
+
 /// Rejects a call before anything is sent if one of its transforms cannot run.
 ///
 /// # Errors

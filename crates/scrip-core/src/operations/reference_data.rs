@@ -12,10 +12,13 @@ use crate::{
     Error, FieldError, Timestamp, Vault,
     id::{TenantId, TokenId, TokenIntentId},
     operations::{proxy_calls::decrypt_call_data::DecryptedCallData, yield_now},
-    policy::{Caller, LookupPermit, Permission, Permit, Transform, UseRight},
+    policy::{
+        AccessTarget, Caller, LookupPermit, Permission, Permit, Transform, UseRight,
+        guessing_budget::EvaluatedData,
+    },
     token::{
         AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
-        TokenIntentRecord, TokenIntentView, TokenRecord, TokenView,
+        TokenIntentRecord, TokenIntentView, TokenRecord, TokenType, TokenView,
         cvc::with_cvc,
         disclosure::hides_marked,
         expression::enrichment,
@@ -40,12 +43,13 @@ pub(crate) enum DataAccess {
     Use(UseRight),
 }
 
-/// A reference, and whether its expression can reach the CVC. Other references get data without the
-/// CVC.
+/// A reference, and what its expressions read. Only a reference that reads the CVC gets it.
 #[derive(Debug, Clone, Copy)]
 pub struct ReferenceUse<'a> {
     pub reference: &'a Reference,
     pub reads_cvc: bool,
+    /// The distinct expressions whose outcome depends on the characters of the data.
+    pub conditions: &'a [String],
 }
 
 /// The values of references. `P` decides who can read them: [`Plaintext`] for a caller that sees the
@@ -101,6 +105,8 @@ pub(crate) struct LoadedEntity<R> {
     pub(crate) transform: Transform,
     /// The end of the retention of the CVC, if the data contains it.
     pub(crate) cvc_expires_at: Option<Timestamp>,
+    /// The data, if the caller may use and not read it.
+    pub(crate) hidden_data: Option<EvaluatedData>,
 }
 
 /// The parts of a token that expressions need.
@@ -177,6 +183,11 @@ impl ReferenceLoader<'_> {
         stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
         let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
         let has_cvc = view.detail.as_ref().is_some_and(|it| it.visible.cvc.is_some());
+        let token_type = stored.record.token_type;
+        let hidden_data = match view.detail.as_ref().and_then(|it| it.visible.data.as_ref()) {
+            Some(data) => self.find_hidden_data((&stored.record).into(), token_type, data),
+            None => None,
+        };
         let input = if needed.is_full_token {
             let enrichments = enrichment::enrichments(&view, &vault.bin_data);
             let token = (self.renderers.token)(view);
@@ -186,7 +197,24 @@ impl ReferenceLoader<'_> {
         };
         let StoredToken { record, cvc } = stored;
         let cvc_expires_at = cvc.filter(|_| has_cvc).map(|it| it.expires_at);
-        Ok((input, LoadedEntity { record, transform: permit.transform(), cvc_expires_at }))
+        let transform = permit.transform();
+        Ok((input, LoadedEntity { record, transform, cvc_expires_at, hidden_data }))
+    }
+
+    /// The key of the counters of data that the caller may use and not read.
+    fn find_hidden_data(
+        &self,
+        target: AccessTarget<'_>,
+        token_type: TokenType,
+        data: &Plaintext,
+    ) -> Option<EvaluatedData> {
+        let is_hidden = match self.access {
+            DataAccess::Read => false,
+            DataAccess::Use(_) => {
+                self.caller.transform(Permission::TokenRead, target) != Some(Transform::Reveal)
+            }
+        };
+        is_hidden.then(|| EvaluatedData::from_data(self.caller.tenant(), token_type, data))
     }
 
     async fn load_intent(
@@ -205,6 +233,8 @@ impl ReferenceLoader<'_> {
         let StoredTokenIntent { record, cvc } = stored;
         let (tenant, transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
         let intent_body = IntentBody::open(tenant, &record)?;
+        let target = (&record.containers).into();
+        let hidden_data = self.find_hidden_data(target, record.token_type, &intent_body.data);
         let (mut data, mut cvc_expires_at) = (None, None);
         match transform {
             Transform::Redact => (),
@@ -231,7 +261,7 @@ impl ReferenceLoader<'_> {
         }
         let view = intent::token_intent_view(&vault.bin_data, reader, &record, intent_body);
         let input = (self.renderers.intent)(&view, data);
-        Ok(Some((input, LoadedEntity { record, transform, cvc_expires_at })))
+        Ok(Some((input, LoadedEntity { record, transform, cvc_expires_at, hidden_data })))
     }
 
     /// To read an intent, the caller needs `token:read` and `token-intent:read` in its containers.
@@ -251,7 +281,7 @@ impl ReferenceLoader<'_> {
 /// cannot be an id are skipped.
 fn collect_tokens(references: &[ReferenceUse<'_>]) -> BTreeMap<TokenId, NeededParts> {
     let mut tokens = BTreeMap::new();
-    for ReferenceUse { reference, reads_cvc } in references {
+    for ReferenceUse { reference, reads_cvc, .. } in references {
         let is_full_token = match reference.kind {
             ReferenceKind::Data => false,
             ReferenceKind::Token => true,
@@ -269,7 +299,7 @@ fn collect_tokens(references: &[ReferenceUse<'_>]) -> BTreeMap<TokenId, NeededPa
 /// The ids of the intents, and whether any of its expressions needs the CVC.
 fn collect_intents(references: &[ReferenceUse<'_>]) -> BTreeMap<TokenIntentId, bool> {
     let mut intents = BTreeMap::new();
-    for ReferenceUse { reference, reads_cvc } in references {
+    for ReferenceUse { reference, reads_cvc, .. } in references {
         let is_intent = reference.kind == ReferenceKind::TokenIntent;
         let id = TokenIntentId::parse(&reference.id).filter(|_| is_intent);
         if let Some(id) = id {

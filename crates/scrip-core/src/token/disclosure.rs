@@ -32,7 +32,7 @@ use crate::{
 
 pub(crate) use self::{
     container_move::check_no_added_rights,
-    conversion::{check_conversion, is_last4_index},
+    conversion::{check_conversion, check_sender_rights, is_last4_index},
     lifetime::{LifetimeChange, check_lifetime_change, check_public_move},
     partial_patch::{PartialPatch, PatchCoverage, patch_coverage, replaces_all_data},
     trust::{

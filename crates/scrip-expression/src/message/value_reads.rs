@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{MessageExpression, MessageObject, MessagePart, MessageSource, MessageText};
+use super::{MessageExpression, MessageObject, MessageSource, MessageText};
 use crate::{
     filter::{PlainStep, mentions},
     syntax::ast::{Call, Operand, Step},
@@ -41,13 +41,6 @@ impl MessageText {
     #[must_use]
     pub fn can_name(&self, attribute: &str) -> bool {
         self.expressions().any(|it| it.can_name(attribute))
-    }
-
-    fn expressions(&self) -> impl Iterator<Item = &MessageExpression> {
-        self.0.iter().filter_map(|part| match part {
-            MessagePart::Expression(expression) => Some(expression),
-            MessagePart::Text(_) => None,
-        })
     }
 }
 

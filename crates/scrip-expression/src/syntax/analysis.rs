@@ -232,13 +232,17 @@ fn write_block(to: &mut String, nodes: &[Node]) {
 fn write_output(to: &mut String, output: &Output) {
     append!(to, "output");
     write_operand(to, &output.operand);
-    for Call { filter, arguments, .. } in &output.calls {
+    write_calls(to, &output.calls);
+}
+
+pub(crate) fn write_calls(to: &mut String, calls: &[Call]) {
+    for Call { filter, arguments, .. } in calls {
         append!(to, "|{}", filter.name);
         arguments.iter().for_each(|it| write_operand(to, it));
     }
 }
 
-fn write_operand(to: &mut String, it: &Operand) {
+pub(crate) fn write_operand(to: &mut String, it: &Operand) {
     match it {
         Operand::Literal(value) => append!(to, "({value})"),
         Operand::Empty => append!(to, "(empty)"),

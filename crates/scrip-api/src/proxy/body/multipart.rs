@@ -6,6 +6,7 @@
 use std::{ops::Range, sync::Arc};
 
 use memchr::memmem;
+use scrip_expression::MessageExpression;
 
 use super::{
     BodyFormat, CHARSET_RULE,
@@ -34,6 +35,41 @@ impl Boundary {
             return Ok(());
         }
         Err(ProxyError::invalid("body", BOUNDARY_RULE))
+    }
+
+    /// Whether the results of a piece can contain the boundary together with the text around them. A
+    /// client could choose a boundary to test a value. The result of a single path cannot, if it
+    /// neither continues the start of a boundary nor another result.
+    pub(super) fn can_contain(
+        &self,
+        body: &[u8],
+        piece: &MessagePiece,
+        previous_end: usize,
+    ) -> bool {
+        let is_single = piece.text.single_expression().is_some_and(|it| it.is_plain_path());
+        let before = body.get(..piece.span.start).unwrap_or_default();
+        let mut delimiter = self.delimiter.as_bytes();
+        let mut is_started = false;
+        while let [start @ .., _] = delimiter {
+            is_started |= !start.is_empty() && before.ends_with(start);
+            delimiter = start;
+        }
+        let between = body.get(previous_end..piece.span.start).unwrap_or_default();
+        !is_single || is_started || (previous_end > 0 && !between.contains(&b'\n'))
+    }
+
+    /// The text of a condition that depends on the boundary: the boundary, and the line of the piece.
+    pub(super) fn describe_condition(
+        &self,
+        body: &[u8],
+        piece: &MessagePiece,
+        expression: &MessageExpression,
+    ) -> String {
+        let before = body.get(..piece.span.start).unwrap_or_default();
+        let line_start = before.iter().rposition(|it| *it == b'\n').unwrap_or(0);
+        let line = body.get(line_start..piece.span.end).unwrap_or_default();
+        let (line, condition) = (String::from_utf8_lossy(line), expression.condition_text());
+        format!("{:?} {line:?} {condition}", self.delimiter)
     }
 }
 

@@ -16,7 +16,11 @@ use hyper::{
     header::{CONTENT_RANGE, HeaderName, HeaderValue},
 };
 use scrip_core::{
-    idempotency::CallResponse, operations::proxy_calls::finish_proxy_call::CallOutcome,
+    idempotency::CallResponse,
+    operations::proxy_calls::{
+        finish_proxy_call::CallOutcome, use_tokens::count_rejected_evaluation,
+    },
+    policy::guessing_budget::EvaluatedData,
 };
 use scrip_egress::{BodyError, EgressBody};
 
@@ -60,6 +64,8 @@ pub(super) struct AnswerBuilder<'a, 'c> {
     pub(super) is_stored: bool,
     /// Whether the sender may learn why a transform failed.
     pub(super) is_explained: bool,
+    /// The data that the sender may not read. The answer can repeat it.
+    pub(super) hidden_data: Vec<EvaluatedData>,
     /// The memory of the call. It also counts an answer while the answer is collected.
     pub(super) reservation: BodyReservation,
 }
@@ -113,6 +119,10 @@ impl AnswerBuilder<'_, '_> {
                 sent.add_created_tokens(&transforms.take_created_tokens());
             }
             if let Err(error) = transformed {
+                let error = match self.count_failure().await {
+                    Ok(()) => error,
+                    Err(count_error) => count_error,
+                };
                 let error = error.after_answer(status);
                 let error = if self.is_explained { error } else { error.without_cause() };
                 let failure = CallFailureReason::Transform;
@@ -156,6 +166,12 @@ impl AnswerBuilder<'_, '_> {
         sent.finish_without_response(status, end).await;
         self.app.metrics.proxy_failures.increment(reason);
         ProxyError::new(end_status, CallDelivery::Answered, detail).after_answer(status)
+    }
+
+    /// Counts a failed transform for the data that the answer can repeat.
+    async fn count_failure(&self) -> Result<(), ProxyError> {
+        let Some(caller) = self.call.party.caller() else { return Ok(()) };
+        Ok(count_rejected_evaluation(&self.app.vault, caller, &self.hidden_data).await?)
     }
 
     /// Collects an answer and counts its bytes as they arrive.

@@ -3,10 +3,12 @@
 use scrip_core::{
     error::{Denial, Error},
     operations::{
-        proxy_calls::use_tokens::{TokenUse, use_tokens},
+        proxy_calls::use_tokens::{
+            CallReferences, TokenUse, count_configuration_conditions, use_tokens,
+        },
         reference_data::ReferenceUse,
     },
-    policy::Caller,
+    policy::{Caller, CallerRequirement, Permission, guessing_budget::EvaluatedData},
     token::disclosure::{DisclosureRule, DisclosureRules},
 };
 
@@ -22,8 +24,8 @@ use crate::{
         },
         error::ProxyError,
         headers::{
-            check_connection_header, forward_request_headers, has_header_expressions,
-            reads_hidden_values,
+            HeaderConditions, check_connection_header, find_header_conditions,
+            forward_request_headers, has_header_expressions, reads_hidden_values,
         },
         outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
         transform::TransformTarget,
@@ -133,13 +135,58 @@ pub(super) async fn load_tokens(
     app: &App,
     call: &ReceivedCall,
     message: &MessageBody,
+    body_conditions: &[String],
 ) -> Result<TokenUse<UsablePlaintext>, ProxyError> {
     let CallParty::Caller { caller, right } = &call.party else { return Ok(TokenUse::default()) };
     let encrypted = call.encrypted.clone();
     let references = message.references().iter();
     let references: Vec<_> = references
-        .map(|it| ReferenceUse { reference: &it.reference, reads_cvc: it.reads_cvc })
+        .map(|it| ReferenceUse {
+            reference: &it.reference,
+            reads_cvc: it.reads_cvc,
+            conditions: &it.conditions,
+        })
         .collect();
-    Ok(use_tokens(&app.vault, caller, *right, &references, WHOLE_TOKEN_RENDERERS, encrypted)
-        .await?)
+    let references = CallReferences { references: &references, body_conditions };
+    Ok(use_tokens(&app.vault, caller, *right, references, WHOLE_TOKEN_RENDERERS, encrypted).await?)
+}
+
+/// The configuration of the proxy, if an expression of the client can read it and the client may not.
+pub(super) fn find_hidden_configuration(
+    call: &ReceivedCall,
+    message: &MessageBody,
+) -> Option<EvaluatedData> {
+    let needed = CallerRequirement::Permission(Permission::ProxyRead);
+    let caller = call.party.caller().filter(|it| it.check_requirement(needed).is_err())?;
+    let is_read = message.reads_configuration() || has_header_expressions(&call.headers);
+    let proxy = call.selected.proxy().filter(|_| is_read && call.evaluates_expressions())?;
+    Some(EvaluatedData::from_configuration(caller.tenant(), proxy.record().id))
+}
+
+/// The header expressions whose outcome depends on hidden values. Those on the configuration are
+/// counted here, before anything is evaluated.
+///
+/// # Errors
+/// The budget of the configuration is exhausted.
+pub(super) async fn count_header_conditions(
+    app: &App,
+    call: &ReceivedCall,
+    message: &MessageBody,
+    configuration: Option<EvaluatedData>,
+) -> Result<HeaderConditions, ProxyError> {
+    let Some(caller) = call.party.caller().filter(|_| call.evaluates_expressions()) else {
+        return Ok(HeaderConditions::default());
+    };
+    let conditions = match has_header_expressions(&call.headers) {
+        true => {
+            let headers = forward_request_headers(&call.headers, false);
+            find_header_conditions(&headers, &call.body)?
+        }
+        false => HeaderConditions::default(),
+    };
+    if let Some(configuration) = configuration {
+        let texts = [message.configuration_conditions(), &conditions.configuration].concat();
+        count_configuration_conditions(&app.vault, caller, configuration, &texts).await?;
+    }
+    Ok(conditions)
 }

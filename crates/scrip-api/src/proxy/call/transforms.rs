@@ -5,12 +5,17 @@ use scrip_core::{
     error::Error,
     id::TenantId,
     operations::{
-        proxy_calls::rehearse_collection::rehearse_collection, tokens::create_token::create_token,
+        proxy_calls::rehearse_collection::{check_collected_places, rehearse_collection},
+        tokens::create_token::create_token,
     },
     policy::Caller,
     proxy::ProxyTransform,
-    token::{CollectedData, NewToken, Plaintext, TokenSource, TokenView, WorkMeter},
+    token::{
+        CollectedData, Containers, DataPlace, NewToken, Plaintext, TokenSource, TokenType,
+        TokenView, WorkMeter,
+    },
 };
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
@@ -23,7 +28,7 @@ use crate::{
         outgoing::UsablePlaintext,
         transform::{
             CollectedToken, CollectedTokenData, INLINE_BYTES_MAX, TransformEffect, TransformInputs,
-            TransformKind, TransformRun, TransformTarget,
+            TransformKind, TransformRun, TransformTarget, stores_encrypted,
         },
     },
     wire::{
@@ -54,6 +59,8 @@ pub(super) struct CallTransforms<'c> {
     deadline: Option<Instant>,
     /// The ids of the created tokens, for the record of the outcome.
     created_tokens: Vec<String>,
+    /// Where the tokens are that the call used and its sender may not read.
+    hidden_places: Vec<DataPlace>,
 }
 
 impl<'c> CallTransforms<'c> {
@@ -94,9 +101,42 @@ impl<'c> CallTransforms<'c> {
             tenant: call.party.tenant(&call.selected)?.id,
             deadline: None,
             created_tokens: Vec::new(),
+            hidden_places: Vec::new(),
         };
         transforms.check_client_message(plan)?;
+        transforms.check_encrypted_places(plan)?;
         Ok(Some(transforms))
+    }
+
+    /// Checks that the sender gains no right on the data that it encrypted, before anything is sent.
+    ///
+    /// # Errors
+    /// The sender would see more of the data in a new token, or could use it.
+    fn check_encrypted_places(&self, plan: &CallPlan) -> Result<(), ProxyError> {
+        let mut transforms = plan.request_transforms().iter().chain(plan.response_transforms());
+        transforms.try_for_each(|transform| match transform {
+            ProxyTransform::Tokenize { token, .. } if stores_encrypted(transform) => {
+                self.check_fixed_containers(token, |it| vec![it.into()])
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// Checks a template that decides the containers of its tokens. If a message decides them, they
+    /// are checked when the token is created.
+    fn check_fixed_containers(
+        &self,
+        token: &Value,
+        places: impl FnOnce(Containers) -> Vec<DataPlace>,
+    ) -> Result<(), ProxyError> {
+        if let (Some(creator), Some((token_type, containers))) =
+            (&self.token_creator, fixed_containers(token))
+        {
+            let places = places(token_type.default_container().into());
+            let vault = &self.app.vault;
+            check_collected_places(vault, creator, token_type, &containers, &places)?;
+        }
+        Ok(())
     }
 
     /// Checks what templates read from the client's message, before a token is loaded.
@@ -120,11 +160,20 @@ impl<'c> CallTransforms<'c> {
         checked.ok_or_else(overload)?
     }
 
-    /// The call used a token that its sender may not read.
+    /// The call used tokens that its sender may not read, at these places.
     ///
     /// # Errors
     /// A transform copies the answer into attributes that the sender can read.
-    pub(super) fn hide_answer(&mut self, plan: &CallPlan) -> Result<(), ProxyError> {
+    pub(super) fn hide_answer(
+        &mut self,
+        plan: &CallPlan,
+        hidden_places: Vec<DataPlace>,
+    ) -> Result<(), ProxyError> {
+        self.hidden_places = hidden_places;
+        for transform in plan.response_transforms() {
+            let ProxyTransform::Tokenize { token, .. } = transform else { continue };
+            self.check_fixed_containers(token, |_| self.hidden_places.clone())?;
+        }
         self.run.hide_answer(plan.response_transforms())
     }
 
@@ -200,7 +249,7 @@ impl<'c> CallTransforms<'c> {
         })?;
         let vault = &self.app.vault;
         let is_known = matches!(token.data, CollectedTokenData::InBody);
-        let new_token = parse_collected(token).map_err(Problem::from)?;
+        let new_token = parse_collected(token, &self.hidden_places).map_err(Problem::from)?;
         let mut created = match storage {
             TokenStorage::Rehearse => rehearse_collection(vault, creator, new_token).await?,
             TokenStorage::Store => create_token(vault, creator, new_token, None).await?,
@@ -216,6 +265,19 @@ impl<'c> CallTransforms<'c> {
     }
 }
 
+/// The type and the containers of the tokens of a template, unless a message decides them.
+fn fixed_containers(token: &Value) -> Option<(TokenType, Containers)> {
+    let token_type = TokenType::parse(token.get("type")?.as_str()?)?;
+    let containers = match token.get("containers") {
+        None | Some(Value::Null) => Containers::from(token_type.default_container()),
+        Some(texts) => {
+            let texts = texts.as_array()?.iter().map(Value::as_str);
+            Containers::parse(texts.collect::<Option<Vec<_>>>()?).ok()?
+        }
+    };
+    Some((token_type, containers))
+}
+
 /// Removes what the view shows of the data. The application of the proxy may read the data in clear,
 /// but templates copy the view into messages for others.
 fn hide_details(token: &mut TokenView) {
@@ -227,14 +289,15 @@ fn hide_details(token: &mut TokenView) {
 }
 
 /// Parses the create-token request of a transform.
-fn parse_collected(token: CollectedToken) -> Result<NewToken, ParseError> {
+fn parse_collected(token: CollectedToken, places: &[DataPlace]) -> Result<NewToken, ParseError> {
     let CollectedToken { body, data } = token;
     let mut new = token::parse_new(body)?;
     let source = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
     new.source = match (data, source) {
         (CollectedTokenData::Encrypted(data), _) => TokenSource::Collected(data),
         (CollectedTokenData::HiddenInBody, TokenSource::Data { token_type, data }) => {
-            TokenSource::Collected(CollectedData::from_hidden_answer(token_type, data))
+            let data = CollectedData::from_hidden_answer(token_type, data, places.to_vec());
+            TokenSource::Collected(data)
         }
         (CollectedTokenData::HiddenInBody | CollectedTokenData::InBody, source) => source,
     };

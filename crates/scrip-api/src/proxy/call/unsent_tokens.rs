@@ -3,11 +3,11 @@
 use hyper::StatusCode;
 use scrip_core::{
     operations::proxy_calls::{
-        record_rejected_use::{queue_rejected_use, record_rejected_use},
+        record_rejected_use::{queue_rejected_use, queue_unsent_call, record_rejected_use},
         start_proxy_call::CallDestination,
         use_tokens::{UsedTokens, count_rejected_evaluation},
     },
-    policy::Caller,
+    policy::{Caller, guessing_budget::EvaluatedData},
 };
 
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
     },
 };
 
+/// The outcome of a call that was rejected and used no token.
+const REJECTED_CALL: &str = "invalid";
+
 const DATA_RULE: &str =
     "an expression or a transform fails with data that this caller may use and not read";
 
@@ -29,8 +32,8 @@ pub(super) struct UnsentTokens<'a> {
     call: &'a ReceivedCall,
     plan: &'a CallPlan,
     used: UsedTokens,
-    /// Whether the client's expressions read a configuration that the client may not read.
-    reads_hidden_configuration: bool,
+    /// The configuration, if the client's expressions read it and the client may not.
+    configuration: Option<EvaluatedData>,
     /// Whether the log has the use of the tokens.
     is_recorded: bool,
 }
@@ -41,9 +44,9 @@ impl<'a> UnsentTokens<'a> {
         call: &'a ReceivedCall,
         plan: &'a CallPlan,
         used: UsedTokens,
-        reads_hidden_configuration: bool,
+        configuration: Option<EvaluatedData>,
     ) -> Self {
-        Self { app, call, plan, used, reads_hidden_configuration, is_recorded: false }
+        Self { app, call, plan, used, configuration, is_recorded: false }
     }
 
     pub(super) fn used(&self) -> &UsedTokens {
@@ -77,7 +80,14 @@ impl<'a> UnsentTokens<'a> {
     /// Counts the rejection for tokens that the caller may not read.
     async fn count_rejection(&self) -> Result<(), ProxyError> {
         let Some(caller) = self.call.party.caller() else { return Ok(()) };
-        Ok(count_rejected_evaluation(&self.app.vault, caller, &self.used).await?)
+        Ok(count_rejected_evaluation(&self.app.vault, caller, &self.hidden_data()).await?)
+    }
+
+    /// The data that the sender may not read, and on which its expressions are evaluated.
+    pub(super) fn hidden_data(&self) -> Vec<EvaluatedData> {
+        let mut hidden = self.used.hidden_data();
+        hidden.extend(self.configuration);
+        hidden
     }
 
     /// Like [`UnsentTokens::reject`], for an error that does not depend on the data.
@@ -97,7 +107,7 @@ impl<'a> UnsentTokens<'a> {
     /// An error that depends on data which the caller may not read is the same for all causes:
     /// otherwise one body with many expressions would disclose many digits.
     fn hide_cause(&self, error: ProxyError) -> ProxyError {
-        let is_hidden = self.are_hidden() || self.reads_hidden_configuration;
+        let is_hidden = self.are_hidden() || self.configuration.is_some();
         if is_hidden && error.status().is_client_error() {
             return ProxyError::new(StatusCode::BAD_REQUEST, error.delivery(), DATA_RULE);
         }
@@ -120,6 +130,11 @@ impl<'a> UnsentTokens<'a> {
     async fn record_rejection(&self) -> Result<(), ProxyError> {
         let sender = self.call.party.sender(&self.call.selected)?;
         let (vault, destination) = (&self.app.vault, self.destination());
+        if self.used.is_empty() && self.configuration.is_some() {
+            // The failure may depend on the configuration, and so disclose a part of it.
+            queue_unsent_call(vault, sender, destination, REJECTED_CALL, &[]);
+            return Ok(());
+        }
         Ok(record_rejected_use(vault, sender, destination, &self.used).await?)
     }
 }

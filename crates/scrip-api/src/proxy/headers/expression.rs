@@ -11,7 +11,7 @@ use scrip_core::{
     token::{Plaintext, WorkMeter, expression::message::evaluate_message},
 };
 use scrip_expression::{
-    ExpressionError, ExpressionPlace, MessageInputs, MessagePart, MessageSource, MessageText,
+    ExpressionError, ExpressionPlace, MessageExpression, MessageInputs, MessageSource, MessageText,
     NoReferences, Scope,
 };
 use serde_json::{Map, Value, json};
@@ -62,19 +62,58 @@ fn has_braces(value: &HeaderValue) -> bool {
 /// # Errors
 /// An expression is invalid.
 pub fn reads_hidden_values(headers: &HeaderMap, is_body_hidden: bool) -> Result<bool, ProxyError> {
-    let is_configuration = |part: &MessagePart| match part {
-        MessagePart::Expression(expression) => {
-            matches!(expression.source(), MessageSource::Configuration(_))
-        }
-        MessagePart::Text(_) => false,
-    };
     let reads = |(_, _, text): &CompiledHeader| {
-        text.parts().iter().any(is_configuration)
-            || text.can_read(&["config"])
-            || text.can_read(&["proxy", "config"])
+        reads_configuration(text)
             || (is_body_hidden && text.can_read(&["proxy", "request", "body"]))
     };
     Ok(compile_headers(headers, headers, &|_| false)?.iter().any(reads))
+}
+
+/// The conditions that header expressions test on hidden values.
+#[derive(Debug, Default)]
+pub struct HeaderConditions {
+    /// Their outcome depends on the body as it is sent.
+    pub body: Vec<String>,
+    /// Their outcome depends on the configuration of the proxy, or on a body that can contain it.
+    pub configuration: Vec<String>,
+}
+
+/// Finds the header expressions whose outcome depends on the characters of hidden values. They can
+/// compare these with anything else in the request, so each distinct request is another condition.
+///
+/// # Errors
+/// An expression is invalid.
+pub fn find_header_conditions(
+    headers: &HeaderMap,
+    client_body: &[u8],
+) -> Result<HeaderConditions, ProxyError> {
+    let mut conditions = HeaderConditions::default();
+    for (_, name, text) in compile_headers(headers, headers, &|_| false)? {
+        if !text.expressions().any(MessageExpression::is_conditional) {
+            continue;
+        }
+        let reads_body = text.can_read(&["proxy", "request", "body"]);
+        if !reads_body && !reads_configuration(&text) {
+            continue;
+        }
+        let texts: Vec<_> = text.expressions().map(MessageExpression::condition_text).collect();
+        let values = headers.values().map(|it| String::from_utf8_lossy(it.as_bytes()));
+        let (values, body) = (values.collect::<Vec<_>>(), String::from_utf8_lossy(client_body));
+        let condition = format!("{name} {texts:?} {values:?} {body}");
+        if reads_body {
+            conditions.body.push(condition.clone());
+        }
+        conditions.configuration.push(condition);
+    }
+    Ok(conditions)
+}
+
+fn reads_configuration(text: &MessageText) -> bool {
+    let is_configuration =
+        |it: &MessageExpression| matches!(it.source(), MessageSource::Configuration(_));
+    text.expressions().any(is_configuration)
+        || text.can_read(&["config"])
+        || text.can_read(&["proxy", "config"])
 }
 
 /// The index of a header, its name, and its value.

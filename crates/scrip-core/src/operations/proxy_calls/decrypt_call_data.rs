@@ -10,7 +10,7 @@ use crate::{
     id::ClientKeyId,
     idempotency::proxy_call::CallDataComparison,
     operations::check_request_quota,
-    policy::{Caller, UseRight},
+    policy::{Caller, Permission, Transform, UseRight, guessing_budget::EvaluatedData},
     token::{Containers, EncryptedData, Plaintext, cvc::cvc_expiry},
 };
 
@@ -42,6 +42,8 @@ pub(super) struct DecryptedPart {
     /// The default container of its type, in which the caller needs the right.
     pub(super) containers: Containers,
     pub(super) cvc_expires_at: Option<Timestamp>,
+    /// The data, if the caller may use and not read it.
+    pub(super) hidden_data: Option<EvaluatedData>,
 }
 
 /// Decrypts the data. The caller chooses the request, so it needs `token:use` in the default
@@ -100,7 +102,11 @@ impl Decryption<'_> {
         checked.map_err(|it| with_path(Error::Invalid(it)))?;
         let has_cvc = token_type.is_card() && data.expose().get("cvc").is_some();
         let cvc_expires_at = has_cvc.then(|| cvc_expiry(caller, vault.clock.now()));
-        self.parts.push(DecryptedPart { key: encrypted.key_id(), containers, cvc_expires_at });
+        let right_to_read = caller.transform(Permission::TokenRead, &containers);
+        let hidden_data = (right_to_read != Some(Transform::Reveal))
+            .then(|| EvaluatedData::from_data(caller.tenant(), token_type, &data));
+        let key = encrypted.key_id();
+        self.parts.push(DecryptedPart { key, containers, cvc_expires_at, hidden_data });
         let mut object = Map::new();
         object.insert("type".to_owned(), token_type.as_str().into());
         object.insert("data".to_owned(), data.into_exposed());

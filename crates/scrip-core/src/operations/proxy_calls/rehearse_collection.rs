@@ -2,13 +2,30 @@
 
 use crate::{
     Error, Vault,
-    policy::Caller,
+    policy::{AccessTarget, Caller},
     token::{
-        NewToken, WrittenToken,
+        Containers, DataPlace, NewToken, TokenType, WrittenToken,
+        disclosure::check_sender_rights,
         reveal::Audience,
         write::{conversion::load_data_source, pending_token::PendingToken},
     },
 };
+
+/// Checks that the sender of a call has no more rights on a new token of this type in these containers
+/// than on the data that it may not read, which is stored at `places`.
+///
+/// # Errors
+/// The sender would see more of the data, or could use it.
+pub fn check_collected_places(
+    vault: &Vault,
+    creator: &Caller,
+    token_type: TokenType,
+    containers: &Containers,
+    places: &[DataPlace],
+) -> Result<(), Error> {
+    let target = AccessTarget { containers, id: None };
+    check_sender_rights(creator, token_type, places, target, vault.disclosure)
+}
 
 /// The token as it would be created, with an id that no token will have. Nothing is written.
 ///

@@ -1,10 +1,11 @@
 //! Loads the data of the tokens and intents that a proxied call names.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     Error, Timestamp, Vault,
     audit::{Operation, ReadLogEntry},
+    id::TokenIntentId,
     idempotency::proxy_call::CallTarget,
     operations::{
         check_request_quota,
@@ -14,8 +15,11 @@ use crate::{
             load_references,
         },
     },
-    policy::{AccessTarget, Caller, Permission, Transform, UseRight},
-    token::Plaintext,
+    policy::{
+        Caller, Permission, Transform, UseRight,
+        guessing_budget::{EvaluatedData, conditional_evaluations::TestedCondition},
+    },
+    token::{DataPlace, Plaintext},
 };
 use scrip_expression::ReferenceKind;
 
@@ -40,23 +44,35 @@ impl<P> Default for TokenUse<P> {
     }
 }
 
-/// Loads the data and wraps it in `P`. An unknown token has no data, and the evaluation of its expression fails.
+/// The references of a call, and the conditions that its headers test.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallReferences<'a> {
+    pub references: &'a [ReferenceUse<'a>],
+    /// Header expressions that read the body as it is sent, and whose outcome depends on it. They test
+    /// all data of the call.
+    pub body_conditions: &'a [String],
+}
+
+/// Loads the data and wraps it in `P`. An unknown token has no data, and the evaluation of its
+/// expression fails. Conditions on data that the caller may not read are counted here, before the
+/// evaluation.
 ///
 /// # Errors
-/// The call names more tokens than the quota allows, no rule allows the caller to use a token, or
-/// the store is unavailable.
+/// The call names more tokens than the quota allows, no rule allows the caller to use a token, a
+/// budget is exhausted, or the store is unavailable.
 pub async fn use_tokens<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
     right: UseRight,
-    references: &[ReferenceUse<'_>],
+    call: CallReferences<'_>,
     renderers: DetokenizeRenderers,
     encrypted: Option<Arc<DecryptedCallData<P>>>,
 ) -> Result<TokenUse<P>, Error> {
-    let is_token = |it: &&ReferenceUse<'_>| {
-        encrypted.is_none() || !DecryptedCallData::<P>::is_named_by(it.reference)
+    let names_encrypted = |it: &ReferenceUse<'_>| {
+        encrypted.is_some() && DecryptedCallData::<P>::is_named_by(it.reference)
     };
-    let references: Vec<_> = references.iter().filter(is_token).copied().collect();
+    let is_token = |it: &&ReferenceUse<'_>| !names_encrypted(it);
+    let references: Vec<_> = call.references.iter().filter(is_token).copied().collect();
     let encrypted_count = encrypted.as_ref().map_or(0, |it| it.parts.len());
     let count = count_tokens(&references).saturating_add(encrypted_count);
     let limit = caller.tenant().quotas.proxy_token_limit;
@@ -67,28 +83,50 @@ pub async fn use_tokens<P: From<Plaintext>>(
         let found = load_references(vault, caller, access, &references, renderers).await?;
         (data, loaded) = (found.data, found.entities);
     }
+    let encrypted_conditions = call.references.iter().filter(|it| names_encrypted(it));
+    let encrypted_conditions: Vec<_> =
+        encrypted_conditions.flat_map(|it| it.conditions).map(String::as_str).collect();
     let parts = encrypted.as_ref().map(|it| Arc::clone(&it.parts));
     data.set_encrypted(encrypted);
     let used = UsedTokens { loaded, encrypted: parts };
-    vault.check_rejected_evaluations(caller, &as_texts(&used.hidden_ids(caller))).await?;
+    vault.check_rejected_evaluations(caller, &used.hidden_data()).await?;
+    let mut conditions = used.find_conditions(&references, &encrypted_conditions);
+    for text in call.body_conditions {
+        let hidden = used.hidden_data();
+        conditions.extend(hidden.into_iter().map(|data| TestedCondition { data, text }));
+    }
+    vault.count_conditions(caller, &conditions).await?;
     Ok(TokenUse { used, data })
 }
 
-/// Counts a rejected call for the tokens whose data the caller may not read: the rejection may depend
-/// on the data. Call this before the client gets the error.
+/// Counts the conditions of a call on the configuration of its proxy, which the caller may not read.
 ///
 /// # Errors
-/// The budget of a token is exhausted, or the counts cannot be read or recorded.
+/// The budget of the configuration is exhausted, or the counters cannot be read or recorded.
+pub async fn count_configuration_conditions(
+    vault: &Vault,
+    caller: &Caller,
+    configuration: EvaluatedData,
+    conditions: &[String],
+) -> Result<(), Error> {
+    vault.check_rejected_evaluations(caller, &[configuration]).await?;
+    let conditions = conditions.iter();
+    let conditions: Vec<_> =
+        conditions.map(|text| TestedCondition { data: configuration, text }).collect();
+    vault.count_conditions(caller, &conditions).await
+}
+
+/// Counts a rejected call for the data that the caller may not read: the rejection may depend on it.
+/// Call this before the client gets the error.
+///
+/// # Errors
+/// The budget of some data is exhausted, or the counts cannot be read or recorded.
 pub async fn count_rejected_evaluation(
     vault: &Vault,
     caller: &Caller,
-    used: &UsedTokens,
+    hidden: &[EvaluatedData],
 ) -> Result<(), Error> {
-    vault.count_rejected_evaluation(caller, &as_texts(&used.hidden_ids(caller))).await
-}
-
-fn as_texts<'a>(ids: &'a [Cow<'a, str>]) -> Vec<&'a str> {
-    ids.iter().map(|it| &**it).collect()
+    vault.count_rejected_evaluation(caller, hidden).await
 }
 
 /// The number of distinct tokens and intents.
@@ -124,19 +162,62 @@ impl UsedTokens {
                 .all(|it| reveals(caller.transform(Permission::TokenRead, &it.containers)))
     }
 
-    /// The ids of the tokens and intents whose data the caller may not read.
-    fn hidden_ids(&self, caller: &Caller) -> Vec<Cow<'_, str>> {
+    /// The data that the caller may not read, each once.
+    #[must_use]
+    pub fn hidden_data(&self) -> Vec<EvaluatedData> {
         let LoadedEntities { tokens, intents } = &self.loaded;
-        let is_hidden = |containers: AccessTarget<'_>| {
-            caller.transform(Permission::TokenRead, containers) != Some(Transform::Reveal)
-        };
-        let tokens = tokens.iter().map(|it| &it.record).filter(|it| is_hidden((*it).into()));
-        let intents = intents.iter().map(|it| &it.record);
-        let intents = intents.filter(|it| is_hidden((&it.containers).into()));
-        tokens
-            .map(|it| Cow::Borrowed(it.id.as_str()))
-            .chain(intents.map(|it| Cow::Owned(it.id.to_string())))
-            .collect()
+        let tokens = tokens.iter().filter_map(|it| it.hidden_data);
+        let intents = intents.iter().filter_map(|it| it.hidden_data);
+        let encrypted = self.encrypted_parts().filter_map(|it| it.hidden_data);
+        let mut hidden: Vec<_> = tokens.chain(intents).chain(encrypted).collect();
+        hidden.sort_unstable();
+        hidden.dedup();
+        hidden
+    }
+
+    /// Where the data that the caller may not read is stored.
+    #[must_use]
+    pub fn hidden_places(&self) -> Vec<DataPlace> {
+        let LoadedEntities { tokens, intents } = &self.loaded;
+        let tokens = tokens.iter().filter(|it| it.hidden_data.is_some());
+        let tokens = tokens.map(|it| DataPlace {
+            containers: it.record.containers.clone(),
+            id: Some(it.record.id.clone()),
+        });
+        let intents = intents.iter().filter(|it| it.hidden_data.is_some());
+        let intents = intents.map(|it| &it.record.containers);
+        let encrypted = self.encrypted_parts().filter(|it| it.hidden_data.is_some());
+        let encrypted = encrypted.map(|it| &it.containers);
+        tokens.chain(intents.chain(encrypted).map(|it| it.clone().into())).collect()
+    }
+
+    /// The conditions of expressions on data that the caller may not read.
+    fn find_conditions<'a>(
+        &self,
+        references: &[ReferenceUse<'a>],
+        encrypted_conditions: &[&'a str],
+    ) -> Vec<TestedCondition<'a>> {
+        let LoadedEntities { tokens, intents } = &self.loaded;
+        let mut conditions = Vec::new();
+        for ReferenceUse { reference, conditions: texts, .. } in references {
+            let data = match reference.kind {
+                ReferenceKind::TokenIntent => intents
+                    .iter()
+                    .find(|it| Some(it.record.id) == TokenIntentId::parse(&reference.id))
+                    .and_then(|it| it.hidden_data),
+                ReferenceKind::Data | ReferenceKind::Token => tokens
+                    .iter()
+                    .find(|it| it.record.id.as_str() == reference.id)
+                    .and_then(|it| it.hidden_data),
+            };
+            let Some(data) = data.filter(|_| !texts.is_empty()) else { continue };
+            conditions.extend(texts.iter().map(|text| TestedCondition { data, text }));
+        }
+        for data in self.encrypted_parts().filter_map(|it| it.hidden_data) {
+            let texts = encrypted_conditions.iter();
+            conditions.extend(texts.map(|text| TestedCondition { data, text }));
+        }
+        conditions
     }
 
     fn encrypted_parts(&self) -> impl Iterator<Item = &DecryptedPart> {

@@ -13,7 +13,7 @@ use crate::{
             load_references,
         },
     },
-    policy::{Caller, Transform},
+    policy::{Caller, Transform, guessing_budget::EvaluatedData},
     token::{
         Plaintext,
         expression::{compilation::ReplayableRandom, work_meter::EvaluationAttempt},
@@ -34,15 +34,17 @@ pub async fn detokenize(
     check_request_quota(detokenization.token_count(), limit, "detokenize_limit")?;
 
     let references = detokenization.references().iter();
-    let references: Vec<_> =
-        references.map(|reference| ReferenceUse { reference, reads_cvc: true }).collect();
+    let references =
+        references.map(|reference| ReferenceUse { reference, reads_cvc: true, conditions: &[] });
+    let references: Vec<_> = references.collect();
     let LoadedReferences { data, entities: loaded } =
         load_references::<Plaintext>(vault, caller, DataAccess::Read, &references, renderers)
             .await?;
     // A caller with a mask learns from a failing expression what the mask shows of other data.
     let masked_tokens = loaded.tokens.iter().filter(|it| it.transform != Transform::Reveal);
-    let masked_ids: Vec<_> = masked_tokens.map(|it| it.record.id.as_str()).collect();
-    vault.check_rejected_evaluations(caller, &masked_ids).await?;
+    let to_data = |id: &str| EvaluatedData::from_token_id(caller.tenant(), id);
+    let masked: Vec<_> = masked_tokens.map(|it| to_data(it.record.id.as_str())).collect();
+    vault.check_rejected_evaluations(caller, &masked).await?;
     // The reads are recorded before the evaluation, because an expression that fails also reveals
     // something about the data.
     let entries =
@@ -69,7 +71,7 @@ pub async fn detokenize(
     match attempt.result {
         Ok(value) => Ok(Plaintext::new(value)),
         Err(error) => {
-            vault.count_rejected_evaluation(caller, &masked_ids).await?;
+            vault.count_rejected_evaluation(caller, &masked).await?;
             Err(expression_error(error))
         }
     }

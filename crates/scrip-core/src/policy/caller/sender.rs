@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::{
     id::ApplicationId,
-    policy::{ApplicationKind, Principal, caller::Caller},
+    policy::{ApplicationKind, caller::Caller},
 };
 
 /// The sender of a proxied call whose data a proxy collects.
 #[derive(Debug, Clone)]
 pub(super) enum CollectionSender {
     Keyless,
-    Caller { principal: Arc<Principal>, is_browser: bool },
+    Caller(Arc<Caller>),
 }
 
 impl Caller {
@@ -32,17 +32,23 @@ impl Caller {
     /// are those of the sender.
     #[must_use]
     pub(crate) fn collecting_for(&self, sender: Option<&Self>) -> Self {
-        let sender = sender.map_or(CollectionSender::Keyless, |it| CollectionSender::Caller {
-            principal: Arc::clone(&it.principal),
-            is_browser: it.is_browser(),
-        });
+        let sender = sender
+            .map_or(CollectionSender::Keyless, |it| CollectionSender::Caller(Arc::new(it.clone())));
         Self { sender: Some(sender), ..self.clone() }
+    }
+
+    /// The sender of the call that this caller collects data for, if it has an API key.
+    pub(crate) fn collection_sender(&self) -> Option<&Self> {
+        match &self.sender {
+            Some(CollectionSender::Caller(sender)) => Some(sender),
+            Some(CollectionSender::Keyless) | None => None,
+        }
     }
 
     /// The application whose guesses are counted.
     pub(crate) fn guessing_application(&self) -> ApplicationId {
         match &self.sender {
-            Some(CollectionSender::Caller { principal, .. }) => principal.application(),
+            Some(CollectionSender::Caller(sender)) => sender.application(),
             Some(CollectionSender::Keyless) | None => self.application(),
         }
     }
@@ -52,7 +58,7 @@ impl Caller {
     pub(crate) fn guesses_as_browser(&self) -> bool {
         match &self.sender {
             Some(CollectionSender::Keyless) => true,
-            Some(CollectionSender::Caller { is_browser, .. }) => *is_browser,
+            Some(CollectionSender::Caller(sender)) => sender.is_browser(),
             None => self.is_browser(),
         }
     }
@@ -61,7 +67,7 @@ impl Caller {
     /// can read, search or create tokens.
     pub(crate) fn reveals_everywhere(&self) -> bool {
         let sender_reveals = match &self.sender {
-            Some(CollectionSender::Caller { principal, .. }) => principal.reveals_everywhere(),
+            Some(CollectionSender::Caller(sender)) => sender.principal.reveals_everywhere(),
             Some(CollectionSender::Keyless) => false,
             None => true,
         };
@@ -74,7 +80,7 @@ impl Caller {
     pub fn is_browser(&self) -> bool {
         let has_browser_sender = match &self.sender {
             Some(CollectionSender::Keyless) => true,
-            Some(CollectionSender::Caller { is_browser, .. }) => *is_browser,
+            Some(CollectionSender::Caller(sender)) => sender.is_browser(),
             None => false,
         };
         has_browser_sender

@@ -10,10 +10,13 @@
 //! [`numbers`] finds the numbers to count. [`bucket`] defines the counters: one for each group and
 //! for each application. [`ledger`] counts on this node, compares the counts with the limits and
 //! writes them to the store in the background. [`search`] counts search terms, and
-//! [`rejected_evaluations`] expressions that fail.
+//! [`rejected_evaluations`] and [`conditional_evaluations`] count expressions on hidden data: those
+//! that fail, and those that can fail.
 
 pub mod bucket;
+pub(crate) mod conditional_evaluations;
 mod digit_runs;
+mod evaluated_data;
 pub mod ledger;
 pub(crate) mod numbers;
 mod rejected_evaluations;
@@ -36,7 +39,10 @@ use crate::{
 };
 
 pub(crate) use self::bucket::{CallerClass, GuessBucketKind};
-pub use self::bucket::{GuessBucket, GuessRecord};
+pub use self::{
+    bucket::{GuessBucket, GuessRecord},
+    evaluated_data::EvaluatedData,
+};
 
 /// The length of a day in the quotas.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -62,6 +68,7 @@ words! {
         SearchDigits = "search_misses_digits",
         SearchText = "search_misses_text",
         RejectedEvaluations = "rejected_evaluations",
+        ConditionalEvaluations = "conditional_evaluations",
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     id::TokenId,
     policy::{AccessTarget, Caller, Permission},
     token::{
-        Containers, NewToken, TokenType,
+        Containers, DataPlace, NewToken, TokenType,
         disclosure::{
             DisclosureRule, DisclosureRules, LifetimeChange, check_lifetime_change,
             check_no_added_rights, has_reveal_right, hides_marked,
@@ -88,6 +88,10 @@ fn check_conversion_rights(
     containers: &Containers,
     rules: DisclosureRules,
 ) -> Result<(), Error> {
+    // Rules of an access session may have conditions on ids, and the caller chooses this id.
+    let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
+    let target = AccessTarget { containers, id: id.as_ref() };
+    check_sender_rights(caller, source.token_type, &source.places, target, rules)?;
     let default_containers;
     let source_containers = match &source.origin {
         // The text of a hosted field: its first containers are those of the request.
@@ -109,14 +113,32 @@ fn check_conversion_rights(
         }
     };
     if rules.applies(DisclosureRule::StrongerRight) {
-        // Rules of an access session may have conditions on ids, and the caller chooses this id.
-        let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
-        let target = AccessTarget { containers, id: id.as_ref() };
         check_no_added_rights(caller, source.token_type, source_containers.into(), target)?;
     }
     if let DataOrigin::Intent(intent) = &source.origin {
         let (intent_expires_at, after) = (intent.expires_at, new.expires_at);
         check_lifetime_change(caller, LifetimeChange::Conversion { intent_expires_at, after })?;
+    }
+    Ok(())
+}
+
+/// Checks that the sender of a call whose data a proxy collects gains no right by it.
+///
+/// # Errors
+/// The sender would see more of the data than at one of its places, or could use it.
+pub(crate) fn check_sender_rights(
+    collector: &Caller,
+    token_type: TokenType,
+    places: &[DataPlace],
+    target: AccessTarget<'_>,
+    rules: DisclosureRules,
+) -> Result<(), Error> {
+    if let Some(sender) = collector.collection_sender()
+        && rules.applies(DisclosureRule::StrongerRight)
+    {
+        for place in places {
+            check_no_added_rights(sender, token_type, place.into(), target)?;
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::{
     id::TokenIntentId,
     policy::{Caller, Permission},
     token::{
-        Containers, NewToken, Plaintext, TokenSource, TokenType,
+        Containers, DataPlace, NewToken, Plaintext, TokenSource, TokenType,
         disclosure::{has_reveal_right, hides_marked},
         intent::IntentBody,
     },
@@ -18,6 +18,8 @@ pub(crate) struct TokenDataSource {
     pub(crate) origin: DataOrigin,
     /// As in [`TokenBody`](crate::token::TokenBody).
     pub(crate) is_marked: bool,
+    /// Where collected data comes from: see [`CollectedData`](crate::token::CollectedData).
+    pub(crate) places: Vec<DataPlace>,
 }
 
 impl TokenDataSource {
@@ -91,18 +93,20 @@ pub(crate) async fn load_data_source(
     let text = match source {
         TokenSource::Data { token_type, data } => {
             let (origin, is_marked) = (DataOrigin::Request, caller.marks_fields());
-            return Ok(TokenDataSource { token_type, data, origin, is_marked });
+            let places = Vec::new();
+            return Ok(TokenDataSource { token_type, data, origin, is_marked, places });
         }
         TokenSource::Encrypted(encrypted) => {
             let data = encrypted.decrypt(vault, caller)?;
             let (token_type, origin) = (encrypted.token_type, DataOrigin::Encrypted);
             let is_marked = caller.marks_fields() || caller.is_browser();
-            return Ok(TokenDataSource { token_type, data, origin, is_marked });
+            let places = Vec::new();
+            return Ok(TokenDataSource { token_type, data, origin, is_marked, places });
         }
         TokenSource::Collected(collected) => {
-            let (token_type, data, origin) = collected.open();
+            let (token_type, data, origin, places) = collected.open();
             let is_marked = caller.marks_fields();
-            return Ok(TokenDataSource { token_type, data, origin, is_marked });
+            return Ok(TokenDataSource { token_type, data, origin, is_marked, places });
         }
         TokenSource::Intent(text) => text,
     };
@@ -114,7 +118,8 @@ pub(crate) async fn load_data_source(
     let intent = SourceIntent { id, containers: record.containers, expires_at: record.expires_at };
     let origin = DataOrigin::Intent(intent);
     let is_marked = caller.marks_fields() || body.is_marked;
-    Ok(TokenDataSource { token_type: record.token_type, data: body.data, origin, is_marked })
+    let (token_type, data, places) = (record.token_type, body.data, Vec::new());
+    Ok(TokenDataSource { token_type, data, origin, is_marked, places })
 }
 
 pub(crate) fn unknown_intent_error() -> Error {

@@ -16,7 +16,7 @@ use scrip_core::{
             decrypt_call_data::DecryptedCallData,
             finish_proxy_call::{CallOutcome, finish_proxy_call},
             start_proxy_call::{CallDestination, CallSender, StartedCall, start_proxy_call},
-            use_tokens::{TokenUse, UsedTokens, use_tokens},
+            use_tokens::{CallReferences, TokenUse, UsedTokens, use_tokens},
         },
         reference_data::{DetokenizeRenderers, Reference, ReferenceKind, ReferenceUse},
     },
@@ -110,8 +110,9 @@ impl CallHarness {
         reads_cvc: bool,
     ) -> Result<TokenUse<Plaintext>, Error> {
         let reference = data_reference(id);
-        let references = [ReferenceUse { reference: &reference, reads_cvc }];
-        use_tokens(self.vault(), caller, right, &references, RENDERERS, None).await
+        let references = [ReferenceUse { reference: &reference, reads_cvc, conditions: &[] }];
+        let call = CallReferences { references: &references, body_conditions: &[] };
+        use_tokens(self.vault(), caller, right, call, RENDERERS, None).await
     }
 
     async fn claim(&self) -> Result<CallClaim, CallRejection> {
@@ -241,16 +242,22 @@ async fn number_of_tokens_in_a_call_is_limited_by_the_quota(harness: CallHarness
     let references: Vec<_> = (0..=limit)
         .map(|it| Reference { kind: ReferenceKind::Data, id: format!("token-{it}") })
         .collect();
-    let mut uses: Vec<_> =
-        references.iter().map(|reference| ReferenceUse { reference, reads_cvc: true }).collect();
+    let uses = references.iter().map(|it| ReferenceUse {
+        reference: it,
+        reads_cvc: true,
+        conditions: &[],
+    });
+    let mut uses: Vec<_> = uses.collect();
     let right = UseRight::EphemeralProxy;
+    let call = CallReferences { references: &uses, body_conditions: &[] };
     let outcome =
-        use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS, NO_DATA).await;
+        use_tokens(harness.vault(), &harness.caller, right, call, RENDERERS, NO_DATA).await;
     assert_eq!(expect_invalid_field(outcome), "proxy_token_limit");
     uses.pop();
     // A token that is named twice counts once.
     uses.push(uses[0]);
-    use_tokens(harness.vault(), &harness.caller, right, &uses, RENDERERS, NO_DATA).await.unwrap();
+    let call = CallReferences { references: &uses, body_conditions: &[] };
+    use_tokens(harness.vault(), &harness.caller, right, call, RENDERERS, NO_DATA).await.unwrap();
 }
 
 async fn cvc_is_loaded_only_for_an_expression_that_reaches_it(harness: CallHarness) {

@@ -25,7 +25,8 @@ impl CallerClass {
 pub struct GuessBucket(pub [u8; 17]);
 
 /// The counters: one for each group of numbers, application, last four digits of a search,
-/// application that searches, and token on which expressions of an application fail.
+/// application that searches, hidden data on which expressions of an application fail, and hidden
+/// data that conditions are tested on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum GuessBucketKind {
     Group,
@@ -33,6 +34,7 @@ pub(crate) enum GuessBucketKind {
     SearchDigits,
     SearchText,
     RejectedEvaluation,
+    ConditionalEvaluation,
 }
 
 impl GuessBucket {
@@ -48,6 +50,7 @@ impl GuessBucket {
             GuessBucketKind::SearchText => 3,
             // The bit of the caller class is 4.
             GuessBucketKind::RejectedEvaluation => 8,
+            GuessBucketKind::ConditionalEvaluation => 9,
         };
         let mut bytes = [0; 17];
         let source = std::iter::once(class_bits | kind_bits).chain(digest.0);

@@ -1,16 +1,17 @@
-//! The budget of rejected evaluations: how often an expression of a caller may fail on the hidden
-//! data of one token.
+//! The budget of rejected evaluations: how often an expression of a caller may fail on the same hidden
+//! data.
 //!
 //! A caller that may use a token, or reads it with a mask, learns something from each expression that
-//! fails or succeeds on its data. Each application has one counter for each token. Browsers have
-//! counters of their own, so that they cannot lock out a backend.
+//! fails or succeeds on its data. Each application has one counter for the data of each token. All
+//! browsers together have one of their own, so that they cannot lock out a backend.
 
 use crate::{
     Error, Vault,
     policy::{
         Caller,
         guessing_budget::{
-            CallerClass, DAY, GuessBucket, GuessBucketKind, GuessBudget, ledger::is_reached,
+            CallerClass, DAY, EvaluatedData, GuessBucket, GuessBucketKind, GuessBudget,
+            ledger::is_reached,
         },
         tenant::quota::QuotaLimit,
     },
@@ -20,22 +21,21 @@ const EXHAUSTED: &str = "too many expressions failed on the data of this token w
                          key with a reveal right is not limited";
 
 impl Vault {
-    /// Checks the budgets of tokens before an expression is evaluated on their data. `ids` are the
-    /// tokens and intents whose data the caller may not read.
+    /// Checks the budgets of hidden data before an expression is evaluated on it.
     ///
     /// # Errors
-    /// The budget of a token is exhausted, or the counters cannot be read.
+    /// The budget of some data is exhausted, or the counters cannot be read.
     pub(crate) async fn check_rejected_evaluations(
         &self,
         caller: &Caller,
-        ids: &[&str],
+        hidden: &[EvaluatedData],
     ) -> Result<(), Error> {
         let limit = caller.tenant().quotas.rejected_evaluations();
-        if ids.is_empty() || limit == QuotaLimit::Off {
+        if hidden.is_empty() || limit == QuotaLimit::Off {
             return Ok(());
         }
         let (tenant, now) = (caller.tenant().id, self.clock.now());
-        let buckets: Vec<_> = ids.iter().map(|it| token_bucket(caller, it)).collect();
+        let buckets: Vec<_> = hidden.iter().map(|it| data_bucket(caller, *it)).collect();
         self.guess_ledger.load(&*self.store, tenant, &buckets, now).await?;
         let state = self.guess_ledger.lock();
         let is_exhausted =
@@ -46,29 +46,27 @@ impl Vault {
         Ok(())
     }
 
-    /// Counts a rejected evaluation for each of these tokens, before the client learns of the
-    /// rejection.
+    /// Counts a rejected evaluation for each of these, before the client learns of the rejection.
     ///
     /// # Errors
-    /// The budget of a token was exhausted by other requests in the meantime, or the count cannot be
-    /// recorded.
+    /// A budget was exhausted by other requests since its check, or the count cannot be recorded.
     pub(crate) async fn count_rejected_evaluation(
         &self,
         caller: &Caller,
-        ids: &[&str],
+        hidden: &[EvaluatedData],
     ) -> Result<(), Error> {
-        self.check_rejected_evaluations(caller, ids).await?;
+        self.check_rejected_evaluations(caller, hidden).await?;
         let limit = caller.tenant().quotas.rejected_evaluations();
-        if ids.is_empty() || limit == QuotaLimit::Off {
+        if hidden.is_empty() || limit == QuotaLimit::Off {
             return Ok(());
         }
         let (tenant, now) = (caller.tenant().id, self.clock.now());
         let mut exhausted = Vec::new();
         {
             let mut state = self.guess_ledger.lock();
-            state.check_pending_capacity(ids.len())?;
-            for id in ids {
-                let bucket = token_bucket(caller, id);
+            state.check_pending_capacity(hidden.len())?;
+            for data in hidden {
+                let bucket = data_bucket(caller, *data);
                 // Every rejection counts, also of a repeated expression.
                 let mut rejection = [0; 16];
                 (self.fill_random)(&mut rejection);
@@ -82,9 +80,14 @@ impl Vault {
     }
 }
 
-fn token_bucket(caller: &Caller, id: &str) -> GuessBucket {
+fn data_bucket(caller: &Caller, data: EvaluatedData) -> GuessBucket {
     let (keys, application) = (&caller.tenant().keys, caller.guessing_application().0);
-    let parts: [&[u8]; 3] = [b"rejected-evaluation", application.as_bytes(), id.as_bytes()];
     let class = CallerClass::for_caller(caller);
+    // A page can have sessions of several public applications.
+    let application: &[u8] = match class {
+        CallerClass::Public => b"",
+        CallerClass::Private => application.as_bytes(),
+    };
+    let parts: [&[u8]; 3] = [b"rejected-evaluation", application, data.as_bytes()];
     GuessBucket::new(class, GuessBucketKind::RejectedEvaluation, keys.guess_digest(&parts))
 }

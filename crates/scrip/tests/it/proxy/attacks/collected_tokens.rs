@@ -1,10 +1,20 @@
 //! Tokens that a proxied call stores: none for a rejected call, and a record that names the sender.
 
-use scrip_core::{audit::LogKind, policy::Tenant};
+use scrip_core::{
+    audit::LogKind,
+    policy::{
+        Permission::{ProxyInvoke, TokenRead, TokenUse},
+        Tenant,
+        Transform::{Mask, Reveal},
+    },
+};
 use scrip_testing::{destination::behavior::DestinationBehavior, process::harness::becomes_true};
 use serde_json::{Value, json};
 
-use crate::proxy::harness::{CreatedProxy, ProxyHarness, StatedDelivery};
+use crate::{
+    harness::server::grant,
+    proxy::harness::{CreatedProxy, ProxyHarness, StatedDelivery},
+};
 
 /// A proxy that stores a text of the request, and then applies another transform.
 fn create_collecting_proxy(harness: &ProxyHarness, url: &str, next: Value) -> CreatedProxy {
@@ -124,5 +134,45 @@ fn record_of_a_replay_names_the_proxy_and_its_tokens() {
         let records = records(&harness, &harness.keys.tenant, operation);
         let is_replay = |it: &Vec<String>| it[0] == *entity && it[1] == "replayed";
         assert!(records.iter().any(is_replay), "{operation}: {records:?}");
+    }
+}
+
+/// A sender with masks could store what it may not read in a container that it reads in clear.
+#[test]
+fn collected_token_does_not_give_its_sender_more_rights_than_the_used_token() {
+    let harness = ProxyHarness::start();
+    let host = harness.destinations.host(&[]);
+    let body = json!({"name": "c", "type": "private", "rules": [{"description": "all",
+        "priority": 1, "container": "/", "transform": "reveal",
+        "permissions": ["token:create", "token:read"]}]});
+    let created = harness.server.post(&harness.keys.management, "/applications", &body);
+    let application = created.expect_status(201)["id"].clone();
+    let collect = |container: &str| {
+        let token = json!({"type": "token", "data": "{{ res.n }}", "containers": [container]});
+        let transforms = json!([{"type": "tokenize", "options": {"token": token}}]);
+        let attributes =
+            json!({"application": {"id": application}, "response_transforms": transforms});
+        harness.create_proxy_to(&host, attributes)
+    };
+    let card = harness.create_card();
+    let body = json!({"n": card.number_expression()});
+    for (transform, permission) in [(Reveal, TokenRead), (Mask, ProxyInvoke), (Mask, TokenUse)] {
+        let rules = vec![
+            grant("/pci/high/", Mask, &[TokenRead, ProxyInvoke]),
+            grant("/open/", transform, &[permission]),
+        ];
+        let key = harness.server.key_with_rules(&harness.keys.tenant, rules);
+        let send = |container: &str| {
+            let request = harness.request("POST", "").api_key(&key);
+            request.proxy_key(&collect(container).key).json(&body).send()
+        };
+        let is_gain = permission != ProxyInvoke;
+        let tokens = count_tokens(&harness);
+        match is_gain {
+            true => drop(send("/open/").expect_error(403, StatedDelivery::NotSent)),
+            false => drop(send("/open/").expect_answer(200)),
+        }
+        assert_eq!(count_tokens(&harness), tokens + usize::from(!is_gain), "{permission:?}");
+        send("/pci/high/").expect_answer(200);
     }
 }

@@ -193,3 +193,19 @@ fn time_limit_between_transforms_of_an_answer_is_408_after_the_answer() {
     });
     assert!(is_tested, "no answer arrived within its time limit");
 }
+
+/// The parse of the body has a slot, and the evaluation of the template inside of it needs one too.
+#[test]
+fn large_message_that_a_template_reads_does_not_wait_for_its_own_slot() {
+    let text = "a".repeat(450_000);
+    let answer = DestinationBehavior::json(200, &json!({"x": "b".repeat(450_000)}));
+    let host = PROXY.destinations.host(&[answer]);
+    let append = |value: &str| json!([{"type": "append_json", "options": {"location": "$.y", "value": value}}]);
+    let attributes = json!({"require_auth": false, "request_transforms": append("{{ req.x }}"),
+        "response_transforms": append("{{ res.x }}")});
+    let proxy = PROXY.create_proxy_to(&host, attributes);
+    let request = PROXY.request("POST", "").proxy_key(&proxy.key);
+    let response = request.json(&json!({"x": text})).send().expect_answer(200);
+    assert!(response.text().len() > 900_000);
+    assert!(host.last_request().body.len() > 900_000);
+}

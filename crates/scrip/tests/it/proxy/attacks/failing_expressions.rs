@@ -11,6 +11,7 @@ use scrip_core::{
         Transform::Mask,
     },
 };
+use scrip_testing::process::harness::becomes_true;
 use serde_json::{Value, json};
 
 use crate::{
@@ -305,8 +306,12 @@ fn twenty_rejected_evaluations_of_a_token_lock_out_the_application() {
 
 /// A session that may use one card.
 fn create_session(harness: &ProxyHarness, card: &TestCard) -> String {
+    create_session_of(harness, &harness.keys.public, card)
+}
+
+fn create_session_of(harness: &ProxyHarness, public: &str, card: &TestCard) -> String {
     let server = &harness.server;
-    let created = server.request("POST", "/sessions").key(&harness.keys.public).send().json();
+    let created = server.request("POST", "/sessions").key(public).send().json();
     let rules = json!([{"description": "one card", "priority": 1, "transform": "mask",
         "conditions": [{"attribute": "id", "operator": "equals", "value": card.id}],
         "permissions": ["token:use"]}]);
@@ -329,4 +334,163 @@ fn rejected_evaluations_of_an_access_session_do_not_lock_out_its_backend() {
     let successful = json!([attack.card.number_expression()]);
     as_session().json(&successful).send().expect_error(429, StatedDelivery::NotSent);
     attack.request().json(&successful).send().expect_answer(200);
+}
+
+/// The digits of a card in few failures: each expression fails only if it finds its digit, so most
+/// calls succeed, and a failure is counted once for each digit.
+#[test]
+fn conditions_on_a_hidden_number_are_limited_whether_they_fail_or_not() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let attack = OracleAttack::new(&harness, json!({}));
+    let session = create_session(&harness, &attack.card);
+    for key in [&attack.api_key, &session] {
+        let send = |body: &Value| {
+            harness.request("POST", "").api_key(key).proxy_key(&attack.proxy.key).json(body).send()
+        };
+        let mut answers = 0;
+        for position in 6..12 {
+            for digit in '0'..='9' {
+                let response = send(&json!([attack.guess(position, digit)]));
+                answers += usize::from(response.status() != 429);
+            }
+        }
+        assert_eq!(answers, 8, "each condition tells at most one bit");
+        // A condition that was counted stays usable, and so does every other expression.
+        let repeated = send(&json!([attack.guess(6, '0')]));
+        assert_ne!(repeated.status(), 429);
+        send(&json!([attack.card.number_expression()])).expect_answer(200);
+    }
+    let backend = harness.request("POST", "").api_key(&harness.keys.private);
+    let request = backend.proxy_key(&attack.proxy.key).json(&json!([attack.guess(11, '0')]));
+    assert_ne!(request.send().status(), 429, "a reveal right is not limited");
+}
+
+/// Two tokens of the same card are one secret.
+#[test]
+fn copy_of_a_card_shares_the_budgets_of_its_number() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let attack = OracleAttack::new(&harness, json!({}));
+    let mut body = card_body(&attack.card.number);
+    body["deduplicate_token"] = json!(false);
+    let copy = harness.server.create_token_ok(&harness.keys.private, &body);
+    let copy = TestCard { id: text_field(&copy, "id"), number: attack.card.number.clone() };
+    let copied = OracleAttack { card: copy, ..OracleAttack::new(&harness, json!({})) };
+    assert_ne!(copied.card.id, attack.card.id);
+    for digit in '0'..='7' {
+        let response = attack.request().json(&json!([attack.guess(6, digit)])).send();
+        assert_ne!(response.status(), 429);
+    }
+    let request = copied.request().json(&json!([copied.guess(6, '8')]));
+    request.send().expect_error(429, StatedDelivery::NotSent);
+}
+
+/// The client chooses the boundary, and a value that completes it is an error.
+#[test]
+fn boundary_of_a_multipart_body_is_a_condition() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let attack = OracleAttack::new(&harness, json!({}));
+    let send = |boundary: &str, value: &str| {
+        let body = format!(
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n{value}\r\n\
+             --{boundary}--\r\n"
+        );
+        let content_type = format!("multipart/form-data; boundary={boundary}");
+        attack.request().body(&content_type, body).send().status()
+    };
+    let honest = attack.card.number_expression();
+    let digit = format!("{{{{ {} | json: '$.number' | slice: 7, 1 }}}}", attack.card.id);
+    let mut statuses = Vec::new();
+    for guess in '0'..='9' {
+        statuses.push(send(&format!("{guess}"), &format!("--{digit}")));
+    }
+    assert_eq!(statuses.iter().filter(|it| **it == 429).count(), 2, "{statuses:?}");
+    for boundary in ["a", "b7", "----formdata-undici-0123"] {
+        assert_eq!(send(boundary, &honest), 200, "{boundary}");
+    }
+}
+
+/// The text of the header stays the same, and the guess is in the body.
+#[test]
+fn header_expression_over_the_body_is_a_condition_for_each_body() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let attack = OracleAttack::new(&harness, json!({}));
+    let digit = format!("{{{{ {} | json: '$.number' | slice: 7, 1 }}}}", attack.card.id);
+    let mut rejected = 0;
+    for guess in 0..10 {
+        let request = attack.request().header("X-Guess", "{{ proxy.request.body | to_number }}");
+        let body = format!("{guess}e{digit}");
+        rejected += usize::from(request.body("text/plain", body).send().status() == 429);
+    }
+    assert_eq!(rejected, 2);
+    for amount in 0..10 {
+        let header = "{{ proxy.request.body | hmac: 'sha-256', 'key' | to_base64 }}";
+        let body = json!({"amount": amount, "number": attack.card.number_expression()});
+        let request = attack.request().header("X-Signature", header);
+        request.json(&body).send().expect_answer(200);
+    }
+}
+
+/// A key that may invoke the proxy, and may not read it, tests the secret of the provider.
+#[test]
+fn conditions_on_a_hidden_configuration_are_limited_and_rejections_are_recorded() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let secret = json!({"configuration": {"secret": "s3cr3t"}});
+    let attack = OracleAttack::new(&harness, secret);
+    let guess = |letter: char| {
+        format!("{{{{ config: secret | slice: 0, 1 | replace: '{letter}', '1' | to_number }}}}")
+    };
+    let mut statuses = Vec::new();
+    for letter in 'a'..='j' {
+        let response = attack.request().json(&json!([guess(letter)])).send();
+        statuses.push(response.status());
+    }
+    assert_eq!(&statuses[..8], [400; 8]);
+    assert_eq!(&statuses[8..], [429; 2]);
+    let is_recorded = || {
+        let records = attack.uses("invoke_proxy", &attack.proxy.id);
+        records.iter().filter(|it| it.0 == "invalid").count() == 8
+    };
+    assert!(becomes_true(is_recorded), "{:?}", attack.uses("invoke_proxy", &attack.proxy.id));
+    attack.request().json(&json!(["{{ config: secret }}"])).send().expect_answer(200);
+}
+
+/// The destination repeats the number, and a transform of the answer fails or not.
+#[test]
+fn failed_transform_of_an_answer_counts_as_a_rejected_evaluation() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let transform = json!([{"type": "append_header",
+        "options": {"location": "X-Number", "value": "{{ res.a | to_number }}"}}]);
+    let attack = OracleAttack::new(&harness, json!({"response_transforms": transform}));
+    let text = attack.card.number_expression();
+    for _ in 0..20 {
+        let response = attack.request().json(&json!({"a": format!("x{text}")})).send();
+        response.expect_error(502, StatedDelivery::Answered);
+    }
+    let response = attack.request().json(&json!({"a": text})).send();
+    response.expect_error(429, StatedDelivery::NotSent);
+}
+
+/// A second public application gives a page no second budget.
+#[test]
+fn sessions_of_all_public_applications_share_the_budget_of_a_token() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let attack = OracleAttack::new(&harness, json!({}));
+    let body = json!({"name": "second", "type": "public", "permissions": ["token:create"]});
+    let created = harness.server.post(&harness.keys.management, "/applications", &body);
+    let public = text_field(&created.expect_status(201), "key");
+    let sessions = [
+        create_session(&harness, &attack.card),
+        create_session_of(&harness, &public, &attack.card),
+    ];
+    for index in 0..20 {
+        let session = &sessions[index % 2];
+        let request = harness.request("POST", "").api_key(session).proxy_key(&attack.proxy.key);
+        let response = request.json(&json!([attack.failing_guess()])).send();
+        response.expect_error(400, StatedDelivery::NotSent);
+    }
+    for session in &sessions {
+        let request = harness.request("POST", "").api_key(session).proxy_key(&attack.proxy.key);
+        let response = request.json(&json!([attack.card.number_expression()])).send();
+        response.expect_error(429, StatedDelivery::NotSent);
+    }
 }

@@ -2,8 +2,8 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use scrip_core::policy::{
-    Permission::{ProxyInvoke, TokenUse},
-    Transform::Reveal,
+    Permission::{ProxyInvoke, TokenRead, TokenUse},
+    Transform::{Mask, Reveal},
 };
 use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
@@ -136,6 +136,34 @@ fn tokenize_transform_stores_encrypted_data() {
     request.send().expect_answer(200);
     let token = PROXY.server.get_token(&PROXY.keys.private, &id).expect_status(200);
     assert_eq!(token["data"]["number"], json!(number));
+}
+
+/// A sender that may only use cards could store one in a container that it reads in clear.
+#[test]
+fn collected_encrypted_data_does_not_give_its_sender_more_rights() {
+    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let header = encode(&encrypted_card(&client_key, &unique_card_number(), json!({})));
+    let host = PROXY.destinations.host(&[]);
+    let body = json!({"name": "collector", "type": "private", "rules": [{"description": "all",
+        "priority": 1, "container": "/", "transform": "reveal",
+        "permissions": ["token:create", "token:read"]}]});
+    let application =
+        PROXY.server.post(&PROXY.keys.management, "/applications", &body).expect_status(201);
+    let rules = vec![grant("/pci/", Mask, &[TokenUse]), grant("/open/", Reveal, &[TokenRead])];
+    let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let send = |container: &str| {
+        let transforms = json!([{"type": "tokenize", "options": {"token": {"type": "card",
+            "data": "{{ encrypted | json: '$.data' }}", "containers": [container]}}}]);
+        let attributes =
+            json!({"request_transforms": transforms, "application": {"id": application["id"]}});
+        let proxy = PROXY.create_proxy_to(&host, attributes);
+        let request = PROXY.request("POST", "").api_key(&key).proxy_key(&proxy.key);
+        request.header("BT-ENCRYPTED", &header).json(&json!({})).send()
+    };
+    let error = send("/open/").expect_error(403, StatedDelivery::NotSent);
+    assert!(error["detail"].as_str().unwrap().contains("sees more"), "{error}");
+    assert_eq!(host.request_count(), 0);
+    send("/pci/high/").expect_answer(200);
 }
 
 #[test]
