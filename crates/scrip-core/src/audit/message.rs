@@ -40,6 +40,7 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("search_misses_text", "exhausted its search budget for 24 hours"),
     (
         "rejected_evaluations",
+        "conditional_evaluations",
         "exhausted the budget of rejected evaluations of a token for 24 hours",
     ),
     ("budget_exhausted", "was rejected: a search budget is exhausted"),
