@@ -40,8 +40,11 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("search_misses_text", "exhausted its search budget for 24 hours"),
     (
         "rejected_evaluations",
-        "conditional_evaluations",
         "exhausted the budget of rejected evaluations of a token for 24 hours",
+    ),
+    (
+        "conditional_evaluations",
+        "exhausted the budget of conditional evaluations of a token for 90 days",
     ),
     ("budget_exhausted", "was rejected: a search budget is exhausted"),
     ("service_failed", "was not served: another service failed"),
