@@ -42,6 +42,8 @@ pub(crate) struct BenchServer {
     pub(crate) tenant: String,
     /// The address of the metrics listener, if there is one.
     pub(crate) metrics: Option<SocketAddr>,
+    /// The URL of a provider that repeats requests, if the server runs one.
+    pub(crate) provider: Option<String>,
 }
 
 impl BenchServer {
@@ -109,6 +111,7 @@ impl BenchServer {
         let metrics = ready.get("metrics").and_then(|it| it.as_str());
         let metrics = metrics.and_then(|it| it.strip_prefix("http://")?.strip_suffix("/metrics"));
         server.metrics = metrics.map(str::parse).transpose()?;
+        server.provider = ready.get("provider").and_then(|it| it.as_str()).map(str::to_owned);
         Ok(server)
     }
 
@@ -122,6 +125,7 @@ impl BenchServer {
             management_key: no_value(),
             tenant: no_value(),
             metrics: None,
+            provider: None,
         }
     }
 

@@ -1,12 +1,21 @@
 //! The processor time of the worst input of every route: on an async worker, and on the writer's
 //! thread. The minimum of several runs, in a tenant with many API keys.
 
-use std::{collections::BTreeMap, fmt::Write, fs, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Context, ensure};
 use scrip_api::{route::Route, routes::ROUTES};
 use scrip_core::policy::{ApplicationKind, CallerRequirement};
-use scrip_testing::requests::worst_inputs::{EXCUSED_OPERATIONS, WORST_INPUTS, WorstInput};
+use scrip_testing::requests::worst_inputs::{
+    EXCUSED_OPERATIONS, TOKEN_ID, WORST_CALLS, WORST_INPUTS, WorstCall, WorstInput,
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -55,15 +64,33 @@ struct CostTenant {
 pub(crate) async fn measure_cost(plan: &BenchPlan) -> anyhow::Result<Vec<RouteCost>> {
     let data = plan.folder.join("cost");
     fs::create_dir(&data)?;
-    let tenant = prepare_tenant(BenchServer::start_scrip(&plan.scrip, &data)?).await?;
+    let server = BenchServer::start_scrip(&plan.scrip, &data)?;
+    raise_limits(plan, &data, &server)?;
+    let tenant = prepare_tenant(server).await?;
     let mut costs = Vec::new();
     for input in WORST_INPUTS {
         let route = ROUTES.iter().find(|it| it.operation == input.operation);
         let route = route.context("a worst input has no route")?;
         costs.push(measure_input(&tenant, route, input).await?);
     }
+    for call in WORST_CALLS {
+        costs.push(measure_call(&tenant, call).await?);
+    }
     tenant.server.stop()?;
     Ok(costs)
+}
+
+/// Requests with as many tokens as an operator can allow.
+fn raise_limits(plan: &BenchPlan, data: &Path, server: &BenchServer) -> anyhow::Result<()> {
+    let mut command = Command::new(&plan.scrip);
+    command.args(["tenant", "quota", "set", "--data-dir"]).arg(data).arg(&server.tenant);
+    let output = command
+        .args(["tokenize_limit=1000", "detokenize_limit=1000", "proxy_token_limit=1000"])
+        .output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The server reads the policy within a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    Ok(())
 }
 
 async fn prepare_tenant(server: BenchServer) -> anyhow::Result<CostTenant> {
@@ -92,7 +119,8 @@ async fn prepare_tenant(server: BenchServer) -> anyhow::Result<CostTenant> {
         }
     }
     let body = json!({"type": "token", "data": "cost"}).to_string();
-    let (_, created) = send(&server, &server.api_key, "POST", "/tokens", &body).await?;
+    let key = format!("BT-API-KEY: {}\r\n", server.api_key);
+    let (_, created) = send(&server, "POST", "/tokens", &key, &body).await?;
     ids.insert("tokens", id(&serde_json::from_str(&created)?));
     Ok(CostTenant { server, ids })
 }
@@ -113,9 +141,56 @@ async fn measure_input(
     let entity = route.path.split('/').nth(1).and_then(|it| tenant.ids.get(it));
     let path = route.path.replace("{id}", entity.map_or("", String::as_str)) + input.query;
     let body = (input.body)().map(|it| it.to_string()).unwrap_or_default();
-    let mut cost = RouteCost {
-        route: format!("{} {}", route.method_name(), route.path),
+    let request = CostRequest {
+        name: format!("{} {}", route.method_name(), route.path),
         input: input.input,
+        method: route.method_name(),
+        path,
+        headers: format!("BT-API-KEY: {key}\r\n"),
+        body,
+    };
+    measure_request(tenant, &request).await
+}
+
+/// Measures a call through a proxy of its own to a destination that repeats the body.
+async fn measure_call(tenant: &CostTenant, call: &WorstCall) -> anyhow::Result<RouteCost> {
+    let server = &tenant.server;
+    let mut proxy = (call.transforms)();
+    let provider = server.provider.as_deref().context("the server has no provider")?;
+    proxy["name"] = json!("call");
+    proxy["destination_url"] = json!(format!("{provider}/echo"));
+    let created = send_json(server, "POST /proxies", &proxy).await?;
+    let proxy_key = created.get("key").and_then(Value::as_str).context("a proxy has no key")?;
+    let header = call.header.map(|it| format!("X-Cost: {it}\r\n")).unwrap_or_default();
+    let request = CostRequest {
+        name: "POST /proxy".to_owned(),
+        input: call.input,
+        method: "POST",
+        path: "/proxy".to_owned(),
+        headers: format!("BT-API-KEY: {}\r\nBT-PROXY-KEY: {proxy_key}\r\n{header}", server.api_key),
+        body: (call.body)().to_string(),
+    };
+    measure_request(tenant, &request).await
+}
+
+/// A request that is sent several times.
+struct CostRequest {
+    name: String,
+    input: &'static str,
+    method: &'static str,
+    path: String,
+    headers: String,
+    body: String,
+}
+
+async fn measure_request(tenant: &CostTenant, request: &CostRequest) -> anyhow::Result<RouteCost> {
+    let server = &tenant.server;
+    let token = tenant.ids.get("tokens").map_or("", String::as_str);
+    let CostRequest { name, input, method, path, headers, body } = request;
+    let body = body.replace(TOKEN_ID, token);
+    let mut cost = RouteCost {
+        route: name.clone(),
+        input,
         status: 0,
         worker: Duration::MAX,
         transaction: Duration::MAX,
@@ -123,8 +198,8 @@ async fn measure_input(
     };
     for _ in 0..RUNS {
         let before = server_time(server).await?;
-        let (status, text) = send(server, key, route.method_name(), &path, &body).await?;
-        ensure!(status < 500, "{} failed: {status} {text}", cost.route);
+        let (status, text) = send(server, method, path, headers, &body).await?;
+        ensure!(status < 400, "{name}, {input} failed: {status} {text}");
         sleep(SETTLE).await;
         let after = server_time(server).await?;
         let long = after.long.saturating_sub(before.long);
@@ -140,15 +215,15 @@ async fn measure_input(
 /// Sends one request; returns the status and the body.
 async fn send(
     server: &BenchServer,
-    key: &str,
     method: &str,
     path: &str,
+    headers: &str,
     body: &str,
 ) -> anyhow::Result<(u16, String)> {
     let content =
         if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nBT-API-KEY: {key}\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\
          Connection: close\r\nContent-Type: {content}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );

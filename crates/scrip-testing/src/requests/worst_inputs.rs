@@ -1,8 +1,6 @@
 //! The most expensive requests that the limits allow, for every route. The cost test sends them in a
 //! debug build and checks the charged work; `bench --cost` measures their processor time.
 
-use std::fmt::Write as _;
-
 use scrip_core::audit::Operation;
 use serde_json::{Value, json};
 
@@ -143,17 +141,17 @@ fn thousand_tokens() -> Value {
     Value::Object((0..1000).map(token).collect())
 }
 
+/// The id in the expressions of worst inputs. A measurement replaces it by that of a token.
+pub const TOKEN_ID: &str = "00000000-0000-4000-8000-000000000000";
+
 fn thousand_expressions() -> Value {
-    let entry = |it: usize| (format!("e{it}"), json!("{{ 00000000-0000-4000-8000-000000000000 }}"));
+    let entry = |it: usize| (format!("e{it}"), json!(format!("{{{{ {TOKEN_ID} }}}}")));
     Value::Object((0..1000).map(entry).collect())
 }
 
+/// The longest term. A query has one.
 fn long_query() -> String {
-    let mut query = String::from("data:a");
-    while query.len() < 4000 {
-        let _ = write!(query, " OR data:value{}", query.len());
-    }
-    query
+    format!("metadata.order:\"{}\"", "x".repeat(3900))
 }
 
 fn application() -> Value {
@@ -185,6 +183,57 @@ fn proxy_with_templates() -> Value {
     let append = json!({"type": "append_text", "options": {"value": "{{ req.a }} ".repeat(1300)}});
     json!({"name": "templates", "destination_url": "https://psp.example/v1",
         "response_transforms": vec![append; 16]})
+}
+
+/// A proxied call that costs as much as the limits allow.
+#[derive(Debug, Clone, Copy)]
+pub struct WorstCall {
+    pub input: &'static str,
+    /// The transforms of its proxy.
+    pub transforms: fn() -> Value,
+    /// A header with an expression.
+    pub header: Option<&'static str>,
+    pub body: fn() -> Value,
+}
+
+/// The destination repeats the body, so transforms of the answer read the same text.
+pub const WORST_CALLS: &[WorstCall] = &[
+    WorstCall {
+        input: "32 transforms, largest body",
+        transforms: append_transforms,
+        header: None,
+        body: || json!({"a": "x".repeat(300 * 1024), "b": "y".repeat(300 * 1024)}),
+    },
+    WorstCall {
+        input: "32 masks, largest body",
+        transforms: masks,
+        header: None,
+        body: || json!({"a": "4242 4242 ".repeat(60 * 1024)}),
+    },
+    WorstCall {
+        input: "1,000 expressions",
+        transforms: || json!({}),
+        header: None,
+        body: thousand_expressions,
+    },
+    WorstCall {
+        input: "signature of the largest body",
+        transforms: || json!({}),
+        header: Some("{{ proxy.request.body | hmac: 'sha-512', 'key' | to_base64 }}"),
+        body: || json!({"a": "x".repeat(900 * 1024)}),
+    },
+];
+
+fn append_transforms() -> Value {
+    let transforms = |object: &str| -> Vec<_> {
+        let value = format!("{{{{ {object} | slice: 0, 10 }}}}");
+        let append = |it: usize| {
+            json!({"type": "append_json",
+                "options": {"location": format!("$.new{it}"), "value": value}})
+        };
+        (0..16).map(append).collect()
+    };
+    json!({"request_transforms": transforms("req.a"), "response_transforms": transforms("res.a")})
 }
 
 fn webhook() -> Value {
