@@ -172,6 +172,18 @@ pub enum Denial {
          in BT-PROXY-KEY"
     )]
     OpenProxyForFields,
+    /// Whether a filter fails, and the length of its result, would tell the caller about the data.
+    #[error(
+        "an expression can select data that this key may not read, such as | json: '$.number', but \
+         not change it; use the value as it is, or a key with a reveal right"
+    )]
+    FilterOnHiddenData,
+    /// A header could test the body or the configuration, character by character.
+    #[error(
+        "a header can use the body or the configuration, which this key may not read, only in a \
+         signature (append, then hmac, then to_base16 or to_base64), and the configuration also as text"
+    )]
+    HeaderOnHiddenData,
     /// The operation is only for the application that created the session.
     #[error("only the application that created the session may change it")]
     NotCreator,

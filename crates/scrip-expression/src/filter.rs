@@ -50,17 +50,7 @@ pub(crate) struct Filter {
     pub(crate) required_arguments: usize,
     pub(crate) parameters: &'static [&'static str],
     pub(crate) random: bool,
-    /// Whether the characters of the value can decide if the filter succeeds, how long its result is,
-    /// or how long it takes. By such a filter, a caller could test a value that it may not read.
-    pub(crate) is_conditional: bool,
     pub(crate) run: FilterFunction,
-}
-
-impl Filter {
-    /// Succeeds for every value, and the length of the result follows from the length of the value.
-    const fn unconditional(self) -> Self {
-        Self { is_conditional: false, ..self }
-    }
 }
 
 type FilterFunction = for<'a> fn(Input<'_, 'a>) -> FilterResult<'a>;
@@ -71,7 +61,7 @@ const fn deterministic_filter(
     parameters: &'static [&'static str],
     run: FilterFunction,
 ) -> Filter {
-    Filter { name, required_arguments, parameters, random: false, is_conditional: true, run }
+    Filter { name, required_arguments, parameters, random: false, run }
 }
 
 const fn random_filter(
@@ -79,7 +69,7 @@ const fn random_filter(
     parameters: &'static [&'static str],
     run: FilterFunction,
 ) -> Filter {
-    Filter { name, required_arguments: 0, parameters, random: true, is_conditional: true, run }
+    Filter { name, required_arguments: 0, parameters, random: true, run }
 }
 
 /// Null stays null in every filter for which Liquid returns an empty string: both render as nothing
@@ -93,7 +83,7 @@ pub(crate) const FILTERS: &[Filter] = &[
     random_filter("alias_preserve_length", &["first", "last"], |it| {
         alias::preserve(it, alias::any)
     }),
-    deterministic_filter("append", 1, &["text"], text::append).unconditional(),
+    deterministic_filter("append", 1, &["text"], text::append),
     deterministic_filter("at_least", 1, &["number"], |it| {
         number::apply_to_two_numbers(&it, number::at_least)
     }),
@@ -101,16 +91,14 @@ pub(crate) const FILTERS: &[Filter] = &[
         number::apply_to_two_numbers(&it, number::at_most)
     }),
     deterministic_filter("base64_decode", 0, &[], |it| encoding::from_base64(it, &STANDARD)),
-    deterministic_filter("base64_encode", 0, &[], |it| encoding::to_base64(it, &STANDARD))
-        .unconditional(),
+    deterministic_filter("base64_encode", 0, &[], |it| encoding::to_base64(it, &STANDARD)),
     deterministic_filter("base64_url_safe_decode", 0, &[], |it| {
         encoding::from_base64(it, &URL_SAFE)
     }),
-    deterministic_filter("base64_url_safe_encode", 0, &[], |it| encoding::to_base64(it, &URL_SAFE))
-        .unconditional(),
+    deterministic_filter("base64_url_safe_encode", 0, &[], |it| encoding::to_base64(it, &URL_SAFE)),
     deterministic_filter("capitalize", 0, &[], |it| text::map_text(it.value, text::capitalize)),
     deterministic_filter("card_bin", 0, &["sep"], card::bin),
-    deterministic_filter("card_exp", 1, &["format"], card::exp).unconditional(),
+    deterministic_filter("card_exp", 1, &["format"], card::exp),
     deterministic_filter("card_mask", 0, &["bin", "last4", "char", "keep"], card::mask),
     deterministic_filter("ceil", 0, &[], |it| number::apply_to_number(&it, Decimal::ceil)),
     deterministic_filter("compact", 0, &["property"], list::compact),
@@ -125,12 +113,12 @@ pub(crate) const FILTERS: &[Filter] = &[
     deterministic_filter("escape_once", 0, &[], |it| text::map_text(it.value, markup::escape_once)),
     deterministic_filter("first", 0, &[], list::first),
     deterministic_filter("floor", 0, &[], |it| number::apply_to_number(&it, Decimal::floor)),
-    deterministic_filter("hmac", 2, &["alg", "key"], encoding::hmac).unconditional(),
+    deterministic_filter("hmac", 2, &["alg", "key"], encoding::hmac),
     deterministic_filter("join", 0, &["separator"], list::join),
-    deterministic_filter("json", 1, &["path"], query::json).unconditional(),
-    deterministic_filter("json_stringify", 0, &[], conversion::to_string).unconditional(),
+    deterministic_filter("json", 1, &["path"], query::json),
+    deterministic_filter("json_stringify", 0, &[], conversion::to_string),
     deterministic_filter("last", 0, &[], list::last),
-    deterministic_filter("last4", 0, &[], mask::last4).unconditional(),
+    deterministic_filter("last4", 0, &[], mask::last4),
     deterministic_filter("lstrip", 0, &[], |it| {
         text::map_text(it.value, |text| text.trim_start().to_owned())
     }),
@@ -142,12 +130,12 @@ pub(crate) const FILTERS: &[Filter] = &[
         number::apply_to_two_numbers(&it, Decimal::modulo)
     }),
     deterministic_filter("newline_to_br", 0, &[], markup::newline_to_br),
-    deterministic_filter("pad_left", 1, &["n", "c"], text::pad_left).unconditional(),
-    deterministic_filter("pad_right", 1, &["n", "c"], text::pad_right).unconditional(),
+    deterministic_filter("pad_left", 1, &["n", "c"], text::pad_left),
+    deterministic_filter("pad_right", 1, &["n", "c"], text::pad_right),
     deterministic_filter("plus", 1, &["number"], |it| {
         number::apply_to_two_numbers(&it, Decimal::plus)
     }),
-    deterministic_filter("prepend", 1, &["text"], text::prepend).unconditional(),
+    deterministic_filter("prepend", 1, &["text"], text::prepend),
     deterministic_filter("remove", 1, &["text"], replace::replace_all),
     deterministic_filter("remove_first", 1, &["text"], replace::first),
     deterministic_filter("remove_last", 1, &["text"], replace::replace_last_match),
@@ -161,12 +149,12 @@ pub(crate) const FILTERS: &[Filter] = &[
     deterministic_filter("rstrip", 0, &[], |it| {
         text::map_text(it.value, |text| text.trim_end().to_owned())
     }),
-    deterministic_filter("size", 0, &[], list::size).unconditional(),
-    deterministic_filter("slice", 1, &["start", "length"], text::slice).unconditional(),
+    deterministic_filter("size", 0, &[], list::size),
+    deterministic_filter("slice", 1, &["start", "length"], text::slice),
     deterministic_filter("sort", 0, &["property"], order::sort),
     deterministic_filter("sort_natural", 0, &["property"], order::sort_natural),
     deterministic_filter("split", 1, &["separator"], text::split),
-    deterministic_filter("stringify", 0, &[], conversion::to_string).unconditional(),
+    deterministic_filter("stringify", 0, &[], conversion::to_string),
     deterministic_filter("strip", 0, &[], |it| {
         text::map_text(it.value, |text| text.trim().to_owned())
     }),
@@ -178,13 +166,11 @@ pub(crate) const FILTERS: &[Filter] = &[
     deterministic_filter("times", 1, &["number"], |it| {
         number::apply_to_two_numbers(&it, Decimal::times)
     }),
-    deterministic_filter("to_base16", 0, &[], |it| encoding::encode_value(it, base16))
-        .unconditional(),
-    deterministic_filter("to_base64", 0, &[], |it| encoding::to_base64(it, &STANDARD))
-        .unconditional(),
+    deterministic_filter("to_base16", 0, &[], |it| encoding::encode_value(it, base16)),
+    deterministic_filter("to_base64", 0, &[], |it| encoding::to_base64(it, &STANDARD)),
     deterministic_filter("to_boolean", 0, &[], conversion::to_boolean),
     deterministic_filter("to_number", 0, &[], conversion::to_number),
-    deterministic_filter("to_string", 0, &[], conversion::to_string).unconditional(),
+    deterministic_filter("to_string", 0, &[], conversion::to_string),
     deterministic_filter("truncate", 0, &["length", "ellipsis"], text::truncate),
     deterministic_filter("truncatewords", 0, &["words", "ellipsis"], text::truncatewords),
     deterministic_filter("uniq", 0, &["property"], order::uniq),
@@ -200,22 +186,7 @@ pub(crate) fn find_filter(name: &str) -> Option<&'static Filter> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::{Expression, Scope, host_functions::HmacAlgorithm};
-
-    struct TestHost;
-
-    impl HostFunctions for TestHost {
-        fn hmac(&self, _: HmacAlgorithm, _: &[u8], _: &[u8]) -> Vec<u8> {
-            vec![7; 32]
-        }
-
-        fn fill_random(&self, bytes: &mut [u8]) {
-            bytes.fill(7);
-        }
-    }
 
     /// Without this rule, a comma before a parameter and a comma before a filter would be
     /// ambiguous.
@@ -224,36 +195,6 @@ mod tests {
         for parameter in FILTERS.iter().flat_map(|it| it.parameters) {
             let filter = find_filter(parameter);
             assert!(filter.is_none_or(|it| it.parameters.is_empty()), "{parameter}");
-        }
-    }
-
-    /// Evaluates a filter on texts that differ in their characters only.
-    #[test]
-    fn unconditional_filters_succeed_on_every_text_and_keep_its_length() {
-        let source = |filter: &Filter| match filter.name {
-            "append" | "prepend" => ": 'ab'".to_owned(),
-            "hmac" => ": 'sha-256', 'key'".to_owned(),
-            "json" => ": '$.a'".to_owned(),
-            "pad_left" | "pad_right" => ": 20, 'é'".to_owned(),
-            "card_exp" => ": 'MM/YY'".to_owned(),
-            "slice" => ": 3, 2".to_owned(),
-            _ => String::new(),
-        };
-        let texts =
-            ["4242424242424242", "----------------", "AbC dE\"\\{}['%&", "0x1e99999999999."];
-        for filter in FILTERS.iter().filter(|it| !it.is_conditional) {
-            let expression = format!("{{{{ data | {}{} }}}}", filter.name, source(filter));
-            let expression = Expression::parse(&expression).unwrap();
-            let length = |text: &str| {
-                let card = json!({"number": text, "expiration_month": 7, "expiration_year": 2031});
-                let data = if filter.name == "card_exp" { card } else { text.into() };
-                let scope = Scope::new(&data, None).with_host_functions(&TestHost);
-                let value = expression.evaluate(&scope);
-                let value = value.unwrap_or_else(|it| panic!("{}: {it:?}", filter.name));
-                value.as_str().map_or(0, str::len)
-            };
-            let lengths: Vec<_> = texts.iter().map(|it| length(it)).collect();
-            assert!(lengths.iter().all(|it| *it == lengths[0]), "{}: {lengths:?}", filter.name);
         }
     }
 

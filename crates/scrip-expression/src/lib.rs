@@ -36,9 +36,9 @@ pub use crate::{
     host_functions::{HmacAlgorithm, HostFunctions},
     json_tree::{LeafError, PathStep},
     message::{
-        EvaluatedMessage, ExpressionPlace, MessageExpression, MessageInputs, MessagePart,
-        MessageRead, MessageSource, MessageTemplate, MessageText, NoReferences, ReadStep,
-        ResolveReference, UNKNOWN_REFERENCE,
+        EvaluatedMessage, ExpressionPlace, FilteredPath, MessageExpression, MessageInputs,
+        MessagePart, MessageRead, MessageSource, MessageTemplate, MessageText, NoReferences,
+        ReadStep, ResolveReference, UNKNOWN_REFERENCE,
     },
     syntax::{PlainPart, ast::Expression},
     template::Template,

@@ -7,13 +7,16 @@
 //! ```
 //! All forms can have filters. There are no tags.
 
-mod condition;
 mod reader;
+mod selection;
 mod value_reads;
 
 use serde_json::Value;
 
-pub use self::value_reads::{MessageRead, ReadStep};
+pub use self::{
+    selection::FilteredPath,
+    value_reads::{MessageRead, ReadStep},
+};
 
 use crate::{
     ExpressionError, JSON_DEPTH_MAX, LeafError, OUTPUT_BYTES_MAX, PathStep, Reference,

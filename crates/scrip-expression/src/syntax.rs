@@ -1,6 +1,6 @@
 //! Parses the source of an expression into a tree.
 
-pub(crate) mod analysis;
+mod analysis;
 pub(crate) mod ast;
 pub(crate) mod lexeme;
 pub(crate) mod parse;

@@ -9,7 +9,7 @@ mod piece;
 mod text;
 mod xml;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use hyper::{HeaderMap, header::CONTENT_ENCODING};
@@ -18,7 +18,7 @@ use scrip_core::{
     token::{WorkMeter, expression::message::evaluate_message},
 };
 use scrip_expression::{
-    ExpressionError, MessageExpression, MessageInputs, MessageSource, Reference, ResolveReference,
+    ExpressionError, FilteredPath, MessageInputs, MessageSource, Reference, ResolveReference,
     Scope, UNKNOWN_REFERENCE,
 };
 use serde_json::Value;
@@ -43,8 +43,6 @@ pub struct MessageBody {
     /// In the order of their positions.
     pieces: Vec<MessagePiece>,
     references: Vec<MessageReference>,
-    /// The distinct expressions on the configuration of the proxy whose outcome depends on it.
-    configuration_conditions: Vec<String>,
     boundary: Option<Boundary>,
 }
 
@@ -54,8 +52,8 @@ pub struct MessageReference {
     pub reference: Reference,
     /// Whether an expression takes the CVC, or a part of the data that can contain the CVC.
     pub reads_cvc: bool,
-    /// The distinct expressions whose outcome depends on the characters of the data.
-    pub conditions: Vec<String>,
+    /// The parts of the data that filters change.
+    pub filtered: Vec<FilteredPath>,
 }
 
 /// The values for the expressions of a body, and the limits of their evaluation.
@@ -93,8 +91,7 @@ impl MessageBody {
     }
 
     fn unchanged(original: Bytes) -> Self {
-        let (pieces, references, configuration_conditions) = Default::default();
-        Self { original, pieces, references, configuration_conditions, boundary: None }
+        Self { original, pieces: Vec::new(), references: Vec::new(), boundary: None }
     }
 
     /// Finds and compiles the expressions.
@@ -124,16 +121,11 @@ impl MessageBody {
             | BodyFormat::Text
             | BodyFormat::Other) => find_pieces(&format, &body)?,
         };
-        let expressions = find_conditions(&pieces, &body, boundary.as_ref());
-        let references = collect_references(&expressions);
-        let is_configuration =
-            |it: &MessageExpression| matches!(it.source(), MessageSource::Configuration(_));
-        let configuration = expressions.into_iter().filter(|(it, _)| is_configuration(it));
-        let mut configuration_conditions: Vec<_> =
-            configuration.filter_map(|(_, condition)| condition).collect();
-        configuration_conditions.sort_unstable();
-        configuration_conditions.dedup();
-        Ok(Self { original: body, pieces, references, configuration_conditions, boundary })
+        if let Some(boundary) = &boundary {
+            boundary.check_pieces(&body, &pieces)?;
+        }
+        let references = collect_references(&pieces);
+        Ok(Self { original: body, pieces, references, boundary })
     }
 
     #[must_use]
@@ -147,10 +139,13 @@ impl MessageBody {
         &self.references
     }
 
-    /// The distinct expressions on the configuration of the proxy whose outcome depends on it.
+    /// Whether a filter changes a value of the configuration.
     #[must_use]
-    pub fn configuration_conditions(&self) -> &[String] {
-        &self.configuration_conditions
+    pub fn computes_configuration(&self) -> bool {
+        let mut expressions = self.pieces.iter().flat_map(MessagePiece::expressions);
+        expressions.any(|it| {
+            matches!(it.source(), MessageSource::Configuration(_)) && it.filtered_path().is_some()
+        })
     }
 
     /// Checks that all tokens and intents exist. This does not depend on their data.
@@ -260,46 +255,19 @@ fn find_pieces(format: &BodyFormat, body: &[u8]) -> Result<Vec<MessagePiece>, Pr
     }
 }
 
-/// An expression, and its condition if its outcome depends on the characters of a value.
-type ConditionalExpression<'p> = (&'p MessageExpression, Option<String>);
-
-fn find_conditions<'p>(
-    pieces: &'p [MessagePiece],
-    body: &[u8],
-    boundary: Option<&Boundary>,
-) -> Vec<ConditionalExpression<'p>> {
-    let mut found = Vec::new();
-    let mut previous_end = 0;
-    for piece in pieces {
-        // A value can complete the boundary, which is an error.
-        let boundary = boundary.filter(|it| it.can_contain(body, piece, previous_end));
-        previous_end = piece.span.end;
-        for expression in piece.expressions() {
-            let condition = match boundary {
-                Some(boundary) => Some(boundary.describe_condition(body, piece, expression)),
-                None => expression.is_conditional().then(|| expression.condition_text()),
-            };
-            found.push((expression, condition));
-        }
-    }
-    found
-}
-
-fn collect_references(expressions: &[ConditionalExpression<'_>]) -> Vec<MessageReference> {
-    let mut references: BTreeMap<&Reference, (bool, Vec<String>)> = BTreeMap::new();
-    for (expression, condition) in expressions {
+fn collect_references(pieces: &[MessagePiece]) -> Vec<MessageReference> {
+    let mut references: BTreeMap<&Reference, (bool, BTreeSet<FilteredPath>)> = BTreeMap::new();
+    for expression in pieces.iter().flat_map(MessagePiece::expressions) {
         let MessageSource::Reference(reference) = expression.source() else { continue };
-        let (reads_cvc, conditions) = references.entry(reference).or_default();
+        let (reads_cvc, filtered) = references.entry(reference).or_default();
         *reads_cvc |= expression.can_read_cvc();
-        if let Some(condition) = condition.as_ref().filter(|it| !conditions.contains(it)) {
-            conditions.push(condition.clone());
-        }
+        filtered.extend(expression.filtered_path());
     }
     let references = references.into_iter();
-    let owned = references.map(|(reference, (reads_cvc, conditions))| MessageReference {
+    let owned = references.map(|(reference, (reads_cvc, filtered))| MessageReference {
         reference: reference.clone(),
         reads_cvc,
-        conditions,
+        filtered: filtered.into_iter().collect(),
     });
     owned.collect()
 }

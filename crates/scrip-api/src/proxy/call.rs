@@ -42,7 +42,7 @@ use self::{
     answer::{AnswerBuilder, replay_response},
     exchange::PreparedCall,
     outgoing::{
-        build_request, count_header_conditions, find_hidden_configuration, load_configuration,
+        build_request, check_computed_headers, find_hidden_configuration, load_configuration,
         load_tokens, parse_message,
     },
     party::{CallParty, is_keyless},
@@ -417,8 +417,8 @@ async fn run_call(
     let work = call.party.caller().map_or(&keyless_work, Caller::work);
     let mut transforms = CallTransforms::prepare(app, &call, &plan, &configuration, work)?;
     let configuration_data = find_hidden_configuration(&call, &message);
-    let conditions = count_header_conditions(app, &call, &message, configuration_data).await?;
-    let TokenUse { used, data } = load_tokens(app, &call, &message, &conditions.body).await?;
+    let computed = check_computed_headers(app, &call, &message, configuration_data).await?;
+    let TokenUse { used, data } = load_tokens(app, &call, &message, computed.body).await?;
     let tokens = UnsentTokens::new(app, &call, &plan, used, configuration_data);
     if let Err(error) = OutgoingMessage::check_references(&message, &data) {
         return Err(tokens.reject_openly(error).await);

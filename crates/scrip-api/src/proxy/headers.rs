@@ -9,7 +9,7 @@ pub mod response;
 pub use self::{
     encrypted::parse_encrypted_header,
     expression::{
-        HeaderConditions, HeaderInputs, evaluate_headers, find_header_conditions,
+        ComputedHeaders, HeaderInputs, evaluate_headers, find_computed_headers,
         has_header_expressions, reads_hidden_values,
     },
     request::{check_connection_header, forward_request_headers},

@@ -42,10 +42,6 @@ pub const OUTCOMES: &[(&str, &str)] = &[
         "rejected_evaluations",
         "exhausted the budget of rejected evaluations of a token for 24 hours",
     ),
-    (
-        "conditional_evaluations",
-        "exhausted the budget of conditional evaluations of a token for 90 days",
-    ),
     ("budget_exhausted", "was rejected: a search budget is exhausted"),
     ("service_failed", "was not served: another service failed"),
     ("started", "was started"),

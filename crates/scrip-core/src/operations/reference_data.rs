@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub use scrip_expression::{Reference, ReferenceKind};
 
-use scrip_expression::LeafError;
+use scrip_expression::{FilteredPath, LeafError};
 use serde_json::Value;
 
 use crate::{
@@ -48,8 +48,8 @@ pub(crate) enum DataAccess {
 pub struct ReferenceUse<'a> {
     pub reference: &'a Reference,
     pub reads_cvc: bool,
-    /// The distinct expressions whose outcome depends on the characters of the data.
-    pub conditions: &'a [String],
+    /// The parts of the data that filters change.
+    pub filtered: &'a [FilteredPath],
 }
 
 /// The values of references. `P` decides who can read them: [`Plaintext`] for a caller that sees the
@@ -105,8 +105,24 @@ pub(crate) struct LoadedEntity<R> {
     pub(crate) transform: Transform,
     /// The end of the retention of the CVC, if the data contains it.
     pub(crate) cvc_expires_at: Option<Timestamp>,
-    /// The data, if the caller may use and not read it.
-    pub(crate) hidden_data: Option<EvaluatedData>,
+    /// The entity and its data, if the caller may use and not read it.
+    pub(crate) hidden_data: Option<HiddenData>,
+}
+
+/// The keys of the counters of hidden data. A copy has the same data, and a changed token the same id.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HiddenData {
+    id: EvaluatedData,
+    data: EvaluatedData,
+    /// Whether the caller could send the data to a destination of its own, which is the same as
+    /// reading it.
+    pub(crate) is_sent_anywhere: bool,
+}
+
+impl HiddenData {
+    pub(crate) fn counted(self) -> [EvaluatedData; 2] {
+        [self.id, self.data]
+    }
 }
 
 /// The parts of a token that expressions need.
@@ -185,7 +201,10 @@ impl ReferenceLoader<'_> {
         let has_cvc = view.detail.as_ref().is_some_and(|it| it.visible.cvc.is_some());
         let token_type = stored.record.token_type;
         let hidden_data = match view.detail.as_ref().and_then(|it| it.visible.data.as_ref()) {
-            Some(data) => self.find_hidden_data((&stored.record).into(), token_type, data),
+            Some(data) => {
+                let target = (&stored.record).into();
+                self.find_hidden_data(target, stored.record.id.as_str(), token_type, data)
+            }
             None => None,
         };
         let input = if needed.is_full_token {
@@ -201,20 +220,26 @@ impl ReferenceLoader<'_> {
         Ok((input, LoadedEntity { record, transform, cvc_expires_at, hidden_data }))
     }
 
-    /// The key of the counters of data that the caller may use and not read.
+    /// The keys of the counters of data that the caller may use and not read.
     fn find_hidden_data(
         &self,
         target: AccessTarget<'_>,
+        id: &str,
         token_type: TokenType,
         data: &Plaintext,
-    ) -> Option<EvaluatedData> {
+    ) -> Option<HiddenData> {
         let is_hidden = match self.access {
             DataAccess::Read => false,
             DataAccess::Use(_) => {
                 self.caller.transform(Permission::TokenRead, target) != Some(Transform::Reveal)
             }
         };
-        is_hidden.then(|| EvaluatedData::from_data(self.caller.tenant(), token_type, data))
+        let tenant = self.caller.tenant();
+        is_hidden.then(|| HiddenData {
+            id: EvaluatedData::from_token_id(tenant, id),
+            data: EvaluatedData::from_data(tenant, token_type, data),
+            is_sent_anywhere: self.caller.sends_anywhere(target),
+        })
     }
 
     async fn load_intent(
@@ -234,7 +259,9 @@ impl ReferenceLoader<'_> {
         let (tenant, transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
         let intent_body = IntentBody::open(tenant, &record)?;
         let target = (&record.containers).into();
-        let hidden_data = self.find_hidden_data(target, record.token_type, &intent_body.data);
+        let id_text = record.id.to_string();
+        let hidden_data =
+            self.find_hidden_data(target, &id_text, record.token_type, &intent_body.data);
         let (mut data, mut cvc_expires_at) = (None, None);
         match transform {
             Transform::Redact => (),

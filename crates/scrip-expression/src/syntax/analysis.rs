@@ -232,17 +232,13 @@ fn write_block(to: &mut String, nodes: &[Node]) {
 fn write_output(to: &mut String, output: &Output) {
     append!(to, "output");
     write_operand(to, &output.operand);
-    write_calls(to, &output.calls);
-}
-
-pub(crate) fn write_calls(to: &mut String, calls: &[Call]) {
-    for Call { filter, arguments, .. } in calls {
+    for Call { filter, arguments, .. } in &output.calls {
         append!(to, "|{}", filter.name);
         arguments.iter().for_each(|it| write_operand(to, it));
     }
 }
 
-pub(crate) fn write_operand(to: &mut String, it: &Operand) {
+fn write_operand(to: &mut String, it: &Operand) {
     match it {
         Operand::Literal(value) => append!(to, "({value})"),
         Operand::Empty => append!(to, "(empty)"),

@@ -6,7 +6,7 @@
 use std::{ops::Range, sync::Arc};
 
 use memchr::memmem;
-use scrip_expression::MessageExpression;
+use scrip_expression::MessagePart;
 
 use super::{
     BodyFormat, CHARSET_RULE,
@@ -18,6 +18,9 @@ use crate::proxy::error::ProxyError;
 
 const SYNTAX_RULE: &str = "the body is not valid multipart/form-data";
 const BOUNDARY_RULE: &str = "a value contains the boundary of the parts; use another boundary";
+
+const START_RULE: &str = "in a multipart body, the text before an expression must not end like the start of \
+    a boundary";
 
 const HEADER_BYTES_MAX: usize = 8 * 1024;
 
@@ -37,39 +40,42 @@ impl Boundary {
         Err(ProxyError::invalid("body", BOUNDARY_RULE))
     }
 
-    /// Whether the results of a piece can contain the boundary together with the text around them. A
-    /// client could choose a boundary to test a value. The result of a single path cannot, if it
-    /// neither continues the start of a boundary nor another result.
-    pub(super) fn can_contain(
+    /// Checks that no value can complete a boundary together with the text or the value before it: a
+    /// client could choose a boundary to test a value.
+    pub(super) fn check_pieces(
         &self,
         body: &[u8],
-        piece: &MessagePiece,
-        previous_end: usize,
-    ) -> bool {
-        let is_single = piece.text.single_expression().is_some_and(|it| it.is_plain_path());
-        let before = body.get(..piece.span.start).unwrap_or_default();
-        let mut delimiter = self.delimiter.as_bytes();
-        let mut is_started = false;
-        while let [start @ .., _] = delimiter {
-            is_started |= !start.is_empty() && before.ends_with(start);
-            delimiter = start;
+        pieces: &[MessagePiece],
+    ) -> Result<(), ProxyError> {
+        let (mut follows_value, mut copied) = (false, 0);
+        // The text since the last value.
+        let mut before = Vec::new();
+        for piece in pieces {
+            before.extend_from_slice(body.get(copied..piece.span.start).unwrap_or_default());
+            for part in piece.text.parts() {
+                match part {
+                    MessagePart::Text(text) => before.extend_from_slice(text.as_bytes()),
+                    MessagePart::Expression(_) => {
+                        let continues_value = follows_value
+                            && memmem::find(self.delimiter.as_bytes(), &before).is_some();
+                        if continues_value || self.is_begun_by(&before) {
+                            return Err(ProxyError::invalid(piece.path(body), START_RULE));
+                        }
+                        before.clear();
+                        follows_value = true;
+                    }
+                }
+            }
+            copied = piece.span.end;
         }
-        let between = body.get(previous_end..piece.span.start).unwrap_or_default();
-        !is_single || is_started || (previous_end > 0 && !between.contains(&b'\n'))
+        Ok(())
     }
 
-    /// The text of a condition that depends on the boundary: the boundary, and the line of the piece.
-    pub(super) fn describe_condition(
-        &self,
-        body: &[u8],
-        piece: &MessagePiece,
-        expression: &MessageExpression,
-    ) -> String {
-        let before = body.get(..piece.span.start).unwrap_or_default();
-        let line_start = before.iter().rposition(|it| *it == b'\n').unwrap_or(0);
-        let line = body.get(line_start..piece.span.end).unwrap_or_default();
-        let (line, condition) = (String::from_utf8_lossy(line), expression.condition_text());
-        format!("{:?} {line:?} {condition}", self.delimiter)
+    /// Whether the text ends with a start of the delimiter.
+    fn is_begun_by(&self, text: &[u8]) -> bool {
+        let delimiter = self.delimiter.as_bytes();
+        let is_start = |length: usize| delimiter.get(..length).is_some_and(|it| text.ends_with(it));
+        (1..=delimiter.len()).any(is_start)
     }
 }
 

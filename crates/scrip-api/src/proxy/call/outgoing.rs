@@ -4,7 +4,7 @@ use scrip_core::{
     error::{Denial, Error},
     operations::{
         proxy_calls::use_tokens::{
-            CallReferences, TokenUse, count_configuration_conditions, use_tokens,
+            CallReferences, TokenUse, check_configuration_budget, use_tokens,
         },
         reference_data::ReferenceUse,
     },
@@ -24,7 +24,7 @@ use crate::{
         },
         error::ProxyError,
         headers::{
-            HeaderConditions, check_connection_header, find_header_conditions,
+            ComputedHeaders, check_connection_header, find_computed_headers,
             forward_request_headers, has_header_expressions, reads_hidden_values,
         },
         outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
@@ -135,7 +135,7 @@ pub(super) async fn load_tokens(
     app: &App,
     call: &ReceivedCall,
     message: &MessageBody,
-    body_conditions: &[String],
+    has_computed_header: bool,
 ) -> Result<TokenUse<UsablePlaintext>, ProxyError> {
     let CallParty::Caller { caller, right } = &call.party else { return Ok(TokenUse::default()) };
     let encrypted = call.encrypted.clone();
@@ -144,10 +144,10 @@ pub(super) async fn load_tokens(
         .map(|it| ReferenceUse {
             reference: &it.reference,
             reads_cvc: it.reads_cvc,
-            conditions: &it.conditions,
+            filtered: &it.filtered,
         })
         .collect();
-    let references = CallReferences { references: &references, body_conditions };
+    let references = CallReferences { references: &references, has_computed_header };
     Ok(use_tokens(&app.vault, caller, *right, references, WHOLE_TOKEN_RENDERERS, encrypted).await?)
 }
 
@@ -163,30 +163,32 @@ pub(super) fn find_hidden_configuration(
     Some(EvaluatedData::from_configuration(caller.tenant(), proxy.record().id))
 }
 
-/// The header expressions whose outcome depends on hidden values. Those on the configuration are
-/// counted here, before anything is evaluated.
+/// Checks that expressions of the client do not compute with a configuration that the client may not
+/// read. Returns what its headers compute.
 ///
 /// # Errors
-/// The budget of the configuration is exhausted.
-pub(super) async fn count_header_conditions(
+/// An expression computes with the configuration, or the budget of the configuration is exhausted.
+pub(super) async fn check_computed_headers(
     app: &App,
     call: &ReceivedCall,
     message: &MessageBody,
     configuration: Option<EvaluatedData>,
-) -> Result<HeaderConditions, ProxyError> {
+) -> Result<ComputedHeaders, ProxyError> {
     let Some(caller) = call.party.caller().filter(|_| call.evaluates_expressions()) else {
-        return Ok(HeaderConditions::default());
+        return Ok(ComputedHeaders::default());
     };
-    let conditions = match has_header_expressions(&call.headers) {
-        true => {
-            let headers = forward_request_headers(&call.headers, false);
-            find_header_conditions(&headers, &call.body)?
-        }
-        false => HeaderConditions::default(),
+    let computed = match has_header_expressions(&call.headers) {
+        true => find_computed_headers(&forward_request_headers(&call.headers, false))?,
+        false => ComputedHeaders::default(),
     };
     if let Some(configuration) = configuration {
-        let texts = [message.configuration_conditions(), &conditions.configuration].concat();
-        count_configuration_conditions(&app.vault, caller, configuration, &texts).await?;
+        if message.computes_configuration() {
+            return Err(Error::Forbidden(Denial::FilterOnHiddenData).into());
+        }
+        if computed.configuration {
+            return Err(Error::Forbidden(Denial::HeaderOnHiddenData).into());
+        }
+        check_configuration_budget(&app.vault, caller, configuration).await?;
     }
-    Ok(conditions)
+    Ok(computed)
 }

@@ -69,43 +69,31 @@ pub fn reads_hidden_values(headers: &HeaderMap, is_body_hidden: bool) -> Result<
     Ok(compile_headers(headers, headers, &|_| false)?.iter().any(reads))
 }
 
-/// The conditions that header expressions test on hidden values.
-#[derive(Debug, Default)]
-pub struct HeaderConditions {
-    /// Their outcome depends on the body as it is sent.
-    pub body: Vec<String>,
-    /// Their outcome depends on the configuration of the proxy, or on a body that can contain it.
-    pub configuration: Vec<String>,
+/// What header expressions compute with hidden values.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ComputedHeaders {
+    /// Whether one computes with the body as it is sent, except for a signature.
+    pub body: bool,
+    /// Whether one computes with the configuration of the proxy, or with a body that can contain it,
+    /// except for a signature and for texts that are joined.
+    pub configuration: bool,
 }
 
-/// Finds the header expressions whose outcome depends on the characters of hidden values. They can
-/// compare these with anything else in the request, so each distinct request is another condition.
+/// Finds the header expressions whose success or length depends on the characters of hidden values.
 ///
 /// # Errors
 /// An expression is invalid.
-pub fn find_header_conditions(
-    headers: &HeaderMap,
-    client_body: &[u8],
-) -> Result<HeaderConditions, ProxyError> {
-    let mut conditions = HeaderConditions::default();
-    for (_, name, text) in compile_headers(headers, headers, &|_| false)? {
-        if !text.expressions().any(MessageExpression::is_conditional) {
-            continue;
-        }
+pub fn find_computed_headers(headers: &HeaderMap) -> Result<ComputedHeaders, ProxyError> {
+    let mut computed = ComputedHeaders::default();
+    for (_, _, text) in compile_headers(headers, headers, &|_| false)? {
         let reads_body = text.can_read(&["proxy", "request", "body"]);
-        if !reads_body && !reads_configuration(&text) {
-            continue;
-        }
-        let texts: Vec<_> = text.expressions().map(MessageExpression::condition_text).collect();
-        let values = headers.values().map(|it| String::from_utf8_lossy(it.as_bytes()));
-        let (values, body) = (values.collect::<Vec<_>>(), String::from_utf8_lossy(client_body));
-        let condition = format!("{name} {texts:?} {values:?} {body}");
-        if reads_body {
-            conditions.body.push(condition.clone());
-        }
-        conditions.configuration.push(condition);
+        let is_signature = text.expressions().all(MessageExpression::is_signature);
+        let is_text = text.expressions().all(MessageExpression::is_joined_text);
+        computed.body |= reads_body && !is_signature;
+        computed.configuration |= (reads_body && !is_signature)
+            || (reads_configuration(&text) && !is_signature && !is_text);
     }
-    Ok(conditions)
+    Ok(computed)
 }
 
 fn reads_configuration(text: &MessageText) -> bool {

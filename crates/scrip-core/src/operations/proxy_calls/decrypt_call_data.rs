@@ -44,6 +44,8 @@ pub(super) struct DecryptedPart {
     pub(super) cvc_expires_at: Option<Timestamp>,
     /// The data, if the caller may use and not read it.
     pub(super) hidden_data: Option<EvaluatedData>,
+    /// As in [`HiddenData`](crate::operations::reference_data::HiddenData).
+    pub(super) is_sent_anywhere: bool,
 }
 
 /// Decrypts the data. The caller chooses the request, so it needs `token:use` in the default
@@ -106,7 +108,9 @@ impl Decryption<'_> {
         let hidden_data = (right_to_read != Some(Transform::Reveal))
             .then(|| EvaluatedData::from_data(caller.tenant(), token_type, &data));
         let key = encrypted.key_id();
-        self.parts.push(DecryptedPart { key, containers, cvc_expires_at, hidden_data });
+        let is_sent_anywhere = caller.sends_anywhere(&containers);
+        let part = DecryptedPart { key, containers, cvc_expires_at, hidden_data, is_sent_anywhere };
+        self.parts.push(part);
         let mut object = Map::new();
         object.insert("type".to_owned(), token_type.as_str().into());
         object.insert("data".to_owned(), data.into_exposed());

@@ -5,23 +5,21 @@ use std::sync::Arc;
 use crate::{
     Error, Timestamp, Vault,
     audit::{Operation, ReadLogEntry},
+    error::Denial,
     id::TokenIntentId,
     idempotency::proxy_call::CallTarget,
     operations::{
         check_request_quota,
         proxy_calls::decrypt_call_data::{DecryptedCallData, DecryptedPart},
         reference_data::{
-            DataAccess, DetokenizeRenderers, LoadedEntities, ReferenceData, ReferenceUse,
-            load_references,
+            DataAccess, DetokenizeRenderers, HiddenData, LoadedEntities, ReferenceData,
+            ReferenceUse, load_references,
         },
     },
-    policy::{
-        Caller, Permission, Transform, UseRight,
-        guessing_budget::{EvaluatedData, conditional_evaluations::TestedCondition},
-    },
-    token::{DataPlace, Plaintext},
+    policy::{Caller, Permission, Transform, UseRight, guessing_budget::EvaluatedData},
+    token::{DataPlace, Plaintext, TokenType},
 };
-use scrip_expression::ReferenceKind;
+use scrip_expression::{FilteredPath, ReferenceKind};
 
 /// The tokens, intents and encrypted data that a call uses, for its records.
 #[derive(Debug, Default)]
@@ -44,22 +42,21 @@ impl<P> Default for TokenUse<P> {
     }
 }
 
-/// The references of a call, and the conditions that its headers test.
+/// The references of a call, and what else reads their data.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallReferences<'a> {
     pub references: &'a [ReferenceUse<'a>],
-    /// Header expressions that read the body as it is sent, and whose outcome depends on it. They test
-    /// all data of the call.
-    pub body_conditions: &'a [String],
+    /// Whether a header computes with the body as it is sent.
+    pub has_computed_header: bool,
 }
 
 /// Loads the data and wraps it in `P`. An unknown token has no data, and the evaluation of its
-/// expression fails. Conditions on data that the caller may not read are counted here, before the
-/// evaluation.
+/// expression fails.
 ///
 /// # Errors
-/// The call names more tokens than the quota allows, no rule allows the caller to use a token, a
-/// budget is exhausted, or the store is unavailable.
+/// The call names more tokens than the quota allows, no rule allows the caller to use a token, an
+/// expression computes with data that the caller may not read, a budget is exhausted, or the store is
+/// unavailable.
 pub async fn use_tokens<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
@@ -83,37 +80,26 @@ pub async fn use_tokens<P: From<Plaintext>>(
         let found = load_references(vault, caller, access, &references, renderers).await?;
         (data, loaded) = (found.data, found.entities);
     }
-    let encrypted_conditions = call.references.iter().filter(|it| names_encrypted(it));
-    let encrypted_conditions: Vec<_> =
-        encrypted_conditions.flat_map(|it| it.conditions).map(String::as_str).collect();
+    let encrypted_filters = call.references.iter().filter(|it| names_encrypted(it));
+    let encrypted_filters: Vec<_> = encrypted_filters.flat_map(|it| it.filtered).collect();
     let parts = encrypted.as_ref().map(|it| Arc::clone(&it.parts));
     data.set_encrypted(encrypted);
     let used = UsedTokens { loaded, encrypted: parts };
+    used.check_filters(call, &encrypted_filters)?;
     vault.check_rejected_evaluations(caller, &used.hidden_data()).await?;
-    let mut conditions = used.find_conditions(&references, &encrypted_conditions);
-    for text in call.body_conditions {
-        let hidden = used.hidden_data();
-        conditions.extend(hidden.into_iter().map(|data| TestedCondition { data, text }));
-    }
-    vault.count_conditions(caller, &conditions).await?;
     Ok(TokenUse { used, data })
 }
 
-/// Counts the conditions of a call on the configuration of its proxy, which the caller may not read.
+/// Checks the budget of a configuration that the caller may not read.
 ///
 /// # Errors
-/// The budget of the configuration is exhausted, or the counters cannot be read or recorded.
-pub async fn count_configuration_conditions(
+/// The budget is exhausted, or the counters cannot be read.
+pub async fn check_configuration_budget(
     vault: &Vault,
     caller: &Caller,
     configuration: EvaluatedData,
-    conditions: &[String],
 ) -> Result<(), Error> {
-    vault.check_rejected_evaluations(caller, &[configuration]).await?;
-    let conditions = conditions.iter();
-    let conditions: Vec<_> =
-        conditions.map(|text| TestedCondition { data: configuration, text }).collect();
-    vault.count_conditions(caller, &conditions).await
+    vault.check_rejected_evaluations(caller, &[configuration]).await
 }
 
 /// Counts a rejected call for the data that the caller may not read: the rejection may depend on it.
@@ -169,7 +155,8 @@ impl UsedTokens {
         let tokens = tokens.iter().filter_map(|it| it.hidden_data);
         let intents = intents.iter().filter_map(|it| it.hidden_data);
         let encrypted = self.encrypted_parts().filter_map(|it| it.hidden_data);
-        let mut hidden: Vec<_> = tokens.chain(intents).chain(encrypted).collect();
+        let stored = tokens.chain(intents).flat_map(HiddenData::counted);
+        let mut hidden: Vec<_> = stored.chain(encrypted).collect();
         hidden.sort_unstable();
         hidden.dedup();
         hidden
@@ -191,33 +178,43 @@ impl UsedTokens {
         tokens.chain(intents.chain(encrypted).map(|it| it.clone().into())).collect()
     }
 
-    /// The conditions of expressions on data that the caller may not read.
-    fn find_conditions<'a>(
+    /// Checks that expressions only select data that the caller may not read, except attributes that
+    /// every mask shows.
+    fn check_filters(
         &self,
-        references: &[ReferenceUse<'a>],
-        encrypted_conditions: &[&'a str],
-    ) -> Vec<TestedCondition<'a>> {
+        call: CallReferences<'_>,
+        encrypted_filters: &[&FilteredPath],
+    ) -> Result<(), Error> {
         let LoadedEntities { tokens, intents } = &self.loaded;
-        let mut conditions = Vec::new();
-        for ReferenceUse { reference, conditions: texts, .. } in references {
-            let data = match reference.kind {
-                ReferenceKind::TokenIntent => intents
-                    .iter()
-                    .find(|it| Some(it.record.id) == TokenIntentId::parse(&reference.id))
-                    .and_then(|it| it.hidden_data),
-                ReferenceKind::Data | ReferenceKind::Token => tokens
-                    .iter()
-                    .find(|it| it.record.id.as_str() == reference.id)
-                    .and_then(|it| it.hidden_data),
+        let mut is_any_hidden = false;
+        for token in tokens.iter().filter(|it| is_restricted(it.hidden_data)) {
+            is_any_hidden = true;
+            let (id, token_type) = (token.record.id.as_str(), token.record.token_type);
+            let names = |it: &&ReferenceUse<'_>| {
+                it.reference.kind != ReferenceKind::TokenIntent && it.reference.id == id
             };
-            let Some(data) = data.filter(|_| !texts.is_empty()) else { continue };
-            conditions.extend(texts.iter().map(|text| TestedCondition { data, text }));
+            check_selection(token_type, call.references.iter().filter(names))?;
         }
-        for data in self.encrypted_parts().filter_map(|it| it.hidden_data) {
-            let texts = encrypted_conditions.iter();
-            conditions.extend(texts.map(|text| TestedCondition { data, text }));
+        for intent in intents.iter().filter(|it| is_restricted(it.hidden_data)) {
+            is_any_hidden = true;
+            let id = Some(intent.record.id);
+            let names = |it: &&ReferenceUse<'_>| {
+                it.reference.kind == ReferenceKind::TokenIntent
+                    && TokenIntentId::parse(&it.reference.id) == id
+            };
+            check_selection(intent.record.token_type, call.references.iter().filter(names))?;
         }
-        conditions
+        let mut parts = self.encrypted_parts();
+        if parts.any(|it| it.hidden_data.is_some() && !it.is_sent_anywhere) {
+            is_any_hidden = true;
+            if !encrypted_filters.is_empty() {
+                return Err(Error::Forbidden(Denial::FilterOnHiddenData));
+            }
+        }
+        if is_any_hidden && call.has_computed_header {
+            return Err(Error::Forbidden(Denial::HeaderOnHiddenData));
+        }
+        Ok(())
     }
 
     fn encrypted_parts(&self) -> impl Iterator<Item = &DecryptedPart> {
@@ -269,6 +266,38 @@ impl UsedTokens {
         let encrypted = self.encrypted_parts().filter_map(|it| it.cvc_expires_at);
         tokens.chain(intents).chain(encrypted).min()
     }
+}
+
+fn is_restricted(hidden: Option<HiddenData>) -> bool {
+    hidden.is_some_and(|it| !it.is_sent_anywhere)
+}
+
+/// Checks the filters of the references to one token or intent.
+fn check_selection<'a>(
+    token_type: TokenType,
+    references: impl Iterator<Item = &'a ReferenceUse<'a>>,
+) -> Result<(), Error> {
+    for ReferenceUse { reference, filtered, .. } in references {
+        for FilteredPath { path, filter } in *filtered {
+            let path_in_data = match (reference.kind, path.as_slice()) {
+                (ReferenceKind::Data, path) => Some(path),
+                (ReferenceKind::Token | ReferenceKind::TokenIntent, [first, rest @ ..]) => {
+                    Some(rest).filter(|_| first == "data")
+                }
+                (ReferenceKind::Token | ReferenceKind::TokenIntent, []) => None,
+            };
+            let is_shown = match path_in_data {
+                // This filter reads the expiration date only.
+                Some([]) => token_type.is_card() && *filter == "card_exp",
+                Some([name]) => token_type.unmasked_properties().contains(&name.as_str()),
+                Some(_) | None => false,
+            };
+            if !is_shown {
+                return Err(Error::Forbidden(Denial::FilterOnHiddenData));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The purpose for which tokens were loaded.

@@ -35,7 +35,7 @@ pub async fn detokenize(
 
     let references = detokenization.references().iter();
     let references =
-        references.map(|reference| ReferenceUse { reference, reads_cvc: true, conditions: &[] });
+        references.map(|reference| ReferenceUse { reference, reads_cvc: true, filtered: &[] });
     let references: Vec<_> = references.collect();
     let LoadedReferences { data, entities: loaded } =
         load_references::<Plaintext>(vault, caller, DataAccess::Read, &references, renderers)

@@ -49,6 +49,14 @@ impl Caller {
         Ok(LookupPermit { tenant: Arc::clone(self.principal.tenant()) })
     }
 
+    /// Whether the caller may send the data to any destination, which is the same as reading it. A page
+    /// may not: what it sends can be what a payer types.
+    pub(crate) fn sends_anywhere<'a>(&self, target: impl Into<AccessTarget<'a>>) -> bool {
+        !self.is_browser()
+            && !self.tenant().settings.disable_ephemeral_proxy
+            && self.permit_use(UseRight::EphemeralProxy, target).is_ok()
+    }
+
     /// Creates a permit to use the data of a token, in full.
     ///
     /// # Errors

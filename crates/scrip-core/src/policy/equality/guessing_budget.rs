@@ -10,11 +10,9 @@
 //! [`numbers`] finds the numbers to count. [`bucket`] defines the counters: one for each group and
 //! for each application. [`ledger`] counts on this node, compares the counts with the limits and
 //! writes them to the store in the background. [`search`] counts search terms, and
-//! [`rejected_evaluations`] and [`conditional_evaluations`] count expressions on hidden data: those
-//! that fail, and those that can fail.
+//! [`rejected_evaluations`] expressions that fail on hidden data.
 
 pub mod bucket;
-pub(crate) mod conditional_evaluations;
 mod digit_runs;
 mod evaluated_data;
 pub mod ledger;
@@ -68,7 +66,6 @@ words! {
         SearchDigits = "search_misses_digits",
         SearchText = "search_misses_text",
         RejectedEvaluations = "rejected_evaluations",
-        ConditionalEvaluations = "conditional_evaluations",
     }
 }
 

@@ -43,10 +43,6 @@ pub struct Quotas {
     /// Absent in the rows of earlier versions: then the default applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_evaluations: Option<QuotaLimit>,
-    /// How many distinct expressions whose outcome depends on the hidden data of one token callers may
-    /// evaluate in 90 days. Absent as above.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conditional_evaluations: Option<QuotaLimit>,
 }
 
 /// A number, or no limit.
@@ -139,8 +135,6 @@ fn is_default_webhook_limit(limit: &u64) -> bool {
 }
 
 const REJECTED_EVALUATIONS: u64 = 20;
-/// Each condition tells at most one bit, and the hidden digits of a card have seventeen.
-const CONDITIONAL_EVALUATIONS: u64 = 8;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -168,7 +162,6 @@ impl Quotas {
             number_guesses_application: QuotaLimit::for_production(kind, 1000),
             search_misses: QuotaLimit::for_production(kind, 20),
             rejected_evaluations: None,
-            conditional_evaluations: None,
             deletion_grace_seconds: match kind {
                 TenantKind::Production => DAY,
                 TenantKind::Test => 0,
@@ -200,20 +193,10 @@ impl Quotas {
     /// is on.
     #[must_use]
     pub fn rejected_evaluations(&self) -> QuotaLimit {
-        self.rejected_evaluations.unwrap_or(self.limit_as_guesses(REJECTED_EVALUATIONS))
-    }
-
-    /// The limit of conditional evaluations, on as above.
-    #[must_use]
-    pub fn conditional_evaluations(&self) -> QuotaLimit {
-        self.conditional_evaluations.unwrap_or(self.limit_as_guesses(CONDITIONAL_EVALUATIONS))
-    }
-
-    fn limit_as_guesses(&self, count: u64) -> QuotaLimit {
-        match self.number_guesses_day {
+        self.rejected_evaluations.unwrap_or(match self.number_guesses_day {
             QuotaLimit::Off => QuotaLimit::Off,
-            QuotaLimit::Count(_) => QuotaLimit::Count(count),
-        }
+            QuotaLimit::Count(_) => QuotaLimit::Count(REJECTED_EVALUATIONS),
+        })
     }
 
     /// Name and value of each quota, as [`Quotas::set`] reads them.
@@ -234,7 +217,6 @@ impl Quotas {
             ("number_guesses_application", self.number_guesses_application.to_string()),
             ("search_misses", self.search_misses.to_string()),
             ("rejected_evaluations", self.rejected_evaluations().to_string()),
-            ("conditional_evaluations", self.conditional_evaluations().to_string()),
             ("deletion_grace", format_duration(self.deletion_grace_seconds)),
         ]
     }
@@ -293,18 +275,10 @@ impl Quotas {
 
     fn set_budget(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
         let rule = "must be off, or 1 to 100000";
-        let evaluations = match name {
-            "rejected_evaluations" => {
-                Some(("rejected_evaluations", &mut self.rejected_evaluations))
-            }
-            "conditional_evaluations" => {
-                Some(("conditional_evaluations", &mut self.conditional_evaluations))
-            }
-            _ => None,
-        };
-        if let Some((name, budget)) = evaluations {
-            let limit = QuotaLimit::parse(value).ok_or_else(|| FieldError::new(name, rule))?;
-            *budget = Some(limit);
+        if name == "rejected_evaluations" {
+            let limit = QuotaLimit::parse(value);
+            let limit = limit.ok_or_else(|| FieldError::new("rejected_evaluations", rule))?;
+            self.rejected_evaluations = Some(limit);
             return Ok(());
         }
         let (name, budget) = match name {
@@ -320,7 +294,7 @@ impl Quotas {
                 let rule = "must be log_retention, tokenize_limit, detokenize_limit, \
                     proxy_token_limit, webhook_limit, cvc_retention, token_intent_retention, rate_limit, threeds_access, \
                     deletion_grace, number_guesses_day, number_guesses_quarter, number_guesses_application, \
-                    search_misses, rejected_evaluations or conditional_evaluations";
+                    search_misses or rejected_evaluations";
                 return Err(FieldError::new("quota", rule));
             }
         };
@@ -394,7 +368,6 @@ mod tests {
             ("number_guesses_application", "1000"),
             ("search_misses", "20"),
             ("rejected_evaluations", "20"),
-            ("conditional_evaluations", "8"),
             ("deletion_grace", "24h"),
         ];
         let listed = quotas.list();
@@ -433,7 +406,6 @@ mod tests {
             ("number_guesses_application", "100000"),
             ("search_misses", "1"),
             ("rejected_evaluations", "off"),
-            ("conditional_evaluations", "9"),
             ("deletion_grace", "7d"),
         ];
         for (name, value) in values {

@@ -110,8 +110,8 @@ impl CallHarness {
         reads_cvc: bool,
     ) -> Result<TokenUse<Plaintext>, Error> {
         let reference = data_reference(id);
-        let references = [ReferenceUse { reference: &reference, reads_cvc, conditions: &[] }];
-        let call = CallReferences { references: &references, body_conditions: &[] };
+        let references = [ReferenceUse { reference: &reference, reads_cvc, filtered: &[] }];
+        let call = CallReferences { references: &references, has_computed_header: false };
         use_tokens(self.vault(), caller, right, call, RENDERERS, None).await
     }
 
@@ -242,21 +242,18 @@ async fn number_of_tokens_in_a_call_is_limited_by_the_quota(harness: CallHarness
     let references: Vec<_> = (0..=limit)
         .map(|it| Reference { kind: ReferenceKind::Data, id: format!("token-{it}") })
         .collect();
-    let uses = references.iter().map(|it| ReferenceUse {
-        reference: it,
-        reads_cvc: true,
-        conditions: &[],
-    });
+    let uses =
+        references.iter().map(|it| ReferenceUse { reference: it, reads_cvc: true, filtered: &[] });
     let mut uses: Vec<_> = uses.collect();
     let right = UseRight::EphemeralProxy;
-    let call = CallReferences { references: &uses, body_conditions: &[] };
+    let call = CallReferences { references: &uses, has_computed_header: false };
     let outcome =
         use_tokens(harness.vault(), &harness.caller, right, call, RENDERERS, NO_DATA).await;
     assert_eq!(expect_invalid_field(outcome), "proxy_token_limit");
     uses.pop();
     // A token that is named twice counts once.
     uses.push(uses[0]);
-    let call = CallReferences { references: &uses, body_conditions: &[] };
+    let call = CallReferences { references: &uses, has_computed_header: false };
     use_tokens(harness.vault(), &harness.caller, right, call, RENDERERS, NO_DATA).await.unwrap();
 }
 

@@ -25,8 +25,7 @@ impl CallerClass {
 pub struct GuessBucket(pub [u8; 17]);
 
 /// The counters: one for each group of numbers, application, last four digits of a search,
-/// application that searches, hidden data on which expressions of an application fail, and hidden
-/// data that conditions are tested on.
+/// application that searches, and hidden data on which expressions of an application fail.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum GuessBucketKind {
     Group,
@@ -34,7 +33,6 @@ pub(crate) enum GuessBucketKind {
     SearchDigits,
     SearchText,
     RejectedEvaluation,
-    ConditionalEvaluation,
 }
 
 impl GuessBucket {
@@ -50,7 +48,6 @@ impl GuessBucket {
             GuessBucketKind::SearchText => 3,
             // The bit of the caller class is 4.
             GuessBucketKind::RejectedEvaluation => 8,
-            GuessBucketKind::ConditionalEvaluation => 9,
         };
         let mut bytes = [0; 17];
         let source = std::iter::once(class_bits | kind_bits).chain(digest.0);

@@ -9,8 +9,8 @@ use crate::{
     token::{Plaintext, TokenType},
 };
 
-/// The key of the counters of hidden data. Copies of the same data have the same key, so that a copy
-/// of a token gives no second budget.
+/// The key of the counters of hidden data. A token has two: copies of the same data share one, and the
+/// other one stays when the data is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EvaluatedData(IndexDigest);
 
@@ -24,7 +24,7 @@ impl EvaluatedData {
         Self(tenant.keys.guess_digest(&[b"evaluated data", text.as_bytes()]))
     }
 
-    /// A token that its reader sees with a mask.
+    /// A token or intent. Its counters stay when its data is changed.
     pub(crate) fn from_token_id(tenant: &Tenant, id: &str) -> Self {
         Self(tenant.keys.guess_digest(&[b"evaluated token", id.as_bytes()]))
     }

@@ -243,19 +243,6 @@ impl LedgerState {
         loaded.map_or(0, |it| it.last_counted.distinct_count(now, window))
     }
 
-    /// Whether the bucket counted this within the window that ends now.
-    pub(super) fn is_counted(
-        &self,
-        tenant: TenantId,
-        bucket: GuessBucket,
-        number: &[u8; 16],
-        now: Timestamp,
-        window: Duration,
-    ) -> bool {
-        let loaded = self.buckets.get(&(tenant, bucket));
-        loaded.is_some_and(|it| it.last_counted.contains(number, now, window))
-    }
-
     /// Fails when too many counts are pending, because the store has been unavailable for long. An
     /// error is better than a result that is not counted.
     pub(super) fn check_pending_capacity(&self, new_counts: usize) -> Result<(), Error> {

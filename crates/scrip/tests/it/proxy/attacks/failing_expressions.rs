@@ -6,12 +6,11 @@ use std::sync::Arc;
 use scrip_core::{
     audit::{AuditTrail, ReadRecording},
     policy::{
-        Permission::{ProxyInvoke, TokenRead},
+        Permission::{ProxyInvoke, TokenRead, TokenUse},
         TenantKind,
         Transform::Mask,
     },
 };
-use scrip_testing::process::harness::becomes_true;
 use serde_json::{Value, json};
 
 use crate::{
@@ -28,17 +27,28 @@ struct OracleAttack<'a> {
     host: scrip_testing::destination::DestinationHost,
     proxy: CreatedProxy,
     card: TestCard,
+    /// May use cards through the proxy.
     api_key: String,
+    /// May use cards anywhere.
+    use_key: String,
 }
 
 impl<'a> OracleAttack<'a> {
     fn new(harness: &'a ProxyHarness, proxy_attributes: Value) -> Self {
         let host = harness.destinations.host(&[]);
         let proxy = harness.create_proxy_to(&host, proxy_attributes);
-        let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
-        let api_key = harness.server.key_with_rules(&harness.keys.tenant, rules);
+        let key = |permission| {
+            let rules = vec![grant("/", Mask, &[TokenRead, permission])];
+            harness.server.key_with_rules(&harness.keys.tenant, rules)
+        };
+        let (api_key, use_key) = (key(ProxyInvoke), key(TokenUse));
         let card = harness.create_card();
-        Self { harness, host, proxy, card, api_key }
+        Self { harness, host, proxy, card, api_key, use_key }
+    }
+
+    /// The expressions of a key that may send the data anywhere are evaluated.
+    fn request_with_use(&self) -> ProxyRequest {
+        self.harness.request("POST", "").api_key(&self.use_key).proxy_key(&self.proxy.key)
     }
 
     fn request(&self) -> ProxyRequest {
@@ -61,8 +71,7 @@ impl<'a> OracleAttack<'a> {
 
     /// The error for a caller that may not read the card, whatever fails.
     fn expected_error(&self) -> Value {
-        let request = self.harness.request("POST", "").api_key(&self.api_key);
-        let request = request.proxy_key(&self.proxy.key);
+        let request = self.request_with_use();
         let other_card = self.harness.create_card();
         let expression = format!("{{{{ {} | to_number }}}}", other_card.id);
         let response = request.json(&json!({"deep": {"path": expression}})).send();
@@ -99,7 +108,7 @@ fn each_guess_of_a_digit_by_a_failing_expression_is_recorded() {
     let mut found = None;
     let mut attempts = Vec::new();
     for guess in '0'..='9' {
-        let response = attack.request().json(&json!([attack.guess(7, guess)])).send();
+        let response = attack.request_with_use().json(&json!([attack.guess(7, guess)])).send();
         attempts.push(if response.status() == 200 {
             "used_in_call"
         } else {
@@ -121,14 +130,14 @@ fn error_of_a_failing_expression_does_not_say_which_one_failed() {
     let digit = attack.card.number.as_bytes()[7];
     let other = if digit == b'0' { '1' } else { '0' };
     let (failing, other) = (attack.guess(7, char::from(digit)), attack.guess(7, other));
-    let first = attack.request().json(&json!([failing, other])).send();
+    let first = attack.request_with_use().json(&json!([failing, other])).send();
     let first = first.expect_error(400, StatedDelivery::NotSent);
-    let second = attack.request().json(&json!([other, failing])).send();
+    let second = attack.request_with_use().json(&json!([other, failing])).send();
     assert_eq!(first, second.expect_error(400, StatedDelivery::NotSent));
     assert_eq!(first["errors"], json!({"proxy": ["not_sent"]}));
     assert_eq!(first, attack.expected_error());
     let header = "{{ proxy.request.body | to_number }}";
-    let request = attack.request().header("X-Guess", header);
+    let request = attack.request_with_use().header("X-Guess", header);
     let in_header = request.json(&json!([attack.card.number_expression()])).send();
     assert_eq!(first, in_header.expect_error(400, StatedDelivery::NotSent));
     let request = attack.harness.post_to(&attack.proxy);
@@ -141,10 +150,11 @@ fn error_of_a_failing_expression_does_not_say_which_one_failed() {
 fn errors_that_do_not_depend_on_the_data_stay_detailed() {
     let attack = OracleAttack::new(&PROXY, json!({}));
     let body = json!([attack.failing_guess(), "{{ no-such-token }}"]);
-    let unknown = attack.request().json(&body).send();
+    let unknown = attack.request_with_use().json(&body).send();
     let unknown = unknown.expect_error(400, StatedDelivery::NotSent);
     assert!(unknown["errors"]["body[1]"].is_array(), "{unknown}");
-    let request = attack.request().header("X-Guess", "{{ proxy.request.body | unknown_filter }}");
+    let request =
+        attack.request_with_use().header("X-Guess", "{{ proxy.request.body | unknown_filter }}");
     let invalid = request.json(&json!([attack.card.number_expression()])).send();
     let invalid = invalid.expect_error(400, StatedDelivery::NotSent);
     assert!(invalid["errors"]["headers.x-guess"].is_array(), "{invalid}");
@@ -153,7 +163,7 @@ fn errors_that_do_not_depend_on_the_data_stay_detailed() {
 #[test]
 fn failing_expression_in_the_body_is_recorded_as_use_in_a_rejected_call() {
     let attack = OracleAttack::new(&PROXY, json!({}));
-    let response = attack.request().json(&json!([attack.failing_guess()])).send();
+    let response = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
     response.expect_error(400, StatedDelivery::NotSent);
     attack.expect_single_use("used_in_rejected_call");
 }
@@ -163,7 +173,7 @@ fn failing_expression_that_reaches_the_cvc_is_recorded_with_the_cvc() {
     let attack = OracleAttack::new(&PROXY, json!({}));
     let id = &attack.card.id;
     let expression = format!("{{{{ {id} | json: '$.cvc' | replace: '1', 'x' | to_number }}}}");
-    let response = attack.request().json(&json!([expression])).send();
+    let response = attack.request_with_use().json(&json!([expression])).send();
     response.expect_error(400, StatedDelivery::NotSent);
     attack.expect_single_use("used_in_rejected_call_with_cvc");
 }
@@ -171,7 +181,7 @@ fn failing_expression_that_reaches_the_cvc_is_recorded_with_the_cvc() {
 #[test]
 fn rejected_call_with_an_idempotency_key_is_recorded() {
     let attack = OracleAttack::new(&PROXY, json!({}));
-    let request = attack.request().idempotency_key(&new_key());
+    let request = attack.request_with_use().idempotency_key(&new_key());
     let response = request.json(&json!([attack.failing_guess()])).send();
     response.expect_error(400, StatedDelivery::NotSent);
     attack.expect_single_use("used_in_rejected_call");
@@ -181,7 +191,7 @@ fn rejected_call_with_an_idempotency_key_is_recorded() {
 fn failing_header_expression_over_the_body_is_recorded() {
     let attack = OracleAttack::new(&PROXY, json!({}));
     let header = "{{ proxy.request.body | to_number }}";
-    let request = attack.request().header("X-Guess", header);
+    let request = attack.request_with_use().header("X-Guess", header);
     let response = request.json(&json!([attack.card.number_expression()])).send();
     response.expect_error(400, StatedDelivery::NotSent);
     attack.expect_single_use("used_in_rejected_call");
@@ -193,7 +203,7 @@ fn failing_request_transform_is_recorded() {
         "value": "{{ req.guess | to_number }}"}}]);
     let attack = OracleAttack::new(&PROXY, json!({"request_transforms": transforms}));
     let body = json!({"guess": "x", "number": attack.card.number_expression()});
-    let response = attack.request().json(&body).send();
+    let response = attack.request_with_use().json(&body).send();
     response.expect_error(400, StatedDelivery::NotSent);
     attack.expect_single_use("used_in_rejected_call");
 }
@@ -204,7 +214,7 @@ fn call_that_becomes_too_large_is_recorded() {
     let attack = OracleAttack::new(&PROXY, json!({}));
     let expression = format!("{{{{ {} | json: '$.number' | pad_left: 60000 }}}}", attack.card.id);
     let body: Value = (0..20).map(|_| expression.clone()).collect();
-    let response = attack.request().json(&body).send();
+    let response = attack.request_with_use().json(&body).send();
     assert_eq!(response.expect_error(400, StatedDelivery::NotSent), attack.expected_error());
     attack.expect_single_use("used_in_rejected_call");
 }
@@ -213,7 +223,7 @@ fn call_that_becomes_too_large_is_recorded() {
 fn token_next_to_an_unknown_one_is_recorded() {
     let attack = OracleAttack::new(&PROXY, json!({}));
     let body = json!([attack.card.number_expression(), "{{ no-such-token }}"]);
-    attack.request().json(&body).send().expect_error(400, StatedDelivery::NotSent);
+    attack.request_with_use().json(&body).send().expect_error(400, StatedDelivery::NotSent);
     attack.expect_single_use("used_in_rejected_call");
 }
 
@@ -227,7 +237,7 @@ fn token_intent_in_a_rejected_call_is_recorded() {
     let expression = format!(
         "{{{{ token_intent: {intent} | json: '$.data.number' | append: 'x' | to_number }}}}"
     );
-    let response = attack.request().json(&json!([expression])).send();
+    let response = attack.request_with_use().json(&json!([expression])).send();
     response.expect_error(400, StatedDelivery::NotSent);
     let uses = attack.uses("use_token_intent", &intent);
     let [(outcome, message)] = &*uses else { panic!("{uses:?}") };
@@ -243,7 +253,7 @@ fn rejected_call_is_recorded_if_reads_are_not_recorded() {
         setup.vault.audit_trail = Arc::new(trail);
     });
     let attack = OracleAttack::new(&harness, json!({}));
-    let response = attack.request().json(&json!([attack.failing_guess()])).send();
+    let response = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
     response.expect_error(400, StatedDelivery::NotSent);
     attack.expect_single_use("used_in_rejected_call");
 }
@@ -254,13 +264,14 @@ fn rejected_call_that_cannot_be_recorded_is_503_like_any_other_call() {
     let harness = ProxyHarness::start();
     let attack = OracleAttack::new(&harness, json!({}));
     attack.harness.server.engine.reject_read_log_writes();
-    let failing = attack.request().json(&json!([attack.failing_guess()])).send();
-    let successful = attack.request().json(&json!([attack.card.number_expression()])).send();
+    let failing = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
+    let successful =
+        attack.request_with_use().json(&json!([attack.card.number_expression()])).send();
     let failing = failing.expect_error(503, StatedDelivery::NotSent);
     assert_eq!(failing, successful.expect_error(503, StatedDelivery::NotSent));
     assert_eq!(attack.host.request_count(), 0);
     attack.harness.server.engine.allow_read_log_writes();
-    let response = attack.request().json(&json!([attack.failing_guess()])).send();
+    let response = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
     response.expect_error(400, StatedDelivery::NotSent);
 }
 
@@ -268,7 +279,7 @@ fn rejected_call_that_cannot_be_recorded_is_503_like_any_other_call() {
 fn rejection_before_a_token_is_loaded_is_no_use() {
     let attack = OracleAttack::new(&PROXY, json!({}));
     let invalid = json!([attack.card.number_expression(), "{{ unfinished |"]);
-    attack.request().json(&invalid).send().expect_error(400, StatedDelivery::NotSent);
+    attack.request_with_use().json(&invalid).send().expect_error(400, StatedDelivery::NotSent);
     let ephemeral = attack.harness.request("POST", "").api_key(&attack.api_key);
     let request = ephemeral.url(&attack.host.url("")).json(&json!([attack.failing_guess()]));
     request.send().expect_error(403, StatedDelivery::NotSent);
@@ -282,26 +293,30 @@ fn twenty_rejected_evaluations_of_a_token_lock_out_the_application() {
     let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
     let attack = OracleAttack::new(&harness, json!({}));
     for _ in 0..20 {
-        let response = attack.request().json(&json!([attack.failing_guess()])).send();
+        let response = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
         response.expect_error(400, StatedDelivery::NotSent);
     }
     let successful = json!([attack.card.number_expression()]);
     for body in [json!([attack.failing_guess()]), successful.clone()] {
-        let response = attack.request().json(&body).send();
+        let response = attack.request_with_use().json(&body).send();
         let error = response.expect_error(429, StatedDelivery::NotSent);
         assert!(error["detail"].as_str().unwrap().contains("too many expressions"), "{error}");
         assert_eq!(response.header("retry-after"), None);
     }
     assert_eq!(attack.host.request_count(), 0);
     let other_card = attack.harness.create_card();
-    attack.request().json(&json!([other_card.number_expression()])).send().expect_answer(200);
+    attack
+        .request_with_use()
+        .json(&json!([other_card.number_expression()]))
+        .send()
+        .expect_answer(200);
     let backend = |key: &str| harness.request("POST", "").api_key(key).proxy_key(&attack.proxy.key);
     backend(&harness.keys.private).json(&successful).send().expect_answer(200);
     let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
     let other_application = harness.server.key_with_rules(&harness.keys.tenant, rules);
     backend(&other_application).json(&successful).send().expect_answer(200);
     harness.server.clock.advance(std::time::Duration::from_secs(24 * 60 * 60));
-    attack.request().json(&successful).send().expect_answer(200);
+    attack.request_with_use().json(&successful).send().expect_answer(200);
 }
 
 /// A session that may use one card.
@@ -328,130 +343,129 @@ fn rejected_evaluations_of_an_access_session_do_not_lock_out_its_backend() {
     let as_session =
         || attack.harness.request("POST", "").api_key(&session).proxy_key(&attack.proxy.key);
     for _ in 0..20 {
-        let response = as_session().json(&json!([attack.failing_guess()])).send();
+        let response = as_session().json(&failing_body(&attack.card)).send();
         response.expect_error(400, StatedDelivery::NotSent);
     }
     let successful = json!([attack.card.number_expression()]);
     as_session().json(&successful).send().expect_error(429, StatedDelivery::NotSent);
-    attack.request().json(&successful).send().expect_answer(200);
+    attack.request_with_use().json(&successful).send().expect_answer(200);
 }
 
-/// The digits of a card in few failures: each expression fails only if it finds its digit, so most
-/// calls succeed, and a failure is counted once for each digit.
+/// An expression that fails only if it finds its digit tells as much when it succeeds, so a count of
+/// failures does not protect a number.
 #[test]
-fn conditions_on_a_hidden_number_are_limited_whether_they_fail_or_not() {
-    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
-    let attack = OracleAttack::new(&harness, json!({}));
-    let session = create_session(&harness, &attack.card);
+fn caller_that_sees_masks_computes_nothing_with_a_hidden_attribute() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let session = create_session(&PROXY, &attack.card);
+    let id = &attack.card.id;
+    let digit = char::from(attack.card.number.as_bytes()[7]);
+    let other = if digit == '0' { '1' } else { '0' };
     for key in [&attack.api_key, &session] {
         let send = |body: &Value| {
-            harness.request("POST", "").api_key(key).proxy_key(&attack.proxy.key).json(body).send()
+            let request = PROXY.request("POST", "").api_key(key).proxy_key(&attack.proxy.key);
+            request.json(body).send()
         };
-        let mut answers = 0;
-        for position in 6..12 {
-            for digit in '0'..='9' {
-                let response = send(&json!([attack.guess(position, digit)]));
-                answers += usize::from(response.status() != 429);
-            }
+        let errors = [digit, other].map(|it| {
+            send(&json!([attack.guess(7, it)])).expect_error(403, StatedDelivery::NotSent)
+        });
+        assert_eq!(errors[0], errors[1]);
+        let hidden = [
+            "json: '$.number' | slice: 0, 6",
+            "json: '$.cvc' | append: 'x'",
+            "json: '$..number'",
+            "json: '$[?@ == 7]'",
+            "stringify",
+        ];
+        for filters in hidden {
+            let response = send(&json!([format!("{{{{ {id} | {filters} }}}}")]));
+            response.expect_error(403, StatedDelivery::NotSent);
+            let of_token = format!("{{{{ token: {id} | json: '$.data' | {filters} }}}}");
+            send(&json!([of_token])).expect_error(403, StatedDelivery::NotSent);
         }
-        assert_eq!(answers, 8, "each condition tells at most one bit");
-        // A condition that was counted stays usable, and so does every other expression.
-        let repeated = send(&json!([attack.guess(6, '0')]));
-        assert_ne!(repeated.status(), 429);
-        send(&json!([attack.card.number_expression()])).expect_answer(200);
+        let shown = [
+            "json: '$.number'",
+            "json: '$.cvc'",
+            "json: '$.expiration_month' | pad_left: 2, '0'",
+            "card_exp: 'MM/YY'",
+        ];
+        for filters in shown {
+            send(&json!([format!("{{{{ {id} | {filters} }}}}")])).expect_answer(200);
+        }
     }
-    let backend = harness.request("POST", "").api_key(&harness.keys.private);
-    let request = backend.proxy_key(&attack.proxy.key).json(&json!([attack.guess(11, '0')]));
-    assert_ne!(request.send().status(), 429, "a reveal right is not limited");
-}
-
-/// Two tokens of the same card are one secret.
-#[test]
-fn copy_of_a_card_shares_the_budgets_of_its_number() {
-    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
-    let attack = OracleAttack::new(&harness, json!({}));
-    let mut body = card_body(&attack.card.number);
-    body["deduplicate_token"] = json!(false);
-    let copy = harness.server.create_token_ok(&harness.keys.private, &body);
-    let copy = TestCard { id: text_field(&copy, "id"), number: attack.card.number.clone() };
-    let copied = OracleAttack { card: copy, ..OracleAttack::new(&harness, json!({})) };
-    assert_ne!(copied.card.id, attack.card.id);
-    for digit in '0'..='7' {
-        let response = attack.request().json(&json!([attack.guess(6, digit)])).send();
-        assert_ne!(response.status(), 429);
+    // A reveal right, and the right to send the data anywhere, are not limited.
+    let rules = vec![grant("/", Mask, &[TokenRead, TokenUse])];
+    let any_destination = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    for key in [&PROXY.keys.private, &any_destination] {
+        let request = PROXY.request("POST", "").api_key(key).proxy_key(&attack.proxy.key);
+        let response = request.json(&json!([attack.guess(7, digit)])).send();
+        response.expect_error(400, StatedDelivery::NotSent);
     }
-    let request = copied.request().json(&json!([copied.guess(6, '8')]));
-    request.send().expect_error(429, StatedDelivery::NotSent);
 }
 
 /// The client chooses the boundary, and a value that completes it is an error.
 #[test]
-fn boundary_of_a_multipart_body_is_a_condition() {
-    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
-    let attack = OracleAttack::new(&harness, json!({}));
-    let send = |boundary: &str, value: &str| {
+fn value_cannot_complete_the_boundary_of_a_multipart_body() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let send = |boundary: &str, content_type: &str, value: &str| {
         let body = format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n{value}\r\n\
-             --{boundary}--\r\n"
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"a\"{content_type}\r\n\r\n\
+             {value}\r\n--{boundary}--\r\n"
         );
         let content_type = format!("multipart/form-data; boundary={boundary}");
         attack.request().body(&content_type, body).send().status()
     };
-    let honest = attack.card.number_expression();
-    let digit = format!("{{{{ {} | json: '$.number' | slice: 7, 1 }}}}", attack.card.id);
-    let mut statuses = Vec::new();
-    for guess in '0'..='9' {
-        statuses.push(send(&format!("{guess}"), &format!("--{digit}")));
+    let number = attack.card.number_expression();
+    let own = PROXY.create_token(json!("--"));
+    for value in [format!("--{number}"), format!("-{number}"), format!("{{{{ {own} }}}}{number}")] {
+        assert_eq!(send("7", "", &value), 400, "{value}");
     }
-    assert_eq!(statuses.iter().filter(|it| **it == 429).count(), 2, "{statuses:?}");
-    for boundary in ["a", "b7", "----formdata-undici-0123"] {
-        assert_eq!(send(boundary, &honest), 200, "{boundary}");
-    }
+    assert_eq!(send("a", "", &number), 200);
+    assert_eq!(send("----formdata-0123", "", &format!("n: {number}")), 200);
+    let json_part = format!("{{\"a\":\"{number}\",\"b\":\"{number}\"}}");
+    assert_eq!(send("b", "\r\nContent-Type: application/json", &json_part), 200);
 }
 
-/// The text of the header stays the same, and the guess is in the body.
+/// The text of the header stays the same, and the guess is in the body or in another header.
 #[test]
-fn header_expression_over_the_body_is_a_condition_for_each_body() {
-    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
-    let attack = OracleAttack::new(&harness, json!({}));
-    let digit = format!("{{{{ {} | json: '$.number' | slice: 7, 1 }}}}", attack.card.id);
-    let mut rejected = 0;
-    for guess in 0..10 {
-        let request = attack.request().header("X-Guess", "{{ proxy.request.body | to_number }}");
-        let body = format!("{guess}e{digit}");
-        rejected += usize::from(request.body("text/plain", body).send().status() == 429);
+fn header_uses_a_hidden_body_only_in_a_signature() {
+    let attack = OracleAttack::new(&PROXY, json!({}));
+    let send = |header: &str| {
+        let request = attack.request().header("X-Guess", header).header("x4", "a\tb");
+        request.json(&json!({"number": attack.card.number_expression()})).send()
+    };
+    let computed = [
+        "{{ proxy.request.body }}",
+        "{{ proxy.request.body | slice: 12, 1 }}",
+        "{{ proxy.request.headers[proxy.request.body] }}",
+        "{{ proxy.request.body | hmac: 'sha-256', 'key' | to_base64 | remove: '+' }}",
+    ];
+    for header in computed {
+        send(header).expect_error(403, StatedDelivery::NotSent);
     }
-    assert_eq!(rejected, 2);
-    for amount in 0..10 {
-        let header = "{{ proxy.request.body | hmac: 'sha-256', 'key' | to_base64 }}";
-        let body = json!({"amount": amount, "number": attack.card.number_expression()});
-        let request = attack.request().header("X-Signature", header);
-        request.json(&body).send().expect_answer(200);
-    }
+    let signature = "{{ proxy.request.headers.x4 | append: proxy.request.body | \
+        hmac: 'sha-256', 'key' | to_base16 | downcase }}";
+    send(signature).expect_answer(200);
 }
 
 /// A key that may invoke the proxy, and may not read it, tests the secret of the provider.
 #[test]
-fn conditions_on_a_hidden_configuration_are_limited_and_rejections_are_recorded() {
-    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
-    let secret = json!({"configuration": {"secret": "s3cr3t"}});
-    let attack = OracleAttack::new(&harness, secret);
-    let guess = |letter: char| {
-        format!("{{{{ config: secret | slice: 0, 1 | replace: '{letter}', '1' | to_number }}}}")
-    };
-    let mut statuses = Vec::new();
-    for letter in 'a'..='j' {
-        let response = attack.request().json(&json!([guess(letter)])).send();
-        statuses.push(response.status());
+fn caller_without_proxy_read_computes_nothing_with_the_configuration() {
+    let secret = json!({"configuration": {"secret": "s3cr3t", "user": "shop"}});
+    let attack = OracleAttack::new(&PROXY, secret);
+    let in_body = |text: &str| attack.request().json(&json!([text])).send();
+    let in_header = |text: &str| attack.request().header("X-Key", text).json(&json!([])).send();
+    in_body("{{ config: secret | slice: 0, 1 | replace: 's', '1' | to_number }}")
+        .expect_error(403, StatedDelivery::NotSent);
+    for header in
+        ["{{ proxy.config.secret | slice: 0, 1 }}", "{{ proxy.request.headers[config.secret] }}"]
+    {
+        in_header(header).expect_error(403, StatedDelivery::NotSent);
     }
-    assert_eq!(&statuses[..8], [400; 8]);
-    assert_eq!(&statuses[8..], [429; 2]);
-    let is_recorded = || {
-        let records = attack.uses("invoke_proxy", &attack.proxy.id);
-        records.iter().filter(|it| it.0 == "invalid").count() == 8
-    };
-    assert!(becomes_true(is_recorded), "{:?}", attack.uses("invoke_proxy", &attack.proxy.id));
-    attack.request().json(&json!(["{{ config: secret }}"])).send().expect_answer(200);
+    in_body("{{ config: secret }}").expect_answer(200);
+    let basic =
+        "Basic {{ proxy.config.user | append: ':' | append: proxy.config.secret | base64_encode }}";
+    in_header(basic).expect_answer(200);
+    assert_eq!(attack.host.last_request().header("x-key"), Some("Basic c2hvcDpzM2NyM3Q="));
 }
 
 /// The destination repeats the number, and a transform of the answer fails or not.
@@ -470,6 +484,35 @@ fn failed_transform_of_an_answer_counts_as_a_rejected_evaluation() {
     response.expect_error(429, StatedDelivery::NotSent);
 }
 
+/// A request that fails on the data of a card: too large with it.
+fn failing_body(card: &TestCard) -> Value {
+    json!({"filler": "x".repeat(1024 * 1024 - 100), "number": card.number_expression()})
+}
+
+/// Neither a copy of a card nor a change of another attribute gives a second budget.
+#[test]
+fn copy_of_a_card_and_changed_card_share_the_budget_of_rejections() {
+    let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
+    let attack = OracleAttack::new(&harness, json!({}));
+    let mut body = card_body(&attack.card.number);
+    body["deduplicate_token"] = json!(false);
+    let copy = harness.server.create_token_ok(&harness.keys.private, &body);
+    let copy = TestCard { id: text_field(&copy, "id"), number: attack.card.number.clone() };
+    assert_ne!(copy.id, attack.card.id);
+    for index in 0..20 {
+        let card = if index % 2 == 0 { &attack.card } else { &copy };
+        let response = attack.request().json(&failing_body(card)).send();
+        response.expect_error(400, StatedDelivery::NotSent);
+    }
+    let patch = json!({"data": {"number": unique_card_number()}});
+    let patched = harness.server.patch_token(&harness.keys.private, &attack.card.id, &patch);
+    assert_eq!(patched.status, 200);
+    for card in [&attack.card, &copy] {
+        let response = attack.request().json(&json!([card.number_expression()])).send();
+        response.expect_error(429, StatedDelivery::NotSent);
+    }
+}
+
 /// A second public application gives a page no second budget.
 #[test]
 fn sessions_of_all_public_applications_share_the_budget_of_a_token() {
@@ -485,7 +528,7 @@ fn sessions_of_all_public_applications_share_the_budget_of_a_token() {
     for index in 0..20 {
         let session = &sessions[index % 2];
         let request = harness.request("POST", "").api_key(session).proxy_key(&attack.proxy.key);
-        let response = request.json(&json!([attack.failing_guess()])).send();
+        let response = request.json(&failing_body(&attack.card)).send();
         response.expect_error(400, StatedDelivery::NotSent);
     }
     for session in &sessions {
