@@ -193,19 +193,7 @@ impl MessageExpression {
             | MessageSource::Identifier(_) => None,
         };
         let arguments = self.calls.iter().flat_map(|it| &it.arguments);
-        source.into_iter().chain(arguments).any(|operand| match operand {
-            Operand::Path(operand_path) => {
-                // A computed step may be any name.
-                let is_same = |(step, name): (&Step, &&str)| match step {
-                    Step::Name(step) => step == name,
-                    Step::Index(_) => false,
-                    Step::Computed(_) => true,
-                };
-                operand_path.steps.iter().zip(path).all(is_same)
-            }
-            Operand::Literal(_) | Operand::Empty | Operand::Blank | Operand::Loop(_) => false,
-            Operand::Range(_) => true,
-        })
+        source.into_iter().chain(arguments).any(|operand| operand_can_read(operand, path))
     }
 
     /// # Errors
@@ -252,6 +240,28 @@ impl MessageExpression {
             }
         };
         Ok(Datum::Borrowed(value))
+    }
+}
+
+/// Whether an operand, or one that computes a step of it, can read this path.
+fn operand_can_read(operand: &Operand, path: &[&str]) -> bool {
+    match operand {
+        Operand::Path(operand_path) => {
+            // A computed step may be any name.
+            let is_same = |(step, name): (&Step, &&str)| match step {
+                Step::Name(step) => step == name,
+                Step::Index(_) => false,
+                Step::Computed(_) => true,
+            };
+            let is_read_by_step = |step: &Step| match step {
+                Step::Computed(inner) => operand_can_read(inner, path),
+                Step::Name(_) | Step::Index(_) => false,
+            };
+            operand_path.steps.iter().zip(path).all(is_same)
+                || operand_path.steps.iter().any(is_read_by_step)
+        }
+        Operand::Literal(_) | Operand::Empty | Operand::Blank | Operand::Loop(_) => false,
+        Operand::Range(_) => true,
     }
 }
 

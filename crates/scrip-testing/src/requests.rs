@@ -47,7 +47,7 @@ pub fn data_patch(data: Value) -> TokenPatch {
 
 /// The same caller with the evaluation budget of a new request.
 fn new_request(caller: &Caller) -> Caller {
-    caller.clone().with_long_evaluations(|evaluate| {
+    caller.clone().with_long_evaluations(|_, evaluate| {
         evaluate();
         true
     })

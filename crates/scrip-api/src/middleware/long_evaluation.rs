@@ -31,13 +31,13 @@ static SLOTS: LazyLock<EvaluationSlots> = LazyLock::new(|| {
     EvaluationSlots::new((cores / 2).max(1), WAITING_MAX, WAIT_MAX)
 });
 
-/// Runs an evaluation in a slot. Returns `false` if the queue is full or the wait timed out.
-pub(crate) fn run_in_slot(evaluate: &mut dyn FnMut()) -> bool {
-    run_for_owner(None, evaluate)
+/// Runs an evaluation of a tenant in a slot. Returns `false` if the queue is full or the wait timed
+/// out. Evaluations without a tenant share the slots as if they were those of one more tenant.
+pub(crate) fn run_in_slot(tenant: Option<TenantId>, evaluate: &mut dyn FnMut()) -> bool {
+    run_for_owner(tenant, evaluate)
 }
 
-/// Like [`run_in_slot`], for a tenant. Evaluations without a tenant share the slots as if they were
-/// those of one more tenant.
+/// Like [`run_in_slot`], for a tenant.
 pub(crate) fn run_in_slot_of(tenant: TenantId, evaluate: &mut dyn FnMut()) -> bool {
     run_for_owner(Some(tenant), evaluate)
 }
@@ -221,7 +221,7 @@ mod tests {
         let (start_sender, start_receiver) = tokio::sync::oneshot::channel::<()>();
         let evaluation = tokio::spawn(async move {
             let mut start_sender = Some(start_sender);
-            run_in_slot(&mut || {
+            run_in_slot(None, &mut || {
                 let Some(start_sender) = start_sender.take() else { return };
                 start_sender.send(()).unwrap();
                 end_receiver.recv_timeout(DEADLINE).unwrap();

@@ -413,11 +413,12 @@ async fn run_call(
     drop(directory);
     let message = parse_message(&call, app.vault.disclosure)?;
     let configuration = load_configuration(&call, &plan, &message)?;
-    let keyless_work = WorkMeter::new(long_evaluation::run_in_slot);
+    let tenant = call.party.tenant(&call.selected)?.id;
+    let keyless_work = WorkMeter::new(Some(tenant), long_evaluation::run_in_slot);
     let work = call.party.caller().map_or(&keyless_work, Caller::work);
     let mut transforms = CallTransforms::prepare(app, &call, &plan, &configuration, work)?;
     let configuration_data = find_hidden_configuration(&call, &message);
-    let computed = check_computed_headers(app, &call, &message, configuration_data).await?;
+    let computed = check_computed_headers(app, &call, &plan, &message, configuration_data).await?;
     let TokenUse { used, data } = load_tokens(app, &call, &message, computed.body).await?;
     let tokens = UnsentTokens::new(app, &call, &plan, used, configuration_data);
     if let Err(error) = OutgoingMessage::check_references(&message, &data) {

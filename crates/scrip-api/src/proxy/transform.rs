@@ -25,7 +25,7 @@ use scrip_core::{
     },
 };
 use scrip_expression::{
-    ExpressionPlace, MessageInputs, MessageRead, MessageTemplate, NoReferences, Scope,
+    ExpressionPlace, MessageInputs, MessageRead, MessageTemplate, MessageText, NoReferences, Scope,
 };
 use serde_json::{Map, Value};
 
@@ -464,6 +464,16 @@ fn parse_template(transform: &ProxyTransform) -> Result<Option<MessageTemplate>,
     };
     let template = MessageTemplate::parse(source, ExpressionPlace::Transform);
     template.map(Some).map_err(TransformError::Expression)
+}
+
+/// Whether the transform can write the configuration of the proxy into the body.
+#[must_use]
+pub fn writes_configuration(transform: &ProxyTransform) -> bool {
+    let is_body_edit =
+        matches!(transform, ProxyTransform::AppendJson { .. } | ProxyTransform::AppendText { .. });
+    let template = parse_template(transform).ok().flatten().filter(|_| is_body_edit);
+    let leaf_reads = |text: &MessageText| text.reads().any(|it| it.object == "config");
+    template.is_some_and(|it| it.leaves().iter().any(|(_, text)| leaf_reads(text)))
 }
 
 /// Whether the transform stores the data that a client encrypted for the call.

@@ -17,6 +17,9 @@ const TOO_DENSE: &str = "the JSON has too many values for its size";
 /// the limit, a text of small objects would use a hundred times its length.
 const MEMORY_PER_BYTE: usize = 32;
 const MEMORY_BASE: usize = 1024 * 1024;
+/// The maximum for any body. Each small value takes time in parsing, checks and sealing: this limit is
+/// about 100,000 numbers, which take 40 milliseconds.
+const MEMORY_MAX: usize = 8 * 1024 * 1024;
 
 /// Parses the whole body as one value.
 ///
@@ -26,6 +29,7 @@ pub fn read(body: &[u8]) -> Result<Plaintext, ParseError> {
     let text = std::str::from_utf8(body)
         .map_err(|_| ParseError::Malformed("the body is not UTF-8 text".to_owned()))?;
     let memory_max = text.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_BASE);
+    let memory_max = memory_max.min(MEMORY_MAX);
     let result = strict_json::parse(text, JsonLimits { depth_max: DEPTH_MAX, memory_max });
     result.map(Plaintext::new).map_err(|it| ParseError::Malformed(explain(&it)))
 }

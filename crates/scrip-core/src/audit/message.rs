@@ -42,7 +42,7 @@ pub const OUTCOMES: &[(&str, &str)] = &[
         "rejected_evaluations",
         "exhausted the budget of rejected evaluations of a token for 24 hours",
     ),
-    ("budget_exhausted", "was rejected: a search budget is exhausted"),
+    ("budget_exhausted", "was rejected: a budget is exhausted"),
     ("service_failed", "was not served: another service failed"),
     ("started", "was started"),
     ("completed", "was completed"),

@@ -14,11 +14,11 @@ use crate::{
     operations::{proxy_calls::decrypt_call_data::DecryptedCallData, yield_now},
     policy::{
         AccessTarget, Caller, LookupPermit, Permission, Permit, Transform, UseRight,
-        guessing_budget::EvaluatedData,
+        guessing_budget::EvaluatedEntity,
     },
     token::{
         AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
-        TokenIntentRecord, TokenIntentView, TokenRecord, TokenType, TokenView,
+        TokenIntentRecord, TokenIntentView, TokenRecord, TokenView,
         cvc::with_cvc,
         disclosure::hides_marked,
         expression::enrichment,
@@ -105,24 +105,17 @@ pub(crate) struct LoadedEntity<R> {
     pub(crate) transform: Transform,
     /// The end of the retention of the CVC, if the data contains it.
     pub(crate) cvc_expires_at: Option<Timestamp>,
-    /// The entity and its data, if the caller may use and not read it.
+    /// The data, if the caller may use and not read it.
     pub(crate) hidden_data: Option<HiddenData>,
 }
 
-/// The keys of the counters of hidden data. A copy has the same data, and a changed token the same id.
+/// Data that the caller may use and not read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HiddenData {
-    id: EvaluatedData,
-    data: EvaluatedData,
+    pub(crate) entity: EvaluatedEntity,
     /// Whether the caller could send the data to a destination of its own, which is the same as
     /// reading it.
     pub(crate) is_sent_anywhere: bool,
-}
-
-impl HiddenData {
-    pub(crate) fn counted(self) -> [EvaluatedData; 2] {
-        [self.id, self.data]
-    }
 }
 
 /// The parts of a token that expressions need.
@@ -199,14 +192,8 @@ impl ReferenceLoader<'_> {
         stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
         let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
         let has_cvc = view.detail.as_ref().is_some_and(|it| it.visible.cvc.is_some());
-        let token_type = stored.record.token_type;
-        let hidden_data = match view.detail.as_ref().and_then(|it| it.visible.data.as_ref()) {
-            Some(data) => {
-                let target = (&stored.record).into();
-                self.find_hidden_data(target, stored.record.id.as_str(), token_type, data)
-            }
-            None => None,
-        };
+        let target = (&stored.record).into();
+        let hidden_data = self.find_hidden_data(target, stored.record.id.as_str());
         let input = if needed.is_full_token {
             let enrichments = enrichment::enrichments(&view, &vault.bin_data);
             let token = (self.renderers.token)(view);
@@ -220,14 +207,8 @@ impl ReferenceLoader<'_> {
         Ok((input, LoadedEntity { record, transform, cvc_expires_at, hidden_data }))
     }
 
-    /// The keys of the counters of data that the caller may use and not read.
-    fn find_hidden_data(
-        &self,
-        target: AccessTarget<'_>,
-        id: &str,
-        token_type: TokenType,
-        data: &Plaintext,
-    ) -> Option<HiddenData> {
+    /// The entity, if the caller may use and not read its data.
+    fn find_hidden_data(&self, target: AccessTarget<'_>, id: &str) -> Option<HiddenData> {
         let is_hidden = match self.access {
             DataAccess::Read => false,
             DataAccess::Use(_) => {
@@ -236,8 +217,7 @@ impl ReferenceLoader<'_> {
         };
         let tenant = self.caller.tenant();
         is_hidden.then(|| HiddenData {
-            id: EvaluatedData::from_token_id(tenant, id),
-            data: EvaluatedData::from_data(tenant, token_type, data),
+            entity: EvaluatedEntity::from_id(tenant, id),
             is_sent_anywhere: self.caller.sends_anywhere(target),
         })
     }
@@ -259,9 +239,7 @@ impl ReferenceLoader<'_> {
         let (tenant, transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
         let intent_body = IntentBody::open(tenant, &record)?;
         let target = (&record.containers).into();
-        let id_text = record.id.to_string();
-        let hidden_data =
-            self.find_hidden_data(target, &id_text, record.token_type, &intent_body.data);
+        let hidden_data = self.find_hidden_data(target, &record.id.to_string());
         let (mut data, mut cvc_expires_at) = (None, None);
         match transform {
             Transform::Redact => (),

@@ -125,7 +125,7 @@ impl Caller {
     /// The same caller with this runner for long evaluations.
     #[must_use]
     pub fn with_long_evaluations(mut self, run_long: RunLongEvaluation) -> Self {
-        self.work = Arc::new(WorkMeter::new(run_long));
+        self.work = Arc::new(WorkMeter::new(Some(self.tenant().id), run_long));
         self
     }
 

@@ -71,9 +71,10 @@ impl MessageExpression {
     fn has_fixed_paths(&self) -> bool {
         let is_fixed = |operand: &Operand| match operand {
             Operand::Literal(_) => true,
-            Operand::Path(path) => {
-                path.steps.iter().all(|it| matches!(it, Step::Name(_) | Step::Index(_)))
-            }
+            Operand::Path(path) => path.steps.iter().all(|step| match step {
+                Step::Name(_) | Step::Index(_) => true,
+                Step::Computed(inner) => matches!(inner, Operand::Literal(_)),
+            }),
             Operand::Empty | Operand::Blank | Operand::Loop(_) | Operand::Range(_) => false,
         };
         let source = match &self.source {

@@ -20,7 +20,7 @@ use scrip_core::{
     operations::proxy_calls::{
         finish_proxy_call::CallOutcome, use_tokens::count_rejected_evaluation,
     },
-    policy::guessing_budget::EvaluatedData,
+    policy::guessing_budget::EvaluatedEntity,
 };
 use scrip_egress::{BodyError, EgressBody};
 
@@ -65,7 +65,7 @@ pub(super) struct AnswerBuilder<'a, 'c> {
     /// Whether the sender may learn why a transform failed.
     pub(super) is_explained: bool,
     /// The data that the sender may not read. The answer can repeat it.
-    pub(super) hidden_data: Vec<EvaluatedData>,
+    pub(super) hidden_data: Vec<EvaluatedEntity>,
     /// The memory of the call. It also counts an answer while the answer is collected.
     pub(super) reservation: BodyReservation,
 }

@@ -8,7 +8,7 @@ use scrip_core::{
         },
         reference_data::ReferenceUse,
     },
-    policy::{Caller, CallerRequirement, Permission, guessing_budget::EvaluatedData},
+    policy::{Caller, CallerRequirement, Permission, guessing_budget::EvaluatedEntity},
     token::disclosure::{DisclosureRule, DisclosureRules},
 };
 
@@ -28,7 +28,7 @@ use crate::{
             forward_request_headers, has_header_expressions, reads_hidden_values,
         },
         outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
-        transform::TransformTarget,
+        transform::{TransformTarget, writes_configuration},
     },
     wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS,
 };
@@ -155,12 +155,12 @@ pub(super) async fn load_tokens(
 pub(super) fn find_hidden_configuration(
     call: &ReceivedCall,
     message: &MessageBody,
-) -> Option<EvaluatedData> {
+) -> Option<EvaluatedEntity> {
     let needed = CallerRequirement::Permission(Permission::ProxyRead);
     let caller = call.party.caller().filter(|it| it.check_requirement(needed).is_err())?;
     let is_read = message.reads_configuration() || has_header_expressions(&call.headers);
     let proxy = call.selected.proxy().filter(|_| is_read && call.evaluates_expressions())?;
-    Some(EvaluatedData::from_configuration(caller.tenant(), proxy.record().id))
+    Some(EvaluatedEntity::from_configuration(caller.tenant(), proxy.record().id))
 }
 
 /// Checks that expressions of the client do not compute with a configuration that the client may not
@@ -171,8 +171,9 @@ pub(super) fn find_hidden_configuration(
 pub(super) async fn check_computed_headers(
     app: &App,
     call: &ReceivedCall,
+    plan: &CallPlan,
     message: &MessageBody,
-    configuration: Option<EvaluatedData>,
+    configuration: Option<EvaluatedEntity>,
 ) -> Result<ComputedHeaders, ProxyError> {
     let Some(caller) = call.party.caller().filter(|_| call.evaluates_expressions()) else {
         return Ok(ComputedHeaders::default());
@@ -185,7 +186,8 @@ pub(super) async fn check_computed_headers(
         if message.computes_configuration() {
             return Err(Error::Forbidden(Denial::FilterOnHiddenData).into());
         }
-        if computed.configuration {
+        let is_in_body = || plan.request_transforms().iter().any(writes_configuration);
+        if computed.configuration || (computed.body && is_in_body()) {
             return Err(Error::Forbidden(Denial::HeaderOnHiddenData).into());
         }
         check_configuration_budget(&app.vault, caller, configuration).await?;

@@ -7,7 +7,7 @@ use scrip_core::{
         start_proxy_call::CallDestination,
         use_tokens::{UsedTokens, count_rejected_evaluation},
     },
-    policy::{Caller, guessing_budget::EvaluatedData},
+    policy::{Caller, guessing_budget::EvaluatedEntity},
 };
 
 use crate::{
@@ -33,7 +33,7 @@ pub(super) struct UnsentTokens<'a> {
     plan: &'a CallPlan,
     used: UsedTokens,
     /// The configuration, if the client's expressions read it and the client may not.
-    configuration: Option<EvaluatedData>,
+    configuration: Option<EvaluatedEntity>,
     /// Whether the log has the use of the tokens.
     is_recorded: bool,
 }
@@ -44,7 +44,7 @@ impl<'a> UnsentTokens<'a> {
         call: &'a ReceivedCall,
         plan: &'a CallPlan,
         used: UsedTokens,
-        configuration: Option<EvaluatedData>,
+        configuration: Option<EvaluatedEntity>,
     ) -> Self {
         Self { app, call, plan, used, configuration, is_recorded: false }
     }
@@ -84,7 +84,7 @@ impl<'a> UnsentTokens<'a> {
     }
 
     /// The data that the sender may not read, and on which its expressions are evaluated.
-    pub(super) fn hidden_data(&self) -> Vec<EvaluatedData> {
+    pub(super) fn hidden_data(&self) -> Vec<EvaluatedEntity> {
         let mut hidden = self.used.hidden_data();
         hidden.extend(self.configuration);
         hidden

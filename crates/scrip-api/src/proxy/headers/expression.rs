@@ -74,8 +74,8 @@ pub fn reads_hidden_values(headers: &HeaderMap, is_body_hidden: bool) -> Result<
 pub struct ComputedHeaders {
     /// Whether one computes with the body as it is sent, except for a signature.
     pub body: bool,
-    /// Whether one computes with the configuration of the proxy, or with a body that can contain it,
-    /// except for a signature and for texts that are joined.
+    /// Whether one computes with the configuration of the proxy, except for a signature and for texts
+    /// that are joined.
     pub configuration: bool,
 }
 
@@ -90,8 +90,7 @@ pub fn find_computed_headers(headers: &HeaderMap) -> Result<ComputedHeaders, Pro
         let is_signature = text.expressions().all(MessageExpression::is_signature);
         let is_text = text.expressions().all(MessageExpression::is_joined_text);
         computed.body |= reads_body && !is_signature;
-        computed.configuration |= (reads_body && !is_signature)
-            || (reads_configuration(&text) && !is_signature && !is_text);
+        computed.configuration |= reads_configuration(&text) && !is_signature && !is_text;
     }
     Ok(computed)
 }

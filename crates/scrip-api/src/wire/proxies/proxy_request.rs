@@ -63,6 +63,7 @@ pub(crate) fn parse_draft(
     let tls_min = fields.text("tls_min");
     let tls_min =
         fields.parse_choice("tls_min", tls_min, TlsMinimum::parse, "must be \"1.2\" or \"1.3\"");
+    let names_configuration = configuration.is_some();
     fields.finish_with(name.zip(destination)).map(|(name, destination)| ProxyDraft {
         name,
         destination,
@@ -70,7 +71,7 @@ pub(crate) fn parse_draft(
         response_transforms,
         application,
         configuration,
-        names_secrets: true,
+        names_configuration,
         require_auth,
         disable_detokenization: disable_detokenization.unwrap_or(false),
         timeout,
@@ -93,9 +94,8 @@ pub(crate) fn parse_patch(
             ParseError::Failed(error) => error,
             ParseError::Malformed(_) => Error::Internal("a merged proxy is not an object".into()),
         })?;
-        let is_named = |it: &&str| body.expose().get(*it).is_some();
-        let names_secrets = ProxyDraft::SECRET_ATTRIBUTES.iter().any(is_named);
-        Ok(ProxyDraft { names_secrets, ..draft })
+        let names_configuration = body.expose().get("configuration").is_some();
+        Ok(ProxyDraft { names_configuration, ..draft })
     }))
 }
 

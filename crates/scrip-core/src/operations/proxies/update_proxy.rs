@@ -66,10 +66,9 @@ async fn edit_proxy(
     rewrite_proxy(vault, change, recorder, move |records, details| {
         let draft = edit(details)?;
         let current = details.draft();
-        // Otherwise a caller without the right to read could try values of the configuration, or of
-        // the query of the destination.
-        let is_guess =
-            draft.names_secrets && !has_permission(&permit, records, Permission::ProxyRead);
+        // Otherwise a caller without the right to read could try values of the configuration.
+        let is_guess = draft.compares_configuration(&current)
+            && !has_permission(&permit, records, Permission::ProxyRead);
         if draft.redirects(&current) || is_guess {
             check_application_update(&permit, records)?;
         }

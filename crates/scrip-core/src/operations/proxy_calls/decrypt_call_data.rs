@@ -10,7 +10,7 @@ use crate::{
     id::ClientKeyId,
     idempotency::proxy_call::CallDataComparison,
     operations::check_request_quota,
-    policy::{Caller, Permission, Transform, UseRight, guessing_budget::EvaluatedData},
+    policy::{Caller, Permission, Transform, UseRight, guessing_budget::EvaluatedEntity},
     token::{Containers, EncryptedData, Plaintext, cvc::cvc_expiry},
 };
 
@@ -43,7 +43,7 @@ pub(super) struct DecryptedPart {
     pub(super) containers: Containers,
     pub(super) cvc_expires_at: Option<Timestamp>,
     /// The data, if the caller may use and not read it.
-    pub(super) hidden_data: Option<EvaluatedData>,
+    pub(super) hidden_data: Option<EvaluatedEntity>,
     /// As in [`HiddenData`](crate::operations::reference_data::HiddenData).
     pub(super) is_sent_anywhere: bool,
 }
@@ -106,7 +106,7 @@ impl Decryption<'_> {
         let cvc_expires_at = has_cvc.then(|| cvc_expiry(caller, vault.clock.now()));
         let right_to_read = caller.transform(Permission::TokenRead, &containers);
         let hidden_data = (right_to_read != Some(Transform::Reveal))
-            .then(|| EvaluatedData::from_data(caller.tenant(), token_type, &data));
+            .then(|| EvaluatedEntity::from_client_key(caller.tenant(), encrypted.key_id()));
         let key = encrypted.key_id();
         let is_sent_anywhere = caller.sends_anywhere(&containers);
         let part = DecryptedPart { key, containers, cvc_expires_at, hidden_data, is_sent_anywhere };

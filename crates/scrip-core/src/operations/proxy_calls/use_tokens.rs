@@ -16,7 +16,7 @@ use crate::{
             ReferenceUse, load_references,
         },
     },
-    policy::{Caller, Permission, Transform, UseRight, guessing_budget::EvaluatedData},
+    policy::{Caller, Permission, Transform, UseRight, guessing_budget::EvaluatedEntity},
     token::{DataPlace, Plaintext, TokenType},
 };
 use scrip_expression::{FilteredPath, ReferenceKind};
@@ -97,7 +97,7 @@ pub async fn use_tokens<P: From<Plaintext>>(
 pub async fn check_configuration_budget(
     vault: &Vault,
     caller: &Caller,
-    configuration: EvaluatedData,
+    configuration: EvaluatedEntity,
 ) -> Result<(), Error> {
     vault.check_rejected_evaluations(caller, &[configuration]).await
 }
@@ -110,7 +110,7 @@ pub async fn check_configuration_budget(
 pub async fn count_rejected_evaluation(
     vault: &Vault,
     caller: &Caller,
-    hidden: &[EvaluatedData],
+    hidden: &[EvaluatedEntity],
 ) -> Result<(), Error> {
     vault.count_rejected_evaluation(caller, hidden).await
 }
@@ -150,12 +150,12 @@ impl UsedTokens {
 
     /// The data that the caller may not read, each once.
     #[must_use]
-    pub fn hidden_data(&self) -> Vec<EvaluatedData> {
+    pub fn hidden_data(&self) -> Vec<EvaluatedEntity> {
         let LoadedEntities { tokens, intents } = &self.loaded;
         let tokens = tokens.iter().filter_map(|it| it.hidden_data);
         let intents = intents.iter().filter_map(|it| it.hidden_data);
         let encrypted = self.encrypted_parts().filter_map(|it| it.hidden_data);
-        let stored = tokens.chain(intents).flat_map(HiddenData::counted);
+        let stored = tokens.chain(intents).map(|it| it.entity);
         let mut hidden: Vec<_> = stored.chain(encrypted).collect();
         hidden.sort_unstable();
         hidden.dedup();

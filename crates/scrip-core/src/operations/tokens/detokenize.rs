@@ -13,7 +13,7 @@ use crate::{
             load_references,
         },
     },
-    policy::{Caller, Transform, guessing_budget::EvaluatedData},
+    policy::{Caller, Transform, guessing_budget::EvaluatedEntity},
     token::{
         Plaintext,
         expression::{compilation::ReplayableRandom, work_meter::EvaluationAttempt},
@@ -42,7 +42,7 @@ pub async fn detokenize(
             .await?;
     // A caller with a mask learns from a failing expression what the mask shows of other data.
     let masked_tokens = loaded.tokens.iter().filter(|it| it.transform != Transform::Reveal);
-    let to_data = |id: &str| EvaluatedData::from_token_id(caller.tenant(), id);
+    let to_data = |id: &str| EvaluatedEntity::from_id(caller.tenant(), id);
     let masked: Vec<_> = masked_tokens.map(|it| to_data(it.record.id.as_str())).collect();
     vault.check_rejected_evaluations(caller, &masked).await?;
     // The reads are recorded before the evaluation, because an expression that fails also reveals

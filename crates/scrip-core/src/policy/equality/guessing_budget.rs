@@ -14,7 +14,7 @@
 
 pub mod bucket;
 mod digit_runs;
-mod evaluated_data;
+mod evaluated_entity;
 pub mod ledger;
 pub(crate) mod numbers;
 mod rejected_evaluations;
@@ -39,7 +39,7 @@ use crate::{
 pub(crate) use self::bucket::{CallerClass, GuessBucketKind};
 pub use self::{
     bucket::{GuessBucket, GuessRecord},
-    evaluated_data::EvaluatedData,
+    evaluated_entity::EvaluatedEntity,
 };
 
 /// The length of a day in the quotas.

@@ -21,9 +21,8 @@ pub struct ProxyDraft {
     pub response_transforms: TransformList,
     pub application: Option<ApplicationId>,
     pub configuration: Option<ProxyConfiguration>,
-    /// Whether the request contains one of [`ProxyDraft::SECRET_ATTRIBUTES`]. A patch without any keeps
-    /// them.
-    pub names_secrets: bool,
+    /// Whether the request contains a configuration. A patch without one keeps the current one.
+    pub names_configuration: bool,
     pub require_auth: bool,
     pub disable_detokenization: bool,
     pub timeout: Option<ProxyTimeout>,
@@ -148,15 +147,10 @@ impl ProxyDraft {
             || self.configuration != current.configuration
     }
 
-    /// The attributes with secrets that [`ProxyDraft::redirects`] compares. Whether a request with one
-    /// of them is rejected depends on its current value, which only a caller with `proxy:read` may
-    /// know.
-    pub const SECRET_ATTRIBUTES: [&str; 6] = [
-        "destination_url",
-        "request_transform",
-        "request_transforms",
-        "response_transform",
-        "response_transforms",
-        "configuration",
-    ];
+    /// Whether the answer to the request depends on the values of the current configuration, which
+    /// only a caller with `proxy:read` may know.
+    #[must_use]
+    pub fn compares_configuration(&self, current: &Self) -> bool {
+        self.names_configuration && current.configuration.is_some()
+    }
 }

@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn rejected_long_evaluation_of_a_message_is_an_error() {
-        let work = WorkMeter::new(|_| false);
+        let work = WorkMeter::new(None, |_, _| false);
         let configuration = json!({"a": "b".repeat(2_000_000)});
         assert!(matches!(
             evaluate(&work, "{{ config: a }}", &configuration),

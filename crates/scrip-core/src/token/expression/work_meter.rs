@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use scrip_expression::SpentWork;
 
-use crate::{error::Error, metrics::Gauge};
+use crate::{error::Error, id::TenantId, metrics::Gauge};
 
 /// The maximum charged work of all expressions of one request.
 ///
@@ -21,15 +21,17 @@ pub const INLINE_WORK_MAX: usize = 1024 * 1024;
 /// The most work that a request of this process did on an async worker.
 pub static INLINE_WORK_PEAK: Gauge = Gauge::new();
 
-/// Runs a long evaluation without delaying other requests, and returns when it is done. Returns
-/// `false`, without running the evaluation, if too many others are running.
-pub type RunLongEvaluation = fn(&mut dyn FnMut()) -> bool;
+/// Runs a long evaluation of a tenant without delaying other requests, and returns when it is done.
+/// Returns `false`, without running the evaluation, if too many others are running.
+pub type RunLongEvaluation = fn(Option<TenantId>, &mut dyn FnMut()) -> bool;
 
 /// Counts the evaluation work of one request.
 #[derive(Debug)]
 pub struct WorkMeter {
     remaining: AtomicUsize,
     run_long: RunLongEvaluation,
+    /// Tenants take turns, so that one tenant cannot make the others wait.
+    tenant: Option<TenantId>,
     /// The part of the work that ran inline.
     inline: AtomicUsize,
     /// Whether an evaluation was rejected because too many others were running.
@@ -44,21 +46,21 @@ pub(crate) struct EvaluationAttempt<T> {
 
 impl Default for WorkMeter {
     fn default() -> Self {
-        Self::new(run_inline)
+        Self::new(None, run_inline)
     }
 }
 
-fn run_inline(evaluate: &mut dyn FnMut()) -> bool {
+fn run_inline(_: Option<TenantId>, evaluate: &mut dyn FnMut()) -> bool {
     evaluate();
     true
 }
 
 impl WorkMeter {
     #[must_use]
-    pub fn new(run_long: RunLongEvaluation) -> Self {
+    pub fn new(tenant: Option<TenantId>, run_long: RunLongEvaluation) -> Self {
         let remaining = AtomicUsize::new(REQUEST_WORK_MAX);
         let inline = AtomicUsize::new(0);
-        Self { remaining, run_long, inline, rejected: AtomicBool::new(false) }
+        Self { remaining, run_long, tenant, inline, rejected: AtomicBool::new(false) }
     }
 
     /// The work charged so far.
@@ -81,7 +83,7 @@ impl WorkMeter {
         let mut attempt = evaluate(inline_max);
         self.count_inline(attempt.spent.work);
         if attempt.spent.is_exhausted && remaining > inline_max {
-            if (self.run_long)(&mut || attempt = evaluate(remaining)) {
+            if (self.run_long)(self.tenant, &mut || attempt = evaluate(remaining)) {
                 // The work of the repeated evaluation is charged below.
             } else {
                 self.rejected.store(true, Relaxed);
@@ -103,7 +105,7 @@ impl WorkMeter {
             return Ok(step());
         }
         let (mut step, mut result) = (Some(step), None);
-        (self.run_long)(&mut || result = step.take().map(|it| it()));
+        (self.run_long)(self.tenant, &mut || result = step.take().map(|it| it()));
         result.ok_or_else(|| Error::Unavailable("too many long requests at the same time".into()))
     }
 
@@ -168,10 +170,10 @@ mod tests {
 
     #[test]
     fn evaluation_over_the_inline_limit_uses_the_long_runner() {
-        fn reject(_: &mut dyn FnMut()) -> bool {
+        fn reject(_: Option<TenantId>, _: &mut dyn FnMut()) -> bool {
             false
         }
-        let meter = WorkMeter::new(reject);
+        let meter = WorkMeter::new(None, reject);
         assert!(meter.run(attempt(INLINE_WORK_MAX)).result);
         assert!(meter.check().is_ok());
         assert!(!meter.run(attempt(1)).result);
@@ -180,10 +182,10 @@ mod tests {
 
     #[test]
     fn step_is_charged_and_runs_inline_only_within_the_inline_limit() {
-        fn reject(_: &mut dyn FnMut()) -> bool {
+        fn reject(_: Option<TenantId>, _: &mut dyn FnMut()) -> bool {
             false
         }
-        let meter = WorkMeter::new(reject);
+        let meter = WorkMeter::new(None, reject);
         assert_eq!(meter.run_step(INLINE_WORK_MAX, || 7).unwrap(), 7);
         assert!(matches!(meter.run_step(1, || 7), Err(Error::Unavailable(_))));
         assert_eq!(meter.spent(), INLINE_WORK_MAX + 1);

@@ -10,7 +10,7 @@ use crate::{
     policy::{
         Caller,
         guessing_budget::{
-            CallerClass, DAY, EvaluatedData, GuessBucket, GuessBucketKind, GuessBudget,
+            CallerClass, DAY, EvaluatedEntity, GuessBucket, GuessBucketKind, GuessBudget,
             ledger::is_reached,
         },
         tenant::quota::QuotaLimit,
@@ -28,7 +28,7 @@ impl Vault {
     pub(crate) async fn check_rejected_evaluations(
         &self,
         caller: &Caller,
-        hidden: &[EvaluatedData],
+        hidden: &[EvaluatedEntity],
     ) -> Result<(), Error> {
         let limit = caller.tenant().quotas.rejected_evaluations();
         if hidden.is_empty() || limit == QuotaLimit::Off {
@@ -53,7 +53,7 @@ impl Vault {
     pub(crate) async fn count_rejected_evaluation(
         &self,
         caller: &Caller,
-        hidden: &[EvaluatedData],
+        hidden: &[EvaluatedEntity],
     ) -> Result<(), Error> {
         self.check_rejected_evaluations(caller, hidden).await?;
         let limit = caller.tenant().quotas.rejected_evaluations();
@@ -80,7 +80,7 @@ impl Vault {
     }
 }
 
-fn data_bucket(caller: &Caller, data: EvaluatedData) -> GuessBucket {
+fn data_bucket(caller: &Caller, data: EvaluatedEntity) -> GuessBucket {
     let (keys, application) = (&caller.tenant().keys, caller.guessing_application().0);
     let class = CallerClass::for_caller(caller);
     // A page can have sessions of several public applications.

@@ -44,11 +44,13 @@ impl ParameterName {
         let name = parameter.split('=').next().unwrap_or_default();
         let mut name = decode_completely(name.replace('+', " ").as_bytes());
         name.make_ascii_lowercase();
-        let name = name.trim_ascii();
-        let bracket = name.iter().position(|it| *it == b'[').unwrap_or(name.len());
-        let (root, index) = name.split_at(bracket);
+        // Servers in C end a name at this character.
+        let name = name.split(|it| *it == 0).next().unwrap_or_default().trim_ascii();
+        // An index ends with a bracket. Without it, the first bracket is a part of the name.
+        let bracket = name.iter().position(|it| *it == b'[').filter(|_| name.contains(&b']'));
+        let (root, index) = name.split_at(bracket.unwrap_or(name.len()));
         // PHP cannot have these characters in names.
-        let root = root.iter().map(|it| if matches!(it, b'.' | b' ') { b'_' } else { *it });
+        let root = root.iter().map(|it| if matches!(it, b'.' | b' ' | b'[') { b'_' } else { *it });
         Self { root: root.collect(), index: index.to_vec() }
     }
 

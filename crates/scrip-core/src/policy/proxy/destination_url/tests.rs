@@ -182,6 +182,8 @@ fn parameters_of_the_base_query_cannot_be_repeated() {
         ("mid[a]=7", "mid[a][b]=8"),
         ("my_id=7", "my.id=8"),
         ("m%69d=7", "mid=8"),
+        ("my_id=7", "my[id=8"),
+        ("mid=7", "mid%00x=8"),
     ] {
         assert!(repeats(base, query), "{base} and {query}");
     }
