@@ -39,6 +39,8 @@ function start(channel, options) {
       type,
       read: (/** @type {unknown} */ part, /** @type {boolean} */ isPlain) => field.read(part, isPlain),
       readPlain: () => field.readPlain(),
+      readCopy: () => field.readCopy(),
+      numberState: () => field.numberState(),
       showValidation: () => field.showValidation(),
       offer: (/** @type {string} */ token, /** @type {string} */ value) => field.offer(token, value),
       follow: (/** @type {() => void} */ listener) => field.follow(listener),

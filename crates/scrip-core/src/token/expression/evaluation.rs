@@ -43,6 +43,16 @@ pub(crate) struct EvaluationResult {
     pub(crate) texts: EvaluatedTexts,
 }
 
+impl EvaluationResult {
+    /// Drops the index entries over the data for which `is_kept` is false.
+    pub(crate) fn retain_data_indexes(&mut self, is_kept: impl Fn(&IndexDigest) -> bool) {
+        let metadata_indexes = self.indexes.split_off(self.data_indexes.min(self.indexes.len()));
+        self.indexes.retain(is_kept);
+        self.data_indexes = self.indexes.len();
+        self.indexes.extend(metadata_indexes);
+    }
+}
+
 /// The reaction to an expression that fails, or gives no value, on this data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureMode {

@@ -25,7 +25,8 @@ use crate::{
         WorkMeter,
         cvc::{load_cvc_key, seal_cvc, take_cvc, with_cvc},
         disclosure::{
-            ExpressionTrust, check_conversion, may_fingerprint_marked, shows_fingerprint,
+            ExpressionTrust, check_conversion, check_data, hides_marked, may_digest_marked,
+            shows_fingerprint,
         },
         expression::evaluation::{
             Evaluation, EvaluationResult, FailureMode, NewId, evaluate_token_id,
@@ -98,7 +99,8 @@ impl PendingToken {
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
-        token_type.check(data.expose_mut(), caller.tenant().kind).map_err(Error::Invalid)?;
+        let is_hidden = hides_marked(caller, is_marked);
+        check_data(token_type, &mut data, caller.tenant().kind, is_hidden)?;
 
         let cvc = take_cvc(token_type, &mut data);
         // A conversion updates the existing token, whatever the tenant's setting for other creates.
@@ -117,9 +119,12 @@ impl PendingToken {
         body.withhold_digests(token_type);
         let failure_mode = if knows_data { FailureMode::Report } else { FailureMode::Hide };
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
-        let EvaluationResult { fingerprint, indexes, mut texts, .. } = evaluation.evaluate()?;
-        let has_fingerprint = (!is_marked || may_fingerprint_marked(caller, &containers))
-            && (knows_data || !shows_number_in_digits(token_type, &body.data, &texts));
+        let mut evaluated = evaluation.evaluate()?;
+        let may_digest = !is_marked || may_digest_marked(caller, &containers);
+        evaluated.retain_data_indexes(|_| may_digest);
+        let EvaluationResult { fingerprint, indexes, mut texts, .. } = evaluated;
+        let has_fingerprint =
+            may_digest && (knows_data || !shows_number_in_digits(token_type, &body.data, &texts));
         let fingerprint = fingerprint.filter(|_| has_fingerprint);
         let chooses_id = new.id.is_some();
         let computes_id = new.id.as_deref().is_some_and(is_expression);
