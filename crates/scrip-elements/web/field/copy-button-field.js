@@ -1,6 +1,6 @@
 // The copy button: copies the value of another field, or of a reference, without showing it.
 
-import { createCopyButton } from "./copying.js";
+import { createCopyButton } from "./view/copying.js";
 import { readOptions } from "./field-options.js";
 import { findController, findField } from "./siblings.js";
 import { applyRules, readStyle } from "./view/style.js";

@@ -1,7 +1,8 @@
 // The page of one field: connects the field with the page that embeds it and with its siblings.
 
 import { CopyButtonField } from "./copy-button-field.js";
-import { InputField, isInputType } from "./input-field.js";
+import { InputField } from "./input-field.js";
+import { isInputType } from "./part-kinds.js";
 import { frameApplication, openParentChannel } from "../parent-channel.js";
 
 /**

@@ -1,5 +1,6 @@
 // A field with inputs: card, card number, expiration date, security code or text.
 
+import { Announcements } from "./announcements.js";
 import { NAME_TOKENS } from "./autofill.js";
 import { createBinLookup } from "./bin-lookup.js";
 import { findBrand } from "./format/brand.js";
@@ -8,11 +9,11 @@ import { readOptions } from "./field-options.js";
 import { AUTOFILL, FieldView } from "./view/field-view.js";
 import { InputPart } from "./input-part.js";
 import { NumberContent } from "./number-content.js";
-import { PayerEntry, followsNumber, isPiece, isUnenteredDetail, isUnfinished } from "./payer-entry.js";
+import { PayerEntry, followsNumber, isPiece, isUnenteredDate, isUnfinished } from "./payer-entry.js";
 import { PageRules } from "./rules/page-rules.js";
 import { PageValidation, followActions } from "./rules/page-validation.js";
 import { createNetworkChoice, networkChoices } from "./view/networks.js";
-import { partKind } from "./part-kinds.js";
+import { PARTS, partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
 import { literalValues, plainText, resolveSetValues } from "./set-values.js";
 import { readKind, readValue } from "./field-value.js";
@@ -24,20 +25,6 @@ import { randomId } from "../parent-channel.js";
  * @typedef {import("../parent-channel.js").ParentChannel} ParentChannel
  * @typedef {import("./report.js").PartState} PartState
  */
-
-/** @type {Record<string, [Role, string][]>} Roles and target ids of the inputs of each type. */
-const PARTS = {
-  card: [["number", "cardNumber"], ["expiration", "cardExpirationDate"], ["code", "cardVerificationCode"]],
-  cardNumber: [["number", ""]],
-  cardExpirationDate: [["expiration", ""]],
-  cardVerificationCode: [["code", ""]],
-  text: [["text", ""]],
-};
-
-/** @param {string} type */
-export function isInputType(type) {
-  return Object.hasOwn(PARTS, type);
-}
 
 export class InputField {
   #channel;
@@ -65,10 +52,9 @@ export class InputField {
   #rules;
   /** @type {PageValidation | undefined} */
   #validation;
-  #lastChange = "";
   /** @type {string | undefined} */
   #chosenNetwork;
-  #followers = /** @type {Set<() => void>} */ (new Set());
+  #announcements;
   #stopWaiting = () => {};
   #view;
 
@@ -79,6 +65,7 @@ export class InputField {
   constructor(channel, sent) {
     this.#channel = channel;
     this.#type = channel.type;
+    this.#announcements = new Announcements(channel);
     this.#state = readOptions(channel.type, sent);
     this.#startRules();
     this.bin = createBinLookup(channel.nonce, () => this.#render());
@@ -104,13 +91,11 @@ export class InputField {
     if (validation !== undefined) this.#validation = new PageValidation(validation, test, () => this.#render());
   }
 
-  /** Follows what the payer does in the frame. */
   #followPayer() {
     followActions(() => {
       [this.#rules, this.#validation].forEach((it) => it?.arm());
       this.#entry.act();
-      // A text has no end, so one that the page divided cannot be told from a whole one. It is the
-      // payer's from the next action on, and one report follows each action.
+      // A text has no end. It is the payer's from the next action on, with one report for each action.
       const text = this.parts.find((it) => it.role === "text" && it.isUnentered);
       if (text === undefined || text.isMixed || text.isComposing) return;
       text.isUnentered = false;
@@ -168,10 +153,7 @@ export class InputField {
     });
   }
 
-  /**
-   * Whether a text that begins now is the payer's own.
-   * @param {InputPart} part
-   */
+  /** @param {InputPart} part whose text begins now */
   #isEntered(part) {
     if (this.#entry.isEntered) return true;
     if (this.#entry.isDivided) return false;
@@ -201,7 +183,6 @@ export class InputField {
     for (const part of this.parts) part.pasteText(plainText(value) ?? values[part.role] ?? "");
     this.#isApplyingValue = false;
     this.#wasLeft = true;
-    // The page knows this text.
     this.#validation?.check(this.parts[0]?.text ?? "");
   }
 
@@ -229,8 +210,7 @@ export class InputField {
 
   /** Nothing remains of the values that were set. */
   #endSet() {
-    this.#wasSet = false;
-    this.#setKind = undefined;
+    [this.#wasSet, this.#setKind] = [false, undefined];
   }
 
   /**
@@ -296,7 +276,7 @@ export class InputField {
 
   #render() {
     const states = this.#partStates();
-    const isHidden = this.#wasSet || this.#isMixed || this.parts.some(isUnenteredDetail);
+    const isHidden = this.#wasSet || this.#isMixed || this.parts.some(isUnenteredDate);
     this.parts.forEach((part, index) => {
       const state = states[index];
       if (state !== undefined) this.#view.renderPart(part, state, { isHidden, isDirty: this.#isDirty });
@@ -325,32 +305,12 @@ export class InputField {
       parts: states,
       wasSet: this.#wasSet,
       isMixed: this.#isMixed,
-      isUnentered: this.parts.some(isUnenteredDetail),
+      isUnentered: this.parts.some(isUnenteredDate),
       ...(number === undefined ? {} : { card }),
       hasPageValidation: this.#validation !== undefined,
       reportedValidity: this.#validation?.isValid,
     });
-    this.#report(change);
-    this.#followers.forEach((it) => this.#notify(it));
-  }
-
-  /** @param {Record<string, unknown>} change */
-  #report(change) {
-    const text = JSON.stringify(change);
-    const isFirst = this.#lastChange === "";
-    if (text === this.#lastChange) return;
-    this.#lastChange = text;
-    if (!isFirst || change.empty !== true) this.#channel.send("change", change);
-  }
-
-  /** @param {() => void} follower */
-  #notify(follower) {
-    try {
-      follower();
-    } catch {
-      // The frame of the follower is gone.
-      this.#followers.delete(follower);
-    }
+    this.#announcements.report(change);
   }
 
   #forget() {
@@ -463,9 +423,7 @@ export class InputField {
   }
 
   /** @param {() => void} listener */
-  follow(listener) {
-    this.#followers.add(listener);
-  }
+  follow = (listener) => this.#announcements.follow(listener);
 
   /**
    * @param {string} token
@@ -498,16 +456,19 @@ export class InputField {
     await this.#validation?.settled;
     const state = readingFields(this.#partStates(), this.#wasSet);
     const number = this.#number;
-    if (number !== undefined && state.valid) this.#numberContent.use(onlyDigits(number.text));
+    // A number that was set has no length of its own.
+    if (number !== undefined && number.rawValue === undefined && state.valid) this.#numberContent.use(onlyDigits(number.text));
     const version = `${this.#frameId}-${this.parts.reduce((sum, it) => sum + it.editCount, 0)}`;
     // A date that began without an action of the payer may be digits of a number. Next to a given part, a
     // typed one has no place of its own.
     const isPartlySet = this.#wasSet && this.parts.some((it) => it.rawValue === undefined && !it.isEmpty);
-    const isMixed = this.#isMixed || this.parts.some(isUnenteredDetail) || isPartlySet;
+    const isMixed = this.#isMixed || this.parts.some(isUnenteredDate) || isPartlySet;
     const reading = { ...state, version, kind: readKind(this.#setKind, request), isMixed };
     const value = readValue(this.#type, this.parts.map((it) => this.#plainValue(it)), request);
     const transform = isPlain || this.#wasSet || !state.valid ? undefined : this.#options.transform;
     if (transform === undefined || typeof value !== "string") return { ...reading, value };
+    // The page knows its own text.
+    if (this.parts[0]?.isGivenWhole === true) this.#rules?.arm();
     const transformed = await this.#rules?.transform(transform, value, version);
     const errors = transformed === undefined ? [{ targetId: this.#options.targetId, type: "invalid" }] : state.errors;
     return { ...reading, errors, value: transformed };
@@ -534,7 +495,6 @@ export class InputField {
 
   /** The plain value of a field with one input. */
   readPlain() {
-    const [part] = this.parts;
-    return part === undefined || this.parts.length > 1 ? "" : this.#plainValue(part);
+    return this.parts.length > 1 ? "" : this.parts.map((it) => this.#plainValue(it)).join("");
   }
 }

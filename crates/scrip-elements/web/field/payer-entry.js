@@ -37,11 +37,11 @@ export function isPiece({ role, text, isEmpty, isUnentered }, hasPageRules) {
 }
 
 /**
- * Whether a date or code began without an action of the payer.
+ * Whether a date began without an action of the payer. It may be digits of a number, and answers show dates.
  * @param {InputPart} part
  */
-export function isUnenteredDetail({ role, isEmpty, isUnentered }) {
-  return !isEmpty && isUnentered && (role === "expiration" || role === "code");
+export function isUnenteredDate({ role, isEmpty, isUnentered }) {
+  return !isEmpty && isUnentered && role === "expiration";
 }
 
 /**

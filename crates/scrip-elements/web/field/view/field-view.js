@@ -2,7 +2,7 @@
 
 import { addHiddenInputs } from "../autofill.js";
 import { brandByType } from "../format/brand.js";
-import { createCopyButton } from "../copying.js";
+import { createCopyButton } from "./copying.js";
 import { brandDrawing } from "./icons.js";
 import { visibleError } from "../report.js";
 import { applyRules, readCopyIconStyle, readStyle } from "./style.js";
