@@ -69,7 +69,7 @@ function moveToCards(token) {
  */
 function changeToken(node, path, change) {
   const [key, ...rest] = path;
-  if (key === undefined) return change({ type: "token", data: node });
+  if (key === undefined) return change(isTokenObject(node) ? node : { type: "token", data: node });
   // The body of a token update has no type.
   if (isTokenObject(node) || (isObject(node) && key === "data" && !Object.hasOwn(node, "type"))) return change(node);
   if (Array.isArray(node)) return node.map((item, index) => (index === key ? changeToken(item, rest, change) : item));

@@ -222,9 +222,8 @@ export class InputField {
     this.#numberContent.begin();
   }
 
-  /** Whether a text is the payer's only in part. */
   get #isMixed() {
-    return this.parts.some((it) => it.isMixed || isPiece(it, this.#hasPageRules));
+    return this.parts.some((it) => it.isMixed);
   }
 
   /** @param {InputPart} part */
@@ -276,16 +275,18 @@ export class InputField {
 
   #render() {
     const states = this.#partStates();
-    const isHidden = this.#wasSet || this.#isMixed || this.parts.some(isUnenteredDate);
+    const isUnentered = this.parts.some(isUnenteredDate);
+    const hasPiece = this.parts.some((it) => isPiece(it, this.#hasPageRules));
     this.parts.forEach((part, index) => {
       const state = states[index];
-      if (state !== undefined) this.#view.renderPart(part, state, { isHidden, isDirty: this.#isDirty });
+      if (state !== undefined) this.#view.renderPart(part, state, { isHidden: this.#wasSet || isUnentered, isDirty: this.#isDirty });
     });
     const number = this.#number;
     const digits = number === undefined ? "" : onlyDigits(number.text);
     this.#view.renderBrand(findBrand(digits)?.type);
     const { binLookup, coBadged, preferredNetworks } = this.#options;
     const isComplete = !this.#wasSet && number !== undefined && this.#partError(number) === undefined;
+    const isHidden = this.#wasSet || this.#isMixed || isUnentered || hasPiece;
     const isShown = !isHidden && !this.#numberContent.hasOtherStart(digits, isComplete);
     const looksUp = (binLookup || coBadged.length > 0) && isShown;
     this.bin.follow(looksUp ? digits : "");
@@ -305,7 +306,8 @@ export class InputField {
       parts: states,
       wasSet: this.#wasSet,
       isMixed: this.#isMixed,
-      isUnentered: this.parts.some(isUnenteredDate),
+      isUnentered,
+      hasPiece,
       ...(number === undefined ? {} : { card }),
       hasPageValidation: this.#validation !== undefined,
       reportedValidity: this.#validation?.isValid,
@@ -456,11 +458,9 @@ export class InputField {
     await this.#validation?.settled;
     const state = readingFields(this.#partStates(), this.#wasSet);
     const number = this.#number;
-    // A number that was set has no length of its own.
     if (number !== undefined && number.rawValue === undefined && state.valid) this.#numberContent.use(onlyDigits(number.text));
     const version = `${this.#frameId}-${this.parts.reduce((sum, it) => sum + it.editCount, 0)}`;
-    // A date that began without an action of the payer may be digits of a number. Next to a given part, a
-    // typed one has no place of its own.
+    // Next to a given part, a typed one has no place of its own.
     const isPartlySet = this.#wasSet && this.parts.some((it) => it.rawValue === undefined && !it.isEmpty);
     const isMixed = this.#isMixed || this.parts.some(isUnenteredDate) || isPartlySet;
     const reading = { ...state, version, kind: readKind(this.#setKind, request), isMixed };

@@ -4,7 +4,8 @@
 //    vault or to another field, and a page could test it with options of this field.
 // 2. A field whose text is the payer's only in part reports only whether it is empty: a page could set
 //    the first digits of a number, or empty the field between two keys, and get the next digits.
-//    A text that began without an action of the payer also reports whether it is complete.
+//    A text that began without an action of the payer is incomplete while it may be a piece of a
+//    longer one, whatever it is. Such a date reports only whether it is empty and complete.
 // 3. A field with a `validation` of the page reports its last result, so that a page does not learn
 //    something with each key.
 // 4. Errors appear after the part was left, after `validate`, or while typing with
@@ -45,13 +46,14 @@ export function visibleError(part) {
  * @param {PartState[]} state.parts
  * @param {boolean} state.wasSet
  * @param {boolean} [state.isMixed]
- * @param {boolean} [state.isUnentered] whether the text began without an action of the payer
+ * @param {boolean} [state.isUnentered] whether the date began without an action of the payer
+ * @param {boolean} [state.hasPiece] whether a text may be a piece of what the payer types
  * @param {CardState} [state.card] only with a card number
  * @param {boolean} [state.hasPageValidation]
  * @param {boolean} [state.reportedValidity] the last result of the page's `validation`
  */
 export function changeFields(state) {
-  const { parts, wasSet, isMixed = false, isUnentered = false, card, hasPageValidation = false, reportedValidity = true } = state;
+  const { parts, wasSet, isMixed = false, isUnentered = false, hasPiece = false, card, hasPageValidation = false, reportedValidity = true } = state;
   const empty = parts.every((it) => it.empty);
   if (wasSet) return { empty };
   if (isMixed) return { empty, complete: false };
@@ -61,7 +63,7 @@ export function changeFields(state) {
     ? reportedValidity
     : parts.every((it) => it.error === undefined || (it.empty && !it.showsError));
   const complete = hasPageValidation
-    ? maskSatisfied && reportedValidity
+    ? maskSatisfied && reportedValidity && !hasPiece
     : parts.every((it) => it.error === undefined);
   const errors = parts.flatMap((part) => {
     const type = visibleError(part);

@@ -189,11 +189,11 @@ export class FieldView {
    */
   renderPart(part, state, { isHidden, isDirty }) {
     const { input, role } = part;
-    const error = isHidden ? undefined : visibleError(state);
+    const error = visibleError(state);
     const isChecked = !isHidden && (this.#options.validation === undefined || !isDirty);
     input.classList.toggle("is-empty", state.empty);
     input.classList.toggle("is-complete", isChecked && !state.empty && state.error === undefined);
-    input.classList.toggle("is-invalid", error !== undefined);
+    input.classList.toggle("is-invalid", !isHidden && error !== undefined);
     setAttribute(input, "aria-invalid", error === undefined ? undefined : "true");
     const message = error === undefined ? "" : errorText(this.#texts, role, this.#label(role), error);
     // The same text again would be announced again.
