@@ -123,7 +123,7 @@ onHostilePage("mask of the page tells nothing about a text that the page divides
   }
   // The first key is the one text of the payer that the mask is made for.
   assert.equal(bits[0], true, "control: the mask accepts the first key");
-  assert.deepEqual([...new Set(bits.slice(1))], [true], "every later key is accepted, whatever it is");
+  assert.deepEqual([...new Set(bits.slice(1))], [true], `every later key is accepted, whatever it is: ${bits}`);
 });
 
 // The page learns which half a key is in from what the vault accepts.
@@ -230,7 +230,8 @@ onHostilePage("number next to a date of the vault is used at one length", async 
     await page.keyboard.press(key);
     if (at < 11) continue;
     const { kind, value } = await page.evaluate(() => window.outcome(window.elements.tokenIntents.create({ type: "card", data: window.fields.card })));
-    if (kind === "answer") lengths.push(at + 1);
+    // The vault refuses the references, which a public key cannot read. What counts is that it was asked.
+    if (!/Validation/.test(kind)) lengths.push(at + 1);
     assert.equal(value?.card?.last4, undefined, `${at + 1} digits`);
   }
   assert.deepEqual(lengths, [16]);

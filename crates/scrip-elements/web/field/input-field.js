@@ -108,7 +108,7 @@ export class InputField {
   /** The rules of the page apply to its own text and to the payer's own text, to no other. */
   get #textOptions() {
     const part = this.parts?.[0];
-    const isOwn = part === undefined || (part.isEmpty ? this.#entry.isEntered : !part.isMixed && !part.isUnentered);
+    const isOwn = part?.isBeginning === true ? this.#entry.isEntered : part?.isMixed !== true && part?.isUnentered !== true;
     const hasMask = !this.#wasSet && (isOwn || this.#isApplyingValue);
     return hasMask ? this.#options : { ...this.#options, mask: undefined };
   }

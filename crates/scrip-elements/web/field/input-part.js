@@ -89,6 +89,11 @@ export class InputPart {
     return this.input.value !== this.#committed;
   }
 
+  /** Whether the text begins with the edit that is under way. */
+  get isBeginning() {
+    return this.#committed === "" && this.input.value !== "";
+  }
+
   get isEmpty() {
     return this.rawValue === undefined ? this.input.value === "" : this.rawValue === "";
   }
