@@ -161,6 +161,7 @@ inShop("focus_and_blur_of_the_page_reach_the_input", {}, async ({ page, events, 
 inShop("errors_appear_after_the_field_was_left_and_are_described", {}, async (shop) => {
   const { page, input, frame, events, lastChange, eventually } = shop;
   const expiry = input("expiry");
+  await expiry.click();
   await expiry.pressSequentially("1220");
   assert.equal(await expiry.getAttribute("aria-invalid"), null);
   await page.locator("#after").focus();
@@ -190,6 +191,7 @@ inShop(
   "page_validation_is_reported_on_blur_only",
   { fields: `[["text", "text", { validation: /^secret$/, style: { complete: { padding: "40px" }, invalid: { padding: "80px" } } }]]` },
   async ({ page, input, events, eventually }) => {
+    await input("text").click();
     await input("text").pressSequentially("secret");
     await page.waitForTimeout(300);
     const heightBefore = await page.locator("#text iframe").evaluate((it) => it.clientHeight);
