@@ -448,6 +448,7 @@ inShop("update_changes_options_but_not_mask_validation_and_transform", {
   });
   await eventually(async () => assert.equal(await input("text").getAttribute("placeholder"), "00"));
   assert.equal(await input("text").getAttribute("aria-label"), "Two digits");
+  await input("text").click();
   await input("text").pressSequentially("a12");
   assert.equal(await input("text").inputValue(), "12");
   await eventually(async () => assert.equal(await input("number").inputValue(), "5555 5555 5555 4444"));
