@@ -28,7 +28,7 @@ mod trust;
 
 use crate::{
     error::{Error, FieldError},
-    policy::{AccessTarget, Caller, TenantKind, Transform},
+    policy::{AccessTarget, Caller, Transform},
     token::{Plaintext, TokenType},
 };
 
@@ -59,18 +59,19 @@ pub(crate) fn hides_marked(caller: &Caller, is_marked: bool) -> bool {
     is_marked && caller.is_browser()
 }
 
-/// Checks the data of a new or changed token or intent. If the data is hidden from the caller, the
+/// Checks the data of a new or changed token or intent. If marked data is hidden from the caller, the
 /// error has one text: otherwise each text that a payer types would have an answer of its own.
 ///
 /// # Errors
 /// The data does not fit its type.
 pub(crate) fn check_data(
+    caller: &Caller,
     token_type: TokenType,
     data: &mut Plaintext,
-    kind: TenantKind,
-    is_hidden: bool,
+    is_marked: bool,
 ) -> Result<(), Error> {
-    token_type.check(data.expose_mut(), kind).map_err(|errors| match is_hidden {
+    let result = token_type.check(data.expose_mut(), caller.tenant().kind);
+    result.map_err(|errors| match hides_marked(caller, is_marked) {
         true => FieldError::new("data", "does not fit its type").into(),
         false => Error::Invalid(errors),
     })

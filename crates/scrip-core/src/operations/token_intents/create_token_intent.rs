@@ -52,7 +52,7 @@ pub async fn create_token_intent(
             (encrypted.decrypt(vault, caller)?, FailureMode::Hide)
         }
     };
-    check_data(token_type, &mut data, tenant.kind, hides_marked(caller, is_marked))?;
+    check_data(caller, token_type, &mut data, is_marked)?;
     if authentication.is_some() && token_type != TokenType::NetworkToken {
         return Err(FieldError::new("authentication", "is only for a network_token").into());
     }

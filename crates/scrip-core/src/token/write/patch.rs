@@ -407,13 +407,13 @@ fn patch_data(
     body: &mut TokenBody,
     patch: &Plaintext,
 ) -> Result<(bool, Option<Cvc>), Error> {
-    let is_hidden = hides_marked(caller, body.is_marked || caller.marks_fields());
+    let is_marked = body.is_marked || caller.marks_fields();
     let data = &mut body.data;
     json_patch::merge(data.expose_mut(), patch.expose());
     if data.expose().is_null() {
         return Err(FieldError::new("data", "is required").into());
     }
-    check_data(token_type, data, caller.tenant().kind, is_hidden)?;
+    check_data(caller, token_type, data, is_marked)?;
     let sets_cvc = token_type.has_cvc() && patch.expose().get("cvc").is_some();
     Ok((sets_cvc, take_cvc(token_type, data)))
 }
