@@ -153,6 +153,7 @@ inDemo("card number is formatted and checked while it is typed", DESKTOP, async 
   const number = numberField(page);
   const hint = page.locator("#number-message");
   const type = async (text) => {
+    await number.click();
     await number.fill("");
     await number.pressSequentially(text);
   };

@@ -71,8 +71,10 @@ async function startRelay(target) {
 }
 
 // Types into the frame of the vault.
-function typeNumber(page, number) {
-  return page.frameLocator("#number iframe").getByLabel("Card number").fill(number);
+async function typeNumber(page, number) {
+  const input = page.frameLocator("#number iframe").getByLabel("Card number");
+  await input.click();
+  await input.fill(number);
 }
 
 async function payWith(page, number, expected) {

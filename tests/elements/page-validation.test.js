@@ -9,6 +9,9 @@ import { PageValidation } from "../../crates/scrip-elements/web/field/rules/page
 function createValidation(pattern) {
   const tested = [];
   const validation = new PageValidation(pattern, async (own, text) => (tested.push(text), own.test(text)), () => {});
+  validation.report("x".repeat(9));
+  assert.deepEqual(tested, [], "the first report needs an action too");
+  validation.arm();
   const report = async (text) => {
     validation.report(text);
     await validation.settled;
@@ -43,6 +46,7 @@ test("emptied_field_has_no_result_of_its_earlier_text", async () => {
 test("result_of_an_earlier_text_is_dropped", async () => {
   let finish;
   const validation = new PageValidation(/a/, () => new Promise((resolve) => (finish = resolve)), () => assert.fail("reported"));
+  validation.arm();
   validation.report("b");
   const { settled } = validation;
   validation.reset();
@@ -84,17 +88,29 @@ test("every_run_takes_the_same_time_and_its_worker_is_ended", async () => {
     assert.ok(took >= 95 && took < 250, `${took} ms`);
   }
   assert.deepEqual(results, [true, false, false], "a run that takes too long is not valid");
+  rules.arm();
   assert.equal(await rules.transform([/a/g, "x"], "banana", "v1"), "bxnxnx");
   assert.deepEqual(workers.map((it) => it.isEnded), [true, true, true, true, false]);
 });
 
 test("transform_of_another_text_needs_an_action_of_the_payer", async () => {
   const rules = new PageRules(() => ({ worker: new FakeWorker(0), ready: Promise.resolve(true) }));
+  assert.equal(await rules.transform([/a/g, "x"], "a", "v1"), undefined, "the first call needs an action too");
+  rules.arm();
   assert.equal(await rules.transform([/a/g, "x"], "a", "v1"), "x");
   assert.equal(await rules.transform([/a/g, "x"], "a", "v1"), "x", "a repeated call with the same text");
   assert.equal(await rules.transform([/a/g, "x"], "ab", "v2"), undefined);
   rules.arm();
   assert.equal(await rules.transform([/a/g, "x"], "ab", "v2"), "xb");
   const slow = new PageRules(() => ({ worker: new FakeWorker(undefined), ready: Promise.resolve(true) }));
+  slow.arm();
   assert.equal(await slow.transform([/a/g, "x"], "a", "v1"), "a", "the page does not notice that the pattern is too slow");
+});
+
+test("transform_makes_no_text_longer", async () => {
+  const rules = new PageRules(() => ({ worker: new FakeWorker(0), ready: Promise.resolve(true) }));
+  for (const [replacement, expected] of [["$1$1$1", "a7"], ["long text", "a7"], ["$1", "7"], ["$1x", "7x"]]) {
+    rules.arm();
+    assert.equal(await rules.transform([/^a(\d)$/g, replacement], "a7", replacement), expected, replacement);
+  }
 });

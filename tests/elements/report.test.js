@@ -13,7 +13,6 @@ test("set_field_reports_only_emptiness", () => {
   for (const error of [undefined, "invalid", "incomplete"]) {
     const state = { parts: [part({ error, showsError: true })], wasSet: true, card, hasPageValidation: true, reportedValidity: false };
     assert.deepEqual(changeFields(state), { empty: false });
-    assert.deepEqual(readingFields(state.parts, true), { complete: true, valid: true, empty: false, errors: [] });
   }
   assert.deepEqual(changeFields({ parts: [part({ empty: true })], wasSet: true }), { empty: true });
 });
@@ -29,9 +28,19 @@ test("page_validation_reports_its_last_result", () => {
   }
 });
 
-test("edited_text_of_the_page_reports_emptiness_and_completeness_only", () => {
-  const report = changeFields({ parts: [part({ error: "invalid", showsError: true })], wasSet: false, isMixed: true, card });
-  assert.deepEqual(report, { empty: false, complete: false });
+test("text_that_is_the_payers_only_in_part_reports_emptiness_only", () => {
+  for (const error of [undefined, "invalid", "incomplete"]) {
+    const parts = [part({ error, showsError: true })];
+    assert.deepEqual(changeFields({ parts, wasSet: false, isMixed: true, card }), { empty: false, complete: false });
+    const unentered = changeFields({ parts, wasSet: false, isUnentered: true, card });
+    assert.deepEqual(unentered, { empty: false, complete: error === undefined });
+  }
+});
+
+test("typed_part_next_to_a_set_part_has_its_errors", () => {
+  const reading = readingFields([part({}), part({ error: "invalid" })], true);
+  assert.deepEqual([reading.valid, reading.errors], [false, [{ targetId: "field", type: "invalid" }]]);
+  assert.equal(readingFields([part({ empty: true })], true).complete, false);
 });
 
 test("errors_are_listed_only_after_they_are_visible", () => {

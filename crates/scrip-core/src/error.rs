@@ -119,6 +119,12 @@ pub enum Denial {
     /// The expression would reveal data that the caller may not read.
     #[error("{0} would reveal data that this key may not read; that needs a reveal right")]
     ExposingExpression(&'static str),
+    /// Another key of the same page may read what is stored there.
+    #[error(
+        "a browser cannot choose {0} for data that it does not know; an access rule of its \
+         application can name the container"
+    )]
+    ChosenPlace(&'static str),
     /// The change of a proxy or of a tenant decides who receives card data, or lends the rights of an
     /// application.
     #[error(

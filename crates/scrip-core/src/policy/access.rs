@@ -99,6 +99,18 @@ impl AccessScope {
         }
     }
 
+    /// Whether the scope names the container itself, or the token.
+    pub(crate) fn names(&self, container: &Container, id: Option<&TokenId>) -> bool {
+        let is_id = |it: &AccessCondition| match it {
+            AccessCondition::IdIs(named) => id.is_some_and(|it| it.as_str() == named),
+            AccessCondition::IdStartsWith(_)
+            | AccessCondition::ContainerIs(_)
+            | AccessCondition::ContainerStartsWith(_) => false,
+        };
+        let is_token = matches!(self, Self::Conditions(conditions) if conditions.iter().any(is_id));
+        is_token || self.containers().contains(&container)
+    }
+
     /// The containers that the scope names.
     pub(crate) fn containers(&self) -> Vec<&Container> {
         match self {

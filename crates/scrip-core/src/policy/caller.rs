@@ -50,6 +50,7 @@ pub struct Caller {
     work: Arc<WorkMeter>,
     api_key: Option<ApiKeyId>,
     marks_fields: bool,
+    sends_field_values: bool,
     /// For the application of a proxy that collects data: the sender of the call.
     sender: Option<CollectionSender>,
 }
@@ -118,6 +119,7 @@ impl Caller {
             work: Arc::default(),
             api_key: None,
             marks_fields: false,
+            sends_field_values: false,
             sender: None,
         }
     }

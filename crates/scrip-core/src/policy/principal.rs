@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::{
     id::{ApiKeyId, ApplicationId, TokenId},
     policy::{
-        AccessPolicy, AccessRule, AccessScope, AccessSessionId, ApplicationKind, Permission,
-        Permissions, Tenant, Transform, application::origins::ApplicationOrigins,
+        AccessPolicy, AccessRule, AccessScope, AccessSessionId, AccessTarget, ApplicationKind,
+        Permission, Permissions, Tenant, Transform, application::origins::ApplicationOrigins,
     },
     token::{Container, ContainerRanges},
 };
@@ -159,6 +159,15 @@ impl Principal {
         let grant = self.rules.iter().find(|it| it.permissions.has(permission))?;
         let find_container = || grant.scope.containers().first().map(|it| (*it).clone());
         (!grant.is_plain).then(find_container).flatten()
+    }
+
+    /// Whether an access rule with the permission names each of the containers, or the token.
+    pub(crate) fn names_place(&self, permission: Permission, target: AccessTarget<'_>) -> bool {
+        let names = |container: &Container| {
+            let is_named = |it: &&Grant| !it.is_plain && it.scope.names(container, target.id);
+            self.rules.iter().filter(|it| it.permissions.has(permission)).any(|it| is_named(&it))
+        };
+        target.containers.iter().all(names)
     }
 
     /// The decision for one container. The first rule that covers the container and grants the

@@ -20,19 +20,22 @@
 mod container_move;
 mod conversion;
 mod duplicates;
+mod field_place;
 mod lifetime;
 mod partial_patch;
 mod rules;
 mod trust;
 
 use crate::{
+    error::{Error, FieldError},
     policy::{AccessTarget, Caller, Transform},
-    token::TokenType,
+    token::{Plaintext, TokenType},
 };
 
 pub(crate) use self::{
     container_move::check_no_added_rights,
     conversion::{check_conversion, check_sender_rights, is_last4_index},
+    field_place::{check_browser_place, check_field_place},
     lifetime::{LifetimeChange, check_lifetime_change, check_public_move},
     partial_patch::{PartialPatch, PatchCoverage, patch_coverage, replaces_all_data},
     trust::{
@@ -56,11 +59,26 @@ pub(crate) fn hides_marked(caller: &Caller, is_marked: bool) -> bool {
     is_marked && caller.is_browser()
 }
 
-/// Whether a write of a marked token or intent computes its fingerprint.
-pub(crate) fn may_fingerprint_marked<'a>(
+/// Checks the data of a new or changed token or intent. If marked data is hidden from the caller, the
+/// error has one text: otherwise each text that a payer types would have an answer of its own.
+///
+/// # Errors
+/// The data does not fit its type.
+pub(crate) fn check_data(
     caller: &Caller,
-    target: impl Into<AccessTarget<'a>>,
-) -> bool {
+    token_type: TokenType,
+    data: &mut Plaintext,
+    is_marked: bool,
+) -> Result<(), Error> {
+    let result = token_type.check(data.expose_mut(), caller.tenant().kind);
+    result.map_err(|errors| match hides_marked(caller, is_marked) {
+        true => FieldError::new("data", "does not fit its type").into(),
+        false => Error::Invalid(errors),
+    })
+}
+
+/// Whether a write of a marked token or intent computes its fingerprint and its index entries.
+pub(crate) fn may_digest_marked<'a>(caller: &Caller, target: impl Into<AccessTarget<'a>>) -> bool {
     !caller.is_browser() && has_reveal_right(caller, target)
 }
 

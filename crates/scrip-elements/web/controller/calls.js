@@ -2,7 +2,7 @@
 
 import { camelCase, renameKeys, fromEntries, tokenRequest } from "./case.js";
 import { filledTokenAnswer, storedTokenAnswer, tokenizeAnswer } from "./answers.js";
-import { withoutComparison } from "./comparison.js";
+import { withCardContainer, withoutComparison } from "./comparison.js";
 import { encryptRequests, readKey } from "./encryption.js";
 import { configurationFailure, validationFailure } from "./failure.js";
 import { fillPayload } from "./filling.js";
@@ -61,11 +61,25 @@ export async function runCall(context, message) {
   const operation = Object.hasOwn(OPERATIONS, name) ? OPERATIONS[name] : undefined;
   if (operation === undefined) throw configurationFailure("The hosted fields do not support this operation.");
   return operation(context, {
-    payload: message.payload,
+    payload: plainCopy(message.payload),
     places: parsePlaces(message.elements),
     target: message.target,
     options: parseRequestOptions(message.options),
   });
+}
+
+/**
+ * A copy as JSON would make it. A message of the page can hold objects that look like texts only when
+ * they are sent, and would pass the rules.
+ * @param {unknown} payload
+ * @returns {unknown}
+ */
+function plainCopy(payload) {
+  try {
+    return payload === undefined ? undefined : JSON.parse(JSON.stringify(payload));
+  } catch {
+    throw validationFailure("The payload must be plain data.");
+  }
 }
 
 /**
@@ -87,12 +101,13 @@ async function writeToken(context, call, method, path) {
   if (!isObject(call.payload)) throw validationFailure("The payload must be an object.");
   const body = tokenRequest(call.payload);
   if (isGuarded(call)) checkExpressions("data", body);
-  const { filled, marked, sources } = await fillPayload(context, "data", body, call.places);
+  const { filled, marked, cardValues, sources } = await fillPayload(context, "data", body, call.places);
   const headers = await authorize(context, call, sources);
   const isMarked = addMark(headers, marked);
   if (method === "PATCH") headers["Content-Type"] = "application/merge-patch+json";
   const isToken = path !== "/token-intents";
-  const sent = isToken ? withoutComparison(filled, marked) : filled;
+  const placed = method === "PATCH" ? filled : withCardContainer(filled, cardValues);
+  const sent = isToken ? withoutComparison(placed, marked) : placed;
   const response = expectSuccess(context, await context.send({ method, path, headers, body: sent }));
   const { references } = context;
   const answer = isGuarded(call)
@@ -126,10 +141,10 @@ async function tokenize(context, call) {
     throw validationFailure("The payload of tokenize must be an object or an array.");
   }
   if (isGuarded(call)) checkExpressions("tokenize", call.payload);
-  const { filled, marked, sources } = await fillPayload(context, "tokenize", call.payload, call.places);
+  const { filled, marked, cardValues, sources } = await fillPayload(context, "tokenize", call.payload, call.places);
   const headers = await authorize(context, call, sources);
   const isMarked = addMark(headers, marked);
-  const body = withoutComparison(filled, marked);
+  const body = withCardContainer(withoutComparison(filled, marked), cardValues);
   const response = expectSuccess(context, await context.send({ method: "POST", path: "/tokenize", headers, body }));
   // Without fields, the page itself supplied every value.
   if (!isGuarded(call)) return withDebug(context, response, response.data);
@@ -176,12 +191,21 @@ async function proxy(context, call, method) {
   if (!isSuccess(response)) {
     // An error of the vault itself is clear; an error body of the destination could repeat a value.
     const fromDestination = response.headers.has("bt-proxy-destination-status");
-    throw responseFailure(response, fromDestination ? data : response.data, context.debug);
+    const shown = call.places.length > 0 ? withoutDetail(response) : response.data;
+    throw responseFailure(response, fromDestination ? data : shown, context.debug);
   }
   const answer = withDebug(context, response, data);
   if (options.includeResponseHeaders !== true) return answer;
   const shown = RESPONSE_HEADERS.filter((name) => response.headers.has(name));
   return { data: answer, headers: fromEntries(shown.map((name) => [name, response.headers.get(name)])) };
+}
+
+/**
+ * The error of a request with values of fields. Places and positions in it could depend on a value.
+ * @param {ApiResponse} response
+ */
+function withoutDetail({ status, data }) {
+  return status === 400 ? { title: child(data, "title"), status, detail: "The vault rejected the request." } : data;
 }
 
 /**
@@ -204,7 +228,23 @@ function pageHeaders(given, isGuardedCall) {
     }
     headers[name] = String(value);
   }
+  if (isGuardedCall) rejectOtherFormats(headers);
   return headers;
+}
+
+/**
+ * In JSON each value is a text of its own. In any other format the vault evaluates the body as one text,
+ * and a page could write an expression around a value.
+ * @param {Record<string, string>} headers
+ */
+function rejectOtherFormats(headers) {
+  for (const [name, value] of Object.entries(headers)) {
+    if (!["content-type", "content-encoding"].includes(name.toLowerCase())) continue;
+    if (!/^application\/json *(; *charset=utf-8)?$/i.test(value) || name.toLowerCase() !== "content-type") {
+      throw validationFailure("A body with elements, or of a kept session, is always application/json.");
+    }
+    delete headers[name];
+  }
 }
 
 /**
@@ -232,8 +272,8 @@ export function proxyPath(path, query) {
 async function encrypt(context, call) {
   const key = readKey(call.payload);
   if (call.places.length > 0) await confirmKey(context, key);
-  const { filled } = await fillPayload(context, "encrypt", call.payload, call.places);
-  return encryptRequests(child(filled, "tokenRequests"), key);
+  const { filled, values } = await fillPayload(context, "encrypt", call.payload, call.places);
+  return encryptRequests(child(filled, "tokenRequests"), key, values);
 }
 
 /**

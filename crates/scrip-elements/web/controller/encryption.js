@@ -27,22 +27,44 @@ export function readKey(payload) {
   return { keyId, publicKey, equals };
 }
 
+/** A typed text of up to this many bytes has the size of every other one. */
+const SIZE_STEP = 1024;
+
+const encoder = new TextEncoder();
+
+/**
+ * Spaces that give values of any length one size. The page sees the size of a JWE.
+ * @param {unknown[]} values
+ */
+function padding(values) {
+  const missing = values.map((it) => {
+    const size = encoder.encode(JSON.stringify(it) ?? "").length;
+    return Math.ceil(size / SIZE_STEP) * SIZE_STEP - size;
+  });
+  return " ".repeat(missing.reduce((sum, it) => sum + it, 0));
+}
+
 /**
  * @param {unknown} requests one token request, or several by name
  * @param {EncryptionKey} key
+ * @param {{ path: import("./payload.js").Path, value: unknown }[]} values of fields, by their paths in the payload
  * @returns {Promise<unknown>} in the shape of the requests
  */
-export async function encryptRequests(requests, { keyId, publicKey }) {
+export async function encryptRequests(requests, { keyId, publicKey }, values) {
   if (!isObject(requests)) throw validationFailure("tokenRequests must be an object.");
-  const encryptOne = async (/** @type {unknown} */ request) => {
+  const encryptOne = async (/** @type {unknown} */ request, /** @type {typeof values} */ own) => {
     if (!isObject(request) || typeof request.type !== "string" || request.data === undefined) {
       throw validationFailure("Each token request needs type and data.");
     }
-    return { encrypted: await encryptJwe(JSON.stringify(request.data), publicKey, keyId), type: request.type };
+    const text = JSON.stringify(request.data) + padding(own.map((it) => it.value));
+    return { encrypted: await encryptJwe(text, publicKey, keyId), type: request.type };
   };
-  if (typeof requests.type === "string") return encryptOne(requests);
+  if (typeof requests.type === "string") return encryptOne(requests, values);
   /** @type {[string, unknown][]} */
   const answers = [];
-  for (const [name, request] of Object.entries(requests)) answers.push([name, await encryptOne(request)]);
+  for (const [name, request] of Object.entries(requests)) {
+    const own = values.filter(({ path }) => path[1] === name);
+    answers.push([name, await encryptOne(request, own)]);
+  }
   return fromEntries(answers);
 }

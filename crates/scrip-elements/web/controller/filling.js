@@ -1,13 +1,16 @@
 // Inserts the values of fields into a payload.
 
 import { configurationFailure, validationFailure } from "./failure.js";
-import { checkPayload, mergeDetails, nest, placeValues } from "./payload.js";
+import { checkPayload, containsExpression, mergeDetails, nest, placeValues } from "./payload.js";
 import { placeOf, typedKind } from "./value-kinds.js";
 
 /** @typedef {import("./payload.js").FieldPlace} FieldPlace */
 /** @typedef {import("./payload.js").Path} Path */
 /** @typedef {import("./payload.js").PlaceRule} PlaceRule */
 /** @typedef {import("./value-kinds.js").ValueKind} ValueKind */
+
+/** @type {readonly ValueKind[]} */
+const CARD_KINDS = ["card", "number", "code"];
 
 /**
  * @typedef {object} FieldReading
@@ -31,6 +34,8 @@ import { placeOf, typedKind } from "./value-kinds.js";
  * @typedef {object} FilledPayload
  * @property {unknown} filled
  * @property {Path[]} marked paths of values that do not stand in the attribute made for them
+ * @property {Path[]} cardValues paths of values that are numbers or codes of a card
+ * @property {{ path: Path, value: unknown }[]} values
  * @property {unknown[]} sources names the values without telling anything about them
  */
 
@@ -62,12 +67,31 @@ export async function fillPayload(reader, rule, payload, places) {
     return { place, reading };
   });
   rejectInvalid(reader, complete);
+  for (const { place, reading } of complete) rejectTemplate(place, reading.value);
   const marked = complete.filter(({ place, reading }) => needsMark(rule, payload, place, reading));
+  const isCardValue = (/** @type {{ place: FieldPlace, reading: FieldReading }} */ { place, reading }) =>
+    CARD_KINDS.includes(reading.kind ?? typedKind(reading.type, place.part));
+  const values = complete.map(({ place, reading }) => ({ path: place.path, value: reading.value }));
   return {
-    filled: placeValues(payload, complete.map(({ place, reading }) => ({ path: place.path, value: reading.value }))),
+    filled: placeValues(payload, values),
     marked: marked.map(({ place }) => place.path),
+    cardValues: complete.filter(isCardValue).map(({ place }) => place.path),
+    values,
     sources: complete.map(({ place: { path, part }, reading: { version } }) => [path, part ?? null, version]),
   };
+}
+
+/**
+ * A value is data. The vault evaluates an expression that stands in it, and its error tells about it.
+ * @param {FieldPlace} place
+ * @param {unknown} value
+ */
+function rejectTemplate({ path }, value) {
+  if (!containsExpression(value)) return;
+  throw validationFailure(
+    `The value of the element at ${path.join(".")} must not contain the beginning of an expression.`,
+    nest(path, { type: "invalid" }),
+  );
 }
 
 /**

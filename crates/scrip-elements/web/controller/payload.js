@@ -85,7 +85,7 @@ export function checkExpressions(rule, payload) {
   }
   if (containsExpression(payload)) {
     throw validationFailure(
-      'Text with "{{" is not allowed in a payload with elements: the expression could disclose a value.',
+      'Text with "{{" or "{%" is not allowed in a payload with elements: the expression could disclose a value.',
     );
   }
 }
@@ -151,8 +151,8 @@ function tokenObjects(value) {
  * @param {unknown} value
  * @returns {boolean}
  */
-function containsExpression(value) {
-  if (typeof value === "string") return value.includes("{{");
+export function containsExpression(value) {
+  if (typeof value === "string") return value.includes("{{") || value.includes("{%");
   return typeof value === "object" && value !== null && Object.values(value).some(containsExpression);
 }
 

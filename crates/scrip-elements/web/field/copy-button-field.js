@@ -1,6 +1,6 @@
 // The copy button: copies the value of another field, or of a reference, without showing it.
 
-import { createCopyButton } from "./copying.js";
+import { createCopyButton } from "./view/copying.js";
 import { readOptions } from "./field-options.js";
 import { findController, findField } from "./siblings.js";
 import { applyRules, readStyle } from "./view/style.js";
@@ -80,7 +80,7 @@ export class CopyButtonField {
   setFrom(element) {
     this.#source = () => {
       const field = findField(this.#channel.nonce, element);
-      return field !== undefined && SOURCES.includes(field.type) ? field.readPlain() : undefined;
+      return field !== undefined && SOURCES.includes(field.type) ? field.readCopy() : undefined;
     };
   }
 
@@ -106,6 +106,14 @@ export class CopyButtonField {
 
   readPlain() {
     return "";
+  }
+
+  readCopy() {
+    return "";
+  }
+
+  numberState() {
+    return undefined;
   }
 
   /** @param {string} _token @param {string} _value */

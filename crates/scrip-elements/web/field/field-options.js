@@ -1,7 +1,7 @@
 // Options of a field. The page may send anything: every option is checked, and the rest is dropped.
 //
-// Some options are fixed when the field is created. If a page could change `validation`, `mask` or
-// `transform` later, each change would tell it something about the value.
+// Options that decide what is tested are fixed when the field is created. If a page could change them
+// later, each change would tell it something about the value.
 
 import { readAcceptedTypes } from "./format/brand.js";
 import { readMask } from "./format/mask.js";
@@ -17,20 +17,20 @@ import { readMask } from "./format/mask.js";
  * @property {string | undefined} label `aria-label` or `title`
  * @property {string | undefined} description
  * @property {Partial<Record<Role, string>>} placeholders
- * @property {Partial<Record<Role, string>>} autoComplete
+ * @property {Partial<Record<Role, string>>} autoComplete fixed
  * @property {string | undefined} inputMode
  * @property {boolean} disabled
  * @property {boolean} readOnly
  * @property {boolean} password
- * @property {number | undefined} maxLength
- * @property {string[] | undefined} accepted
- * @property {boolean} skipLuhn
+ * @property {number | undefined} maxLength fixed
+ * @property {string[] | undefined} accepted fixed
+ * @property {boolean} skipLuhn fixed
  * @property {"left" | "right" | "none"} iconPosition
- * @property {boolean} binLookup
- * @property {string[]} coBadged
+ * @property {boolean} binLookup fixed
+ * @property {string[]} coBadged fixed
  * @property {string[]} preferredNetworks
  * @property {string | undefined} cardBrand
- * @property {number} elapsedYears
+ * @property {number} elapsedYears fixed
  * @property {string | undefined} text label of a copy button
  * @property {unknown} style
  * @property {unknown} copyIconStyles
@@ -44,11 +44,14 @@ import { readMask } from "./format/mask.js";
  */
 
 const FIXED = /** @type {const} */ ([
-  "targetId", "validateOnChange", "enableCopy", "showSpacing", "mask", "validation", "transform",
+  "targetId", "validateOnChange", "enableCopy", "showSpacing", "mask", "validation", "transform", "maxLength",
+  "accepted", "skipLuhn", "elapsedYears", "binLookup", "coBadged", "autoComplete",
 ]);
 
 /** A token of the autocomplete attribute. */
 const AUTOCOMPLETE = /^[a-z][a-z0-9-]{1,29}$/;
+/** @type {Record<Role, RegExp>} tokens of each input. With another token, a browser would fill in another value. */
+const OWN_TOKENS = { number: /^(cc-number|off)$/, expiration: /^(cc-exp|off)$/, code: /^(cc-csc|off)$/, text: /^(?!cc-(?!name))/ };
 const INPUT_MODES = ["decimal", "email", "none", "numeric", "search", "tel", "text", "url"];
 const ICON_POSITIONS = /** @type {const} */ (["left", "right", "none"]);
 const CO_BADGED = ["cartes-bancaires", "bancontact", "dankort"];
@@ -80,9 +83,12 @@ function readList(value) {
   return Array.isArray(value) ? value.filter((it) => typeof it === "string").slice(0, 20) : [];
 }
 
-/** @param {unknown} value */
-function readAutoComplete(value) {
-  return typeof value === "string" && AUTOCOMPLETE.test(value) ? value : undefined;
+/**
+ * @param {unknown} value
+ * @param {Role} role
+ */
+function readAutoComplete(value, role) {
+  return typeof value === "string" && AUTOCOMPLETE.test(value) && OWN_TOKENS[role].test(value) ? value : undefined;
 }
 
 /**
@@ -90,7 +96,7 @@ function readAutoComplete(value) {
  * @param {unknown} option
  * @param {Role | undefined} role undefined for a card
  * @param {[Role, string][]} names names of the parts in the option of a card
- * @param {(value: unknown) => string | undefined} read
+ * @param {(value: unknown, role: Role) => string | undefined} read
  * @returns {Partial<Record<Role, string>>}
  */
 function readParts(option, role, names, read) {
@@ -98,7 +104,7 @@ function readParts(option, role, names, read) {
   const parts = {};
   if (role !== undefined) names = [[role, ""]];
   for (const [part, name] of names) {
-    const value = read(role !== undefined ? option : readRecord(option)[name]);
+    const value = read(role !== undefined ? option : readRecord(option)[name], part);
     if (value !== undefined) parts[part] = value;
   }
   return parts;

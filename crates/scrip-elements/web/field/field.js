@@ -1,7 +1,8 @@
 // The page of one field: connects the field with the page that embeds it and with its siblings.
 
 import { CopyButtonField } from "./copy-button-field.js";
-import { InputField, isInputType } from "./input-field.js";
+import { InputField } from "./input-field.js";
+import { isInputType } from "./part-kinds.js";
 import { frameApplication, openParentChannel } from "../parent-channel.js";
 
 /**
@@ -39,6 +40,8 @@ function start(channel, options) {
       type,
       read: (/** @type {unknown} */ part, /** @type {boolean} */ isPlain) => field.read(part, isPlain),
       readPlain: () => field.readPlain(),
+      readCopy: () => field.readCopy(),
+      numberState: () => field.numberState(),
       showValidation: () => field.showValidation(),
       offer: (/** @type {string} */ token, /** @type {string} */ value) => field.offer(token, value),
       follow: (/** @type {() => void} */ listener) => field.follow(listener),

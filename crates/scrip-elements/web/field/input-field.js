@@ -1,21 +1,23 @@
 // A field with inputs: card, card number, expiration date, security code or text.
 
+import { Announcements } from "./announcements.js";
 import { NAME_TOKENS } from "./autofill.js";
 import { createBinLookup } from "./bin-lookup.js";
 import { findBrand } from "./format/brand.js";
 import { onlyDigits } from "./format/digits.js";
-import { formatDate, parseExpiration } from "./format/expiration.js";
-import { readOptions, readRecord } from "./field-options.js";
+import { readOptions } from "./field-options.js";
 import { AUTOFILL, FieldView } from "./view/field-view.js";
 import { InputPart } from "./input-part.js";
 import { NumberContent } from "./number-content.js";
+import { PayerEntry, followsNumber, isPiece, isUnenteredDate, isUnfinished } from "./payer-entry.js";
 import { PageRules } from "./rules/page-rules.js";
 import { PageValidation, followActions } from "./rules/page-validation.js";
 import { createNetworkChoice, networkChoices } from "./view/networks.js";
-import { partKind } from "./part-kinds.js";
+import { PARTS, partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
-import { plainText, resolveSetValues } from "./set-values.js";
-import { findController, findField, waitFor } from "./siblings.js";
+import { literalValues, plainText, resolveSetValues } from "./set-values.js";
+import { readKind, readValue } from "./field-value.js";
+import { findController, findField, siblingFields, waitFor } from "./siblings.js";
 import { randomId } from "../parent-channel.js";
 
 /**
@@ -23,20 +25,6 @@ import { randomId } from "../parent-channel.js";
  * @typedef {import("../parent-channel.js").ParentChannel} ParentChannel
  * @typedef {import("./report.js").PartState} PartState
  */
-
-/** @type {Record<string, [Role, string][]>} Roles and target ids of the inputs of each type. */
-const PARTS = {
-  card: [["number", "cardNumber"], ["expiration", "cardExpirationDate"], ["code", "cardVerificationCode"]],
-  cardNumber: [["number", ""]],
-  cardExpirationDate: [["expiration", ""]],
-  cardVerificationCode: [["code", ""]],
-  text: [["text", ""]],
-};
-
-/** @param {string} type */
-export function isInputType(type) {
-  return Object.hasOwn(PARTS, type);
-}
 
 export class InputField {
   #channel;
@@ -49,6 +37,9 @@ export class InputField {
   /** @type {import("./siblings.js").FieldAccess | undefined} the field whose value this field shows */
   #source;
   #numberContent = new NumberContent();
+  #entry = new PayerEntry();
+  /** Whether the page sets the text, which its mask may format. */
+  #isApplyingValue = false;
   /** Whether the payer left the field after the last change. */
   #wasLeft = false;
   /** Whether the text changed since the page's `validation` was reported. */
@@ -61,10 +52,9 @@ export class InputField {
   #rules;
   /** @type {PageValidation | undefined} */
   #validation;
-  #lastChange = "";
   /** @type {string | undefined} */
   #chosenNetwork;
-  #followers = /** @type {Set<() => void>} */ (new Set());
+  #announcements;
   #stopWaiting = () => {};
   #view;
 
@@ -75,6 +65,7 @@ export class InputField {
   constructor(channel, sent) {
     this.#channel = channel;
     this.#type = channel.type;
+    this.#announcements = new Announcements(channel);
     this.#state = readOptions(channel.type, sent);
     this.#startRules();
     this.bin = createBinLookup(channel.nonce, () => this.#render());
@@ -82,9 +73,11 @@ export class InputField {
       this.#chosenNetwork = network;
       this.#render();
     });
+    /** @type {InputPart[]} */
     this.parts = (PARTS[this.#type] ?? []).map(([role, target]) => this.#createPart(role, target));
     const networks = this.networks.group;
-    this.#view = new FieldView(channel, this.parts, networks, this.#options, (it) => this.#plainValue(it));
+    this.#view = new FieldView(channel, this.parts, networks, this.#options, (it) => this.readCopy(it));
+    this.#followPayer();
     this.#applyStaticValue(undefined);
     this.#render();
   }
@@ -96,12 +89,33 @@ export class InputField {
     this.#rules = rules;
     const test = (/** @type {RegExp} */ pattern, /** @type {string} */ text) => rules.test(pattern, text);
     if (validation !== undefined) this.#validation = new PageValidation(validation, test, () => this.#render());
-    followActions(() => [rules, this.#validation].forEach((it) => it?.arm()));
   }
 
-  /** No rule of the page applies to a value that was set. */
+  #followPayer() {
+    followActions(() => {
+      [this.#rules, this.#validation].forEach((it) => it?.arm());
+      this.#entry.act();
+      // A text has no end. It is the payer's from the next action on, with one report for each action.
+      const text = this.parts.find((it) => it.role === "text" && it.isUnentered);
+      if (text === undefined || text.isMixed || text.isComposing) return;
+      text.isUnentered = false;
+      text.reformat();
+      this.#render();
+    });
+    window.addEventListener("blur", () => this.#entry.leave());
+  }
+
+  /** The rules of the page apply to its own text and to the payer's own text, to no other. */
   get #textOptions() {
-    return this.#wasSet ? { ...this.#options, mask: undefined } : this.#options;
+    const part = this.parts?.[0];
+    const isOwn = part?.isBeginning === true ? this.#entry.isEntered : part?.isMixed !== true && part?.isUnentered !== true;
+    const hasMask = !this.#wasSet && (isOwn || this.#isApplyingValue);
+    return hasMask ? this.#options : { ...this.#options, mask: undefined };
+  }
+
+  get #hasPageRules() {
+    const { mask, validation, transform } = this.#options;
+    return [mask, validation, transform].some((it) => it !== undefined);
   }
 
   get #options() {
@@ -133,7 +147,27 @@ export class InputField {
         this.#channel.send("keydown", { targetId, key, altKey, ctrlKey, shiftKey, metaKey });
       },
       backspaceWhenEmpty: (part) => this.parts[this.parts.indexOf(part) - 1]?.focusAtEnd(),
+      isEntered: (part) => this.#isEntered(part),
+      isDivided: () => this.#entry.isDivided,
+      mixesGiven: ({ role }) => role !== "text" || this.#wasSet || this.#hasPageRules,
     });
+  }
+
+  /** @param {InputPart} part whose text begins now */
+  #isEntered(part) {
+    if (this.#entry.isEntered) return true;
+    if (this.#entry.isDivided) return false;
+    // Nobody can type without the focus: the browser fills in what the payer chose.
+    if (!document.hasFocus() || document.activeElement !== part.input) return true;
+    return part.role === "expiration" && followsNumber(this.#number === undefined ? siblingFields(this.#channel.nonce) : [this]);
+  }
+
+  /** Whether the number of this field is finished, for the field of its date. */
+  numberState() {
+    const number = this.#number;
+    if (number === undefined || number.isEmpty || number.rawValue !== undefined) return undefined;
+    const isFinished = this.#partError(number) === undefined && number.kind.isFinished(number.text);
+    return { isFinished, age: performance.now() - number.changedAt };
   }
 
   /**
@@ -144,14 +178,11 @@ export class InputField {
     const { value } = this.#options;
     if (value === undefined || value === null || JSON.stringify(value) === JSON.stringify(previous)) return;
     this.#forget();
-    const { number, cvc, ...rest } = readRecord(value);
-    const month = plainText(rest.month ?? rest.expiration_month);
-    const year = plainText(rest.year ?? rest.expiration_year);
-    const expiration = month === undefined || year === undefined ? undefined : `${month}/${year}`;
-    const values = { number: plainText(number), expiration, code: plainText(cvc), text: undefined };
+    const values = literalValues(value);
+    this.#isApplyingValue = true;
     for (const part of this.parts) part.pasteText(plainText(value) ?? values[part.role] ?? "");
+    this.#isApplyingValue = false;
     this.#wasLeft = true;
-    // The page knows this text.
     this.#validation?.check(this.parts[0]?.text ?? "");
   }
 
@@ -179,8 +210,7 @@ export class InputField {
 
   /** Nothing remains of the values that were set. */
   #endSet() {
-    this.#wasSet = false;
-    this.#setKind = undefined;
+    [this.#wasSet, this.#setKind] = [false, undefined];
   }
 
   /**
@@ -218,9 +248,13 @@ export class InputField {
    */
   #partError(part) {
     const error = part.kind.check(part.text);
+    // Nobody has finished the text yet.
+    if (part.isComposing) return "incomplete";
+    // Each digit that the page knows, or has got, would tell about the next ones.
+    if (part.isMixed && !part.isEmpty) return "invalid";
+    if (isPiece(part, this.#hasPageRules)) return "incomplete";
     if (part.role === "number") {
-      // Each digit that the page knows, or has got, would tell about the next ones.
-      const isClosed = part.isMixed || this.#numberContent.hasOtherLength(onlyDigits(part.text));
+      const isClosed = this.#numberContent.hasOtherLength(onlyDigits(part.text));
       return isClosed && error === undefined ? "invalid" : error;
     }
     if (this.#validation === undefined || error !== undefined) return error;
@@ -230,43 +264,41 @@ export class InputField {
 
   /** @returns {PartState[]} */
   #partStates() {
-    // The rules of the page do not run over a value of the vault or of another field: their duration tells about it.
-    if (this.#wasSet) {
-      return this.parts.map(({ targetId, isEmpty }) => {
-        return { targetId, empty: isEmpty, error: undefined, showsError: false, maskSatisfied: true };
-      });
-    }
-    return this.parts.map((part) => ({
-      targetId: part.targetId,
-      empty: part.isEmpty,
-      error: this.#partError(part),
-      showsError: part.showsError,
-      maskSatisfied: part.kind.check(part.text) !== "incomplete",
-    }));
+    return this.parts.map((part) => {
+      const { targetId, isEmpty: empty, showsError } = part;
+      // The rules of the page do not run over a value of the vault or of another field: their duration tells about it.
+      if (part.rawValue !== undefined) return { targetId, empty, error: undefined, showsError: false, maskSatisfied: true };
+      const maskSatisfied = part.kind.check(part.text) !== "incomplete";
+      return { targetId, empty, error: this.#partError(part), showsError, maskSatisfied };
+    });
   }
 
   #render() {
     const states = this.#partStates();
+    const isUnentered = this.parts.some(isUnenteredDate);
+    const hasPiece = this.parts.some((it) => isPiece(it, this.#hasPageRules));
     this.parts.forEach((part, index) => {
       const state = states[index];
-      if (state !== undefined) this.#view.renderPart(part, state, { wasSet: this.#wasSet, isDirty: this.#isDirty });
+      if (state !== undefined) this.#view.renderPart(part, state, { isHidden: this.#wasSet || isUnentered, isDirty: this.#isDirty });
     });
     const number = this.#number;
     const digits = number === undefined ? "" : onlyDigits(number.text);
     this.#view.renderBrand(findBrand(digits)?.type);
     const { binLookup, coBadged, preferredNetworks } = this.#options;
-    const looksUp = (binLookup || coBadged.length > 0) && !this.#wasSet && !this.#isMixed;
+    const isComplete = !this.#wasSet && number !== undefined && this.#partError(number) === undefined;
+    const isHidden = this.#wasSet || this.#isMixed || isUnentered || hasPiece;
+    const isShown = !isHidden && !this.#numberContent.hasOtherStart(digits, isComplete);
+    const looksUp = (binLookup || coBadged.length > 0) && isShown;
     this.bin.follow(looksUp ? digits : "");
     const choices = networkChoices(this.bin.details, coBadged);
     if (digits === "") this.#chosenNetwork = undefined;
     const selected = [this.#chosenNetwork, ...preferredNetworks].find((it) => it !== undefined && choices.includes(it));
     this.networks.show(choices, selected, this.#view.texts.network);
-    const isComplete = !this.#wasSet && number !== undefined && this.#partError(number) === undefined;
     const card = {
-      digits,
-      brand: this.#brandType(),
+      digits: isShown ? digits : "",
+      brand: isShown ? this.#brandType() : undefined,
       complete: isComplete,
-      showsLast4: isComplete && this.#numberContent.reportLast4(digits, this.#wasLeft),
+      showsLast4: isShown && isComplete && this.#numberContent.reportLast4(digits, this.#wasLeft),
       binInfo: binLookup ? this.bin.details : undefined,
       selectedNetwork: selected,
     };
@@ -274,34 +306,17 @@ export class InputField {
       parts: states,
       wasSet: this.#wasSet,
       isMixed: this.#isMixed,
+      isUnentered,
+      hasPiece,
       ...(number === undefined ? {} : { card }),
       hasPageValidation: this.#validation !== undefined,
       reportedValidity: this.#validation?.isValid,
     });
-    this.#report(change);
-    this.#followers.forEach((it) => this.#notify(it));
-  }
-
-  /** @param {Record<string, unknown>} change */
-  #report(change) {
-    const text = JSON.stringify(change);
-    const isFirst = this.#lastChange === "";
-    if (text === this.#lastChange) return;
-    this.#lastChange = text;
-    if (!isFirst || change.empty !== true) this.#channel.send("change", change);
-  }
-
-  /** @param {() => void} follower */
-  #notify(follower) {
-    try {
-      follower();
-    } catch {
-      // The frame of the follower is gone.
-      this.#followers.delete(follower);
-    }
+    this.#announcements.report(change);
   }
 
   #forget() {
+    this.#entry.interrupt(this.parts.some(isUnfinished));
     this.#stopWaiting();
     this.#source = undefined;
     this.#endSet();
@@ -318,10 +333,14 @@ export class InputField {
   /**
    * @param {Partial<Record<Role, string>>} values
    * @param {string | undefined} kind
+   * @param {import("./siblings.js").FieldAccess} [source] the field that has the value
    */
-  #applySetValues(values, kind) {
+  #applySetValues(values, kind, source) {
+    this.#entry.interrupt(this.parts.some(isUnfinished));
+    this.#numberContent.begin();
     this.#wasSet = true;
     this.#setKind = kind;
+    this.#source = source;
     for (const part of this.parts) {
       const raw = values[part.role] ?? "";
       part.rawValue = raw;
@@ -346,6 +365,7 @@ export class InputField {
   }
 
   focus() {
+    this.#entry.leave();
     (this.parts.find((it) => it.isEmpty) ?? this.parts[0])?.input.focus();
   }
 
@@ -366,7 +386,6 @@ export class InputField {
    */
   setReference(reference) {
     this.#stopWaiting();
-    this.#source = undefined;
     this.#stopWaiting = waitFor(
       () => findController(this.#channel.nonce),
       (controller) => {
@@ -383,7 +402,6 @@ export class InputField {
    */
   setFrom(element) {
     this.#stopWaiting();
-    this.#source = undefined;
     let isActive = true;
     const endSearch = waitFor(
       () => findField(this.#channel.nonce, element),
@@ -394,8 +412,7 @@ export class InputField {
         const pull = () => {
           const value = source.readPlain();
           if (!isActive || part === undefined || part.rawValue === value) return;
-          this.#applySetValues({ [part.role]: value }, undefined);
-          this.#source = source;
+          this.#applySetValues({ [part.role]: value }, undefined, source);
         };
         source.follow(pull);
         pull();
@@ -408,9 +425,7 @@ export class InputField {
   }
 
   /** @param {() => void} listener */
-  follow(listener) {
-    this.#followers.add(listener);
-  }
+  follow = (listener) => this.#announcements.follow(listener);
 
   /**
    * @param {string} token
@@ -425,6 +440,8 @@ export class InputField {
     part.pasteText(value);
     // The payer chose this value, not the page.
     part.wasGiven = false;
+    part.isGivenWhole = false;
+    part.changedAt = performance.now();
     this.#wasLeft = true;
     this.#render();
     return true;
@@ -441,56 +458,43 @@ export class InputField {
     await this.#validation?.settled;
     const state = readingFields(this.#partStates(), this.#wasSet);
     const number = this.#number;
-    if (number !== undefined && state.valid) this.#numberContent.use(onlyDigits(number.text));
+    if (number !== undefined && number.rawValue === undefined && state.valid) this.#numberContent.use(onlyDigits(number.text));
     const version = `${this.#frameId}-${this.parts.reduce((sum, it) => sum + it.editCount, 0)}`;
-    const reading = { ...state, version, kind: this.#readKind(request), isMixed: this.#isMixed };
-    const value = this.#readValue(request);
+    // Next to a given part, a typed one has no place of its own.
+    const isPartlySet = this.#wasSet && this.parts.some((it) => it.rawValue === undefined && !it.isEmpty);
+    const isMixed = this.#isMixed || this.parts.some(isUnenteredDate) || isPartlySet;
+    const reading = { ...state, version, kind: readKind(this.#setKind, request), isMixed };
+    const value = readValue(this.#type, this.parts.map((it) => this.#plainValue(it)), request);
     const transform = isPlain || this.#wasSet || !state.valid ? undefined : this.#options.transform;
     if (transform === undefined || typeof value !== "string") return { ...reading, value };
+    // The page knows its own text.
+    if (this.parts[0]?.isGivenWhole === true) this.#rules?.arm();
     const transformed = await this.#rules?.transform(transform, value, version);
     const errors = transformed === undefined ? [{ targetId: this.#options.targetId, type: "invalid" }] : state.errors;
     return { ...reading, errors, value: transformed };
   }
 
   /**
-   * The kind of a value from the vault.
-   * @param {unknown} request
-   */
-  #readKind(request) {
-    if (this.#setKind !== "date") return this.#setKind;
-    const { method } = readRecord(request);
-    return method === "month" || method === "year" ? method : "text";
-  }
-
-  /**
-   * The value for the clipboard and for a field that follows this one: without `transform`. With it
-   * the emptiness of the other field would tell the page whether the value matches a pattern.
+   * The value for a field that follows this one: without `transform`. With it the emptiness of the other field would tell the page whether the value matches a pattern.
    * @param {InputPart} part
    */
   #plainValue(part) {
     return part.rawValue ?? (part.role === "text" ? part.text : part.kind.value(part.text));
   }
 
-  /** The plain value of a field with one input. */
-  readPlain() {
-    const [part] = this.parts;
-    return part === undefined || this.parts.length > 1 ? "" : this.#plainValue(part);
+  /**
+   * The value for the clipboard: one that the page or the vault gave, and nothing that was typed. A page
+   * could read the clipboard, or ask the payer to paste it.
+   * @param {InputPart | undefined} [part]
+   * @returns {string}
+   */
+  readCopy(part = this.parts[0]) {
+    if (this.#source !== undefined) return this.#source.readCopy();
+    return part?.isGivenWhole === true ? this.#plainValue(part) : "";
   }
 
-  /** @param {unknown} request */
-  #readValue(request) {
-    const values = this.parts.map((it) => this.#plainValue(it));
-    const at = (/** @type {number} */ index) => values[index] ?? "";
-    if (this.#type === "card") {
-      const date = parseExpiration(at(1));
-      return { number: at(0), expiration_month: date?.month, expiration_year: date?.year, cvc: at(2) };
-    }
-    if (this.#type !== "cardExpirationDate") return at(0);
-    const date = parseExpiration(at(0));
-    const { method, format } = readRecord(request);
-    if (date === undefined) return at(0);
-    if (method === "month") return date.month;
-    if (method === "year") return date.year;
-    return formatDate(date, method === "format" && typeof format === "string" ? format : "MM/yyyy");
+  /** The plain value of a field with one input. */
+  readPlain() {
+    return this.parts.length > 1 ? "" : this.parts.map((it) => this.#plainValue(it)).join("");
   }
 }

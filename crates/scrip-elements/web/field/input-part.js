@@ -18,6 +18,9 @@ import { editKind, toAsciiDigits } from "./format/digits.js";
  * @property {(part: InputPart) => void} left
  * @property {(part: InputPart, event: KeyboardEvent) => void} key Enter or Escape
  * @property {(part: InputPart) => void} backspaceWhenEmpty
+ * @property {(part: InputPart) => boolean} isEntered whether a text that begins now is the payer's own
+ * @property {() => boolean} isDivided whether the page took an unfinished text away
+ * @property {(part: InputPart) => boolean} mixesGiven whether an edit of a text that was given mixes it
  */
 
 const HISTORY_MAX = 100;
@@ -31,11 +34,19 @@ export class InputPart {
   editCount = 0;
   /** Whether the page or the vault set the text, and a part of that text may remain. */
   wasGiven = false;
-  /** Whether the payer edited a text that was given. */
+  /** Whether the text is in part the payer's and in part not: its parts would tell about each other. */
   isMixed = false;
+  /** Whether the text began without an action of the payer. It may be a piece of a longer one. */
+  isUnentered = false;
+  /** Whether the text is as the page or the vault set it. */
+  isGivenWhole = false;
+  /** When the payer changed the text, on the clock of the frame. */
+  changedAt = 0;
 
   /** @type {EditedText} */
   #before = { text: "", caret: 0 };
+  /** The text without what an input method editor still composes. */
+  #committed = "";
   #wasAllSelected = false;
   /** @type {EditedText[]} */
   #undo = [];
@@ -73,6 +84,16 @@ export class InputPart {
     return this.input.value;
   }
 
+  /** Whether an input method editor still composes a part of the text. */
+  get isComposing() {
+    return this.input.value !== this.#committed;
+  }
+
+  /** Whether the text begins with the edit that is under way. */
+  get isBeginning() {
+    return this.#committed === "" && this.input.value !== "";
+  }
+
   get isEmpty() {
     return this.rawValue === undefined ? this.input.value === "" : this.rawValue === "";
   }
@@ -85,8 +106,11 @@ export class InputPart {
     this.editCount += 1;
     this.wasGiven = text !== "";
     this.isMixed = false;
+    this.isUnentered = false;
+    this.isGivenWhole = text !== "";
     this.forgetHistory();
     this.#before = { text, caret: text.length };
+    this.#committed = text;
     if (this.input.value !== text) this.input.value = text;
   }
 
@@ -102,6 +126,14 @@ export class InputPart {
    */
   pasteText(text) {
     this.replaceText(this.kind.format({ text, caret: text.length }, "insert", { text: "", caret: 0 }).text);
+  }
+
+  /** Applies the formatting to a text that was typed without it. */
+  reformat() {
+    const { text } = this;
+    this.#show(this.kind.format({ text, caret: text.length }, "insert", { text: "", caret: 0 }));
+    this.editCount += 1;
+    this.#before = { text: this.text, caret: this.text.length };
   }
 
   /** Places the caret at the end and focuses. */
@@ -127,7 +159,11 @@ export class InputPart {
       if (inputType?.startsWith("history")) return this.#show(this.#before);
       // Text of an input method editor is changed only when it is finished. Android keyboards also
       // compose plain digits, and these are formatted at once.
-      if (isComposing && (this.role === "text" || /[^\x00-\x7f]/.test(this.text))) return;
+      if (isComposing && (this.role === "text" || /[^\x00-\x7f]/.test(this.text))) {
+        // It is an edit all the same: two different texts never have one version.
+        this.editCount += 1;
+        return;
+      }
       this.#edited(inputType);
     });
     input.addEventListener("compositionend", () => {
@@ -183,18 +219,27 @@ export class InputPart {
     if (after.text === before.text && this.rawValue === undefined) return;
     const isInsertion = kind === "insert" || kind === "other";
     const isNew = after.text === "" || this.#wasAllSelected;
-    this.#finishEdit({ isTyped: isInsertion && after.caret === after.text.length, isNew });
+    this.#finishEdit({ isTyped: isInsertion && after.caret === after.text.length, isNew }, before.text === "");
   }
 
-  /** @param {PartChange} change */
-  #finishEdit(change) {
+  /**
+   * @param {PartChange} change
+   * @param {boolean} wasEmpty
+   */
+  #finishEdit(change, wasEmpty) {
+    const isDivided = this.#events.isDivided();
+    const isOwn = !(this.wasGiven || this.isMixed || this.isUnentered);
+    const isMixedGiven = this.isMixed || (this.wasGiven && this.#events.mixesGiven(this));
     this.rawValue = undefined;
     this.editCount += 1;
+    this.changedAt = performance.now();
+    this.isGivenWhole = false;
     this.#wasAllSelected = false;
-    this.isMixed = !change.isNew && (this.isMixed || this.wasGiven);
+    this.isMixed = isDivided || (!change.isNew && isMixedGiven);
+    if (change.isNew || wasEmpty) this.isUnentered = !this.#events.isEntered(this);
     if (change.isNew) {
-      // Otherwise an undo would bring a given text back as if it had been typed.
-      if (this.wasGiven) this.forgetHistory();
+      // Otherwise an undo would bring the text back as if it had been typed.
+      if (!isOwn) this.forgetHistory();
       this.wasGiven = false;
     }
     this.#events.changed(this, change);
@@ -204,6 +249,7 @@ export class InputPart {
   #show({ text, caret }) {
     const { input } = this;
     if (input.value !== text) input.value = text;
+    this.#committed = text;
     // Setting the selection of an input without focus moves the focus in Safari.
     if (document.activeElement === input && input.selectionStart !== caret) input.setSelectionRange(caret, caret);
   }
@@ -215,9 +261,10 @@ export class InputPart {
     const state = from.pop();
     if (state === undefined) return;
     this.#remember();
+    const wasEmpty = this.#before.text === "";
     to.push(this.#before);
     this.#show(state);
     this.#before = state;
-    this.#finishEdit({ isTyped: false, isNew: state.text === "" });
+    this.#finishEdit({ isTyped: false, isNew: state.text === "" }, wasEmpty);
   }
 }

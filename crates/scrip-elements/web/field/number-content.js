@@ -3,16 +3,37 @@
 // Some brands have numbers of several lengths, and a number can be complete at each of them. If a page
 // got the last digits at every length, from the field or from the vault, it would get all digits. So a
 // number has one length at which its last digits are reported and at which it is used, until the payer
-// empties the field or replaces the whole number.
+// empties the field or replaces the whole number. For the same reason its first digits are reported
+// once: a payer who deletes digits at the front would move all digits through the first places.
 
-import { findBrand, longestLength, passesLuhn } from "./format/brand.js";
+import { findBrand, longestLength, passesLuhn, visibleParts } from "./format/brand.js";
 
 /** The shortest length at which a correct number is taken as finished when the payer leaves the field. */
 const USUAL_LENGTH = 16;
 
+/**
+ * @param {string} first
+ * @param {string} second
+ */
+function startsAlike(first, second) {
+  return first.startsWith(second) || second.startsWith(first);
+}
+
+/**
+ * Whether the digits are a whole number, and not a piece of a longer one: with a correct checksum, and
+ * of the greatest length of the brand or of at least sixteen digits. Options have no effect.
+ * @param {string} digits
+ */
+export function isWholeNumber(digits) {
+  const isLong = digits.length >= USUAL_LENGTH || digits.length === longestLength(findBrand(digits));
+  return isLong && passesLuhn(digits);
+}
+
 export class NumberContent {
   /** @type {number | undefined} the length at which the last digits were reported, or the number was used */
   #length;
+  /** @type {string | undefined} the first digits that were reported */
+  #start;
 
   /** Whether a part of the number is known or will be known at another length. */
   get isFixed() {
@@ -22,6 +43,20 @@ export class NumberContent {
   /** The payer begins a new number. */
   begin() {
     this.#length = undefined;
+    this.#start = undefined;
+  }
+
+  /**
+   * Whether the first digits differ from those that were reported. A complete number may have others.
+   * @param {string} digits
+   * @param {boolean} isComplete
+   */
+  hasOtherStart(digits, isComplete) {
+    const { cardBin } = visibleParts(digits, false, false);
+    const isSame = [cardBin, this.#start].some((it) => it === undefined) || startsAlike(String(cardBin), String(this.#start));
+    if (!isSame && !isComplete) return true;
+    this.#start = cardBin;
+    return false;
   }
 
   /**

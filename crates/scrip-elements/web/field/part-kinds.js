@@ -19,6 +19,20 @@ import { formatMask, satisfiesMask } from "./format/mask.js";
  * @property {(raw: string) => string} show the text for a value that was not typed
  */
 
+/** @type {Record<string, [Role, string][]>} Roles and target ids of the inputs of each type. */
+export const PARTS = {
+  card: [["number", "cardNumber"], ["expiration", "cardExpirationDate"], ["code", "cardVerificationCode"]],
+  cardNumber: [["number", ""]],
+  cardExpirationDate: [["expiration", ""]],
+  cardVerificationCode: [["code", ""]],
+  text: [["text", ""]],
+};
+
+/** @param {string} type */
+export function isInputType(type) {
+  return Object.hasOwn(PARTS, type);
+}
+
 /**
  * Lengths at which a correct number is taken as finished. Brands with many lengths have numbers that
  * are correct by chance before their end.

@@ -17,6 +17,19 @@ export function plainText(value) {
 }
 
 /**
+ * The texts of the `value` option for the parts of a card or a date.
+ * @param {unknown} value
+ * @returns {Record<Role, string | undefined>}
+ */
+export function literalValues(value) {
+  const { number, cvc, ...rest } = readRecord(value);
+  const month = plainText(rest.month ?? rest.expiration_month);
+  const year = plainText(rest.year ?? rest.expiration_year);
+  const expiration = month === undefined || year === undefined ? undefined : `${month}/${year}`;
+  return { number: plainText(number), expiration, code: plainText(cvc), text: undefined };
+}
+
+/**
  * The values of a reference, or of several references for the parts of a card or a date.
  * @param {string} type element type
  * @param {unknown} reference

@@ -27,6 +27,8 @@ import { frameApplication } from "../parent-channel.js";
  * @property {string} type
  * @property {(part?: unknown, isPlain?: boolean) => Promise<FieldReading>} read `isPlain`: without `transform`
  * @property {() => string} readPlain the value of one input, without `transform`
+ * @property {() => string} readCopy the value for the clipboard, which nobody typed
+ * @property {() => { isFinished: boolean, age: number } | undefined} numberState of a number that was typed
  * @property {() => void} showValidation
  * @property {(token: string, value: string) => boolean} offer takes a value of the browser's autofill
  * @property {(listener: () => void) => void} follow calls the listener after each change

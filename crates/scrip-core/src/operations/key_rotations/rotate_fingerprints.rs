@@ -177,7 +177,12 @@ fn renew_token(
     let caller = &evaluator(tenant, record.created_by);
     let failure_mode = FailureMode::Hide;
     let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
-    let EvaluationResult { fingerprint, indexes, .. } = evaluation.evaluate()?;
+    let evaluated = evaluation.evaluate()?;
+    // A marked token has entries over its data only after a write with a reveal right.
+    let has_data_indexes =
+        record.indexes.len() > evaluated.indexes.len().saturating_sub(evaluated.data_indexes);
+    let EvaluationResult { fingerprint, indexes, .. } =
+        evaluated.with_data_indexes(!body.is_marked || has_data_indexes);
     let mut renewed = record.clone();
     // A token without a fingerprint never gets one: its budget was exhausted.
     renewed.fingerprint = record.fingerprint.and(fingerprint);

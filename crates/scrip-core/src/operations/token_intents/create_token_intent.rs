@@ -14,7 +14,10 @@ use crate::{
         Containers, IntentData, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
         TokenIntentView, TokenType,
         cvc::{cvc_expiry, load_cvc_key, take_cvc},
-        disclosure::{DisclosureRule, check_no_added_rights, hides_marked, may_fingerprint_marked},
+        disclosure::{
+            DisclosureRule, check_data, check_field_place, check_no_added_rights, hides_marked,
+            may_digest_marked,
+        },
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode},
         intent::{IntentBody, IntentReader, cvc_place, token_intent_view},
     },
@@ -33,6 +36,7 @@ pub async fn create_token_intent(
     let NewTokenIntent { token_type, data, containers, authentication } = new;
     let containers = containers.unwrap_or_else(|| default_containers(caller, token_type));
     let permit = caller.permit(Permission::TokenIntentCreate, &containers)?;
+    check_field_place(caller, Permission::TokenIntentCreate, token_type, (&containers).into())?;
     let is_encrypted = matches!(data, IntentData::Encrypted(_));
     let is_marked = caller.marks_fields() || is_encrypted && caller.is_browser();
     let (mut data, failure_mode) = match data {
@@ -48,7 +52,7 @@ pub async fn create_token_intent(
             (encrypted.decrypt(vault, caller)?, FailureMode::Hide)
         }
     };
-    token_type.check(data.expose_mut(), tenant.kind).map_err(Error::Invalid)?;
+    check_data(caller, token_type, &mut data, is_marked)?;
     if authentication.is_some() && token_type != TokenType::NetworkToken {
         return Err(FieldError::new("authentication", "is only for a network_token").into());
     }
@@ -60,7 +64,7 @@ pub async fn create_token_intent(
     let EvaluationResult { fingerprint, texts, .. } = evaluation.evaluate()?;
     let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts };
     let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
-    let has_fingerprint = !is_marked || may_fingerprint_marked(caller, &containers);
+    let has_fingerprint = !is_marked || may_digest_marked(caller, &containers);
     let fingerprint = fingerprint.filter(|_| comparison.is_some() && has_fingerprint);
     let body = IntentBody { data: body.data, authentication, is_marked };
     let mut record = TokenIntentRecord {

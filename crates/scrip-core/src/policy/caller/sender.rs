@@ -27,6 +27,17 @@ impl Caller {
         self.marks_fields
     }
 
+    /// The same caller. With `sends_field_values`, the request holds values of hosted fields.
+    #[must_use]
+    pub fn with_field_values(self, sends_field_values: bool) -> Self {
+        Self { sends_field_values, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn sends_field_values(&self) -> bool {
+        self.sends_field_values
+    }
+
     /// The same caller, which stores data that another caller sent; `None` for a sender without an
     /// API key. The rights stay those of this caller. The rules for browsers and the guessing budget
     /// are those of the sender.

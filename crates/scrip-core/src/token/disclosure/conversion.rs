@@ -12,8 +12,9 @@ use crate::{
     token::{
         Containers, DataPlace, NewToken, TokenType,
         disclosure::{
-            DisclosureRule, DisclosureRules, LifetimeChange, check_lifetime_change,
-            check_no_added_rights, has_reveal_right, hides_marked,
+            DisclosureRule, DisclosureRules, LifetimeChange, check_browser_place,
+            check_field_place, check_lifetime_change, check_no_added_rights, has_reveal_right,
+            hides_marked,
         },
         expression::compilation::compile,
         write::conversion::{DataOrigin, TokenDataSource},
@@ -34,6 +35,11 @@ pub(crate) fn check_conversion(
     containers: &Containers,
     rules: DisclosureRules,
 ) -> Result<(), Error> {
+    let place = AccessTarget { containers, id: None };
+    check_field_place(caller, Permission::TokenCreate, source.token_type, place)?;
+    if caller.sends_field_values() && caller.is_browser() && new.id.is_some() {
+        return Err(Error::Forbidden(Denial::ChosenPlace("id")));
+    }
     if source.is_known_to(caller) {
         return Ok(());
     }
@@ -113,6 +119,9 @@ fn check_conversion_rights(
         }
     };
     if rules.applies(DisclosureRule::StrongerRight) {
+        if containers.sorted_text() != source_containers.sorted_text() {
+            check_browser_place(caller, Permission::TokenCreate, source.token_type, target)?;
+        }
         check_no_added_rights(caller, source.token_type, source_containers.into(), target)?;
     }
     if let DataOrigin::Intent(intent) = &source.origin {

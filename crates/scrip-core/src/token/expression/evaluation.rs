@@ -43,6 +43,22 @@ pub(crate) struct EvaluationResult {
     pub(crate) texts: EvaluatedTexts,
 }
 
+impl EvaluationResult {
+    /// Drops all index entries over the data, unless they are kept.
+    pub(crate) fn with_data_indexes(mut self, are_kept: bool) -> Self {
+        self.retain_data_indexes(|_| are_kept);
+        self
+    }
+
+    /// Drops the index entries over the data for which `is_kept` is false.
+    pub(crate) fn retain_data_indexes(&mut self, is_kept: impl Fn(&IndexDigest) -> bool) {
+        let metadata_indexes = self.indexes.split_off(self.data_indexes.min(self.indexes.len()));
+        self.indexes.retain(is_kept);
+        self.data_indexes = self.indexes.len();
+        self.indexes.extend(metadata_indexes);
+    }
+}
+
 /// The reaction to an expression that fails, or gives no value, on this data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureMode {

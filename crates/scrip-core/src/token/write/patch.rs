@@ -6,7 +6,7 @@ use crate::{
     event::{EventSource, EventType, payload::token::describe_token},
     id::{CardNumberVersion, TokenIntentId},
     policy::{
-        AccessTarget, Caller, DeduplicationBehavior, Permission, Permit, TenantKind, Transform,
+        AccessTarget, Caller, DeduplicationBehavior, Permission, Permit, Transform,
         equality::{Comparable, Comparison},
         guessing_budget::{
             EvaluatedNumbers,
@@ -21,10 +21,10 @@ use crate::{
         cvc::{seal_cvc, take_cvc},
         disclosure::{
             DisclosureRule, ExpressionSet, ExpressionTrust, LifetimeChange, PartialPatch,
-            PatchCoverage, check_expression_change, check_lifetime_change, check_no_added_rights,
-            check_public_move, drop_inherited_expressions, effective_mask,
-            has_default_fingerprint_expression, has_reveal_right, hides_marked,
-            may_fingerprint_marked, patch_coverage, replaces_all_data,
+            PatchCoverage, check_data, check_expression_change, check_field_place,
+            check_lifetime_change, check_no_added_rights, check_public_move,
+            drop_inherited_expressions, effective_mask, has_default_fingerprint_expression,
+            has_reveal_right, hides_marked, may_digest_marked, patch_coverage, replaces_all_data,
         },
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
         reveal::{Audience, build_view, outline_view, reveal_existing},
@@ -90,8 +90,10 @@ impl PatchContext<'_> {
         let mut cvc = CvcEdit::Keep;
         let mut failure_mode = self.failure_mode(&before);
         if let Some(data) = &patch.data {
+            let target = AccessTarget { containers: &before.containers, id: Some(&before.id) };
+            check_field_place(caller, Permission::TokenUpdate, token_type, target)?;
             let data_before = body.data.duplicate();
-            let (sets_cvc, new_cvc) = patch_data(token_type, tenant.kind, &mut body.data, data)?;
+            let (sets_cvc, new_cvc) = patch_data(caller, token_type, &mut body, data)?;
             if sets_cvc {
                 cvc = CvcEdit::Set;
                 let seal = |it: Cvc| seal_cvc(&vault.epoch_keys, caller, &it, &before.id, now);
@@ -156,10 +158,11 @@ impl PatchContext<'_> {
         let evaluation = Evaluation { caller, token_type, body, vault, failure_mode };
         let mut evaluated = evaluation.evaluate()?;
         let is_unchanged = evaluated.fingerprint == before.fingerprint;
-        if body.is_marked && !may_fingerprint_marked(caller, before) {
-            // A fingerprint that a caller with a reveal right computed stays until the data changes.
-            let is_kept = patch.data.is_none() && is_unchanged;
-            evaluated.fingerprint = evaluated.fingerprint.filter(|_| is_kept);
+        if body.is_marked && !may_digest_marked(caller, before) {
+            // Digests that a caller with a reveal right computed stay until the data changes.
+            let is_kept = patch.data.is_none();
+            evaluated.fingerprint = evaluated.fingerprint.filter(|_| is_kept && is_unchanged);
+            evaluated.retain_data_indexes(|it| is_kept && before.indexes.contains(it));
         }
         if failure_mode == FailureMode::Hide
             && shows_number_in_digits(token_type, &body.data, &evaluated.texts)
@@ -399,16 +402,18 @@ impl PatchedToken {
 
 /// Merges a patch into the data. Returns whether the patch names the CVC, and the new CVC.
 fn patch_data(
+    caller: &Caller,
     token_type: TokenType,
-    kind: TenantKind,
-    data: &mut Plaintext,
+    body: &mut TokenBody,
     patch: &Plaintext,
 ) -> Result<(bool, Option<Cvc>), Error> {
+    let is_marked = body.is_marked || caller.marks_fields();
+    let data = &mut body.data;
     json_patch::merge(data.expose_mut(), patch.expose());
     if data.expose().is_null() {
         return Err(FieldError::new("data", "is required").into());
     }
-    token_type.check(data.expose_mut(), kind).map_err(Error::Invalid)?;
+    check_data(caller, token_type, data, is_marked)?;
     let sets_cvc = token_type.has_cvc() && patch.expose().get("cvc").is_some();
     Ok((sets_cvc, take_cvc(token_type, data)))
 }

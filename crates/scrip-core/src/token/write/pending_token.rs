@@ -25,7 +25,7 @@ use crate::{
         WorkMeter,
         cvc::{load_cvc_key, seal_cvc, take_cvc, with_cvc},
         disclosure::{
-            ExpressionTrust, check_conversion, may_fingerprint_marked, shows_fingerprint,
+            ExpressionTrust, check_conversion, check_data, may_digest_marked, shows_fingerprint,
         },
         expression::evaluation::{
             Evaluation, EvaluationResult, FailureMode, NewId, evaluate_token_id,
@@ -73,6 +73,10 @@ fn draw_number_version(vault: &Vault, token_type: TokenType) -> Option<CardNumbe
     (token_type == TokenType::Card).then(|| CardNumberVersion::random(vault.fill_random))
 }
 
+fn take_containers(new: &mut NewToken, token_type: TokenType) -> Containers {
+    new.containers.take().unwrap_or_else(|| token_type.default_container().into())
+}
+
 /// The number of aliases to try before the token gets a random id.
 const ALIAS_DRAWS: usize = 8;
 
@@ -88,8 +92,7 @@ impl PendingToken {
     ) -> Result<Self, Error> {
         let token_type = source.token_type;
         check_expiry(new.expires_at, now)?;
-        let default_containers = || Containers::from(token_type.default_container());
-        let containers = new.containers.take().unwrap_or_else(default_containers);
+        let containers = take_containers(&mut new, token_type);
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
         let is_sent = source.is_known_to(caller);
@@ -98,7 +101,7 @@ impl PendingToken {
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
-        token_type.check(data.expose_mut(), caller.tenant().kind).map_err(Error::Invalid)?;
+        check_data(caller, token_type, &mut data, is_marked)?;
 
         let cvc = take_cvc(token_type, &mut data);
         // A conversion updates the existing token, whatever the tenant's setting for other creates.
@@ -117,9 +120,11 @@ impl PendingToken {
         body.withhold_digests(token_type);
         let failure_mode = if knows_data { FailureMode::Report } else { FailureMode::Hide };
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
-        let EvaluationResult { fingerprint, indexes, mut texts, .. } = evaluation.evaluate()?;
-        let has_fingerprint = (!is_marked || may_fingerprint_marked(caller, &containers))
-            && (knows_data || !shows_number_in_digits(token_type, &body.data, &texts));
+        let may_digest = !is_marked || may_digest_marked(caller, &containers);
+        let EvaluationResult { fingerprint, indexes, mut texts, .. } =
+            evaluation.evaluate()?.with_data_indexes(may_digest);
+        let has_fingerprint =
+            may_digest && (knows_data || !shows_number_in_digits(token_type, &body.data, &texts));
         let fingerprint = fingerprint.filter(|_| has_fingerprint);
         let chooses_id = new.id.is_some();
         let computes_id = new.id.as_deref().is_some_and(is_expression);

@@ -5,7 +5,8 @@
 // time, and the worker is ended then.
 //
 // With a `transform`, a page decides which text the vault gets, and the vault says whether it accepts
-// it. So after one call with the text, the payer has to act in the field before a call with another one.
+// it. So the payer has to act in the field before each call with another text, also before the first one:
+// a page could have one field for each key.
 
 const RUN_MS = 100;
 
@@ -23,7 +24,7 @@ function startWorker() {
 }
 
 export class PageRules {
-  #isArmed = true;
+  #isArmed = false;
   /** @type {string | undefined} version of the text that was transformed last */
   #lastVersion;
   /** The next worker starts early, because a start takes longer than a run. */
@@ -81,14 +82,15 @@ export class PageRules {
    * @param {[RegExp, string]} transform
    * @param {string} text
    * @param {string} version of the text
-   * @returns {Promise<string | undefined>} the text itself if the pattern takes too long, so that the page does not
-   *   notice; undefined if the payer has to act first
+   * @returns {Promise<string | undefined>} the text itself if the pattern takes too long, or makes it longer, so that
+   *   the page does not notice; undefined if the payer has to act first
    */
   async transform([pattern, replacement], text, version) {
     if (version !== this.#lastVersion && !this.#isArmed) return undefined;
     this.#isArmed = false;
     this.#lastVersion = version;
     const result = await this.run({ pattern, text, replacement });
-    return typeof result === "string" ? result : text;
+    // A longer text would tell about the typed one by its size.
+    return typeof result === "string" && result.length <= text.length ? result : text;
   }
 }

@@ -1,8 +1,8 @@
 // The `validation` of the page for a text field: a pattern, and its last reported result.
 //
 // Each report is one bit about the text, which the page chose. A page can take the focus away from a
-// field and give it back after each key, so after one report the payer has to act in the field before
-// the next one: a press inside the field, or Tab or Enter in it.
+// field and give it back after each key, or have one field for each key. So the payer has to act in the
+// field before each report: a press inside the field, or Tab or Enter in it.
 
 /**
  * @callback PatternTest
@@ -15,7 +15,7 @@ export class PageValidation {
   #pattern;
   #test;
   #changed;
-  #isArmed = true;
+  #isArmed = false;
   #isValid = true;
   #isEmptyValid;
   /** Results of earlier texts are dropped. */

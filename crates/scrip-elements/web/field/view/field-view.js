@@ -2,7 +2,7 @@
 
 import { addHiddenInputs } from "../autofill.js";
 import { brandByType } from "../format/brand.js";
-import { createCopyButton } from "../copying.js";
+import { createCopyButton } from "./copying.js";
 import { brandDrawing } from "./icons.js";
 import { visibleError } from "../report.js";
 import { applyRules, readCopyIconStyle, readStyle } from "./style.js";
@@ -180,20 +180,20 @@ export class FieldView {
   }
 
   /**
-   * Classes, error and description of an input. A set value has no class except for emptiness: a
-   * style could change the height of the frame, which the page sees. For the same reason a field
-   * with a `validation` of the page looks complete only after it was left.
+   * Classes, error and description of an input. A value that the page must not test has no class except
+   * for emptiness: a style could change the height of the frame, which the page sees. For the same
+   * reason a field with a `validation` of the page looks complete only after it was left.
    * @param {InputPart} part
    * @param {PartState} state
-   * @param {{ wasSet: boolean, isDirty: boolean }} field
+   * @param {{ isHidden: boolean, isDirty: boolean }} field
    */
-  renderPart(part, state, { wasSet, isDirty }) {
+  renderPart(part, state, { isHidden, isDirty }) {
     const { input, role } = part;
-    const error = wasSet ? undefined : visibleError(state);
-    const isChecked = !wasSet && (this.#options.validation === undefined || !isDirty);
+    const error = visibleError(state);
+    const isChecked = !isHidden && (this.#options.validation === undefined || !isDirty);
     input.classList.toggle("is-empty", state.empty);
     input.classList.toggle("is-complete", isChecked && !state.empty && state.error === undefined);
-    input.classList.toggle("is-invalid", error !== undefined);
+    input.classList.toggle("is-invalid", !isHidden && error !== undefined);
     setAttribute(input, "aria-invalid", error === undefined ? undefined : "true");
     const message = error === undefined ? "" : errorText(this.#texts, role, this.#label(role), error);
     // The same text again would be announced again.

@@ -3,7 +3,9 @@
 
 use scrip_core::policy::{
     ApplicationKind::Public,
-    Permission::{TokenCreate, TokenIntentCreate, TokenIntentRead, TokenRead, TokenUpdate},
+    Permission::{
+        TokenCreate, TokenIntentCreate, TokenIntentRead, TokenRead, TokenSearch, TokenUpdate,
+    },
     TenantSettings,
 };
 use scrip_testing::requests::client_encryption::encrypt_json;
@@ -187,4 +189,84 @@ fn browser_sees_no_fingerprint_of_type_token_and_finds_no_duplicate() {
     assert_eq!(intent.expect_status(201)["fingerprint"], Value::Null);
     let again = SHARED_SERVER.create_token_ok(&page.keys.private, &body);
     assert_eq!(again["_extras"]["deduplicated"], json!(true), "a backend deduplicates");
+}
+
+#[test]
+fn search_does_not_find_a_marked_token_until_a_write_with_a_reveal_right() {
+    let page = Page::new();
+    let body = json!({"type": "social_security_number", "data": "123-45-6789"});
+    let private = scrip_core::policy::ApplicationKind::Private;
+    let searcher = SHARED_SERVER.key_with_permissions(&page.keys.tenant, private, &[TokenSearch]);
+    let find = |id: &str| {
+        let query = json!({"query": "data:\"6789\""});
+        let found = SHARED_SERVER.post(&searcher, "/tokens/search", &query).expect_status(200);
+        found["data"].as_array().unwrap().iter().any(|it| it["id"] == id)
+    };
+    let unmarked = text_field(&SHARED_SERVER.create_token_ok(&page.public, &body), "id");
+    assert!(find(&unmarked), "an unmarked token is found");
+    let marked = text_field(&page.create_marked(&body), "id");
+    assert!(!find(&marked));
+    let intent = page.send_marked("POST", "/token-intents", &body).expect_status(201);
+    let convert = json!({"token_intent_id": intent["id"]});
+    let converted = text_field(&SHARED_SERVER.create_token_ok(&page.public, &convert), "id");
+    assert!(!find(&converted));
+    let patch = json!({"metadata": {"order": "7"}});
+    SHARED_SERVER.patch_token(&page.public, &marked, &patch).expect_status(200);
+    assert!(!find(&marked), "a browser's write computes no entries");
+    SHARED_SERVER.patch_token(&page.keys.private, &marked, &patch).expect_status(200);
+    assert!(find(&marked));
+    let patch = json!({"metadata": {"order": "8"}});
+    SHARED_SERVER.patch_token(&page.public, &marked, &patch).expect_status(200);
+    assert!(find(&marked), "the data did not change");
+}
+
+#[test]
+fn data_of_a_marked_token_has_one_error() {
+    let page = Page::new();
+    let cases = [
+        ("social_security_number", json!("12")),
+        ("us_bank_routing_number", json!("021000022")),
+        ("us_bank_routing_number", json!("x")),
+        ("card_number", json!("4242424242424241")),
+        ("bank", json!({"routing_number": "021000022", "account_number": "1"})),
+        ("bank", json!({"routing_number": "021000021", "account_number": "x"})),
+        ("card", json!({"number": "4242424242424241"})),
+    ];
+    for path in ["/tokens", "/token-intents"] {
+        for (token_type, data) in &cases {
+            let body = json!({"type": token_type, "data": data});
+            let problem = page.send_marked("POST", path, &body).expect_status(400);
+            let errors = json!({"data": ["does not fit its type"]});
+            assert_eq!(problem["errors"], errors, "{token_type} {data}");
+            let clear = SHARED_SERVER.post(&page.public, path, &body).expect_status(400);
+            assert_ne!(clear["errors"], errors, "a caller who knows the data sees the rule");
+        }
+    }
+}
+
+#[test]
+fn browser_does_not_choose_the_place_of_data_that_it_does_not_know() {
+    let page = Page::new();
+    let send = |body: &Value| {
+        let request = SHARED_SERVER.request("POST", "/tokens").key(&page.public);
+        request.header("Scrip-Field-Application", &page.public).json(body).send()
+    };
+    let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
+    let with = |name: &str, value: Value| {
+        let mut body = card.clone();
+        body[name] = value;
+        body
+    };
+    send(&with("containers", json!(["/general/high/"]))).expect_problem(403, "containers");
+    send(&with("id", json!("chosen-by-the-page"))).expect_problem(403, "cannot choose id");
+    send(&with("containers", json!(["/pci/high/"]))).expect_status(201);
+    let own = with("containers", json!(["/general/high/"]));
+    SHARED_SERVER.create_token(&page.public, &own).expect_status(201);
+    let intent = || SHARED_SERVER.post(&page.public, "/token-intents", &card).expect_status(201);
+    let convert = |containers: Value| {
+        let body = json!({"token_intent_id": intent()["id"], "containers": containers});
+        SHARED_SERVER.create_token(&page.public, &body)
+    };
+    convert(json!(["/general/high/"])).expect_problem(403, "containers");
+    convert(json!(["/pci/high/"])).expect_status(201);
 }

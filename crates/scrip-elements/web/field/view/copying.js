@@ -1,6 +1,6 @@
 // Copying to the clipboard, and the button that shows its success.
 
-import { copyDrawing } from "./view/icons.js";
+import { copyDrawing } from "./icons.js";
 
 const FEEDBACK_MS = 2000;
 
