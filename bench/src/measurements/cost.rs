@@ -157,8 +157,9 @@ async fn measure_call(tenant: &CostTenant, call: &WorstCall) -> anyhow::Result<R
     let server = &tenant.server;
     let mut proxy = (call.transforms)();
     let provider = server.provider.as_deref().context("the server has no provider")?;
-    proxy["name"] = json!("call");
-    proxy["destination_url"] = json!(format!("{provider}/echo"));
+    let attributes = [("name", "call".to_owned()), ("destination_url", format!("{provider}/echo"))];
+    let attributes = attributes.map(|(name, value)| (name.to_owned(), Value::from(value)));
+    proxy.as_object_mut().context("a proxy is an object")?.extend(attributes);
     let created = send_json(server, "POST /proxies", &proxy).await?;
     let proxy_key = created.get("key").and_then(Value::as_str).context("a proxy has no key")?;
     let header = call.header.map(|it| format!("X-Cost: {it}\r\n")).unwrap_or_default();

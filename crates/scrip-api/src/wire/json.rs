@@ -3,6 +3,7 @@
 
 use scrip_core::token::Plaintext;
 use scrip_threeds::strict_json::{self, JsonLimits, JsonRule, StrictJsonError};
+use serde_json::Value;
 
 use crate::wire::ParseError;
 
@@ -17,9 +18,9 @@ const TOO_DENSE: &str = "the JSON has too many values for its size";
 /// the limit, a text of small objects would use a hundred times its length.
 const MEMORY_PER_BYTE: usize = 32;
 const MEMORY_BASE: usize = 1024 * 1024;
-/// The maximum for any body. Each small value takes time in parsing, checks and sealing: this limit is
-/// about 100,000 numbers, which take 40 milliseconds.
-const MEMORY_MAX: usize = 8 * 1024 * 1024;
+/// Each value takes time in parsing, checks and sealing: so many take about 40 milliseconds.
+const VALUES_MAX: usize = 100_000;
+const TOO_MANY: &str = "the JSON has more than 100,000 values";
 
 /// Parses the whole body as one value.
 ///
@@ -29,9 +30,25 @@ pub fn read(body: &[u8]) -> Result<Plaintext, ParseError> {
     let text = std::str::from_utf8(body)
         .map_err(|_| ParseError::Malformed("the body is not UTF-8 text".to_owned()))?;
     let memory_max = text.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_BASE);
-    let memory_max = memory_max.min(MEMORY_MAX);
     let result = strict_json::parse(text, JsonLimits { depth_max: DEPTH_MAX, memory_max });
-    result.map(Plaintext::new).map_err(|it| ParseError::Malformed(explain(&it)))
+    let value = result.map_err(|it| ParseError::Malformed(explain(&it)))?;
+    let value = Plaintext::new(value);
+    if count_values(value.expose(), VALUES_MAX).is_none() {
+        return Err(ParseError::Malformed(TOO_MANY.to_owned()));
+    }
+    Ok(value)
+}
+
+/// How many more values are allowed after this one; `None` if it has too many.
+fn count_values(value: &Value, allowed: usize) -> Option<usize> {
+    let allowed = allowed.checked_sub(1)?;
+    match value {
+        Value::Array(items) => items.iter().try_fold(allowed, |left, it| count_values(it, left)),
+        Value::Object(object) => {
+            object.values().try_fold(allowed, |left, it| count_values(it, left))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(allowed),
+    }
 }
 
 fn explain(rejection: &StrictJsonError) -> String {
@@ -115,18 +132,18 @@ mod tests {
         };
         for item in [r#"{"a":0}"#, r#"{"":[]}"#, "[{}]", "[[[0]]]"] {
             let text = repeat(item, 1_000_000);
-            let fits_limit = matches!(item, "[{}]" | "[[[0]]]");
-            match read(text.as_bytes()) {
-                Ok(_) => assert!(fits_limit, "{item}"),
-                Err(ParseError::Malformed(rule)) => assert!(rule.starts_with(TOO_DENSE), "{rule}"),
-                Err(error) => panic!("{error:?}"),
-            }
+            // The memory of these fits, and their number does not.
+            let has_small_values = matches!(item, "[{}]" | "[[[0]]]");
+            check_rejected(&text, if has_small_values { TOO_MANY } else { TOO_DENSE });
             // A small body may be dense.
             assert!(read(repeat(item, 10_000).as_bytes()).is_ok(), "{item}");
         }
-        for item in ["0", "\"x\"", r#"{"type":"token","data":"x"}"#, "[[],[]]"] {
-            assert!(read(repeat(item, 1_000_000).as_bytes()).is_ok(), "{item}");
+        for item in ["0", "\"x\"", "[[],[]]"] {
+            check_rejected(&repeat(item, 1_000_000), TOO_MANY);
+            assert!(read(repeat(item, 190_000).as_bytes()).is_ok(), "{item}");
         }
+        let tokens = repeat(r#"{"type":"token","data":"x"}"#, 900_000);
+        assert!(read(tokens.as_bytes()).is_ok());
     }
 
     #[test]

@@ -113,14 +113,14 @@ mod tests {
             let filtered = read(source, ExpressionPlace::Body).filtered_path();
             filtered.map(|it| (it.path.join("."), it.filter))
         };
-        assert_eq!(path("{{ t1 }}"), None);
-        assert_eq!(path("{{ token: t1 | json: '$.data' | json: '$.number' }}"), None);
+        assert_eq!(path("{{ card-0001 }}"), None);
+        assert_eq!(path("{{ token: card-0001 | json: '$.data' | json: '$.number' }}"), None);
         let filtered = |path: &str, filter| Some((path.to_owned(), filter));
-        assert_eq!(path("{{ t1 | card_exp: 'MM' }}"), filtered("", "card_exp"));
-        assert_eq!(path("{{ t1 | json: '$.a.b' | size }}"), filtered("a.b", "size"));
-        assert_eq!(path("{{ t1 | json: '$.a[0].b' | size }}"), filtered("a", "size"));
-        assert_eq!(path("{{ t1 | json: '$..b' }}"), filtered("", "json"));
-        assert_eq!(path("{{ t1 | json: '$[?@.a == 7]' }}"), filtered("", "json"));
+        assert_eq!(path("{{ card-0001 | card_exp: 'MM' }}"), filtered("", "card_exp"));
+        assert_eq!(path("{{ card-0001 | json: '$.a.b' | size }}"), filtered("a.b", "size"));
+        assert_eq!(path("{{ card-0001 | json: '$.a[0].b' | size }}"), filtered("a", "size"));
+        assert_eq!(path("{{ card-0001 | json: '$..b' }}"), filtered("", "json"));
+        assert_eq!(path("{{ card-0001 | json: '$[?@.a == 7]' }}"), filtered("", "json"));
     }
 
     #[test]

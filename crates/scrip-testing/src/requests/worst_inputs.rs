@@ -29,7 +29,7 @@ pub const WORST_INPUTS: &[WorstInput] = &[
     input(Operation::CreateToken, "largest data", || Some(large_token())),
     input(Operation::CreateToken, "deepest data", || Some(deep_token())),
     input(Operation::CreateToken, "most values", || {
-        Some(json!({"type": "token", "data": vec![1; 100_000]}))
+        Some(json!({"type": "token", "data": vec![1; 99_000]}))
     }),
     input(Operation::CreateToken, "16 search indexes", || Some(indexed_token())),
     input(Operation::UpdateToken, "largest data", || Some(json!({"data": long_text()}))),

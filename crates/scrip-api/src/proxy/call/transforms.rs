@@ -113,13 +113,12 @@ impl<'c> CallTransforms<'c> {
     /// # Errors
     /// The sender would see more of the data in a new token, or could use it.
     fn check_encrypted_places(&self, plan: &CallPlan) -> Result<(), ProxyError> {
-        let mut transforms = plan.request_transforms().iter().chain(plan.response_transforms());
-        transforms.try_for_each(|transform| match transform {
-            ProxyTransform::Tokenize { token, .. } if stores_encrypted(transform) => {
-                self.check_fixed_containers(token, |it| vec![it.into()])
-            }
-            _ => Ok(()),
-        })
+        let transforms = plan.request_transforms().iter().chain(plan.response_transforms());
+        for transform in transforms.filter(|it| stores_encrypted(it)) {
+            let ProxyTransform::Tokenize { token, .. } = transform else { continue };
+            self.check_fixed_containers(token, |it| vec![it.into()])?;
+        }
+        Ok(())
     }
 
     /// Checks a template that decides the containers of its tokens. If a message decides them, they

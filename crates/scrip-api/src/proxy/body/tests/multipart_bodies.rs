@@ -48,12 +48,15 @@ fn result_cannot_begin_a_new_part() {
             "body: a value contains the boundary of the parts; use another boundary"
         );
     }
-    // The boundary could also be completed by the text around the result.
-    let vault = FakeVault::with_text("-b");
+    // The boundary could also be completed by the text around the result. Whether it is must not
+    // depend on the result, which the client could test.
     let body = close(&[part("name=\"a\"", &fill_ids("-{{ TEXT }}-1"))]);
-    assert!(render_with(&vault, MULTIPART, &body).is_err());
-    let vault = FakeVault::with_text("--b-2");
-    assert!(render_with(&vault, MULTIPART, &body).is_ok());
+    for text in ["-b", "--b-2"] {
+        let error = render_with(&FakeVault::with_text(text), MULTIPART, &body).unwrap_err();
+        assert!(describe(&error).contains("must not end like the start of a boundary"));
+    }
+    let body = close(&[part("name=\"a\"", &fill_ids("x{{ TEXT }}-1"))]);
+    assert!(render_with(&FakeVault::with_text("-b"), MULTIPART, &body).is_ok());
 }
 
 #[test]
