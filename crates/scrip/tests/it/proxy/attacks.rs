@@ -7,6 +7,7 @@ mod collected_tokens;
 mod exhaustion;
 mod failing_expressions;
 mod front_servers;
+mod hidden_data;
 mod hostile_destinations;
 mod limited_keys;
 mod own_network;
