@@ -220,7 +220,7 @@ fn tokenize_limit_is_enforced() {
     response.expect_invalid("tokenize_limit");
     assert!(response.json()["errors"]["tokenize_limit"].to_string().contains("at most 5"));
     // No token is created, regardless of the number of values.
-    send_tokenize(&json!(vec![1; 300_000])).expect_invalid("tokenize_limit");
+    send_tokenize(&json!(vec![1; 90_000])).expect_invalid("tokenize_limit");
     assert_eq!(SHARED_SERVER.count_rows(&tenant, "tokens"), 5);
     SHARED_SERVER.allow_large_requests(&tenant);
     assert_eq!(
