@@ -9,6 +9,7 @@ pub mod mask;
 mod match_finder;
 mod message;
 mod objects;
+mod properties;
 mod stratus;
 mod target;
 pub mod tokenize;
@@ -25,7 +26,7 @@ use scrip_core::{
     },
 };
 use scrip_expression::{
-    ExpressionPlace, MessageInputs, MessageRead, MessageTemplate, MessageText, NoReferences, Scope,
+    ExpressionPlace, MessageInputs, MessageRead, MessageTemplate, NoReferences, Scope,
 };
 use serde_json::{Map, Value};
 
@@ -34,6 +35,7 @@ pub use self::{
     error::TransformKind,
     mask::MaskEdit,
     message::TransformMessage,
+    properties::{stores_encrypted, writes_configuration},
     target::TransformTarget,
     tokenize::{CollectedToken, CollectedTokenData},
 };
@@ -464,23 +466,6 @@ fn parse_template(transform: &ProxyTransform) -> Result<Option<MessageTemplate>,
     };
     let template = MessageTemplate::parse(source, ExpressionPlace::Transform);
     template.map(Some).map_err(TransformError::Expression)
-}
-
-/// Whether the transform can write the configuration of the proxy into the body.
-#[must_use]
-pub fn writes_configuration(transform: &ProxyTransform) -> bool {
-    let is_body_edit =
-        matches!(transform, ProxyTransform::AppendJson { .. } | ProxyTransform::AppendText { .. });
-    let template = parse_template(transform).ok().flatten().filter(|_| is_body_edit);
-    let leaf_reads = |text: &MessageText| text.reads().any(|it| it.object == "config");
-    template.is_some_and(|it| it.leaves().iter().any(|(_, text)| leaf_reads(text)))
-}
-
-/// Whether the transform stores the data that a client encrypted for the call.
-#[must_use]
-pub fn stores_encrypted(transform: &ProxyTransform) -> bool {
-    let template = parse_template(transform).ok().flatten();
-    template.is_some_and(|it| tokenize::find_encrypted(&it).is_some())
 }
 
 /// Rejects a call before anything is sent if one of its transforms cannot run.
