@@ -33,6 +33,8 @@ const APPLICATIONS: usize = 20;
 const KEYS_PER_APPLICATION: usize = 99;
 const WORKER_MAX: Duration = Duration::from_millis(50);
 const TRANSACTION_MAX: Duration = Duration::from_millis(5);
+/// The token that expressions read.
+const EXPRESSIONS: &str = "expressions";
 /// The time after a response in which the server finishes the work of the request.
 const SETTLE: Duration = Duration::from_millis(30);
 
@@ -120,8 +122,11 @@ async fn prepare_tenant(server: BenchServer) -> anyhow::Result<CostTenant> {
     }
     let body = json!({"type": "token", "data": "cost"}).to_string();
     let key = format!("BT-API-KEY: {}\r\n", server.api_key);
-    let (_, created) = send(&server, "POST", "/tokens", &key, &body).await?;
-    ids.insert("tokens", id(&serde_json::from_str(&created)?));
+    // One token is changed by the measurement, and the other one is read by expressions.
+    for name in ["tokens", EXPRESSIONS] {
+        let (_, created) = send(&server, "POST", "/tokens", &key, &body).await?;
+        ids.insert(name, id(&serde_json::from_str(&created)?));
+    }
     Ok(CostTenant { server, ids })
 }
 
@@ -186,7 +191,7 @@ struct CostRequest {
 
 async fn measure_request(tenant: &CostTenant, request: &CostRequest) -> anyhow::Result<RouteCost> {
     let server = &tenant.server;
-    let token = tenant.ids.get("tokens").map_or("", String::as_str);
+    let token = tenant.ids.get(EXPRESSIONS).map_or("", String::as_str);
     let CostRequest { name, input, method, path, headers, body } = request;
     let body = body.replace(TOKEN_ID, token);
     let mut cost = RouteCost {
