@@ -186,14 +186,18 @@ impl MessageExpression {
     }
 
     fn can_read(&self, path: &[&str]) -> bool {
+        self.operands().any(|operand| operand_can_read(operand, path))
+    }
+
+    /// The path that the expression begins with, and the arguments of its filters.
+    fn operands(&self) -> impl Iterator<Item = &Operand> {
         let source = match &self.source {
             MessageSource::Object(MessageObject(operand)) => Some(operand),
             MessageSource::Reference(_)
             | MessageSource::Configuration(_)
             | MessageSource::Identifier(_) => None,
         };
-        let arguments = self.calls.iter().flat_map(|it| &it.arguments);
-        source.into_iter().chain(arguments).any(|operand| operand_can_read(operand, path))
+        source.into_iter().chain(self.calls.iter().flat_map(|it| &it.arguments))
     }
 
     /// # Errors

@@ -4,7 +4,7 @@
 //! each expression tells its caller something about the value, and the caller chooses what. So a value
 //! that the caller may not read can be selected, and not computed with.
 
-use super::{MessageExpression, MessageObject, MessagePart, MessageSource, MessageText};
+use super::{MessageExpression, MessagePart, MessageText};
 use crate::{
     filter::PlainStep,
     syntax::ast::{Call, Operand, Step},
@@ -18,9 +18,9 @@ pub struct FilteredPath {
     pub filter: &'static str,
 }
 
-/// Filters that accept every text, and whose result is as long as their inputs.
+/// Filters that accept every text. Their result is as long as their inputs.
 const JOINING_FILTERS: [&str; 2] = ["append", "prepend"];
-/// Filters with a fixed alphabet, whose result is as long as their input demands.
+/// Filters with a fixed alphabet. The length of their result follows from the length of their input.
 const ENCODING_FILTERS: [&str; 5] =
     ["base64_encode", "base64_url_safe_encode", "to_base16", "to_base64", "to_string"];
 const LETTER_FILTERS: [&str; 2] = ["downcase", "upcase"];
@@ -54,7 +54,10 @@ impl MessageExpression {
             Some(["hmac", encoding]) => ENCODING_FILTERS.contains(encoding),
             _ => false,
         };
-        is_hashed && self.has_fixed_paths()
+        // Only some names of algorithms are valid.
+        let hash = self.calls.get(joined).and_then(|it| it.arguments.first());
+        let has_fixed_algorithm = matches!(hash, Some(Operand::Literal(_)));
+        is_hashed && has_fixed_algorithm && self.has_fixed_paths()
     }
 
     /// Whether the expression joins and encodes texts, and nothing in it depends on their characters.
@@ -77,14 +80,7 @@ impl MessageExpression {
             }),
             Operand::Empty | Operand::Blank | Operand::Loop(_) | Operand::Range(_) => false,
         };
-        let source = match &self.source {
-            MessageSource::Object(MessageObject(operand)) => Some(operand),
-            MessageSource::Reference(_)
-            | MessageSource::Configuration(_)
-            | MessageSource::Identifier(_) => None,
-        };
-        let arguments = self.calls.iter().flat_map(|it| &it.arguments);
-        source.into_iter().chain(arguments).all(is_fixed)
+        self.operands().all(is_fixed)
     }
 }
 
@@ -137,6 +133,7 @@ mod tests {
             "{{ proxy.request.body | hmac: 'sha-256', 'k' }}",
             "{{ proxy.request.body | slice: 0, 1 | hmac: 'sha-256', 'k' | to_base64 }}",
             "{{ proxy.request.body | hmac: 'sha-256', 'k' | to_base64 | replace: '+', '' }}",
+            "{{ proxy.request.headers.x | hmac: proxy.request.body, 'k' | to_base64 }}",
             "{{ proxy.request.headers[proxy.request.body] | hmac: 'sha-256', 'k' | to_base64 }}",
             "{{ 'a' | append: proxy.request.headers[proxy.config.key] | hmac: 'sha-256', 'k' | to_base64 }}",
         ];

@@ -79,7 +79,8 @@ pub struct ComputedHeaders {
     pub configuration: bool,
 }
 
-/// Finds the header expressions whose success or length depends on the characters of hidden values.
+/// Finds the header expressions that can succeed or fail, or have another length, by the characters of
+/// hidden values.
 ///
 /// # Errors
 /// An expression is invalid.

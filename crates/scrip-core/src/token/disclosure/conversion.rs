@@ -131,7 +131,7 @@ fn check_conversion_rights(
     Ok(())
 }
 
-/// Checks that the sender of a call whose data a proxy collects gains no right by it.
+/// Checks that the sender of a call gains no right when a proxy collects its data.
 ///
 /// # Errors
 /// The sender would see more of the data than at one of its places, or could use it.

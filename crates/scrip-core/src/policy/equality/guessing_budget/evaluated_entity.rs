@@ -1,4 +1,4 @@
-//! The entities on whose hidden data a caller evaluates expressions.
+//! The entities with hidden data on which a caller evaluates expressions.
 
 use scrip_seal::IndexDigest;
 
