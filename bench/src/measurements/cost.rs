@@ -88,7 +88,7 @@ fn raise_limits(plan: &BenchPlan, data: &Path, server: &BenchServer) -> anyhow::
     let mut command = Command::new(&plan.scrip);
     command.args(["tenant", "quota", "set", "--data-dir"]).arg(data).arg(&server.tenant);
     let output = command
-        .args(["tokenize_limit=1000", "detokenize_limit=1000", "proxy_token_limit=1000"])
+        .args(["tokenize_limit=200", "detokenize_limit=200", "proxy_token_limit=1000"])
         .output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // The server reads the policy within a second.

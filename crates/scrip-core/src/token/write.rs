@@ -7,6 +7,7 @@ use crate::{
     event::NewDelivery,
     id::{TokenId, TokenIntentId},
     idempotency::IdempotencyRecord,
+    listing::Facet,
     policy::{Permit, equality::Comparison},
     time::Timestamp,
     token::{CvcRecord, StoredToken, TokenRecord},
@@ -38,6 +39,21 @@ pub struct TokenBatch {
 pub enum TokenWrite {
     Insert(InsertToken),
     Update(UpdateToken),
+}
+
+impl TokenWrite {
+    /// The number of rows that the transaction writes: token, audit record, index entries, and
+    /// webhook deliveries. An update also deletes index entries.
+    pub(crate) fn row_count(&self) -> usize {
+        let count_entries = |it: &TokenRecord| {
+            Facet::all_for_record(it).count().saturating_mul(it.containers.iter().count())
+        };
+        let (entries, events) = match self {
+            Self::Insert(it) => (count_entries(&it.token.record), &it.events),
+            Self::Update(it) => (count_entries(&it.token).saturating_mul(2), &it.events),
+        };
+        entries.saturating_add(events.written.len()).saturating_add(2)
+    }
 }
 
 /// Inserts a new token, or uses a live token that

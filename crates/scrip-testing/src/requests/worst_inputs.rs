@@ -33,7 +33,13 @@ pub const WORST_INPUTS: &[WorstInput] = &[
     }),
     input(Operation::CreateToken, "16 search indexes", || Some(indexed_token())),
     input(Operation::UpdateToken, "largest data", || Some(json!({"data": long_text()}))),
-    input(Operation::Tokenize, "1,000 tokens", || Some(thousand_tokens())),
+    input(Operation::CreateToken, "16 search indexes in 16 containers", || {
+        Some(token_in_containers())
+    }),
+    input(Operation::Tokenize, "200 tokens", || Some(most_tokens())),
+    input(Operation::Tokenize, "most index entries", || {
+        Some(json!(vec![token_in_containers(); 3]))
+    }),
     input(Operation::Tokenize, "largest body without tokens", || Some(json!({"a": long_text()}))),
     input(Operation::Detokenize, "largest body", || Some(json!({"a": long_text()}))),
     input(Operation::Detokenize, "1,000 expressions", || Some(thousand_expressions())),
@@ -139,9 +145,17 @@ fn indexed_token() -> Value {
         "fingerprint_expression": "{{ data.n | reverse }}"})
 }
 
-fn thousand_tokens() -> Value {
+fn most_tokens() -> Value {
     let token = |it: usize| (format!("t{it}"), json!({"type": "token", "data": format!("v{it}")}));
-    Value::Object((0..1000).map(token).collect())
+    Value::Object((0..200).map(token).collect())
+}
+
+/// One entry for each container and search index, for the type and for the fingerprint.
+fn token_in_containers() -> Value {
+    let containers: Vec<_> = (0..16).map(|it| format!("/c{it}/")).collect();
+    let indexes: Vec<_> = (0..16).map(|it| format!("{{{{ data.n | append: '{it}' }}}}")).collect();
+    json!({"type": "token", "data": {"n": "x"}, "containers": containers,
+        "search_indexes": indexes})
 }
 
 /// The id in the expressions of worst inputs. A measurement replaces it by that of a token.

@@ -164,7 +164,7 @@ pub struct QuotasBody {
 pub fn quotas_body(quotas: &Quotas) -> QuotasBody {
     QuotasBody {
         log_retention_seconds: quotas.log_retention_seconds,
-        tokenize_limit: quotas.tokenize_limit,
+        tokenize_limit: quotas.tokens_per_request(),
         detokenize_limit: quotas.detokenize_limit,
         proxy_token_limit: quotas.proxy_token_limit,
         webhook_limit: quotas.webhook_limit,

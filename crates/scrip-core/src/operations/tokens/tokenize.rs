@@ -25,7 +25,7 @@ pub struct RequestedToken {
 /// # Errors
 /// The request has more tokens than the tenant's quota allows.
 pub fn check_tokenize_quota(caller: &Caller, count: usize) -> Result<(), Error> {
-    check_request_quota(count, caller.tenant().quotas.tokenize_limit, "tokenize_limit")
+    check_request_quota(count, caller.tenant().quotas.tokens_per_request(), "tokenize_limit")
 }
 
 /// Returns the written tokens in the order of the request.

@@ -10,7 +10,8 @@ use crate::{error::FieldError, policy::TenantKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quotas {
     pub log_retention_seconds: u64,
-    /// The maximum number of tokens that one tokenize request creates.
+    /// The maximum number of tokens that one tokenize request creates. Earlier versions allowed up
+    /// to 1,000, so requests are checked with [`Quotas::tokens_per_request`].
     pub tokenize_limit: u64,
     /// The maximum number of tokens that one detokenize request names.
     pub detokenize_limit: u64,
@@ -143,6 +144,9 @@ const DAY: u64 = 24 * HOUR;
 /// Every change of a policy reads all webhooks, and every event looks at each of them.
 const WEBHOOK_LIMIT_MAX: u64 = 100;
 
+/// The tokens of a request are one transaction, and the writes of all tenants wait for it.
+const TOKENIZE_LIMIT_MAX: u64 = 200;
+
 impl Quotas {
     /// The default quotas, as the API documents them.
     #[must_use]
@@ -172,6 +176,13 @@ impl Quotas {
     #[must_use]
     pub fn log_retention(&self) -> Duration {
         Duration::from_secs(self.log_retention_seconds)
+    }
+
+    /// The maximum number of tokens that one tokenize request creates, also if an earlier version
+    /// stored a higher quota.
+    #[must_use]
+    pub fn tokens_per_request(&self) -> u64 {
+        self.tokenize_limit.min(TOKENIZE_LIMIT_MAX)
     }
 
     #[must_use]
@@ -244,9 +255,9 @@ impl Quotas {
                 Some(it) => self.deletion_grace_seconds = it,
                 None => return reject("deletion_grace", "must be from 0 to 30d"),
             },
-            "tokenize_limit" => match parse_count(value) {
+            "tokenize_limit" => match parse_count(value).filter(|it| *it <= TOKENIZE_LIMIT_MAX) {
                 Some(it) => self.tokenize_limit = it,
-                None => return reject("tokenize_limit", "must be from 1 to 1000"),
+                None => return reject("tokenize_limit", "must be from 1 to 200"),
             },
             "detokenize_limit" => match parse_count(value) {
                 Some(it) => self.detokenize_limit = it,
@@ -393,7 +404,7 @@ mod tests {
         let mut quotas = Quotas::default_for(TenantKind::Test);
         let values = [
             ("log_retention", "30d"),
-            ("tokenize_limit", "1000"),
+            ("tokenize_limit", "200"),
             ("detokenize_limit", "1"),
             ("proxy_token_limit", "40"),
             ("webhook_limit", "100"),
@@ -437,6 +448,15 @@ mod tests {
         assert_eq!(Quotas::from_text(&with_default), None);
     }
 
+    /// Earlier versions allowed 1,000 tokens. The text stays, because the MAC covers it.
+    #[test]
+    fn stored_tokenize_limit_above_the_maximum_is_reduced_on_use() {
+        let stored = Quotas { tokenize_limit: 1000, ..Quotas::default_for(TenantKind::Test) };
+        let read = Quotas::from_text(&stored.to_text());
+        assert_eq!(read, Some(stored));
+        assert_eq!(read.map(|it| it.tokens_per_request()), Some(TOKENIZE_LIMIT_MAX));
+    }
+
     #[test]
     fn invalid_quota_values_are_rejected() {
         let mut quotas = Quotas::default_for(TenantKind::Test);
@@ -449,7 +469,7 @@ mod tests {
             ("cvc_retention", "25h"),
             ("cvc_retention", "-1h"),
             ("tokenize_limit", "0"),
-            ("tokenize_limit", "1001"),
+            ("tokenize_limit", "201"),
             ("tokenize_limit", "+5"),
             ("webhook_limit", "0"),
             ("webhook_limit", "101"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
+    error::FieldError,
     id::TokenId,
     idempotency::{ResponseRecorder, response::ResponseSealer},
     policy::{
@@ -30,6 +31,9 @@ use crate::{
 pub(crate) const ATTEMPTS_MAX: usize = 256;
 /// The number of attempts of a large batch. A smaller batch gets more attempts.
 const LARGE_ATTEMPTS_MAX: usize = 16;
+/// The maximum number of rows of a batch. It is one transaction, and the writes of all tenants wait
+/// for it.
+const BATCH_ROWS_MAX: usize = 1000;
 
 /// The tokens of one request, before the write.
 pub(crate) struct PendingBatch<'a> {
@@ -93,6 +97,7 @@ impl<'a> PendingBatch<'a> {
             let writes: Result<_, _> =
                 self.entries.iter().map(|it| self.build_write(vault, it)).collect();
             let batch = TokenBatch { writes: writes?, build_record };
+            check_row_count(&batch.writes)?;
             let lookup = self.caller.permit_lookup(Permission::TokenCreate)?;
             match vault.store.write_tokens(lookup, batch).await? {
                 BatchOutcome::Written(outcomes) => return self.finish(vault, outcomes).await,
@@ -262,6 +267,17 @@ impl<'a> PendingBatch<'a> {
         };
         self.entries.into_iter().zip(outcomes).map(to_written_token).collect()
     }
+}
+
+/// Rejects a batch that would keep other writers waiting. One token never does.
+fn check_row_count(writes: &[TokenWrite]) -> Result<(), Error> {
+    let rows = writes.iter().map(TokenWrite::row_count).fold(0, usize::saturating_add);
+    if writes.len() > 1 && rows > BATCH_ROWS_MAX {
+        let rule = "of one request must need at most 1000 rows: 2 each, and their index entries \
+            and webhook deliveries";
+        return Err(FieldError::new("tokens", rule).into());
+    }
+    Ok(())
 }
 
 impl PendingWrite {

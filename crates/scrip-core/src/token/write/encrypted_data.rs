@@ -106,7 +106,7 @@ fn is_card_number(data: &Value) -> bool {
 /// differently each time. A JWE that cannot be decrypted stays, because its request fails later.
 pub fn decrypt_for_comparison(vault: &Vault, caller: &Caller, body: &mut Plaintext) {
     // More tokens than the quota are rejected later. Each JWE costs time.
-    let mut attempts_left = caller.tenant().quotas.tokenize_limit;
+    let mut attempts_left = caller.tenant().quotas.tokens_per_request();
     decrypt_members(vault, caller, body.expose_mut(), &mut attempts_left);
 }
 

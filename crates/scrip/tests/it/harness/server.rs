@@ -205,8 +205,7 @@ impl TestServer {
 
     /// Raises the quota for tokens per request to its maximum.
     pub(crate) fn allow_large_requests(&self, tenant: &Arc<Tenant>) {
-        let edit_quotas =
-            |quotas| Quotas { tokenize_limit: 1000, detokenize_limit: 1000, ..quotas };
+        let edit_quotas = |quotas| Quotas { tokenize_limit: 200, detokenize_limit: 200, ..quotas };
         let permit = PolicyPermit::for_operator(Arc::clone(tenant));
         self.runtime.block_on(async {
             set_tenant_quotas(&self.app.vault, permit, Box::new(edit_quotas)).await.unwrap();

@@ -224,10 +224,26 @@ fn tokenize_limit_is_enforced() {
     assert_eq!(SHARED_SERVER.count_rows(&tenant, "tokens"), 5);
     SHARED_SERVER.allow_large_requests(&tenant);
     assert_eq!(
-        send_tokenize(&json!(vec![1; 1000])).expect_status(200).as_array().unwrap().len(),
-        1000
+        send_tokenize(&json!(vec![1; 200])).expect_status(200).as_array().unwrap().len(),
+        200
     );
-    send_tokenize(&json!(vec![1; 1001])).expect_invalid("tokenize_limit");
+    send_tokenize(&json!(vec![1; 201])).expect_invalid("tokenize_limit");
+}
+
+/// The tokens of a request are one transaction, and other writers wait for it.
+#[test]
+fn tokens_of_one_request_with_too_many_index_entries_are_rejected() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let containers: Vec<_> = (0..16).map(|it| format!("/c{it}/")).collect();
+    let indexes: Vec<_> = (0..16).map(|it| format!("{{{{ data | append: '{it}' }}}}")).collect();
+    let token = json!({"type": "token", "data": "x", "containers": containers,
+        "search_indexes": indexes});
+    let send_tokens =
+        |count: usize| SHARED_SERVER.post(&keys.private, "/tokenize", &json!(vec![&token; count]));
+    send_tokens(4).expect_invalid("tokens");
+    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 0);
+    send_tokens(3).expect_status(200);
+    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 3);
 }
 
 #[test]
