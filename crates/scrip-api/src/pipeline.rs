@@ -384,7 +384,7 @@ async fn handle_authenticated(
         reauthenticate_if_changed(app, directory_at_authentication, caller, &head.headers).await?;
     check_caller(app, route, head, &caller)?;
     let compared = match is_compared {
-        true => ComparedRequest::read(app, &caller, route, head, &body)?,
+        true => ComparedRequest::read(route, head, &body)?,
         false => None,
     };
     if let it @ Some(_) = compared.as_ref() {

@@ -184,6 +184,12 @@ pub enum Denial {
          not change it; use the value as it is, or a key with a reveal right"
     )]
     FilterOnHiddenData,
+    /// What a transform finds in the data, and how long it takes, would tell the caller about the data.
+    #[error(
+        "a request transform of this proxy would read data that this key may not read: a mask, or an \
+         append_json with a body that is no JSON or with a location inside of the data"
+    )]
+    TransformOnHiddenData,
     /// A header could test the body or the configuration, character by character.
     #[error(
         "a header can use the body or the configuration, which this key may not read, only in a \

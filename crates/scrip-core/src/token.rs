@@ -34,7 +34,7 @@ pub use self::{
         BatchOutcome, BuildIdempotencyRecord, CvcChange, Deduplicate, DeleteToken, InsertToken,
         TokenBatch, TokenWrite, UpdateToken, WriteConflict, WriteOutcome,
         collected_data::{CollectedData, DataPlace},
-        encrypted_data::{EncryptedData, decrypt_for_comparison},
+        encrypted_data::EncryptedData,
     },
 };
 

@@ -30,7 +30,7 @@ pub use crate::{
     cache::ExpressionCache,
     detokenize::{Detokenization, Reference, ReferenceKind},
     evaluation::{
-        budget::value_cost,
+        budget::{padded_size, value_cost},
         scope::{Scope, SpentWork},
     },
     host_functions::{HmacAlgorithm, HostFunctions},

@@ -52,6 +52,12 @@ impl LazyEgressClient {
         Ok(self.client.get_or_init(|| client))
     }
 
+    /// Whether the operator allows every public name.
+    #[must_use]
+    pub fn allows_any_name(&self) -> bool {
+        self.settings.allow_list.allows_any_name()
+    }
+
     /// The counts of the client; `None` before its first use.
     #[must_use]
     pub fn stats(&self) -> Option<EgressStats> {

@@ -9,6 +9,7 @@ use std::{
 use scrip_core::{
     error::Error,
     id::ProxyId,
+    policy::DestinationChoice,
     proxy::{self, Proxy, ProxyProgram},
 };
 use scrip_egress::{
@@ -75,6 +76,14 @@ impl ProxyEgress {
     /// The TLS library rejects its own defaults.
     pub(crate) fn client(&self) -> Result<&EgressClient, Error> {
         self.client.get()
+    }
+
+    /// Whether a caller can have a destination of its own.
+    pub(crate) fn destinations(&self) -> DestinationChoice {
+        match self.client.allows_any_name() {
+            true => DestinationChoice::Any,
+            false => DestinationChoice::Listed,
+        }
     }
 
     /// The counts of the client; `None` before the first call.

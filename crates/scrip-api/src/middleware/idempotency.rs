@@ -8,7 +8,7 @@ use scrip_core::{
     idempotency::{IdempotencyClaim, RequestContent},
     operations::claim_idempotency_key::{ClaimDecision, claim_idempotency_key},
     policy::Caller,
-    token::{Plaintext, decrypt_for_comparison},
+    token::Plaintext,
 };
 
 use crate::{
@@ -37,16 +37,10 @@ impl ComparedRequest {
     /// Returns `None` for a request without an idempotency key, and for a route that ignores the
     /// key.
     ///
-    /// Encrypted data is compared after decryption: a client encrypts the same data differently
-    /// each time.
-    pub(crate) fn read(
-        app: &App,
-        caller: &Caller,
-        route: &Route,
-        head: &Parts,
-        body: &[u8],
-    ) -> Result<Option<Self>, Problem> {
-        let mut body = match route.body {
+    /// Encrypted data is compared as it was sent: the sender need not know it, and an equal guess would
+    /// confirm it.
+    pub(crate) fn read(route: &Route, head: &Parts, body: &[u8]) -> Result<Option<Self>, Problem> {
+        let body = match route.body {
             _ if !head.headers.contains_key(HEADER) => return Ok(None),
             BodyKind::None | BodyKind::ReadOnlyJson => return Ok(None),
             BodyKind::Ignored => None,
@@ -55,9 +49,6 @@ impl ComparedRequest {
                 Some(wire::json::read(body)?)
             }
         };
-        if let Some(body) = &mut body {
-            decrypt_for_comparison(&app.vault, caller, body);
-        }
         let (method, path) = (route.method_name(), head.uri.path().to_owned());
         Ok(Some(Self { method, path, body }))
     }

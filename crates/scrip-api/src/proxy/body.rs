@@ -9,13 +9,23 @@ mod piece;
 mod text;
 mod xml;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use bytes::Bytes;
-use hyper::{HeaderMap, header::CONTENT_ENCODING};
+use hyper::{
+    HeaderMap,
+    header::{CONTENT_ENCODING, HeaderValue},
+};
 use scrip_core::{
     error::FieldError,
-    token::{WorkMeter, expression::message::evaluate_message},
+    proxy::transform::LocationStep,
+    token::{
+        WorkMeter,
+        expression::message::{ValueCounting, evaluate_message},
+    },
 };
 use scrip_expression::{
     ExpressionError, FilteredPath, MessageInputs, MessageSource, Reference, ResolveReference,
@@ -28,11 +38,12 @@ pub(crate) use self::content_type::read_charset;
 pub(in crate::proxy) use self::form::remove_form_fields;
 use self::{
     content_type::read_format,
-    multipart::Boundary,
-    piece::{MessagePiece, PieceError},
+    multipart::{Boundary, DrawnBoundary},
+    piece::{MessagePiece, PieceError, PieceFormat},
 };
 use crate::proxy::{
     error::ProxyError,
+    json_scanner::find_value,
     secret_buffer::{BufferFull, SecretBuffer},
 };
 
@@ -66,6 +77,27 @@ pub struct BodyInputs<'v> {
     pub fill_random: fn(&mut [u8]),
     /// The maximum length of the rendered body.
     pub bytes_max: usize,
+    pub counting: ValueCounting,
+}
+
+/// A body with the results of its expressions.
+#[derive(Debug)]
+pub struct RenderedBody {
+    /// In memory that is wiped, if there is an expression.
+    pub bytes: Bytes,
+    /// The length, with values as they count.
+    pub counted_bytes: usize,
+    /// Another content type than that of the client: the parts have a new boundary.
+    pub content_type: Option<HeaderValue>,
+}
+
+/// Where a body may have expressions, before they are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpressionSearch {
+    Nowhere,
+    Anywhere,
+    /// In parts without a file name.
+    InParts,
 }
 
 impl std::fmt::Debug for BodyInputs<'_> {
@@ -92,6 +124,24 @@ impl MessageBody {
 
     fn unchanged(original: Bytes) -> Self {
         Self { original, pieces: Vec::new(), references: Vec::new(), boundary: None }
+    }
+
+    /// Finds out whether there may be expressions. This takes much less time than compiling them.
+    ///
+    /// # Errors
+    /// The request has several content types.
+    pub fn search(headers: &HeaderMap, body: &[u8]) -> Result<ExpressionSearch, ProxyError> {
+        let format = read_format(headers)?.format;
+        Ok(match format {
+            _ if headers.contains_key(CONTENT_ENCODING) => ExpressionSearch::Nowhere,
+            format if !format.may_contain_braces(body) => ExpressionSearch::Nowhere,
+            BodyFormat::Multipart(_) => ExpressionSearch::InParts,
+            BodyFormat::Json
+            | BodyFormat::Form
+            | BodyFormat::Xml
+            | BodyFormat::Text
+            | BodyFormat::Other => ExpressionSearch::Anywhere,
+        })
     }
 
     /// Finds and compiles the expressions.
@@ -121,9 +171,6 @@ impl MessageBody {
             | BodyFormat::Text
             | BodyFormat::Other) => find_pieces(&format, &body)?,
         };
-        if let Some(boundary) = &boundary {
-            boundary.check_pieces(&body, &pieces)?;
-        }
         let references = collect_references(&pieces);
         Ok(Self { original: body, pieces, references, boundary })
     }
@@ -174,55 +221,85 @@ impl MessageBody {
         expressions.any(|it| matches!(it.source(), MessageSource::Configuration(_)))
     }
 
-    /// The original bytes if there is no expression; otherwise the bytes with the results, in
-    /// memory that is wiped.
+    /// Whether the location is outside of the expressions of a JSON body. If not, the values of the
+    /// expressions decide whether something can be appended there.
+    #[must_use]
+    pub fn has_fixed_location(&self, location: &[LocationStep]) -> bool {
+        let is_json = |it: &MessagePiece| it.format == PieceFormat::Json && it.part.is_none();
+        let Ok(text) = std::str::from_utf8(&self.original) else { return false };
+        let is_expression =
+            |span: &Range<usize>| self.pieces.iter().any(|piece| piece.span == *span);
+        let mut parents = (1..location.len()).filter_map(|it| location.get(..it));
+        self.pieces.iter().all(is_json)
+            && !parents.any(|it| find_value(text, it).is_some_and(|span| is_expression(&span)))
+    }
+
+    /// The original bytes if there is no expression; otherwise the bytes with the results.
     ///
     /// # Errors
     /// A source does not exist, a filter rejects its value, a result does not fit the content type,
     /// the body is too large, or too many long evaluations are running.
-    pub fn render(&self, inputs: &BodyInputs<'_>) -> Result<Bytes, ProxyError> {
+    pub fn render(&self, inputs: &BodyInputs<'_>) -> Result<RenderedBody, ProxyError> {
         if self.pieces.is_empty() {
-            return Ok(self.original.clone());
+            let bytes = self.original.clone();
+            return Ok(RenderedBody { counted_bytes: bytes.len(), bytes, content_type: None });
         }
+        let drawn = self.boundary.as_ref().map(|_| DrawnBoundary::new(inputs.fill_random));
         let message_inputs = MessageInputs {
             references: inputs.references,
             configuration: inputs.configuration,
             identifiers: &Value::Null,
             objects: &Value::Null,
         };
-        let render =
-            |scope: &Scope<'_>| self.render_pieces(&message_inputs, scope, inputs.bytes_max);
-        let rendered = evaluate_message(inputs.work, inputs.fill_random, render)?;
+        let BodyInputs { work, fill_random, counting, .. } = *inputs;
+        let render = |scope: &Scope<'_>| {
+            let mut output = self.start_output(inputs.bytes_max);
+            self.render_pieces(&message_inputs, scope, counting, drawn.as_ref(), &mut output)?;
+            Ok(output)
+        };
+        let rendered = evaluate_message(work, fill_random, counting, render)?;
         let rendered = rendered.map_err(|error| self.explain(&error))?;
-        if let Some(boundary) = &self.boundary {
-            boundary.check_unchanged(rendered.as_slice())?;
-        }
-        Ok(rendered.into_bytes())
+        Ok(RenderedBody {
+            counted_bytes: rendered.counted_bytes(),
+            bytes: rendered.into_bytes(),
+            content_type: drawn.and_then(|it| it.content_type()),
+        })
+    }
+
+    fn start_output(&self, bytes_max: usize) -> SecretBuffer {
+        const RESULT_BYTES: usize = 64;
+        let growth = self.pieces.len().saturating_mul(RESULT_BYTES);
+        SecretBuffer::new(self.original.len().saturating_add(growth), bytes_max)
     }
 
     fn render_pieces(
         &self,
         inputs: &MessageInputs<'_>,
         scope: &Scope<'_>,
-        bytes_max: usize,
-    ) -> Result<SecretBuffer, RenderError> {
-        const RESULT_BYTES: usize = 64;
-        let growth = self.pieces.len().saturating_mul(RESULT_BYTES);
-        let mut output = SecretBuffer::new(self.original.len().saturating_add(growth), bytes_max);
+        counting: ValueCounting,
+        drawn: Option<&DrawnBoundary>,
+        output: &mut SecretBuffer,
+    ) -> Result<(), RenderError> {
+        let copy = |range: Range<usize>, output: &mut SecretBuffer| {
+            let copied = match (&self.boundary, drawn) {
+                (Some(boundary), Some(drawn)) => {
+                    boundary.copy(&self.original, range, drawn, output)
+                }
+                _ => output.push(self.original.get(range).unwrap_or_default()),
+            };
+            copied.map_err(|BufferFull| RenderError::TooLarge)
+        };
         let mut copied = 0;
         for (index, piece) in self.pieces.iter().enumerate() {
-            let before = self.original.get(copied..piece.span.start).unwrap_or_default();
-            output.push(before).map_err(|BufferFull| RenderError::TooLarge)?;
-            piece.render(inputs, scope, &mut output).map_err(|error| match error {
+            copy(copied..piece.span.start, output)?;
+            piece.render(inputs, scope, counting, output).map_err(|error| match error {
                 PieceError::Expression(cause) => RenderError::Expression { piece: index, cause },
                 PieceError::Rule(rule) => RenderError::Rule { piece: index, rule },
                 PieceError::Full => RenderError::TooLarge,
             })?;
             copied = piece.span.end;
         }
-        let rest = self.original.get(copied..).unwrap_or_default();
-        output.push(rest).map_err(|BufferFull| RenderError::TooLarge)?;
-        Ok(output)
+        copy(copied..self.original.len(), output)
     }
 
     fn explain(&self, error: &RenderError) -> ProxyError {

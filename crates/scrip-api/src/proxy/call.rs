@@ -42,8 +42,8 @@ use self::{
     answer::{AnswerBuilder, replay_response},
     exchange::PreparedCall,
     outgoing::{
-        build_request, check_computed_headers, find_hidden_configuration, load_configuration,
-        load_tokens, parse_message,
+        build_request, check_computed_headers, find_hidden_configuration, find_hidden_inputs,
+        load_configuration, load_tokens, parse_message,
     },
     party::{CallParty, is_keyless},
     plan::CallPlan,
@@ -297,7 +297,8 @@ fn decrypt_header(
     let Some(caller) = party.caller() else {
         return Err(Error::Forbidden(Denial::NoRule(Permission::TokenUse)).into());
     };
-    Ok(Some(Arc::new(decrypt_call_data(&app.vault, caller, encrypted)?)))
+    let destinations = app.proxy_egress.destinations();
+    Ok(Some(Arc::new(decrypt_call_data(&app.vault, caller, &encrypted, destinations)?)))
 }
 
 /// Whether a call with this method honors an idempotency key.
@@ -411,11 +412,11 @@ async fn run_call(
     let PendingCall { call, mut reservation, directory } = pending;
     let plan = CallPlan::new(app, &directory, &call)?;
     drop(directory);
-    let message = parse_message(&call, app.vault.disclosure)?;
-    let configuration = load_configuration(&call, &plan, &message)?;
     let tenant = call.party.tenant(&call.selected)?.id;
     let keyless_work = WorkMeter::new(Some(tenant), long_evaluation::run_in_slot);
     let work = call.party.caller().map_or(&keyless_work, Caller::work);
+    let message = parse_message(&call, app.vault.disclosure, work)?;
+    let configuration = load_configuration(&call, &plan, &message)?;
     let mut transforms = CallTransforms::prepare(app, &call, &plan, &configuration, work)?;
     let configuration_data = find_hidden_configuration(&call, &message);
     let computed = check_computed_headers(app, &call, &plan, &message, configuration_data).await?;
@@ -429,12 +430,19 @@ async fn run_call(
     {
         return Err(tokens.reject_openly(error).await);
     }
+    let is_restricted = tokens.used().are_restricted();
+    let hidden = find_hidden_inputs(&call, &plan, &message, configuration_data, is_restricted);
+    let hidden = match hidden {
+        Ok(hidden) => hidden,
+        Err(error) => return Err(tokens.reject_openly(error).await),
+    };
     let inputs = ExpressionInputs {
         references: &data,
         configuration: &configuration,
         work,
         fill_random: app.vault.fill_random,
         bytes_max: app.proxy_egress.limits.body_bytes_max,
+        hidden,
     };
     let request = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await;
     let request = match request {

@@ -10,9 +10,11 @@ use std::{borrow::Cow, collections::HashSet, ops::Range};
 
 use scrip_core::token::AttributePath;
 
-pub use self::location::{JsonEdit, find_edit};
+pub use self::location::{JsonEdit, find_edit, find_value};
 
 pub const DEPTH_MAX: usize = 32;
+/// A document that was valid before values were inserted, each with at most about 32 levels.
+pub const RENDERED_DEPTH_MAX: usize = 128;
 
 /// Names of a larger object are compared by hash.
 const LINEAR_NAMES_MAX: usize = 16;
@@ -75,6 +77,7 @@ type OnText<'c> = dyn FnMut(&[ScanStep], TextLeaf) + 'c;
 struct JsonScanner<'t> {
     text: &'t str,
     at: usize,
+    depth_max: usize,
     path: Vec<ScanStep>,
     /// The names of the open objects, innermost last.
     names: Vec<Cow<'t, str>>,
@@ -82,7 +85,7 @@ struct JsonScanner<'t> {
 
 impl<'t> JsonScanner<'t> {
     fn new(text: &'t str) -> Self {
-        Self { text, at: 0, path: Vec::new(), names: Vec::new() }
+        Self { text, at: 0, depth_max: DEPTH_MAX, path: Vec::new(), names: Vec::new() }
     }
 
     fn read_document(&mut self, on_text: &mut OnText<'_>) -> ScanResult<()> {
@@ -185,7 +188,7 @@ impl<'t> JsonScanner<'t> {
     }
 
     fn descend(&mut self, step: ScanStep) -> ScanResult<()> {
-        if self.path.len() >= DEPTH_MAX {
+        if self.path.len() >= self.depth_max {
             return Err(self.error("the JSON is nested deeper than 32 levels"));
         }
         self.path.push(step);

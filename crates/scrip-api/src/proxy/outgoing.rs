@@ -11,6 +11,6 @@ mod usable_plaintext;
 
 pub(in crate::proxy) use self::message::{TemplateInputs, evaluate_template};
 pub use self::{
-    message::{ExpressionInputs, OutgoingMessage},
+    message::{ExpressionInputs, HiddenInputs, OutgoingMessage},
     usable_plaintext::UsablePlaintext,
 };

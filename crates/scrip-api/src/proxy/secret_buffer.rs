@@ -3,11 +3,14 @@
 use std::{fmt, io};
 
 use bytes::Bytes;
+use scrip_core::token::expression::message::ValueCounting;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Collects a rendered message, up to a maximum length.
 pub struct SecretBuffer {
     bytes: Zeroizing<Vec<u8>>,
+    /// The bytes by which values count more than their length.
+    padding: usize,
     bytes_max: usize,
 }
 
@@ -18,14 +21,15 @@ pub struct BufferFull;
 impl SecretBuffer {
     #[must_use]
     pub fn new(capacity: usize, bytes_max: usize) -> Self {
-        Self { bytes: Zeroizing::new(Vec::with_capacity(capacity.min(bytes_max))), bytes_max }
+        let bytes = Zeroizing::new(Vec::with_capacity(capacity.min(bytes_max)));
+        Self { bytes, padding: 0, bytes_max }
     }
 
     /// # Errors
     /// The buffer would be longer than its maximum.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), BufferFull> {
         let length = self.bytes.len().saturating_add(bytes.len());
-        if length > self.bytes_max {
+        if length.saturating_add(self.padding) > self.bytes_max {
             return Err(BufferFull);
         }
         if length > self.bytes.capacity() {
@@ -33,6 +37,23 @@ impl SecretBuffer {
         }
         self.bytes.extend_from_slice(bytes);
         Ok(())
+    }
+
+    /// Counts the bytes since this length as a value.
+    ///
+    /// # Errors
+    /// The buffer would count more than its maximum.
+    pub fn end_value(&mut self, start: usize, counting: ValueCounting) -> Result<(), BufferFull> {
+        let length = self.bytes.len().saturating_sub(start);
+        let padding = counting.count(length).saturating_sub(length);
+        self.padding = self.padding.saturating_add(padding);
+        if self.counted_bytes() > self.bytes_max { Err(BufferFull) } else { Ok(()) }
+    }
+
+    /// The length, with values as they count.
+    #[must_use]
+    pub fn counted_bytes(&self) -> usize {
+        self.bytes.len().saturating_add(self.padding)
     }
 
     /// Moves the content to a larger allocation. `Vec` would free the old one without wiping it.
@@ -77,6 +98,19 @@ impl io::Write for SecretBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffer_counts_values_by_their_padded_size() {
+        for length in [1, 200] {
+            let mut buffer = SecretBuffer::new(2, 300);
+            buffer.push(&vec![b'a'; length]).unwrap();
+            buffer.end_value(0, ValueCounting::Padded).unwrap();
+            assert_eq!(buffer.counted_bytes(), 256);
+            assert_eq!(buffer.push(&[b'a'; 45]), Err(BufferFull));
+            buffer.push(&[b'a'; 44]).unwrap();
+            assert_eq!(buffer.end_value(length, ValueCounting::Padded), Err(BufferFull));
+        }
+    }
 
     #[test]
     fn buffer_keeps_its_content_when_it_grows_and_ends_at_its_maximum() {

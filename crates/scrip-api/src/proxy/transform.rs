@@ -22,7 +22,7 @@ use scrip_core::{
     token::{
         Plaintext, WorkMeter,
         disclosure::{DisclosureRule, DisclosureRules},
-        expression::message::{charge_message_bytes, evaluate_message},
+        expression::message::{ValueCounting, charge_message_bytes, evaluate_message},
     },
 };
 use scrip_expression::{
@@ -35,7 +35,7 @@ pub use self::{
     error::TransformKind,
     mask::MaskEdit,
     message::TransformMessage,
-    properties::{stores_encrypted, writes_configuration},
+    properties::{check_hidden_body, stores_encrypted, writes_body},
     target::TransformTarget,
     tokenize::{CollectedToken, CollectedTokenData},
 };
@@ -45,6 +45,7 @@ use self::{
 };
 use crate::proxy::{
     error::ProxyError,
+    json_scanner::DEPTH_MAX,
     outgoing::{OutgoingMessage, TemplateInputs, UsablePlaintext, evaluate_template},
 };
 
@@ -61,6 +62,8 @@ pub struct TransformInputs<'c> {
     pub bytes_max: usize,
     /// Whether `{{` in the request begins an expression.
     pub evaluates_expressions: bool,
+    /// How the values of templates count that can contain the configuration.
+    pub counting: ValueCounting,
     pub is_from_browser: bool,
     pub rules: DisclosureRules,
 }
@@ -337,8 +340,9 @@ impl<'c> TransformRun<'c> {
         template: &MessageTemplate,
         message: &mut OutgoingMessage,
     ) -> Result<(), TransformError> {
-        let TransformInputs { configuration, work, fill_random, bytes_max, .. } = self.inputs;
-        let inputs = TemplateInputs { configuration, work, fill_random };
+        let TransformInputs { configuration, work, fill_random, bytes_max, counting, .. } =
+            self.inputs;
+        let inputs = TemplateInputs { configuration, work, fill_random, counting };
         let objects = self.objects.values_mut();
         let value = evaluate_template(template, objects, self.identifiers.expose(), inputs)?;
         match transform {
@@ -365,7 +369,8 @@ impl<'c> TransformRun<'c> {
         match transform {
             ProxyTransform::AppendJson { location, .. } => {
                 self.objects.forget_response();
-                append::append_json(message, location, value.expose(), bytes_max)
+                let limits = append::JsonLimits { bytes_max, depth_max: DEPTH_MAX };
+                append::append_json(message, location, value.expose(), limits)
             }
             ProxyTransform::AppendText { .. } => {
                 self.objects.forget_response();
@@ -428,7 +433,8 @@ impl<'c> TransformRun<'c> {
             objects: self.objects.values(),
         };
         let evaluate = |scope: &Scope<'_>| template.evaluate(&message_inputs, scope);
-        let value = evaluate_message(self.inputs.work, self.inputs.fill_random, evaluate);
+        let TransformInputs { work, fill_random, .. } = self.inputs;
+        let value = evaluate_message(work, fill_random, ValueCounting::Exact, evaluate);
         let value = value.map_err(|error| TransformError::Failed(Box::new(error.into())))?;
         value.map(Plaintext::new).map_err(TransformError::Expression)
     }

@@ -43,11 +43,13 @@ pub struct CallContent<'a> {
     pub path_and_query: &'a str,
     /// As the client sent it, with its expressions.
     pub body: &'a [u8],
-    /// The decrypted data, because a client encrypts the same data differently each time.
+    /// The encrypted data of the call.
     pub encrypted: Option<&'a CallDataComparison>,
 }
 
-/// Decrypted data by which calls are compared. Only the digest of a call reads it.
+/// Encrypted data by which calls are compared: decrypted, because a client encrypts the same data
+/// differently each time, or as it was sent, if the caller may not read it. Only the digest of a call
+/// reads it.
 #[derive(Debug)]
 pub struct CallDataComparison(Plaintext);
 

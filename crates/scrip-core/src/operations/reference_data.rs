@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub use scrip_expression::{Reference, ReferenceKind};
 
-use scrip_expression::{FilteredPath, LeafError};
+use scrip_expression::{FilteredPath, LeafError, padded_size};
+use scrip_seal::Sealed;
 use serde_json::Value;
 
 use crate::{
@@ -13,8 +14,8 @@ use crate::{
     id::{TenantId, TokenId, TokenIntentId},
     operations::{proxy_calls::decrypt_call_data::DecryptedCallData, yield_now},
     policy::{
-        AccessTarget, Caller, LookupPermit, Permission, Permit, Transform, UseRight,
-        guessing_budget::EvaluatedEntity,
+        AccessTarget, Caller, DestinationChoice, LookupPermit, Permission, Permit, Transform,
+        UseRight, guessing_budget::EvaluatedEntity,
     },
     token::{
         AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
@@ -40,7 +41,7 @@ pub(crate) enum DataAccess {
     /// The caller sees the data, as far as its transform allows.
     Read,
     /// The data goes to the destination of a proxied call.
-    Use(UseRight),
+    Use { right: UseRight, destinations: DestinationChoice },
 }
 
 /// A reference, and what its expressions read. Only a reference that reads the CVC gets it.
@@ -141,6 +142,8 @@ pub(crate) async fn load_references<P: From<Plaintext>>(
     let needed_tokens = collect_tokens(references);
     let ids: Vec<_> = needed_tokens.keys().cloned().collect();
     let stored_tokens = vault.store.find_tokens(loader.permit_lookup()?, &ids, loader.now).await?;
+    let mut size = DataSize { access, bytes: 0 };
+    stored_tokens.iter().flatten().try_for_each(|it| size.add(&it.record.body))?;
     for ((id, needed), stored) in needed_tokens.into_iter().zip(stored_tokens) {
         let Some(stored) = stored else { continue };
         if !entities.tokens.is_empty() {
@@ -151,13 +154,37 @@ pub(crate) async fn load_references<P: From<Plaintext>>(
         entities.tokens.push(token);
     }
     for (id, needs_cvc) in collect_intents(references) {
-        if let Some((input, token_intent)) = loader.load_intent(id, needs_cvc).await? {
+        if let Some((input, token_intent)) = loader.load_intent(id, needs_cvc, &mut size).await? {
             data.intents.insert(id, input.into());
             entities.intents.push(token_intent);
         }
         yield_now().await;
     }
     Ok(LoadedReferences { data, entities })
+}
+
+/// The tokens and intents of one proxied call have at most this size together, each counted by its
+/// padded size. A message to a destination is shorter.
+const CALL_DATA_BYTES_MAX: usize = 4 * 1024 * 1024;
+const CALL_DATA_RULE: &str =
+    "the tokens and token intents of one call must have at most 4 MiB together";
+
+/// The size of the data of one request, before it is decrypted.
+struct DataSize {
+    access: DataAccess,
+    bytes: usize,
+}
+
+impl DataSize {
+    fn add(&mut self, body: &Sealed) -> Result<(), Error> {
+        self.bytes = self.bytes.saturating_add(padded_size(body.as_bytes().len()));
+        match self.access {
+            DataAccess::Use { .. } if self.bytes > CALL_DATA_BYTES_MAX => {
+                Err(FieldError::new("body", CALL_DATA_RULE).into())
+            }
+            DataAccess::Use { .. } | DataAccess::Read => Ok(()),
+        }
+    }
 }
 
 struct ReferenceLoader<'a> {
@@ -172,7 +199,7 @@ impl ReferenceLoader<'_> {
     fn permit_lookup(&self) -> Result<LookupPermit, Error> {
         match self.access {
             DataAccess::Read => self.caller.permit_lookup(Permission::TokenRead),
-            DataAccess::Use(right) => self.caller.permit_use_lookup(right),
+            DataAccess::Use { right, .. } => self.caller.permit_use_lookup(right),
         }
     }
 
@@ -184,7 +211,7 @@ impl ReferenceLoader<'_> {
         let Self { vault, now, .. } = *self;
         let permit = match self.access {
             DataAccess::Read => self.caller.permit(Permission::TokenRead, &stored.record)?,
-            DataAccess::Use(right) => self.caller.permit_use(right, &stored.record)?,
+            DataAccess::Use { right, .. } => self.caller.permit_use(right, &stored.record)?,
         };
         if !needed.cvc {
             stored.cvc = None;
@@ -209,16 +236,12 @@ impl ReferenceLoader<'_> {
 
     /// The entity, if the caller may use and not read its data.
     fn find_hidden_data(&self, target: AccessTarget<'_>, id: &str) -> Option<HiddenData> {
-        let is_hidden = match self.access {
-            DataAccess::Read => false,
-            DataAccess::Use(_) => {
-                self.caller.transform(Permission::TokenRead, target) != Some(Transform::Reveal)
-            }
-        };
-        let tenant = self.caller.tenant();
+        let DataAccess::Use { destinations, .. } = self.access else { return None };
+        let caller = self.caller;
+        let is_hidden = caller.transform(Permission::TokenRead, target) != Some(Transform::Reveal);
         is_hidden.then(|| HiddenData {
-            entity: EvaluatedEntity::from_id(tenant, id),
-            is_sent_anywhere: self.caller.sends_anywhere(target),
+            entity: EvaluatedEntity::from_id(caller.tenant(), id),
+            is_sent_anywhere: caller.sends_anywhere(destinations, target),
         })
     }
 
@@ -226,16 +249,18 @@ impl ReferenceLoader<'_> {
         &self,
         id: TokenIntentId,
         needs_cvc: bool,
+        size: &mut DataSize,
     ) -> Result<Option<(Plaintext, LoadedEntity<TokenIntentRecord>)>, Error> {
         let Self { vault, caller, now, .. } = *self;
         let lookup = match self.access {
             DataAccess::Read => caller.permit_lookup(Permission::TokenIntentRead)?,
-            DataAccess::Use(_) => self.permit_lookup()?,
+            DataAccess::Use { .. } => self.permit_lookup()?,
         };
         let Some(stored) = vault.store.find_token_intent(lookup, id, now).await? else {
             return Ok(None);
         };
         let StoredTokenIntent { record, cvc } = stored;
+        size.add(&record.body)?;
         let (tenant, transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
         let intent_body = IntentBody::open(tenant, &record)?;
         let target = (&record.containers).into();
@@ -258,7 +283,7 @@ impl ReferenceLoader<'_> {
         }
         let reader = match self.access {
             DataAccess::Read if transform != Transform::Reveal => IntentReader::Caller(caller),
-            DataAccess::Read | DataAccess::Use(_) => IntentReader::Use(caller),
+            DataAccess::Read | DataAccess::Use { .. } => IntentReader::Use(caller),
         };
         if matches!(reader, IntentReader::Caller(_)) && hides_marked(caller, intent_body.is_marked)
         {
@@ -272,7 +297,7 @@ impl ReferenceLoader<'_> {
     /// To read an intent, the caller needs `token:read` and `token-intent:read` in its containers.
     fn permit_intent(&self, record: &TokenIntentRecord) -> Result<Permit, Error> {
         match self.access {
-            DataAccess::Use(right) => self.caller.permit_use(right, &record.containers),
+            DataAccess::Use { right, .. } => self.caller.permit_use(right, &record.containers),
             DataAccess::Read => {
                 let permit = self.caller.permit(Permission::TokenRead, &record.containers)?;
                 self.caller.permit(Permission::TokenIntentRead, &record.containers)?;

@@ -4,7 +4,10 @@ mod sender;
 mod tenant_deletion;
 mod use_right;
 
-pub use self::{tenant_deletion::TenantDeletion, use_right::UseRight};
+pub use self::{
+    tenant_deletion::TenantDeletion,
+    use_right::{DestinationChoice, UseRight},
+};
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -93,6 +93,11 @@ impl AllowList {
         entries.into_iter().map(str::parse).collect::<Result<_, _>>().map(Self::new)
     }
 
+    /// Whether every public name is allowed.
+    pub fn allows_any_name(&self) -> bool {
+        self.entries.is_empty() || self.entries.contains(&AllowEntry::AnyName)
+    }
+
     /// `name` is in lower case.
     pub(crate) fn match_name(&self, name: &str) -> NameMatch {
         let is_below = |parent: &str| {
@@ -106,7 +111,7 @@ impl AllowList {
         if is_explicit {
             return NameMatch::Explicit;
         }
-        if self.entries.is_empty() || self.entries.contains(&AllowEntry::AnyName) {
+        if self.allows_any_name() {
             return NameMatch::General;
         }
         NameMatch::None

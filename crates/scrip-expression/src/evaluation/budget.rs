@@ -20,6 +20,8 @@ pub(crate) struct Budget {
     /// The remaining work that all expressions of the request share: bytes, and steps as bytes.
     work_left: Cell<usize>,
     is_exhausted: Cell<bool>,
+    /// Whether values cost their padded size.
+    pub(crate) pads_values: bool,
 }
 
 impl Budget {
@@ -33,6 +35,7 @@ impl Budget {
             bytes_left: Cell::new(WORK_BYTES_MAX),
             work_left: Cell::new(work_max),
             is_exhausted: Cell::new(false),
+            pads_values: false,
         }
     }
 
@@ -70,8 +73,22 @@ impl Budget {
     }
 
     pub(crate) fn charge_value(&self, value: &Value) -> ChargeResult {
-        self.charge_bytes(value_cost(value))
+        self.charge_bytes(self.cost_of(value))
     }
+
+    /// The cost of reading or copying a value.
+    pub(crate) fn cost_of(&self, value: &Value) -> usize {
+        let cost = value_cost(value);
+        if self.pads_values { padded_size(cost) } else { cost }
+    }
+}
+
+/// The size by which a value counts if its length must not decide what fails: the next power of two.
+/// All cards, accounts and keys of usual length have the same size, in every encoding.
+#[must_use]
+pub fn padded_size(bytes: usize) -> usize {
+    const BYTES_MIN: usize = 256;
+    bytes.max(BYTES_MIN).checked_next_power_of_two().unwrap_or(usize::MAX)
 }
 
 /// The cost of reading or copying a value.

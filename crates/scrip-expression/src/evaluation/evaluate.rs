@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     ExpressionError, OUTPUT_BYTES_MAX, Scope, VALUE_BYTES_MAX,
-    evaluation::budget::{Budget, value_cost},
+    evaluation::budget::Budget,
     filter::{Arguments, Input},
     host_functions::HostFunctions,
     inner_steps::{count, count_value},
@@ -106,7 +106,7 @@ impl<'a> Evaluator<'a> {
             let arguments: Result<Vec<_>, _> =
                 call.arguments.iter().map(|it| self.evaluate_operand(it)).collect();
             let arguments = arguments?;
-            let input_cost = value_cost(&value);
+            let input_cost = self.budget.cost_of(&value);
             self.budget.charge_bytes(input_cost)?;
             for argument in &arguments {
                 self.budget.charge_value(argument)?;
@@ -118,7 +118,7 @@ impl<'a> Evaluator<'a> {
                 host: self.host,
                 query: call.query.as_deref(),
             })?;
-            let result_cost = value_cost(&value);
+            let result_cost = self.budget.cost_of(&value);
             self.budget.charge_bytes(result_cost)?;
             if result_cost > input_cost.max(VALUE_BYTES_MAX) {
                 return Err("the output is too large");

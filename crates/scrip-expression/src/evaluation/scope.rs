@@ -44,6 +44,14 @@ impl Scope<'_> {
         self
     }
 
+    /// Lets values cost their [`padded_size`](crate::padded_size), so that the limits do not depend on
+    /// the exact length of a value.
+    #[must_use]
+    pub fn with_padded_values(mut self) -> Self {
+        self.budget.pads_values = true;
+        self
+    }
+
     #[must_use]
     pub fn spent_work(&self) -> SpentWork {
         self.budget.spent_work()

@@ -5,8 +5,8 @@
 
 use std::{ops::Range, sync::Arc};
 
+use hyper::header::HeaderValue;
 use memchr::memmem;
-use scrip_expression::MessagePart;
 
 use super::{
     BodyFormat, CHARSET_RULE,
@@ -14,68 +14,56 @@ use super::{
     find_pieces as find_part_pieces,
     piece::{MessagePiece, body_path, check_count},
 };
-use crate::proxy::error::ProxyError;
+use crate::proxy::{
+    error::ProxyError,
+    secret_buffer::{BufferFull, SecretBuffer},
+};
 
 const SYNTAX_RULE: &str = "the body is not valid multipart/form-data";
-const BOUNDARY_RULE: &str = "a value contains the boundary of the parts; use another boundary";
-
-const START_RULE: &str = "in a multipart body, the text before an expression must not end like the start of \
-    a boundary";
-
 const HEADER_BYTES_MAX: usize = 8 * 1024;
 
-/// The text that separates the parts.
+/// Where the parts begin and end. The client chose the text there. If the vault compared it with a
+/// value, the client would learn about the value, so the vault draws another text for each message.
 #[derive(Debug)]
 pub(super) struct Boundary {
-    delimiter: String,
-    count: usize,
+    /// The length of the client's delimiter, with its dashes.
+    length: usize,
+    /// In the order of their positions.
+    starts: Vec<usize>,
+}
+
+/// A new boundary. No value contains it, because it is random.
+pub(super) struct DrawnBoundary(String);
+
+impl DrawnBoundary {
+    pub(super) fn new(fill_random: fn(&mut [u8])) -> Self {
+        let mut bytes = [0; 16];
+        fill_random(&mut bytes);
+        Self(format!("{:032x}", u128::from_be_bytes(bytes)))
+    }
+
+    pub(super) fn content_type(&self) -> Option<HeaderValue> {
+        HeaderValue::try_from(format!("multipart/form-data; boundary={}", self.0)).ok()
+    }
 }
 
 impl Boundary {
-    /// A result must not be able to begin a new part.
-    pub(super) fn check_unchanged(&self, rendered: &[u8]) -> Result<(), ProxyError> {
-        if memmem::find_iter(rendered, self.delimiter.as_bytes()).count() == self.count {
-            return Ok(());
-        }
-        Err(ProxyError::invalid("body", BOUNDARY_RULE))
-    }
-
-    /// Checks that no value can complete a boundary together with the text or the value before it: a
-    /// client could choose a boundary to test a value.
-    pub(super) fn check_pieces(
+    /// Copies a range of the body with the new boundary.
+    pub(super) fn copy(
         &self,
         body: &[u8],
-        pieces: &[MessagePiece],
-    ) -> Result<(), ProxyError> {
-        let (mut follows_value, mut copied) = (false, 0);
-        // The text since the last value.
-        let mut before = Vec::new();
-        for piece in pieces {
-            before.extend_from_slice(body.get(copied..piece.span.start).unwrap_or_default());
-            for part in piece.text.parts() {
-                match part {
-                    MessagePart::Text(text) => before.extend_from_slice(text.as_bytes()),
-                    MessagePart::Expression(_) => {
-                        let continues_value = follows_value
-                            && memmem::find(self.delimiter.as_bytes(), &before).is_some();
-                        if continues_value || self.is_begun_by(&before) {
-                            return Err(ProxyError::invalid(piece.path(body), START_RULE));
-                        }
-                        before.clear();
-                        follows_value = true;
-                    }
-                }
-            }
-            copied = piece.span.end;
+        range: Range<usize>,
+        drawn: &DrawnBoundary,
+        output: &mut SecretBuffer,
+    ) -> Result<(), BufferFull> {
+        let mut copied = range.start;
+        for start in self.starts.iter().filter(|it| range.contains(it)) {
+            output.push(body.get(copied..*start).unwrap_or_default())?;
+            output.push(b"--")?;
+            output.push(drawn.0.as_bytes())?;
+            copied = start.saturating_add(self.length);
         }
-        Ok(())
-    }
-
-    /// Whether the text ends with a start of the delimiter.
-    fn is_begun_by(&self, text: &[u8]) -> bool {
-        let delimiter = self.delimiter.as_bytes();
-        let is_start = |length: usize| delimiter.get(..length).is_some_and(|it| text.ends_with(it));
-        (1..=delimiter.len()).any(is_start)
+        output.push(body.get(copied..range.end).unwrap_or_default())
     }
 }
 
@@ -89,7 +77,6 @@ pub(super) fn find_pieces(
 ) -> Result<(Vec<MessagePiece>, Boundary), ProxyError> {
     let delimiter = format!("--{boundary}");
     let starts: Vec<_> = memmem::find_iter(body, delimiter.as_bytes()).collect();
-    let boundary = Boundary { delimiter, count: starts.len() };
     let mut pieces = Vec::new();
     for (index, start) in starts.iter().enumerate() {
         let is_line_start = if index == 0 {
@@ -97,7 +84,7 @@ pub(super) fn find_pieces(
         } else {
             body.get(..*start).is_some_and(|it| it.ends_with(b"\r\n"))
         };
-        let content_start = start.saturating_add(boundary.delimiter.len());
+        let content_start = start.saturating_add(delimiter.len());
         let after = body.get(content_start..).unwrap_or_default();
         let next = starts.get(index.saturating_add(1));
         match next {
@@ -115,7 +102,7 @@ pub(super) fn find_pieces(
         return Err(syntax_error());
     }
     check_count(&pieces)?;
-    Ok((pieces, boundary))
+    Ok((pieces, Boundary { length: delimiter.len(), starts }))
 }
 
 fn read_part(

@@ -4,7 +4,7 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use scrip_core::{
     error::FieldError,
-    token::{AttributePath, Plaintext},
+    token::{AttributePath, Plaintext, expression::message::ValueCounting},
 };
 use scrip_expression::{
     EvaluatedMessage, ExpressionError, MessageExpression, MessageInputs, MessagePart, MessageText,
@@ -101,21 +101,27 @@ impl MessagePiece {
         &self,
         inputs: &MessageInputs<'_>,
         scope: &Scope<'_>,
+        counting: ValueCounting,
         output: &mut SecretBuffer,
     ) -> Result<(), PieceError> {
         if self.format == PieceFormat::Json {
             if let Some(expression) = self.text.single_expression() {
                 let value = RenderedValue::new(expression.evaluate(inputs, scope)?);
-                return serde_json::to_writer(output, value.expose()).map_err(|_| PieceError::Full);
+                let start = output.as_slice().len();
+                let written = serde_json::to_writer(&mut *output, value.expose());
+                written.map_err(|_| PieceError::Full)?;
+                return Ok(output.end_value(start, counting)?);
             }
             output.push(b"\"")?;
         }
         for part in self.text.parts() {
             match part {
-                MessagePart::Text(text) => self.encode_text(text, output)?,
+                MessagePart::Text(text) => self.encode_text(text, counting, output)?,
                 MessagePart::Expression(expression) => {
                     let value = RenderedValue::new(expression.evaluate(inputs, scope)?);
-                    self.encode_value(value.expose(), output)?;
+                    let start = output.as_slice().len();
+                    self.encode_value(value.expose(), counting, output)?;
+                    output.end_value(start, counting)?;
                 }
             }
         }
@@ -126,23 +132,33 @@ impl MessagePiece {
     }
 
     /// Writes the text of a value: null is empty, lists and objects are JSON.
-    fn encode_value(&self, value: &Value, output: &mut SecretBuffer) -> Result<(), PieceError> {
+    fn encode_value(
+        &self,
+        value: &Value,
+        counting: ValueCounting,
+        output: &mut SecretBuffer,
+    ) -> Result<(), PieceError> {
         match value {
             Value::Null => Ok(()),
-            Value::String(text) => self.encode_text(text, output),
-            Value::Number(number) => self.encode_text(number.as_str(), output),
-            Value::Bool(true) => self.encode_text("true", output),
-            Value::Bool(false) => self.encode_text("false", output),
+            Value::String(text) => self.encode_text(text, counting, output),
+            Value::Number(number) => self.encode_text(number.as_str(), counting, output),
+            Value::Bool(true) => self.encode_text("true", counting, output),
+            Value::Bool(false) => self.encode_text("false", counting, output),
             Value::Array(_) | Value::Object(_) => {
                 let mut json = SecretBuffer::new(256, usize::MAX);
                 serde_json::to_writer(&mut json, value).map_err(|_| PieceError::Full)?;
                 let text = std::str::from_utf8(json.as_slice()).unwrap_or_default();
-                self.encode_text(text, output)
+                self.encode_text(text, counting, output)
             }
         }
     }
 
-    fn encode_text(&self, text: &str, output: &mut SecretBuffer) -> Result<(), PieceError> {
+    fn encode_text(
+        &self,
+        text: &str,
+        counting: ValueCounting,
+        output: &mut SecretBuffer,
+    ) -> Result<(), PieceError> {
         match self.format {
             PieceFormat::Plain => output.push(text.as_bytes())?,
             PieceFormat::Json => push_escaped(text, output, escape_json)?,
@@ -152,12 +168,20 @@ impl MessagePiece {
                 }
             }
             PieceFormat::XmlText | PieceFormat::XmlAttribute => {
-                let is_forbidden = |it: char| matches!(it, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}');
-                if text.contains(is_forbidden) {
-                    return Err(PieceError::Rule(XML_RULE));
-                }
                 let is_attribute = self.format == PieceFormat::XmlAttribute;
-                push_escaped(text, output, |byte| escape_xml(byte, is_attribute))?;
+                let mut runs = text.split(is_forbidden_in_xml);
+                let push = |it: &str, output: &mut SecretBuffer| {
+                    push_escaped(it, output, |byte| escape_xml(byte, is_attribute))
+                };
+                push(runs.next().unwrap_or_default(), output)?;
+                for run in runs {
+                    // The failure would tell the caller about a value that it may not read.
+                    if counting == ValueCounting::Exact {
+                        return Err(PieceError::Rule(XML_RULE));
+                    }
+                    push("\u{fffd}", output)?;
+                    push(run, output)?;
+                }
             }
         }
         Ok(())
@@ -276,6 +300,13 @@ fn escape_json(byte: u8) -> Option<Cow<'static, str>> {
         0..=0x1f => Some(format!("\\u{byte:04x}").into()),
         _ => None,
     }
+}
+
+fn is_forbidden_in_xml(character: char) -> bool {
+    matches!(
+        character,
+        '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}'
+    )
 }
 
 /// A parser replaces a carriage return by a newline, and other white space in attributes by a

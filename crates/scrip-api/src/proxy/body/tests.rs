@@ -52,6 +52,15 @@ fn headers(content_type: &str) -> HeaderMap {
 }
 
 fn render_with(vault: &FakeVault, content_type: &str, body: &str) -> Result<Bytes, ProxyError> {
+    render_counted(vault, content_type, body, ValueCounting::Exact).map(|it| it.bytes)
+}
+
+fn render_counted(
+    vault: &FakeVault,
+    content_type: &str,
+    body: &str,
+    counting: ValueCounting,
+) -> Result<RenderedBody, ProxyError> {
     let body = Bytes::from(body.to_owned());
     MessageBody::parse(&headers(content_type), body)?.render(&BodyInputs {
         references: vault,
@@ -59,6 +68,7 @@ fn render_with(vault: &FakeVault, content_type: &str, body: &str) -> Result<Byte
         work: &WorkMeter::default(),
         fill_random: |bytes| bytes.fill(7),
         bytes_max: BYTES_MAX,
+        counting,
     })
 }
 
@@ -109,8 +119,9 @@ fn check_untouched(content_type: &str, body: &str) {
         work: &WorkMeter::default(),
         fill_random: |bytes| bytes.fill(7),
         bytes_max: 0,
+        counting: ValueCounting::Exact,
     };
-    let rendered = parsed.render(&inputs).unwrap();
+    let rendered = parsed.render(&inputs).unwrap().bytes;
     assert_eq!(rendered.as_ptr(), body.as_ptr(), "{content_type} {body:?}");
     assert_eq!(rendered, body);
 }
@@ -206,9 +217,30 @@ fn rendered_body_has_a_maximum_length() {
         work: &work,
         fill_random: |bytes| bytes.fill(7),
         bytes_max,
+        counting: ValueCounting::Exact,
     };
-    assert_eq!(body.render(&inputs(1000)).unwrap().len(), 1000);
+    assert_eq!(body.render(&inputs(1000)).unwrap().bytes.len(), 1000);
     assert_eq!(body.render(&inputs(999)).unwrap_err().status(), 413);
+}
+
+#[test]
+fn hidden_values_count_by_their_padded_size() {
+    for (content_type, body, literal_bytes) in [
+        ("text/plain", "a{{ TEXT }}", 1),
+        ("application/json", "{\"a\":\"{{ TEXT }}\"}", 6),
+        ("application/json", "{\"a\":\"b{{ TEXT }}\"}", 9),
+        ("application/xml", "<a>{{ TEXT }}</a>", 7),
+        ("application/x-www-form-urlencoded", "a={{ TEXT }}", 2),
+    ] {
+        for length in [0, 1, 200] {
+            let vault = FakeVault::with_text(&"x".repeat(length));
+            let render =
+                |counting| render_counted(&vault, content_type, &fill_ids(body), counting).unwrap();
+            let rendered = render(ValueCounting::Padded);
+            assert_eq!(rendered.counted_bytes, literal_bytes + 256, "{body}");
+            assert_eq!(rendered.bytes, render(ValueCounting::Exact).bytes);
+        }
+    }
 }
 
 #[test]

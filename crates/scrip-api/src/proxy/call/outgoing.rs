@@ -9,13 +9,17 @@ use scrip_core::{
         reference_data::ReferenceUse,
     },
     policy::{Caller, CallerRequirement, Permission, guessing_budget::EvaluatedEntity},
-    token::disclosure::{DisclosureRule, DisclosureRules},
+    token::{
+        WorkMeter,
+        disclosure::{DisclosureRule, DisclosureRules},
+        expression::message::ValueCounting,
+    },
 };
 
 use crate::{
     app::App,
     proxy::{
-        body::MessageBody,
+        body::{ExpressionSearch, MessageBody},
         call::{
             ReceivedCall,
             party::CallParty,
@@ -27,11 +31,14 @@ use crate::{
             ComputedHeaders, check_connection_header, find_computed_headers,
             forward_request_headers, has_header_expressions, reads_hidden_values,
         },
-        outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
-        transform::{TransformTarget, writes_configuration},
+        outgoing::{ExpressionInputs, HiddenInputs, OutgoingMessage, UsablePlaintext},
+        transform::{TransformTarget, check_hidden_body, writes_body},
     },
     wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS,
 };
+
+/// Compiling a byte takes longer than an expression that reads it.
+const COMPILE_WORK_PER_BYTE: usize = 4;
 
 /// The body with its expressions compiled. Without a caller, and if the proxy says so, expressions
 /// are text.
@@ -42,21 +49,55 @@ use crate::{
 pub(super) fn parse_message(
     call: &ReceivedCall,
     rules: DisclosureRules,
+    work: &WorkMeter,
 ) -> Result<MessageBody, ProxyError> {
     check_connection_header(&call.headers)?;
     let body = call.body.clone();
     if !call.evaluates_expressions() {
         return MessageBody::without_expressions(&call.headers, body);
     }
-    let message = MessageBody::parse(&call.headers, body)?;
-    let mut reads_hidden = message.reads_configuration();
-    if message.has_expressions() || has_header_expressions(&call.headers) {
-        call.party.check_expression_right()?;
-        // Errors of syntax are found before a token is loaded, so that they do not depend on data.
-        let headers = forward_request_headers(&call.headers, false);
-        let is_body_hidden = rules.applies(DisclosureRule::ConfigurationHiddenFromBrowsers);
-        reads_hidden |= reads_hidden_values(&headers, is_body_hidden)?;
+    let search = MessageBody::search(&call.headers, &body)?;
+    let has_header_expressions = has_header_expressions(&call.headers);
+    let right = call.party.check_expression_right();
+    if has_header_expressions || search == ExpressionSearch::Anywhere {
+        right?;
+        return compile_message(call, rules, work, has_header_expressions);
     }
+    let message = match search {
+        ExpressionSearch::Nowhere => MessageBody::without_expressions(&call.headers, body)?,
+        // A file of a client without the right may contain two braces.
+        ExpressionSearch::InParts | ExpressionSearch::Anywhere => {
+            compile_message(call, rules, work, false)?
+        }
+    };
+    if message.has_expressions() {
+        right?;
+    }
+    Ok(message)
+}
+
+/// Compiles the expressions. The work is charged before; if it is long, it runs in a slot.
+fn compile_message(
+    call: &ReceivedCall,
+    rules: DisclosureRules,
+    work: &WorkMeter,
+    has_header_expressions: bool,
+) -> Result<MessageBody, ProxyError> {
+    let header_bytes = call.headers.values().map(|it| it.len()).sum::<usize>();
+    let bytes = call.body.len().saturating_add(header_bytes);
+    let compile = || {
+        let message = MessageBody::parse(&call.headers, call.body.clone())?;
+        let mut reads_hidden = message.reads_configuration();
+        if message.has_expressions() || has_header_expressions {
+            // Errors of syntax are found before a token is loaded, so that they do not depend on data.
+            let headers = forward_request_headers(&call.headers, false);
+            let is_body_hidden = rules.applies(DisclosureRule::ConfigurationHiddenFromBrowsers);
+            reads_hidden |= reads_hidden_values(&headers, is_body_hidden)?;
+        }
+        Ok::<_, ProxyError>((message, reads_hidden))
+    };
+    let (message, reads_hidden) =
+        work.run_step(bytes.saturating_mul(COMPILE_WORK_PER_BYTE), compile)??;
     // A browser is not trusted with the key of a provider, and a destination can repeat it. A
     // transform can have written it into the body.
     if reads_hidden && call.party.caller().is_some_and(Caller::is_browser) {
@@ -147,8 +188,52 @@ pub(super) async fn load_tokens(
             filtered: &it.filtered,
         })
         .collect();
-    let references = CallReferences { references: &references, has_computed_header };
+    let destinations = app.proxy_egress.destinations();
+    let references = CallReferences { references: &references, has_computed_header, destinations };
     Ok(use_tokens(&app.vault, caller, *right, references, WHOLE_TOKEN_RENDERERS, encrypted).await?)
+}
+
+/// Whether the client may read the configuration and the transforms of the proxy.
+pub(super) fn may_read_proxy(call: &ReceivedCall) -> bool {
+    let needed = CallerRequirement::Permission(Permission::ProxyRead);
+    let may_read = |it: &Caller| it.check_requirement(needed).is_ok();
+    call.selected.proxy().is_none() || call.party.caller().is_some_and(may_read)
+}
+
+/// How values count in the limits of the call.
+pub(super) fn choose_counting(call: &ReceivedCall, uses_restricted_data: bool) -> ValueCounting {
+    match may_read_proxy(call) && !uses_restricted_data {
+        true => ValueCounting::Exact,
+        false => ValueCounting::Padded,
+    }
+}
+
+/// Whether the body as it is sent contains the configuration, or a text of a transform.
+fn has_hidden_configuration(plan: &CallPlan, message: &MessageBody) -> bool {
+    message.reads_configuration() || plan.request_transforms().iter().any(writes_body)
+}
+
+/// What the client may not read. Checks that no transform reads it in the body.
+///
+/// # Errors
+/// A transform of the request would read it.
+pub(super) fn find_hidden_inputs(
+    call: &ReceivedCall,
+    plan: &CallPlan,
+    message: &MessageBody,
+    configuration: Option<EvaluatedEntity>,
+    uses_restricted_data: bool,
+) -> Result<HiddenInputs, ProxyError> {
+    let has_data = message.has_expressions() && uses_restricted_data;
+    let configuration = configuration.is_some();
+    if has_data || (configuration && message.reads_configuration()) {
+        check_hidden_body(plan.request_transforms(), message)?;
+    }
+    Ok(HiddenInputs {
+        counting: choose_counting(call, uses_restricted_data),
+        in_body: has_data || (configuration && has_hidden_configuration(plan, message)),
+        configuration,
+    })
 }
 
 /// The configuration of the proxy, if an expression of the client can read it and the client may not.
@@ -156,8 +241,7 @@ pub(super) fn find_hidden_configuration(
     call: &ReceivedCall,
     message: &MessageBody,
 ) -> Option<EvaluatedEntity> {
-    let needed = CallerRequirement::Permission(Permission::ProxyRead);
-    let caller = call.party.caller().filter(|it| it.check_requirement(needed).is_err())?;
+    let caller = call.party.caller().filter(|_| !may_read_proxy(call))?;
     let is_read = message.reads_configuration() || has_header_expressions(&call.headers);
     let proxy = call.selected.proxy().filter(|_| is_read && call.evaluates_expressions())?;
     Some(EvaluatedEntity::from_configuration(caller.tenant(), proxy.record().id))
@@ -186,8 +270,8 @@ pub(super) async fn check_computed_headers(
         if message.computes_configuration() {
             return Err(Error::Forbidden(Denial::FilterOnHiddenData).into());
         }
-        let is_in_body = || plan.request_transforms().iter().any(writes_configuration);
-        if computed.configuration || (computed.body && is_in_body()) {
+        let is_in_body = has_hidden_configuration(plan, message);
+        if computed.configuration || (computed.body && is_in_body) {
             return Err(Error::Forbidden(Denial::HeaderOnHiddenData).into());
         }
         check_configuration_budget(&app.vault, caller, configuration).await?;

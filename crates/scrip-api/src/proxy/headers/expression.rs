@@ -8,11 +8,14 @@ use hyper::{
 use memchr::memmem;
 use scrip_core::{
     error::FieldError,
-    token::{Plaintext, WorkMeter, expression::message::evaluate_message},
+    token::{
+        Plaintext, WorkMeter,
+        expression::message::{ValueCounting, evaluate_message, evaluate_rehearsed},
+    },
 };
 use scrip_expression::{
     ExpressionError, ExpressionPlace, MessageExpression, MessageInputs, MessageSource, MessageText,
-    NoReferences, Scope,
+    NoReferences, Scope, padded_size,
 };
 use serde_json::{Map, Value, json};
 
@@ -34,6 +37,11 @@ pub struct HeaderInputs<'v> {
     pub configuration: &'v Value,
     pub work: &'v WorkMeter,
     pub fill_random: fn(&mut [u8]),
+    /// If the caller may not read the body: the length of the text that decides in its place whether
+    /// the work is enough, and whether a result is too long.
+    pub stand_in_bytes: Option<usize>,
+    /// Whether the caller may not read the configuration.
+    pub hides_configuration: bool,
 }
 
 impl std::fmt::Debug for HeaderInputs<'_> {
@@ -147,20 +155,35 @@ pub fn evaluate_headers(
     if compiled.is_empty() {
         return Ok(());
     }
-    let objects = build_objects(inputs);
     let reads_body = |text: &MessageText| {
         std::str::from_utf8(inputs.body).is_err() && text.can_read(&["proxy", "request", "body"])
     };
     if let Some((_, name, _)) = compiled.iter().find(|(_, _, text)| reads_body(text)) {
         return Err(ProxyError::invalid(header_path(name), BODY_RULE));
     }
-    let message_inputs = MessageInputs {
-        references: &NoReferences,
-        configuration: inputs.configuration,
-        identifiers: &Value::Null,
-        objects: objects.expose(),
-    };
-    let evaluate = |scope: &Scope<'_>| {
+    let mut results = evaluate_compiled(&compiled, inputs)?.into_iter().peekable();
+    for (index, (_, value)) in headers.iter_mut().enumerate() {
+        if let Some((_, result)) = results.next_if(|(it, _)| *it == index) {
+            *value = result;
+        }
+    }
+    Ok(())
+}
+
+/// Evaluates the values. If the caller may not read the body or the configuration, stand-ins decide
+/// whether the work is enough: headers only join, sign and encode these, so nothing else can fail.
+fn evaluate_compiled(
+    compiled: &[CompiledHeader],
+    inputs: &HeaderInputs<'_>,
+) -> Result<Vec<(usize, HeaderValue)>, ProxyError> {
+    let body = std::str::from_utf8(inputs.body).unwrap_or_default();
+    let evaluate_with = |objects: &Plaintext, configuration: &Value, scope: &Scope<'_>| {
+        let message_inputs = MessageInputs {
+            references: &NoReferences,
+            configuration,
+            identifiers: &Value::Null,
+            objects: objects.expose(),
+        };
         let evaluate_header = |(index, name, text): &CompiledHeader| {
             let value =
                 text.evaluate(&message_inputs, scope).map_err(|error| explain(name, error))?;
@@ -168,14 +191,34 @@ pub fn evaluate_headers(
         };
         compiled.iter().map(evaluate_header).collect::<Result<Vec<_>, ProxyError>>()
     };
-    let mut results =
-        evaluate_message(inputs.work, inputs.fill_random, evaluate)??.into_iter().peekable();
-    for (index, (_, value)) in headers.iter_mut().enumerate() {
-        if let Some((_, result)) = results.next_if(|(it, _)| *it == index) {
-            *value = result;
-        }
+    let HeaderInputs { work, fill_random, configuration, .. } = *inputs;
+    let objects = build_objects(inputs, body, configuration);
+    let evaluate = |scope: &Scope<'_>| evaluate_with(&objects, configuration, scope);
+    if inputs.stand_in_bytes.is_none() && !inputs.hides_configuration {
+        return evaluate_message(work, fill_random, ValueCounting::Exact, evaluate)?;
     }
-    Ok(())
+    let stand_in_body = inputs.stand_in_bytes.map(|it| "x".repeat(it));
+    let stand_in_configuration = match inputs.hides_configuration {
+        true => build_stand_in(configuration),
+        false => Plaintext::new(configuration.clone()),
+    };
+    let stand_in_configuration = stand_in_configuration.expose();
+    let stand_in_objects =
+        build_objects(inputs, stand_in_body.as_deref().unwrap_or(body), stand_in_configuration);
+    let rehearse = |scope: &Scope<'_>| {
+        evaluate_with(&stand_in_objects, stand_in_configuration, scope).map(drop)
+    };
+    evaluate_rehearsed(work, fill_random, rehearse, evaluate)?
+}
+
+/// A configuration with the same names, and texts of the sizes by which the values count.
+fn build_stand_in(configuration: &Value) -> Plaintext {
+    let entries = configuration.as_object().into_iter().flatten();
+    let entries = entries.map(|(name, value)| {
+        let length = value.as_str().map_or(0, str::len);
+        (name.clone(), Value::String("x".repeat(padded_size(length))))
+    });
+    Plaintext::new(Value::Object(entries.collect()))
 }
 
 /// Counts the values of each header. A map lists the values of a name one after the other.
@@ -214,7 +257,7 @@ fn explain(name: &HeaderName, error: ExpressionError) -> ProxyError {
 
 /// The objects `proxy` and `config`. Header names are in lower case, and several values of a header
 /// are joined as RFC 9110 allows.
-fn build_objects(inputs: &HeaderInputs<'_>) -> Plaintext {
+fn build_objects(inputs: &HeaderInputs<'_>, body: &str, configuration: &Value) -> Plaintext {
     let headers = inputs.readable_headers;
     let mut request_headers = Map::new();
     for name in headers.keys() {
@@ -222,8 +265,6 @@ fn build_objects(inputs: &HeaderInputs<'_>) -> Plaintext {
         let values: Vec<_> = values.map(|it| String::from_utf8_lossy(it.as_bytes())).collect();
         request_headers.insert(name.as_str().to_owned(), values.join(", ").into());
     }
-    let body = std::str::from_utf8(inputs.body).unwrap_or_default();
-    let configuration = inputs.configuration;
     Plaintext::new(json!({
         "proxy": {"request": {"headers": request_headers, "body": body}, "config": configuration},
         "config": configuration,

@@ -201,6 +201,8 @@ fn evaluate_of_client(
         configuration,
         work: &work,
         fill_random,
+        stand_in_bytes: None,
+        hides_configuration: false,
     };
     evaluate_headers(headers, &inputs)
 }

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use scrip_core::proxy::transform::{JsonLocation, LocationStep};
+use scrip_core::proxy::transform::LocationStep;
 
-use super::{JsonScanError, JsonScanner, scan};
+use super::{DEPTH_MAX, JsonScanError, JsonScanner};
 
 /// Where to write a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,11 +19,16 @@ const NO_PARENT: &str = "the JSON has no object or array in which the location c
 
 /// # Errors
 /// The document violates a rule of JSON, or has no parent for the location.
-pub fn find_edit(text: &str, location: &JsonLocation) -> Result<JsonEdit, JsonScanError> {
-    scan(text, |_| ())?;
-    let mut scanner = JsonScanner::new(text);
+pub fn find_edit(
+    text: &str,
+    location: &[LocationStep],
+    depth_max: usize,
+) -> Result<JsonEdit, JsonScanError> {
+    let new_scanner = || JsonScanner { depth_max, ..JsonScanner::new(text) };
+    new_scanner().read_document(&mut |_, _| ())?;
+    let mut scanner = new_scanner();
     scanner.skip_space();
-    let mut steps = location.steps().iter().peekable();
+    let mut steps = location.iter().peekable();
     while let Some(step) = steps.next() {
         if let Some(edit) = scanner.enter(step)? {
             // Only the last step may be missing.
@@ -33,6 +38,15 @@ pub fn find_edit(text: &str, location: &JsonLocation) -> Result<JsonEdit, JsonSc
     let start = scanner.at;
     scanner.skip_value()?;
     Ok(JsonEdit::Replace(start..scanner.at))
+}
+
+/// The position of a value; `None` if the document is invalid or has no such value.
+#[must_use]
+pub fn find_value(text: &str, location: &[LocationStep]) -> Option<Range<usize>> {
+    match find_edit(text, location, DEPTH_MAX).ok()? {
+        JsonEdit::Replace(span) => Some(span),
+        JsonEdit::Insert { .. } => None,
+    }
 }
 
 impl JsonScanner<'_> {

@@ -13,7 +13,7 @@ use scrip_core::{
     token::{
         Plaintext, WorkMeter,
         disclosure::{DisclosureRule, DisclosureRules},
-        expression::message::evaluate_message,
+        expression::message::{ValueCounting, evaluate_message},
     },
 };
 use scrip_egress::{ConnectionScope, Destination, EgressBody, EgressClient, SendError, TlsOptions};
@@ -25,10 +25,14 @@ use tokio::time::Instant;
 
 use super::UsablePlaintext;
 use crate::proxy::{
-    body::{BodyInputs, MessageBody, remove_form_fields},
+    body::{BodyInputs, MessageBody, RenderedBody, remove_form_fields},
     error::ProxyError,
     headers::{HeaderInputs, evaluate_headers},
-    transform::{MaskEdit, TransformError, TransformMessage, append},
+    json_scanner::RENDERED_DEPTH_MAX,
+    transform::{
+        MaskEdit, TransformError, TransformMessage,
+        append::{self, JsonLimits},
+    },
 };
 
 /// A message to a destination. It can contain data that the caller may not read, so its bytes go to
@@ -50,6 +54,10 @@ use crate::proxy::{
 /// ```
 pub struct OutgoingMessage {
     message: TransformMessage,
+    counting: ValueCounting,
+    /// The length of the body, with values as they count. A transform that removes a value does not
+    /// reduce it, because the difference would be the length of the value.
+    counted_bytes: usize,
     /// The headers that a transform wrote. The client's values of these are removed.
     written_headers: Vec<String>,
     /// The fields that a transform appended to a form. The client's values of these are removed.
@@ -66,6 +74,17 @@ pub struct ExpressionInputs<'v> {
     pub fill_random: fn(&mut [u8]),
     /// The maximum length of the body.
     pub bytes_max: usize,
+    pub hidden: HiddenInputs,
+}
+
+/// What the caller may not read.
+#[derive(Debug, Clone, Copy)]
+pub struct HiddenInputs {
+    pub counting: ValueCounting,
+    /// Whether the body as it is sent contains such values. Then headers only sign it.
+    pub in_body: bool,
+    /// Whether the configuration is such a value. Then headers only sign and join it.
+    pub configuration: bool,
 }
 
 /// The values of references. Only this module can pass them to expressions.
@@ -84,22 +103,32 @@ impl OutgoingMessage {
     /// An expression fails, or the body is too large. The failure may depend on the data.
     pub fn render(
         body: &MessageBody,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         inputs: &ExpressionInputs<'_>,
     ) -> Result<Self, ProxyError> {
-        let ExpressionInputs { references, configuration, work, fill_random, bytes_max } = *inputs;
-        let body = body.render(&BodyInputs {
+        let ExpressionInputs { references, configuration, work, fill_random, bytes_max, hidden } =
+            *inputs;
+        let counting = hidden.counting;
+        let rendered = body.render(&BodyInputs {
             references: &ExposedReferences(references),
             configuration: configuration.expose_for_message(),
             work,
             fill_random,
             bytes_max,
+            counting,
         })?;
-        Ok(Self::new(TransformMessage { headers, body }))
+        let RenderedBody { bytes, counted_bytes, content_type } = rendered;
+        if let Some(content_type) = content_type {
+            headers.insert(CONTENT_TYPE, content_type);
+        }
+        let message = TransformMessage { headers, body: bytes };
+        Ok(Self { counted_bytes, ..Self::new(message, counting) })
     }
 
-    fn new(message: TransformMessage) -> Self {
-        Self { message, written_headers: Vec::new(), written_fields: Vec::new() }
+    fn new(message: TransformMessage, counting: ValueCounting) -> Self {
+        let counted_bytes = message.body.len();
+        let (written_headers, written_fields) = (Vec::new(), Vec::new());
+        Self { message, counting, counted_bytes, written_headers, written_fields }
     }
 
     /// Checks that all tokens and intents of the body exist. This does not depend on their data.
@@ -117,6 +146,8 @@ impl OutgoingMessage {
     pub(in crate::proxy) fn duplicate(&self) -> Self {
         Self {
             message: self.message.clone(),
+            counting: self.counting,
+            counted_bytes: self.counted_bytes,
             written_headers: self.written_headers.clone(),
             written_fields: self.written_fields.clone(),
         }
@@ -126,8 +157,25 @@ impl OutgoingMessage {
         self.message.is_encoded()
     }
 
+    /// The length by which the body counts.
     pub(in crate::proxy) fn body_length(&self) -> usize {
-        self.message.body.len()
+        match self.counting {
+            ValueCounting::Exact => self.message.body.len(),
+            ValueCounting::Padded => self.counted_bytes,
+        }
+    }
+
+    /// Counts a value that is appended to the body. Returns the maximum of the exact length.
+    fn count_appended(&mut self, bytes: usize, bytes_max: usize) -> Result<usize, TransformError> {
+        let counted_bytes = self.body_length().saturating_add(self.counting.count(bytes));
+        match self.counting {
+            ValueCounting::Exact => Ok(bytes_max),
+            ValueCounting::Padded if counted_bytes > bytes_max => Err(TransformError::TooLarge),
+            ValueCounting::Padded => {
+                self.counted_bytes = counted_bytes;
+                Ok(usize::MAX)
+            }
+        }
     }
 
     pub(in crate::proxy) fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
@@ -145,7 +193,10 @@ impl OutgoingMessage {
         bytes_max: usize,
     ) -> Result<(), TransformError> {
         let value = value.expose_for_message();
-        append::append_json(&mut self.message, location, value, bytes_max)
+        let growth = append::json_growth(location, value);
+        let bytes_max = self.count_appended(growth, bytes_max)?;
+        let limits = JsonLimits { bytes_max, depth_max: RENDERED_DEPTH_MAX };
+        append::append_json(&mut self.message, location, value, limits)
     }
 
     /// Appends a text. The first field of a name that a transform appends to a form replaces the
@@ -166,6 +217,7 @@ impl OutgoingMessage {
             }
             self.written_fields.extend(new_names);
         }
+        let bytes_max = self.count_appended(text.as_slice().len(), bytes_max)?;
         append::append_text(&mut self.message, text.as_slice(), bytes_max)
     }
 
@@ -200,6 +252,8 @@ impl OutgoingMessage {
         inputs: &ExpressionInputs<'_>,
         rules: DisclosureRules,
     ) -> Result<(), ProxyError> {
+        let hidden = inputs.hidden;
+        let stand_in_bytes = hidden.in_body.then(|| self.body_length());
         let TransformMessage { headers, body } = &mut self.message;
         let reads_client = rules.applies(DisclosureRule::ConfigurationHiddenFromBrowsers);
         let sent_headers = (!reads_client).then(|| headers.clone());
@@ -212,6 +266,8 @@ impl OutgoingMessage {
             configuration: inputs.configuration.expose_for_message(),
             work: inputs.work,
             fill_random: inputs.fill_random,
+            stand_in_bytes,
+            hides_configuration: hidden.configuration,
         };
         evaluate_headers(headers, &header_inputs)
     }
@@ -261,7 +317,7 @@ pub(in crate::proxy) fn evaluate_template(
     inputs: TemplateInputs<'_>,
 ) -> Result<UsablePlaintext, TransformError> {
     const CONFIGURATION: &str = "config";
-    let TemplateInputs { configuration, work, fill_random } = inputs;
+    let TemplateInputs { configuration, work, fill_random, counting } = inputs;
     let configuration = configuration.expose_for_message();
     if let (Value::Object(objects), true) =
         (objects.expose_mut(), template.can_read(&[CONFIGURATION]))
@@ -275,7 +331,7 @@ pub(in crate::proxy) fn evaluate_template(
         objects: objects.expose(),
     };
     let evaluate = |scope: &Scope<'_>| template.evaluate(&message_inputs, scope);
-    let value = evaluate_message(work, fill_random, evaluate);
+    let value = evaluate_message(work, fill_random, counting, evaluate);
     if let Value::Object(objects) = objects.expose_mut() {
         let configuration = objects.remove(CONFIGURATION);
         drop(configuration.map(Plaintext::new));
@@ -290,6 +346,7 @@ pub(in crate::proxy) struct TemplateInputs<'v> {
     pub(in crate::proxy) configuration: &'v UsablePlaintext,
     pub(in crate::proxy) work: &'v WorkMeter,
     pub(in crate::proxy) fill_random: fn(&mut [u8]),
+    pub(in crate::proxy) counting: ValueCounting,
 }
 
 /// The same text for all names that servers may treat as equal.
@@ -334,7 +391,7 @@ impl FromIterator<(String, String)> for UsablePlaintext {
 #[cfg(test)]
 impl OutgoingMessage {
     pub(in crate::proxy) fn of_test(message: TransformMessage) -> Self {
-        Self::new(message)
+        Self::new(message, ValueCounting::Exact)
     }
 
     pub(in crate::proxy) fn into_message_of_test(self) -> TransformMessage {

@@ -4,7 +4,7 @@ use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
-use scrip_core::proxy::transform::JsonLocation;
+use scrip_core::proxy::transform::{JsonLocation, LocationStep};
 use serde_json::Value;
 
 use super::{error::TransformError, message::TransformMessage};
@@ -19,17 +19,37 @@ impl From<BufferFull> for TransformError {
     }
 }
 
+/// The limits of a JSON body to which a value is appended.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::proxy) struct JsonLimits {
+    pub(in crate::proxy) bytes_max: usize,
+    pub(in crate::proxy) depth_max: usize,
+}
+
+/// At most as many bytes as the body grows by.
+pub(in crate::proxy) fn json_growth(location: &JsonLocation, value: &Value) -> usize {
+    const PUNCTUATION: usize = 2;
+    let mut output = SecretBuffer::new(256, usize::MAX);
+    if let Some(LocationStep::Name(name)) = location.steps().last() {
+        serde_json::to_writer(&mut output, name).unwrap_or_default();
+    }
+    serde_json::to_writer(&mut output, value).unwrap_or_default();
+    output.as_slice().len().saturating_add(PUNCTUATION)
+}
+
 /// Writes the value at the location. All other bytes stay.
 pub(in crate::proxy) fn append_json(
     message: &mut TransformMessage,
     location: &JsonLocation,
     value: &Value,
-    bytes_max: usize,
+    limits: JsonLimits,
 ) -> Result<(), TransformError> {
+    let JsonLimits { bytes_max, depth_max } = limits;
     let body = &message.body;
     let text = std::str::from_utf8(body)
         .map_err(|_| TransformError::Rule("cannot be applied: the body is not UTF-8 text"))?;
-    let edit = find_edit(text, location).map_err(|error| TransformError::Rule(error.rule))?;
+    let edit = find_edit(text, location.steps(), depth_max);
+    let edit = edit.map_err(|error| TransformError::Rule(error.rule))?;
     let mut output = SecretBuffer::new(body.len().saturating_add(256), bytes_max);
     let (before, after) = match &edit {
         JsonEdit::Replace(span) => (body.get(..span.start), body.get(span.end..)),

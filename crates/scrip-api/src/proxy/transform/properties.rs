@@ -1,18 +1,48 @@
 //! What a transform can do, by its template alone.
 
-use scrip_core::proxy::ProxyTransform;
-use scrip_expression::MessageText;
+use scrip_core::{
+    error::{Denial, Error},
+    proxy::{ProxyTransform, transform::LocationStep},
+};
 
 use super::{parse_template, tokenize};
+use crate::proxy::body::MessageBody;
 
-/// Whether the transform can write the configuration of the proxy into the body.
+/// Whether the transform writes into the body: the configuration of the proxy, or a text of its
+/// administrator, which can be a secret too.
 #[must_use]
-pub fn writes_configuration(transform: &ProxyTransform) -> bool {
-    let is_body_edit =
-        matches!(transform, ProxyTransform::AppendJson { .. } | ProxyTransform::AppendText { .. });
-    let template = parse_template(transform).ok().flatten().filter(|_| is_body_edit);
-    let leaf_reads = |text: &MessageText| text.reads().any(|it| it.object == "config");
-    template.is_some_and(|it| it.leaves().iter().any(|(_, text)| leaf_reads(text)))
+pub fn writes_body(transform: &ProxyTransform) -> bool {
+    matches!(transform, ProxyTransform::AppendJson { .. } | ProxyTransform::AppendText { .. })
+}
+
+/// Checks that no transform of a request reads values in the body that the caller may not read: what it
+/// finds, how long it takes and whether it fails would depend on them.
+///
+/// # Errors
+/// A transform is a mask, or appends to a body that is no JSON, or inside of such a value.
+pub fn check_hidden_body(transforms: &[ProxyTransform], body: &MessageBody) -> Result<(), Error> {
+    let mut written: Vec<&[LocationStep]> = Vec::new();
+    for transform in transforms {
+        let is_allowed = match transform {
+            ProxyTransform::Mask { .. } | ProxyTransform::OversizedMask => false,
+            ProxyTransform::AppendJson { location, .. } => {
+                let steps = location.steps();
+                // An earlier transform replaced the value.
+                let is_replaced = written.iter().any(|it| steps.starts_with(it));
+                written.push(steps);
+                body.has_fixed_location(if is_replaced { &[] } else { steps })
+            }
+            ProxyTransform::AppendText { .. }
+            | ProxyTransform::AppendHeader { .. }
+            | ProxyTransform::Tokenize { .. }
+            | ProxyTransform::RejectedTemplate
+            | ProxyTransform::Code { .. } => true,
+        };
+        if !is_allowed {
+            return Err(Error::Forbidden(Denial::TransformOnHiddenData));
+        }
+    }
+    Ok(())
 }
 
 /// Whether the transform stores the data that a client encrypted for the call.

@@ -37,6 +37,7 @@ fn with_run<T>(test: impl FnOnce(&mut TransformRun<'_>) -> T) -> T {
         fill_random: |it| it.fill(7),
         bytes_max: BYTES_MAX,
         evaluates_expressions: true,
+        counting: ValueCounting::Exact,
         is_from_browser: false,
         rules: DisclosureRules::default(),
     };

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use scrip_expression::{Reference, ReferenceKind};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
-    Error, Timestamp, Vault,
+    Error, FieldError, Timestamp, Vault,
     id::ClientKeyId,
     idempotency::proxy_call::CallDataComparison,
     operations::check_request_quota,
-    policy::{Caller, Permission, Transform, UseRight, guessing_budget::EvaluatedEntity},
+    policy::{
+        Caller, DestinationChoice, Permission, Transform, UseRight,
+        guessing_budget::EvaluatedEntity,
+    },
     token::{Containers, EncryptedData, Plaintext, cvc::cvc_expiry},
 };
 
@@ -30,7 +33,8 @@ pub enum EncryptedCallData {
 pub struct DecryptedCallData<P> {
     /// An object with `type` and `data`, or an object of such objects.
     value: P,
-    /// The same value, to compare calls with the same idempotency key.
+    /// By which calls with the same idempotency key are compared. The decrypted value for a caller
+    /// that may read it; otherwise the data as it was sent, because an equal guess would confirm it.
     comparison: CallDataComparison,
     pub(super) parts: Arc<[DecryptedPart]>,
 }
@@ -48,6 +52,13 @@ pub(super) struct DecryptedPart {
     pub(super) is_sent_anywhere: bool,
 }
 
+impl DecryptedPart {
+    /// Whether the caller may not read the data, and could not send it to a destination of its own.
+    pub(super) fn is_restricted(&self) -> bool {
+        self.hidden_data.is_some() && !self.is_sent_anywhere
+    }
+}
+
 /// Decrypts the data. The caller chooses the request, so it needs `token:use` in the default
 /// container of each type; `proxy:invoke` is for data that is already in the vault.
 ///
@@ -57,38 +68,59 @@ pub(super) struct DecryptedPart {
 pub fn decrypt_call_data<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
-    encrypted: EncryptedCallData,
+    encrypted: &EncryptedCallData,
+    destinations: DestinationChoice,
 ) -> Result<DecryptedCallData<P>, Error> {
-    let mut decryption = Decryption { vault, caller, parts: Vec::new() };
+    let mut decryption = Decryption { vault, caller, destinations, parts: Vec::new() };
     let value = match encrypted {
-        EncryptedCallData::Single(data) => decryption.decrypt("", &data)?,
+        EncryptedCallData::Single(data) => decryption.decrypt("", data)?,
         EncryptedCallData::Named(values) => {
             let limit = caller.tenant().quotas.proxy_token_limit;
             check_request_quota(values.len(), limit, "proxy_token_limit")?;
             // Wiped if a later value fails.
             let mut object = Plaintext::new(Value::Object(Map::new()));
             for (name, data) in values {
-                let value = decryption.decrypt(&name, &data)?;
+                let value = decryption.decrypt(name, data)?;
                 if let Some(object) = object.expose_mut().as_object_mut() {
-                    object.insert(name, value.into_exposed());
+                    object.insert(name.clone(), value.into_exposed());
                 }
             }
             object
         }
     };
-    let comparison = CallDataComparison::new(value.duplicate());
+    let is_hidden = decryption.parts.iter().any(|it| it.hidden_data.is_some());
+    let comparison = if is_hidden { encrypted.as_sent() } else { value.duplicate() };
+    let comparison = CallDataComparison::new(comparison);
     Ok(DecryptedCallData { value: value.into(), comparison, parts: decryption.parts.into() })
 }
+
+impl EncryptedCallData {
+    /// The types and the encrypted texts.
+    fn as_sent(&self) -> Plaintext {
+        let member = |it: &EncryptedData| json!([it.token_type.as_str(), it.as_sent()]);
+        Plaintext::new(match self {
+            Self::Single(data) => member(data),
+            Self::Named(values) => {
+                let members = values.iter().map(|(name, data)| (name.clone(), member(data)));
+                Value::Object(members.collect())
+            }
+        })
+    }
+}
+
+/// That the data does not fit its type is known; why is not.
+const TYPE_RULE: &str = "does not fit its type";
 
 struct Decryption<'a> {
     vault: &'a Vault,
     caller: &'a Caller,
+    destinations: DestinationChoice,
     parts: Vec<DecryptedPart>,
 }
 
 impl Decryption<'_> {
     fn decrypt(&mut self, path: &str, encrypted: &EncryptedData) -> Result<Plaintext, Error> {
-        let Self { vault, caller, .. } = *self;
+        let Self { vault, caller, destinations, .. } = *self;
         let token_type = encrypted.token_type;
         let containers = Containers::from(token_type.default_container());
         caller.permit_use(UseRight::EphemeralProxy, &containers)?;
@@ -99,16 +131,22 @@ impl Decryption<'_> {
             }
             Error::Invalid(fields.into_iter().map(|it| it.prefix_path(path)).collect())
         };
-        let mut data = encrypted.decrypt(vault, caller).map_err(with_path)?;
-        let checked = token_type.check(data.expose_mut(), caller.tenant().kind);
-        checked.map_err(|it| with_path(Error::Invalid(it)))?;
+        let right_to_read = caller.transform(Permission::TokenRead, &containers);
+        let is_hidden = right_to_read != Some(Transform::Reveal);
+        let mut data = encrypted.decrypt_any_type(vault, caller).map_err(with_path)?;
+        let checked = encrypted.check_type(&data).map_err(Error::from).and_then(|()| {
+            let checked = token_type.check(data.expose_mut(), caller.tenant().kind);
+            checked.map_err(Error::Invalid)
+        });
+        checked.map_err(|error| match is_hidden {
+            true => with_path(FieldError::new("encrypted", TYPE_RULE).into()),
+            false => with_path(error),
+        })?;
         let has_cvc = token_type.is_card() && data.expose().get("cvc").is_some();
         let cvc_expires_at = has_cvc.then(|| cvc_expiry(caller, vault.clock.now()));
-        let right_to_read = caller.transform(Permission::TokenRead, &containers);
-        let hidden_data = (right_to_read != Some(Transform::Reveal))
-            .then(|| EvaluatedEntity::from_client_key(caller.tenant(), encrypted.key_id()));
         let key = encrypted.key_id();
-        let is_sent_anywhere = caller.sends_anywhere(&containers);
+        let hidden_data = is_hidden.then(|| EvaluatedEntity::from_client_key(caller.tenant(), key));
+        let is_sent_anywhere = caller.sends_anywhere(destinations, &containers);
         let part = DecryptedPart { key, containers, cvc_expires_at, hidden_data, is_sent_anywhere };
         self.parts.push(part);
         let mut object = Map::new();

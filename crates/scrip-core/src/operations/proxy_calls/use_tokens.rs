@@ -16,7 +16,10 @@ use crate::{
             ReferenceUse, load_references,
         },
     },
-    policy::{Caller, Permission, Transform, UseRight, guessing_budget::EvaluatedEntity},
+    policy::{
+        Caller, DestinationChoice, Permission, Transform, UseRight,
+        guessing_budget::EvaluatedEntity,
+    },
     token::{DataPlace, Plaintext, TokenType},
 };
 use scrip_expression::{FilteredPath, ReferenceKind};
@@ -43,11 +46,12 @@ impl<P> Default for TokenUse<P> {
 }
 
 /// The references of a call, and what else reads their data.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct CallReferences<'a> {
     pub references: &'a [ReferenceUse<'a>],
     /// Whether a header computes with the body as it is sent.
     pub has_computed_header: bool,
+    pub destinations: DestinationChoice,
 }
 
 /// Loads the data and wraps it in `P`. An unknown token has no data, and the evaluation of its
@@ -76,7 +80,7 @@ pub async fn use_tokens<P: From<Plaintext>>(
     check_request_quota(count, limit, "proxy_token_limit")?;
     let (mut data, mut loaded) = (ReferenceData::default(), LoadedEntities::default());
     if !references.is_empty() {
-        let access = DataAccess::Use(right);
+        let access = DataAccess::Use { right, destinations: call.destinations };
         let found = load_references(vault, caller, access, &references, renderers).await?;
         (data, loaded) = (found.data, found.entities);
     }
@@ -162,6 +166,16 @@ impl UsedTokens {
         hidden
     }
 
+    /// Whether the call uses data that the caller may not read, and could not send to a destination of
+    /// its own. Nothing that can fail depends on such data.
+    #[must_use]
+    pub fn are_restricted(&self) -> bool {
+        let LoadedEntities { tokens, intents } = &self.loaded;
+        tokens.iter().any(|it| is_restricted(it.hidden_data))
+            || intents.iter().any(|it| is_restricted(it.hidden_data))
+            || self.encrypted_parts().any(DecryptedPart::is_restricted)
+    }
+
     /// Where the data that the caller may not read is stored.
     #[must_use]
     pub fn hidden_places(&self) -> Vec<DataPlace> {
@@ -205,7 +219,7 @@ impl UsedTokens {
             check_selection(intent.record.token_type, call.references.iter().filter(names))?;
         }
         let mut parts = self.encrypted_parts();
-        if parts.any(|it| it.hidden_data.is_some() && !it.is_sent_anywhere) {
+        if parts.any(DecryptedPart::is_restricted) {
             is_any_hidden = true;
             if !encrypted_filters.is_empty() {
                 return Err(Error::Forbidden(Denial::FilterOnHiddenData));

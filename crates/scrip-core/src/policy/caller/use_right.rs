@@ -14,6 +14,15 @@ use crate::{
     token::Container,
 };
 
+/// The destinations that the operator allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DestinationChoice {
+    /// Every public address: a caller can have a destination of its own.
+    Any,
+    /// Those on a list.
+    Listed,
+}
+
 /// The right to use tokens, by the kind of proxy that receives their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UseRight {
@@ -49,10 +58,15 @@ impl Caller {
         Ok(LookupPermit { tenant: Arc::clone(self.principal.tenant()) })
     }
 
-    /// Whether the caller may send the data to any destination, which is the same as reading it. A page
-    /// may not: what it sends can be what a payer types.
-    pub(crate) fn sends_anywhere<'a>(&self, target: impl Into<AccessTarget<'a>>) -> bool {
-        !self.is_browser()
+    /// Whether the caller may send the data to a destination of its own, which is the same as reading
+    /// it. A page may not: what it sends can be what a payer types.
+    pub(crate) fn sends_anywhere<'a>(
+        &self,
+        destinations: DestinationChoice,
+        target: impl Into<AccessTarget<'a>>,
+    ) -> bool {
+        destinations == DestinationChoice::Any
+            && !self.is_browser()
             && !self.tenant().settings.disable_ephemeral_proxy
             && self.permit_use(UseRight::EphemeralProxy, target).is_ok()
     }

@@ -1,6 +1,6 @@
 //! Evaluates the expressions of a proxied message within the budget of its request.
 
-use scrip_expression::Scope;
+use scrip_expression::{Scope, padded_size};
 use serde_json::Value;
 
 use crate::{
@@ -13,6 +13,26 @@ use crate::{
         },
     },
 };
+
+/// How the values of expressions count in limits of length and of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueCounting {
+    /// By their length.
+    Exact,
+    /// By [`padded_size`]: the caller may not read a value, so its length must not decide what fails.
+    Padded,
+}
+
+impl ValueCounting {
+    /// The size by which a value of this length counts.
+    #[must_use]
+    pub fn count(self, bytes: usize) -> usize {
+        match self {
+            Self::Exact => bytes,
+            Self::Padded => padded_size(bytes),
+        }
+    }
+}
 
 const WORK_RULE: &str = "the transforms need too much work for this message";
 
@@ -38,6 +58,7 @@ pub fn charge_message_bytes(work: &WorkMeter, bytes: usize) -> Result<(), Error>
 pub fn evaluate_message<T>(
     work: &WorkMeter,
     fill_random: fn(&mut [u8]),
+    counting: ValueCounting,
     mut evaluate: impl FnMut(&Scope<'_>) -> T,
 ) -> Result<T, Error> {
     let random = ReplayableRandom::new(fill_random);
@@ -45,7 +66,37 @@ pub fn evaluate_message<T>(
         random.rewind();
         let scope =
             Scope::new(&Value::Null, None).with_host_functions(&random).with_work_limit(work_max);
+        let scope = match counting {
+            ValueCounting::Exact => scope,
+            ValueCounting::Padded => scope.with_padded_values(),
+        };
         let result = evaluate(&scope);
+        EvaluationAttempt { result, spent: scope.spent_work() }
+    });
+    work.check()?;
+    Ok(attempt.result)
+}
+
+/// Like [`evaluate_message`], for values that the caller may not read. `rehearse` evaluates the same
+/// expressions with stand-ins for these values. It alone decides whether the work is enough, and only
+/// its work is charged. Then `evaluate` runs without a limit of the request.
+///
+/// # Errors
+/// Too many long evaluations are running.
+pub fn evaluate_rehearsed<T, E>(
+    work: &WorkMeter,
+    fill_random: fn(&mut [u8]),
+    mut rehearse: impl FnMut(&Scope<'_>) -> Result<(), E>,
+    mut evaluate: impl FnMut(&Scope<'_>) -> Result<T, E>,
+) -> Result<Result<T, E>, Error> {
+    let random = ReplayableRandom::new(fill_random);
+    let attempt = work.run(|work_max| {
+        random.rewind();
+        let new_scope = || Scope::new(&Value::Null, None).with_host_functions(&random);
+        let scope = new_scope().with_work_limit(work_max);
+        let rehearsed = rehearse(&scope);
+        random.rewind();
+        let result = rehearsed.and_then(|()| evaluate(&new_scope()));
         EvaluationAttempt { result, spent: scope.spent_work() }
     });
     work.check()?;
@@ -68,7 +119,8 @@ mod tests {
             objects: &Value::Null,
         };
         let evaluate = |scope: &Scope<'_>| text.evaluate(&inputs, scope);
-        Ok(evaluate_message(work, scrip_seal::fill_random, evaluate)?.unwrap_or_default())
+        let counting = ValueCounting::Exact;
+        Ok(evaluate_message(work, scrip_seal::fill_random, counting, evaluate)?.unwrap_or_default())
     }
 
     #[test]

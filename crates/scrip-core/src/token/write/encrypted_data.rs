@@ -20,6 +20,8 @@ use crate::{
 pub struct EncryptedData {
     pub token_type: TokenType,
     jwe: Jwe,
+    /// The JWE as the client sent it.
+    text: String,
 }
 
 /// The limits of the decrypted JSON. The text has at most 64 KiB.
@@ -34,7 +36,8 @@ impl EncryptedData {
     /// # Errors
     /// The text is no JWE that the vault supports.
     pub fn parse(token_type: TokenType, text: &str) -> Result<Self, FieldError> {
-        Jwe::parse(text).map(|jwe| Self { token_type, jwe }).map_err(field_error)
+        let jwe = Jwe::parse(text).map_err(field_error)?;
+        Ok(Self { token_type, jwe, text: text.to_owned() })
     }
 
     /// Decrypts the data and checks its type. The rules of the type are not checked.
@@ -43,9 +46,32 @@ impl EncryptedData {
     /// The key is unknown or expired, the JWE was not encrypted for it, or the data is not of this
     /// type.
     pub(crate) fn decrypt(&self, vault: &Vault, caller: &Caller) -> Result<Plaintext, Error> {
-        let data = decrypt(vault, caller, &self.jwe)?;
-        check_type(self.token_type, data.expose())?;
+        let data = self.decrypt_any_type(vault, caller)?;
+        self.check_type(&data)?;
         Ok(data)
+    }
+
+    /// Decrypts the data. Whether this fails does not depend on the content of valid JSON.
+    ///
+    /// # Errors
+    /// The key is unknown or expired, or the JWE was not encrypted for it.
+    pub(crate) fn decrypt_any_type(
+        &self,
+        vault: &Vault,
+        caller: &Caller,
+    ) -> Result<Plaintext, Error> {
+        decrypt(vault, caller, &self.jwe)
+    }
+
+    /// # Errors
+    /// The data is not of this type.
+    pub(crate) fn check_type(&self, data: &Plaintext) -> Result<(), FieldError> {
+        check_type(self.token_type, data.expose())
+    }
+
+    /// The JWE as the client sent it.
+    pub(crate) fn as_sent(&self) -> &str {
+        &self.text
     }
 
     /// The key that the JWE names.
@@ -98,37 +124,6 @@ fn is_card_number(data: &Value) -> bool {
     let is_allowed = |it: char| it.is_ascii_digit() || it.is_whitespace() || "-._".contains(it);
     let digits = text.chars().filter(char::is_ascii_digit).count();
     text.chars().all(is_allowed) && (12..=19).contains(&digits)
-}
-
-/// Replaces each `encrypted` of a request by `data`.
-///
-/// For the comparison of requests with the same idempotency key: clients encrypt the same data
-/// differently each time. A JWE that cannot be decrypted stays, because its request fails later.
-pub fn decrypt_for_comparison(vault: &Vault, caller: &Caller, body: &mut Plaintext) {
-    // More tokens than the quota are rejected later. Each JWE costs time.
-    let mut attempts_left = caller.tenant().quotas.tokens_per_request();
-    decrypt_members(vault, caller, body.expose_mut(), &mut attempts_left);
-}
-
-fn decrypt_members(vault: &Vault, caller: &Caller, value: &mut Value, attempts_left: &mut u64) {
-    match value {
-        Value::Object(object) => {
-            object.values_mut().for_each(|it| decrypt_members(vault, caller, it, attempts_left));
-            let text = object.get("encrypted").and_then(Value::as_str);
-            let Some(text) = text.filter(|_| !object.contains_key("data")) else { return };
-            let Some(remaining) = attempts_left.checked_sub(1) else { return };
-            *attempts_left = remaining;
-            let data = Jwe::parse(text).ok().and_then(|it| decrypt(vault, caller, &it).ok());
-            if let Some(data) = data {
-                object.remove("encrypted");
-                object.insert("data".to_owned(), data.into_exposed());
-            }
-        }
-        Value::Array(items) => {
-            items.iter_mut().for_each(|it| decrypt_members(vault, caller, it, attempts_left));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
-    }
 }
 
 #[cfg(test)]

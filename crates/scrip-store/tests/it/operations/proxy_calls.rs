@@ -20,7 +20,7 @@ use scrip_core::{
         },
         reference_data::{DetokenizeRenderers, Reference, ReferenceKind, ReferenceUse},
     },
-    policy::{Caller, Permission, Tenant, TenantSettings, Transform, UseRight},
+    policy::{Caller, DestinationChoice, Permission, Tenant, TenantSettings, Transform, UseRight},
     token::{NewToken, Plaintext},
 };
 use scrip_testing::{
@@ -111,7 +111,11 @@ impl CallHarness {
     ) -> Result<TokenUse<Plaintext>, Error> {
         let reference = data_reference(id);
         let references = [ReferenceUse { reference: &reference, reads_cvc, filtered: &[] }];
-        let call = CallReferences { references: &references, has_computed_header: false };
+        let call = CallReferences {
+            references: &references,
+            has_computed_header: false,
+            destinations: DestinationChoice::Any,
+        };
         use_tokens(self.vault(), caller, right, call, RENDERERS, None).await
     }
 
@@ -246,14 +250,22 @@ async fn number_of_tokens_in_a_call_is_limited_by_the_quota(harness: CallHarness
         references.iter().map(|it| ReferenceUse { reference: it, reads_cvc: true, filtered: &[] });
     let mut uses: Vec<_> = uses.collect();
     let right = UseRight::EphemeralProxy;
-    let call = CallReferences { references: &uses, has_computed_header: false };
+    let call = CallReferences {
+        references: &uses,
+        has_computed_header: false,
+        destinations: DestinationChoice::Any,
+    };
     let outcome =
         use_tokens(harness.vault(), &harness.caller, right, call, RENDERERS, NO_DATA).await;
     assert_eq!(expect_invalid_field(outcome), "proxy_token_limit");
     uses.pop();
     // A token that is named twice counts once.
     uses.push(uses[0]);
-    let call = CallReferences { references: &uses, has_computed_header: false };
+    let call = CallReferences {
+        references: &uses,
+        has_computed_header: false,
+        destinations: DestinationChoice::Any,
+    };
     use_tokens(harness.vault(), &harness.caller, right, call, RENDERERS, NO_DATA).await.unwrap();
 }
 

@@ -4,6 +4,7 @@
 mod ambiguous_requests;
 mod browsers;
 mod collected_tokens;
+mod equal_outcomes;
 mod exhaustion;
 mod failing_expressions;
 mod front_servers;

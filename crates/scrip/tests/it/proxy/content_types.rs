@@ -1,5 +1,6 @@
 //! Expressions in bodies of each content type, and bodies that are forwarded byte for byte.
 
+use scrip_testing::destination::DestinationRequest;
 use serde_json::{Value, json};
 
 use crate::proxy::harness::{PROXY, StatedDelivery, TestCard};
@@ -153,12 +154,22 @@ fn form_xml_and_text_expressions_are_escaped_by_content_type() {
 }
 
 fn multipart(parts: &[(&str, &str)]) -> String {
+    multipart_with(BOUNDARY, parts)
+}
+
+fn multipart_with(boundary: &str, parts: &[(&str, &str)]) -> String {
     let mut body = String::new();
     for (head, content) in parts {
-        body.push_str(&format!("--{BOUNDARY}\r\n{head}\r\n\r\n{content}\r\n"));
+        body.push_str(&format!("--{boundary}\r\n{head}\r\n\r\n{content}\r\n"));
     }
-    body.push_str(&format!("--{BOUNDARY}--\r\n"));
+    body.push_str(&format!("--{boundary}--\r\n"));
     body
+}
+
+/// The boundary that the vault drew for a message.
+fn drawn_boundary(request: &DestinationRequest) -> &str {
+    let content_type = request.header("content-type").unwrap();
+    content_type.strip_prefix("multipart/form-data; boundary=").unwrap()
 }
 
 const TEXT_PART: &str = "Content-Disposition: form-data; name=\"card\"";
@@ -175,31 +186,30 @@ fn multipart_expressions_are_evaluated_in_text_parts_only() {
     let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
     let body =
         multipart(&[(TEXT_PART, &expression), (FILE_PART, &expression), (TEXT_PART, "plain")]);
-    let expected =
-        multipart(&[(TEXT_PART, &card.number), (FILE_PART, &expression), (TEXT_PART, "plain")]);
     PROXY.post(&host.url("")).body(&content_type, body).send().expect_answer(200);
     let request = host.single_request();
+    let expected = multipart_with(
+        drawn_boundary(&request),
+        &[(TEXT_PART, &card.number), (FILE_PART, &expression), (TEXT_PART, "plain")],
+    );
     assert_eq!(request.text(), expected);
-    assert_eq!(request.header("content-type"), Some(content_type.as_str()));
 }
 
 /// Token data could end the part and add another one, such as an amount.
 #[test]
-fn token_data_with_the_multipart_boundary_is_rejected() {
+fn token_data_with_the_boundary_of_the_client_adds_no_part() {
     let injected = format!("1\r\n--{BOUNDARY}\r\n{TEXT_PART}\r\n\r\n2");
     let token = PROXY.create_token(json!(injected));
     let host = PROXY.destinations.host(&[]);
     let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
-    for part in [TEXT_PART, JSON_PART] {
-        let body = multipart(&[(part, &format!("{{{{ {token} }}}}"))]);
-        let response = PROXY.post(&host.url("")).body(&content_type, body).send();
-        if part == JSON_PART && response.status() == 200 {
-            // A part with its own escaping may keep the text on one line.
-            let received = host.last_request().text().to_owned();
-            assert_eq!(received.matches(BOUNDARY).count(), 3, "{received}");
-            continue;
-        }
-        response.expect_error(400, StatedDelivery::NotSent);
+    let value = format!("{{{{ {token} }}}}");
+    for (part, content) in [(TEXT_PART, value.clone()), (JSON_PART, format!("[\"{value}\"]"))] {
+        let body = multipart(&[(part, &content)]);
+        PROXY.post(&host.url("")).body(&content_type, body).send().expect_answer(200);
+        let received = host.last_request();
+        let boundary = drawn_boundary(&received);
+        assert_ne!(boundary, BOUNDARY);
+        assert_eq!(received.text().matches(boundary).count(), 2, "{}", received.text());
     }
 }
 

@@ -184,3 +184,45 @@ fn repeated_call_with_the_same_encrypted_data_is_replayed() {
     assert_eq!(send(&unique_card_number()).status(), 409);
     assert_eq!(host.request_count(), 1);
 }
+
+/// A holder of a captured JWE encrypts guesses with the same idempotency key.
+#[test]
+fn idempotency_key_does_not_compare_encrypted_data_that_the_caller_may_not_read() {
+    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let number = unique_card_number();
+    let host = PROXY.destinations.host(&[]);
+    let rules = vec![grant("/", Mask, &[TokenRead, TokenUse])];
+    let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let send = |header: &str| {
+        let request = PROXY.request("POST", "").api_key(&key).url(&host.url(""));
+        let request = request.header("BT-ENCRYPTED", header).idempotency_key("captured");
+        request.json(&json!({"pan": NUMBER})).send()
+    };
+    let encrypt = |number: &str| encode(&encrypted_card(&client_key, number, json!({})));
+    let captured = encrypt(&number);
+    send(&captured).expect_answer(200);
+    for guess in [&number, &unique_card_number()] {
+        assert_eq!(send(&encrypt(guess)).status(), 409);
+    }
+    send(&captured).expect_answer(200);
+    assert_eq!(host.request_count(), 1);
+}
+
+/// The caller chooses the type, and the rule that data breaks would tell what it contains.
+#[test]
+fn encrypted_data_that_does_not_fit_its_type_has_one_error_for_callers_that_may_not_read() {
+    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let host = PROXY.destinations.host(&[]);
+    let rules = vec![grant("/", Mask, &[TokenRead, TokenUse])];
+    let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let data = [json!({"number": "1"}), json!({"account_number": "1"}), json!({"other": "1"})];
+    let errors = data.map(|data| {
+        let encrypted = encrypt_json(&client_key, &data);
+        let header = encode(&json!({"type": "card_number", "encrypted": encrypted}));
+        let request = PROXY.request("POST", "").api_key(&key).url(&host.url(""));
+        let response = request.header("BT-ENCRYPTED", &header).json(&json!({})).send();
+        response.expect_error(400, StatedDelivery::NotSent)
+    });
+    assert_eq!(errors[0], errors[1]);
+    assert_eq!(errors[0], errors[2]);
+}

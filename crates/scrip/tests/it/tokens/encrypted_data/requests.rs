@@ -166,17 +166,20 @@ fn malformed_jwe_is_a_400_without_any_part_of_the_input() {
 }
 
 #[test]
-fn replay_for_a_browser_compares_the_decrypted_data() {
+fn replay_for_a_browser_compares_encrypted_data_as_it_was_sent() {
     let keys = create_keys();
     let client_key = create_client_key(&SHARED_SERVER, &keys);
     let number = unique_card_number();
-    let create = |number: &str| {
-        let body = encrypted_card(&client_key, number, json!({}));
+    let encrypt = |number: &str| encrypted_card(&client_key, number, json!({}));
+    let create = |body: &Value| {
         let request = SHARED_SERVER.request("POST", "/tokens").key(&keys.public);
-        request.idempotency_key("browser-key").json(&body).send()
+        request.idempotency_key("browser-key").json(body).send()
     };
-    let first = create(&number).expect_status(201);
-    // The same card, encrypted again.
-    assert_eq!(create(&number).expect_status(201)["id"], first["id"]);
-    assert_eq!(create(&unique_card_number()).status, 422);
+    let captured = encrypt(&number);
+    let first = create(&captured).expect_status(201);
+    assert_eq!(create(&captured).expect_status(201)["id"], first["id"]);
+    // A guess must not be confirmed: the same card, encrypted again, and another one.
+    for guess in [&number, &unique_card_number()] {
+        assert_eq!(create(&encrypt(guess)).status, 422);
+    }
 }
