@@ -71,6 +71,7 @@ test("token_with_fields_is_one_request_and_its_answer_has_references", async () 
   assert.deepEqual(headers, {
     "BT-API-KEY": KEY,
     "Scrip-Field-Application": KEY,
+    "Scrip-Field-Kinds": "number, month",
     "BT-TRACE-ID": "c1",
     "BT-DEVICE-INFO": deviceInfo,
   });
@@ -119,7 +120,7 @@ test("value_outside_of_its_own_attribute_is_marked", async () => {
     ["text of an update", "tokens.update", { data: { name: null } }, ["data", "name"], text, true],
     ["leaf of tokenize", "tokenize", { a: null }, ["a"], number, true],
     ["card in tokenize", "tokenize", { a: { type: "card", data: { number: null } } }, ["a", "data", "number"], number, false],
-    ["edited number of the page", "tokens.create", { type: "card", data: { number: null } }, ["data", "number"], value(NUMBER, "cardNumber", { isMixed: true }), true],
+    ["edited number of the page", "tokens.create", { type: "card", data: { number: null } }, ["data", "number"], value(NUMBER, "cardNumber", { isHidden: true }), true],
   ]) {
     const context = createContext({ fields: { e1: field }, body: { id: "t1", type: payload.type, fingerprint: "f" } });
     const answer = await runCall(context, call(operation, payload, [place(path)], { target: "t1" }));
@@ -194,7 +195,7 @@ test("request_with_elements_names_the_application_of_the_frame_whatever_the_key_
     const context = createContext({ fields: { e1: value("123") }, body: { id: "t1" } });
     const options = { apiKey };
     await runCall(context, call("tokens.create", { type: "token", data: null }, [place(["data"])], { options }));
-    const proxied = { headers: { "BT-PROXY-KEY": "p", "Scrip-Field-Application": "forged", "scrip_field_mark": "x" }, body: { a: null } };
+    const proxied = { headers: { "BT-PROXY-KEY": "p", "Scrip-Field-Application": "forged", "Scrip-Field-Kinds": "none", "scrip_field_mark": "x" }, body: { a: null } };
     await runCall(context, call("proxy.post", proxied, [place(["body", "a"])], { options }));
     for (const { headers } of context.requests) {
       assert.deepEqual([headers["Scrip-Field-Application"], headers["BT-API-KEY"]], [KEY, apiKey ?? KEY]);
@@ -228,7 +229,8 @@ test("kept_session_never_gives_its_key_to_the_page", async () => {
   const token = await runCall(context, call("tokens.retrieve", undefined, [], { target: "t1", options }));
   assert.ok(!JSON.stringify(token).includes("123"));
   const { headers } = context.requests.at(-1);
-  assert.deepEqual([headers["BT-API-KEY"], headers["Scrip-Field-Application"]], [session.session_key, KEY]);
+  const names = ["BT-API-KEY", "Scrip-Field-Application", "Scrip-Field-Kinds"];
+  assert.deepEqual(names.map((it) => headers[it]), [session.session_key, KEY, "none"]);
   // What the session may read stays in the frame: no expression, and no destination of the page.
   for (const [operation, payload] of [
     ["tokens.update", { mask: "{{ data.cvc }}" }],
@@ -315,7 +317,7 @@ test("proxy_answers_and_errors_of_the_destination_are_references", async () => {
   const answer = await runCall(context, call("proxy.post", payload, [place(["body", "number"])]));
   const [request] = context.requests;
   assert.deepEqual([request.method, request.path], ["POST", "/proxy/charge?a=1"]);
-  assert.deepEqual(request.headers, { "BT-PROXY-KEY": "p1", "X-Own": "1", "BT-API-KEY": KEY, "Scrip-Field-Application": KEY });
+  assert.deepEqual(request.headers, { "BT-PROXY-KEY": "p1", "X-Own": "1", "BT-API-KEY": KEY, "Scrip-Field-Application": KEY, "Scrip-Field-Kinds": "text" });
   assert.deepEqual(request.body, { number: NUMBER, other: "{{ token }}" });
   assert.ok(!JSON.stringify(answer).includes(NUMBER));
   assert.deepEqual(context.references.resolve(answer.data.echo), { value: NUMBER, kind: "text" });

@@ -1,49 +1,140 @@
-// What a payer types belongs together only if the payer, and not the page, began it.
+// One state per text decides what a page learns about it.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { NumberContent, isWholeNumber } from "../../crates/scrip-elements/web/field/number-content.js";
-import { PayerEntry, followsNumber, isPiece, isUnfinished } from "../../crates/scrip-elements/web/field/payer-entry.js";
+import {
+  PayerEntry, entryError, fieldState, isUnfinished, stateAfterAction, stateAfterEdit,
+} from "../../crates/scrip-elements/web/field/payer-entry.js";
+import { randomSource } from "./random.js";
 
+const NUMBER = "4539578763621486";
 const part = (role, text, changes) => ({
-  role, text, isEmpty: text === "", isUnentered: true, isGivenWhole: false, isComposing: false, kind: { check: () => undefined }, ...changes,
+  role, text, isEmpty: text === "", state: "hidden", isComposing: false, kind: { check: () => undefined }, ...changes,
 });
 
 test("text_that_the_page_took_away_divides_until_the_payer_acts", () => {
   const entry = new PayerEntry();
-  assert.equal(entry.isEntered, false, "nobody has come to the field");
+  const [present, absent, divided] = [[true, false], [false, false], [false, true]].map(([isPresent, isDivided]) => ({ isPresent, isDivided }));
+  assert.deepEqual(entry.presence, absent, "nobody has come to the field");
   entry.act();
-  assert.deepEqual([entry.isEntered, entry.isDivided], [true, false]);
+  assert.deepEqual(entry.presence, present);
   entry.interrupt(true);
   entry.leave();
-  assert.deepEqual([entry.isEntered, entry.isDivided], [false, true]);
+  assert.deepEqual(entry.presence, divided);
   entry.interrupt(false);
-  assert.equal(entry.isDivided, true, "a second change by the page repairs nothing");
+  assert.deepEqual(entry.presence, divided, "a second change by the page repairs nothing");
   entry.act();
-  assert.deepEqual([entry.isEntered, entry.isDivided], [true, false]);
+  assert.deepEqual(entry.presence, present);
   entry.interrupt(false);
-  assert.deepEqual([entry.isEntered, entry.isDivided], [false, false], "a finished text was taken away");
+  assert.deepEqual(entry.presence, absent, "a finished text was taken away");
 });
 
-test("piece_of_a_number_is_no_whole_number", () => {
-  const number = "4539578763621486";
-  for (let length = 1; length <= 16; length += 1) assert.equal(isWholeNumber(number.slice(0, length)), length === 16, `${length}`);
-  for (let start = 1; start < 16; start += 1) assert.equal(isWholeNumber(number.slice(start)), false, number.slice(start));
+test("payer_does_not_arrive_where_the_page_moves_the_focus", () => {
+  const entry = new PayerEntry();
+  entry.focusByPage();
+  assert.deepEqual([entry.arrive(), entry.presence.isPresent], [false, false]);
+  entry.act();
+  assert.equal(entry.presence.isPresent, true, "a press inside the field counts");
+  entry.focusByPage();
+  entry.leave();
+  assert.deepEqual([entry.arrive(), entry.presence.isPresent], [true, true], "the payer came back without the page");
+});
+
+test("state_of_a_text_follows_who_edits_it", () => {
+  const edit = (state, changes) =>
+    stateAfterEdit(state, { begins: false, isPresent: true, isDivided: false, tellsContent: true, role: "number", ...changes });
+  assert.equal(edit("closed", { begins: true }), "open");
+  assert.equal(edit("open", { begins: true, isPresent: false }), "hidden");
+  assert.equal(edit("open", { isPresent: false }), "hidden", "the page moved the focus between two keys");
+  assert.equal(edit("hidden", {}), "hidden", "an action does not open a piece");
+  assert.equal(edit("given", {}), "closed", "joined with a text of the page");
+  assert.equal(edit("open", { begins: true, isDivided: true }), "closed");
+  assert.equal(edit("open", { isPresent: false, tellsContent: false }), "open", "nothing is told about a security code");
+  assert.equal(edit("given", { tellsContent: false, role: "text" }), "open");
+  assert.equal(edit("given", { tellsContent: false, role: "code" }), "closed");
+  const actions = ["number", "expiration", "text"].map((role) => stateAfterAction("hidden", role));
+  assert.deepEqual(actions, ["hidden", "hidden", "open"]);
+  assert.equal(stateAfterAction("closed", "text"), "closed");
+});
+
+test("field_is_as_closed_as_its_most_closed_text", () => {
+  const state = (...states) => fieldState(states.map((it) => ({ state: it, isEmpty: false })));
+  assert.deepEqual([state("open", "given"), state("open", "hidden"), state("hidden", "closed")], ["open", "hidden", "closed"]);
+  assert.equal(fieldState([{ state: "closed", isEmpty: true }]), "open");
+});
+
+test("error_of_a_piece_tells_nothing_about_it", () => {
+  for (const error of [undefined, "incomplete", "invalid"]) {
+    assert.equal(entryError(part("number", "876362", { state: "closed" }), error), "invalid");
+    assert.equal(entryError(part("number", "876362"), error), "incomplete", "no whole number");
+    assert.equal(entryError(part("text", "a"), error), "incomplete", "a text with rules waits for an action");
+    assert.equal(entryError(part("number", "", { isComposing: true }), error), "incomplete");
+    assert.equal(entryError(part("number", "876362", { state: "open" }), error), error);
+  }
+  assert.equal(entryError(part("number", NUMBER), undefined), undefined);
+  assert.equal(entryError(part("number", NUMBER), "invalid"), "incomplete");
+  for (let length = 1; length <= 16; length += 1) assert.equal(isWholeNumber(NUMBER.slice(0, length)), length === 16, `${length}`);
+  for (let start = 1; start < 16; start += 1) assert.equal(isWholeNumber(NUMBER.slice(start)), false, NUMBER.slice(start));
   assert.ok(isWholeNumber("378282246310005"), "the greatest length of the brand");
-  assert.deepEqual([isPiece(part("number", "876362"), false), isPiece(part("number", number), false)], [true, false]);
-  assert.equal(isPiece(part("number", "876362", { isUnentered: false }), false), false, "the payer began it");
 });
 
-test("text_with_rules_of_the_page_is_a_piece_until_the_payer_acts", () => {
-  assert.deepEqual([isPiece(part("text", "a"), true), isPiece(part("text", "a"), false)], [true, false]);
+// What the payer types and what the page does, in any order, against a model that knows every key.
+// The model: a text is clean if each of its keys followed an action of the payer, without an act of the
+// page or a lost key in between. Only a clean text is open.
+const STEPS = {
+  key: ({ entry, field }) => {
+    if (field.isLocked) return void (field.mayBegin = false);
+    const begins = field.text === "";
+    if (begins) field.isClean = field.mayBegin;
+    else field.isClean &&= field.mayBegin;
+    field.state = stateAfterEdit(field.state, { ...entry.presence, begins, tellsContent: true, role: "number" });
+    field.text += "4";
+  },
+  press: ({ entry, field }) => (entry.act(), (field.mayBegin = true)),
+  // The payer leaves by Tab, and comes back by Tab or by the browser's own focus.
+  tab: ({ entry, field }) => (entry.leave(), (field.mayBegin = entry.arrive())),
+  // The page moves the focus away and back, with keys in between that it gets itself.
+  steal: ({ entry, field }) => (entry.leave(), entry.focusByPage(), (field.mayBegin = false)),
+  steer: ({ entry, field }) => (entry.focusByPage(), entry.arrive(), (field.mayBegin = false)),
+  blur: ({ entry, field }) => (entry.leave(), (field.mayBegin = false)),
+  lock: ({ entry, field }) => (entry.leave(), (field.isLocked = !field.isLocked), (field.mayBegin = false)),
+  empty: ({ entry, field }) => {
+    entry.interrupt(field.text !== "" && field.state !== "given");
+    Object.assign(field, { text: "", state: "open", mayBegin: false });
+  },
+  give: ({ entry, field }) => {
+    entry.interrupt(field.text !== "" && field.state !== "given");
+    Object.assign(field, { text: "453957", state: "given", isClean: false, mayBegin: false });
+  },
+  erase: ({ field }) => Object.assign(field, { text: "", state: "open" }),
+};
+
+test("only_a_text_that_the_page_did_not_touch_is_open", () => {
+  const random = randomSource(7);
+  let openCount = 0;
+  for (let round = 0; round < 20_000; round += 1) {
+    const world = { entry: new PayerEntry(), field: { text: "", state: "open", isClean: true, mayBegin: false, isLocked: false } };
+    const steps = [];
+    for (let step = 0; step < 12; step += 1) {
+      const name = random.pick(Object.keys(STEPS));
+      steps.push(name);
+      STEPS[name](world);
+      const { text, state, isClean } = world.field;
+      if (text === "" || state !== "open") continue;
+      openCount += 1;
+      assert.ok(isClean, steps.join(" "));
+    }
+  }
+  assert.ok(openCount > 5_000, "the model reaches open texts");
 });
 
 test("payer_has_finished_whole_numbers_dates_and_codes_but_no_text", () => {
   const cases = [
     [part("number", "453957"), true],
-    [part("number", "4539578763621486"), false],
-    [part("number", "453957", { isGivenWhole: true }), false],
+    [part("number", NUMBER), false],
+    [part("number", "453957", { state: "given" }), false],
     [part("number", "", { isComposing: true }), true],
     [part("code", "987"), false],
     [part("code", "98", { kind: { check: () => "incomplete" } }), true],
@@ -53,15 +144,9 @@ test("payer_has_finished_whole_numbers_dates_and_codes_but_no_text", () => {
   for (const [state, expected] of cases) assert.equal(isUnfinished(state), expected, `${state.role} ${state.text}`);
 });
 
-test("date_follows_a_number_that_was_just_finished", () => {
-  const field = (isFinished, age) => ({ numberState: () => (isFinished === undefined ? undefined : { isFinished, age }) });
-  const cases = [[[], false], [[field()], false], [[field(true, 10)], true], [[field(true, 60_000)], false], [[field(true, 10), field(false, 10)], false]];
-  for (const [fields, expected] of cases) assert.equal(followsNumber(fields), expected);
-});
-
 test("first_digits_are_reported_once_for_a_number", () => {
   const content = new NumberContent();
-  const others = ["45395", "453957", "4539578763621486", "453957876362148", "539578763621486"].map((it) => content.hasOtherStart(it, false));
+  const others = ["45395", "453957", NUMBER, "453957876362148", "539578763621486"].map((it) => content.hasOtherStart(it, false));
   assert.deepEqual(others, [false, false, false, false, true]);
   assert.equal(content.hasOtherStart("5555555555554444", true), false, "a complete number");
   content.begin();

@@ -31,8 +31,8 @@ test("page_validation_reports_its_last_result", () => {
 test("text_that_is_the_payers_only_in_part_reports_emptiness_only", () => {
   for (const error of [undefined, "invalid", "incomplete"]) {
     const parts = [part({ error, showsError: true })];
-    assert.deepEqual(changeFields({ parts, wasSet: false, isMixed: true, card }), { empty: false, complete: false });
-    const unentered = changeFields({ parts, wasSet: false, isUnentered: true, card });
+    assert.deepEqual(changeFields({ parts, wasSet: false, state: "closed", card }), { empty: false, complete: false });
+    const unentered = changeFields({ parts, wasSet: false, state: "hidden", card });
     assert.deepEqual(unentered, { empty: false, complete: error === undefined });
   }
 });

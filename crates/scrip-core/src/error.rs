@@ -125,6 +125,12 @@ pub enum Denial {
          application can name the container"
     )]
     ChosenPlace(&'static str),
+    /// The page that shows a hosted field could read what the field writes.
+    #[error(
+        "this key may read the token, so hosted fields do not write into it; use a key or an access \
+         session that may update the token and has no reveal right on it"
+    )]
+    ReadableFieldUpdate,
     /// The change of a proxy or of a tenant decides who receives card data, or lends the rights of an
     /// application.
     #[error(

@@ -26,8 +26,8 @@ pub use self::{
     access_session::{AccessSessionId, AccessSessionRecord},
     application::{ApiKeyRecord, ApiKeyText, Application, ApplicationRecord, DisplayName},
     caller::{
-        Actor, Caller, CallerRequirement, DestinationChoice, LookupPermit, Permit, PolicyPermit,
-        RequestOrigin, TenantDeletion, UseRight,
+        Actor, Caller, CallerRequirement, DestinationChoice, FieldKinds, LookupPermit, Permit,
+        PolicyPermit, RequestOrigin, TenantDeletion, UseRight,
     },
     change::change_record::{
         DecidePolicyRestore, LoadedPolicy, PolicyEdit, PolicyRestore, PolicyTurn, StoredPolicy,

@@ -51,6 +51,7 @@ pub(crate) const FILES: &[WebFile] = embed![
     "field/number-content.js",
     "field/part-kinds.js",
     "field/payer-entry.js",
+    "field/quiet-edits.js",
     "field/report.js",
     "field/rules/page-rules.js",
     "field/rules/page-validation.js",

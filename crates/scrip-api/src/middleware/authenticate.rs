@@ -65,6 +65,7 @@ async fn find_caller(
         .with_api_key(api_key_id)
         .with_field_mark(has_field_mark(headers))
         .with_field_values(field_application::has_field_values(headers))
+        .with_field_kinds(field_application::field_kinds(headers)?)
         .with_long_evaluations(long_evaluation::run_in_slot);
     Ok(AuthenticatedCaller { caller, api_key_digest, is_legacy })
 }

@@ -1,10 +1,12 @@
 //! The caller of a request and the proofs of its permissions.
 
+mod field_kinds;
 mod sender;
 mod tenant_deletion;
 mod use_right;
 
 pub use self::{
+    field_kinds::FieldKinds,
     tenant_deletion::TenantDeletion,
     use_right::{DestinationChoice, UseRight},
 };
@@ -54,6 +56,7 @@ pub struct Caller {
     api_key: Option<ApiKeyId>,
     marks_fields: bool,
     sends_field_values: bool,
+    field_kinds: FieldKinds,
     /// For the application of a proxy that collects data: the sender of the call.
     sender: Option<CollectionSender>,
 }
@@ -123,6 +126,7 @@ impl Caller {
             api_key: None,
             marks_fields: false,
             sends_field_values: false,
+            field_kinds: FieldKinds::default(),
             sender: None,
         }
     }

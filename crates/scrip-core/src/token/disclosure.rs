@@ -35,7 +35,10 @@ use crate::{
 pub(crate) use self::{
     container_move::check_no_added_rights,
     conversion::{check_conversion, check_sender_rights, is_last4_index},
-    field_place::{check_browser_place, check_field_place},
+    field_place::{
+        check_browser_place, check_field_place, check_field_update, evaluates_field_values,
+        misplaces_field_values,
+    },
     lifetime::{LifetimeChange, check_lifetime_change, check_public_move},
     partial_patch::{PartialPatch, PatchCoverage, patch_coverage, replaces_all_data},
     trust::{

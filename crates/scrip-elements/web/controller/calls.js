@@ -34,6 +34,8 @@ import { chooseKey, debugFields, parseRequestOptions, requestHeaders, responseFa
 
 /** @typedef {(context: CallContext, call: Call) => Promise<unknown>} Operation */
 
+const NO_VALUES = { sources: [], kinds: [] };
+
 /** @type {Record<string, Operation>} */
 const OPERATIONS = {
   "tokens.create": (context, call) => writeToken(context, call, "POST", "/tokens"),
@@ -101,8 +103,8 @@ async function writeToken(context, call, method, path) {
   if (!isObject(call.payload)) throw validationFailure("The payload must be an object.");
   const body = tokenRequest(call.payload);
   if (isGuarded(call)) checkExpressions("data", body);
-  const { filled, marked, cardValues, sources } = await fillPayload(context, "data", body, call.places);
-  const headers = await authorize(context, call, sources);
+  const { filled, marked, cardValues, ...values } = await fillPayload(context, "data", body, call.places);
+  const headers = await authorize(context, call, values);
   const isMarked = addMark(headers, marked);
   if (method === "PATCH") headers["Content-Type"] = "application/merge-patch+json";
   const isToken = path !== "/token-intents";
@@ -130,7 +132,7 @@ function addMark(headers, marked) {
 async function retrieveToken(context, call) {
   rejectFields(call);
   const path = `/tokens/${pathSegment(call.target)}`;
-  const headers = await authorize(context, call, []);
+  const headers = await authorize(context, call, NO_VALUES);
   const response = expectSuccess(context, await context.send({ method: "GET", path, headers }));
   return withDebug(context, response, storedTokenAnswer(context.references, response.data));
 }
@@ -141,8 +143,8 @@ async function tokenize(context, call) {
     throw validationFailure("The payload of tokenize must be an object or an array.");
   }
   if (isGuarded(call)) checkExpressions("tokenize", call.payload);
-  const { filled, marked, cardValues, sources } = await fillPayload(context, "tokenize", call.payload, call.places);
-  const headers = await authorize(context, call, sources);
+  const { filled, marked, cardValues, ...values } = await fillPayload(context, "tokenize", call.payload, call.places);
+  const headers = await authorize(context, call, values);
   const isMarked = addMark(headers, marked);
   const body = withCardContainer(withoutComparison(filled, marked), cardValues);
   const response = expectSuccess(context, await context.send({ method: "POST", path: "/tokenize", headers, body }));
@@ -155,7 +157,7 @@ async function tokenize(context, call) {
 async function createSession(context, call) {
   rejectFields(call);
   const isKept = isObject(call.payload) && call.payload.keepInFrame === true;
-  const headers = await authorize(context, call, []);
+  const headers = await authorize(context, call, NO_VALUES);
   if (isKept && headers["BT-API-KEY"] !== context.application) {
     throw configurationFailure("A session stays in the frame only with the public key of its instance.");
   }
@@ -179,11 +181,11 @@ const RESPONSE_HEADERS = ["content-type", "bt-trace-id", "bt-proxy-destination-s
 async function proxy(context, call, method) {
   const options = call.payload ?? {};
   if (!isObject(options)) throw validationFailure("The options of a proxy request must be an object.");
-  const { filled, sources } = await fillPayload(context, "body", options, call.places);
+  const { filled, ...values } = await fillPayload(context, "body", options, call.places);
   const body = method === "GET" || method === "DELETE" ? undefined : child(filled, "body");
   if (body === undefined && call.places.length > 0) throw validationFailure(`${method} requests have no body for elements.`);
   const headers = pageHeaders(options.headers, isGuarded(call));
-  Object.assign(headers, await authorize(context, call, sources));
+  Object.assign(headers, await authorize(context, call, values));
   const path = proxyPath(options.path, options.query);
   const response = await context.send({ method, path, headers, body, timeout: PROXY_TIMEOUT });
   const replace = context.references.keep(response.data);
@@ -285,7 +287,7 @@ async function encrypt(context, call) {
 async function confirmKey(context, key) {
   const { application } = context;
   const path = `/keys/${pathSegment(key.keyId)}/public-key`;
-  const headers = application === undefined ? undefined : await requestHeaders(application, {}, { application, sources: [] });
+  const headers = application === undefined ? undefined : await requestHeaders(application, {}, { application, ...NO_VALUES });
   const response = headers && (await context.send({ method: "GET", path, headers }));
   const known = response && isSuccess(response) ? child(response.data, "public_key_pem") : undefined;
   if (known === undefined || !key.equals(known)) {
@@ -301,13 +303,13 @@ async function confirmKey(context, key) {
  * vault rejects every key that does not belong to it.
  * @param {CallContext} context
  * @param {Call} call
- * @param {unknown[]} sources of the values in the request
+ * @param {Pick<import("./filling.js").FilledPayload, "sources" | "kinds">} values in the request
  */
-async function authorize(context, call, sources) {
+async function authorize(context, call, { sources, kinds }) {
   const { session } = call.options;
   const key = session === undefined ? chooseKey(context.apiKey, call.options, context.application) : context.sessions.find(session);
   const application = isGuarded(call) ? context.application : undefined;
-  return requestHeaders(key, call.options, { application, sources });
+  return requestHeaders(key, call.options, { application, sources, kinds });
 }
 
 /** @param {Call} call */

@@ -101,10 +101,10 @@ async function readField(element, part) {
   for (const error of Array.isArray(reading.errors) ? reading.errors : []) {
     errors.push({ targetId: String(error?.targetId), type: error?.type === "incomplete" ? "incomplete" : "invalid" });
   }
-  const { valid, value, version, kind, isMixed } = reading;
+  const { valid, value, version, kind, isHidden } = reading;
   const knownKind = typeof kind === "string" ? /** @type {ValueKind} */ (kind) : undefined;
   const type = String(field.type);
-  return { valid: valid === true, errors, value, type, version: String(version), kind: knownKind, isMixed: isMixed === true };
+  return { valid: valid === true, errors, value, type, version: String(version), kind: knownKind, isHidden: isHidden === true };
 }
 
 /** @param {string} element */
@@ -136,7 +136,7 @@ async function fetchBin(bin) {
     checkOrigin();
     const path = `/enrichments/card-details?bin=${bin}`;
     const key = chooseKey(settings.apiKey, {}, application);
-    const headers = await requestHeaders(key, {}, { application: undefined, sources: [] });
+    const headers = await requestHeaders(key, {}, { application: undefined, sources: [], kinds: [] });
     const response = await send({ method: "GET", path, headers });
     if (response.status === 200) return response.data;
     // A BIN that the vault does not know stays unknown. Other failures are tried again later.

@@ -20,7 +20,7 @@ const CARD_KINDS = ["card", "number", "code"];
  * @property {string} type element type
  * @property {string} version random id of the frame and number of its edits: another value has another version
  * @property {ValueKind} [kind] of a value that came from the vault
- * @property {boolean} [isMixed] whether a payer edited a value that the page or the vault had set
+ * @property {boolean} [isHidden] whether the page must not learn anything about the value from an answer
  */
 
 /**
@@ -36,6 +36,7 @@ const CARD_KINDS = ["card", "number", "code"];
  * @property {Path[]} marked paths of values that do not stand in the attribute made for them
  * @property {Path[]} cardValues paths of values that are numbers or codes of a card
  * @property {{ path: Path, value: unknown }[]} values
+ * @property {ValueKind[]} kinds of the values
  * @property {unknown[]} sources names the values without telling anything about them
  */
 
@@ -69,14 +70,15 @@ export async function fillPayload(reader, rule, payload, places) {
   rejectInvalid(reader, complete);
   for (const { place, reading } of complete) rejectTemplate(place, reading.value);
   const marked = complete.filter(({ place, reading }) => needsMark(rule, payload, place, reading));
-  const isCardValue = (/** @type {{ place: FieldPlace, reading: FieldReading }} */ { place, reading }) =>
-    CARD_KINDS.includes(reading.kind ?? typedKind(reading.type, place.part));
+  const kindOf = (/** @type {{ place: FieldPlace, reading: FieldReading }} */ { place, reading }) =>
+    reading.kind ?? typedKind(reading.type, place.part);
   const values = complete.map(({ place, reading }) => ({ path: place.path, value: reading.value }));
   return {
     filled: placeValues(payload, values),
     marked: marked.map(({ place }) => place.path),
-    cardValues: complete.filter(isCardValue).map(({ place }) => place.path),
+    cardValues: complete.filter((it) => CARD_KINDS.includes(kindOf(it))).map(({ place }) => place.path),
     values,
+    kinds: complete.map(kindOf),
     sources: complete.map(({ place: { path, part }, reading: { version } }) => [path, part ?? null, version]),
   };
 }
@@ -139,5 +141,5 @@ function needsMark(rule, payload, { path, part }, reading) {
       nest(path, { type: "invalid" }),
     );
   }
-  return reading.isMixed === true || found !== "own";
+  return reading.isHidden === true || found !== "own";
 }

@@ -72,14 +72,18 @@ export function chooseKey(instanceKey, options, application) {
 /**
  * @param {string} key
  * @param {RequestOptions} options
- * @param {{ application: string | undefined, sources: unknown[] }} values the frame's application if the request has
- *   values of fields, and where these come from
+ * @param {{ application: string | undefined, sources: unknown[], kinds: readonly string[] }} values the frame's application
+ *   if the request has values of fields, where these come from, and what they are
  * @returns {Promise<Record<string, string>>}
  */
-export async function requestHeaders(key, options, { application, sources }) {
+export async function requestHeaders(key, options, { application, sources, kinds }) {
   /** @type {Record<string, string>} */
   const headers = { "BT-API-KEY": key };
-  if (application !== undefined) headers["Scrip-Field-Application"] = application;
+  if (application !== undefined) {
+    headers["Scrip-Field-Application"] = application;
+    // The vault knows the type of a token that an update changes, and the frame does not.
+    headers["Scrip-Field-Kinds"] = kinds.length === 0 ? "none" : [...new Set(kinds)].join(", ");
+  }
   if (options.correlationId !== undefined) headers["BT-TRACE-ID"] = options.correlationId;
   if (options.idempotencyKey !== undefined) headers["BT-IDEMPOTENCY-KEY"] = await idempotencyKey(options.idempotencyKey, sources);
   if (options.deviceInfo !== undefined) headers["BT-DEVICE-INFO"] = encodeDeviceInfo(options.deviceInfo);

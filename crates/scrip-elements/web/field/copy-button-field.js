@@ -101,7 +101,7 @@ export class CopyButtonField {
   /** A button has no value of its own. @param {unknown} [_request] @param {boolean} [_isPlain] */
   async read(_request, _isPlain) {
     const state = { complete: true, valid: true, empty: true, errors: [], value: undefined };
-    return { ...state, version: "", kind: undefined, isMixed: false };
+    return { ...state, version: "", kind: undefined, isHidden: false };
   }
 
   readPlain() {
@@ -110,10 +110,6 @@ export class CopyButtonField {
 
   readCopy() {
     return "";
-  }
-
-  numberState() {
-    return undefined;
   }
 
   /** @param {string} _token @param {string} _value */

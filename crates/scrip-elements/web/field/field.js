@@ -41,7 +41,6 @@ function start(channel, options) {
       read: (/** @type {unknown} */ part, /** @type {boolean} */ isPlain) => field.read(part, isPlain),
       readPlain: () => field.readPlain(),
       readCopy: () => field.readCopy(),
-      numberState: () => field.numberState(),
       showValidation: () => field.showValidation(),
       offer: (/** @type {string} */ token, /** @type {string} */ value) => field.offer(token, value),
       follow: (/** @type {() => void} */ listener) => field.follow(listener),

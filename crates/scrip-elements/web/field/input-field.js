@@ -9,7 +9,7 @@ import { readOptions } from "./field-options.js";
 import { AUTOFILL, FieldView } from "./view/field-view.js";
 import { InputPart } from "./input-part.js";
 import { NumberContent } from "./number-content.js";
-import { PayerEntry, followsNumber, isPiece, isUnenteredDate, isUnfinished } from "./payer-entry.js";
+import { PayerEntry, entryError, fieldState, isUnfinished, stateAfterAction } from "./payer-entry.js";
 import { PageRules } from "./rules/page-rules.js";
 import { PageValidation, followActions } from "./rules/page-validation.js";
 import { createNetworkChoice, networkChoices } from "./view/networks.js";
@@ -17,7 +17,7 @@ import { PARTS, partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
 import { literalValues, plainText, resolveSetValues } from "./set-values.js";
 import { readKind, readValue } from "./field-value.js";
-import { findController, findField, siblingFields, waitFor } from "./siblings.js";
+import { findController, findField, waitFor } from "./siblings.js";
 import { randomId } from "../parent-channel.js";
 
 /**
@@ -38,6 +38,8 @@ export class InputField {
   #source;
   #numberContent = new NumberContent();
   #entry = new PayerEntry();
+  /** Whether the frame has no input that gets the focus back with the frame. */
+  #isAway = true;
   /** Whether the page sets the text, which its mask may format. */
   #isApplyingValue = false;
   /** Whether the payer left the field after the last change. */
@@ -92,24 +94,36 @@ export class InputField {
   }
 
   #followPayer() {
-    followActions(() => {
-      [this.#rules, this.#validation].forEach((it) => it?.arm());
+    followActions((isArrival) => {
+      if (isArrival && !this.#entry.arrive()) return;
       this.#entry.act();
-      // A text has no end. It is the payer's from the next action on, with one report for each action.
-      const text = this.parts.find((it) => it.role === "text" && it.isUnentered);
-      if (text === undefined || text.isMixed || text.isComposing) return;
-      text.isUnentered = false;
-      text.reformat();
-      this.#render();
+      [this.#rules, this.#validation].forEach((it) => it?.arm());
+      for (const part of this.parts) {
+        const state = stateAfterAction(part.state, part.role);
+        if (state === part.state || part.isComposing) continue;
+        part.state = state;
+        part.reformat();
+        this.#render();
+      }
     });
-    window.addEventListener("blur", () => this.#entry.leave());
+    window.addEventListener("blur", () => {
+      this.#entry.leave();
+      // Browsers return the focus to the input after a change of the window, and pages can cause one.
+      this.#isAway = this.parts.every((it) => it.input !== document.activeElement);
+    });
+  }
+
+  /** @param {InputPart} part */
+  #partFocused({ targetId }) {
+    if (this.#isAway) this.#entry.arrive();
+    this.#isAway = false;
+    this.#channel.send("focus", { targetId });
   }
 
   /** The rules of the page apply to its own text and to the payer's own text, to no other. */
   get #textOptions() {
-    const part = this.parts?.[0];
-    const isOwn = part?.isBeginning === true ? this.#entry.isEntered : part?.isMixed !== true && part?.isUnentered !== true;
-    const hasMask = !this.#wasSet && (isOwn || this.#isApplyingValue);
+    const state = this.parts?.[0]?.state ?? "open";
+    const hasMask = !this.#wasSet && (state === "open" || state === "given" || this.#isApplyingValue);
     return hasMask ? this.#options : { ...this.#options, mask: undefined };
   }
 
@@ -140,34 +154,16 @@ export class InputField {
     const kind = partKind(role, () => this.#textOptions, () => this.#brandType());
     return new InputPart(role, target === "" ? this.#options.targetId : target, kind, {
       changed: (part, change) => this.#partChanged(part, change),
-      focused: ({ targetId }) => this.#channel.send("focus", { targetId }),
+      focused: (part) => this.#partFocused(part),
       left: (part) => this.#partLeft(part),
       key: ({ targetId }, { key, altKey, ctrlKey, shiftKey, metaKey }) => {
         if (key === "Enter") this.#reportValidity();
         this.#channel.send("keydown", { targetId, key, altKey, ctrlKey, shiftKey, metaKey });
       },
       backspaceWhenEmpty: (part) => this.parts[this.parts.indexOf(part) - 1]?.focusAtEnd(),
-      isEntered: (part) => this.#isEntered(part),
-      isDivided: () => this.#entry.isDivided,
-      mixesGiven: ({ role }) => role !== "text" || this.#wasSet || this.#hasPageRules,
+      presence: () => this.#entry.presence,
+      tellsContent: ({ role }) => role === "number" || role === "expiration" || this.#wasSet || (role === "text" && this.#hasPageRules),
     });
-  }
-
-  /** @param {InputPart} part whose text begins now */
-  #isEntered(part) {
-    if (this.#entry.isEntered) return true;
-    if (this.#entry.isDivided) return false;
-    // Nobody can type without the focus: the browser fills in what the payer chose.
-    if (!document.hasFocus() || document.activeElement !== part.input) return true;
-    return part.role === "expiration" && followsNumber(this.#number === undefined ? siblingFields(this.#channel.nonce) : [this]);
-  }
-
-  /** Whether the number of this field is finished, for the field of its date. */
-  numberState() {
-    const number = this.#number;
-    if (number === undefined || number.isEmpty || number.rawValue !== undefined) return undefined;
-    const isFinished = this.#partError(number) === undefined && number.kind.isFinished(number.text);
-    return { isFinished, age: performance.now() - number.changedAt };
   }
 
   /**
@@ -194,7 +190,7 @@ export class InputField {
     this.#stopWaiting();
     this.#source = undefined;
     if (isNew && part.role === "number") this.#beginNumber(part);
-    if (this.parts.every((it) => it.isEmpty || !it.wasGiven)) this.#endSet();
+    if (this.parts.every((it) => it.isEmpty || (it.state !== "given" && it.state !== "closed"))) this.#endSet();
     if (part.isEmpty) this.#validation?.reset();
     this.#isDirty = true;
     // Autofill changes a field without the focus.
@@ -202,10 +198,11 @@ export class InputField {
     part.showsError = this.#options.validateOnChange && this.#validation === undefined && !part.isEmpty;
     this.#render();
     const next = this.parts[this.parts.indexOf(part) + 1];
-    if (isTyped && !this.#wasSet && next !== undefined && part.kind.isFinished(part.text)) {
-      // A full next part is not disturbed.
-      if (next.kind.check(next.text) !== undefined) next.input.focus();
-    }
+    // The page sees where the focus is, so only a text that it may know moves the focus.
+    const isFinished = part.state === "open" && this.#partError(part) === undefined && part.kind.isFinished(part.text);
+    if (!isTyped || !isFinished || this.#wasSet || next === undefined) return;
+    // A full next part is not disturbed.
+    if (next.kind.check(next.text) !== undefined) next.input.focus();
   }
 
   /** Nothing remains of the values that were set. */
@@ -220,10 +217,6 @@ export class InputField {
   #beginNumber(number) {
     if (this.#numberContent.isFixed) number.forgetHistory();
     this.#numberContent.begin();
-  }
-
-  get #isMixed() {
-    return this.parts.some((it) => it.isMixed);
   }
 
   /** @param {InputPart} part */
@@ -247,12 +240,7 @@ export class InputField {
    * @param {InputPart} part
    */
   #partError(part) {
-    const error = part.kind.check(part.text);
-    // Nobody has finished the text yet.
-    if (part.isComposing) return "incomplete";
-    // Each digit that the page knows, or has got, would tell about the next ones.
-    if (part.isMixed && !part.isEmpty) return "invalid";
-    if (isPiece(part, this.#hasPageRules)) return "incomplete";
+    const error = entryError(part, part.kind.check(part.text));
     if (part.role === "number") {
       const isClosed = this.#numberContent.hasOtherLength(onlyDigits(part.text));
       return isClosed && error === undefined ? "invalid" : error;
@@ -275,19 +263,17 @@ export class InputField {
 
   #render() {
     const states = this.#partStates();
-    const isUnentered = this.parts.some(isUnenteredDate);
-    const hasPiece = this.parts.some((it) => isPiece(it, this.#hasPageRules));
+    const state = fieldState(this.parts);
     this.parts.forEach((part, index) => {
-      const state = states[index];
-      if (state !== undefined) this.#view.renderPart(part, state, { isHidden: this.#wasSet || isUnentered, isDirty: this.#isDirty });
+      const shown = states[index];
+      if (shown !== undefined) this.#view.renderPart(part, shown, { isHidden: this.#wasSet || state !== "open", isDirty: this.#isDirty });
     });
     const number = this.#number;
     const digits = number === undefined ? "" : onlyDigits(number.text);
     this.#view.renderBrand(findBrand(digits)?.type);
     const { binLookup, coBadged, preferredNetworks } = this.#options;
     const isComplete = !this.#wasSet && number !== undefined && this.#partError(number) === undefined;
-    const isHidden = this.#wasSet || this.#isMixed || isUnentered || hasPiece;
-    const isShown = !isHidden && !this.#numberContent.hasOtherStart(digits, isComplete);
+    const isShown = !this.#wasSet && state === "open" && !this.#numberContent.hasOtherStart(digits, isComplete);
     const looksUp = (binLookup || coBadged.length > 0) && isShown;
     this.bin.follow(looksUp ? digits : "");
     const choices = networkChoices(this.bin.details, coBadged);
@@ -305,9 +291,7 @@ export class InputField {
     const change = changeFields({
       parts: states,
       wasSet: this.#wasSet,
-      isMixed: this.#isMixed,
-      isUnentered,
-      hasPiece,
+      state,
       ...(number === undefined ? {} : { card }),
       hasPageValidation: this.#validation !== undefined,
       reportedValidity: this.#validation?.isValid,
@@ -352,8 +336,10 @@ export class InputField {
 
   /** @param {unknown} sent */
   update(sent) {
-    const previous = this.#options.value;
+    const { value: previous, readOnly, disabled } = this.#options;
     this.#state = readOptions(this.#type, sent, this.#state);
+    // The field refused keys of the payer, or refuses them now: what follows is a piece.
+    if (readOnly !== this.#options.readOnly || disabled !== this.#options.disabled) this.#entry.leave();
     this.#view.applyOptions(this.#options);
     this.#applyStaticValue(previous);
     this.#render();
@@ -365,11 +351,12 @@ export class InputField {
   }
 
   focus() {
-    this.#entry.leave();
+    this.#entry.focusByPage();
     (this.parts.find((it) => it.isEmpty) ?? this.parts[0])?.input.focus();
   }
 
   blur() {
+    this.#entry.leave();
     this.#isBlurredByPage = true;
     for (const { input } of this.parts) input.blur();
     this.#isBlurredByPage = false;
@@ -439,9 +426,7 @@ export class InputField {
     if (part === undefined || !part.isEmpty || this.#wasSet || readOnly || disabled) return false;
     part.pasteText(value);
     // The payer chose this value, not the page.
-    part.wasGiven = false;
-    part.isGivenWhole = false;
-    part.changedAt = performance.now();
+    part.state = "open";
     this.#wasLeft = true;
     this.#render();
     return true;
@@ -462,13 +447,13 @@ export class InputField {
     const version = `${this.#frameId}-${this.parts.reduce((sum, it) => sum + it.editCount, 0)}`;
     // Next to a given part, a typed one has no place of its own.
     const isPartlySet = this.#wasSet && this.parts.some((it) => it.rawValue === undefined && !it.isEmpty);
-    const isMixed = this.#isMixed || this.parts.some(isUnenteredDate) || isPartlySet;
-    const reading = { ...state, version, kind: readKind(this.#setKind, request), isMixed };
+    const isHidden = fieldState(this.parts) !== "open" || isPartlySet;
+    const reading = { ...state, version, kind: readKind(this.#setKind, request), isHidden };
     const value = readValue(this.#type, this.parts.map((it) => this.#plainValue(it)), request);
     const transform = isPlain || this.#wasSet || !state.valid ? undefined : this.#options.transform;
     if (transform === undefined || typeof value !== "string") return { ...reading, value };
     // The page knows its own text.
-    if (this.parts[0]?.isGivenWhole === true) this.#rules?.arm();
+    if (this.parts[0]?.state === "given") this.#rules?.arm();
     const transformed = await this.#rules?.transform(transform, value, version);
     const errors = transformed === undefined ? [{ targetId: this.#options.targetId, type: "invalid" }] : state.errors;
     return { ...reading, errors, value: transformed };
@@ -490,7 +475,7 @@ export class InputField {
    */
   readCopy(part = this.parts[0]) {
     if (this.#source !== undefined) return this.#source.readCopy();
-    return part?.isGivenWhole === true ? this.#plainValue(part) : "";
+    return part?.state === "given" ? this.#plainValue(part) : "";
   }
 
   /** The plain value of a field with one input. */

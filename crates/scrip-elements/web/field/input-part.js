@@ -2,11 +2,14 @@
 // history, because a browser forgets its history when a script changes the text.
 
 import { editKind, toAsciiDigits } from "./format/digits.js";
+import { stateAfterEdit } from "./payer-entry.js";
+import { applyInput, moveCaret, revealCaret } from "./quiet-edits.js";
 
 /**
  * @typedef {import("./format/digits.js").EditedText} EditedText
  * @typedef {import("./field-options.js").Role} Role
  * @typedef {import("./part-kinds.js").PartKind} PartKind
+ * @typedef {import("./payer-entry.js").Presence} Presence
  *
  * @typedef {object} PartChange
  * @property {boolean} isTyped at the end, by insertion
@@ -18,9 +21,8 @@ import { editKind, toAsciiDigits } from "./format/digits.js";
  * @property {(part: InputPart) => void} left
  * @property {(part: InputPart, event: KeyboardEvent) => void} key Enter or Escape
  * @property {(part: InputPart) => void} backspaceWhenEmpty
- * @property {(part: InputPart) => boolean} isEntered whether a text that begins now is the payer's own
- * @property {() => boolean} isDivided whether the page took an unfinished text away
- * @property {(part: InputPart) => boolean} mixesGiven whether an edit of a text that was given mixes it
+ * @property {() => import("./payer-entry.js").Presence} presence
+ * @property {(part: InputPart) => boolean} tellsContent whether events or answers tell about the text
  */
 
 const HISTORY_MAX = 100;
@@ -32,22 +34,16 @@ export class InputPart {
   showsError = false;
   /** Counts every change of the value, by whomever. */
   editCount = 0;
-  /** Whether the page or the vault set the text, and a part of that text may remain. */
-  wasGiven = false;
-  /** Whether the text is in part the payer's and in part not: its parts would tell about each other. */
-  isMixed = false;
-  /** Whether the text began without an action of the payer. It may be a piece of a longer one. */
-  isUnentered = false;
-  /** Whether the text is as the page or the vault set it. */
-  isGivenWhole = false;
-  /** When the payer changed the text, on the clock of the frame. */
-  changedAt = 0;
+  /** Whose text it is. @type {import("./payer-entry.js").EntryState} */
+  state = "open";
 
   /** @type {EditedText} */
   #before = { text: "", caret: 0 };
   /** The text without what an input method editor still composes. */
   #committed = "";
   #wasAllSelected = false;
+  /** The presence of the payer before the edit. A browser that fills in a value announces no edit. @type {Presence | undefined} */
+  #presence;
   /** @type {EditedText[]} */
   #undo = [];
   /** @type {EditedText[]} */
@@ -89,11 +85,6 @@ export class InputPart {
     return this.input.value !== this.#committed;
   }
 
-  /** Whether the text begins with the edit that is under way. */
-  get isBeginning() {
-    return this.#committed === "" && this.input.value !== "";
-  }
-
   get isEmpty() {
     return this.rawValue === undefined ? this.input.value === "" : this.rawValue === "";
   }
@@ -104,10 +95,7 @@ export class InputPart {
    */
   replaceText(text) {
     this.editCount += 1;
-    this.wasGiven = text !== "";
-    this.isMixed = false;
-    this.isUnentered = false;
-    this.isGivenWhole = text !== "";
+    this.state = text === "" ? "open" : "given";
     this.forgetHistory();
     this.#before = { text, caret: text.length };
     this.#committed = text;
@@ -145,13 +133,18 @@ export class InputPart {
   #listen() {
     const { input } = this;
     input.addEventListener("beforeinput", (event) => {
+      // Browsers announce an edit also where they refuse it.
+      if (input.readOnly || input.disabled) return;
       if (!event.isComposing) this.#remember();
+      this.#presence = presenceFor(event, this.#events.presence());
       // A text that is dropped into the field leaves the selected text there.
       if (event.isComposing || event.inputType === "insertFromDrop") this.#wasAllSelected = false;
       if (event.inputType === "historyUndo" || event.inputType === "historyRedo") {
         event.preventDefault();
         this.#travel(event.inputType === "historyUndo");
+        return;
       }
+      this.#editQuietly(event);
     });
     input.addEventListener("input", (event) => {
       const { inputType, isComposing } = /** @type {InputEvent} */ (event);
@@ -168,6 +161,7 @@ export class InputPart {
     });
     input.addEventListener("compositionend", () => {
       if (this.role !== "text") input.value = input.value.normalize("NFKC");
+      this.#presence ??= this.#events.presence();
       this.#edited("insertCompositionText");
     });
     // A page could catch a value that is dragged out of the frame.
@@ -177,9 +171,43 @@ export class InputPart {
     input.addEventListener("blur", () => this.#events.left(this));
   }
 
+  /** @param {InputEvent} event before the browser's edit */
+  #editQuietly(event) {
+    const { input } = this;
+    const { value: text, selectionStart: start, selectionEnd: end } = input;
+    if (event.isComposing || !event.cancelable || start === null || end === null) return;
+    const edited = applyInput(event, { text, start, end });
+    if (edited === undefined) return;
+    event.preventDefault();
+    if (edited.text === text) {
+      this.#presence = undefined;
+      return;
+    }
+    input.value = edited.text;
+    input.setSelectionRange(edited.caret, edited.caret);
+    this.#edited(event.inputType);
+    revealCaret(input, input.selectionStart ?? input.value.length);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #moveQuietly(event) {
+    const { input } = this;
+    const { value: text, selectionStart: start, selectionEnd: end } = input;
+    const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
+    // From right to left the arrows move to the other side.
+    const isOtherDirection = this.role === "text" && document.documentElement.dir === "rtl";
+    if (hasModifier || isOtherDirection || start === null || end === null) return;
+    const moved = moveCaret(event, { text, start, end, isBackward: input.selectionDirection === "backward" });
+    if (moved === undefined) return;
+    event.preventDefault();
+    input.setSelectionRange(moved.start, moved.end, moved.isBackward ? "backward" : "forward");
+    revealCaret(input, moved.isBackward ? moved.start : moved.end);
+  }
+
   /** @param {KeyboardEvent} event */
   #keyDown(event) {
     if (event.isComposing) return;
+    this.#moveQuietly(event);
     if (event.key === "Enter" || event.key === "Escape") this.#events.key(this, event);
     if (event.key === "Backspace" && this.text === "" && !event.repeat) {
       // The key must not also delete in the part that gets the focus.
@@ -208,6 +236,12 @@ export class InputPart {
     // Android keyboards report some deletions as a new composition.
     const isShorter = inputType === "insertCompositionText" && typed.length < before.text.length;
     const kind = isShorter && before.text.startsWith(typed) ? "backward" : editKind(inputType);
+    // The payer chose what a browser fills in, all of it.
+    const isFilled = this.#presence === undefined;
+    const isReplaced = isFilled || this.#wasAllSelected;
+    const stateBefore = this.state;
+    // The state decides whether a mask of the page applies.
+    this.#changeState(isReplaced || before.text === "");
     const after = this.kind.format({ text: typed, caret }, kind, before);
     this.#show(after);
     if (after.text !== before.text) {
@@ -216,32 +250,33 @@ export class InputPart {
       this.#redo = [];
     }
     this.#before = after;
-    if (after.text === before.text && this.rawValue === undefined) return;
+    if (after.text === before.text && this.rawValue === undefined) {
+      this.state = stateBefore;
+      return;
+    }
     const isInsertion = kind === "insert" || kind === "other";
-    const isNew = after.text === "" || this.#wasAllSelected;
-    this.#finishEdit({ isTyped: isInsertion && after.caret === after.text.length, isNew }, before.text === "");
+    const isNew = after.text === "" || isReplaced;
+    this.#finishEdit({ isTyped: isInsertion && after.caret === after.text.length, isNew }, stateBefore);
+  }
+
+  /** @param {boolean} begins whether nothing of the earlier text remains */
+  #changeState(begins) {
+    const presence = this.#presence ?? { isPresent: true, isDivided: false };
+    this.#presence = undefined;
+    this.state = stateAfterEdit(this.state, { ...presence, begins, tellsContent: this.#events.tellsContent(this), role: this.role });
   }
 
   /**
    * @param {PartChange} change
-   * @param {boolean} wasEmpty
+   * @param {import("./payer-entry.js").EntryState} stateBefore
    */
-  #finishEdit(change, wasEmpty) {
-    const isDivided = this.#events.isDivided();
-    const isOwn = !(this.wasGiven || this.isMixed || this.isUnentered);
-    const isMixedGiven = this.isMixed || (this.wasGiven && this.#events.mixesGiven(this));
+  #finishEdit(change, stateBefore) {
     this.rawValue = undefined;
     this.editCount += 1;
-    this.changedAt = performance.now();
-    this.isGivenWhole = false;
     this.#wasAllSelected = false;
-    this.isMixed = isDivided || (!change.isNew && isMixedGiven);
-    if (change.isNew || wasEmpty) this.isUnentered = !this.#events.isEntered(this);
-    if (change.isNew) {
-      // Otherwise an undo would bring the text back as if it had been typed.
-      if (!isOwn) this.forgetHistory();
-      this.wasGiven = false;
-    }
+    // Otherwise an undo would bring the text back as if it had been typed.
+    if (change.isNew && stateBefore !== "open") this.forgetHistory();
+    if (this.text === "") this.state = "open";
     this.#events.changed(this, change);
   }
 
@@ -261,10 +296,23 @@ export class InputPart {
     const state = from.pop();
     if (state === undefined) return;
     this.#remember();
-    const wasEmpty = this.#before.text === "";
+    const stateBefore = this.state;
+    this.#presence = this.#events.presence();
+    this.#changeState(this.#before.text === "");
     to.push(this.#before);
     this.#show(state);
     this.#before = state;
-    this.#finishEdit({ isTyped: false, isNew: state.text === "" }, wasEmpty);
+    this.#finishEdit({ isTyped: false, isNew: state.text === "" }, stateBefore);
   }
+}
+
+/**
+ * A text that is pasted or dropped is whole: the page cannot divide it.
+ * @param {InputEvent} event
+ * @param {Presence} presence
+ * @returns {Presence}
+ */
+function presenceFor({ inputType }, presence) {
+  const isWhole = inputType === "insertFromPaste" || inputType === "insertFromDrop";
+  return { ...presence, isPresent: presence.isPresent || (isWhole && !presence.isDivided) };
 }

@@ -1,81 +1,141 @@
-// Whether the payer came to the field by an action of his own: a press inside the frame, or Tab or
-// Enter in it.
+// Whose text it is, and what may be told about it.
 //
-// A page can empty a field, set values, and move the focus between two keys, and so divide what a
-// payer types into pieces. Each piece would be a content of its own, with first digits, a brand and
-// results of rules. So the frame remembers two things: whether the payer entered the field, and
-// whether the page took away a text that the payer had not finished.
+// A page can empty a field, set values, drop keys, and move the focus between two keys. So it can divide
+// what a payer types into pieces, and join a piece with a text of its own. Whatever a field reports about
+// a piece, or a call tells about it, is a part of the whole. So each text has one state, and every report,
+// every call and every focus change asks for it:
+//
+// | state | whose text | events | calls |
+// |---|---|---|---|
+// | given | set by the page or the vault | what its owner may know | accepted |
+// | open | begun by an action of the payer, without the page since | everything | accepted |
+// | hidden | may be a piece | emptiness, completeness of the whole | accepted with a mark |
+// | closed | a piece for sure, or joined with a given text | emptiness | refused |
+//
+// No text becomes more open while a part of it remains, except for a text with rules of the page: it has
+// no end, and each action of the payer allows one report about it.
 
 import { isWholeNumber } from "./number-content.js";
 import { onlyDigits } from "./format/digits.js";
 
-/** @typedef {import("./input-part.js").InputPart} InputPart */
+/** @typedef {"given" | "open" | "hidden" | "closed"} EntryState */
+/** @typedef {import("./field-options.js").Role} Role */
 
-/** How long after the last digit of a number a page may move the focus on, in milliseconds. */
-const ADVANCE_MS = 10_000;
+/**
+ * @typedef {object} Presence
+ * @property {boolean} isPresent whether the payer acted in the frame since it got the focus
+ * @property {boolean} isDivided whether the page took an unfinished text away, and the payer has not acted since
+ *
+ * @typedef {object} TextFacts
+ * @property {Role} role
+ * @property {string} text
+ * @property {boolean} isEmpty
+ * @property {EntryState} state
+ * @property {boolean} isComposing
+ */
+
+/**
+ * The state of a text after an edit.
+ * @param {EntryState} state before the edit
+ * @param {Presence & { begins: boolean, tellsContent: boolean, role: Role }} edit `begins`: nothing of the earlier text
+ *   remains; `tellsContent`: events or answers tell more about the text than its emptiness and length
+ * @returns {EntryState}
+ */
+export function stateAfterEdit(state, { begins, isPresent, isDivided, tellsContent, role }) {
+  if (isDivided) return "closed";
+  if (begins) return isPresent || !tellsContent ? "open" : "hidden";
+  if (state === "given") return role === "text" && !tellsContent ? "open" : "closed";
+  return state === "open" && !isPresent && tellsContent ? "hidden" : state;
+}
+
+/**
+ * The state of a text after an action of the payer in its field.
+ * @param {EntryState} state
+ * @param {Role} role
+ * @returns {EntryState}
+ */
+export function stateAfterAction(state, role) {
+  return state === "hidden" && role === "text" ? "open" : state;
+}
+
+/**
+ * The state of a field with several texts.
+ * @param {Pick<TextFacts, "isEmpty" | "state">[]} parts
+ * @returns {"open" | "hidden" | "closed"}
+ */
+export function fieldState(parts) {
+  const states = parts.filter((it) => !it.isEmpty).map((it) => it.state);
+  if (states.includes("closed")) return "closed";
+  return states.includes("hidden") ? "hidden" : "open";
+}
+
+/**
+ * The error of a text that the page may know. A hidden number is complete only if it is whole, whatever the
+ * options of the page are.
+ * @param {TextFacts} part
+ * @param {"incomplete" | "invalid" | undefined} error of the text itself
+ * @returns {"incomplete" | "invalid" | undefined}
+ */
+export function entryError({ role, text, isEmpty, state, isComposing }, error) {
+  // Nobody has finished the text yet.
+  if (isComposing) return "incomplete";
+  if (isEmpty) return error;
+  if (state === "closed") return "invalid";
+  if (state !== "hidden") return error;
+  const isComplete = error === undefined && role !== "text" && (role !== "number" || isWholeNumber(onlyDigits(text)));
+  return isComplete ? undefined : "incomplete";
+}
 
 /**
  * Whether the payer is still typing the text. A text without a form has no end.
- * @param {InputPart} part
+ * @param {TextFacts & { kind: { check: (text: string) => unknown } }} part
  */
-export function isUnfinished({ role, kind, text, isEmpty, isGivenWhole, isComposing }) {
+export function isUnfinished({ role, kind, text, isEmpty, state, isComposing }) {
   if (isComposing) return true;
-  if (isEmpty || isGivenWhole) return false;
+  if (isEmpty || state === "given") return false;
   if (role === "number") return !isWholeNumber(onlyDigits(text));
   return role === "text" || kind.check(text) !== undefined;
 }
 
-/**
- * Whether a text that began without an action of the payer may be a piece of what the payer types.
- * @param {InputPart} part
- * @param {boolean} hasPageRules
- */
-export function isPiece({ role, text, isEmpty, isUnentered }, hasPageRules) {
-  if (isEmpty || !isUnentered) return false;
-  if (role === "number") return !isWholeNumber(onlyDigits(text));
-  return role === "text" && hasPageRules;
-}
-
-/**
- * Whether a date began without an action of the payer. It may be digits of a number, and answers show dates.
- * @param {InputPart} part
- */
-export function isUnenteredDate({ role, isEmpty, isUnentered }) {
-  return !isEmpty && isUnentered && role === "expiration";
-}
-
-/**
- * Whether the payer has just finished a number. Pages move the focus on then, as a card element does.
- * @param {Pick<import("./siblings.js").FieldAccess, "numberState">[]} fields
- */
-export function followsNumber(fields) {
-  const numbers = fields.map((it) => it.numberState()).filter((it) => it !== undefined);
-  return numbers.every((it) => it.isFinished) && numbers.some((it) => it.age < ADVANCE_MS);
-}
-
+/** Whether the payer is in the frame by an action, or because the page moved the focus there. */
 export class PayerEntry {
-  #isEntered = false;
+  #isPresent = false;
   #isDivided = false;
+  #isFocusedByPage = false;
 
-  /** Whether a text that begins now begins by an action of the payer. */
-  get isEntered() {
-    return this.#isEntered && !this.#isDivided;
+  /** @returns {Presence} */
+  get presence() {
+    return { isPresent: this.#isPresent && !this.#isDivided, isDivided: this.#isDivided };
   }
 
-  /** Whether the page took an unfinished text away, and the payer has not acted since. */
-  get isDivided() {
-    return this.#isDivided;
-  }
-
-  /** The payer acted in the frame. */
+  /** The payer pressed inside the frame, or pressed Tab or Enter in it. */
   act() {
-    this.#isEntered = true;
+    this.#isPresent = true;
     this.#isDivided = false;
+    this.#isFocusedByPage = false;
   }
 
-  /** The frame lost the focus, or got it from the page. */
+  /**
+   * The focus came to the frame, or the payer released Tab there. If the page moved the focus, this is no
+   * action: otherwise a page could send the payer from Tab to any field.
+   * @returns {boolean} whether it is an action
+   */
+  arrive() {
+    if (this.#isFocusedByPage) return false;
+    this.act();
+    return true;
+  }
+
+  /** The frame lost the focus, or the page took keys from the payer. */
   leave() {
-    this.#isEntered = false;
+    this.#isPresent = false;
+    this.#isFocusedByPage = false;
+  }
+
+  /** The page moves the focus into the field. */
+  focusByPage() {
+    this.#isPresent = false;
+    this.#isFocusedByPage = true;
   }
 
   /**
@@ -83,7 +143,7 @@ export class PayerEntry {
    * @param {boolean} isUnfinished whether the payer was still typing
    */
   interrupt(isUnfinished) {
-    this.#isEntered = false;
+    this.#isPresent = false;
     if (isUnfinished) this.#isDivided = true;
   }
 }

@@ -2,10 +2,8 @@
 //
 // 1. A field that was filled by `set` reports only whether it is empty. Its value belongs to the
 //    vault or to another field, and a page could test it with options of this field.
-// 2. A field whose text is the payer's only in part reports only whether it is empty: a page could set
-//    the first digits of a number, or empty the field between two keys, and get the next digits.
-//    A text that began without an action of the payer is incomplete while it may be a piece of a
-//    longer one, whatever it is. Such a date reports only whether it is empty and complete.
+// 2. A hidden text reports only whether it is empty and complete, and a closed one only whether it is
+//    empty (payer-entry.js): a page could get the digits of a number piece by piece.
 // 3. A field with a `validation` of the page reports its last result, so that a page does not learn
 //    something with each key.
 // 4. Errors appear after the part was left, after `validate`, or while typing with
@@ -42,28 +40,25 @@ export function visibleError(part) {
 
 /**
  * The fields of the `change` message.
- * @param {object} state
- * @param {PartState[]} state.parts
- * @param {boolean} state.wasSet
- * @param {boolean} [state.isMixed]
- * @param {boolean} [state.isUnentered] whether the date began without an action of the payer
- * @param {boolean} [state.hasPiece] whether a text may be a piece of what the payer types
- * @param {CardState} [state.card] only with a card number
- * @param {boolean} [state.hasPageValidation]
- * @param {boolean} [state.reportedValidity] the last result of the page's `validation`
+ * @param {object} field
+ * @param {PartState[]} field.parts
+ * @param {boolean} field.wasSet
+ * @param {"open" | "hidden" | "closed"} [field.state] of its texts
+ * @param {CardState} [field.card] only with a card number
+ * @param {boolean} [field.hasPageValidation]
+ * @param {boolean} [field.reportedValidity] the last result of the page's `validation`
  */
-export function changeFields(state) {
-  const { parts, wasSet, isMixed = false, isUnentered = false, hasPiece = false, card, hasPageValidation = false, reportedValidity = true } = state;
+export function changeFields(field) {
+  const { parts, wasSet, state = "open", card, hasPageValidation = false, reportedValidity = true } = field;
   const empty = parts.every((it) => it.empty);
   if (wasSet) return { empty };
-  if (isMixed) return { empty, complete: false };
-  if (isUnentered) return { empty, complete: parts.every((it) => it.error === undefined) };
+  if (state !== "open") return { empty, complete: state === "hidden" && parts.every((it) => it.error === undefined) };
   const maskSatisfied = parts.every((it) => it.maskSatisfied);
   const valid = hasPageValidation
     ? reportedValidity
     : parts.every((it) => it.error === undefined || (it.empty && !it.showsError));
   const complete = hasPageValidation
-    ? maskSatisfied && reportedValidity && !hasPiece
+    ? maskSatisfied && reportedValidity
     : parts.every((it) => it.error === undefined);
   const errors = parts.flatMap((part) => {
     const type = visibleError(part);

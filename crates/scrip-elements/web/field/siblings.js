@@ -15,7 +15,7 @@ import { frameApplication } from "../parent-channel.js";
  * @property {unknown} value
  * @property {string} version
  * @property {string | undefined} kind
- * @property {boolean} isMixed
+ * @property {boolean} isHidden
  */
 
 /**
@@ -28,7 +28,6 @@ import { frameApplication } from "../parent-channel.js";
  * @property {(part?: unknown, isPlain?: boolean) => Promise<FieldReading>} read `isPlain`: without `transform`
  * @property {() => string} readPlain the value of one input, without `transform`
  * @property {() => string} readCopy the value for the clipboard, which nobody typed
- * @property {() => { isFinished: boolean, age: number } | undefined} numberState of a number that was typed
  * @property {() => void} showValidation
  * @property {(token: string, value: string) => boolean} offer takes a value of the browser's autofill
  * @property {(listener: () => void) => void} follow calls the listener after each change

@@ -5,21 +5,32 @@
 //! application in a header, which scripts of the page cannot change, and the vault accepts only keys
 //! that belong to it.
 
-use hyper::HeaderMap;
+use hyper::{HeaderMap, header::HeaderValue};
 use scrip_core::{
     error::{Denial, Error},
     id::ApplicationId,
-    policy::{ApiKeyLookup, ApplicationKind, Caller},
+    policy::{ApiKeyLookup, ApplicationKind, Caller, FieldKinds},
 };
 
 use super::{not_ready, single_header};
 use crate::{app::App, problem::Problem};
 
 const HEADER: &str = "scrip-field-application";
+const KINDS_HEADER: &str = "scrip-field-kinds";
 
 /// Whether the request has values of hosted fields.
 pub(crate) fn has_field_values(headers: &HeaderMap) -> bool {
     headers.contains_key(HEADER)
+}
+
+/// The kinds of the values of hosted fields. Values without named kinds are texts.
+pub(crate) fn field_kinds(headers: &HeaderMap) -> Result<FieldKinds, Problem> {
+    let list = single_header(headers, KINDS_HEADER, "Scrip-Field-Kinds")?;
+    Ok(match list.map(HeaderValue::to_str) {
+        Some(Ok(list)) => FieldKinds::parse(list),
+        None if !has_field_values(headers) => FieldKinds::default(),
+        Some(Err(_)) | None => FieldKinds::UNNAMED,
+    })
 }
 
 /// Checks that a request with values of hosted fields has a key of the frame's public application,

@@ -11,12 +11,12 @@ use crate::{
     policy::{Caller, Permission, equality::Comparable, guessing_budget::EvaluatedNumbers},
     store::CommitExtras,
     token::{
-        Containers, IntentData, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
+        Containers, IntentData, NewTokenIntent, Plaintext, StoredTokenIntent, TokenBody, TokenIntentRecord,
         TokenIntentView, TokenType,
         cvc::{cvc_expiry, load_cvc_key, take_cvc},
         disclosure::{
             DisclosureRule, check_data, check_field_place, check_no_added_rights, hides_marked,
-            may_digest_marked,
+            may_digest_marked, misplaces_field_values,
         },
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode},
         intent::{IntentBody, IntentReader, cvc_place, token_intent_view},
@@ -38,7 +38,10 @@ pub async fn create_token_intent(
     let permit = caller.permit(Permission::TokenIntentCreate, &containers)?;
     check_field_place(caller, Permission::TokenIntentCreate, token_type, (&containers).into())?;
     let is_encrypted = matches!(data, IntentData::Encrypted(_));
-    let is_marked = caller.marks_fields() || is_encrypted && caller.is_browser();
+    let is_misplaced = |it: &Plaintext| misplaces_field_values(caller, token_type, it.expose());
+    let is_marked = caller.marks_fields()
+        || matches!(&data, IntentData::Clear(clear) if is_misplaced(clear))
+        || is_encrypted && caller.is_browser();
     let (mut data, failure_mode) = match data {
         IntentData::Clear(data) if hides_marked(caller, is_marked) => (data, FailureMode::Hide),
         IntentData::Clear(data) => (data, FailureMode::Report),

@@ -21,7 +21,7 @@ use crate::{
         cvc::{seal_cvc, take_cvc},
         disclosure::{
             DisclosureRule, ExpressionSet, ExpressionTrust, LifetimeChange, PartialPatch,
-            PatchCoverage, check_data, check_expression_change, check_field_place,
+            PatchCoverage, check_data, check_expression_change, check_field_place, check_field_update, evaluates_field_values, misplaces_field_values,
             check_lifetime_change, check_no_added_rights, check_public_move,
             drop_inherited_expressions, effective_mask, has_default_fingerprint_expression,
             has_reveal_right, hides_marked, may_digest_marked, patch_coverage, replaces_all_data,
@@ -92,6 +92,7 @@ impl PatchContext<'_> {
         if let Some(data) = &patch.data {
             let target = AccessTarget { containers: &before.containers, id: Some(&before.id) };
             check_field_place(caller, Permission::TokenUpdate, token_type, target)?;
+            check_field_update(caller, &before)?;
             let data_before = body.data.duplicate();
             let (sets_cvc, new_cvc) = patch_data(caller, token_type, &mut body, data)?;
             if sets_cvc {
@@ -103,6 +104,8 @@ impl PatchContext<'_> {
             patch_attributes(token_type, &mut body, patch)?;
             failure_mode = self.apply_disclosure_rules(&before, &mut body, &data_before, patch);
             body.is_marked &= !replaces_all_data(data_before.expose(), data.expose());
+            body.is_marked |= misplaces_field_values(caller, token_type, data.expose())
+                || evaluates_field_values(caller, &body);
         } else {
             patch_attributes(token_type, &mut body, patch)?;
         }
@@ -407,7 +410,9 @@ fn patch_data(
     body: &mut TokenBody,
     patch: &Plaintext,
 ) -> Result<(bool, Option<Cvc>), Error> {
-    let is_marked = body.is_marked || caller.marks_fields();
+    let is_marked = body.is_marked
+        || caller.marks_fields()
+        || misplaces_field_values(caller, token_type, patch.expose());
     let data = &mut body.data;
     json_patch::merge(data.expose_mut(), patch.expose());
     if data.expose().is_null() {

@@ -93,16 +93,13 @@ export class PageValidation {
 
 /**
  * Calls `act` when the payer presses inside the frame, or presses Tab or Enter in it.
- * @param {() => void} act
+ * @param {(isArrival: boolean) => void} act `isArrival`: the payer pressed Tab in the field before, and releases it here
  */
 export function followActions(act) {
-  const follow = (/** @type {Event} */ event) => {
-    if (event.isTrusted) act();
+  const follow = (/** @type {Event} */ event, isArrival = false) => {
+    if (event.isTrusted) act(isArrival);
   };
-  document.addEventListener("pointerdown", follow, true);
-  // The payer presses Tab in the field before, and releases it here.
-  for (const name of /** @type {const} */ (["keydown", "keyup"])) {
-    const isAction = (/** @type {string} */ key) => key === "Tab" || (key === "Enter" && name === "keydown");
-    document.addEventListener(name, (event) => isAction(event.key) && follow(event), true);
-  }
+  document.addEventListener("pointerdown", (event) => follow(event), true);
+  document.addEventListener("keydown", (event) => ["Tab", "Enter"].includes(event.key) && follow(event), true);
+  document.addEventListener("keyup", (event) => event.key === "Tab" && follow(event, true), true);
 }

@@ -270,3 +270,109 @@ fn browser_does_not_choose_the_place_of_data_that_it_does_not_know() {
     convert(json!(["/general/high/"])).expect_problem(403, "containers");
     convert(json!(["/pci/high/"])).expect_status(201);
 }
+
+/// A request of a hosted field that names the kinds of its values.
+fn send_kinds(page: &Page, key: &str, path: &str, kinds: &str, body: &Value) -> TestResponse {
+    let method = if path.starts_with("/tokens/") { "PATCH" } else { "POST" };
+    let request = SHARED_SERVER.request(method, path).key(key);
+    let request = request.header("Scrip-Field-Application", &page.public);
+    let request = request.header("Scrip-Field-Kinds", kinds);
+    match method {
+        "PATCH" => request.merge_patch(body).send(),
+        _ => request.json(body).send(),
+    }
+}
+
+#[test]
+fn value_outside_of_its_own_attribute_of_a_card_is_marked() {
+    let page = Page::new();
+    let number = json!({"number": "4242424242424242"});
+    let card = json!({"number": "4242424242424242", "expiration_month": 12,
+        "expiration_year": 2040, "cvc": "987"});
+    let cases = [
+        ("card", &number, "number", false),
+        ("card", &card, "number, month, year, code", false),
+        ("card", &card, "card", false),
+        ("card", &card, "none", false),
+        ("card_number", &number["number"], "number", false),
+        ("network_token", &number, "number", false),
+        ("card", &number, "number, code", true),
+        ("card", &card, "number, text", true),
+        ("card", &card, "unknown", true),
+        ("card", &card, "", true),
+        ("card_number", &number["number"], "code", true),
+        ("bank", &bank()["data"], "number", true),
+        ("token", &card, "code", true),
+        ("token", &card, "card", true),
+        ("token", &card, "none", false),
+    ];
+    for (token_type, data, kinds, is_marked) in cases {
+        for path in ["/tokens", "/token-intents"] {
+            let body = json!({"type": token_type, "data": data});
+            let created = send_kinds(&page, &page.public, path, kinds, &body).expect_status(201);
+            let detail = if path == "/tokens" { "created_at" } else { "card" };
+            if path == "/tokens" || created["type"] == "card" {
+                assert_eq!(created[detail].is_null(), is_marked, "{path} {kinds}: {created}");
+            }
+        }
+    }
+    let request = SHARED_SERVER.request("POST", "/tokens").key(&page.public);
+    let unnamed = request.header("Scrip-Field-Application", &page.public);
+    let body = json!({"type": "card", "data": card});
+    check_outline(&unnamed.json(&body).send().expect_status(201));
+}
+
+#[test]
+fn update_with_the_value_of_a_field_marks_a_token_with_other_data_or_expressions() {
+    let page = Page::new();
+    let update = |body: &Value, kinds: &str| {
+        let id = text_field(&SHARED_SERVER.create_token_ok(&page.public, body), "id");
+        let path = format!("/tokens/{id}");
+        let patch = json!({"data": {"cvc": "987"}});
+        send_kinds(&page, &page.public, &path, kinds, &patch).expect_status(200);
+        let patch = json!({"metadata": {"x": "y"}});
+        let shown = SHARED_SERVER.patch_token(&page.public, &id, &patch).expect_status(200);
+        shown["created_at"].is_null()
+    };
+    let token = json!({"type": "token", "data": {"cvc": "x", "b": "y"}});
+    assert!(update(&token, "code"), "no card has this attribute");
+    assert!(!update(&token, "none"), "the page knows its own data");
+    let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
+    assert!(!update(&card, "code"));
+    let expressions = [
+        ("mask", json!({"number": "{{ data.number | last4 }}"})),
+        ("search_indexes", json!(["{{ data.number | last4 }}"])),
+        ("fingerprint_expression", json!("{{ data.number }}")),
+    ];
+    for (name, expression) in expressions {
+        let mut body = json!({"type": "token", "data": {"number": "12", "cvc": "x"}});
+        body[name] = expression;
+        assert!(update(&body, "code"), "{name}");
+    }
+}
+
+#[test]
+fn field_does_not_write_into_a_token_that_its_key_may_read() {
+    let page = Page::new();
+    let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
+    let id = text_field(&SHARED_SERVER.create_token_ok(&page.keys.private, &card), "id");
+    let session = |permissions: Value, transform: &str| {
+        let request = SHARED_SERVER.request("POST", "/sessions").key(&page.public);
+        let session = request.send().expect_status(201);
+        let rule = json!({"description": "page", "priority": 1, "container": "/",
+            "transform": transform, "permissions": permissions});
+        let body = json!({"nonce": session["nonce"], "rules": [rule]});
+        SHARED_SERVER.post(&page.keys.private, "/sessions/authorize", &body).expect_status(204);
+        text_field(&session, "session_key")
+    };
+    let path = format!("/tokens/{id}");
+    let patch = json!({"data": {"cvc": "987"}});
+    let update = |key: &str, kinds: &str| send_kinds(&page, key, &path, kinds, &patch);
+    let reader = session(json!(["token:read", "token:update"]), "reveal");
+    update(&reader, "code").expect_problem(403, "may read the token");
+    update(&reader, "none").expect_status(200);
+    update(&session(json!(["token:update"]), "reveal"), "code")
+        .expect_problem(403, "may read the token");
+    update(&session(json!(["token:read", "token:update"]), "mask"), "code").expect_status(200);
+    update(&page.public, "code").expect_status(200);
+}
