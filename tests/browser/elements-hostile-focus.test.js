@@ -220,7 +220,20 @@ onHostilePage("scroll position of the page tells nothing about typed characters"
   await page.locator("#text").click({ position: { x: 5, y: 10 } });
   const list = await scrolls("#text");
   assert.equal(await input("text").inputValue(), "iWm");
-  assert.deepEqual([...new Set(list)].length, 1, list.join(" "));
+  assert.equal(new Set(list).size, 1, list.join(" "));
+  // The page takes the focus and gives it back, so that the browser looks for the caret.
+  const returns = [];
+  for (const key of ["i", "W", "m"]) {
+    await page.keyboard.press(key);
+    await page.evaluate(async () => {
+      document.getElementById("own").focus();
+      await window.wait(60);
+      window.fields.text.focus();
+      await window.wait(120);
+    });
+    returns.push(await page.evaluate(() => document.getElementById("text").scrollLeft));
+  }
+  assert.equal(new Set(returns).size, 1, returns.join(" "));
 });
 
 // --- Updates of tokens ---

@@ -90,14 +90,15 @@ test("control: last digits at every length of an ordinary input are the whole nu
 
 for (const options of [{}, { skipLuhnValidation: true }]) {
   const name = JSON.stringify(options);
-  onHostilePage(`last digits are reported at one length when the page takes the focus ${name}`, async (page, input) => {
+  onHostilePage(`last digits are not reported when the page takes the focus between two keys ${name}`, async (page, input) => {
     const reports = await watchNumber(page, input, options, stealFocus);
     // On a busy machine the last report may come after the probe.
     await page.evaluate(() => document.getElementById("own").focus());
-    await page.waitForFunction(() => window.changes.number.some((it) => it.cardLast4 !== undefined));
+    await page.waitForFunction(() => window.changes.number.at(-1)?.empty === false);
+    await page.waitForTimeout(200);
     const last4 = await page.evaluate(() => window.changes.number.flatMap((it) => it.cardLast4 ?? []));
-    assert.equal(new Set(last4).size, 1, JSON.stringify(last4));
-    assert.ok(knownDigits(reports) <= 12, JSON.stringify(reports));
+    assert.deepEqual(last4, []);
+    assert.equal(knownDigits(reports), 0, JSON.stringify(reports));
   });
 
   onHostilePage(`last digits come from the vault at one length ${name}`, async (page, input) => {

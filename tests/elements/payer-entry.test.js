@@ -48,6 +48,7 @@ test("state_of_a_text_follows_who_edits_it", () => {
   assert.equal(edit("closed", { begins: true }), "open");
   assert.equal(edit("open", { begins: true, isPresent: false }), "hidden");
   assert.equal(edit("open", { isPresent: false }), "hidden", "the page moved the focus between two keys");
+  assert.equal(edit("open", { isPresent: false, role: "text" }), "open", "each report about a text needs an action of its own");
   assert.equal(edit("hidden", {}), "hidden", "an action does not open a piece");
   assert.equal(edit("given", {}), "closed", "joined with a text of the page");
   assert.equal(edit("open", { begins: true, isDivided: true }), "closed");

@@ -14,6 +14,14 @@ const rejects = (rule, payload, ...path) =>
     `${rule} ${JSON.stringify(payload)} ${path}`,
   );
 
+test("payload_with_elements_is_far_below_the_limits_of_the_vault", () => {
+  const payload = (length) => ({ type: "token", data: { a: null, b: "x".repeat(length) } });
+  const place = { path: ["data", "a"], element: "e1", part: undefined };
+  checkPayload("data", payload(99_000), [place]);
+  assert.throws(() => checkPayload("data", payload(100_000), [place]), { name: "BasisTheoryValidationError" });
+  checkPayload("data", payload(200_000), []);
+});
+
 test("fields_inside_data_of_a_token_are_accepted", () => {
   accepts("data", { type: "card", data: null }, "data");
   accepts("data", { type: "card", data: { a: [{ b: null }] }, metadata: { note: "x" } }, "data", "a", 0, "b");

@@ -15,6 +15,8 @@ import { validationFailure } from "./failure.js";
 
 const MAX_DEPTH = 64;
 const MAX_FIELDS = 200;
+/** Far below the limits of the vault. At a limit, the vault's error would tell the length of a value. */
+const MAX_PAGE_TEXT = 100_000;
 const METHODS = ["month", "year", "format"];
 const EXPRESSION_ATTRIBUTES = ["mask", "search_indexes", "fingerprint_expression"];
 
@@ -62,6 +64,9 @@ export function checkPayload(rule, payload, places) {
     }
   }
   checkExpressions(rule, payload);
+  if ((JSON.stringify(payload) ?? "").length > MAX_PAGE_TEXT) {
+    throw validationFailure(`A payload with elements must not have more than ${MAX_PAGE_TEXT} characters.`);
+  }
 }
 
 /**

@@ -112,6 +112,10 @@ export class CopyButtonField {
     return "";
   }
 
+  isAdvancing() {
+    return false;
+  }
+
   /** @param {string} _token @param {string} _value */
   offer(_token, _value) {
     return false;

@@ -17,7 +17,7 @@ import { PARTS, partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
 import { literalValues, plainText, resolveSetValues } from "./set-values.js";
 import { readKind, readValue } from "./field-value.js";
-import { findController, findField, waitFor } from "./siblings.js";
+import { findController, findField, siblingFields, waitFor } from "./siblings.js";
 import { randomId } from "../parent-channel.js";
 
 /**
@@ -25,6 +25,9 @@ import { randomId } from "../parent-channel.js";
  * @typedef {import("../parent-channel.js").ParentChannel} ParentChannel
  * @typedef {import("./report.js").PartState} PartState
  */
+
+/** How long after the last digit of a number a page may move the focus on, in milliseconds. */
+const ADVANCE_MS = 2_000;
 
 export class InputField {
   #channel;
@@ -202,7 +205,7 @@ export class InputField {
     const isFinished = part.state === "open" && this.#partError(part) === undefined && part.kind.isFinished(part.text);
     if (!isTyped || !isFinished || this.#wasSet || next === undefined) return;
     // A full next part is not disturbed.
-    if (next.kind.check(next.text) !== undefined) next.input.focus();
+    if (next.kind.check(next.text) !== undefined) next.focus();
   }
 
   /** Nothing remains of the values that were set. */
@@ -351,8 +354,20 @@ export class InputField {
   }
 
   focus() {
-    this.#entry.focusByPage();
-    (this.parts.find((it) => it.isEmpty) ?? this.parts[0])?.input.focus();
+    const part = this.parts.find((it) => it.isEmpty) ?? this.parts[0];
+    // Many pages move the focus on to the date when the number is finished, as a card element does.
+    const isNext = this.#type === "cardExpirationDate" && part?.isEmpty === true;
+    if (isNext && siblingFields(this.#channel.nonce).some((it) => it.isAdvancing())) this.#entry.act();
+    else this.#entry.focusByPage();
+    part?.focus();
+  }
+
+  /** Whether the payer has just finished the number, and is still in its field. */
+  isAdvancing() {
+    const number = this.#number;
+    if (number === undefined || number.state !== "open" || !document.hasFocus()) return false;
+    const isFinished = this.#partError(number) === undefined && number.kind.isFinished(number.text);
+    return isFinished && performance.now() - number.changedAt < ADVANCE_MS;
   }
 
   blur() {

@@ -34,6 +34,8 @@ export class InputPart {
   showsError = false;
   /** Counts every change of the value, by whomever. */
   editCount = 0;
+  /** When the text changed, on the clock of the frame. */
+  changedAt = 0;
   /** Whose text it is. @type {import("./payer-entry.js").EntryState} */
   state = "open";
 
@@ -124,9 +126,15 @@ export class InputPart {
     this.#before = { text: this.text, caret: this.text.length };
   }
 
+  /** Focuses. A browser would scroll the page to the caret, whose position tells the width of the text. */
+  focus() {
+    this.input.focus({ preventScroll: true });
+    this.input.form?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
   /** Places the caret at the end and focuses. */
   focusAtEnd() {
-    this.input.focus();
+    this.focus();
     this.input.setSelectionRange(this.text.length, this.text.length);
   }
 
@@ -273,6 +281,7 @@ export class InputPart {
   #finishEdit(change, stateBefore) {
     this.rawValue = undefined;
     this.editCount += 1;
+    this.changedAt = performance.now();
     this.#wasAllSelected = false;
     // Otherwise an undo would bring the text back as if it had been typed.
     if (change.isNew && stateBefore !== "open") this.forgetHistory();

@@ -45,7 +45,8 @@ export function stateAfterEdit(state, { begins, isPresent, isDivided, tellsConte
   if (isDivided) return "closed";
   if (begins) return isPresent || !tellsContent ? "open" : "hidden";
   if (state === "given") return role === "text" && !tellsContent ? "open" : "closed";
-  return state === "open" && !isPresent && tellsContent ? "hidden" : state;
+  // Each report about a text needs an action of its own, so a piece in a text tells no more.
+  return state === "open" && !isPresent && tellsContent && role !== "text" ? "hidden" : state;
 }
 
 /**

@@ -193,7 +193,8 @@ export class FieldView {
     const isChecked = !isHidden && (this.#options.validation === undefined || !isDirty);
     input.classList.toggle("is-empty", state.empty);
     input.classList.toggle("is-complete", isChecked && !state.empty && state.error === undefined);
-    input.classList.toggle("is-invalid", !isHidden && error !== undefined);
+    // A closed text is always invalid, whatever it is.
+    input.classList.toggle("is-invalid", (!isHidden || part.state === "closed") && error !== undefined);
     setAttribute(input, "aria-invalid", error === undefined ? undefined : "true");
     const message = error === undefined ? "" : errorText(this.#texts, role, this.#label(role), error);
     // The same text again would be announced again.
