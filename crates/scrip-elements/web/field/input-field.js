@@ -33,7 +33,7 @@ export class InputField {
   #channel;
   #type;
   #state;
-  /** Whether a value was set from the vault or another field and is not yet cleared. */
+  /** Whether a value of the vault or another field is not yet cleared. */
   #wasSet = false;
   /** @type {string | undefined} the kind of a value from the vault */
   #setKind;
@@ -126,7 +126,7 @@ export class InputField {
   /** The rules of the page apply to its own text and to the payer's own text, to no other. */
   get #textOptions() {
     const state = this.parts?.[0]?.state ?? "open";
-    const hasMask = !this.#wasSet && (state === "open" || state === "given" || this.#isApplyingValue);
+    const hasMask = !this.#wasSet && (["open", "given"].includes(state) || this.#isApplyingValue);
     return hasMask ? this.#options : { ...this.#options, mask: undefined };
   }
 
@@ -203,9 +203,8 @@ export class InputField {
     const next = this.parts[this.parts.indexOf(part) + 1];
     // The page sees where the focus is, so only a text that it may know moves the focus.
     const isFinished = part.state === "open" && this.#partError(part) === undefined && part.kind.isFinished(part.text);
-    if (!isTyped || !isFinished || this.#wasSet || next === undefined) return;
     // A full next part is not disturbed.
-    if (next.kind.check(next.text) !== undefined) next.focus();
+    if (isTyped && isFinished && !this.#wasSet && next?.kind.check(next.text) !== undefined) next?.focus();
   }
 
   /** Nothing remains of the values that were set. */
@@ -355,10 +354,11 @@ export class InputField {
 
   focus() {
     const part = this.parts.find((it) => it.isEmpty) ?? this.parts[0];
+    if (document.hasFocus() && document.activeElement === part?.input) return;
     // Many pages move the focus on to the date when the number is finished, as a card element does.
     const isNext = this.#type === "cardExpirationDate" && part?.isEmpty === true;
-    if (isNext && siblingFields(this.#channel.nonce).some((it) => it.isAdvancing())) this.#entry.act();
-    else this.#entry.focusByPage();
+    const isAdvance = isNext && siblingFields(this.#channel.nonce).some((it) => it.isAdvancing());
+    isAdvance ? this.#entry.act() : this.#entry.focusByPage();
     part?.focus();
   }
 

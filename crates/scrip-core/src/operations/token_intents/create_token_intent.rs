@@ -11,8 +11,8 @@ use crate::{
     policy::{Caller, Permission, equality::Comparable, guessing_budget::EvaluatedNumbers},
     store::CommitExtras,
     token::{
-        Containers, IntentData, NewTokenIntent, Plaintext, StoredTokenIntent, TokenBody, TokenIntentRecord,
-        TokenIntentView, TokenType,
+        Containers, IntentData, NewTokenIntent, Plaintext, StoredTokenIntent, TokenBody,
+        TokenIntentRecord, TokenIntentView, TokenType,
         cvc::{cvc_expiry, load_cvc_key, take_cvc},
         disclosure::{
             DisclosureRule, check_data, check_field_place, check_no_added_rights, hides_marked,
