@@ -8,3 +8,4 @@ pub mod parameters;
 pub mod prose;
 pub mod sources;
 pub mod statistics;
+pub mod test_index;

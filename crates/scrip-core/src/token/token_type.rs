@@ -254,5 +254,8 @@ mod tests {
         check(TokenType::Bank, json!({"routing_number": "021000021"}), false);
         check(TokenType::Bank, json!("021000021"), false);
         check(TokenType::NetworkToken, json!({"number": "4242424242424242"}), true);
+        let expired =
+            json!({"number": "4242424242424242", "expiration_month": 1, "expiration_year": 2001});
+        check(TokenType::Card, expired, true);
     }
 }
