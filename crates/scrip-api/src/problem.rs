@@ -1,5 +1,7 @@
 //! Renders every failure as `application/problem+json`.
 
+pub mod reason;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use axum::{body::Body, response::Response};
@@ -17,7 +19,7 @@ use serde::Serialize;
 
 use crate::{
     app::readiness::NotReadyReason, deprecation::DeprecatedFeature, middleware::trace::TraceId,
-    wire::ParseError,
+    problem::reason::ProblemReason, wire::ParseError,
 };
 
 /// Every failure that a client can receive.
@@ -380,6 +382,7 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         self.add_retry_headers(headers);
+        ProblemReason::new(self).add_to(&mut response);
         response
     }
 }

@@ -7,6 +7,7 @@ pub mod connection_counts;
 pub mod connection_limits;
 pub mod connection_table;
 pub mod limited_stream;
+pub mod request_log;
 pub mod tls;
 mod tracked_body;
 
@@ -43,6 +44,7 @@ use crate::{
         connection_limits::ConnectionLimits,
         connection_table::{Admission, ConnectionSlot, ConnectionTable, Eviction},
         limited_stream::{LimitedStream, StreamLimits},
+        request_log::RequestLog,
         tls::{Certificates, H2},
     },
     metrics::endpoint,
@@ -256,6 +258,7 @@ struct ConnectionServer {
     http1_builder: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
     sealed_start: SealedStart,
+    request_log: Option<Arc<dyn RequestLog>>,
 }
 
 impl ConnectionServer {
@@ -271,6 +274,7 @@ impl ConnectionServer {
         let rejecting_router =
             router::rejecting_router(&app, |it| endpoint::with_metrics(it, node));
         let sealed_start = node.settings.sealed_start;
+        let request_log = node.settings.request_log.clone();
         Self {
             app,
             limits,
@@ -280,6 +284,7 @@ impl ConnectionServer {
             http1_builder,
             http2,
             sealed_start,
+            request_log,
         }
     }
 
@@ -302,6 +307,7 @@ impl ConnectionServer {
             peer,
             activity: Arc::clone(&admitted.activity),
             sealed_start: self.sealed_start,
+            request_log: self.request_log.clone(),
         };
         let limits = StreamLimits::from_connection_limits(&self.limits);
         let stream = LimitedStream::new(stream, limits, Arc::clone(&admitted.activity));

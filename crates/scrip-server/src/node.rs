@@ -7,7 +7,8 @@ use scrip_api::app::App;
 use crate::{
     directory_servers::HttpDirectoryServers,
     listen::{
-        connection_counts::ConnectionCounts, connection_limits::ConnectionLimits, tls::Certificates,
+        connection_counts::ConnectionCounts, connection_limits::ConnectionLimits,
+        request_log::RequestLog, tls::Certificates,
     },
     metrics::key::MetricsKey,
     process,
@@ -49,6 +50,8 @@ pub struct NodeSettings {
     pub key_manager: Option<Arc<KeyManager>>,
     /// Actions of operators that need a second operator.
     pub dual_control: Option<Arc<DualControl>>,
+    /// Gets every request of the client listener.
+    pub request_log: Option<Arc<dyn RequestLog>>,
 }
 
 /// The pace of rotations of tenants' sealing keys.
@@ -109,6 +112,7 @@ impl Default for NodeSettings {
             key_rotation: KeyRotationPace::default(),
             key_manager: None,
             dual_control: None,
+            request_log: None,
         }
     }
 }

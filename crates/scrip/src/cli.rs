@@ -192,6 +192,9 @@ pub(crate) struct DevArguments {
     /// Allow plain HTTP on addresses other than loopback, such as in a container.
     #[arg(long)]
     pub(crate) plain_http: bool,
+    /// Do not print a line for each request.
+    #[arg(long)]
+    pub(crate) quiet: bool,
     /// Create a webhook with all event types, and print its deliveries after a check of their
     /// signatures.
     #[arg(long)]

@@ -1,8 +1,15 @@
 //! `scrip dev`: a working vault in one command.
 
+mod announcement;
 mod print_webhooks;
+mod request_lines;
 
-use std::{fs, io::Write, path::Path, sync::Arc};
+use std::{
+    fs,
+    io::{self, IsTerminal, Write},
+    path::Path,
+    sync::Arc,
+};
 
 use anyhow::{Context, bail};
 use scrip_core::{
@@ -24,7 +31,7 @@ use scrip_core::{
 use scrip_demo::{Demo, ShopKeys, authority, provider};
 use scrip_seal::{KeySource, Pepper, Secret, VaultKeyRing};
 use scrip_server::{
-    config::{Environment, FlagValue, Settings, Switch},
+    config::{Environment, FlagValue, Settings},
     files::{atomic_file, head_file},
     storage::{create_folder, explain, unlock::manager::KeyManager},
 };
@@ -33,8 +40,12 @@ use tokio::net::TcpListener;
 
 use crate::{
     cli::DevArguments,
-    commands::{output::print_output, runtime},
-    serve::{self, Addresses, ServerMode},
+    commands::runtime,
+    dev::{
+        announcement::{DevAnnouncement, announce, announce_json, field_script_url, simulator_url},
+        request_lines::RequestLines,
+    },
+    serve::{self, Addresses, server_mode::ServerMode},
 };
 
 /// Keys for a first try. Stored in the clear with the data, which is acceptable for a development
@@ -63,9 +74,11 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         settings.create_database_file()?;
     }
     let (json, prints_webhooks) = (arguments.json, arguments.print_webhooks);
-    serve::start(
+    let prints_requests = !json && !arguments.quiet;
+    let request_log = prints_requests.then(RequestLines::start).transpose()?;
+    let result = serve::start(
         settings,
-        ServerMode::Development,
+        ServerMode::Development(request_log),
         async |settings: &Settings, manager: &KeyManager, addresses: &Addresses| {
             let app = &*manager.app;
             // After taking the lock of the store: two concurrent first starts must not create two
@@ -101,6 +114,20 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             }
             Ok(demo_shop)
         },
+    );
+    result.map_err(suggest_free_port)
+}
+
+/// Explains what to do when the port of the server is in use, most often by an earlier `scrip dev`.
+fn suggest_free_port(error: anyhow::Error) -> anyhow::Error {
+    let is_in_use = |it: &(dyn std::error::Error + 'static)| {
+        it.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::AddrInUse)
+    };
+    if !error.chain().any(is_in_use) {
+        return error;
+    }
+    anyhow::anyhow!(
+        "{error:#}; end the other program, or use a free port: scrip dev --listen 127.0.0.1:0"
     )
 }
 
@@ -138,6 +165,10 @@ fn setting_flags(arguments: &DevArguments, environment: &Environment) -> Vec<Fla
     // A developer tries proxies with a server on the same machine.
     if !environment.sets("proxy.loopback_http") {
         flags.push(("proxy.loopback_http", "true".to_owned()));
+    }
+    // The announcement is the first text on a terminal. A log file or collector gets all lines.
+    if !environment.sets("log.filter") && !arguments.json && io::stderr().is_terminal() {
+        flags.push(("log.filter", "warn".to_owned()));
     }
     flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
     flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
@@ -264,95 +295,4 @@ async fn create_applications(
         private: create("Private", ApplicationKind::Private, private).await?,
         public: create("Public", ApplicationKind::Public, public).await?,
     })
-}
-
-/// The text that is printed when all listeners are ready.
-struct DevAnnouncement<'a> {
-    addresses: &'a Addresses,
-    demo: Option<String>,
-    /// The fake provider of the demo shop.
-    provider: Option<&'a str>,
-    simulator: Option<String>,
-    /// The receiver that prints deliveries.
-    receiver: Option<String>,
-    /// The URL of the script for hosted fields.
-    fields: Option<String>,
-    keys: &'a DevKeys,
-}
-
-/// The script is served on loopback hosts, and on the origin of the settings.
-fn field_script_url(settings: &Settings, addresses: &Addresses) -> Option<String> {
-    let configured = settings.elements.origin.as_ref().map(|it| it.0.text());
-    let is_loopback = settings.server.listen.ip().is_loopback();
-    let origin = configured.or(is_loopback.then_some(addresses.url.as_str()))?;
-    Some(format!("{origin}/elements/client.js"))
-}
-
-fn simulator_url(settings: &Settings) -> Option<String> {
-    let url = settings.threeds.simulator_url.as_ref();
-    url.map(|it| format!("http://{}", it.with_path(String::new()).authority))
-}
-
-fn announce_json(announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
-    let DevAnnouncement { addresses, demo, provider, simulator, receiver, fields, keys } =
-        announcement;
-    let (Addresses { url, metrics, .. }, DevKeys { tenant_id, keys }) = (addresses, keys);
-    let line = serde_json::json!({
-        "url": url, "metrics": metrics, "demo": demo, "provider": provider,
-        "simulator": simulator, "webhook_receiver": receiver, "fields": fields, "tenant_id": tenant_id, "keys": keys,
-    });
-    print_output(&format!("{line}\n"))
-}
-
-fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
-    let limits = match settings.limits.mode {
-        Switch::On => "on, as for every test tenant",
-        Switch::Off => "off; turn them on with --rate-limits on",
-    };
-    let DevAnnouncement { addresses, demo, provider, simulator, receiver, fields, keys } =
-        announcement;
-    let (Addresses { url, metrics, .. }, DevKeys { tenant_id, keys }) = (addresses, keys);
-    let demo = demo.as_ref().map_or_else(
-        || "No demo shop: it is served on a loopback address only".to_owned(),
-        |it| format!("Open {it} in a browser for a demo shop"),
-    );
-    print_output(&format!(
-        "
-  Scrip is ready at {url}
-  data in {data}, tenant {tenant_id}
-  rate limits {limits}
-  metrics at {metrics}
-  3-D Secure by the simulator at {simulator}
-  charges of the demo shop by a fake provider at {provider}
-  webhooks {webhooks}
-  hosted fields: {fields}
-
-  {demo}
-
-  management  {management}
-  private     {private}
-  public      {public}
-
-  Your first token:
-
-  curl {url}/tokens -H 'BT-API-KEY: {private}' -H 'Content-Type: application/json' \\
-    -d '{{\"type\":\"card\",\"data\":{{\"number\":\"4242424242424242\",\"expiration_month\":12,\"expiration_year\":2030}}}}'
-
-",
-        data = settings.storage.data_dir.display(),
-        simulator = simulator.as_deref().unwrap_or("none"),
-        provider = provider.unwrap_or("none"),
-        webhooks = receiver.as_ref().map_or_else(
-            || "are not printed; print them with --print-webhooks".to_owned(),
-            |it| format!("are printed here, by a receiver at {it}: create a token to see one"),
-        ),
-        fields = fields.as_ref().map_or_else(
-            || "none; set SCRIP_ELEMENTS_ORIGIN, or listen on a loopback address".to_owned(),
-            |it| format!("<script src=\"{it}\"></script>"),
-        ),
-        metrics = metrics.as_deref().unwrap_or("none"),
-        management = keys.management,
-        private = keys.private,
-        public = keys.public,
-    ))
 }

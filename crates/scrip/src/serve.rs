@@ -2,6 +2,7 @@
 //! signal.
 
 mod limits;
+pub(crate) mod server_mode;
 mod simulator;
 mod stop_time;
 
@@ -37,7 +38,7 @@ use scrip_server::{
         key::MetricsKey,
         listener::{OperatorAccess, OperatorListener},
     },
-    node::{Node, NodeSettings, SealedStart},
+    node::{Node, NodeSettings},
     process::{self, MemoryState, clock::ticks},
     storage::{
         dual_control::DualControl,
@@ -58,6 +59,7 @@ use crate::{
     commands::{init, output::print_output},
     serve::{
         limits::{apply_limits, connection_limits},
+        server_mode::ServerMode,
         stop_time::StopTime,
     },
 };
@@ -108,31 +110,6 @@ pub(crate) struct Addresses {
     /// The listener for results of directory servers, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) results: Option<String>,
-}
-
-/// The command that starts the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ServerMode {
-    /// `scrip serve`: a vault without its root key responds with 503.
-    Production,
-    /// `scrip dev`: `prepare` unseals the vault, so requests wait for it. Starts a simulator of
-    /// directory servers unless the settings have one, and a demo shop on a loopback address.
-    Development,
-}
-
-impl ServerMode {
-    fn sealed_start(self) -> SealedStart {
-        match self {
-            Self::Production => SealedStart::Reject,
-            Self::Development => SealedStart::Wait,
-        }
-    }
-
-    /// Whether there is a demo shop. Its backend requires no key, so the shop is served on a
-    /// loopback address only.
-    fn has_demo(self, settings: &Settings) -> bool {
-        self == Self::Development && settings.server.listen.ip().is_loopback()
-    }
 }
 
 /// Binds the listeners, hardens the process, and serves. `prepare` runs when the listeners are
@@ -231,7 +208,7 @@ async fn run_server(
     let tls = load_certificates(&settings.tls)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", tcp.local_addr()?);
-    let servers = connect_schemes(&mut settings, mode, &url).await?;
+    let servers = connect_schemes(&mut settings, &mode, &url).await?;
     let results_tls = settings.results_listener_settings().map(ResultsTls::load_reloadable);
     let results_tls = results_tls.transpose()?.map(Arc::new);
     let mut reloadables = servers.credentials();
@@ -240,7 +217,7 @@ async fn run_server(
     let _data_dir_lock = settings.lock_data_dir()?;
     let listens_for_metrics = listeners.metrics.is_some();
     let (mut node, listener_key) =
-        build_node(&settings, mode, memory, servers, listens_for_metrics, own_addresses).await?;
+        build_node(&settings, &mode, memory, servers, listens_for_metrics, own_addresses).await?;
     node.settings.certificates.clone_from(&tls);
     let (manager, dual_control) = add_key_management(&mut node, &settings);
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
@@ -371,7 +348,7 @@ fn start_control_socket(
 /// Builds the node from the settings, with the key for the metrics listener if there is one.
 async fn build_node(
     settings: &Settings,
-    mode: ServerMode,
+    mode: &ServerMode,
     memory: MemoryState,
     directory_servers: Arc<HttpDirectoryServers>,
     has_metrics_listener: bool,
@@ -384,7 +361,7 @@ async fn build_node(
     app.limiter = settings.limits.limiter().await?;
     app.webhook_egress = settings.webhooks.egress(&settings.proxy, own_addresses.clone())?;
     app.proxy_egress = settings.proxy.egress(own_addresses)?;
-    app.field_hosting = settings.field_hosting(mode == ServerMode::Development);
+    app.field_hosting = settings.field_hosting(mode.is_development());
     if settings.proxy.loopback_http {
         app.loopback_destinations = LoopbackDestinations::Allowed;
     }
@@ -395,6 +372,7 @@ async fn build_node(
         metrics_key,
         directory_servers: Some(directory_servers),
         sealed_start: mode.sealed_start(),
+        request_log: mode.request_log(),
         data_dir: Some(settings.storage.data_dir.clone()),
         delivers_webhooks: settings.webhooks.deliver,
         key_rotation: settings.keys.rotation_pace(),
@@ -452,10 +430,10 @@ fn reload_certificates(
 /// Connects the schemes of the settings, and for test tenants possibly a simulator in this process.
 async fn connect_schemes(
     settings: &mut Settings,
-    mode: ServerMode,
+    mode: &ServerMode,
     url: &str,
 ) -> anyhow::Result<Arc<HttpDirectoryServers>> {
-    if mode == ServerMode::Development && settings.threeds.simulator_url.is_none() {
+    if mode.is_development() && settings.threeds.simulator_url.is_none() {
         let vault_authority =
             authority(&settings.directory_servers_settings(url).threeds.public_url);
         let simulator_url =

@@ -42,8 +42,8 @@ impl App {
             return unwrap_key(source, stored).await;
         }
         tracing::info!(
-            "made the key pair that signs deliveries to webhooks; receivers that have an earlier \
-             public key of this vault must get the new one from /.well-known/webhooks.v1.key"
+            "made the key pair that signs deliveries to webhooks; receivers get the public key from \
+             /.well-known/webhooks.v1.key"
         );
         Ok(key)
     }

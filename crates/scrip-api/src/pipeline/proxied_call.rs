@@ -14,7 +14,7 @@ use crate::{
         elements::{check_proxied_call, is_field_host, restrict_answer},
         name_storage_cause,
     },
-    problem::Problem,
+    problem::{Problem, reason::ProblemReason},
     proxy::{
         call::{CallEntry, PROXY_PATH, is_proxy_path, method_name, request_host, serve_call},
         error::{CallDelivery, ProxyError},
@@ -73,7 +73,14 @@ pub(super) async fn run_call(
         let result = serve_allowed_call(app, entry, incoming).await;
         let name_cause =
             |error: ProxyError| error.map_problem(|problem| name_storage_cause(app, problem));
-        Ok(result.unwrap_or_else(|error| name_cause(error).response(&trace)))
+        Ok(result.unwrap_or_else(|error| {
+            let error = name_cause(error);
+            let mut response = error.response(&trace);
+            if let Some(problem) = error.problem() {
+                ProblemReason::new(problem).add_to(&mut response);
+            }
+            response
+        }))
     };
     let mut response = watch.run_handler(app, handling).await.unwrap_or_else(|problem| {
         // The call may have been sent before the panic.

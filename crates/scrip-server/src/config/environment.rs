@@ -7,6 +7,10 @@ use scrip_seal::Secret;
 
 use crate::config::table::{SETTINGS, Setting};
 
+/// Variables of API clients, as in the guides. A client may run in the shell of the server, and the
+/// server reads none of them.
+const CLIENT_VARIABLES: &[&str] =
+    &["SCRIP_URL", "SCRIP_KEY", "SCRIP_PUBLIC_KEY", "SCRIP_MANAGEMENT_KEY"];
 /// Variables that are not settings. Variables of tests cause no warning.
 const OTHER_VARIABLES: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_LOG", "SCRIP_CONFIG"];
 /// Variables that count as absent if they are empty.
@@ -56,7 +60,8 @@ impl Environment {
             let is_aws = AWS_VARIABLES.contains(&name.as_str());
             let is_absent =
                 value.is_empty() && (is_aws || ABSENT_IF_EMPTY.contains(&name.as_str()));
-            if !(name.starts_with("SCRIP_") || is_aws) || is_absent {
+            let is_client = CLIENT_VARIABLES.contains(&name.as_str());
+            if !(name.starts_with("SCRIP_") || is_aws) || is_absent || is_client {
                 continue;
             }
             match value.into_string() {

@@ -25,7 +25,10 @@ use tokio::time::sleep;
 
 use crate::{
     listen::{
-        connection_counts::CloseReason, connection_limits::STALLED_AFTER, tracked_body::TrackedBody,
+        connection_counts::CloseReason,
+        connection_limits::STALLED_AFTER,
+        request_log::{LoggedRequest, RequestLog},
+        tracked_body::TrackedBody,
     },
     metrics::endpoint,
     node::SealedStart,
@@ -40,6 +43,7 @@ pub(crate) struct ConnectionService {
     pub(crate) peer: SocketAddr,
     pub(crate) activity: Arc<Activity>,
     pub(crate) sealed_start: SealedStart,
+    pub(crate) request_log: Option<Arc<dyn RequestLog>>,
 }
 
 impl ConnectionService {
@@ -65,12 +69,17 @@ impl Service<Request<Incoming>> for ConnectionService {
         let (router, app) = (router.clone(), Arc::clone(&self.app));
         let guard = RequestGuard::new(Arc::clone(&self.activity), Arc::clone(&app));
         let activity = Arc::clone(&self.activity);
+        let logged =
+            self.request_log.as_ref().map(|it| LoggedRequest::new(Arc::clone(it), &request));
         let request = request.map(|body| TrackedBody::new(body, activity));
         Box::pin(async move {
             if must_wait {
                 app.wait_until_unsealed().await;
             }
             let mut response = pipeline::serve_api_request(&app, router, client, request).await;
+            if let Some(logged) = logged {
+                logged.record(&response);
+            }
             let is_streamed = response.extensions_mut().remove::<StreamedAnswer>().is_some();
             // A streamed answer is in progress until its last byte.
             Ok(if is_streamed {

@@ -14,6 +14,7 @@ mod process;
 #[cfg(target_os = "linux")]
 mod storage;
 mod telemetry;
+mod terminal;
 mod threeds_sessions;
 mod upgrade;
 

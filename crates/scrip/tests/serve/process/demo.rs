@@ -1,6 +1,7 @@
 //! The demo checkout exists in `scrip dev` and not in `scrip serve`.
 
 mod print_webhooks;
+mod request_lines;
 
 use std::{
     io::{BufRead, BufReader},

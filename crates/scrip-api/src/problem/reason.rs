@@ -1,0 +1,67 @@
+//! The reason of a failure, for a log.
+
+use axum::response::Response;
+
+use crate::problem::Problem;
+
+/// Attributes that a reason names.
+const FIELDS_MAX: usize = 3;
+/// A longer attribute path is not printed: a client may have chosen its parts.
+const FIELD_CHARS_MAX: usize = 60;
+/// A path with a longer number is not printed: the number may be a value.
+const DIGITS_MAX: usize = 4;
+
+/// Attributes and rules, as in the problem of the response. It never contains values of the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProblemReason(String);
+
+impl ProblemReason {
+    pub(crate) fn new(problem: &Problem) -> Self {
+        let Some(errors) = problem.errors() else { return Self(problem.detail()) };
+        let rules = errors.iter().take(FIELDS_MAX).map(|(field, rules)| {
+            let field = if is_printable(field) { field } else { "an attribute" };
+            format!("{field}: {}", rules.join(", "))
+        });
+        Self(rules.collect::<Vec<_>>().join("; "))
+    }
+
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Adds the reason to a response. It is not sent.
+    pub(crate) fn add_to(self, response: &mut Response) {
+        response.extensions_mut().insert(self);
+    }
+}
+
+fn is_printable(field: &str) -> bool {
+    let is_path = |b: u8| b.is_ascii_alphanumeric() || b"_.[]-".contains(&b);
+    let numbers = field.split(|it: char| !it.is_ascii_digit());
+    field.len() <= FIELD_CHARS_MAX
+        && field.bytes().all(is_path)
+        && numbers.map(str::len).all(|it| it <= DIGITS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use scrip_core::error::{Error, FieldError};
+
+    use super::*;
+
+    fn reason_of(field: &str) -> String {
+        let problem = Problem::Failed(Error::Invalid(vec![FieldError::new(field, "is required")]));
+        ProblemReason::new(&problem).0
+    }
+
+    #[test]
+    fn reason_names_attributes_but_no_text_that_may_be_a_value() {
+        assert_eq!(reason_of("data.number"), "data.number: is required");
+        assert_eq!(reason_of("rules[3].container"), "rules[3].container: is required");
+        for field in ["metadata.4242424242424242", "a b", "\u{1b}[31m", &"a".repeat(61)] {
+            assert_eq!(reason_of(field), "an attribute: is required");
+        }
+        assert_eq!(ProblemReason::new(&Problem::NoRoute).text(), "Not found.");
+    }
+}
