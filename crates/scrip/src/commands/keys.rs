@@ -10,6 +10,7 @@ mod rotate_fingerprints;
 mod rotate_tenant;
 mod rotate_vault;
 mod rotation;
+mod share_output;
 mod shares;
 pub(crate) mod unseal;
 

@@ -18,9 +18,7 @@ use crate::commands::{
     CommonArguments,
     approval::send_change,
     keys::{
-        adopt::prepare_key_file,
-        default_label,
-        shares::{print_shares, read_shares},
+        adopt::prepare_key_file, default_label, share_output::ShareOutput, shares::read_shares,
     },
     output::CommandOutput,
 };
@@ -59,7 +57,7 @@ pub(crate) enum AddCommand {
         #[command(flatten)]
         arguments: AddArguments,
     },
-    /// Shares of people. The command prints each share once, and asks for them before they count.
+    /// Shares of people. The command shows each share once, and asks for them before they count.
     Shamir {
         /// Number of shares.
         #[arg(long, default_value_t = 5)]
@@ -67,9 +65,13 @@ pub(crate) enum AddCommand {
         /// Number of shares that unseal the vault.
         #[arg(long, default_value_t = 3)]
         threshold: u8,
-        /// Public age key of a holder; one for each share. Without it, shares are printed in clear.
+        /// Public age key of a holder; one for each share. Without it, shares are shown in clear,
+        /// one at a time.
         #[arg(long = "to", value_name = "AGE")]
         recipients: Vec<String>,
+        /// New file for a share in clear; one for each share.
+        #[arg(long = "share-file", value_name = "FILE", conflicts_with = "recipients")]
+        files: Vec<PathBuf>,
         #[command(flatten)]
         arguments: AddArguments,
     },
@@ -102,10 +104,11 @@ pub(super) fn run(command: &AddCommand, environment: &Environment) -> anyhow::Re
             let parameters = json!({ "variable": variable });
             add_method(arguments, "env", parameters, &settings)
         }
-        AddCommand::Shamir { shares, threshold, recipients, arguments } => {
+        AddCommand::Shamir { shares, threshold, recipients, files, arguments } => {
             let (shares, threshold) = (*shares, *threshold);
             let count = ShareCount { shares, threshold, recipients: recipients.clone() };
-            add_shares(arguments, count, environment)
+            let output = ShareOutput::select(recipients, files);
+            add_shares(arguments, count, &output, environment)
         }
         AddCommand::Pkcs11(it) => add_service("pkcs11", it, environment),
         AddCommand::AwsKms(it) => add_service("aws-kms", it, environment),
@@ -148,18 +151,20 @@ fn report(method: &MethodStatus) -> CommandOutput {
     CommandOutput::new(text, json!({ "method": method }))
 }
 
-/// The ceremony: prints the shares, then asks for enough of them.
+/// The ceremony: hands the shares over, then asks for enough of them.
 fn add_shares(
     arguments: &AddArguments,
     count: ShareCount,
+    output: &ShareOutput,
     environment: &Environment,
 ) -> anyhow::Result<()> {
+    output.check(Some(count.shares.into()))?;
     let settings = arguments.common.socket_settings(environment)?;
     let label = default_label(arguments, "shamir");
     let request = ControlRequest::AddShares { label, count };
     let issued: IssuedShares = send_change(&settings, &arguments.common, &request)?;
-    print_shares(&issued)?;
-    let shares = read_shares(issued.threshold).with_context(|| {
+    let handed_over = output.hand_over(&issued);
+    let shares = handed_over.and_then(|()| read_shares(issued.threshold)).with_context(|| {
         format!(
             "the shares do not count yet. Remove the pending method and repeat the ceremony: scrip \
              keys remove {}",

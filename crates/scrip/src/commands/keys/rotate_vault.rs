@@ -14,10 +14,7 @@ use serde_json::{Value, json};
 use crate::commands::{
     CommonArguments,
     approval::send_change,
-    keys::{
-        new_keys_file::NewKeysFile,
-        shares::{print_shares, read_shares},
-    },
+    keys::{new_keys_file::NewKeysFile, share_output::ShareOutput, shares::read_shares},
     output::CommandOutput,
 };
 
@@ -28,7 +25,7 @@ Examples:
   scrip keys rotate vault --compromised --new-keys /root/new-keys.txt --yes
 
 All stored keys and unlock methods change in one transaction, while the server serves. A vault with
-shares gets new shares, which are printed once and must be entered before anything changes. Old shares,
+shares gets new shares, which are shown once and must be entered before anything changes. Old shares,
 key files and backups of the old vault key open what was stored before, and nothing that was stored since.
 
 With --compromised, all keys below the vault key are replaced too, except those of fingerprints and
@@ -46,6 +43,9 @@ pub(crate) struct RotateVaultArguments {
     /// Public age key of a holder; one for each share.
     #[arg(long = "to", value_name = "AGE", requires = "shares")]
     recipients: Vec<String>,
+    /// New file for a share in clear; one for each share.
+    #[arg(long = "share-file", value_name = "FILE", conflicts_with = "recipients")]
+    files: Vec<PathBuf>,
     /// Others may know the vault key: replace all keys below it too. Ends all API keys.
     #[arg(long, requires = "new_keys")]
     compromised: bool,
@@ -75,18 +75,31 @@ pub(super) fn run(
         );
     }
     let settings = arguments.common.socket_settings(environment)?;
-    let output = rotate(&settings, &arguments.common, count, arguments.new_keys.as_deref())?;
+    let share_output = ShareOutput::select(&arguments.recipients, &arguments.files);
+    share_output.check_rotation(&settings, arguments.shares)?;
+    let plan = RotationPlan { count, new_keys: arguments.new_keys.as_deref(), share_output };
+    let output = rotate(&settings, &arguments.common, plan)?;
     arguments.common.print_output(&output)
 }
 
-/// Rotates the vault key of the running server. With a file for new keys, after a compromise.
+/// What a rotation of the vault key creates.
+#[derive(Debug)]
+pub(super) struct RotationPlan<'a> {
+    /// `None` for as many shares as before.
+    pub(super) count: Option<ShareCount>,
+    /// The file for new API keys, after a compromise.
+    pub(super) new_keys: Option<&'a Path>,
+    pub(super) share_output: ShareOutput,
+}
+
+/// Rotates the vault key of the running server.
 pub(super) fn rotate(
     settings: &Settings,
     common: &CommonArguments,
-    count: Option<ShareCount>,
-    new_keys_path: Option<&Path>,
+    plan: RotationPlan<'_>,
 ) -> anyhow::Result<CommandOutput> {
-    let mut file = new_keys_path.map(NewKeysFile::create).transpose()?;
+    let RotationPlan { count, new_keys, share_output } = plan;
+    let mut file = new_keys.map(NewKeysFile::create).transpose()?;
     let compromised = file.is_some();
     let address = settings.control_address();
     let request = ControlRequest::RotateVault { count, compromised };
@@ -97,7 +110,7 @@ pub(super) fn rotate(
     }
     let shares = match &status.shares {
         Some(issued) => {
-            print_shares(issued)?;
+            share_output.hand_over(issued)?;
             read_shares(issued.threshold)?
         }
         None => Vec::new(),

@@ -1,28 +1,12 @@
-//! Shares on the terminal: printed once, read without echo.
+//! Shares on the terminal: read without echo.
 
 use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::bail;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
-use scrip_server::storage::unlock::shares::{IssuedShares, ShareText};
-use zeroize::Zeroizing;
+use scrip_server::storage::unlock::shares::ShareText;
 
-use crate::commands::output::{print_message, print_output};
-
-/// Prints each share, for one holder each.
-pub(super) fn print_shares(issued: &IssuedShares) -> anyhow::Result<()> {
-    for (index, text) in issued.texts.iter().enumerate() {
-        let number = index.saturating_add(1);
-        let share = format!("share {number} of {}:\n{}\n\n", issued.texts.len(), text.expose());
-        print_output(&Zeroizing::new(share))?;
-    }
-    print_message(&format!(
-        "give each share to one person and clear this screen; the shares are not shown again. They \
-         count after {} of them were entered",
-        issued.threshold
-    ));
-    Ok(())
-}
+use crate::commands::output::print_message;
 
 /// Reads enough shares, one per line.
 pub(super) fn read_shares(threshold: u8) -> anyhow::Result<Vec<ShareText>> {
@@ -53,10 +37,10 @@ fn read_line() -> anyhow::Result<ShareText> {
 }
 
 /// Switches the echo of the terminal off until it is dropped.
-struct HiddenInput(Termios);
+pub(super) struct HiddenInput(Termios);
 
 impl HiddenInput {
-    fn start() -> anyhow::Result<Self> {
+    pub(super) fn start() -> anyhow::Result<Self> {
         let stdin = io::stdin();
         let before = tcgetattr(&stdin)?;
         let mut hidden = before.clone();

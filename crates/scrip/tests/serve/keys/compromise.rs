@@ -16,7 +16,11 @@ use serde_json::{Value, json};
 
 use crate::{
     SCRIP,
-    keys::{CARD, assert_readable, create_token, is_open, open_database, stderr},
+    keys::{
+        CARD, assert_readable, create_token, is_open, open_database,
+        shares::{read_share_files, with_share_files},
+        stderr,
+    },
     operator::commands::{run_json, run_text},
 };
 
@@ -307,34 +311,28 @@ fn compromise_rotation_without_its_file_changes_nothing() {
     let server = process.serve();
     let token = create_token(&server, &key);
     let add = ["keys", "add", "shamir", "--shares", "2", "--threshold", "2"];
-    enter_printed_shares(&process, &add, || ());
+    enter_shares(&process, &add, || ());
     let file = process.path("new-keys");
     let rotate = compromise_arguments(file.to_str().unwrap()).map(str::to_owned);
     let rotate: Vec<&str> = rotate.iter().map(String::as_str).collect();
     // The command waits for shares after it has written the file.
-    let output = enter_printed_shares(&process, &rotate, || fs::remove_file(&file).unwrap());
+    let output = enter_shares(&process, &rotate, || fs::remove_file(&file).unwrap());
     assert!(stderr(&output).contains("was moved, removed or replaced"), "{output:?}");
     assert_eq!(status_of_key(&server, &key, &token), 200);
 }
 
-/// Reads the two shares that a command prints, does something else, and enters the shares.
-fn enter_printed_shares(
+/// Reads the two shares of a command, does something else, and enters the shares.
+fn enter_shares(
     process: &ProcessHarness,
     arguments: &[&str],
     before_entry: impl FnOnce(),
 ) -> Output {
-    let mut command = process.command(arguments);
+    let arguments = with_share_files(process, arguments, 2);
+    let mut command = process.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let mut shares = String::new();
-    while shares.lines().count() < 2 {
-        let mut line = String::new();
-        assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the command ended early");
-        if line.starts_with("scrip1-") {
-            shares.push_str(&line);
-        }
-    }
+    let shares = read_share_files(&mut stdout, 2).join("\n") + "\n";
     before_entry();
     child.stdin.take().unwrap().write_all(shares.as_bytes()).unwrap();
     child.wait_with_output().unwrap()

@@ -185,7 +185,7 @@ fn all_sensitive_commands_wait_for_an_approval() {
     let create = ["application", "create", "--tenant", &tenant, "--name", "x", "--type", "private"];
     let commands: [&[&str]; 18] = [
         &["keys", "add", "env", "SCRIP_UNLOCK_A"],
-        &["keys", "add", "shamir"],
+        &["keys", "add", "shamir", "--shares", "2", "--threshold", "2", "--to", "a", "--to", "b"],
         &["keys", "remove", &method],
         &["keys", "rotate", "vault"],
         &["keys", "rotate", "tenant", &tenant],
@@ -241,7 +241,9 @@ fn database_writer_cannot_switch_off_or_forge_an_approval() {
         return;
     }
     let (process, application) = harness("true");
-    drop(serve(&process));
+    let server = serve(&process);
+    process.wait_for_log("dual control is on");
+    drop(server);
     let process = process.with_variable("SCRIP_KEYS_DUAL_CONTROL", "false");
     let create = ["key", "create", &application];
     open_database(&process).execute_batch("UPDATE dual_control SET is_on = 0").unwrap();

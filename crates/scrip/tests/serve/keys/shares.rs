@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
+    os::unix::fs::PermissionsExt,
     process::{Output, Stdio},
 };
 
@@ -16,27 +17,50 @@ use crate::{
         keep_only, methods, stderr, text,
     },
     operator::commands::run_json,
+    terminal::Terminal,
 };
 
-/// Runs a ceremony: reads the printed shares, and enters some of them.
+/// Arguments with a new file for each share.
+pub(super) fn with_share_files(
+    process: &ProcessHarness,
+    arguments: &[&str],
+    count: usize,
+) -> Vec<String> {
+    let names = (0..).map(|it| process.path(&format!("share-{it}")));
+    let files = names.filter(|it| !it.exists()).take(count);
+    let files = files.flat_map(|it| ["--share-file".to_owned(), it.display().to_string()]);
+    arguments.iter().map(|it| (*it).to_owned()).chain(files).collect()
+}
+
+/// Reads the shares from the files that the command names.
+pub(super) fn read_share_files(stdout: &mut impl BufRead, count: usize) -> Vec<String> {
+    let mut shares = Vec::new();
+    while shares.len() < count {
+        let mut line = String::new();
+        assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the command ended early");
+        assert!(!line.contains("scrip1-"), "the command prints a share");
+        if let Some((_, file)) = line.split_once(" is in ") {
+            let mode = fs::metadata(file.trim()).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            shares.push(fs::read_to_string(file.trim()).unwrap().trim().to_owned());
+        }
+    }
+    shares
+}
+
+/// Runs a ceremony: reads the shares from their files, and enters some of them.
 pub(super) fn run_ceremony(
     process: &ProcessHarness,
     arguments: &[&str],
     count: usize,
     entered: &[usize],
 ) -> Vec<String> {
-    let mut command = process.command(arguments);
+    let arguments = with_share_files(process, arguments, count);
+    let mut command = process.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let mut shares = Vec::new();
-    while shares.len() < count {
-        let mut line = String::new();
-        assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the command ended early");
-        if line.starts_with("scrip1-") {
-            shares.push(line.trim().to_owned());
-        }
-    }
+    let shares = read_share_files(&mut stdout, count);
     let mut stdin = child.stdin.take().unwrap();
     for index in entered {
         writeln!(stdin, "{}", shares[*index]).unwrap();
@@ -106,21 +130,85 @@ fn shares_do_not_count_before_they_were_entered() {
     let process = ProcessHarness::initialized(SCRIP);
     let server = process.serve();
     assert!(is_open(&server));
-    let output = process.run(&ADD);
+    let add = with_share_files(&process, &ADD, 3);
+    let output = process.run(&add.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(stderr(&output).contains("the shares do not count yet"), "{}", stderr(&output));
     let [first, pending] = methods(&process).try_into().unwrap();
     assert_eq!(pending["state"], "pending");
     process.assert_fails(&["keys", "remove", &text(&first["id"])], "is the last unlock method");
-    run_json(&process, &["keys", "remove", &text(&pending["id"])]);
+    let removed = process.run(&["keys", "remove", &text(&pending["id"])]);
+    let advice = "Its shares never opened the vault. Destroy the shares that were handed out";
+    assert!(printed(&removed).contains(advice), "{}", printed(&removed));
+    assert!(!printed(&removed).contains("rotate"), "{}", printed(&removed));
     drop(server);
     let server = process.serve();
     assert!(becomes_true(|| server.status("/readyz") == 200));
 }
 
+#[test]
+fn clear_shares_without_a_terminal_or_a_file_for_each_are_refused() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let server = process.serve();
+    assert!(is_open(&server));
+    let refusal = "clear shares are shown on a terminal only, one at a time; nothing was changed";
+    process.assert_fails(&ADD, refusal);
+    let two_files = with_share_files(&process, &ADD, 2);
+    let two_files: Vec<_> = two_files.iter().map(String::as_str).collect();
+    process.assert_fails(&two_files, "each of the 3 shares needs a file of its own");
+    assert_eq!(methods(&process).len(), 1, "nothing was created");
+    run_ceremony(&process, &ADD, 3, &[0, 1]);
+    let [file_method, _] = methods(&process).try_into().unwrap();
+    process.assert_fails(&["keys", "rotate", "vault"], refusal);
+    process.assert_fails(&["keys", "remove", &text(&file_method["id"]), "--rotate"], refusal);
+    assert_eq!(methods(&process).len(), 2, "nothing was removed");
+    assert_eq!(run_json(&process, &["keys", "list"])["key_version"], 1);
+}
+
+/// The text between two steps of a ceremony on a terminal.
+fn last_screen(text: &str) -> &str {
+    text.rsplit("\u{1b}[2J\u{1b}[3J\u{1b}[H").next().unwrap()
+}
+
+#[test]
+fn terminal_shows_one_share_at_a_time_and_clears_each() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let server = process.serve();
+    assert!(is_open(&server));
+    for arguments in [&ADD[..], &["keys", "rotate", "vault"]] {
+        let mut terminal = Terminal::start(&mut process.command(arguments));
+        let mut shares = Vec::new();
+        for number in 1..=3 {
+            let title = format!("share {number} of 3, for one holder only");
+            terminal.wait_for(&title);
+            let text = terminal.wait_for("press Enter");
+            let screen = last_screen(&text);
+            assert!(screen.contains(&title), "{screen}");
+            assert_eq!(screen.matches("scrip1-").count(), 1, "{screen}");
+            let share = screen.lines().find(|it| it.starts_with("scrip1-")).unwrap();
+            shares.push(share.trim().to_owned());
+            assert!(!text.contains(&format!("share {} of 3,", number + 1)), "{text}");
+            terminal.forget();
+            terminal.write_line("");
+        }
+        terminal.wait_for("share 1 of 2, which is not shown");
+        let text = terminal.text();
+        assert!(!last_screen(&text).contains("scrip1-"), "{text}");
+        terminal.write_line(&shares[0]);
+        terminal.wait_for("share 2 of 2, which is not shown");
+        terminal.write_line(&shares[2]);
+        assert!(terminal.wait_for_end().success());
+        assert!(
+            !last_screen(&terminal.text()).contains("scrip1-"),
+            "an entered share is not shown"
+        );
+    }
+    assert_eq!(run_json(&process, &["keys", "list"])["key_version"], 2);
+}
+
 const ADD_THREE_OF_FIVE: [&str; 7] = ["keys", "add", "shamir", "--shares", "5", "--threshold", "3"];
 
 /// A vault that only shares open.
-fn vault_with_shares() -> (ProcessHarness, Vec<String>) {
+pub(super) fn vault_with_shares() -> (ProcessHarness, Vec<String>) {
     let process = ProcessHarness::initialized(SCRIP);
     let server = process.serve();
     assert!(is_open(&server));
