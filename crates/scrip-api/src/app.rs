@@ -81,6 +81,8 @@ pub struct App {
     /// Why the directory in memory could not be compared with the store for too long; `None` while
     /// it is up to date.
     pub stale_by: SharedReason,
+    /// Why the key of a rotation by another node cannot be loaded.
+    pub new_key_missing_by: SharedReason,
     pub directory_age: DirectoryAge,
     pub metrics: Metrics,
     /// Requests without a valid API key that are not in the audit log yet.
@@ -167,6 +169,7 @@ impl App {
             readiness: Readiness::default(),
             sealed_by: SharedReason::default(),
             stale_by: SharedReason::default(),
+            new_key_missing_by: SharedReason::default(),
             directory_age: DirectoryAge::default(),
         }
     }
@@ -231,7 +234,7 @@ impl App {
         self.storage_reason().or_else(|| self.rejection_reason())
     }
 
-    /// Returns whether the vault waits for its root key.
+    /// Returns whether the vault waits for its key.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.rejection_reason().is_some_and(NotReadyReason::is_sealed)
@@ -274,8 +277,9 @@ impl App {
         let records = store.load_directory().await.map_err(ReloadError::from_store)?;
         // A large policy has many rows, and each has a MAC.
         let reloaded = leave_worker(|| Directory::open(records, &**source, Some(&current)));
-        let reloaded = reloaded.map_err(ReloadError::from_keys)?;
-        reloaded.check_servable().map_err(ReloadError::from_keys)?;
+        let key_reason = self.new_key_missing_by.get();
+        let reloaded = reloaded.map_err(|it| ReloadError::from_keys(it, key_reason))?;
+        reloaded.check_servable().map_err(ReloadError::from_rotation)?;
         log_alterations(Some(&current), &reloaded);
         if !Arc::ptr_eq(reloaded.pepper(), current.pepper()) {
             // After a compromise of the vault key, CVCs get new epoch keys at once.

@@ -31,7 +31,7 @@ use scrip_server::{
     config::{Environment, Settings},
     files::head_file,
     process,
-    storage::{explain, unlock::open::UnlockProblem},
+    storage::explain,
 };
 use serde_json::Value;
 
@@ -158,8 +158,8 @@ pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) ->
         let records = vault.store.load_directory().await.map_err(explain)?;
         let ring = match settings.unlock(&records).await {
             Ok(ring) => ring,
-            Err(UnlockProblem::KeyMissing(_)) => return Ok(AlteredPolicies::default()),
-            Err(error @ UnlockProblem::WrongKey(_)) => return Err(error.into()),
+            Err(problem) if problem.is_wrong_key => return Err(problem.into()),
+            Err(_) => return Ok(AlteredPolicies::default()),
         };
         let operator = Operator::open_with(settings, vault, records, ring).await?;
         let recorded = operator.vault.record_command(command, "completed").await;

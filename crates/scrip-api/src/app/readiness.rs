@@ -19,8 +19,26 @@ labels! {
         CommitFailed "commit_failed",
         /// The database does not respond.
         StoreUnreachable "store_unreachable",
-        /// The root key is missing or wrong, so the vault is sealed.
+        /// The root key is missing or wrong.
         RootKey "root_key",
+        /// People must enter their shares.
+        Shares "shares",
+        /// The key of another unlock method is missing.
+        UnlockKeyMissing "unlock_key_missing",
+        /// An unlock method returned the key of another vault, or the stored keys were altered.
+        UnlockKeyWrong "unlock_key_wrong",
+        /// The source of an unlock method does not answer.
+        UnlockUnavailable "unlock_unavailable",
+        /// The source of an unlock method denies access, or other users can read a key file.
+        UnlockDenied "unlock_denied",
+        /// The settings of the server do not allow an unlock method, or are incomplete.
+        UnlockSettings "unlock_settings",
+        /// Stored keys or policies cannot be opened with the vault key.
+        VaultAltered "vault_altered",
+        /// A rotation of fingerprints was interrupted.
+        RotationInterrupted "rotation_interrupted",
+        /// There is no vault in the storage yet.
+        NoVault "no_vault",
         /// The server has not tried to open the vault yet.
         Starting "starting",
     }
@@ -38,13 +56,12 @@ impl NotReadyReason {
         }
     }
 
-    /// The reason after the directory could not be read. An altered directory cannot be opened with
-    /// the root key.
+    /// The reason after the directory could not be read.
     #[must_use]
     pub fn from_store_error(error: &Error) -> Self {
         match matches!(error, Error::Unavailable(_)) {
             true => Self::StoreUnreachable,
-            false => Self::RootKey,
+            false => Self::VaultAltered,
         }
     }
 
@@ -64,15 +81,50 @@ impl NotReadyReason {
             Self::RootKey => {
                 "the vault is sealed: its root key is missing or wrong; try again later"
             }
+            Self::Shares => {
+                "the vault is sealed until enough people have entered their shares; try again later"
+            }
+            Self::UnlockKeyMissing => {
+                "the vault is sealed: the key of its unlock method is missing; try again later"
+            }
+            Self::UnlockKeyWrong => {
+                "the vault is sealed: its unlock method returned another key; try again later"
+            }
+            Self::UnlockUnavailable => {
+                "the vault is sealed: the source of its key does not answer; try again shortly"
+            }
+            Self::UnlockDenied => {
+                "the vault is sealed: access to its key is denied; try again later"
+            }
+            Self::UnlockSettings => {
+                "the vault is sealed: the settings do not allow its unlock method; try again later"
+            }
+            Self::VaultAltered => {
+                "the vault is sealed: its stored keys or policies were altered; try again later"
+            }
+            Self::RotationInterrupted => {
+                "the vault is sealed: a rotation of its fingerprints was interrupted; try again later"
+            }
+            Self::NoVault => "the vault is sealed: it does not exist yet; try again later",
             Self::Starting => "the vault is sealed while it starts; try again shortly",
         }
     }
 
-    /// Whether the vault waits for its root key.
+    /// Whether the vault waits for its key.
     #[must_use]
     pub fn is_sealed(self) -> bool {
         match self {
-            Self::RootKey | Self::Starting => true,
+            Self::RootKey
+            | Self::Shares
+            | Self::UnlockKeyMissing
+            | Self::UnlockKeyWrong
+            | Self::UnlockUnavailable
+            | Self::UnlockDenied
+            | Self::UnlockSettings
+            | Self::VaultAltered
+            | Self::RotationInterrupted
+            | Self::NoVault
+            | Self::Starting => true,
             Self::DiskFull | Self::CommitFailed | Self::StoreUnreachable => false,
         }
     }
@@ -152,8 +204,13 @@ impl ReloadError {
         Self { reason: NotReadyReason::from_store_error(&cause), cause }
     }
 
-    pub(crate) fn from_keys(cause: Error) -> Self {
-        Self { cause, reason: NotReadyReason::RootKey }
+    /// `reason` is why a new vault key cannot be loaded, if there is one.
+    pub(crate) fn from_keys(cause: Error, reason: Option<NotReadyReason>) -> Self {
+        Self { cause, reason: reason.unwrap_or(NotReadyReason::VaultAltered) }
+    }
+
+    pub(crate) fn from_rotation(cause: Error) -> Self {
+        Self { cause, reason: NotReadyReason::RotationInterrupted }
     }
 }
 

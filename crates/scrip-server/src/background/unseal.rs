@@ -80,16 +80,18 @@ fn sealed_by_store(error: impl Into<Error>) -> SealedBy {
     SealedBy { reason: NotReadyReason::from_store_error(&error), error: explain(error) }
 }
 
-fn sealed_by_key(error: impl Into<anyhow::Error>) -> SealedBy {
-    SealedBy { reason: NotReadyReason::RootKey, error: error.into() }
+fn sealed_by(reason: NotReadyReason, error: Error) -> SealedBy {
+    SealedBy { reason, error: explain(error) }
 }
 
 /// Unseals the vault. The returned key must open the pepper, so a wrong key is an error.
 async fn try_unseal(manager: &KeyManager) -> Result<(), SealedBy> {
     let records = manager.app.vault.store.load_directory().await.map_err(sealed_by_store)?;
-    let opened = open_vault_key(&manager.inputs, &records).await.map_err(sealed_by_key)?;
+    let opened = open_vault_key(&manager.inputs, &records).await;
+    let opened = opened.map_err(|it| SealedBy { reason: it.reason, error: it.into() })?;
     manager.unseal(records, opened).await.map_err(|error| match error {
         UnsealError::Store(it) => sealed_by_store(it),
-        UnsealError::Keys(it) => sealed_by_key(explain(it)),
+        UnsealError::Keys(it) => sealed_by(NotReadyReason::VaultAltered, it),
+        UnsealError::Rotation(it) => sealed_by(NotReadyReason::RotationInterrupted, it),
     })
 }

@@ -16,11 +16,12 @@ pub mod unlock_settings;
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     path::PathBuf,
     sync::{Arc, Mutex},
 };
 
-use anyhow::Context;
+use scrip_api::app::readiness::NotReadyReason;
 use scrip_core::policy::DirectoryRecords;
 use scrip_seal::{RootKey, Secret, VaultKey, VaultKeyRing};
 use scrip_unlock::PinAttempts;
@@ -80,7 +81,7 @@ impl Settings {
     ) -> Result<Arc<VaultKeyRing>, UnlockProblem> {
         let mut methods = records.unlocks.active_methods().peekable();
         if methods.peek().is_some() && methods.all(|it| it.kind.needs_people()) {
-            return Err(UnlockProblem::KeyMissing(ONLY_SHARES.to_owned()));
+            return Err(UnlockProblem::new(NotReadyReason::Shares, ONLY_SHARES));
         }
         let OpenedKey { key, .. } = open_vault_key(&self.unlock_inputs(), records).await?;
         Ok(Arc::new(VaultKeyRing::new(key)))
@@ -92,7 +93,7 @@ impl Settings {
     /// # Errors
     /// The key is missing, malformed, or readable by other users.
     pub fn check_root_key(&self) -> anyhow::Result<()> {
-        self.unlock_inputs().legacy_key().map(drop)
+        Ok(self.unlock_inputs().legacy_key().map(drop)?)
     }
 }
 
@@ -106,16 +107,21 @@ impl UnlockInputs {
     ///
     /// # Errors
     /// The key is missing, malformed, or readable by other users.
-    pub(crate) fn legacy_key(&self) -> anyhow::Result<VaultKey> {
+    pub(crate) fn legacy_key(&self) -> Result<VaultKey, UnlockProblem> {
+        let missing = |text| UnlockProblem::new(NotReadyReason::RootKey, text);
         if let Some(text) = &self.root_key {
             let text = str::from_utf8(text.expose()).unwrap_or_default();
-            let key = RootKey::from_text(text).context("SCRIP_ROOT_KEY cannot be used")?;
+            let key = RootKey::from_text(text)
+                .map_err(|it| missing(format!("SCRIP_ROOT_KEY cannot be used: {it}")))?;
             return Ok(key.into_vault_key());
         }
         let file = &self.root_key_file;
-        let error_context = || format!("the root key {} cannot be used", file.display());
+        let unusable =
+            |it: &dyn Display| format!("the root key {} cannot be used: {it}", file.display());
         let secret_file = SecretFile::new("keys.root_key_file", file, AllowedReaders::Owner);
-        secret_file.check().with_context(error_context)?;
-        Ok(RootKey::from_file(file).with_context(error_context)?.into_vault_key())
+        let denied = |text| UnlockProblem::new(NotReadyReason::UnlockDenied, text);
+        secret_file.check().map_err(|it| denied(unusable(&format!("{it:#}"))))?;
+        let key = RootKey::from_file(file).map_err(|it| missing(unusable(&it)))?;
+        Ok(key.into_vault_key())
     }
 }

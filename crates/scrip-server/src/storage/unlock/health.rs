@@ -14,7 +14,7 @@ use crate::{
     process::clock::ticks,
     storage::unlock::{
         manager::{KeyManager, OpenVault},
-        open::{MethodName, source_text, unwrap_method},
+        open::{MethodName, UnlockProblem, source_text, unwrap_method},
     },
 };
 
@@ -146,6 +146,8 @@ pub async fn follow_rotations(manager: Arc<KeyManager>) {
             Ok(()) => FOLLOW_EVERY,
             Err(_) => pause.saturating_mul(2).min(RETRY_EVERY),
         };
+        let problem = result.as_ref().err().and_then(|it| it.downcast_ref::<UnlockProblem>());
+        manager.app.new_key_missing_by.replace(problem.map(|it| it.reason));
         if let Err(error) = result {
             let cause = format!("{error:#}");
             // The store logs its own outage.

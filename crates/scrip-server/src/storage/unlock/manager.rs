@@ -51,12 +51,14 @@ pub(crate) enum UnsealError {
     Store(Error),
     /// The vault key opens the pepper, but not the directory.
     Keys(Error),
+    /// A rotation of fingerprints was interrupted.
+    Rotation(Error),
 }
 
 impl UnsealError {
     /// The cause, for the operator.
     pub(crate) fn explain(self) -> anyhow::Error {
-        let (Self::Store(error) | Self::Keys(error)) = self;
+        let (Self::Store(error) | Self::Keys(error) | Self::Rotation(error)) = self;
         anyhow::Error::msg(error.cause_text())
     }
 }
@@ -126,7 +128,7 @@ impl KeyManager {
                 "an unlock method was altered outside the vault; remove it: scrip keys remove"
             );
         }
-        directory.check_servable().map_err(UnsealError::Keys)?;
+        directory.check_servable().map_err(UnsealError::Rotation)?;
         self.app.start_clock(&directory).await.map_err(UnsealError::Store)?;
         self.ring.replace(key);
         let source: Arc<dyn KeySource> = Arc::<VaultKeyRing>::clone(&self.ring);
@@ -139,7 +141,7 @@ impl KeyManager {
 
     /// Forgets the keys, and rejects all requests until a method returns the vault key again.
     pub(crate) fn seal(&self) {
-        self.app.sealed_by.replace(Some(NotReadyReason::RootKey));
+        self.app.sealed_by.replace(Some(NotReadyReason::UnlockUnavailable));
         self.app.directory.store(None);
         self.ring.clear();
         // They have keys of the vault, too.

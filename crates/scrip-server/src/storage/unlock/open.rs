@@ -1,8 +1,9 @@
 //! Opens the vault key: tries the unlock methods, and checks each returned key with the canary.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use scrip_api::app::readiness::NotReadyReason;
 use scrip_core::policy::{
     DirectoryRecords, SystemKeys, UnlockKind, UnlockRecord, VaultIdentity, VaultUnlocks,
 };
@@ -42,7 +43,7 @@ impl MethodName {
     }
 }
 
-impl std::fmt::Display for MethodName {
+impl Display for MethodName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // A writer of the database may have put line breaks or terminal escapes into the label.
         let is_printable = |it: &char| !it.is_control() && !is_text_direction(*it);
@@ -58,12 +59,22 @@ fn is_text_direction(it: char) -> bool {
 
 /// Why no method returned the vault key.
 #[derive(Debug, Error)]
-pub enum UnlockProblem {
-    #[error("{0}")]
-    KeyMissing(String),
+#[error("{text}")]
+pub struct UnlockProblem {
+    pub reason: NotReadyReason,
     /// A key was returned, but it is not the key of this vault.
-    #[error("{0}")]
-    WrongKey(String),
+    pub is_wrong_key: bool,
+    text: String,
+}
+
+impl UnlockProblem {
+    pub(crate) fn new(reason: NotReadyReason, text: impl Into<String>) -> Self {
+        Self { reason, is_wrong_key: false, text: text.into() }
+    }
+
+    fn wrong_key(reason: NotReadyReason, text: impl Into<String>) -> Self {
+        Self { reason, is_wrong_key: true, text: text.into() }
+    }
 }
 
 pub(crate) const EMPTY_VAULT: &str = "the vault is empty; run: scrip init";
@@ -78,21 +89,22 @@ pub async fn open_vault_key(
     records: &DirectoryRecords,
 ) -> Result<OpenedKey, UnlockProblem> {
     let Some(system_keys) = &records.system_keys else {
-        return Err(UnlockProblem::KeyMissing(EMPTY_VAULT.to_owned()));
+        return Err(UnlockProblem::new(NotReadyReason::NoVault, EMPTY_VAULT));
     };
     if records.unlocks.is_legacy() {
-        let key = inputs.legacy_key();
-        let key = key.map_err(|it| UnlockProblem::KeyMissing(format!("{it:#}")))?;
+        let key = inputs.legacy_key()?;
         // The text of the error is the one for a wrong root key.
         let canary = Pepper::unwrap(&key, &system_keys.pepper);
-        canary.map_err(|it| UnlockProblem::WrongKey(it.to_string()))?;
+        let wrong_key =
+            |it: &dyn Display| UnlockProblem::wrong_key(NotReadyReason::RootKey, it.to_string());
+        canary.map_err(|it| wrong_key(&it))?;
         return Ok(OpenedKey { key, method: None });
     }
     let Some(identity) = records.unlocks.identity else {
-        return Err(UnlockProblem::WrongKey(
+        return Err(UnlockProblem::wrong_key(
+            NotReadyReason::VaultAltered,
             "the row of vault_state is missing or altered, so no unlock method can be used; \
-             restore a backup"
-                .to_owned(),
+             restore a backup",
         ));
     };
     try_methods(inputs, identity, &records.unlocks, system_keys).await
@@ -109,7 +121,7 @@ pub async fn try_single_method(
 ) -> Result<(), UnlockProblem> {
     let (Some(identity), Some(system_keys)) = (records.unlocks.identity, &records.system_keys)
     else {
-        return Err(UnlockProblem::KeyMissing(EMPTY_VAULT.to_owned()));
+        return Err(UnlockProblem::new(NotReadyReason::NoVault, EMPTY_VAULT));
     };
     try_method(&settings.unlock_inputs(), identity, method, system_keys).await.map(drop)
 }
@@ -154,18 +166,23 @@ fn describe_failures(
     if failures.len() <= 1 {
         return failures.pop().map_or_else(
             || {
-                UnlockProblem::KeyMissing(format!(
+                let text = format!(
                     "the vault has no active unlock method for version {key_version} of its key: \
                      rows of unlocks or of vault_state are missing or altered; restore a backup"
-                ))
+                );
+                UnlockProblem::new(NotReadyReason::VaultAltered, text)
             },
             |(_, problem)| problem,
         );
     }
-    let is_wrong = failures.iter().any(|(_, it)| matches!(it, UnlockProblem::WrongKey(_)));
+    let is_wrong_key = failures.iter().any(|(_, it)| it.is_wrong_key);
+    // People can always unseal the vault. Otherwise the first method in the configured order counts.
+    let mut reasons = failures.iter().map(|(_, it)| it.reason);
+    let first = reasons.clone().next().unwrap_or(NotReadyReason::VaultAltered);
+    let reason = reasons.find(|it| *it == NotReadyReason::Shares).unwrap_or(first);
     let lines = failures.iter().map(|(method, problem)| format!("{method}: {problem}"));
     let text = lines.collect::<Vec<_>>().join("; ");
-    if is_wrong { UnlockProblem::WrongKey(text) } else { UnlockProblem::KeyMissing(text) }
+    UnlockProblem { reason, is_wrong_key, text }
 }
 
 async fn try_method(
@@ -175,7 +192,7 @@ async fn try_method(
     system_keys: &SystemKeys,
 ) -> Result<VaultKey, UnlockProblem> {
     let secret = unwrap_method(inputs, identity, method).await;
-    let secret = secret.map_err(|it| explain_source(method.kind, it))?;
+    let secret = secret.map_err(|it| explain_source(method, &it))?;
     check_key(VaultKey::from_secret(method.key_version, secret), system_keys)
 }
 
@@ -188,10 +205,10 @@ pub(crate) fn check_key(
     system_keys: &SystemKeys,
 ) -> Result<VaultKey, UnlockProblem> {
     let wrong_key = |_| {
-        UnlockProblem::WrongKey(
+        UnlockProblem::wrong_key(
+            NotReadyReason::UnlockKeyWrong,
             "the unlock method returned a key that does not open this vault: it is the key of \
-             another vault, or the stored keys of this vault were altered"
-                .to_owned(),
+             another vault, or the stored keys of this vault were altered",
         )
     };
     let key = key.map_err(wrong_key)?;
@@ -246,13 +263,19 @@ pub(crate) fn source_text(kind: UnlockKind, error: &UnlockError) -> String {
     }
 }
 
-fn explain_source(kind: UnlockKind, error: UnlockError) -> UnlockProblem {
-    let text = source_text(kind, &error);
-    match error {
-        UnlockError::Rejected(_) => UnlockProblem::WrongKey(text),
-        UnlockError::Unavailable(_)
-        | UnlockError::Denied(_)
-        | UnlockError::KeyMissing(_)
-        | UnlockError::Settings(_) => UnlockProblem::KeyMissing(text),
-    }
+fn explain_source(method: &UnlockRecord, error: &UnlockError) -> UnlockProblem {
+    let is_root_key = UnlockSettings::from_record(method).is_ok_and(|it| it.is_root_key());
+    let reason = match error {
+        UnlockError::Rejected(_) | UnlockError::KeyMissing(_) if is_root_key => {
+            NotReadyReason::RootKey
+        }
+        UnlockError::Unavailable(_) if method.kind.needs_people() => NotReadyReason::Shares,
+        UnlockError::Rejected(_) => NotReadyReason::UnlockKeyWrong,
+        UnlockError::KeyMissing(_) => NotReadyReason::UnlockKeyMissing,
+        UnlockError::Unavailable(_) => NotReadyReason::UnlockUnavailable,
+        UnlockError::Denied(_) => NotReadyReason::UnlockDenied,
+        UnlockError::Settings(_) => NotReadyReason::UnlockSettings,
+    };
+    let is_wrong_key = matches!(error, UnlockError::Rejected(_));
+    UnlockProblem { reason, is_wrong_key, text: source_text(method.kind, error) }
 }

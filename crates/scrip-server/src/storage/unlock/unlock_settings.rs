@@ -70,6 +70,12 @@ impl UnlockSettings {
         }
     }
 
+    /// Whether the wrapping key is the root key of the settings.
+    #[must_use]
+    pub fn is_root_key(&self) -> bool {
+        matches!(self, Self::File(FileParameters { path: None }))
+    }
+
     /// The text of the column.
     #[must_use]
     pub fn parameters(&self) -> String {

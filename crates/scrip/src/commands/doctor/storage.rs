@@ -1,5 +1,6 @@
 //! Checks the running server and the free space of its data directory.
 
+use scrip_api::{app::readiness::NotReadyReason, metrics::label::Label};
 use scrip_server::{
     config::Settings,
     control::{self, ServerStatus},
@@ -58,25 +59,45 @@ pub(super) fn check_server(settings: &Settings) -> Finding {
 
 fn assess_server(status: &ServerStatus) -> Finding {
     let ServerStatus { pid, url, not_ready, .. } = status;
-    let Some(reason) = not_ready else {
+    let Some(label) = not_ready else {
         return passed("server", format!("process {pid} listens at {url}"));
     };
-    let cause = match reason.as_str() {
-        "disk_full" => {
+    // A server of another version may have another reason.
+    let reason = NotReadyReason::ALL.iter().find(|it| it.as_str() == label);
+    let text = reason.map_or("is not ready; the cause is in its log", |it| describe_reason(*it));
+    let cause = status.sealed_cause.as_deref().map(|it| format!(". {it}")).unwrap_or_default();
+    failed("server", format!("process {pid} {text}{cause}"))
+}
+
+fn describe_reason(reason: NotReadyReason) -> &'static str {
+    match reason {
+        NotReadyReason::DiskFull => {
             "refuses writes and reads: the disk is full. Free some space; the server recovers \
              without a restart"
         }
-        "commit_failed" => {
+        NotReadyReason::CommitFailed => {
             "refuses writes and reads: a commit failed. The cause is in its log; the server \
              recovers without a restart"
         }
-        "store_unreachable" => {
+        NotReadyReason::StoreUnreachable => {
             "refuses requests: PostgreSQL cannot be reached. The server recovers without a restart"
         }
-        _ if status.sealed => "is sealed: its root key is missing or wrong",
-        _ => "is not ready; the cause is in its log",
-    };
-    failed("server", format!("process {pid} {cause}"))
+        NotReadyReason::RootKey => "is sealed: its root key is missing or wrong",
+        NotReadyReason::Shares => "is sealed: it waits for shares",
+        NotReadyReason::UnlockKeyMissing => "is sealed: the key of its unlock method is missing",
+        NotReadyReason::UnlockKeyWrong => "is sealed: its unlock method returned another key",
+        NotReadyReason::UnlockUnavailable => {
+            "is sealed: the source of its unlock method does not answer"
+        }
+        NotReadyReason::UnlockDenied => "is sealed: access to its key is denied",
+        NotReadyReason::UnlockSettings => "is sealed: its settings do not allow the unlock method",
+        NotReadyReason::VaultAltered => "is sealed: stored keys or policies were altered",
+        NotReadyReason::RotationInterrupted => {
+            "is sealed: a rotation of fingerprints was interrupted"
+        }
+        NotReadyReason::NoVault => "is sealed: there is no vault; run: scrip init",
+        NotReadyReason::Starting => "is starting",
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use scrip_server::{
     config::Settings,
     storage::unlock::{
         open::{MethodName, altered_methods, try_single_method},
-        unlock_settings::{FileParameters, UnlockSettings},
+        unlock_settings::UnlockSettings,
     },
 };
 
@@ -69,6 +69,5 @@ pub(super) fn check_alterations(unlocks: &VaultUnlocks, key: &AuditKey) -> Vec<F
 }
 
 fn is_root_key(method: &UnlockRecord) -> bool {
-    let default_file = UnlockSettings::File(FileParameters::default());
-    UnlockSettings::from_record(method).is_ok_and(|it| it == default_file)
+    UnlockSettings::from_record(method).is_ok_and(|it| it.is_root_key())
 }

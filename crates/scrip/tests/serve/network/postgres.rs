@@ -2,6 +2,7 @@
 
 use std::{fs, time::Duration};
 
+use scrip_api::{app::readiness::NotReadyReason, metrics::label::Label};
 use scrip_testing::{
     directory_server::authority::CertificateAuthority,
     postgres::cluster::Cluster,
@@ -302,12 +303,11 @@ fn node_returns_503_until_postgres_is_back() {
 /// Expects that the metrics report only this reason, and whether the vault is sealed.
 fn reports_only(server: &RunningServer, expected: Option<&str>, sealed: f64) -> bool {
     let page = scrape(server);
-    let reasons = ["disk_full", "commit_failed", "store_unreachable", "root_key", "starting"];
-    let is_expected = |reason: &&str| {
-        let value = page.value("scrip_not_ready", &[("reason", reason)]);
-        value == f64::from(u8::from(expected == Some(*reason)))
+    let is_expected = |reason: &NotReadyReason| {
+        let value = page.value("scrip_not_ready", &[("reason", reason.as_str())]);
+        value == f64::from(u8::from(expected == Some(reason.as_str())))
     };
-    reasons.iter().all(is_expected) && page.value("scrip_sealed", &[]) == sealed
+    NotReadyReason::ALL.iter().all(is_expected) && page.value("scrip_sealed", &[]) == sealed
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::{
     thread,
 };
 
+use scrip_api::{app::readiness::NotReadyReason, metrics::label::Label};
 use scrip_testing::{
     process::{
         client::HttpResponse,
@@ -25,8 +26,6 @@ use crate::{
 
 const FULL: &str = "disk full: writes and reads are refused";
 const RECOVERED: &str = "the disk has recovered: writes and reads are accepted again";
-const REASONS: [&str; 5] =
-    ["disk_full", "commit_failed", "store_unreachable", "root_key", "starting"];
 
 fn create(harness: &BackupHarness, server: &RunningServer, number: u64) -> HttpResponse {
     let body = json!({ "type": "card", "data": { "number": card_number(number) } });
@@ -63,7 +62,7 @@ fn create_until_rejected(harness: &BackupHarness, server: &RunningServer) -> Vec
 /// Returns the reasons that the metrics report. Every reason has a series.
 fn reported_reasons(page: &ParsedMetricsPage) -> Vec<&'static str> {
     let is_reported = |reason: &&str| page.value("scrip_not_ready", &[("reason", reason)]) == 1.0;
-    REASONS.into_iter().filter(is_reported).collect()
+    NotReadyReason::ALL.iter().map(|it| it.as_str()).filter(is_reported).collect()
 }
 
 /// The backup itself needs no space on the full disk, so the message names the way without a record.
