@@ -7,14 +7,15 @@ use std::{
     path::Path,
 };
 
+use scrip_api::{app::readiness::NotReadyReason, metrics::label::Label};
 use scrip_server::metrics::key::MetricsKey;
 use serde_json::Value;
 
 use crate::{harness::server::TestServer, metrics::endpoint::scrape};
 
 fn read_document(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate");
-    fs::read_to_string(folder.join(name)).unwrap()
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Returns the name and the type of each metric family that a server exports.
@@ -40,7 +41,7 @@ fn families_in(text: &str, families: &BTreeSet<(String, String)>) -> BTreeSet<St
 #[test]
 fn monitoring_guide_lists_exactly_the_scraped_metrics() {
     let scraped_metrics = scraped_families();
-    let text = read_document("monitoring.md");
+    let text = read_document("docs/operate/monitoring.md");
     let rows = text.lines().filter_map(|it| it.strip_prefix("| `scrip_"));
     let documented: BTreeSet<_> = rows
         .map(|row| {
@@ -60,7 +61,8 @@ fn monitoring_guide_lists_exactly_the_scraped_metrics() {
 fn dashboard_uses_only_existing_metrics() {
     let scraped_metrics = scraped_families();
     let names: BTreeSet<_> = scraped_metrics.iter().map(|(name, _)| name.clone()).collect();
-    let dashboard: Value = serde_json::from_str(&read_document("grafana-dashboard.json")).unwrap();
+    let dashboard: Value =
+        serde_json::from_str(&read_document("deploy/grafana-dashboard.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let mut queries = 0;
     for panel in panels {
@@ -80,33 +82,97 @@ fn dashboard_uses_only_existing_metrics() {
     assert_eq!(ids.len(), panels.len());
 }
 
-/// Returns the expression of each alert in the guide.
-fn alert_expressions() -> BTreeMap<String, String> {
-    let text = read_document("monitoring.md");
+/// One alert of the file for Prometheus.
+struct Alert {
+    expression: String,
+    /// The text after the name of an attribute, up to the end of its line.
+    attributes: BTreeMap<&'static str, String>,
+}
+
+/// The attributes of an alert, apart from its expression.
+const ALERT_ATTRIBUTES: [&str; 3] = ["labels: { severity: ", "summary: ", "runbook: "];
+
+fn alerts() -> BTreeMap<String, Alert> {
+    let text = read_document("deploy/alerts.yml");
     let rules = text.split("- alert: ").skip(1);
     let to_alert = |rule: &str| {
         let name = rule.split_whitespace().next().unwrap().to_owned();
         let expression = rule.split_once("expr:").unwrap().1;
-        let end = ["        for:", "        annotations:", "```"]
-            .iter()
-            .filter_map(|it| expression.find(it))
-            .min()
-            .unwrap_or(expression.len());
-        (name, expression[..end].trim().to_owned())
+        let end = ["        for:", "        labels:"].iter().filter_map(|it| expression.find(it));
+        let expression = expression[..end.min().unwrap()].trim().to_owned();
+        let attribute = |prefix: &'static str| {
+            let line = rule.lines().find_map(|it| it.trim().strip_prefix(prefix));
+            (prefix, line.unwrap_or_default().trim_end_matches('}').trim().to_owned())
+        };
+        let attributes = ALERT_ATTRIBUTES.map(attribute).into_iter().collect();
+        (name, Alert { expression, attributes })
     };
     rules.map(to_alert).collect()
 }
 
 #[test]
 fn alerts_cover_each_node_and_each_reason_for_not_being_ready() {
-    let alerts = alert_expressions();
+    let alerts = alerts();
+    let expression = |name: &str| alerts[name].expression.as_str();
     // The metrics of the other nodes still exist when one node is down.
-    assert_eq!(alerts["ScripDown"], r#"up{job="scrip"} == 0 or absent(up{job="scrip"})"#);
-    assert_eq!(alerts["ScripSealed"], "scrip_sealed == 1");
-    assert_eq!(alerts["ScripNotReady"], "scrip_not_ready == 1");
+    assert_eq!(expression("ScripDown"), r#"up{job="scrip"} == 0 or absent(up{job="scrip"})"#);
+    assert_eq!(expression("ScripSealed"), "scrip_sealed == 1");
+    assert_eq!(expression("ScripNotReady"), "scrip_not_ready == 1");
     // A commit that waits for a standby of PostgreSQL is no problem of the disk.
-    assert_eq!(alerts["ScripDiskFull"], r#"scrip_not_ready{reason="disk_full"} == 1"#);
-    assert!(alerts["ScripCommitsFail"].contains(r#"scrip_not_ready{reason="commit_failed"} == 1"#));
-    assert!(alerts["ScripDiskLow"].contains("scrip_disk_free_bytes < 0.1 * scrip_disk_size_bytes"));
-    assert!(alerts["ScripStoreUnreachable"].contains(r#"reason="store_unreachable""#));
+    assert_eq!(expression("ScripDiskFull"), r#"scrip_not_ready{reason="disk_full"} == 1"#);
+    assert_eq!(expression("ScripWaitsForShares"), r#"scrip_not_ready{reason="shares"} == 1"#);
+    assert_eq!(expression("ScripUnlockMethodFails"), "scrip_unlock_ok == 0");
+    assert!(
+        expression("ScripCommitsFail").contains(r#"scrip_not_ready{reason="commit_failed"} == 1"#)
+    );
+    let disk_low = expression("ScripDiskLow");
+    assert!(disk_low.contains("scrip_disk_free_bytes < 0.1 * scrip_disk_size_bytes"));
+    assert!(expression("ScripStoreUnreachable").contains(r#"reason="store_unreachable""#));
+}
+
+#[test]
+fn alerts_use_only_existing_metrics() {
+    let scraped_metrics = scraped_families();
+    let names: BTreeSet<_> = scraped_metrics.iter().map(|(name, _)| name.clone()).collect();
+    for (alert, Alert { expression, .. }) in alerts() {
+        for family in families_in(&expression, &scraped_metrics) {
+            assert!(names.contains(&family), "{alert} asks for {family}");
+        }
+    }
+}
+
+/// Every reason why a server is not ready has a row in the guide.
+#[test]
+fn monitoring_guide_describes_every_reason_for_not_being_ready() {
+    let text = read_document("docs/operate/monitoring.md");
+    let section = text.split("### Readiness").nth(1).unwrap().split("### ").next().unwrap();
+    let rows: Vec<_> = section.lines().filter(|it| it.starts_with("| `")).collect();
+    for reason in NotReadyReason::ALL {
+        let cell = format!("`{}`", reason.as_str());
+        let is_described = rows.iter().any(|it| it.split('|').nth(1).unwrap().contains(&cell));
+        assert!(is_described, "{cell}");
+    }
+}
+
+/// The anchor of a heading, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let is_kept = |it: &char| it.is_alphanumeric() || [' ', '-', '_'].contains(it);
+    heading.to_lowercase().chars().filter(is_kept).collect::<String>().replace(' ', "-")
+}
+
+#[test]
+fn each_alert_has_a_severity_a_summary_and_a_runbook_that_names_it() {
+    let runbook_index = read_document("docs/operate/README.md");
+    for (name, Alert { attributes, .. }) in alerts() {
+        let [severity, summary, runbook] = ALERT_ATTRIBUTES.map(|it| attributes[it].as_str());
+        assert!(["critical", "warning"].contains(&severity), "{name}: {severity}");
+        assert!(summary.len() > 20, "{name}: {summary}");
+        let (page, section) = runbook.split_once('#').unwrap_or((runbook, ""));
+        let text = read_document(page);
+        let headings = text.lines().filter(|it| it.starts_with('#'));
+        let mut anchors = headings.map(|it| anchor(it.trim_start_matches('#').trim()));
+        let has_section = section.is_empty() || anchors.any(|it| it == section);
+        assert!(has_section, "{name}: {page} has no section {section}");
+        assert!(runbook_index.contains(&format!("`{name}`")), "{name} is not in the runbook");
+    }
 }
