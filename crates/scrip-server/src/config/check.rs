@@ -43,15 +43,25 @@ pub fn check_settings(
     SettingsReport { output, result: loaded.map(drop) }
 }
 
+/// Longer values are not aligned.
+const VALUE_WIDTH_MAX: usize = 40;
+
 fn format_as_text(settings: &Settings) -> String {
+    let effective = settings
+        .effective
+        .iter()
+        .map(|it| (it.setting.path(), format_value(it.setting, &it.text), it.source.to_string()));
+    let scheme_entries = settings.scheme_entries.iter().map(|(path, text)| {
+        (path.clone(), json!(text).to_string(), SettingSource::File.to_string())
+    });
+    let rows: Vec<_> = effective.chain(scheme_entries).collect();
+    let path_width = rows.iter().map(|(path, _, _)| path.chars().count()).max().unwrap_or(0);
+    // One long value must not move all sources out of the window.
+    let values = rows.iter().map(|(_, value, _)| value.chars().count());
+    let value_width = values.filter(|it| *it <= VALUE_WIDTH_MAX).max().unwrap_or(0);
     let mut output = String::new();
-    for it in &settings.effective {
-        let (value, source) = (format_value(it.setting, &it.text), &it.source);
-        output += &format!("{:<32} = {value:<28} # {source}\n", it.setting.path());
-    }
-    for (path, text) in &settings.scheme_entries {
-        output +=
-            &format!("{path:<32} = {:<28} # {}\n", json!(text).to_string(), SettingSource::File);
+    for (path, value, source) in &rows {
+        output += &format!("{path:<path_width$} = {value:<value_width$} # {source}\n");
     }
     let key_source =
         if settings.root_key.is_some() { "SCRIP_ROOT_KEY" } else { "the root key file" };

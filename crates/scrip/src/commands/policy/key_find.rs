@@ -100,10 +100,11 @@ async fn describe_key(operator: &Operator, found: &FoundKey<'_>) -> anyhow::Resu
     if !last_use.reads_are_recorded {
         text += "\nReads and rejected requests are not recorded: audit.reads is off.\n";
     }
+    let (create, delete) =
+        (format!("scrip key create {}", application.id), format!("scrip key delete {}", key.id));
     text += &format!(
-        "\nTo replace the key run: scrip key create {}\nWhen clients use the new key run: scrip key \
-         delete {}\n",
-        application.id, key.id
+        "\nIf the key leaked, delete it first: {delete}\nand then replace it: {create}\nTo replace \
+         a key that did not leak: {create}\nand when clients use the new key: {delete}\n"
     );
     let json = json!({
         "tenant": tenant_json(tenant),

@@ -405,6 +405,14 @@ async fn set_quotas(
         changes.iter().for_each(|(name, value)| drop(quotas.set(name, value)));
         quotas
     });
+    let before = tenant.quotas;
     let record = set_tenant_quotas(&operator.vault, operator.policy_permit(tenant), edit).await;
-    Ok(quotas_output(&record.map_err(explain)?.quotas))
+    let quotas = record.map_err(explain)?.quotas;
+    let mut rows = quotas.list();
+    for ((_, value), (_, earlier_value)) in rows.iter_mut().zip(before.list()) {
+        if *value != earlier_value {
+            *value = format!("{value}  changed, was {earlier_value}");
+        }
+    }
+    Ok(CommandOutput { text: name_value_list(&rows), ..quotas_output(&quotas) })
 }

@@ -43,6 +43,8 @@ pub(super) fn read_share_files(stdout: &mut impl BufRead, count: usize) -> Vec<S
             let mode = fs::metadata(file.trim()).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
             shares.push(fs::read_to_string(file.trim()).unwrap().trim().to_owned());
+            // A holder takes it away.
+            fs::remove_file(file.trim()).unwrap();
         }
     }
     shares

@@ -140,6 +140,10 @@ fn quota_changes_are_atomic() {
         (&some["log_retention_seconds"], &some["rate_limit"]),
         (&2_592_000.into(), &"200%".into())
     );
+    let text = run_text(&process, &[&set[..], &["rate_limit=300%", "log_retention=30d"]].concat());
+    let changed: Vec<_> = text.lines().filter(|it| it.contains("changed")).collect();
+    assert!(changed.len() == 1 && changed[0].ends_with("300%  changed, was 200%"), "{text}");
+    run_json(&process, &[&set[..], &["rate_limit=200%"]].concat());
     process.assert_fails(
         &[&set[..], &["tokenize_limit=9", "cvc_retention=2d"]].concat(),
         "cvc_retention must",

@@ -77,6 +77,10 @@ fn key_find_names_application_key_id_and_last_use() {
     // From a file, with white space around the key.
     fs::write(process.path("leaked.txt"), format!("\n  {key}\r\n")).unwrap();
     let from_file = run_text(&process, &["key", "find", "--file", "leaked.txt"]);
+    let [delete, create] =
+        ["If the key leaked, delete it first: scrip key delete", "replace it: scrip key create"]
+            .map(|it| from_file.find(it).expect("advice for a leaked key"));
+    assert!(delete < create, "{from_file}");
     assert!(from_file.contains(&key_id) && !from_file.contains(&key), "{from_file}");
 }
 

@@ -1,6 +1,6 @@
 //! Settings as the program reads them.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::Value;
@@ -50,7 +50,11 @@ fn config_check_shows_the_source_of_each_value() {
     assert!(output["warnings"][0].as_str().unwrap().starts_with("SCRIP_SERVER_USR"));
     let output = process.run(&["config", "check", "--config", "mine.toml"]);
     let output = String::from_utf8(output.stdout).unwrap();
-    assert!(output.contains("server.drain_deadline_seconds    = 3"), "{output}");
+    let drain = output.lines().find(|it| it.starts_with("server.drain_deadline_seconds ")).unwrap();
+    assert!(drain.contains(" = 3 "), "{drain}");
+    let lines: Vec<_> = output.lines().filter(|it| it.contains(" # ")).collect();
+    let columns = |text: &str| lines.iter().map(|it| it.find(text)).collect::<BTreeSet<_>>();
+    assert!(lines.len() > 50 && columns(" = ").len() == 1, "{output}");
 }
 
 #[test]
