@@ -44,20 +44,20 @@ pub(crate) struct AddArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AddCommand {
-    /// A wrapping key in a file; the file is created if it is missing.
+    /// Add a wrapping key in a file; the file is created if it is missing.
     File {
         file: PathBuf,
         #[command(flatten)]
         arguments: AddArguments,
     },
-    /// A wrapping key in a variable of the server's environment.
+    /// Add a wrapping key in a variable of the server's environment.
     Env {
         /// Name of the variable; it starts with `SCRIP_UNLOCK_`.
         variable: String,
         #[command(flatten)]
         arguments: AddArguments,
     },
-    /// Shares of people. The command shows each share once, and asks for them before they count.
+    /// Add shares of people. The command shows each share once, and asks for them before they count.
     Shamir {
         /// Number of shares.
         #[arg(long, default_value_t = 5)]
@@ -75,11 +75,11 @@ pub(crate) enum AddCommand {
         #[command(flatten)]
         arguments: AddArguments,
     },
-    /// A key in a hardware security module.
+    /// Add a key in a hardware security module.
     Pkcs11(ServiceArguments),
-    /// A key of AWS KMS.
+    /// Add a key of AWS KMS.
     AwsKms(ServiceArguments),
-    /// A key of the Transit engine of Vault or OpenBao.
+    /// Add a key of the Transit engine of Vault or OpenBao.
     Transit(ServiceArguments),
 }
 
