@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""Copy all tokens of one tenant to a tenant of another vault, over HTTP.
+"""Copy all tokens of one tenant, or the tokens with the given ids, to a tenant of another vault, over HTTP.
+
+    copy-tokens.py [--replace] [--fingerprints FILE] [ID ...]
 
 Set OLD_URL, OLD_KEY, NEW_URL and NEW_KEY. Both keys are keys of private applications with this access rule:
-container "/", transform "reveal", permissions token:read (old vault), token:create and token:read (new vault).
+container "/", transform "reveal", permissions token:read (old vault), token:create and token:read (new vault; also
+token:delete for --replace).
 
-A token that the new vault already has is compared, not replaced, so you can run the script again at any time.
+A token that the new vault already has is compared, so you can run the script again at any time. With --replace, a
+token that differs is deleted in the new vault and created again. With --fingerprints, id, old and new fingerprint of
+each token are appended to a CSV file.
 Ids, data, containers, metadata, masks, search indexes, fingerprint expressions and expiry stay the same. Creation
 time, creator and fingerprint are new. CVCs are not copied. The script writes no data to a disk or to its output.
 Exit code 0: every token of the old vault is in the new vault, with the same data.
 """
 
+import argparse
+import csv
 import json
 import os
 import re
@@ -43,7 +50,7 @@ def request(vault, method, path, body=None):
         call = urllib.request.Request(url + path, content, headers, method=method)
         try:
             with urllib.request.urlopen(call, timeout=60) as response:
-                return response.status, parse(response.read())
+                return response.status, parse(response.read() or b"{}")
         except urllib.error.HTTPError as error:
             if error.code not in (429, 503):
                 return error.code, parse(error.read() or b"{}")
@@ -63,36 +70,76 @@ def copied_part(token):
     return part
 
 
-def copy(token):
-    """Copy one token. Return "copied", "present" or the reason of a failure."""
-    wanted = copied_part(token)
-    if "data" not in wanted:
-        return "the old key may not reveal this token"
-    status, answer = request("NEW", "POST", "/tokens", wanted | {"deduplicate_token": False})
-    result = "copied"
-    if status == 409:
-        status, answer = request("NEW", "GET", "/tokens/" + urllib.parse.quote(token["id"], safe=""))
-        result = "present"
-    if status not in (200, 201):
-        return f"status {status}: {answer.get('detail')} {sorted(answer.get('errors', {}))}"
-    found = copied_part(answer)
-    different = [name for name in COPIED if wanted.get(name) != found.get(name)]
-    return f"differs in {different}" if different else result
+def token_path(id):
+    return "/tokens/" + urllib.parse.quote(id, safe="")
 
 
-def main():
-    counts, start = {"copied": 0, "present": 0, "failed": 0}, ""
+def check_old_key():
+    """Another key would copy masks as data, or only some of the tokens, without a message."""
+    status, application = request("OLD", "GET", "/applications/key")
+    rules = application.get("rules") or []
+    if status != 200 or application.get("permissions") or any(rule["transform"] != "reveal" for rule in rules):
+        sys.exit("OLD_KEY must have rules with the transform reveal only")
+    if not any(rule.get("container") == "/" for rule in rules):
+        sys.exit("OLD_KEY must have a rule for the container /, which covers all tokens")
+
+
+def old_tokens(ids):
+    """Yield pages of tokens of the old vault. A token that cannot be read is an id and a reason."""
+    if ids:
+        answers = ((id, *request("OLD", "GET", token_path(id))) for id in ids)
+        yield [token if status == 200 else (id, f"status {status} in the old vault") for id, status, token in answers]
+        return
+    start = ""
     while start is not None:
         status, page = request("OLD", "GET", "/v2/tokens?size=100" + (start and f"&start={start}"))
         if status != 200:
             sys.exit(f"listing the old vault failed: status {status}: {page.get('detail')}")
-        for token in page["data"]:
-            result = copy(token)
-            if result not in counts:
-                print(f"{token['id']}: {result}", file=sys.stderr)
-                result = "failed"
-            counts[result] += 1
+        yield page["data"]
         start = page["pagination"]["next"]
+
+
+def copy(token, replace):
+    """Copy one token. Return "copied", "present", "replaced" or the reason of a failure, and the new token."""
+    wanted = copied_part(token)
+    if "data" not in wanted:
+        return "the old key may not reveal this token", None
+    # Reads first: a create that fails with 409 takes longer.
+    status, answer = request("NEW", "GET", token_path(token["id"]))
+    result = "present"
+    different = [name for name in COPIED if status == 200 and wanted.get(name) != copied_part(answer).get(name)]
+    if different and replace:
+        status, answer = request("NEW", "DELETE", token_path(token["id"]))
+    if status in (204, 404):
+        result = "replaced" if status == 204 else "copied"
+        status, answer = request("NEW", "POST", "/tokens", wanted | {"deduplicate_token": False})
+    if status not in (200, 201):
+        return f"status {status}: {answer.get('detail')} {sorted(answer.get('errors', {}))}", None
+    different = [name for name in COPIED if wanted.get(name) != copied_part(answer).get(name)]
+    return (f"differs in {different}", None) if different else (result, answer)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Copy tokens to another vault.")
+    parser.add_argument("--replace", action="store_true", help="replace tokens that differ in the new vault")
+    parser.add_argument("--fingerprints", metavar="FILE", help="append id, old and new fingerprint to a CSV file")
+    parser.add_argument("ids", metavar="ID", nargs="*", help="tokens to copy; without ids, all of them")
+    options = parser.parse_args()
+    check_old_key()
+    counts = {"copied": 0, "present": 0, "replaced": 0, "failed": 0}
+    file = open(options.fingerprints, "a", newline="") if options.fingerprints else None
+    for page in old_tokens(options.ids):
+        for token in page:
+            if isinstance(token, dict):
+                id, (result, created) = token["id"], copy(token, options.replace)
+            else:
+                (id, result), created = token, None
+            if result not in counts:
+                print(f"{id}: {result}", file=sys.stderr)
+                result = "failed"
+            elif file:
+                csv.writer(file).writerow([id, token.get("fingerprint"), created.get("fingerprint")])
+            counts[result] += 1
         print(" ".join(f"{name} {count}" for name, count in counts.items()), flush=True)
     sys.exit(1 if counts["failed"] else 0)
 
