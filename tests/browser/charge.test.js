@@ -89,11 +89,11 @@ test("shop of the guide charges through the proxy and never receives a number", 
   const browser = await startBrowser();
   const programs = [], lines = [];
   try {
-    let variables = { VAULT: vault.url, ADMIN: vault.keys.management, PROCESSOR: `http://127.0.0.1:${processorPort}` };
+    let variables = { ...vault.variables, PROCESSOR: `http://127.0.0.1:${processorPort}` };
     const shell = async (command) => (await run("bash", ["-c", command], { env: { ...process.env, ...variables } })).stdout;
-    const [PUBLIC_KEY, SHOP_KEY, PROXY_KEY] = (await shell(find("sh", "create applications"))).trim().split(" ");
-    assert.ok([PUBLIC_KEY, SHOP_KEY, PROXY_KEY].every((it) => it && it !== "null"));
-    variables = { ...variables, PUBLIC_KEY, SHOP_KEY, PROXY_KEY };
+    const [BROWSER_KEY, SHOP_KEY, PROXY_KEY] = (await shell(find("sh", "create applications"))).trim().split(" ");
+    assert.ok([BROWSER_KEY, SHOP_KEY, PROXY_KEY].every((it) => it && it !== "null"));
+    variables = { ...variables, BROWSER_KEY, SHOP_KEY, PROXY_KEY };
     programs.push(await startProgram(folder, "processor.mjs", { PORT: processorPort }, lines));
     programs.push(await startProgram(folder, "shop.mjs", { ...variables, PORT: shopPort }, lines));
     await browser.withPage("charge", DESKTOP, async (page) => {

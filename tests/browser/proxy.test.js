@@ -68,18 +68,14 @@ test("examples of the proxy guide have the printed output", { timeout: 180_000 }
   const folder = await mkdtemp(join(tmpdir(), "scrip-proxy-"));
   for (const { name, body } of blocks.filter((it) => it.name)) await writeFile(join(folder, name), body);
   const [placeholders, ...commands] = pairCommands(blocks);
-  assert.match(placeholders.command, /^export VAULT=/);
+  assert.match(placeholders.command, /^export PROVIDER=/);
   assert.ok(commands.length > 20, `${commands.length} examples`);
   const vault = await startVault();
   const provider = await startProvider(folder);
   try {
-    const { management, private: privateKey, public: publicKey } = vault.keys;
     const variables = {
-      VAULT: vault.url,
+      ...vault.variables,
       PROVIDER: provider.url,
-      MANAGEMENT: management,
-      PRIVATE: privateKey,
-      PUBLIC: publicKey,
       TLS_PORT: String(await freePort()),
       PATH: await createPath(folder),
     };

@@ -23,8 +23,8 @@ async function withShop(use, change = (it) => it) {
   await writeFile(join(folder, "shop.mjs"), block("js"));
   const vault = await startVault();
   const relay = await startRelay(vault.url);
-  const keys = { PUBLIC_KEY: vault.keys.public, PRIVATE_KEY: vault.keys.private };
-  const addresses = { VAULT: relay.url, PUBLIC_VAULT: vault.url, PORT: "0" };
+  const keys = { SCRIP_PUBLIC_KEY: vault.keys.public, SCRIP_KEY: vault.keys.private };
+  const addresses = { SCRIP_URL: relay.url, BROWSER_URL: vault.url, PORT: "0" };
   const child = spawn(process.execPath, [join(folder, "shop.mjs")], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...change({ ...keys, ...addresses }) },
@@ -148,5 +148,5 @@ test("shop of the tutorial logs a wrong key and does not repeat the request", ()
       assert.equal(relay.seen.length, 1);
       assert.ok(log.some((line) => line.includes("401") && line.includes("BT-API-KEY")), log.join("\n"));
     },
-    (variables) => ({ ...variables, PRIVATE_KEY: "wrong" }),
+    (variables) => ({ ...variables, SCRIP_KEY: "wrong" }),
   ));

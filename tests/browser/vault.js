@@ -19,6 +19,14 @@ export async function startVault(environment = {}) {
   return {
     ...announced,
 
+    // The variables that `scrip dev` prints as export lines, and that the guides use.
+    variables: {
+      SCRIP_URL: announced.url,
+      SCRIP_KEY: announced.keys.private,
+      SCRIP_PUBLIC_KEY: announced.keys.public,
+      SCRIP_MANAGEMENT_KEY: announced.keys.management,
+    },
+
     // Sends an API request with the key of one of the three applications.
     async send(kind, method, path, body) {
       const headers = { "BT-API-KEY": announced.keys[kind], "Content-Type": "application/json" };

@@ -1,11 +1,13 @@
 // The Node.js code of docs/webhooks.md verifies deliveries that the program signed.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { constants, createVerify } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -26,14 +28,15 @@ before(async () => {
   await symlink(fileURLToPath(new URL("node_modules", import.meta.url)), join(folder, "node_modules"));
   const page = await readFile(join(root, "docs/webhooks.md"), "utf8");
   const blocks = [...page.matchAll(/^```js\n(.*?)^```$/gms)].map((it) => it[1]);
-  assert.equal(blocks.length, 2);
+  assert.equal(blocks.length, 3);
+  await writeFile(join(folder, "receiver.mjs"), blocks[1]);
   const load = async (index) => {
     const file = join(folder, `block${index}.mjs`);
     await writeFile(file, blocks[index]);
     return import(pathToFileURL(file).href);
   };
   ({ verifyDelivery } = await load(0));
-  ({ verifyWithPublicKey } = await load(1));
+  ({ verifyWithPublicKey } = await load(2));
 });
 after(() => rm(folder, { recursive: true }));
 
@@ -93,4 +96,23 @@ test("delivery without signatures is rejected", () => {
   const delivery = { ...sign(), headers: {} };
   assert.throws(() => withSecret(delivery), WebhookVerificationError);
   assert.throws(() => withPublicKey(delivery), /signature/);
+});
+
+test("receiver of the page accepts signed deliveries, prints each event once and rejects altered ones", async () => {
+  const delivery = sign();
+  const environment = { ...process.env, WEBHOOK_SECRET: delivery.secret, PORT: "0" };
+  const child = spawn(process.execPath, ["receiver.mjs"], { cwd: folder, env: environment, stdio: ["ignore", "pipe", "inherit"] });
+  try {
+    const lines = [];
+    const output = createInterface({ input: child.stdout }).on("line", (line) => lines.push(line));
+    await once(output, "line");
+    const send = async (body) => (await fetch(lines[0], { method: "POST", headers: delivery.headers, body })).status;
+    assert.equal(await send(delivery.body), 204);
+    assert.equal(await send(delivery.body), 204);
+    assert.equal(await send(delivery.body.replace("{", "{ ")), 400);
+    const { event } = JSON.parse(delivery.body);
+    assert.deepEqual(lines.slice(1), [`${event.type} ${event.id}`]);
+  } finally {
+    child.kill();
+  }
 });
