@@ -169,13 +169,17 @@ async fn measure_call(tenant: &CostTenant, call: &WorstCall) -> anyhow::Result<R
     let created = send_json(server, "POST /proxies", &proxy).await?;
     let proxy_key = created.get("key").and_then(Value::as_str).context("a proxy has no key")?;
     let header = call.header.map(|it| format!("X-Cost: {it}\r\n")).unwrap_or_default();
+    let headers = format!(
+        "BT-API-KEY: {}\r\nBT-PROXY-KEY: {proxy_key}\r\nContent-Type: {}\r\n{header}",
+        server.api_key, call.content_type
+    );
     let request = CostRequest {
         name: "POST /proxy".to_owned(),
         input: call.input,
         method: "POST",
         path: PROXY_PATH.to_owned(),
-        headers: format!("BT-API-KEY: {}\r\nBT-PROXY-KEY: {proxy_key}\r\n{header}", server.api_key),
-        body: (call.body)().to_string(),
+        headers,
+        body: (call.body)(),
     };
     measure_request(tenant, &request).await
 }
@@ -230,11 +234,14 @@ async fn send(
     headers: &str,
     body: &str,
 ) -> anyhow::Result<(u16, String)> {
-    let content =
-        if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let content = match method {
+        _ if headers.contains("Content-Type: ") => "",
+        "PATCH" => "Content-Type: application/merge-patch+json\r\n",
+        _ => "Content-Type: application/json\r\n",
+    };
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\
-         Connection: close\r\nContent-Type: {content}\r\nContent-Length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}{content}\
+         Connection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let mut stream = TcpStream::connect(server.address).await?;

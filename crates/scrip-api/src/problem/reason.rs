@@ -51,7 +51,8 @@ mod tests {
     use super::*;
 
     fn reason_of(field: &str) -> String {
-        let problem = Problem::Failed(Error::Invalid(vec![FieldError::new(field, "is required")]));
+        let problem =
+            Problem::Failed(Error::Invalid(vec![FieldError::new(field.to_owned(), "is required")]));
         ProblemReason::new(&problem).0
     }
 

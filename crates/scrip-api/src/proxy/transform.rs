@@ -273,23 +273,23 @@ impl<'c> TransformRun<'c> {
         target: &TransformTarget<'_>,
         thread: TransformThread,
     ) -> Result<(), TransformError> {
-        let mut bytes = template.map_or(0, |it| self.objects.unread_bytes(it, target.response()));
-        if matches!(transform, ProxyTransform::AppendJson { .. }) {
-            // The whole body is scanned for the location.
-            bytes = bytes.saturating_add(target.body_length());
-        }
+        // The whole body is scanned for the location, or for fields of a form, and then copied.
+        let is_body_scanned = matches!(
+            transform,
+            ProxyTransform::AppendJson { .. } | ProxyTransform::AppendText { .. }
+        );
+        let scanned_bytes = if is_body_scanned { target.body_length() } else { 0 };
+        let read_bytes = template.map_or(0, |it| self.objects.unread_bytes(it, target.response()));
         if thread == TransformThread::Worker {
-            let inline_bytes = self.inline_bytes.saturating_add(bytes);
+            let inline_bytes =
+                self.inline_bytes.saturating_add(read_bytes).saturating_add(scanned_bytes);
             if inline_bytes > INLINE_BYTES_MAX {
                 return Err(TransformError::Work);
             }
             self.inline_bytes = inline_bytes;
         }
-        if matches!(transform, ProxyTransform::AppendJson { .. }) {
-            let charged = charge_message_bytes(self.inputs.work, target.body_length());
-            charged.map_err(|error| TransformError::Failed(Box::new(error.into())))?;
-        }
-        Ok(())
+        let charged = charge_message_bytes(self.inputs.work, scanned_bytes);
+        charged.map_err(|error| TransformError::Failed(Box::new(error.into())))
     }
 
     fn apply_unchecked(

@@ -1,5 +1,6 @@
 //! A page of a list with a cursor: filled with tokens that the caller may see, with a bounded scan.
 
+use scrip_expression::padded_size;
 use scrip_seal::{Fingerprint, Place, Sealed};
 
 use crate::{
@@ -7,7 +8,7 @@ use crate::{
     audit::{Operation, ReadLogEntry},
     listing::{ListPosition, SEARCHES_EXHAUSTED, SearchFacet, TokenScan, cursor},
     operations::yield_now,
-    policy::{Caller, Permission, Permit, equality::Comparable},
+    policy::{Caller, Permission, Permit, Transform, equality::Comparable},
     token::{
         Container, ContainerRanges, StoredToken, TokenBody, TokenType, TokenView,
         reveal::{Audience, build_view},
@@ -188,7 +189,7 @@ impl PageBuilder<'_> {
             let lookup = self.caller.permit_lookup(self.permission)?;
             let scanned = self.vault.store.scan_tokens(lookup, scan).await?;
             for (position, mut stored) in scanned.tokens {
-                if self.budget.is_exhausted(self.caller) {
+                if self.budget.is_exhausted() {
                     return Ok(self.last_scanned.take());
                 }
                 // Opening a large row takes milliseconds: yield to other requests after each.
@@ -202,7 +203,10 @@ impl PageBuilder<'_> {
                 }
                 stored.resolve_cvc(&self.vault.epoch_keys, permit.transform(), now).await?;
                 let audience = Audience::Caller { vault: self.vault, now };
+                let work_before = self.caller.work().spent();
                 let view = build_view(&permit, &stored, body, audience)?;
+                let work = self.caller.work().spent().saturating_sub(work_before);
+                self.budget.charge_work(&permit, work);
                 self.page.push(view);
                 self.last_shown = Some(position.clone());
                 self.last_scanned = Some(position);
@@ -220,16 +224,18 @@ impl PageBuilder<'_> {
         let Ok(permit) = self.caller.permit(self.permission, &stored.record) else {
             return Ok(None);
         };
-        self.budget.charge(stored);
+        self.budget.charge_row(&permit, stored);
         let body = TokenBody::open(self.caller.tenant(), &stored.record)?;
         Ok(self.filter.matches(&body).then_some((permit, body)))
     }
 }
 
 /// The limits of one page: a hundred large tokens, or a hundred long masks, take several pages.
-/// Each opened row counts, even if it does not match.
+/// Each opened row counts, even if it does not match. A row that the caller may not read in clear
+/// counts by a padded size: otherwise the end of the page would disclose the length of its data.
 pub(crate) struct PageBudget {
     bytes_remaining: usize,
+    work_remaining: usize,
 }
 
 const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -238,15 +244,42 @@ const PAGE_WORK_MAX: usize = 5 * 1024 * 1024;
 
 impl PageBudget {
     pub(crate) fn new() -> Self {
-        Self { bytes_remaining: PAGE_BYTES_MAX }
+        Self { bytes_remaining: PAGE_BYTES_MAX, work_remaining: PAGE_WORK_MAX }
     }
 
-    pub(crate) fn charge(&mut self, stored: &StoredToken) {
-        let bytes = stored.record.body.as_bytes().len();
+    pub(crate) fn charge_row(&mut self, permit: &Permit, stored: &StoredToken) {
+        let bytes = count_size(permit.transform(), stored.record.body.as_bytes().len());
         self.bytes_remaining = self.bytes_remaining.saturating_sub(bytes);
     }
 
-    pub(crate) fn is_exhausted(&self, caller: &Caller) -> bool {
-        self.bytes_remaining == 0 || caller.work().spent() >= PAGE_WORK_MAX
+    /// Charges the work of the mask of one row.
+    pub(crate) fn charge_work(&mut self, permit: &Permit, work: usize) {
+        let work = count_size(permit.transform(), work);
+        self.work_remaining = self.work_remaining.saturating_sub(work);
+    }
+
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.bytes_remaining == 0 || self.work_remaining == 0
+    }
+}
+
+fn count_size(transform: Transform, size: usize) -> usize {
+    match transform {
+        Transform::Reveal => size,
+        Transform::Mask | Transform::Redact => padded_size(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_that_the_caller_may_not_read_counts_by_a_padded_size() {
+        for transform in [Transform::Mask, Transform::Redact] {
+            assert_eq!(count_size(transform, 300), count_size(transform, 500));
+            assert_eq!(count_size(transform, 300_000), count_size(transform, 500_000));
+        }
+        assert_eq!(count_size(Transform::Reveal, 300), 300);
     }
 }

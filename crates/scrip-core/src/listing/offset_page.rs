@@ -74,7 +74,7 @@ pub(crate) async fn load_offset_page(
     let mut token_entries = Vec::new();
     for ids in ids.chunks(TOKENS_PER_BATCH) {
         for mut stored in find_visible_tokens(vault, caller, permission, ids, now).await? {
-            if budget.is_exhausted(caller) {
+            if budget.is_exhausted() {
                 let reason = "this page is too large; request a smaller size";
                 return Err(Error::Unprocessable { reason });
             }
@@ -82,8 +82,10 @@ pub(crate) async fn load_offset_page(
             yield_now().await;
             let permit = caller.permit(permission, &stored.record)?;
             stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
+            let work_before = caller.work().spent();
             let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
-            budget.charge(&stored);
+            budget.charge_row(&permit, &stored);
+            budget.charge_work(&permit, caller.work().spent().saturating_sub(work_before));
             // A request with ids reads single tokens, so each has its own entry.
             if query.ids.is_some() {
                 token_entries.push(ReadLogEntry::for_token(&stored.record, permit.transform()));

@@ -210,8 +210,12 @@ pub struct WorstCall {
     pub transforms: fn() -> Value,
     /// A header with an expression.
     pub header: Option<&'static str>,
-    pub body: fn() -> Value,
+    pub content_type: &'static str,
+    pub body: fn() -> String,
 }
+
+const JSON: &str = "application/json";
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The destination repeats the body, so transforms of the answer read the same text.
 pub const WORST_CALLS: &[WorstCall] = &[
@@ -219,25 +223,36 @@ pub const WORST_CALLS: &[WorstCall] = &[
         input: "32 transforms, largest body",
         transforms: append_transforms,
         header: None,
-        body: || json!({"a": "x".repeat(300 * 1024), "b": "y".repeat(300 * 1024)}),
+        content_type: JSON,
+        body: || json!({"a": "x".repeat(300 * 1024), "b": "y".repeat(300 * 1024)}).to_string(),
     },
     WorstCall {
         input: "32 masks, largest body",
         transforms: masks,
         header: None,
-        body: || json!({"a": "4242 4242 ".repeat(60 * 1024)}),
+        content_type: JSON,
+        body: || json!({"a": "4242 4242 ".repeat(60 * 1024)}).to_string(),
     },
     WorstCall {
         input: "1,000 expressions",
         transforms: || json!({}),
         header: None,
-        body: thousand_expressions,
+        content_type: JSON,
+        body: || thousand_expressions().to_string(),
     },
     WorstCall {
         input: "signature of the largest body",
         transforms: || json!({}),
         header: Some("{{ proxy.request.body | hmac: 'sha-512', 'key' | to_base64 }}"),
-        body: || json!({"a": "x".repeat(900 * 1024)}),
+        content_type: JSON,
+        body: || json!({"a": "x".repeat(900 * 1024)}).to_string(),
+    },
+    WorstCall {
+        input: "4 texts with most fields",
+        transforms: form_transforms,
+        header: None,
+        content_type: FORM,
+        body: || "A1&".repeat(300 * 1024),
     },
 ];
 
@@ -251,6 +266,15 @@ fn append_transforms() -> Value {
         (0..16).map(append).collect()
     };
     json!({"request_transforms": transforms("req.a"), "response_transforms": transforms("res.a")})
+}
+
+/// Each text has as many fields as a transform can append.
+fn form_transforms() -> Value {
+    let append = |first: usize| {
+        let fields: String = (first..first + 5000).map(|it| format!("&{it:x}")).collect();
+        json!({"type": "append_text", "options": {"value": fields}})
+    };
+    json!({"request_transforms": (0..4).map(|it| append(it * 5000)).collect::<Vec<_>>()})
 }
 
 fn webhook() -> Value {

@@ -1,6 +1,6 @@
 //! Builds the message to a destination from the request of a client and from usable plaintext.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashSet, fmt, sync::Arc};
 
 use bytes::Bytes;
 use hyper::{
@@ -61,7 +61,7 @@ pub struct OutgoingMessage {
     /// The headers that a transform wrote. The client's values of these are removed.
     written_headers: Vec<String>,
     /// The fields that a transform appended to a form. The client's values of these are removed.
-    written_fields: Vec<String>,
+    written_fields: HashSet<String>,
 }
 
 /// The values for the expressions of a call, and the limits of their evaluation.
@@ -127,7 +127,7 @@ impl OutgoingMessage {
 
     fn new(message: TransformMessage, counting: ValueCounting) -> Self {
         let counted_bytes = message.body.len();
-        let (written_headers, written_fields) = (Vec::new(), Vec::new());
+        let (written_headers, written_fields) = (Vec::new(), HashSet::new());
         Self { message, counting, counted_bytes, written_headers, written_fields }
     }
 
@@ -211,7 +211,7 @@ impl OutgoingMessage {
             let body = &self.message.body;
             let names = appended_fields(body, text.as_slice());
             let is_new = |it: &String| !self.written_fields.contains(it);
-            let new_names: Vec<_> = names.into_iter().filter(is_new).collect();
+            let new_names: HashSet<_> = names.into_iter().filter(is_new).collect();
             if let Some(body) = remove_form_fields(body, |it| new_names.contains(&fold_name(it))) {
                 self.message.change_body(body);
             }

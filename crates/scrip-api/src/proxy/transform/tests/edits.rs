@@ -116,3 +116,20 @@ fn first_appended_form_field_replaces_the_fields_of_the_client() {
         assert_eq!(outgoing.into_message_of_test().body, expected, "{body}");
     }
 }
+
+/// Each field of the client is looked up among the appended ones, and the body is copied.
+#[test]
+fn text_appended_to_a_long_form_is_charged_and_does_not_run_inline() {
+    let fields: String = (0..5000).map(|it| format!("&{it:x}")).collect();
+    let append = compile(json!({"type": "append_text", "options": {"value": fields}}));
+    let body = "A1&".repeat(30_000);
+    let mut outgoing =
+        OutgoingMessage::of_test(message("application/x-www-form-urlencoded", &body));
+    with_run(|run| {
+        let mut target = TransformTarget::Request(&mut outgoing);
+        assert!(run.apply_inline(0, &append, &mut target).unwrap().is_none());
+        let charged_before = run.inputs.work.spent();
+        run.apply(0, &append, &mut target).unwrap();
+        assert!(run.inputs.work.spent() >= charged_before + body.len());
+    });
+}
