@@ -135,13 +135,17 @@ impl RandomValueNames {
     }
 }
 
-/// Replaces the digits of all texts and numbers.
+/// Replaces the digits of all texts, numbers and names.
 fn hide_digits(value: &mut Value) {
+    let hide = |text: &str| text.replace(|it: char| it.is_ascii_digit(), "#");
     match value {
         Value::Null | Value::Bool(_) => {}
         Value::Number(number) => *value = number.to_string().into(),
-        Value::String(text) => *text = text.replace(|it: char| it.is_ascii_digit(), "#"),
+        Value::String(text) => *text = hide(text),
         Value::Array(items) => items.iter_mut().for_each(hide_digits),
-        Value::Object(object) => object.values_mut().for_each(hide_digits),
+        Value::Object(object) => {
+            object.values_mut().for_each(hide_digits);
+            *object = object.iter().map(|(name, it)| (hide(name), it.clone())).collect();
+        }
     }
 }

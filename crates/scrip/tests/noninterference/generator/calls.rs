@@ -40,6 +40,14 @@ fn may_use_tokens(actor: Actor) -> bool {
     matches!(actor, Actor::Invoker | Actor::Session | Actor::Masked)
 }
 
+/// The client chooses the boundary.
+fn multipart_body(number: &str, order: &str) -> String {
+    let part = |name: &str, value: &str| {
+        format!("--4\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    format!("{}{}--4--\r\n", part("number", &format!("--{number}")), part("order", order))
+}
+
 impl SequenceGenerator {
     pub(super) fn call(&mut self) {
         let actor = self.random.pick_weighted(&CALLERS);
@@ -128,6 +136,12 @@ impl SequenceGenerator {
             ),
             1 => ("application/xml", Some(format!("<a><n>{number}</n><o>{order}</o></a>"))),
             2 => ("text/plain", Some(format!("{number} {order}"))),
+            // Two equal names are an error of `append_json`.
+            3 => {
+                let guess = self.secrets.cards[0].left.clone();
+                ("text/plain", Some(format!("{{\"{number}\":1,\"{guess}\":1}}")))
+            }
+            4 => ("multipart/form-data; boundary=4", Some(multipart_body(number, order))),
             _ => ("application/json", None),
         };
         self.steps[step].content_type = content_type;
