@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use hyper::{HeaderMap, header::HeaderValue};
 use libfuzzer_sys::fuzz_target;
-use scrip_api::proxy::body::{BodyInputs, MessageBody};
-use scrip_core::token::{WorkMeter, expression::message::ValueCounting};
+use scrip_api::proxy::body::{BodyInputs, MessageBody, SourceCounting};
+use scrip_core::token::WorkMeter;
 use scrip_expression::{Reference, ResolveReference};
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
         work: &WorkMeter::default(),
         fill_random: |it| it.fill(7),
         bytes_max: 4 * 1024 * 1024,
-        counting: ValueCounting::Exact,
+        counting: SourceCounting::EXACT,
     };
     let rendered = parsed.render(&inputs).map(|it| it.bytes);
     if !parsed.has_expressions() {

@@ -77,7 +77,36 @@ pub struct BodyInputs<'v> {
     pub fill_random: fn(&mut [u8]),
     /// The maximum length of the rendered body.
     pub bytes_max: usize,
-    pub counting: ValueCounting,
+    pub counting: SourceCounting,
+}
+
+/// How values count, by their source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceCounting {
+    /// Data of tokens, intents and of the client.
+    pub data: ValueCounting,
+    /// The configuration of the proxy, and texts of its transforms.
+    pub configuration: ValueCounting,
+}
+
+impl SourceCounting {
+    pub const EXACT: Self =
+        Self { data: ValueCounting::Exact, configuration: ValueCounting::Exact };
+
+    /// Whether the exact length of the message is hidden.
+    #[must_use]
+    pub fn is_padded(self) -> bool {
+        self != Self::EXACT
+    }
+
+    fn of(self, source: &MessageSource) -> ValueCounting {
+        match source {
+            MessageSource::Configuration(_) => self.configuration,
+            MessageSource::Reference(_)
+            | MessageSource::Identifier(_)
+            | MessageSource::Object(_) => self.data,
+        }
+    }
 }
 
 /// A body with the results of its expressions.
@@ -257,7 +286,11 @@ impl MessageBody {
             self.render_pieces(&message_inputs, scope, counting, drawn.as_ref(), &mut output)?;
             Ok(output)
         };
-        let rendered = evaluate_message(work, fill_random, counting, render)?;
+        let work_counting = match self.reads_configuration() {
+            true if counting.is_padded() => ValueCounting::Padded,
+            _ => counting.data,
+        };
+        let rendered = evaluate_message(work, fill_random, work_counting, render)?;
         let rendered = rendered.map_err(|error| self.explain(&error))?;
         Ok(RenderedBody {
             counted_bytes: rendered.counted_bytes(),
@@ -276,7 +309,7 @@ impl MessageBody {
         &self,
         inputs: &MessageInputs<'_>,
         scope: &Scope<'_>,
-        counting: ValueCounting,
+        counting: SourceCounting,
         drawn: Option<&DrawnBoundary>,
         output: &mut SecretBuffer,
     ) -> Result<(), RenderError> {

@@ -47,9 +47,10 @@ pub struct CallContent<'a> {
     pub encrypted: Option<&'a CallDataComparison>,
 }
 
-/// Encrypted data by which calls are compared: decrypted, because a client encrypts the same data
-/// differently each time, or as it was sent, if the caller may not read it. Only the digest of a call
-/// reads it.
+/// Encrypted data by which calls are compared. Only the digest of a call reads it.
+///
+/// It is decrypted, because a client encrypts the same data differently each time, or as it was sent,
+/// if the caller may not read it.
 #[derive(Debug)]
 pub struct CallDataComparison(Plaintext);
 

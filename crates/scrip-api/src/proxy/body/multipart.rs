@@ -22,8 +22,10 @@ use crate::proxy::{
 const SYNTAX_RULE: &str = "the body is not valid multipart/form-data";
 const HEADER_BYTES_MAX: usize = 8 * 1024;
 
-/// Where the parts begin and end. The client chose the text there. If the vault compared it with a
-/// value, the client would learn about the value, so the vault draws another text for each message.
+/// Where the parts begin and end.
+///
+/// The client chose the text there. If the vault compared it with a value, the client would learn about
+/// the value, so the vault draws another text for each message.
 #[derive(Debug)]
 pub(super) struct Boundary {
     /// The length of the client's delimiter, with its dashes.

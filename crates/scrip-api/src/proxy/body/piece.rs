@@ -12,7 +12,7 @@ use scrip_expression::{
 };
 use serde_json::Value;
 
-use super::form;
+use super::{SourceCounting, form};
 use crate::proxy::{
     error::ProxyError,
     json_scanner,
@@ -101,7 +101,7 @@ impl MessagePiece {
         &self,
         inputs: &MessageInputs<'_>,
         scope: &Scope<'_>,
-        counting: ValueCounting,
+        counting: SourceCounting,
         output: &mut SecretBuffer,
     ) -> Result<(), PieceError> {
         if self.format == PieceFormat::Json {
@@ -110,16 +110,17 @@ impl MessagePiece {
                 let start = output.as_slice().len();
                 let written = serde_json::to_writer(&mut *output, value.expose());
                 written.map_err(|_| PieceError::Full)?;
-                return Ok(output.end_value(start, counting)?);
+                return Ok(output.end_value(start, counting.of(expression.source()))?);
             }
             output.push(b"\"")?;
         }
         for part in self.text.parts() {
             match part {
-                MessagePart::Text(text) => self.encode_text(text, counting, output)?,
+                MessagePart::Text(text) => self.encode_text(text, ValueCounting::Exact, output)?,
                 MessagePart::Expression(expression) => {
                     let value = RenderedValue::new(expression.evaluate(inputs, scope)?);
-                    let start = output.as_slice().len();
+                    let (start, counting) =
+                        (output.as_slice().len(), counting.of(expression.source()));
                     self.encode_value(value.expose(), counting, output)?;
                     output.end_value(start, counting)?;
                 }

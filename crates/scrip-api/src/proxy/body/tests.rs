@@ -59,7 +59,7 @@ fn render_counted(
     vault: &FakeVault,
     content_type: &str,
     body: &str,
-    counting: ValueCounting,
+    data: ValueCounting,
 ) -> Result<RenderedBody, ProxyError> {
     let body = Bytes::from(body.to_owned());
     MessageBody::parse(&headers(content_type), body)?.render(&BodyInputs {
@@ -68,7 +68,7 @@ fn render_counted(
         work: &WorkMeter::default(),
         fill_random: |bytes| bytes.fill(7),
         bytes_max: BYTES_MAX,
-        counting,
+        counting: SourceCounting { data, ..SourceCounting::EXACT },
     })
 }
 
@@ -119,7 +119,7 @@ fn check_untouched(content_type: &str, body: &str) {
         work: &WorkMeter::default(),
         fill_random: |bytes| bytes.fill(7),
         bytes_max: 0,
-        counting: ValueCounting::Exact,
+        counting: SourceCounting::EXACT,
     };
     let rendered = parsed.render(&inputs).unwrap().bytes;
     assert_eq!(rendered.as_ptr(), body.as_ptr(), "{content_type} {body:?}");
@@ -217,7 +217,7 @@ fn rendered_body_has_a_maximum_length() {
         work: &work,
         fill_random: |bytes| bytes.fill(7),
         bytes_max,
-        counting: ValueCounting::Exact,
+        counting: SourceCounting::EXACT,
     };
     assert_eq!(body.render(&inputs(1000)).unwrap().bytes.len(), 1000);
     assert_eq!(body.render(&inputs(999)).unwrap_err().status(), 413);

@@ -19,7 +19,7 @@ use scrip_core::{
 use crate::{
     app::App,
     proxy::{
-        body::{ExpressionSearch, MessageBody},
+        body::{ExpressionSearch, MessageBody, SourceCounting},
         call::{
             ReceivedCall,
             party::CallParty,
@@ -200,12 +200,9 @@ pub(super) fn may_read_proxy(call: &ReceivedCall) -> bool {
     call.selected.proxy().is_none() || call.party.caller().is_some_and(may_read)
 }
 
-/// How values count in the limits of the call.
-pub(super) fn choose_counting(call: &ReceivedCall, uses_restricted_data: bool) -> ValueCounting {
-    match may_read_proxy(call) && !uses_restricted_data {
-        true => ValueCounting::Exact,
-        false => ValueCounting::Padded,
-    }
+/// How values count that can contain the configuration or a text of a transform.
+pub(super) fn count_configuration(call: &ReceivedCall) -> ValueCounting {
+    if may_read_proxy(call) { ValueCounting::Exact } else { ValueCounting::Padded }
 }
 
 /// Whether the body as it is sent contains the configuration, or a text of a transform.
@@ -230,7 +227,13 @@ pub(super) fn find_hidden_inputs(
         check_hidden_body(plan.request_transforms(), message)?;
     }
     Ok(HiddenInputs {
-        counting: choose_counting(call, uses_restricted_data),
+        counting: SourceCounting {
+            data: match uses_restricted_data {
+                true => ValueCounting::Padded,
+                false => ValueCounting::Exact,
+            },
+            configuration: count_configuration(call),
+        },
         in_body: has_data || (configuration && has_hidden_configuration(plan, message)),
         configuration,
     })

@@ -23,7 +23,7 @@ use crate::{
     middleware::{authenticate::has_field_mark, long_evaluation},
     problem::Problem,
     proxy::{
-        call::{ReceivedCall, outgoing::choose_counting, plan::CallPlan},
+        call::{ReceivedCall, outgoing::count_configuration, plan::CallPlan},
         error::{CallDelivery, ProxyError},
         outgoing::UsablePlaintext,
         transform::{
@@ -85,7 +85,7 @@ impl<'c> CallTransforms<'c> {
             fill_random: app.vault.fill_random,
             bytes_max: app.proxy_egress.limits.body_bytes_max,
             evaluates_expressions: call.evaluates_expressions(),
-            counting: choose_counting(call, false),
+            counting: count_configuration(call),
             is_from_browser: call.party.caller().is_some_and(Caller::is_browser),
             rules: app.vault.disclosure,
         };

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use super::UsablePlaintext;
 use crate::proxy::{
-    body::{BodyInputs, MessageBody, RenderedBody, remove_form_fields},
+    body::{BodyInputs, MessageBody, RenderedBody, SourceCounting, remove_form_fields},
     error::ProxyError,
     headers::{HeaderInputs, evaluate_headers},
     json_scanner::RENDERED_DEPTH_MAX,
@@ -54,7 +54,7 @@ use crate::proxy::{
 /// ```
 pub struct OutgoingMessage {
     message: TransformMessage,
-    counting: ValueCounting,
+    counting: SourceCounting,
     /// The length of the body, with values as they count. A transform that removes a value does not
     /// reduce it, because the difference would be the length of the value.
     counted_bytes: usize,
@@ -80,7 +80,7 @@ pub struct ExpressionInputs<'v> {
 /// What the caller may not read.
 #[derive(Debug, Clone, Copy)]
 pub struct HiddenInputs {
-    pub counting: ValueCounting,
+    pub counting: SourceCounting,
     /// Whether the body as it is sent contains such values. Then headers only sign it.
     pub in_body: bool,
     /// Whether the configuration is such a value. Then headers only sign and join it.
@@ -125,7 +125,7 @@ impl OutgoingMessage {
         Ok(Self { counted_bytes, ..Self::new(message, counting) })
     }
 
-    fn new(message: TransformMessage, counting: ValueCounting) -> Self {
+    fn new(message: TransformMessage, counting: SourceCounting) -> Self {
         let counted_bytes = message.body.len();
         let (written_headers, written_fields) = (Vec::new(), HashSet::new());
         Self { message, counting, counted_bytes, written_headers, written_fields }
@@ -159,23 +159,17 @@ impl OutgoingMessage {
 
     /// The length by which the body counts.
     pub(in crate::proxy) fn body_length(&self) -> usize {
-        match self.counting {
-            ValueCounting::Exact => self.message.body.len(),
-            ValueCounting::Padded => self.counted_bytes,
-        }
+        if self.counting.is_padded() { self.counted_bytes } else { self.message.body.len() }
     }
 
     /// Counts a value that is appended to the body. Returns the maximum of the exact length.
     fn count_appended(&mut self, bytes: usize, bytes_max: usize) -> Result<usize, TransformError> {
-        let counted_bytes = self.body_length().saturating_add(self.counting.count(bytes));
-        match self.counting {
-            ValueCounting::Exact => Ok(bytes_max),
-            ValueCounting::Padded if counted_bytes > bytes_max => Err(TransformError::TooLarge),
-            ValueCounting::Padded => {
-                self.counted_bytes = counted_bytes;
-                Ok(usize::MAX)
-            }
+        if !self.counting.is_padded() {
+            return Ok(bytes_max);
         }
+        let counted_bytes = self.counting.configuration.count(bytes);
+        self.counted_bytes = self.counted_bytes.saturating_add(counted_bytes);
+        if self.counted_bytes > bytes_max { Err(TransformError::TooLarge) } else { Ok(usize::MAX) }
     }
 
     pub(in crate::proxy) fn header_names(&self) -> impl Iterator<Item = &HeaderName> {
@@ -391,7 +385,7 @@ impl FromIterator<(String, String)> for UsablePlaintext {
 #[cfg(test)]
 impl OutgoingMessage {
     pub(in crate::proxy) fn of_test(message: TransformMessage) -> Self {
-        Self::new(message, ValueCounting::Exact)
+        Self::new(message, SourceCounting::EXACT)
     }
 
     pub(in crate::proxy) fn into_message_of_test(self) -> TransformMessage {

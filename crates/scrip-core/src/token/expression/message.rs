@@ -77,9 +77,11 @@ pub fn evaluate_message<T>(
     Ok(attempt.result)
 }
 
-/// Like [`evaluate_message`], for values that the caller may not read. `rehearse` evaluates the same
-/// expressions with stand-ins for these values. It alone decides whether the work is enough, and only
-/// its work is charged. Then `evaluate` runs without a limit of the request.
+/// Like [`evaluate_message`], for values that the caller may not read.
+///
+/// `rehearse` evaluates the same expressions with stand-ins for these values. It alone decides whether
+/// the work is enough, and only its work is charged. Then `evaluate` runs without a limit of the
+/// request.
 ///
 /// # Errors
 /// Too many long evaluations are running.

@@ -105,6 +105,11 @@ fn length_of_a_hidden_value_does_not_decide_whether_the_message_is_too_large() {
         });
         assert_eq!(statuses, expected, "{free} bytes are free");
     }
+    // The length counts exactly for a caller that may read the value.
+    let id = PROXY.create_token(json!("x".repeat(600_000)));
+    let body = json!([format!("{{{{ {id} }}}}")]);
+    PROXY.post_to(&attack.proxy).json(&body).send().expect_answer(200);
+    assert_eq!(attack.request().json(&body).send().status(), 400);
 }
 
 /// The statuses of calls through proxies that differ in one text of the administrator.
