@@ -17,10 +17,9 @@ use crate::{
 /// frame marks such requests too, but it does not know the type of a token that an update changes.
 pub(crate) fn misplaces_field_values(caller: &Caller, token_type: TokenType, data: &Value) -> bool {
     let kinds = caller.field_kinds();
-    let has_attribute = |it: &str| match token_type {
-        TokenType::Card | TokenType::NetworkToken => data.get(it).is_some(),
-        TokenType::CardNumber => it == "number",
-        _ => false,
+    let has_attribute = |it: &str| {
+        let is_own_number = token_type == TokenType::CardNumber && it == "number";
+        is_own_number || (token_type.has_cvc() && data.get(it).is_some())
     };
     kinds.has_text()
         || (kinds.has_card() && token_type != TokenType::Card)
