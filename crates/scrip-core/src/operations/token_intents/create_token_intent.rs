@@ -11,8 +11,8 @@ use crate::{
     policy::{Caller, Permission, equality::Comparable, guessing_budget::EvaluatedNumbers},
     store::CommitExtras,
     token::{
-        Containers, IntentData, NewTokenIntent, Plaintext, StoredTokenIntent, TokenBody,
-        TokenIntentRecord, TokenIntentView, TokenType,
+        Containers, IntentData, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
+        TokenIntentView, TokenType,
         cvc::{cvc_expiry, load_cvc_key, take_cvc},
         disclosure::{
             DisclosureRule, check_data, check_field_place, check_no_added_rights, hides_marked,
@@ -37,11 +37,7 @@ pub async fn create_token_intent(
     let containers = containers.unwrap_or_else(|| default_containers(caller, token_type));
     let permit = caller.permit(Permission::TokenIntentCreate, &containers)?;
     check_field_place(caller, Permission::TokenIntentCreate, token_type, (&containers).into())?;
-    let is_encrypted = matches!(data, IntentData::Encrypted(_));
-    let is_misplaced = |it: &Plaintext| misplaces_field_values(caller, token_type, it.expose());
-    let is_marked = caller.marks_fields()
-        || matches!(&data, IntentData::Clear(clear) if is_misplaced(clear))
-        || is_encrypted && caller.is_browser();
+    let is_marked = is_marked(caller, token_type, &data);
     let (mut data, failure_mode) = match data {
         IntentData::Clear(data) if hides_marked(caller, is_marked) => (data, FailureMode::Hide),
         IntentData::Clear(data) => (data, FailureMode::Report),
@@ -114,4 +110,13 @@ pub async fn create_token_intent(
 fn default_containers(caller: &Caller, token_type: TokenType) -> Containers {
     let rule_container = caller.principal().first_container(Permission::TokenIntentCreate);
     Containers::from(rule_container.unwrap_or_else(|| token_type.default_container()))
+}
+
+/// Whether the page that sent the data must not learn anything about it.
+fn is_marked(caller: &Caller, token_type: TokenType, data: &IntentData) -> bool {
+    let holds_hidden_value = match data {
+        IntentData::Clear(data) => misplaces_field_values(caller, token_type, data.expose()),
+        IntentData::Encrypted(_) => caller.is_browser(),
+    };
+    caller.marks_fields() || holds_hidden_value
 }
