@@ -1,5 +1,8 @@
 //! The command line.
 
+#[cfg(test)]
+mod command_table;
+
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -96,7 +99,7 @@ enum Command {
     /// Manage API keys: create, list, find, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Manage the encryption keys of tenants: rotate, rotation.
+    /// Manage unlock methods and encryption keys: list, add, remove, rotate.
     #[command(subcommand)]
     Keys(KeysCommand),
     /// Manage the hosts of proxies: add, remove, list.

@@ -1,6 +1,7 @@
 //! Compares the OpenAPI document with the tables of the code.
 
 mod operations;
+mod readme;
 mod samples;
 mod source;
 mod values;

@@ -3,7 +3,7 @@
 words! {
     /// A feature of the interface that is not built. Delete the variant when the feature is built.
     pub enum MissingFeature {
-        /// Requests through proxies. The objects exist.
+        /// Code of a tenant that runs in the vault.
         Reactors = "reactors",
         Documents = "documents",
         BankAccountVerification = "bank account verification",

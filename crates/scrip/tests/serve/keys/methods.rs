@@ -115,3 +115,20 @@ fn wrapping_key_is_not_in_the_database_or_the_log() {
     let bytes = STANDARD.decode(key).unwrap();
     assert!(!files_contain(&process, key.as_bytes()) && !files_contain(&process, &bytes));
 }
+
+/// The runbook for a lost root key: while a server runs, nothing is lost.
+#[test]
+fn running_server_replaces_a_lost_root_key() {
+    let (process, key) = ProcessHarness::with_api_key(SCRIP);
+    let server = process.serve();
+    let token = create_token(&server, &key);
+    let [lost_method] = methods(&process).try_into().unwrap();
+    fs::remove_file(process.data().join("root.key")).unwrap();
+    let file = process.path("unlock.key").display().to_string();
+    run_json(&process, &["keys", "add", "file", &file, "--label", "replacement"]);
+    let removed = run_json(&process, &["keys", "remove", &text(&lost_method["id"]), "--rotate"]);
+    assert_eq!(removed["rotated"]["to"], 2);
+    drop(server);
+    let server = process.serve();
+    assert_readable(&server, &key, &token);
+}
