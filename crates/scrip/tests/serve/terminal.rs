@@ -32,7 +32,8 @@ impl Terminal {
         let text = Arc::<Mutex<String>>::default();
         let output: OwnedFd = pair.master.try_clone().unwrap();
         let shared_text = Arc::clone(&text);
-        thread::spawn(move || read_output(File::from(output), &shared_text));
+        let reader = thread::Builder::new().name("terminal".to_owned());
+        reader.spawn(move || read_output(File::from(output), &shared_text)).unwrap();
         Self { child, input: File::from(pair.master), text }
     }
 
@@ -59,7 +60,8 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn wait_for_end(&mut self) -> ExitStatus {
         let status = wait(&mut self.child, Duration::from_secs(20));
-        status.unwrap_or_else(|| panic!("the program still runs: {}", self.text()))
+        assert!(status.is_some(), "the program still runs: {}", self.text());
+        status.unwrap()
     }
 }
 

@@ -15,7 +15,9 @@ use crate::{harness::server::TestServer, metrics::endpoint::scrape};
 
 fn read_document(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    let text = fs::read_to_string(root.join(name));
+    assert!(text.is_ok(), "{name} cannot be read");
+    text.unwrap()
 }
 
 /// Returns the name and the type of each metric family that a server exports.
