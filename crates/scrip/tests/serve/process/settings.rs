@@ -219,8 +219,12 @@ fn deprecation_settings_accept_only_on_or_off() {
         ProcessHarness::new(crate::SCRIP).with_variable("SCRIP_DEPRECATED_SEARCH_TOKENS_V1", "off");
     let output = process.run(&["config", "check"]);
     let output = String::from_utf8(output.stdout).unwrap();
-    assert!(output.contains("deprecated.search_tokens_v1      = \"off\""), "{output}");
-    assert!(output.contains("deprecated.list_tokens_v1        = \"on\""), "{output}");
+    let value_of = |name: &str| {
+        let line = output.lines().find(|it| it.split_whitespace().next() == Some(name));
+        line.and_then(|it| it.split_whitespace().nth(2)).unwrap_or_default()
+    };
+    assert_eq!(value_of("deprecated.search_tokens_v1"), "\"off\"", "{output}");
+    assert_eq!(value_of("deprecated.list_tokens_v1"), "\"on\"", "{output}");
 }
 
 /// Tests the setting in the environment and in the file.
