@@ -56,7 +56,7 @@ use crate::{
         cors,
         idempotency::{self, ComparedRequest, IdempotencyStep},
         rejection_record::record_rejected_request,
-        request_head::{check_body_type, check_content_type, extract_path_ids},
+        request_head::{check_content_type, check_head, extract_path_ids},
         request_observer::RequestObserver,
         response_body::ResponseBudget,
         throttle,
@@ -363,7 +363,8 @@ async fn handle_authenticated(
     check_caller(app, route, head, &caller)?;
     deprecation::check_enabled(route.operation, &app.disabled_operations).map_err(Problem::Gone)?;
     let is_omitted = route.body == BodyKind::OptionalJson && body.is_end_stream();
-    check_body_type(route.body, is_omitted, &head.headers)?;
+    check_head(route, is_omitted, head)?;
+    let mut keyed = KeyedRequest::read_head(route, head)?;
     // Browsers share a public key, so a stored response is replayed only if the bodies are equal:
     // the body is read first.
     let is_compared = caller.is_browser();

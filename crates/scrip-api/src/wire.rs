@@ -3,6 +3,7 @@
 pub(crate) mod connection_formula;
 pub mod fields;
 pub mod json;
+pub(crate) mod list_parameters;
 pub mod log;
 pub mod policy;
 pub(crate) mod proxies;

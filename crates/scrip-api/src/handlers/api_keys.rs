@@ -13,7 +13,11 @@ use scrip_core::{
 
 use crate::{
     route::{AuthenticatedRequest, Handled, parse_path_id},
-    wire::{policy::application, query::QueryParameters, response},
+    wire::{
+        policy::application::{self, parse_kinds},
+        query::QueryParameters,
+        response,
+    },
 };
 
 pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
@@ -34,7 +38,8 @@ pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
         (request.policy_permit()?, parse_path_id(&request.id, ApplicationId::parse)?);
     let page = query.all("page").chain(query.all("size")).next().map(|_| query.page());
     let page = page.transpose()?;
-    let api_keys = list_api_keys(&request.app.vault, &permit, application_id).await?;
+    let kinds = parse_kinds(&query)?;
+    let api_keys = list_api_keys(&request.app.vault, &permit, application_id, &kinds).await?;
     let requested_ids: Vec<_> = query.all("id").filter_map(ApiKeyId::parse).collect();
     let is_unfiltered = query.all("id").next().is_none();
     let keys = api_keys.iter().filter(|it| is_unfiltered || requested_ids.contains(&it.id));

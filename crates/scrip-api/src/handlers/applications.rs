@@ -10,7 +10,6 @@ use scrip_core::{
         },
         update_application::update_application,
     },
-    policy::ApplicationKind,
 };
 
 use crate::{
@@ -18,8 +17,8 @@ use crate::{
     route::{AuthenticatedRequest, Handled, parse_path_id},
     wire::{
         self,
-        policy::application::{self, KIND_RULE},
-        query::{QueryParameters, invalid_parameter},
+        policy::application::{self, parse_kinds},
+        query::QueryParameters,
         response,
     },
 };
@@ -48,10 +47,7 @@ fn parse_filter(query: &QueryParameters<'_>) -> Result<ApplicationFilter, Proble
     if ids.is_empty() && !id_texts.is_empty() {
         ids.push(ApplicationId(uuid::Uuid::nil()));
     }
-    let parse_kind =
-        |it| ApplicationKind::parse(it).ok_or_else(|| invalid_parameter("type", KIND_RULE));
-    let kinds = query.all("type").map(parse_kind).collect::<Result<_, _>>()?;
-    Ok(ApplicationFilter { ids, kinds })
+    Ok(ApplicationFilter { ids, kinds: parse_kinds(query)? })
 }
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {

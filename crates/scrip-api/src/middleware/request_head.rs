@@ -1,9 +1,14 @@
-//! The ids in the path of a request, and its content type.
+//! The ids in the path of a request, its query and its content type.
 
 use axum::{RequestPartsExt, extract::Path};
 use hyper::{HeaderMap, header::CONTENT_TYPE, http::request::Parts};
 
-use crate::{middleware::authenticate::single_header, problem::Problem, route::BodyKind};
+use crate::{
+    middleware::authenticate::single_header,
+    problem::Problem,
+    route::{BodyKind, Route},
+    wire::list_parameters,
+};
 
 pub(crate) async fn extract_path_ids(count: usize, head: &mut Parts) -> (String, String) {
     match count {
@@ -31,16 +36,25 @@ pub(crate) fn check_content_type(
     Err(Problem::UnsupportedMediaType(expected))
 }
 
+/// Checks the query of a list and the `Content-Type` of a body.
+///
+/// # Errors
+/// The list has no such parameter, or the body has another type.
+pub(crate) fn check_head(
+    route: &Route,
+    is_body_omitted: bool,
+    head: &Parts,
+) -> Result<(), Problem> {
+    list_parameters::check(route.operation, head.uri.query())?;
+    check_body_type(route.body, is_body_omitted, &head.headers)
+}
+
 /// Checks the `Content-Type` of a body. An optional body may have the type of a JSON Patch: the
 /// official Python client sends `{}` with this type if it has nothing to say.
 ///
 /// # Errors
 /// The body has another type.
-pub(crate) fn check_body_type(
-    kind: BodyKind,
-    is_omitted: bool,
-    headers: &HeaderMap,
-) -> Result<(), Problem> {
+fn check_body_type(kind: BodyKind, is_omitted: bool, headers: &HeaderMap) -> Result<(), Problem> {
     let is_optional = kind == BodyKind::OptionalJson;
     if is_optional
         && (is_omitted || check_content_type(Some("application/json-patch+json"), headers).is_ok())

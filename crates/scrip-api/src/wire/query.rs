@@ -23,6 +23,10 @@ impl<'a> QueryParameters<'a> {
         Self(form_urlencoded::parse(text.as_bytes()).collect())
     }
 
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| &**name)
+    }
+
     /// All values of a name. Clients write some lists as `id=a&id=b`.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(it, _)| it == name).map(|(_, value)| &**value)

@@ -3,6 +3,8 @@
 //!
 //! Counting and skipping scan everything before the page, so both have a limit.
 
+use scrip_seal::Fingerprint;
+
 use crate::{
     Error, FieldError, Timestamp, Vault,
     audit::{Operation, ReadLogEntry},
@@ -14,7 +16,7 @@ use crate::{
     operations::yield_now,
     policy::{AccessTarget, Caller, Permission, equality::Comparable},
     token::{
-        StoredToken, TokenView,
+        Container, ContainerRange, StoredToken, TokenRecord, TokenType, TokenView,
         reveal::{Audience, reveal},
     },
 };
@@ -24,6 +26,10 @@ use crate::{
 pub struct OffsetPageQuery {
     /// Only these ids; `None` for all.
     pub ids: Option<Vec<TokenId>>,
+    /// Only tokens in this container or below it.
+    pub container: Option<Container>,
+    pub token_type: Option<TokenType>,
+    pub fingerprint: Option<Fingerprint>,
     /// One of the values of the search indexes.
     pub data: Option<String>,
     /// Names and values, ignoring case.
@@ -34,7 +40,8 @@ pub struct OffsetPageQuery {
 /// Builds the page and records the read.
 ///
 /// # Errors
-/// The page number is too large, there are too many tokens to scan, or the read cannot be recorded.
+/// No rule allows the caller to list the container, the page number is too large, there are too many
+/// tokens to scan, or the read cannot be recorded.
 pub(crate) async fn load_offset_page(
     vault: &Vault,
     caller: &Caller,
@@ -48,27 +55,27 @@ pub(crate) async fn load_offset_page(
         return Err(FieldError::new("page", rule).into());
     }
     let now = vault.clock.latest();
+    // The caller must be allowed to list the container even if the query has ids.
+    let ranges = caller.container_ranges(permission, query.container.as_ref())?;
     let facets = query_facets(vault, caller, &query).await?;
-    let (total, ids) = match &query.ids {
+    let matching_ids = match &query.ids {
         Some(ids) => {
-            let mut matching_ids = Vec::new();
-            for ids in ids.chunks(TOKENS_PER_BATCH) {
-                let visible =
-                    find_visible_tokens(vault, caller, permission, ids, now).await?.into_iter();
-                let matching = visible
-                    .filter(|it| facets.iter().all(|facet| facet.facet().matches(&it.record)));
-                matching_ids.extend(matching.map(|it| (it.record.created_at, it.record.id)));
-            }
-            matching_ids.sort_by_key(|(created_at, _)| std::cmp::Reverse(*created_at));
-            let ids = matching_ids.iter().map(|(_, id)| id.clone());
-            (matching_ids.len(), ids.skip(offset(page)).take(page.size).collect())
+            let subtree = query.container.as_ref().map(ContainerRange::subtree);
+            let matches = |it: &TokenRecord| {
+                subtree
+                    .as_ref()
+                    .is_none_or(|range| it.containers.iter().any(|it| range.contains(it)))
+                    && facets.iter().all(|facet| facet.facet().matches(it))
+            };
+            find_matching_ids(vault, caller, permission, ids, matches, now).await?
         }
         None => {
-            let ids = find_newest_ids(vault, caller, permission, facets, now).await?;
-            let total = ids.len();
-            (total, ids.into_iter().skip(offset(page)).take(page.size).collect::<Vec<_>>())
+            let scan = NewestTokensScan { facets, ranges, now };
+            find_newest_ids(vault, caller, permission, scan).await?
         }
     };
+    let total = matching_ids.len();
+    let ids: Vec<_> = matching_ids.into_iter().skip(offset(page)).take(page.size).collect();
     let mut budget = PageBudget::new();
     let mut items = Vec::with_capacity(ids.len());
     let mut token_entries = Vec::new();
@@ -94,7 +101,8 @@ pub(crate) async fn load_offset_page(
         }
     }
     let entries = if token_entries.is_empty() {
-        vec![ReadLogEntry::for_token_list("", &items)]
+        let container = query.container.as_ref().map_or("", Container::as_str);
+        vec![ReadLogEntry::for_token_list(container, &items)]
     } else {
         token_entries
     };
@@ -110,14 +118,16 @@ fn offset(page: PageRequest) -> usize {
     page.number.saturating_sub(1).saturating_mul(page.size)
 }
 
-/// The facets of a query. Counts the value of a search index before the search.
+/// The facets of a query. The first one selects the entries that are scanned, so the facet with the
+/// fewest tokens comes first. Counts the value of a search index before the search.
 async fn query_facets(
     vault: &Vault,
     caller: &Caller,
     query: &OffsetPageQuery,
 ) -> Result<Vec<SearchFacet>, Error> {
     let tenant = caller.tenant();
-    let mut facets = Vec::with_capacity(query.metadata.len().saturating_add(1));
+    let mut facets = Vec::new();
+    facets.extend(query.fingerprint.map(SearchFacet::by_fingerprint));
     if let Some(value) = &query.data {
         let comparison = vault.may_compare(caller, Comparable::SearchTerm(value)).await?;
         let comparison = comparison.ok_or(SEARCHES_EXHAUSTED)?;
@@ -125,7 +135,27 @@ async fn query_facets(
     }
     let metadata = query.metadata.iter();
     facets.extend(metadata.map(|(name, value)| SearchFacet::by_metadata(tenant, name, value)));
+    facets.extend(query.token_type.map(SearchFacet::by_type));
     Ok(facets)
+}
+
+/// The ids of the requested tokens that the caller may see and that match, newest first.
+async fn find_matching_ids(
+    vault: &Vault,
+    caller: &Caller,
+    permission: Permission,
+    ids: &[TokenId],
+    matches: impl Fn(&TokenRecord) -> bool,
+    now: Timestamp,
+) -> Result<Vec<TokenId>, Error> {
+    let mut found = Vec::new();
+    for ids in ids.chunks(TOKENS_PER_BATCH) {
+        let visible = find_visible_tokens(vault, caller, permission, ids, now).await?.into_iter();
+        let matching = visible.map(|it| it.record).filter(&matches);
+        found.extend(matching.map(|it| (it.created_at, it.id)));
+    }
+    found.sort_by_key(|(created_at, _)| std::cmp::Reverse(*created_at));
+    Ok(found.into_iter().map(|(_, id)| id).collect())
 }
 
 /// The ids of all tokens that the caller may count, newest first.
@@ -133,11 +163,8 @@ async fn find_newest_ids(
     vault: &Vault,
     caller: &Caller,
     permission: Permission,
-    facets: Vec<SearchFacet>,
-    now: Timestamp,
+    scan: NewestTokensScan,
 ) -> Result<Vec<TokenId>, Error> {
-    let ranges = caller.container_ranges(permission, None)?;
-    let scan = NewestTokensScan { facets, ranges, now };
     let outlines =
         match vault.store.find_newest_tokens(caller.permit_lookup(permission)?, scan).await? {
             NewestTokens::Found(outlines) => outlines,

@@ -23,7 +23,7 @@ use crate::wire::{
     ParseError,
     fields::JsonFields,
     policy::access::{self, RuleBody, RuleHolder},
-    query::page_body,
+    query::{QueryParameters, invalid_parameter, page_body},
     response::render,
 };
 
@@ -48,6 +48,13 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewApplication, ParseError> {
 }
 
 pub(crate) const KIND_RULE: &str = "must be public, private or management";
+
+/// Parses the application types that a list returns. The parameter can be repeated.
+pub(crate) fn parse_kinds(query: &QueryParameters<'_>) -> Result<Vec<ApplicationKind>, ParseError> {
+    let parse_kind =
+        |it| ApplicationKind::parse(it).ok_or_else(|| invalid_parameter("type", KIND_RULE));
+    query.all("type").map(parse_kind).collect()
+}
 
 /// Parses the attributes that can be changed later: name, permissions and origins.
 pub(crate) fn parse_update(body: Plaintext) -> Result<ApplicationUpdate, ParseError> {

@@ -32,23 +32,16 @@ const METADATA_MAX: usize = 50;
 
 /// Parses the query of a list by cursor.
 pub(crate) fn parse_query(query: &QueryParameters<'_>) -> Result<ListTokensQuery, ParseError> {
-    for name in ["id", "ids"] {
-        if query.all(name).next().is_some() {
-            return Err(invalid_parameter(
-                name,
-                "is not a filter of this list; use GET /tokens/{id}",
-            ));
-        }
-    }
     Ok(ListTokensQuery {
-        container: query
-            .one("container")?
-            .map(|it| parse_container("container", it))
-            .transpose()?,
+        container: parse_container_filter(query)?,
         filter: parse_filter(query)?,
         start: query.one("start")?.map(parse_cursor).transpose()?,
         size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
     })
+}
+
+fn parse_container_filter(query: &QueryParameters<'_>) -> Result<Option<Container>, ParseError> {
+    query.one("container")?.map(|it| parse_container("container", it)).transpose()
 }
 
 fn parse_filter(query: &QueryParameters<'_>) -> Result<TokenFilter, ParseError> {
@@ -110,7 +103,18 @@ pub(crate) fn parse_v1_query(query: &QueryParameters<'_>) -> Result<OffsetPageQu
             metadata.push((name, value));
         }
     }
-    Ok(OffsetPageQuery { ids, data: None, metadata, page: query.page()? })
+    let fingerprint = query.one("fingerprint")?.map(Fingerprint::parse);
+    // Text that is not a fingerprint matches no token either.
+    let ids = if let Some(None) = fingerprint { Some(Vec::new()) } else { ids };
+    Ok(OffsetPageQuery {
+        ids,
+        container: parse_container_filter(query)?,
+        token_type: query.one("type")?.map(|it| parse_type("type", it)).transpose()?,
+        fingerprint: fingerprint.flatten(),
+        data: None,
+        metadata,
+        page: query.page()?,
+    })
 }
 
 #[derive(Serialize)]

@@ -16,7 +16,7 @@ use crate::wire::{
     ParseError,
     fields::{JsonField, JsonFields},
     policy::application::parse_name,
-    query::{QueryParameters, invalid_parameter},
+    query::QueryParameters,
     tokens::list::parse_cursor,
 };
 
@@ -58,7 +58,6 @@ pub(crate) fn parse_draft(
 }
 
 pub(crate) fn parse_query(query: &QueryParameters<'_>) -> Result<ListWebhooksQuery, ParseError> {
-    reject_page_number(query)?;
     Ok(ListWebhooksQuery {
         start: query.one("start")?.map(parse_cursor).transpose()?,
         size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
@@ -68,7 +67,6 @@ pub(crate) fn parse_query(query: &QueryParameters<'_>) -> Result<ListWebhooksQue
 pub(crate) fn parse_delivery_query(
     query: &QueryParameters<'_>,
 ) -> Result<ListDeliveriesQuery, ParseError> {
-    reject_page_number(query)?;
     Ok(ListDeliveriesQuery {
         start: query.one("start")?.map(parse_cursor).transpose()?,
         size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
@@ -83,12 +81,4 @@ pub(crate) fn parse_replay(body: Plaintext) -> Result<Timestamp, ParseError> {
         fields.parse(from, |it| Timestamp::parse_date("from", &it).map_err(|error| vec![error]));
     let from = from.into_option();
     fields.finish_with(from)
-}
-
-fn reject_page_number(query: &QueryParameters<'_>) -> Result<(), ParseError> {
-    if query.all("page").next().is_some() {
-        let rule = "is not a parameter of this list; pass the next of a page as start";
-        return Err(invalid_parameter("page", rule));
-    }
-    Ok(())
 }

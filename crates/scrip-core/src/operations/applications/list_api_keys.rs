@@ -5,10 +5,11 @@ use crate::{
     audit::Operation,
     id::{ApiKeyId, ApplicationId},
     operations::applications::list_applications::find_application,
-    policy::{ApiKeyRecord, PolicyPermit},
+    policy::{ApiKeyRecord, ApplicationKind, PolicyPermit},
 };
 
-/// Lists the API keys of an application, oldest first.
+/// Lists the API keys of an application, oldest first. An API key has the kind of its application;
+/// an empty list of kinds means all kinds.
 ///
 /// # Errors
 /// There is no such application, or the read cannot be recorded.
@@ -16,10 +17,12 @@ pub async fn list_api_keys<'a>(
     vault: &Vault,
     permit: &'a PolicyPermit,
     application: ApplicationId,
+    kinds: &[ApplicationKind],
 ) -> Result<&'a [ApiKeyRecord], Error> {
     let application = find_application(permit, application)?;
     vault.record_policy_read(permit, Operation::ListApiKeys, "").await?;
-    Ok(&application.api_keys)
+    let is_requested = kinds.is_empty() || kinds.contains(&application.record.kind);
+    Ok(if is_requested { &application.api_keys } else { &[] })
 }
 
 /// # Errors

@@ -22,7 +22,8 @@ const ENTRIES_BATCH_SIZE: i64 = 256;
 
 const LIST_NEWEST: &str = "
 -- list_newest
-SELECT it.created_at, it.token, tokens.id, tokens.containers, tokens.indexes
+SELECT it.created_at, it.token, tokens.id, tokens.containers, tokens.indexes,
+    tokens.type, tokens.fingerprint
 FROM (
     SELECT created_at, token FROM token_index
     WHERE tenant = $1 AND facet = $2 AND container = $3

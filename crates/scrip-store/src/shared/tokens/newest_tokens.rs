@@ -12,14 +12,14 @@ use scrip_core::{
         NewestTokensScan, TokenOutline,
     },
     store::StoreError,
-    token::ContainerRange,
+    token::{ContainerRange, TokenType},
 };
-use scrip_seal::IndexDigest;
+use scrip_seal::{Fingerprint, IndexDigest};
 
 use crate::{
     facets::{encode_facet, facets_or_all_types},
     shared::tokens::rows::NO_TOKEN,
-    sql::{ColumnReader, read_required},
+    sql::{ColumnReader, read_optional, read_required},
 };
 
 /// Reads index entries for offset pages. All statements read one snapshot.
@@ -66,6 +66,8 @@ pub(crate) struct EntryPosition {
 pub(crate) struct IndexedOutline {
     outline: TokenOutline,
     indexes: Vec<IndexDigest>,
+    token_type: TokenType,
+    fingerprint: Option<Fingerprint>,
 }
 
 /// One facet in one container.
@@ -156,7 +158,7 @@ fn next_stream<R: NewestTokensReader>(
 }
 
 impl IndexedOutline {
-    /// Decodes three columns: id, containers and indexes.
+    /// Decodes five columns: id, containers, indexes, type and fingerprint.
     pub(crate) fn decode(row: &dyn ColumnReader, first_column: usize) -> Result<Self, StoreError> {
         let column = |offset: usize| first_column.saturating_add(offset);
         let decode = || {
@@ -164,26 +166,29 @@ impl IndexedOutline {
                 id: read_required(row, column(0))?,
                 containers: read_required(row, column(1))?,
             };
-            Ok(Self { outline, indexes: read_required(row, column(2))? })
+            Ok(Self {
+                outline,
+                indexes: read_required(row, column(2))?,
+                token_type: read_required(row, column(3))?,
+                fingerprint: read_optional(row, column(4))?,
+            })
         };
         decode().map_err(|_: StoreError| NO_TOKEN)
     }
 
     /// Returns `None` for a token that is listed under another container or lacks a facet.
     fn filter(self, scan: &NewestTokensScan, container: &str) -> Option<TokenOutline> {
-        let Self { outline, indexes } = self;
         let is_listed_here =
-            scan.ranges.listed_container(&outline.containers)?.as_str() == container;
-        (is_listed_here && scan.facets.iter().all(|it| matches_facet(&indexes, &it.facet())))
-            .then_some(outline)
+            scan.ranges.listed_container(&self.outline.containers)?.as_str() == container;
+        let has_all_facets = scan.facets.iter().all(|it| self.has_facet(&it.facet()));
+        (is_listed_here && has_all_facets).then_some(self.outline)
     }
-}
 
-/// Whether a token matches another facet of the scan. Only index digests can be combined; a type or
-/// a fingerprint is the lookup key.
-fn matches_facet(indexes: &[IndexDigest], facet: &Facet) -> bool {
-    match facet {
-        Facet::Index(digest) => indexes.contains(digest),
-        Facet::Type(_) | Facet::Fingerprint(_) => true,
+    fn has_facet(&self, facet: &Facet) -> bool {
+        match facet {
+            Facet::Index(digest) => self.indexes.contains(digest),
+            Facet::Type(token_type) => self.token_type == *token_type,
+            Facet::Fingerprint(fingerprint) => self.fingerprint == Some(*fingerprint),
+        }
     }
 }

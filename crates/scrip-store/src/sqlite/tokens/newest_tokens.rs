@@ -36,7 +36,7 @@ LIMIT 1";
 
 const FIND_OUTLINE: &str = "
 -- find_outline
-SELECT id, containers, indexes FROM tokens
+SELECT id, containers, indexes, type, fingerprint FROM tokens
 WHERE seq = $1 AND tenant = $2 AND (expires_at IS NULL OR expires_at > $3)";
 
 pub(crate) const STATEMENTS: &[&str] = &[LIST_NEWEST, FIND_LAST_CONTAINER, FIND_OUTLINE];

@@ -28,16 +28,33 @@ pub(crate) async fn describe_all_lists(harness: &StoreHarness) -> String {
         for facet in facets() {
             let tokens = list_all(harness, facet, &ranges, 2).await;
             description += &format!("{container_name:?} {facet:?} {tokens:?}\n");
-            if let None | Some(Facet::Index(_)) = facet {
-                let facets = facet.into_iter().collect();
-                description +=
-                    &format!("newest {:?}\n", collect_newest(harness, facets, &ranges).await);
-            }
+            let facets = facet.into_iter().collect();
+            description +=
+                &format!("newest {:?}\n", collect_newest(harness, facets, &ranges).await);
         }
     }
-    let two_indexes = [1, 9].map(|it| Facet::Index(IndexDigest([it; 16]))).to_vec();
     let ranges = harness.caller.container_ranges(Permission::TokenRead, None).unwrap();
-    description + &format!("two indexes {:?}", collect_newest(harness, two_indexes, &ranges).await)
+    for facets in combined_facets() {
+        let newest = collect_newest(harness, facets.clone(), &ranges).await;
+        description += &format!("{facets:?} {newest:?}\n");
+    }
+    description
+}
+
+/// Facets of different kinds, in both orders: the first one selects the index entries, the others
+/// filter them.
+fn combined_facets() -> Vec<Vec<Facet>> {
+    let index = |it| Facet::Index(IndexDigest([it; 16]));
+    let fingerprint = Facet::Fingerprint(Fingerprint([1; 32]));
+    let mut combinations = vec![vec![index(1), index(9)]];
+    for token_type in [TokenType::Card, TokenType::Token] {
+        for other_facet in [fingerprint, index(1)] {
+            combinations.push(vec![other_facet, Facet::Type(token_type)]);
+            combinations.push(vec![Facet::Type(token_type), other_facet]);
+        }
+    }
+    combinations.push(vec![index(1), fingerprint]);
+    combinations
 }
 
 pub(crate) async fn list_all(

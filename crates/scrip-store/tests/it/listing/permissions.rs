@@ -101,6 +101,7 @@ on_every_engine! {
     expired_tokens_are_not_listed_or_found
     search_requires_the_token_search_permission
     all_metadata_terms_must_match
+    offset_page_filters_are_combined
     large_tokens_shorten_pages
 }
 
@@ -206,6 +207,14 @@ async fn id_conditions_do_not_allow_listing(harness: ListingHarness) {
         ..OffsetPageQuery::default()
     };
     assert_eq!(harness.count(&caller, query()).await.0, ["named"]);
+    // Other filters list nothing, and a container needs a rule, even together with the id.
+    let of_type =
+        OffsetPageQuery { token_type: Some(TokenType::Token), ..OffsetPageQuery::default() };
+    assert_eq!(harness.count(&caller, of_type).await.1, 0);
+    let in_container =
+        OffsetPageQuery { container: Some(Container::parse("/a/").unwrap()), ..query() };
+    let denied = list_tokens_v1(&harness.vault_harness.vault, &caller, in_container).await;
+    assert_eq!(expect_denial(denied), Denial::NoRule(Permission::TokenRead));
 
     let container_condition = vec![AccessCondition::ContainerIs(Container::parse("/a/").unwrap())];
     let access = AccessPolicy {
@@ -425,6 +434,35 @@ async fn all_metadata_terms_must_match(harness: ListingHarness) {
     assert_eq!(count_found(&[("who", "one"), ("all", "same")]).await, 1);
     assert_eq!(count_found(&[("who", "one"), ("all", "other")]).await, 0);
     assert_eq!(count_found(&[("who", "one"), ("who", "two")]).await, 0);
+}
+
+async fn offset_page_filters_are_combined(harness: ListingHarness) {
+    for (id, container) in [("one", "/a/"), ("two", "/a/b/"), ("far", "/c/")] {
+        harness.put(id, &[container]).await;
+    }
+    create(&harness.vault_harness.vault, &harness.owner, card(VISA)).await.unwrap();
+    let page = harness.list(&harness.owner, query_with_filter(metadata_filter("Who", "two")));
+    let fingerprint = page.await.unwrap().tokens[0].fingerprint;
+    let find = async |query| harness.count(&harness.owner, query).await.0;
+    let all = OffsetPageQuery::default;
+    let container = || Some(Container::parse("/a/").unwrap());
+    let tokens = || Some(TokenType::Token);
+    assert_eq!(find(OffsetPageQuery { container: container(), ..all() }).await, ["two", "one"]);
+    assert_eq!(
+        find(OffsetPageQuery { token_type: tokens(), ..all() }).await,
+        ["far", "two", "one"]
+    );
+    assert_eq!(find(OffsetPageQuery { fingerprint, ..all() }).await, ["two"]);
+    let other_type = OffsetPageQuery { fingerprint, token_type: Some(TokenType::Card), ..all() };
+    assert_eq!(find(other_type).await, [""; 0]);
+    let metadata = vec![("all".to_owned(), "same".to_owned())];
+    let query = OffsetPageQuery { metadata, token_type: tokens(), container: container(), ..all() };
+    assert_eq!(find(query).await, ["two", "one"]);
+    let ids = || Some(["one", "far"].map(token_id).to_vec());
+    let query = OffsetPageQuery { ids: ids(), container: container(), ..all() };
+    assert_eq!(find(query).await, ["one"]);
+    let query = OffsetPageQuery { ids: ids(), token_type: Some(TokenType::Card), ..all() };
+    assert_eq!(find(query).await, [""; 0]);
 }
 
 /// The same caller with the evaluation budget of a new request.

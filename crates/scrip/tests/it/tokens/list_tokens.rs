@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use scrip_api::routes::ROUTES;
 use scrip_core::policy::{Permission, TenantSettings, Transform};
 use serde_json::{Value, json};
 
-use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, grant, text_field};
+use crate::harness::server::{
+    ACME, SHARED_SERVER, TenantApiKeys, TestResponse, TestServer, grant, text_field,
+};
 
 /// Creates a tenant with seven tokens, created one second after another.
 fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
@@ -156,7 +159,33 @@ fn numbered_list_is_ordered_newest_first() {
     assert_eq!(ids(&list_tokens("?metadata.colour=red&metadata.at=5")), [""; 0]);
     assert_eq!(ids(&list_tokens("?metadata.at=1&metadata.AT=2")), ["token-1"]);
     assert_eq!(ids(&list_tokens("?id=token-1&id=token-5&metadata.colour=red")), ["token-1"]);
+    let bank_ids = ["token-5", "token-3", "token-1"];
+    assert_eq!(ids(&list_tokens("?type=us_bank_routing_number")), bank_ids);
+    assert_eq!(ids(&list_tokens("?type=us_bank_routing_number&metadata.colour=red")), ["token-1"]);
+    assert_eq!(ids(&list_tokens("?container=/a/")), ["token-4", "token-2", "token-0"]);
+    assert_eq!(
+        ids(&list_tokens("?container=/a/&metadata.colour=red&type=token&size=1")),
+        ["token-2"]
+    );
+    assert_eq!(ids(&list_tokens("?container=/a/&id=token-1&id=token-2")), ["token-2"]);
+    assert_eq!(ids(&list_tokens("?type=card")), [""; 0]);
+    assert_eq!(ids(&list_tokens("?type=card&id=token-1")), [""; 0]);
+    let fingerprint = text_field(&list_tokens("?type=token").json()["data"][0], "fingerprint");
+    let with_fingerprint =
+        |query: &str| ids(&list_tokens(&format!("?fingerprint={fingerprint}{query}")));
+    assert_eq!(with_fingerprint(""), ["token-6", "token-4", "token-2", "token-0"]);
+    assert_eq!(with_fingerprint("&container=/a/deep/"), ["token-2"]);
+    assert_eq!(with_fingerprint("&type=us_bank_routing_number"), [""; 0]);
+    assert_eq!(with_fingerprint("&id=token-0&id=token-1"), ["token-0"]);
+    assert_eq!(ids(&list_tokens("?fingerprint=nobodys")), [""; 0]);
+    // Old clients send these.
+    assert_eq!(ids(&list_tokens("?children=true&children_type=x&start=x&type=card")), [""; 0]);
     for (query, attribute) in [
+        ("?type=robot", "type"),
+        ("?type=token&type=token", "type"),
+        ("?container=a", "container"),
+        ("?fingerprint=x&fingerprint=y", "fingerprint"),
+        ("?typ=token", "typ"),
         ("?page=0", "page"),
         ("?page=101&size=100", "page"),
         ("?page=18446744073709551615", "page"),
@@ -188,6 +217,29 @@ fn list_returns_only_readable_tokens() {
     let first_page = server.get_path(&key, "/tokens?size=2").json();
     assert_eq!(first_page["pagination"]["total_items"], 4);
     assert_eq!(server.get_path(&key, "/tokens?id=token-1").json()["pagination"]["total_items"], 0);
+    assert_eq!(ids(&server.get_path(&key, "/tokens?container=/a/deep/")), ["token-2"]);
+    for query in ["container=/b/", "container=/", "container=/b/&id=token-1"] {
+        server.get_path(&key, &format!("/tokens?{query}")).expect_problem(403, "token:read");
+    }
+}
+
+#[test]
+fn unknown_parameter_of_every_list_is_named() {
+    let keys = [&ACME.private, &ACME.management];
+    let routes = ROUTES.iter().filter(|it| it.operation.as_str().starts_with("list_"));
+    let mut count = 0;
+    for route in routes {
+        let path = route.path.replace("{id}", "00000000-0000-0000-0000-000000000000");
+        for key in keys {
+            let request = SHARED_SERVER.request(route.method_name(), &format!("{path}?typ=card"));
+            let response = request.key(key).send();
+            if response.status != 403 {
+                response.expect_invalid("typ");
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 15, "{count} lists");
 }
 
 #[test]
