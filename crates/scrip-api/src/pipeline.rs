@@ -54,7 +54,7 @@ use crate::{
         authenticate::{authenticate, field_application, not_ready},
         body::read_body,
         cors,
-        idempotency::{self, ComparedRequest, IdempotencyStep},
+        idempotency::{self, IdempotencyStep, KeyedRequest},
         rejection_record::record_rejected_request,
         request_head::{check_content_type, check_head, extract_path_ids},
         request_observer::RequestObserver,
@@ -367,13 +367,11 @@ async fn handle_authenticated(
     let mut keyed = KeyedRequest::read_head(route, head)?;
     // Browsers share a public key, so a stored response is replayed only if the bodies are equal:
     // the body is read first.
-    let is_compared = caller.is_browser();
+    let is_browser = caller.is_browser();
     let mut claim = None;
-    if route.body.is_idempotent() && !is_compared {
-        match idempotency::claim_or_replay(app, &caller, route.operation, &head.headers, None)
-            .await?
-        {
-            IdempotencyStep::Proceed(proceed) => claim = proceed,
+    if let Some(keyed) = keyed.as_ref().filter(|_| !is_browser) {
+        match idempotency::claim_or_replay(app, &caller, keyed).await? {
+            IdempotencyStep::Proceed(proceed) => claim = Some(proceed),
             IdempotencyStep::Replay(response) => return Ok(response),
         }
     }
@@ -384,18 +382,13 @@ async fn handle_authenticated(
     let caller =
         reauthenticate_if_changed(app, directory_at_authentication, caller, &head.headers).await?;
     check_caller(app, route, head, &caller)?;
-    let compared = match is_compared {
-        true => ComparedRequest::read(route, head, &body)?,
-        false => None,
-    };
-    if let it @ Some(_) = compared.as_ref() {
-        match idempotency::claim_or_replay(app, &caller, route.operation, &head.headers, it).await?
-        {
-            IdempotencyStep::Proceed(proceed) => claim = proceed,
+    if let Some(keyed) = keyed.as_mut().filter(|_| is_browser) {
+        keyed.read_body(route.body, &body)?;
+        match idempotency::claim_or_replay(app, &caller, keyed).await? {
+            IdempotencyStep::Proceed(proceed) => claim = Some(proceed),
             IdempotencyStep::Replay(response) => return Ok(response),
         }
     }
-    let has_claim = claim.is_some();
     let request = AuthenticatedRequest {
         app: Arc::clone(app),
         caller: caller.clone(),
@@ -414,20 +407,15 @@ async fn handle_authenticated(
         drop(reservation);
         handled
     };
-    if !has_claim {
+    let Some(keyed) = keyed else {
         return prefer_overload_error(&caller, handling.await);
-    }
+    };
     let handled = run_in_task(app, handling).await;
     match prefer_overload_error(&caller, handled) {
         // Another node may have completed the same request, and its changes may have caused this
         // error.
         Err(problem) if problem.status().is_client_error() => {
-            let operation = route.operation;
-            let (headers, compared) = (&head.headers, compared.as_ref());
-            let concurrent =
-                idempotency::find_concurrent_response(app, &caller, operation, headers, compared)
-                    .await?;
-            concurrent.ok_or(problem)
+            idempotency::find_concurrent_response(app, &caller, &keyed).await?.ok_or(problem)
         }
         handled => handled,
     }

@@ -8,6 +8,7 @@ use scrip_core::{
     Vault,
     error::{Denial, Error},
     id::TokenId,
+    idempotency::RequestContent,
     operations::tokens::{
         create_token::create_token, get_token::get_token, update_token::update_token,
     },
@@ -18,6 +19,10 @@ use serde_json::{Value, json};
 
 pub const VISA: &str = "4242424242424242";
 pub const DEBIT: &str = "4000056655665556";
+
+/// A request to compare with a repeated one.
+pub const CREATE_REQUEST: RequestContent<'static> =
+    RequestContent { method: "POST", path: "/tokens", body: None };
 
 pub fn new_token(token_type: TokenType, data: Value) -> NewToken {
     NewToken {

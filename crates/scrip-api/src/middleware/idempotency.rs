@@ -1,7 +1,7 @@
 //! The idempotency key: claim, replay, or 409.
 
 use axum::response::Response;
-use hyper::{HeaderMap, http::request::Parts};
+use hyper::{header::HeaderValue, http::request::Parts};
 use scrip_core::{
     audit::Operation,
     error::Error,
@@ -20,41 +20,55 @@ use crate::{
     wire,
 };
 
-/// The next step of a request, with or without an idempotency key.
+/// The next step of a request with an idempotency key.
 pub(crate) enum IdempotencyStep {
-    Proceed(Option<IdempotencyClaim>),
+    Proceed(IdempotencyClaim),
     Replay(Response),
 }
 
-/// A request to compare: its stored response is replayed only to an equal request.
-pub(crate) struct ComparedRequest {
+/// A request with an idempotency key. Its stored response is replayed only to an equal request.
+pub(crate) struct KeyedRequest {
+    key: HeaderValue,
+    operation: Operation,
     method: &'static str,
     path: String,
     body: Option<Plaintext>,
 }
 
-impl ComparedRequest {
+impl KeyedRequest {
     /// Returns `None` for a request without an idempotency key, and for a route that ignores the
     /// key.
-    ///
-    /// Encrypted data is compared as it was sent: the sender need not know it, and an equal guess would
-    /// confirm it.
-    pub(crate) fn read(route: &Route, head: &Parts, body: &[u8]) -> Result<Option<Self>, Problem> {
-        let body = match route.body {
-            _ if !head.headers.contains_key(HEADER) => return Ok(None),
-            BodyKind::None | BodyKind::ReadOnlyJson => return Ok(None),
-            BodyKind::Ignored => None,
+    pub(crate) fn read_head(route: &Route, head: &Parts) -> Result<Option<Self>, Problem> {
+        if !route.body.is_idempotent() {
+            return Ok(None);
+        }
+        let key = single_header(&head.headers, HEADER, "BT-IDEMPOTENCY-KEY")?;
+        Ok(key.map(|key| Self {
+            key: key.clone(),
+            operation: route.operation,
+            method: route.method_name(),
+            path: head.uri.path().to_owned(),
+            body: None,
+        }))
+    }
+
+    /// Adds the body to the comparison. Encrypted data is compared as it was sent: the sender need
+    /// not know it, and an equal guess would confirm it.
+    pub(crate) fn read_body(&mut self, kind: BodyKind, body: &[u8]) -> Result<(), Problem> {
+        self.body = match kind {
+            BodyKind::None | BodyKind::ReadOnlyJson | BodyKind::Ignored => None,
             BodyKind::OptionalJson if body.is_empty() => None,
             BodyKind::Json | BodyKind::OptionalJson | BodyKind::MergePatch => {
                 Some(wire::json::read(body)?)
             }
         };
-        let (method, path) = (route.method_name(), head.uri.path().to_owned());
-        Ok(Some(Self { method, path, body }))
+        Ok(())
     }
 
-    fn request(&self) -> RequestContent<'_> {
-        RequestContent { method: self.method, path: &self.path, body: self.body.as_ref() }
+    async fn claim(&self, app: &App, caller: &Caller) -> Result<ClaimDecision, Error> {
+        let Self { key, operation, method, path, body } = self;
+        let content = RequestContent { method, path, body: body.as_ref() };
+        claim_idempotency_key(&app.vault, caller, *operation, key.as_bytes(), content).await
     }
 }
 
@@ -63,14 +77,9 @@ pub(crate) const HEADER: &str = "bt-idempotency-key";
 pub(crate) async fn claim_or_replay(
     app: &App,
     caller: &Caller,
-    operation: Operation,
-    headers: &HeaderMap,
-    compared: Option<&ComparedRequest>,
+    request: &KeyedRequest,
 ) -> Result<IdempotencyStep, Problem> {
-    let Some(key) = single_header(headers, HEADER, "BT-IDEMPOTENCY-KEY")? else {
-        return Ok(IdempotencyStep::Proceed(None));
-    };
-    let decision = claim_key(app, caller, operation, key.as_bytes(), compared).await;
+    let decision = request.claim(app, caller).await;
     let outcome = match &decision {
         Ok(ClaimDecision::Proceed(_)) => Some(metrics::IdempotencyOutcome::First),
         Ok(ClaimDecision::Replay(_)) => Some(metrics::IdempotencyOutcome::Replay),
@@ -81,28 +90,11 @@ pub(crate) async fn claim_or_replay(
         app.metrics.idempotency.increment(outcome);
     }
     match decision? {
-        ClaimDecision::Proceed(claim) => Ok(IdempotencyStep::Proceed(Some(claim))),
+        ClaimDecision::Proceed(claim) => Ok(IdempotencyStep::Proceed(claim)),
         ClaimDecision::Replay(replay) => {
             Ok(IdempotencyStep::Replay(wire::response::from_replay(replay)))
         }
     }
-}
-
-async fn claim_key(
-    app: &App,
-    caller: &Caller,
-    operation: Operation,
-    key: &[u8],
-    compared: Option<&ComparedRequest>,
-) -> Result<ClaimDecision, Error> {
-    claim_idempotency_key(
-        &app.vault,
-        caller,
-        operation,
-        key,
-        compared.map(ComparedRequest::request),
-    )
-    .await
 }
 
 /// Finds the response of another node that completed the same request while this one failed. A
@@ -114,13 +106,9 @@ async fn claim_key(
 pub(crate) async fn find_concurrent_response(
     app: &App,
     caller: &Caller,
-    operation: Operation,
-    headers: &HeaderMap,
-    compared: Option<&ComparedRequest>,
+    request: &KeyedRequest,
 ) -> Result<Option<Response>, Problem> {
-    let key = single_header(headers, HEADER, "BT-IDEMPOTENCY-KEY")?;
-    let Some(key) = key else { return Ok(None) };
-    match claim_key(app, caller, operation, key.as_bytes(), compared).await? {
+    match request.claim(app, caller).await? {
         ClaimDecision::Proceed(_) => Ok(None),
         ClaimDecision::Replay(replay) => {
             app.metrics.idempotency.increment(metrics::IdempotencyOutcome::Replay);

@@ -1,8 +1,9 @@
 //! The digest by which a repeated request is recognized.
 //!
-//! Many browsers share a public key, and therefore the scope of idempotency keys. A stored response
-//! is replayed to them only if the second request equals the first one. For this comparison, the
-//! sealed head of the response contains a keyed digest.
+//! The response of another resource would mislead its caller, so a stored response is replayed only
+//! to a request with the same method and path. Many browsers share a public key, and therefore the
+//! scope of idempotency keys: their bodies must be the same, too. For this comparison, the sealed
+//! head of the response contains a keyed digest.
 
 use scrip_seal::Secret;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use crate::{
 pub struct RequestContent<'a> {
     pub method: &'a str,
     pub path: &'a str,
-    /// `None` for an operation that reads no body.
+    /// `None` for an operation that reads no body, and for a caller whose bodies are not compared.
     pub body: Option<&'a Plaintext>,
 }
 
@@ -26,8 +27,7 @@ pub struct RequestContent<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdempotencyDigests {
     pub key: [u8; 32],
-    /// `None` for private and management keys: their responses are replayed for any second
-    /// request.
+    /// `None` until the request is known.
     pub request: Option<[u8; 32]>,
 }
 

@@ -121,7 +121,7 @@ struct ResponseHead {
     permission: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tokens: Vec<ResponseToken>,
-    /// The digest of the request, if only an equal request may get this response.
+    /// The digest of the request. Responses of backends from earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     request: Option<[u8; 32]>,
     /// The 3-D Secure session with the outcome in this body.

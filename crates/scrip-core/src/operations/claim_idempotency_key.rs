@@ -31,8 +31,9 @@ pub enum ClaimDecision {
 
 /// Claims the key for this request, or replays the response of an earlier one.
 ///
-/// Pass `request` for a caller with an API key that many clients share: a stored response is then
-/// replayed only if the request equals the first one.
+/// A stored response is replayed only if the request equals the first one. Without a body in
+/// `request`, this means the same method and path. Pass the body of a caller with an API key that
+/// many clients share.
 ///
 /// # Errors
 /// The first request is still in flight, the caller lost the permission of the first request, the
@@ -43,7 +44,7 @@ pub async fn claim_idempotency_key(
     caller: &Caller,
     operation: Operation,
     idempotency_key: &[u8],
-    request: Option<RequestContent<'_>>,
+    request: RequestContent<'_>,
 ) -> Result<ClaimDecision, Error> {
     if idempotency_key.is_empty() || idempotency_key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
         return Err(FieldError::new("BT-IDEMPOTENCY-KEY", INVALID_KEY).into());
@@ -55,22 +56,16 @@ pub async fn claim_idempotency_key(
     let lookup = IdempotencyLookup { tenant: tenant.id, digest, now: vault.clock.latest(), since };
     match vault.store.claim_idempotency_key(lookup).await? {
         ClaimOutcome::Claimed(mut claim) => {
-            claim.digests.request = request.map(|it| it.digest(caller).to_stored());
+            claim.digests.request = Some(request.digest(caller).to_stored());
             Ok(ClaimDecision::Proceed(claim))
         }
         ClaimOutcome::Completed(response) => {
             // A replay confirms that the numbers are those of the first request, so it counts as a
             // guess.
-            let repeated = match request {
-                Some(request) => {
-                    let body = request.body.map_or(Comparable::NoBody, Comparable::Body);
-                    let comparison = vault.may_compare(caller, body).await?;
-                    let comparison =
-                        comparison.ok_or(Error::Unprocessable { reason: KEY_REUSED })?;
-                    Some(RepeatedRequest { digest: request.digest(caller), comparison })
-                }
-                None => None,
-            };
+            let body = request.body.map_or(Comparable::NoBody, Comparable::Body);
+            let comparison = vault.may_compare(caller, body).await?;
+            let comparison = comparison.ok_or(Error::Unprocessable { reason: KEY_REUSED })?;
+            let repeated = RepeatedRequest { digest: request.digest(caller), comparison };
             let replay = open_response(caller, &response, repeated)?;
             if let Some(session) = replay.outcome_session {
                 check_replayed_outcome(vault, caller, session).await?;

@@ -13,7 +13,7 @@ use scrip_core::{
     },
     token::WrittenToken,
 };
-use scrip_testing::requests::{card, card_number, create};
+use scrip_testing::requests::{CREATE_REQUEST, card, card_number, create};
 
 use crate::key_rotation::harness::RotationHarness;
 
@@ -139,7 +139,8 @@ async fn copy_with_the_old_key_opens_nothing_that_was_sealed_since(harness: Rota
 
 async fn stored_response_keeps_the_old_version_until_it_expires(harness: RotationHarness) {
     let (vault, caller) = (harness.vault(), harness.caller().await);
-    let claimed = claim_idempotency_key(vault, &caller, Operation::CreateToken, b"order-7", None);
+    let claimed =
+        claim_idempotency_key(vault, &caller, Operation::CreateToken, b"order-7", CREATE_REQUEST);
     let ClaimDecision::Proceed(claim) = claimed.await.unwrap() else { panic!("the key is new") };
     let render =
         |it: &WrittenToken| RenderedResponse::for_token(201, it.token.id.as_str().to_owned());

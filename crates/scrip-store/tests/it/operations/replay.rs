@@ -21,8 +21,8 @@ use scrip_core::{
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules},
     requests::{
-        DEBIT, VISA, card, card_with_cvc, create, data_patch, expect_denial, get, visible_cvc,
-        visible_data,
+        CREATE_REQUEST, DEBIT, VISA, card, card_with_cvc, create, data_patch, expect_denial, get,
+        visible_cvc, visible_data,
     },
     vault_harness::VaultHarness,
 };
@@ -50,7 +50,7 @@ fn render(written: &WrittenToken) -> RenderedResponse {
 }
 
 async fn claim_key(harness: &VaultHarness, caller: &Caller) -> IdempotencyClaim {
-    match claim_idempotency_key(&harness.vault, caller, Operation::CreateToken, KEY, None)
+    match claim_idempotency_key(&harness.vault, caller, Operation::CreateToken, KEY, CREATE_REQUEST)
         .await
         .unwrap()
     {
@@ -60,7 +60,9 @@ async fn claim_key(harness: &VaultHarness, caller: &Caller) -> IdempotencyClaim 
 }
 
 async fn expect_replay(harness: &VaultHarness, caller: &Caller) -> Result<Replay, Error> {
-    match claim_idempotency_key(&harness.vault, caller, Operation::CreateToken, KEY, None).await? {
+    match claim_idempotency_key(&harness.vault, caller, Operation::CreateToken, KEY, CREATE_REQUEST)
+        .await?
+    {
         ClaimDecision::Replay(replay) => Ok(replay),
         ClaimDecision::Proceed(_) => panic!("no response is stored"),
     }
@@ -100,7 +102,8 @@ async fn replay_equals_the_first_response_without_the_cvc(harness: VaultHarness)
     let (_, caller) = create_tenant_with_caller(&harness, TenantSettings::default()).await;
     let claim = claim_key(&harness, &caller).await;
     let outcome =
-        claim_idempotency_key(&harness.vault, &caller, Operation::CreateToken, KEY, None).await;
+        claim_idempotency_key(&harness.vault, &caller, Operation::CreateToken, KEY, CREATE_REQUEST)
+            .await;
     assert!(matches!(outcome, Err(Error::Conflict { .. })), "{outcome:?}");
     drop(claim);
 

@@ -23,7 +23,9 @@ use scrip_core::{
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},
-    requests::{DEBIT, VISA, card, card_with_cvc, create, get, visible_cvc, visible_data},
+    requests::{
+        CREATE_REQUEST, DEBIT, VISA, card, card_with_cvc, create, get, visible_cvc, visible_data,
+    },
     vault_harness::VaultHarness,
 };
 use serde_json::{Value, json};
@@ -161,7 +163,7 @@ fn replayed_tokens(replay: &Replay) -> Vec<(usize, Option<Value>)> {
 async fn tokenize_replay_contains_only_existing_tokens(harness: VaultHarness) {
     let caller = create_caller(&harness, None).await;
     let ClaimDecision::Proceed(claim) =
-        claim_idempotency_key(&harness.vault, &caller, Operation::Tokenize, KEY, None)
+        claim_idempotency_key(&harness.vault, &caller, Operation::Tokenize, KEY, CREATE_REQUEST)
             .await
             .unwrap()
     else {
@@ -177,7 +179,7 @@ async fn tokenize_replay_contains_only_existing_tokens(harness: VaultHarness) {
         &caller,
         Operation::Tokenize,
         KEY,
-        None,
+        CREATE_REQUEST,
     )
     .await
     .unwrap()

@@ -44,7 +44,7 @@ use scrip_store::transfer::{
 use scrip_testing::{
     clock::START,
     policy::{access_rule, access_with_rules},
-    requests::{DEBIT, VISA, card, card_with_cvc, create, get, visible_data},
+    requests::{CREATE_REQUEST, DEBIT, VISA, card, card_with_cvc, create, get, visible_data},
     store_harness::{DAY, StoreHarness, token_record},
     vault::{create_proxy_with_host, proxy_draft, webhook_draft},
     vault_harness::{Engine, VaultHarness, containers, test_origin},
@@ -234,9 +234,14 @@ impl TransferHarness {
             let repeated = create(vault, &caller, card(number)).await.unwrap();
             assert_eq!((repeated.token.id, repeated.deduplicated.is_some()), (id.clone(), true));
         }
-        let replay =
-            claim_idempotency_key(vault, &caller, Operation::CreateToken, IDEMPOTENCY_KEY, None)
-                .await;
+        let replay = claim_idempotency_key(
+            vault,
+            &caller,
+            Operation::CreateToken,
+            IDEMPOTENCY_KEY,
+            CREATE_REQUEST,
+        )
+        .await;
         assert!(matches!(replay, Ok(ClaimDecision::Replay(it)) if it.tokens.len() == 1));
         let intent = get_token_intent(vault, &caller, self.contents.intent).await.unwrap();
         assert_eq!(intent.id, self.contents.intent);
@@ -265,7 +270,7 @@ async fn create_cards(harness: &VaultHarness, caller: &Caller) -> [TokenId; 2] {
         caller,
         Operation::CreateToken,
         IDEMPOTENCY_KEY,
-        None,
+        CREATE_REQUEST,
     )
     .await
     .unwrap() else {

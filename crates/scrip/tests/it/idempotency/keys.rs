@@ -11,7 +11,7 @@ use scrip_core::policy::{
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TestResponse, TestServer, card_body, grant, unique_card_number,
+    ACME, SHARED_SERVER, TestResponse, TestServer, card_body, grant, text_field, unique_card_number,
 };
 
 fn create_with_key(key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
@@ -35,6 +35,40 @@ fn repeated_create_replays_the_first_response_without_the_cvc() {
     let malformed_request =
         SHARED_SERVER.request("POST", "/tokens").key(&ACME.private).idempotency_key("repeat-1");
     assert_eq!(malformed_request.body("application/json", "{").send().json(), expected);
+}
+
+#[test]
+fn idempotency_key_is_rejected_for_another_method_or_path() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let send = |key: &str, method: &str, path: &str, body: &Value| {
+        let request = SHARED_SERVER.request(method, path).key(key).idempotency_key("one-key");
+        if method == "PATCH" { request.merge_patch(body).send() } else { request.json(body).send() }
+    };
+    let token = json!({"id": "first", "type": "token", "data": 1});
+    let first = send(&keys.private, "POST", "/tokens", &token).expect_status(201);
+    SHARED_SERVER
+        .create_token_ok(&keys.private, &json!({"id": "other", "type": "token", "data": 2}));
+    let (patch, number) = (json!({"data": 3}), unique_card_number());
+    let intent = json!({"type": "card", "data": {"number": number}});
+    for (method, path, body) in [
+        ("PATCH", "/tokens/first", &patch),
+        ("PATCH", "/tokens/other", &patch),
+        ("POST", "/token-intents", &intent),
+        ("POST", "/tokenize", &token),
+    ] {
+        send(&keys.private, method, path, body).expect_problem(422, "idempotency key");
+    }
+    assert_eq!(SHARED_SERVER.get_token(&keys.private, "other").json()["data"], 2);
+    assert_eq!(send(&keys.private, "POST", "/tokens", &json!({})).json(), first);
+    assert_eq!(send(&keys.private, "POST", "/tokens/", &token).json(), first);
+
+    let application = json!({"name": "a", "type": "private", "permissions": ["token:create"]});
+    let created = send(&keys.management, "POST", "/applications", &application).expect_status(201);
+    let path = format!("/applications/{}", text_field(&created, "id"));
+    for (method, path) in [("PUT", path.as_str()), ("POST", "/webhooks")] {
+        let response = send(&keys.management, method, path, &application);
+        response.expect_problem(422, "idempotency key");
+    }
 }
 
 #[test]
