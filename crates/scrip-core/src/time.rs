@@ -51,9 +51,9 @@ impl Timestamp {
         Self { unix_ms: self.unix_ms.saturating_sub(ms) }
     }
 
-    /// Parses the expiry of a token, in the forms that clients may use: RFC 3339; RFC 3339 without
-    /// offset, which means UTC; `8/27/2030`, which means midnight UTC; `8/27/2030 7:23:57 PM
-    /// +02:00`.
+    /// Parses the expiry of a token, in the forms that clients may use: RFC 3339; `8/27/2030`, which
+    /// means midnight UTC; `8/27/2030 7:23:57 PM +02:00`; `08/27/2030 19:23:57 +02:00`. A time
+    /// without an offset is UTC.
     ///
     /// # Errors
     /// The text has none of these forms, or there is no such date.
@@ -132,21 +132,27 @@ fn parse_us_date(text: &str) -> Option<Timestamp> {
     let Some(time_text) = words.next() else {
         return to_timestamp(date.to_datetime(time(0, 0, 0, 0)), Offset::UTC);
     };
-    let am_or_pm = words.next()?;
-    let offset = words.next().and_then(parse_offset)?;
+    let mut words = words.peekable();
+    let half_of_day = words.next_if(|it| matches!(*it, "AM" | "PM"));
+    let time_of_day = parse_time_of_day(time_text, half_of_day)?;
+    let offset = words.next().map_or(Some(Offset::UTC), parse_offset)?;
     if words.next().is_some() {
         return None;
     }
-    let [hour, minute, second] = split_numbers(time_text, ':')?;
-    let hour = match (am_or_pm, hour) {
-        ("AM" | "PM", hour) if !(1..=12).contains(&hour) => return None,
-        ("AM", hour) => hour % 12,
-        ("PM", hour) => hour % 12 + 12,
-        _ => return None,
-    };
-    let time_of_day =
-        jiff::civil::Time::new(to_i8(hour)?, to_i8(minute)?, to_i8(second)?, 0).ok()?;
     to_timestamp(date.to_datetime(time_of_day), offset)
+}
+
+/// Parses a time of day. Without `AM` or `PM`, the hour is from `00` to `23` with two digits.
+fn parse_time_of_day(text: &str, half_of_day: Option<&str>) -> Option<jiff::civil::Time> {
+    let [hour, minute, second] = split_numbers(text, ':')?;
+    let hour = match (half_of_day, hour) {
+        (Some(_), hour) if !(1..=12).contains(&hour) => return None,
+        (Some("AM"), hour) => hour % 12,
+        (Some(_), hour) => hour % 12 + 12,
+        (None, _) if text.find(':') != Some(2) => return None,
+        (None, hour) => hour,
+    };
+    jiff::civil::Time::new(to_i8(hour)?, to_i8(minute)?, to_i8(second)?, 0).ok()
 }
 
 fn parse_month_day_year(text: &str) -> Option<jiff::civil::Date> {
@@ -223,6 +229,11 @@ mod tests {
         check("8/27/2030 7:23:57 PM +02:00", Some("2030-08-27T17:23:57+00:00"));
         check("8/27/2030 12:00:00 AM -07:00", Some("2030-08-27T07:00:00+00:00"));
         check("8/27/2030 12:00:00 PM +00:00", Some("2030-08-27T12:00:00+00:00"));
+        check("8/26/2030 7:23:57 PM", Some("2030-08-26T19:23:57+00:00"));
+        check("8/26/2030 12:00:00 AM", Some("2030-08-26T00:00:00+00:00"));
+        check("08/26/2030 19:23:57", Some("2030-08-26T19:23:57+00:00"));
+        check("08/26/2030 19:23:57 +00:00", Some("2030-08-26T19:23:57+00:00"));
+        check("08/26/2030 00:23:57 -07:00", Some("2030-08-26T07:23:57+00:00"));
     }
 
     #[test]
@@ -244,7 +255,14 @@ mod tests {
             "8/27/2030 7:23 PM +02:00",
             "8/27/2030 13:00:00 PM +00:00",
             "8/27/2030 0:00:00 AM +00:00",
-            "8/27/2030 7:23:57 PM",
+            "8/27/2030 7:23:57",
+            "8/27/2030 24:00:00",
+            "8/27/2030 19:23:57 PM",
+            "8/27/2030 7:23:57 pm",
+            "8/27/2030 7:23:57 PM PM",
+            "8/27/2030 PM",
+            "8/27/2030 19:23:57 +02:00 +02:00",
+            "8/27/2030 ",
             "8/27/2030 7:23:57 PM +02:00 x",
             "2030-13-01T00:00:00Z",
             "2030-08-27T25:00:00Z",

@@ -265,6 +265,9 @@ fn expiry_pattern_accepts_every_expiry_that_the_parser_accepts() {
         "8/27/2030",
         "08/27/2030",
         "8/27/2030 7:23:57 PM +02:00",
+        "8/27/2030 7:23:57 PM",
+        "08/27/2030 19:23:57",
+        "08/27/2030 19:23:57 +02:00",
     ] {
         assert!(Timestamp::parse_expiry(text).is_ok() && matches_pattern(expiry, text), "{text}");
     }
