@@ -9,7 +9,7 @@ use scrip_core::card::{
 };
 use serde::Serialize;
 
-/// Absent values are omitted.
+/// Brand, funding and authentication are null if they are not known. Other absent values are omitted.
 #[derive(Serialize)]
 pub(crate) struct CardDetailsBody<'a> {
     bin: &'a str,
@@ -18,11 +18,8 @@ pub(crate) struct CardDetailsBody<'a> {
     expiration_month: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expiration_year: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     brand: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     funding: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     authentication: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     issuer_country: Option<CountryBody>,

@@ -59,19 +59,18 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewTokenIntent, ParseError> {
     })
 }
 
-/// Absent values are omitted. The data of the intent is never included.
+/// An absent card or authentication is null, other absent values are omitted. The data of the intent
+/// is never included.
 #[derive(Serialize)]
 struct TokenIntentBody<'a> {
     id: String,
     tenant_id: String,
     r#type: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     card: Option<CardDetailsBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     network_token: Option<CardDetailsBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bank: Option<BankBody<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     authentication: Option<&'a IntentAuthentication>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,

@@ -44,7 +44,8 @@ fn brand_is_found_by_number_range() {
     ] {
         let bin_length = if number.len() < 16 { 6 } else { 8 };
         let last4 = &number[number.len() - 4..];
-        let expected = json!({"bin": &number[..bin_length], "last4": last4, "brand": brand});
+        let expected = json!({"bin": &number[..bin_length], "last4": last4, "brand": brand,
+            "funding": null, "authentication": null});
         check_details(&PRODUCTION_KEYS.private, number, &expected);
     }
     // A US state issues an EBT card, so its country is known.
@@ -52,19 +53,20 @@ fn brand_is_found_by_number_range() {
         create_and_get_details(&SHARED_SERVER, &PRODUCTION_KEYS.private, "5076800000000001");
     assert_eq!(benefits["brand"], "ebt");
     assert_eq!(benefits["issuer_country"]["alpha2"], "US");
-    assert!(benefits.get("authentication").is_none());
+    assert_eq!(benefits["authentication"], Value::Null);
 }
 
 #[test]
 fn second_network_is_listed_as_additional() {
     let expected = json!({"bin": "305693", "last4": "5904", "brand": "diners-club",
-        "additional": [{"brand": "discover"}]});
+        "funding": null, "authentication": null, "additional": [{"brand": "discover"}]});
     check_details(&PRODUCTION_KEYS.private, "30569309025904", &expected);
 }
 
 #[test]
-fn unknown_card_details_are_omitted() {
-    let expected = json!({"bin": "00000000", "last4": "0000"});
+fn unknown_brand_funding_and_authentication_are_null() {
+    let expected = json!({"bin": "00000000", "last4": "0000", "brand": null,
+        "funding": null, "authentication": null});
     check_details(&ACME.private, "0000000000000000", &expected);
 }
 
@@ -77,7 +79,8 @@ fn sandbox_card_details_apply_only_to_test_tenants() {
     let expected = json!({"bin": "41505809", "last4": "7927", "brand": "visa", "funding": "credit",
         "authentication": "sca_required", "issuer_country": france, "additional": [second_brand]});
     check_details(&ACME.private, number, &expected);
-    let expected_in_production = json!({"bin": "41505809", "last4": "7927", "brand": "visa"});
+    let expected_in_production = json!({"bin": "41505809", "last4": "7927", "brand": "visa",
+        "funding": null, "authentication": null});
     check_details(&PRODUCTION_KEYS.private, number, &expected_in_production);
 }
 
@@ -143,7 +146,9 @@ fn imported_bin_data_adds_details_but_no_digits_for_readers_of_masks() {
     ];
     let details_before_import =
         create_and_get_details(&server, &key_without_reveal, "4012888888881881");
-    assert_eq!(details_before_import, json!({"bin": "40128888", "last4": "1881", "brand": "visa"}));
+    let built_in = json!({"bin": "40128888", "last4": "1881", "brand": "visa",
+        "funding": null, "authentication": null});
+    assert_eq!(details_before_import, built_in);
     server.app.vault.bin_data.replace_imported(Some(BinTable::build(rows)));
 
     let germany = json!({"alpha2": "DE", "name": "Germany", "numeric": "276"});
@@ -158,7 +163,8 @@ fn imported_bin_data_adds_details_but_no_digits_for_readers_of_masks() {
     );
     // A BIN of a number with 15 digits has six digits. Details that depend on the seventh and
     // eighth digit are omitted.
-    let expected_amex = json!({"bin": "378282", "last4": "0005", "brand": "american-express"});
+    let expected_amex = json!({"bin": "378282", "last4": "0005", "brand": "american-express",
+        "funding": null, "authentication": null});
     assert_eq!(
         create_and_get_details(&server, &key_without_reveal, "378282246310005"),
         expected_amex
@@ -174,7 +180,8 @@ fn imported_bin_data_adds_details_but_no_digits_for_readers_of_masks() {
 #[test]
 fn card_without_sandbox_data_has_only_its_brand_in_a_test_tenant() {
     let number = unique_card_number();
-    let expected = json!({"bin": &number[..8], "last4": &number[12..], "brand": "visa"});
+    let expected = json!({"bin": &number[..8], "last4": &number[12..], "brand": "visa",
+        "funding": null, "authentication": null});
     check_details(&ACME.private, &number, &expected);
 }
 

@@ -46,7 +46,7 @@ fn card_is_created_with_every_attribute() {
     assert_eq!(token["_extras"], json!({"deduplicated": false}));
     let last4 = &number[12..];
     let details = json!({"bin": &number[..8], "last4": last4, "expiration_month": 7,
-        "expiration_year": 2031, "brand": "visa"});
+        "expiration_year": 2031, "brand": "visa", "funding": null, "authentication": null});
     assert_eq!(token["card"], details);
     assert!(token["fingerprint"].as_str().unwrap().len() > 40);
     assert!(token["created_at"].as_str().unwrap().ends_with("+00:00"));

@@ -42,7 +42,8 @@ fn wait_for_detail(server: &RunningServer, key: &str, name: &str, expected: &Val
 fn running_server_loads_imported_bin_data() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let server = serve_unsealed(&process);
-    let built_in = json!({"bin": "40128888", "last4": "1881", "brand": "visa"});
+    let built_in = json!({"bin": "40128888", "last4": "1881", "brand": "visa",
+        "funding": null, "authentication": null});
     assert_eq!(create_card_details(&server, &key), built_in);
     assert_eq!(run_json(&process, &["bin", "status"])["imported"], Value::Null);
 

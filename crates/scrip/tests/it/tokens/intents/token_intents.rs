@@ -28,6 +28,7 @@ fn token_intent_shows_card_details_but_no_data() {
     let created = create_intent(&SHARED_SERVER, &ACME.public, &body);
     let names: Vec<_> = created.as_object().unwrap().keys().cloned().collect();
     let expected = [
+        "authentication",
         "card",
         "containers",
         "created_at",
@@ -39,6 +40,7 @@ fn token_intent_shows_card_details_but_no_data() {
         "type",
     ];
     assert_eq!(names, expected);
+    assert_eq!(created["authentication"], Value::Null);
     assert_eq!(created["card"]["last4"], number[12..]);
     assert_eq!(created["card"]["expiration_month"], 7);
     let path = format!("/token-intents/{}", text_field(&created, "id"));
@@ -74,9 +76,10 @@ fn every_token_type_can_be_an_intent() {
     for (body, detail) in rows {
         let created = create_intent(&SHARED_SERVER, &ACME.private, &body);
         for name in ["bank", "card", "network_token"] {
-            assert_eq!(created.get(name).is_some(), detail == Some(name), "{created}");
+            assert_eq!(created[name].is_object(), detail == Some(name), "{created}");
         }
-        assert_eq!(created.get("authentication"), body.get("authentication"));
+        assert_eq!(created.get("card").is_some_and(Value::is_null), detail != Some("card"));
+        assert_eq!(created["authentication"], body["authentication"]);
         let token = SHARED_SERVER.create_token_ok(&ACME.private, &conversion_body(&created));
         assert_eq!((&token["type"], &token["data"]), (&body["type"], &body["data"]));
         assert_eq!(token["fingerprint"], created["fingerprint"]);
