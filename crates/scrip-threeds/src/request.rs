@@ -8,6 +8,7 @@ mod attribute_reader;
 mod attributes;
 mod defaults;
 mod elements;
+mod format_rules;
 mod rules;
 
 pub use areq::{AReqCard, AReqInput, AReqSession, ServerIdentity, build_areq};

@@ -49,8 +49,7 @@ pub struct WebhookSessionOrigin {
     pub created_by: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<String>,
+    pub expires_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -79,7 +79,7 @@ def test_merchant_session_is_authenticated(vault, private):
     assert found.tenant_id == vault.tenant_id
     assert found.version.available_versions == ["2.1.0", "2.2.0"]
     assert found.authentication.ds_transaction_id == authentication.ds_transaction_id
-    assert found.expiration_date is None
+    assert found.expiration_date
 
 
 def test_customer_challenge_succeeds(vault, private):

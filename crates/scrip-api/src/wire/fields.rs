@@ -67,7 +67,11 @@ impl JsonFields {
     }
 
     pub(crate) fn text(&mut self, name: &'static str) -> JsonField<String> {
-        self.take(name, "must be text", into_text)
+        let rule = match self.object.get(name).is_some_and(Value::is_number) {
+            true => "must be text: write the number in quotes",
+            false => "must be text",
+        };
+        self.take(name, rule, into_text)
     }
 
     /// A required string.
@@ -92,7 +96,11 @@ impl JsonFields {
     }
 
     pub(crate) fn boolean(&mut self, name: &'static str) -> JsonField<bool> {
-        self.take(name, "must be true or false", |value| value.as_bool())
+        let rule = match self.object.get(name).is_some_and(Value::is_string) {
+            true => "must be true or false, without quotes",
+            false => "must be true or false",
+        };
+        self.take(name, rule, |value| value.as_bool())
     }
 
     pub(crate) fn count(

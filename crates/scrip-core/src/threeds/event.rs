@@ -40,7 +40,6 @@ fn describe_session(
     body: &ThreeDsSessionBody,
 ) -> Result<WebhookSession, Error> {
     let (token_id, token_intent_id) = body.card()?.ids();
-    let expires_at = body.deletes_at().map(|_| body.expires_at().to_string());
     Ok(WebhookSession {
         id: record.id.to_string(),
         kind: body.state.kind.name().to_owned(),
@@ -49,7 +48,7 @@ fn describe_session(
             created_at: record.created_at.to_string(),
             created_by: record.created_by.to_string(),
             device: Some(body.device.name().to_owned()),
-            expires_at,
+            expires_at: body.expires_at().to_string(),
             token_id,
             token_intent_id,
             card_brand: body.schemes.first().map(|it| it.scheme.name().to_owned()),

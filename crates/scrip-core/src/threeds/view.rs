@@ -16,8 +16,8 @@ pub struct ThreeDsSessionView {
     pub card: CardReference,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
-    /// `None` after authentication: the session then does not expire.
-    pub expires_at: Option<Timestamp>,
+    /// Without effect after authentication: the session then does not expire.
+    pub expires_at: Timestamp,
     /// The URL to which the browser reports that the method page has run.
     pub method_notification_url: String,
     /// `None` while it is unknown.
@@ -43,7 +43,7 @@ impl ThreeDsSessionView {
             card: body.card()?,
             created_by: record.created_by,
             created_at: record.created_at,
-            expires_at: body.deletes_at().map(|_| body.expires_at()),
+            expires_at: body.expires_at(),
             method_notification_url: format!(
                 "{public_url}/3ds/sessions/{}/method-notification",
                 record.id

@@ -10,7 +10,10 @@ use crate::{
     format::{CardNumber, ElementContext, TransId},
     json::WipedObject,
     message::{AReq, KnownExtensions, TransactionContext, read_message},
-    request::{AuthenticateContext, DeviceInfo, RequestorInfo, Violation, elements, violations},
+    request::{
+        AuthenticateContext, DeviceInfo, RequestorInfo, Violation, elements,
+        format_rules::format_rule, violations,
+    },
 };
 
 /// The data of a session that its `AReq` contains.
@@ -121,12 +124,7 @@ fn violation_for_element(code: ErrorCode, name: &str) -> Violation {
     let element = exact.or_else(|| elements::all_mappings().find(|it| it.name == parent));
     let path = element.map(|it| it.path).filter(|it| !it.is_empty());
     let path = path.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed);
-    let message = if code == ErrorCode::ElementMissing {
-        "is required"
-    } else if code == ErrorCode::IsoCodeInvalid {
-        "is not a code that is allowed here"
-    } else {
-        "has a format or length that card schemes do not accept"
-    };
+    let is_missing = code == ErrorCode::ElementMissing;
+    let message = if is_missing { "is required" } else { format_rule(&path) };
     Violation { path, message }
 }

@@ -83,8 +83,12 @@ impl AttributeValue for String {
     }
 
     fn read(value: Value, reader: &mut AttributeReader) -> Option<Self> {
+        let rule = match value.is_number() {
+            true => "must be text: write the number in quotes",
+            false => "must be text",
+        };
         let text = if let Value::String(text) = value { Some(text) } else { None };
-        reader.require(text, "must be text")
+        reader.require(text, rule)
     }
 }
 
@@ -94,7 +98,11 @@ impl AttributeValue for bool {
     }
 
     fn read(value: Value, reader: &mut AttributeReader) -> Option<Self> {
-        reader.require(value.as_bool(), "must be true or false")
+        let rule = match value.is_string() {
+            true => "must be true or false, without quotes",
+            false => "must be true or false",
+        };
+        reader.require(value.as_bool(), rule)
     }
 }
 
@@ -104,7 +112,11 @@ impl AttributeValue for i64 {
     }
 
     fn read(value: Value, reader: &mut AttributeReader) -> Option<Self> {
-        reader.require(value.as_i64(), "must be a whole number")
+        let rule = match value.is_string() {
+            true => "must be a whole number, without quotes",
+            false => "must be a whole number",
+        };
+        reader.require(value.as_i64(), rule)
     }
 }
 
@@ -182,20 +194,24 @@ mod tests {
             "message_extensions": [{"id": 1}, "x", null],
         }));
         let expected = [
-            ("authentication_category", "must be text"),
-            ("request_decoupled_challenge", "must be true or false"),
+            ("authentication_category", "must be text: write the number in quotes"),
+            ("request_decoupled_challenge", "must be true or false, without quotes"),
             ("decoupled_challenge_max_time", "must be a whole number"),
-            ("purchase_info.amount", "must be text"),
+            ("purchase_info.amount", "must be text: write the number in quotes"),
             ("purchase_info.date", "must be text"),
-            ("cardholder_info.phone_number.number", "must be text"),
+            ("cardholder_info.phone_number.number", "must be text: write the number in quotes"),
             ("cardholder_info.billing_address", "must be an object"),
-            ("message_extensions[0].id", "must be text"),
+            ("message_extensions[0].id", "must be text: write the number in quotes"),
             ("message_extensions[1]", "must be an object"),
             ("message_extensions[2]", "must be an object"),
         ];
         let expected: Vec<_> =
             expected.into_iter().map(|(path, rule)| (path.to_owned(), rule)).collect();
         assert_eq!(violations, expected);
+        let text = json!({"decoupled_challenge_max_time": "10"});
+        let expected =
+            [("decoupled_challenge_max_time".to_owned(), "must be a whole number, without quotes")];
+        assert_eq!(type_violations::<AuthenticateRequest>(text), expected);
         let expected = [("".to_owned(), "must be an object")];
         assert_eq!(type_violations::<DeviceInfo>(json!([])), expected);
     }

@@ -63,6 +63,11 @@ pub(super) fn parse_object(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
+/// The data of an extension, which is an object in the message. Text that is no JSON object is sent
+/// as its only member.
 pub(super) fn extension_data(extension: &MessageExtension) -> Option<Map<String, Value>> {
-    extension.data.as_ref().and_then(parse_object)
+    let data = extension.data.as_ref()?;
+    let text_member =
+        || data.is_string().then(|| Map::from_iter([("value".to_owned(), data.clone())]));
+    parse_object(data).or_else(text_member)
 }

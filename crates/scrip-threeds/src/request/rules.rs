@@ -141,7 +141,10 @@ const fn rule(
 /// An attribute that is required if its object is present and the condition is true.
 macro_rules! required_attribute {
     ($number:literal, $object:ident.$name:ident, $condition:expr) => {
-        rule($number, concat!(stringify!($object), ".", stringify!($name)), REQUIRED, |it| {
+        required_attribute!($number, $object.$name, $condition, REQUIRED)
+    };
+    ($number:literal, $object:ident.$name:ident, $condition:expr, $message:expr) => {
+        rule($number, concat!(stringify!($object), ".", stringify!($name)), $message, |it| {
             let object = it.request.$object.as_ref();
             $condition(it) && object.is_some_and(|parent| is_missing(parent.$name.as_ref()))
         })
@@ -152,9 +155,12 @@ use required_attribute;
 
 const REQUIRED: &str = "is required";
 const NOT_AN_ALLOWED_VALUE: &str = "is not an allowed value";
-const NOT_A_DATE: &str = "is not a date in the format YYYYMMDD";
-const NOT_A_MINUTE: &str = "is not a time in the format YYYYMMDDhhmm";
-const NOT_THE_DIGITS: &str = "must consist of the required number of digits";
+const PURCHASE_REQUIRED: &str =
+    "is required for a payment, a recurring-transaction and an installment-transaction";
+const MERCHANT_PURCHASE_REQUIRED: &str = "is required by EMV for this authentication_type in a \
+                                          merchant session, even if it is not a payment";
+const COUNTRY_OF_STATE_REQUIRED: &str =
+    "is required by EMV if the address has a state_code, which is a part of a country";
 
 /// Whether a required attribute is missing: its object is absent, or the attribute is absent or
 /// empty.

@@ -13,7 +13,7 @@ fn session() -> WebhookSession {
             created_at: "2026-11-15T00:00:00Z".to_owned(),
             created_by: "a".to_owned(),
             device: Some("browser".to_owned()),
-            expires_at: Some("2026-11-15T01:00:00Z".to_owned()),
+            expires_at: "2026-11-15T01:00:00Z".to_owned(),
             token_id: Some("k".to_owned()),
             token_intent_id: Some("i".to_owned()),
             card_brand: Some("Visa".to_owned()),

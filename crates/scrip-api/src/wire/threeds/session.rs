@@ -62,8 +62,7 @@ pub(super) struct ThreeDsSessionResponseBody<'a> {
     pub(super) card_brand: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) additional_card_brands: Option<Vec<&'static str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) expiration_date: Option<String>,
+    pub(super) expiration_date: String,
     pub(super) created_date: String,
     pub(super) created_by: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,7 +138,7 @@ fn session_body(view: &ThreeDsSessionView) -> ThreeDsSessionResponseBody<'_> {
         card: authentication::card_reference_body(&view.card),
         card_brand: brand(view),
         additional_card_brands: brands(view),
-        expiration_date: view.expires_at.map(|it| it.to_string()),
+        expiration_date: view.expires_at.to_string(),
         created_date: view.created_at.to_string(),
         created_by: view.created_by.to_string(),
         modified_date: modified_date.map(|it| it.to_string()),

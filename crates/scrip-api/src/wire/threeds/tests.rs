@@ -72,7 +72,7 @@ fn session_example() -> Value {
         card: card(),
         card_brand: "Visa",
         additional_card_brands: Some(vec!["Visa", "Cartes Bancaires"]),
-        expiration_date: Some(TIME.to_owned()),
+        expiration_date: TIME.to_owned(),
         created_date: TIME.to_owned(),
         created_by: OTHER_ID.to_owned(),
         modified_date: Some(TIME.to_owned()),

@@ -1,6 +1,9 @@
 //! Rules 37 to 39: requirements of EMV in addition to those of the API.
 
-use super::{AuthenticateContext, REQUIRED, RequestRule, is_missing, required_attribute, rule};
+use super::{
+    AuthenticateContext, COUNTRY_OF_STATE_REQUIRED, MERCHANT_PURCHASE_REQUIRED, REQUIRED,
+    RequestRule, is_missing, required_attribute, rule,
+};
 use crate::{
     code::ChallengePreference,
     format::Version,
@@ -49,21 +52,33 @@ fn has_scripts(it: &AuthenticateContext<'_>) -> bool {
 }
 
 pub(super) const RULES: &[RequestRule] = &[
-    rule(37, "purchase_info", REQUIRED, |it| {
+    rule(37, "purchase_info", MERCHANT_PURCHASE_REQUIRED, |it| {
         it.requires_merchant_purchase() && it.purchase().is_none()
     }),
-    required_attribute!(37, purchase_info.amount, AuthenticateContext::requires_merchant_purchase),
+    required_attribute!(
+        37,
+        purchase_info.amount,
+        AuthenticateContext::requires_merchant_purchase,
+        MERCHANT_PURCHASE_REQUIRED
+    ),
     required_attribute!(
         37,
         purchase_info.currency,
-        AuthenticateContext::requires_merchant_purchase
+        AuthenticateContext::requires_merchant_purchase,
+        MERCHANT_PURCHASE_REQUIRED
     ),
     required_attribute!(
         37,
         purchase_info.exponent,
-        AuthenticateContext::requires_merchant_purchase
+        AuthenticateContext::requires_merchant_purchase,
+        MERCHANT_PURCHASE_REQUIRED
     ),
-    required_attribute!(37, purchase_info.date, AuthenticateContext::requires_merchant_purchase),
+    required_attribute!(
+        37,
+        purchase_info.date,
+        AuthenticateContext::requires_merchant_purchase,
+        MERCHANT_PURCHASE_REQUIRED
+    ),
     cardholder!(phone_number, is_incomplete_phone, BOTH_PARTS, "cardholder_info.phone_number"),
     cardholder!(
         mobile_phone_number,
@@ -80,13 +95,13 @@ pub(super) const RULES: &[RequestRule] = &[
     cardholder!(
         billing_address,
         lacks_country_of_state,
-        REQUIRED,
+        COUNTRY_OF_STATE_REQUIRED,
         "cardholder_info.billing_address.country_code"
     ),
     cardholder!(
         shipping_address,
         lacks_country_of_state,
-        REQUIRED,
+        COUNTRY_OF_STATE_REQUIRED,
         "cardholder_info.shipping_address.country_code"
     ),
     device!(AuthenticateContext::is_browser, browser_accept_header),

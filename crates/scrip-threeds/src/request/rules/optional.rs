@@ -1,9 +1,6 @@
 //! Rules 31 to 35: attributes that must be valid if present.
 
-use super::{
-    AuthenticateContext, NOT_A_DATE, NOT_A_MINUTE, NOT_AN_ALLOWED_VALUE, NOT_THE_DIGITS,
-    RequestRule, is_invalid, rule,
-};
+use super::{AuthenticateContext, NOT_AN_ALLOWED_VALUE, RequestRule, is_invalid, rule};
 use crate::{
     code::{
         AccountAge, AccountChange, AccountType, CHANGE_WITHOUT_CODE, DeliveryTimeFrame,
@@ -13,7 +10,9 @@ use crate::{
     format::{CheckedText, DateTimeMinutes, Day, Digits, FormatRule as Format},
     request::{
         CardholderAccount, CardholderAuthentication, CardholderInfo, CardholderPriorAuthentication,
-        MessageExtension, RiskInfo, elements::extension_data,
+        MessageExtension, RiskInfo,
+        elements::extension_data,
+        format_rules::{COUNTRY, CURRENCY, DAY, GIFT_CARD_AMOUNT, MINUTE},
     },
 };
 
@@ -73,9 +72,9 @@ pub(super) const FORMAT_RULES: &[RequestRule] = rules! {
         NOT_AN_ALLOWED_VALUE, |it| DeliveryTimeFrame::from_name(it).is_some();
     31 "merchant_info.risk_info.shipping_method": risk shipping_method,
         NOT_AN_ALLOWED_VALUE, |it| ShippingMethod::from_name(it).is_some();
-    31 "merchant_info.risk_info.pre_order_date": risk pre_order_date, NOT_A_DATE, is_day;
-    31 "merchant_info.risk_info.gift_card_currency": risk gift_card_currency, NOT_THE_DIGITS, is_three_digits;
-    31 "merchant_info.risk_info.gift_card_amount": risk gift_card_amount, NOT_THE_DIGITS,
+    31 "merchant_info.risk_info.pre_order_date": risk pre_order_date, DAY, is_day;
+    31 "merchant_info.risk_info.gift_card_currency": risk gift_card_currency, CURRENCY, is_three_digits;
+    31 "merchant_info.risk_info.gift_card_amount": risk gift_card_amount, GIFT_CARD_AMOUNT,
         matches_format::<crate::format::DigitsRule<1, 15>>;
     32 "cardholder_info.account_type": cardholder account_type,
         NOT_AN_ALLOWED_VALUE, |it| matches!(it, "debit" | "credit") && AccountType::from_name(it).is_some();
@@ -85,13 +84,13 @@ pub(super) const FORMAT_RULES: &[RequestRule] = rules! {
         NOT_AN_ALLOWED_VALUE, |it| AccountAge::from_name(it).is_some();
     33 "cardholder_info.account_info.account_last_changed": account account_last_changed,
         NOT_AN_ALLOWED_VALUE, |it| CHANGE_WITHOUT_CODE.contains(&it) || AccountChange::from_name(it).is_some();
-    33 "cardholder_info.account_info.account_change_date": account account_change_date, NOT_A_DATE, is_day;
-    33 "cardholder_info.account_info.account_created_date": account account_created_date, NOT_A_DATE, is_day;
+    33 "cardholder_info.account_info.account_change_date": account account_change_date, DAY, is_day;
+    33 "cardholder_info.account_info.account_created_date": account account_created_date, DAY, is_day;
     33 "cardholder_info.account_info.account_pwd_last_changed": account account_pwd_last_changed,
         NOT_AN_ALLOWED_VALUE, |it| PasswordChange::from_name(it).is_some();
     33 "cardholder_info.account_info.account_pwd_change_date": account account_pwd_change_date,
-        NOT_A_DATE, is_day;
-    33 "cardholder_info.account_info.payment_account_age": account payment_account_age, NOT_A_DATE, is_day;
+        DAY, is_day;
+    33 "cardholder_info.account_info.payment_account_age": account payment_account_age, DAY, is_day;
     33 "cardholder_info.account_info.payment_account_created": account payment_account_created,
         NOT_AN_ALLOWED_VALUE, |it| PaymentAccountAge::from_name(it).is_some();
     33 "cardholder_info.account_info.shipping_address_first_used": account shipping_address_first_used,
@@ -99,29 +98,29 @@ pub(super) const FORMAT_RULES: &[RequestRule] = rules! {
             SHIPPING_WITHOUT_CODE.contains(&it) || ShippingAddressUse::from_request(it).is_some()
         };
     33 "cardholder_info.account_info.shipping_address_usage_date": account shipping_address_usage_date,
-        NOT_A_DATE, is_day;
+        DAY, is_day;
     34 "cardholder_info.authentication_info.method": login method,
         NOT_AN_ALLOWED_VALUE, |it| LoginMethod::from_name(it).is_some();
-    34 "cardholder_info.authentication_info.timestamp": login timestamp, NOT_A_MINUTE, is_minute;
+    34 "cardholder_info.authentication_info.timestamp": login timestamp, MINUTE, is_minute;
     34 "cardholder_info.prior_authentication_info.method": prior_authentication method,
         NOT_AN_ALLOWED_VALUE, |it| PriorMethod::from_name(it).is_some();
-    34 "cardholder_info.prior_authentication_info.timestamp": prior_authentication timestamp, NOT_A_MINUTE, is_minute;
+    34 "cardholder_info.prior_authentication_info.timestamp": prior_authentication timestamp, MINUTE, is_minute;
 };
 
 /// Countries of both addresses, and attributes that are not text.
 pub(super) const OBJECT_RULES: &[RequestRule] = &[
-    rule(32, "cardholder_info.billing_address.country_code", NOT_THE_DIGITS, |it| {
+    rule(32, "cardholder_info.billing_address.country_code", COUNTRY, |it| {
         let address = cardholder(it).and_then(|it| it.billing_address.as_ref());
         address.is_some_and(|parent| is_invalid(parent.country_code.as_ref(), is_three_digits))
     }),
-    rule(32, "cardholder_info.shipping_address.country_code", NOT_THE_DIGITS, |it| {
+    rule(32, "cardholder_info.shipping_address.country_code", COUNTRY, |it| {
         let address = cardholder(it).and_then(|it| it.shipping_address.as_ref());
         address.is_some_and(|parent| is_invalid(parent.country_code.as_ref(), is_three_digits))
     }),
     rule(
         35,
         "message_extensions",
-        "requires id, name, critical and data (an object) in each",
+        "requires id, name, critical and data (an object or text) in each",
         |it| {
             let is_complete = |it: &MessageExtension| {
                 let has_attributes = it.id.is_some() && it.name.is_some() && it.critical.is_some();

@@ -1,8 +1,8 @@
 //! Rules 4 to 30: required attributes.
 
 use super::{
-    AuthenticateContext, NOT_AN_ALLOWED_VALUE, REQUIRED, RequestRule, is_invalid, is_missing,
-    required_attribute, rule,
+    AuthenticateContext, NOT_AN_ALLOWED_VALUE, PURCHASE_REQUIRED, REQUIRED, RequestRule,
+    is_invalid, is_missing, required_attribute, rule,
 };
 use crate::code::{
     AuthenticationCategory, AuthenticationType, ChallengePreference, TransactionType,
@@ -41,11 +41,33 @@ pub(super) const RULES: &[RequestRule] = &[
         let known = |it: &str| ChallengePreference::from_name(it).is_some();
         is_invalid(it.request.challenge_preference.as_ref(), known)
     }),
-    rule(9, "purchase_info", REQUIRED, |it| it.requires_purchase() && it.purchase().is_none()),
-    required_attribute!(10, purchase_info.amount, AuthenticateContext::requires_purchase),
-    required_attribute!(11, purchase_info.currency, AuthenticateContext::requires_purchase),
-    required_attribute!(12, purchase_info.exponent, AuthenticateContext::requires_purchase),
-    required_attribute!(13, purchase_info.date, AuthenticateContext::requires_purchase),
+    rule(9, "purchase_info", PURCHASE_REQUIRED, |it| {
+        it.requires_purchase() && it.purchase().is_none()
+    }),
+    required_attribute!(
+        10,
+        purchase_info.amount,
+        AuthenticateContext::requires_purchase,
+        PURCHASE_REQUIRED
+    ),
+    required_attribute!(
+        11,
+        purchase_info.currency,
+        AuthenticateContext::requires_purchase,
+        PURCHASE_REQUIRED
+    ),
+    required_attribute!(
+        12,
+        purchase_info.exponent,
+        AuthenticateContext::requires_purchase,
+        PURCHASE_REQUIRED
+    ),
+    required_attribute!(
+        13,
+        purchase_info.date,
+        AuthenticateContext::requires_purchase,
+        PURCHASE_REQUIRED
+    ),
     required_attribute!(14, purchase_info.transaction_type, AuthenticateContext::is_payment),
     rule(14, "purchase_info.transaction_type", NOT_AN_ALLOWED_VALUE, |it| {
         let known = |it: &str| TransactionType::from_name(it).is_some();

@@ -140,6 +140,7 @@ fn attributes_without_emv_code_are_left_out() {
 fn invalid_element_is_reported_by_its_attribute_path() {
     let too_long = "x".repeat(3000);
     let cases: &[(AttributeChange, &str)] = &[
+        (|it, _| it.purchase().currency = some("EUR"), "purchase_info.currency"),
         (|it, too_long| it.purchase().amount = Some(too_long), "purchase_info.amount"),
         (|it, _| it.purchase().currency = some("999"), "purchase_info.currency"),
         (|it, _| it.purchase().date = some("20261315000000"), "purchase_info.date"),
@@ -174,6 +175,69 @@ fn invalid_element_is_reported_by_its_attribute_path() {
         let paths: Vec<_> = violations.iter().map(|it| it.path.as_ref()).collect();
         assert_eq!(paths, [*path], "{violations:?}");
         assert!(!violations[0].message.contains("xxx"));
+    }
+}
+
+#[track_caller]
+fn check_rule(change: fn(&mut RequestFixture), path: &str, rule: &str) {
+    let mut fixture = customer();
+    change(&mut fixture);
+    let violations = fixture.build_areq().unwrap_err();
+    let violation = violations.iter().find(|it| it.path == path);
+    let message = violation.map_or("no violation", |it| it.message);
+    assert!(message.contains(rule), "{path}: {message}");
+}
+
+#[test]
+fn violation_states_the_rule_of_its_attribute() {
+    check_rule(
+        |it| it.purchase().currency = some("EUR"),
+        "purchase_info.currency",
+        "ISO 4217 numeric",
+    );
+    check_rule(
+        |it| it.purchase().date = some("2026-11-18"),
+        "purchase_info.date",
+        "YYYYMMDDhhmmss",
+    );
+    let expiration = "purchase_info.recurring_expiration";
+    check_rule(|it| it.purchase().recurring_expiration = some("1/1/2027"), expiration, "YYYYMMDD");
+    check_rule(|it| it.cardholder().email = some("jo"), "cardholder_info.email", "email address");
+    check_rule(|it| it.merchant().name = some(&"x".repeat(41)), "merchant_info.name", "1 to 40");
+    check_rule(
+        |it| it.merchant().country_code = some("DE"),
+        "merchant_info.country_code",
+        "3166-1",
+    );
+    let url = "requestor_info.url";
+    check_rule(
+        |it| it.request.requestor_info.as_mut().unwrap().url = some("x.example"),
+        url,
+        "https://",
+    );
+    check_rule(|it| it.request.purchase_info = None, "purchase_info", "for a payment");
+    check_rule(
+        |it| {
+            let address = it.cardholder().billing_address.as_mut().unwrap();
+            (address.state_code, address.country_code) = (some("BY"), None);
+        },
+        "cardholder_info.billing_address.country_code",
+        "required by EMV if the address has a state_code",
+    );
+}
+
+#[test]
+fn extension_data_may_be_any_text() {
+    for (data, expected) in [
+        (json!({"a": 1}), json!({"a": 1})),
+        (json!("{\"a\": 1}"), json!({"a": 1})),
+        (json!("[1]"), json!({"value": "[1]"})),
+        (json!("score 7"), json!({"value": "score 7"})),
+        (json!(""), json!({"value": ""})),
+    ] {
+        let mut fixture = customer();
+        fixture.request.message_extensions.as_mut().unwrap()[0].data = Some(data);
+        assert_eq!(areq_json(&fixture)["messageExtension"][0]["data"], expected);
     }
 }
 

@@ -478,7 +478,7 @@ fn threeds_session_events_equal_the_stored_form() {
         created_at: FIRST.to_owned(),
         created_by: id(9),
         device: Some("browser".to_owned()),
-        expires_at: Some(SECOND.to_owned()),
+        expires_at: SECOND.to_owned(),
         token_id: Some("customer-7".to_owned()),
         token_intent_id: None,
         card_brand: Some("visa".to_owned()),

@@ -23,7 +23,7 @@ fn add_origin(session: PayloadAttributes, origin: &WebhookSessionOrigin) -> Payl
         .text("created_at", &origin.created_at)
         .text("created_by", &origin.created_by)
         .optional_text("device", origin.device.as_ref())
-        .optional_text("expires_at", origin.expires_at.as_ref())
+        .text("expires_at", &origin.expires_at)
         .optional_text("token_id", origin.token_id.as_ref())
         .optional_text("token_intent_id", origin.token_intent_id.as_ref())
         .optional_text("card_brand", origin.card_brand.as_ref())

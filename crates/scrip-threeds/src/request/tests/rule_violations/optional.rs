@@ -168,8 +168,8 @@ pub(super) const CASES: &[RuleCase] = &[
         35,
         "message_extensions",
         customer,
+        |it| it.request.message_extensions.as_mut().unwrap()[0].data = Some(json!(["x"])),
         |it| it.request.message_extensions.as_mut().unwrap()[0].data = Some(json!("x")),
-        |it| it.request.message_extensions.as_mut().unwrap()[0].data = Some(json!({"a": 1})),
     ),
     (
         35,
