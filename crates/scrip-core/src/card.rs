@@ -34,14 +34,16 @@ pub struct CardDetails {
     pub bin_source: BinSource,
 }
 
+pub(crate) const DATA_ATTRIBUTES: &[&str] =
+    &["number", "expiration_month", "expiration_year", "cvc"];
+
 /// Validates card data. Unknown attributes are dropped, so that a CVC under another name is not
 /// stored permanently. The attribute `cvc` remains, and the caller of this function removes it.
 pub(crate) fn check_card(data: &mut Value, kind: TenantKind) -> Result<(), Vec<FieldError>> {
     let Value::Object(object) = data else {
         return Err(vec![FieldError::new("data", "must be an object")]);
     };
-    let allowed = ["number", "expiration_month", "expiration_year", "cvc"];
-    object.retain(|name, value| allowed.contains(&name.as_str()) && !value.is_null());
+    object.retain(|name, value| DATA_ATTRIBUTES.contains(&name.as_str()) && !value.is_null());
     if let Some(Value::Number(number)) = object.get("cvc") {
         let text = Value::String(number.to_string());
         object.insert("cvc".to_owned(), text);
@@ -52,10 +54,18 @@ pub(crate) fn check_card(data: &mut Value, kind: TenantKind) -> Result<(), Vec<F
             .contains_key("cvc")
             .then(|| check_required(object, "cvc", "data.cvc", check_cvc))
             .flatten(),
-        is_out_of_range(object.get("expiration_month"), 1..=12)
-            .then(|| FieldError::new("data.expiration_month", "must be an integer from 1 to 12")),
-        is_out_of_range(object.get("expiration_year"), 1000..=9999)
-            .then(|| FieldError::new("data.expiration_year", "must be an integer of four digits")),
+        is_out_of_range(object.get("expiration_month"), 1..=12).then(|| {
+            FieldError::new(
+                "data.expiration_month",
+                "must be an integer from 1 to 12, without quotes",
+            )
+        }),
+        is_out_of_range(object.get("expiration_year"), 1000..=9999).then(|| {
+            FieldError::new(
+                "data.expiration_year",
+                "must be an integer of four digits, without quotes",
+            )
+        }),
     ]
     .into_iter()
     .flatten()

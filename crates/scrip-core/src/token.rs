@@ -6,6 +6,7 @@ pub mod container;
 pub mod container_range;
 pub mod cvc;
 pub mod disclosure;
+pub mod dropped_attributes;
 pub mod expression;
 pub mod intent;
 pub mod plaintext;
@@ -21,6 +22,7 @@ pub use self::{
     container::{Container, Containers},
     container_range::{ContainerRange, ContainerRanges},
     cvc::{Cvc, CvcRecord},
+    dropped_attributes::DroppedAttributes,
     expression::{provenance::ExpressionProvenance, work_meter::WorkMeter},
     intent::{
         IntentAuthentication, IntentData, NewTokenIntent, StoredTokenIntent, TokenIntentRecord,
@@ -140,6 +142,8 @@ pub struct TokenDetail {
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
     pub modified: Option<TokenModification>,
+    /// Only in the response to the create that sent the data.
+    pub dropped_attributes: DroppedAttributes,
 }
 
 /// The data that the transform allows the caller to see.

@@ -36,14 +36,14 @@ pub fn check_account_number(text: &str, digits_min: usize) -> Result<(), &'stati
     Err(if digits_min == 1 { "must be 1 to 17 digits" } else { "must be 3 to 17 digits" })
 }
 
+pub(crate) const DATA_ATTRIBUTES: &[&str] = &["routing_number", "account_number"];
+
 /// Validates the data of a `bank` token. Unknown attributes are dropped.
 pub(crate) fn check_bank(data: &mut Value) -> Result<(), Vec<FieldError>> {
     let Value::Object(object) = data else {
         return Err(vec![FieldError::new("data", "must be an object")]);
     };
-    object.retain(|name, value| {
-        matches!(name.as_str(), "routing_number" | "account_number") && !value.is_null()
-    });
+    object.retain(|name, value| DATA_ATTRIBUTES.contains(&name.as_str()) && !value.is_null());
     let errors: Vec<_> = [
         check_required(object, "routing_number", "data.routing_number", check_routing_number),
         check_required(object, "account_number", "data.account_number", |it| {

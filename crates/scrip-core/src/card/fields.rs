@@ -16,9 +16,17 @@ pub(crate) fn check_required(
     let problem = match object.get(name) {
         None => Some("is required"),
         Some(Value::String(text)) => check(text).err(),
-        Some(_) => Some("must be text"),
+        Some(other) => Some(text_rule(other)),
     };
     problem.map(|it| FieldError::new(field, it))
+}
+
+/// The rule that a value breaks which must be text.
+pub(crate) fn text_rule(value: &Value) -> &'static str {
+    match value.is_number() {
+        true => "must be text: write the number in quotes",
+        false => "must be text",
+    }
 }
 
 /// Whether a value is not an integer in the range. An absent value is in range.

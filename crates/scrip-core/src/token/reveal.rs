@@ -10,8 +10,8 @@ use crate::{
     card::{self, CardDetails, bank, bin_data::BinData},
     policy::{Caller, Permission, Permit, Transform},
     token::{
-        Cvc, Plaintext, StoredToken, TokenBody, TokenDetail, TokenType, TokenView, VisibleData,
-        WorkMeter,
+        Cvc, DroppedAttributes, Plaintext, StoredToken, TokenBody, TokenDetail, TokenType,
+        TokenView, VisibleData, WorkMeter,
         cvc::cvc_place,
         disclosure::{hides_marked, shows_fingerprint},
         expression::{
@@ -206,6 +206,7 @@ fn build_detail(
         created_by: record.created_by,
         created_at: record.created_at,
         modified: record.modified,
+        dropped_attributes: DroppedAttributes::default(),
     }
 }
 

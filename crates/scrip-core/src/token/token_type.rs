@@ -6,7 +6,7 @@ use scrip_expression::{Expression, Template};
 use serde_json::{Value, json};
 
 use crate::{
-    card::{self, bank},
+    card::{self, bank, fields::text_rule},
     error::FieldError,
     policy::TenantKind,
     token::Container,
@@ -36,18 +36,32 @@ struct TypeDefaults {
 }
 
 impl TokenType {
+    /// The attributes of the data, for types whose data is an object with fixed attributes. Others
+    /// are dropped.
+    pub(crate) fn data_attributes(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Card | Self::NetworkToken => Some(card::DATA_ATTRIBUTES),
+            Self::Bank => Some(bank::DATA_ATTRIBUTES),
+            Self::Token
+            | Self::CardNumber
+            | Self::UsBankAccountNumber
+            | Self::UsBankRoutingNumber
+            | Self::SocialSecurityNumber
+            | Self::EmployerIdNumber => None,
+        }
+    }
+
     /// Validates data and normalizes it for storage.
     ///
     /// # Errors
     /// The data is not valid for this type.
     pub(crate) fn check(self, data: &mut Value, kind: TenantKind) -> Result<(), Vec<FieldError>> {
-        let check_text = |check: &dyn Fn(&str) -> Result<(), &'static str>| match &*data {
-            Value::String(text) => check(text).map_err(|it| vec![FieldError::new("data", it)]),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => Err(vec![FieldError::new("data", "must be text")]),
+        let check_text = |check: &dyn Fn(&str) -> Result<(), &'static str>| {
+            let checked = match data.as_str() {
+                Some(text) => check(text),
+                None => Err(text_rule(data)),
+            };
+            checked.map_err(|it| vec![FieldError::new("data", it)])
         };
         match self {
             Self::Token => Ok(()),

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use scrip_core::{
     card::bank::BankDetails,
     idempotency::RenderedResponse,
-    token::{TokenView, WrittenToken},
+    policy::{DeduplicationBehavior, Transform},
+    token::{TokenDetail, TokenView, WrittenToken},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -68,36 +69,77 @@ pub(crate) struct BankBody<'a> {
     account_number_last4: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+/// Absent values are omitted.
+#[derive(Default, Serialize)]
 struct TokenExtrasBody {
-    deduplicated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deduplicated: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deduplication_behavior: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_omitted: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped_attributes: Option<DroppedAttributesBody>,
+}
+
+#[derive(Serialize)]
+struct DroppedAttributesBody {
+    names: Vec<&'static str>,
+    other_count: usize,
+}
+
+/// Why a response with the transform `mask` has no data.
+const NO_MASK: &str = "the caller may see the data masked, and the token has no mask";
+
+impl TokenExtrasBody {
+    fn with_deduplication(behavior: Option<DeduplicationBehavior>) -> Self {
+        Self {
+            deduplicated: Some(behavior.is_some()),
+            deduplication_behavior: behavior.map(DeduplicationBehavior::as_str),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what only a caller gets that sees the token.
+    fn with_detail(self, detail: Option<&TokenDetail>) -> Self {
+        let Some(detail) = detail else { return self };
+        let visible = &detail.visible;
+        let lacks_mask =
+            visible.transform == Transform::Mask && visible.data.is_none() && detail.mask.is_none();
+        let dropped = Some(&detail.dropped_attributes).filter(|it| !it.is_empty());
+        Self {
+            data_omitted: lacks_mask.then_some(NO_MASK),
+            dropped_attributes: dropped.map(|it| DroppedAttributesBody {
+                names: it.names.clone(),
+                other_count: it.other_count,
+            }),
+            ..self
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.deduplicated.is_none() && self.data_omitted.is_none()
+    }
 }
 
 /// The response of Create Token, without the data.
 pub(crate) fn render_created(written: &WrittenToken) -> RenderedResponse {
-    let behavior = written.deduplicated.map(scrip_core::policy::DeduplicationBehavior::as_str);
-    let extras =
-        TokenExtrasBody { deduplicated: behavior.is_some(), deduplication_behavior: behavior };
-    render(201, &written.token, Some(extras))
+    render(201, &written.token, TokenExtrasBody::with_deduplication(written.deduplicated))
 }
 
 /// The response of Update Token, without the data.
 pub(crate) fn render_updated(written: &WrittenToken) -> RenderedResponse {
-    let extras = written.deduplicated.map(|it| TokenExtrasBody {
-        deduplicated: true,
-        deduplication_behavior: Some(it.as_str()),
-    });
-    render(200, &written.token, extras)
+    let extras = written.deduplicated.map(|it| TokenExtrasBody::with_deduplication(Some(it)));
+    render(200, &written.token, extras.unwrap_or_default())
 }
 
 /// The response of Get Token, without the data.
 pub(crate) fn render_token(token: &TokenView) -> RenderedResponse {
-    render(200, token, None)
+    render(200, token, TokenExtrasBody::default())
 }
 
-fn render(status: u16, token: &TokenView, extras: Option<TokenExtrasBody>) -> RenderedResponse {
+fn render(status: u16, token: &TokenView, extras: TokenExtrasBody) -> RenderedResponse {
+    let extras = extras.with_detail(token.detail.as_ref());
     let detail = token.detail.as_ref().map(|it| TokenDetailBody {
         mask: it.mask.as_deref(),
         card: it.card.as_ref().map(card_details_body),
@@ -120,7 +162,7 @@ fn render(status: u16, token: &TokenView, extras: Option<TokenExtrasBody>) -> Re
         containers: token.containers.iter().map(|it| it.as_str()).collect(),
         expires_at: token.expires_at.map(|it| it.to_string()),
         detail,
-        extras,
+        extras: (!extras.is_empty()).then_some(extras),
     };
     RenderedResponse::for_token(status, response::render(status, &body).body)
 }

@@ -61,7 +61,7 @@ mod tests {
         id::{ApplicationId, TenantId, TokenId},
         policy::{TenantKind, Transform},
         time::Timestamp,
-        token::{Containers, TokenDetail, VisibleData},
+        token::{Containers, DroppedAttributes, TokenDetail, VisibleData},
     };
 
     fn view(token_type: TokenType, bins: &BinData, kind: TenantKind) -> TokenView {
@@ -85,6 +85,7 @@ mod tests {
             created_by: ApplicationId(Uuid::nil()),
             created_at: Timestamp { unix_ms: 0 },
             modified: None,
+            dropped_attributes: DroppedAttributes::default(),
         };
         TokenView {
             id: TokenId::parse("a-token").unwrap(),

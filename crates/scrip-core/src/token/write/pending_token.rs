@@ -20,9 +20,9 @@ use crate::{
         },
     },
     token::{
-        Containers, Cvc, Deduplicate, ExpressionProvenance, InsertToken, NewToken, Plaintext,
-        StoredToken, TokenBody, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite,
-        WorkMeter,
+        Containers, Cvc, Deduplicate, DroppedAttributes, ExpressionProvenance, InsertToken,
+        NewToken, Plaintext, StoredToken, TokenBody, TokenPatch, TokenRecord, TokenType, TokenView,
+        TokenWrite, WorkMeter,
         cvc::{load_cvc_key, seal_cvc, take_cvc, with_cvc},
         disclosure::{
             ExpressionTrust, check_conversion, check_data, may_digest_marked, shows_fingerprint,
@@ -54,6 +54,8 @@ pub(crate) struct PendingToken {
     id_assignment: IdAssignment,
     /// The evaluated texts, until the guessing budget has counted them.
     texts: EvaluatedTexts,
+    /// Empty for data that the caller did not send: their number would disclose something about it.
+    dropped_attributes: DroppedAttributes,
 }
 
 /// A new token whose numbers were counted.
@@ -101,6 +103,8 @@ impl PendingToken {
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
+        let dropped_attributes =
+            is_sent.then(|| DroppedAttributes::find(token_type, data.expose()));
         check_data(caller, token_type, &mut data, is_marked)?;
 
         let cvc = take_cvc(token_type, &mut data);
@@ -161,6 +165,7 @@ impl PendingToken {
             cvc,
             id_assignment,
             texts,
+            dropped_attributes: dropped_attributes.unwrap_or_default(),
         };
         pending.seal()?;
         Ok(pending)
@@ -271,7 +276,11 @@ impl PendingToken {
 
     /// The view for the stored response, if the token is new.
     pub(crate) fn stored_response_view(&self, audience: Audience<'_>) -> Result<TokenView, Error> {
-        build_view(&self.permit, &self.token, self.body.duplicate(), audience)
+        let mut view = build_view(&self.permit, &self.token, self.body.duplicate(), audience)?;
+        if let Some(detail) = &mut view.detail {
+            detail.dropped_attributes = self.dropped_attributes.clone();
+        }
+        Ok(view)
     }
 
     /// The view for the caller, if the token is new. The CVC is still in memory and need not be
@@ -279,10 +288,11 @@ impl PendingToken {
     pub(crate) fn into_view(mut self, audience: Audience<'_>) -> Result<TokenView, Error> {
         self.token.cvc = None;
         let mut view = build_view(&self.permit, &self.token, self.body, audience)?;
-        if let Some(detail) = &mut view.detail
-            && self.permit.transform() == Transform::Reveal
-        {
-            detail.visible.cvc = self.cvc;
+        if let Some(detail) = &mut view.detail {
+            detail.dropped_attributes = self.dropped_attributes;
+            if self.permit.transform() == Transform::Reveal {
+                detail.visible.cvc = self.cvc;
+            }
         }
         Ok(view)
     }

@@ -61,6 +61,8 @@ fn check_outline(response: &Value) {
     let allowed = ["id", "tenant_id", "type", "containers", "expires_at", "_extras"];
     let shown: Vec<_> = response.as_object().unwrap().keys().collect();
     assert!(shown.iter().all(|it| allowed.contains(&it.as_str())), "{response}");
+    let extras = &response["_extras"];
+    assert!(extras.is_null() || *extras == json!({"deduplicated": false}), "{response}");
 }
 
 fn bank() -> Value {
@@ -74,6 +76,7 @@ fn marked_token_shows_a_browser_only_id_type_containers_and_expiry() {
         json!({"type": "token", "data": "s", "metadata": {"a": "b"}}),
         bank(),
         json!({"type": "card", "data": {"number": "4242424242424242"}}),
+        json!({"type": "card", "data": {"number": "4242424242424242", "cvv": "1", "x": "y"}}),
     ];
     for body in bodies {
         let created = page.create_marked(&body);

@@ -1,8 +1,9 @@
 //! Create Token.
 
+use scrip_core::policy::{ApplicationKind::Private, Permission};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, card_body, unique_card_number};
+use crate::harness::server::{ACME, SHARED_SERVER, card_body, text_field, unique_card_number};
 
 #[track_caller]
 fn expect_created(body: Value) -> Value {
@@ -120,6 +121,47 @@ fn public_key_gets_masked_data() {
     let token =
         SHARED_SERVER.create_token_ok(&ACME.public, &json!({"type": "token", "data": "secret"}));
     assert!(token.get("data").is_none(), "a token without a mask must not return data");
+}
+
+#[test]
+fn response_says_that_a_token_without_a_mask_has_no_data() {
+    let permissions = [Permission::TokenCreate, Permission::TokenRead, Permission::TokenUpdate];
+    let key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &permissions);
+    let reason = json!("the caller may see the data masked, and the token has no mask");
+    let body = json!({"type": "token", "data": "secret"});
+    let created = SHARED_SERVER.create_token_ok(&key, &body);
+    assert_eq!(created["_extras"], json!({"deduplicated": false, "data_omitted": reason}));
+    let id = text_field(&created, "id");
+    let expected = json!({"data_omitted": reason});
+    assert_eq!(SHARED_SERVER.get_token(&key, &id).json()["_extras"], expected);
+    let listed = SHARED_SERVER.get_path(&key, &format!("/tokens?id={id}")).json();
+    assert_eq!(listed["data"][0]["_extras"], expected);
+    let patch = json!({"metadata": {"a": "b"}});
+    assert_eq!(SHARED_SERVER.patch_token(&key, &id, &patch).json()["_extras"], expected);
+    // With a mask, and with a right to read the data, there is nothing to explain.
+    let body = json!({"type": "token", "data": "secret", "mask": "{{ data | last4 }}"});
+    let masked = SHARED_SERVER.create_token_ok(&key, &body);
+    assert_eq!(masked["_extras"], json!({"deduplicated": false}));
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, &id).json().get("_extras"), None);
+}
+
+#[test]
+fn response_names_well_known_attributes_that_were_dropped() {
+    let number = unique_card_number();
+    let body = json!({"type": "card", "data": {"number": number, "cardholder_name": "Jo Bloggs",
+        "cvv": "123", "4000056655665556": 1, "Jo": 2, "zip": null}});
+    for key in [&ACME.private, &ACME.public] {
+        let response = SHARED_SERVER.create_token(key, &body);
+        let dropped = json!({"names": ["cardholder_name", "cvv"], "other_count": 2});
+        let expected = json!({"deduplicated": false, "dropped_attributes": dropped});
+        assert_eq!(response.expect_status(201)["_extras"], expected);
+        assert!(!response.text.contains("4000056655665556") && !response.text.contains("Jo"));
+    }
+    let id = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id");
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, &id).json().get("_extras"), None);
+    let body = json!({"type": "token", "data": {"cardholder_name": "Jo"}});
+    let token = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    assert_eq!(token["_extras"], json!({"deduplicated": false}));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use scrip_core::{
     policy::DeduplicationBehavior,
-    token::TokenType::{self, Bank, Card, NetworkToken},
+    token::TokenType::{self, Bank, Card, NetworkToken, Token},
 };
 use serde_json::{Value, json};
 
@@ -12,7 +12,10 @@ use crate::{
         response::render,
         tokens::{
             card,
-            token_response::{BankBody, TokenDetailBody, TokenExtrasBody, TokenResponseBody},
+            token_response::{
+                BankBody, DroppedAttributesBody, NO_MASK, TokenDetailBody, TokenExtrasBody,
+                TokenResponseBody,
+            },
         },
     },
 };
@@ -76,7 +79,26 @@ fn examples(kind: ResponseKind) -> Vec<Value> {
         }
         object
     })
+    .chain(std::iter::once(example_without_data(kind)))
     .collect()
+}
+
+/// A token without a mask, for a caller that may see masked data.
+fn example_without_data(kind: ResponseKind) -> Value {
+    let deduplicated = if let ResponseKind::Created = kind { Some(false) } else { None };
+    let extras =
+        TokenExtrasBody { deduplicated, data_omitted: Some(NO_MASK), ..TokenExtrasBody::default() };
+    let body = TokenResponseBody {
+        id: "c06d0789-0a38-40be-b7cc-c28a6f76f1f1",
+        tenant_id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
+        r#type: Token.as_str(),
+        fingerprint: Some("CC2XvyoohnqecEq4r3FtXv6MdCx4TbaW1UUTdCCN5MNL".to_owned()),
+        containers: vec!["/general/high/"],
+        expires_at: None,
+        detail: Some(detail(Token)),
+        extras: Some(extras),
+    };
+    serde_json::from_str(&render(200, &body).body).unwrap_or_default()
 }
 
 fn detail(token_type: TokenType) -> TokenDetailBody<'static> {
@@ -102,9 +124,16 @@ static METADATA: std::sync::LazyLock<std::collections::BTreeMap<String, String>>
 /// The card token is new; the other tokens existed already.
 fn extras(kind: ResponseKind, token_type: TokenType) -> Option<TokenExtrasBody> {
     let deduplicated = token_type != Card;
-    let behavior = deduplicated.then(|| DeduplicationBehavior::ReadExisting.as_str());
-    let extras = TokenExtrasBody { deduplicated, deduplication_behavior: behavior };
+    let behavior = deduplicated.then_some(DeduplicationBehavior::ReadExisting);
+    let extras = TokenExtrasBody::with_deduplication(behavior);
     match kind {
+        ResponseKind::Created if token_type == Card => Some(TokenExtrasBody {
+            dropped_attributes: Some(DroppedAttributesBody {
+                names: vec!["cardholder_name"],
+                other_count: 1,
+            }),
+            ..extras
+        }),
         ResponseKind::Created => Some(extras),
         ResponseKind::Updated if deduplicated => Some(extras),
         ResponseKind::Updated | ResponseKind::Found => None,

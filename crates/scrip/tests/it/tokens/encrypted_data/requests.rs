@@ -31,6 +31,18 @@ fn encrypted_card_is_stored_like_a_card_in_clear() {
 }
 
 #[test]
+fn response_does_not_describe_dropped_attributes_of_encrypted_data() {
+    let keys = create_keys();
+    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let data = json!({"number": unique_card_number(), "cardholder_name": "Jo", "x": 1});
+    let body = json!({"type": "card", "encrypted": encrypt_json(&client_key, &data)});
+    for key in [&keys.private, &keys.public] {
+        let created = SHARED_SERVER.create_token_ok(key, &body);
+        assert_eq!(created["_extras"], json!({"deduplicated": false}));
+    }
+}
+
+#[test]
 fn response_shows_the_data_only_to_a_caller_that_may_read_it() {
     let keys = create_keys();
     let client_key = create_client_key(&SHARED_SERVER, &keys);
