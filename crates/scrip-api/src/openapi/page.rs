@@ -23,6 +23,12 @@ impl<'a> PageOperation<'a> {
     fn has_tag(&self, tag: &str) -> bool {
         list(self.value, "tags").any(|it| it == tag)
     }
+
+    /// Whether the operation never succeeds.
+    fn is_removed(&self) -> bool {
+        let responses = self.value.get("responses").and_then(Value::as_object);
+        responses.is_some_and(|it| it.keys().all(|status| status.starts_with(['4', '5'])))
+    }
 }
 
 pub(super) fn render(document: &Value) -> String {
@@ -59,7 +65,7 @@ fn operations(document: &Value) -> Vec<PageOperation<'_>> {
 
 fn index(document: &Value, operations: &[PageOperation<'_>]) -> String {
     let entry = |it: &PageOperation<'_>| {
-        let class = if it.value.get("deprecated").is_some() { " class=\"deprecated\"" } else { "" };
+        let class = if it.is_removed() { " class=\"removed\"" } else { "" };
         format!(
             "<li><a href=\"#{id}\"{class}>{method} <span>{path}</span></a></li>\n",
             id = escape(it.text("operationId")),
@@ -91,7 +97,12 @@ fn section(document: &Value, tag: &Value, operations: &[PageOperation<'_>]) -> S
 
 fn article(document: &Value, operation: &PageOperation<'_>) -> String {
     let id = escape(operation.text("operationId"));
-    let badge_text = operation.value.get("deprecated").map_or("", |_| " <em>deprecated</em>");
+    let badge_text = match operation.value.get("deprecated") {
+        None => "",
+        Some(_) if operation.is_removed() => " <em>removed</em>",
+        // The dates of a deprecation are those of the hosted service: here the operation works.
+        Some(_) => " <em>older version, supported</em>",
+    };
     format!(
         "<article id=\"{id}\">\n<h3><a href=\"#{id}\">{summary}</a>{badge_text}</h3>\n\
          <p class=\"call\">{method} <code>{path}</code></p>\n{about}\n{samples}{parameters}{body}{responses}\
@@ -284,4 +295,29 @@ fn escape(text: &str) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openapi::document;
+
+    #[track_caller]
+    fn check_entry(id: &str, class: &str, badge: &str) {
+        let page = render(document());
+        let entry = format!("<li><a href=\"#{id}\"{class}>");
+        assert!(page.contains(&entry), "{id} is not listed as {entry}");
+        let (_, article) = page.split_once(&format!("<article id=\"{id}\">")).unwrap();
+        let heading = article.lines().find(|it| it.starts_with("<h3>")).unwrap();
+        assert!(heading.ends_with(&format!("</a>{badge}</h3>")), "{heading}");
+    }
+
+    #[test]
+    fn only_removed_operations_are_struck_out() {
+        check_entry("list_tokens", "", "");
+        check_entry("list_tokens_v1", "", " <em>older version, supported</em>");
+        check_entry("search_tokens_v1", "", " <em>older version, supported</em>");
+        let class = " class=\"removed\"";
+        check_entry("regenerate_application_key", class, " <em>removed</em>");
+    }
 }
