@@ -148,11 +148,16 @@ const WEBHOOK_LIMIT_MAX: u64 = 100;
 const TOKENIZE_LIMIT_MAX: u64 = 200;
 
 impl Quotas {
-    /// The default quotas, as the API documents them.
+    /// The quotas of a new tenant, as the API documents them, except the log retention of production
+    /// tenants.
     #[must_use]
     pub fn default_for(kind: TenantKind) -> Self {
         Self {
-            log_retention_seconds: DAY,
+            log_retention_seconds: match kind {
+                // PCI DSS requires twelve months (requirement 10.5).
+                TenantKind::Production => 365 * DAY,
+                TenantKind::Test => DAY,
+            },
             tokenize_limit: 5,
             detokenize_limit: 5,
             proxy_token_limit: default_proxy_token_limit(),
@@ -365,7 +370,7 @@ mod tests {
     fn default_quotas_match_the_published_api() {
         let quotas = Quotas::default_for(TenantKind::Production);
         let expected = [
-            ("log_retention", "24h"),
+            ("log_retention", "365d"),
             ("tokenize_limit", "5"),
             ("detokenize_limit", "5"),
             ("proxy_token_limit", "20"),
@@ -397,6 +402,7 @@ mod tests {
             (QuotaLimit::Off, QuotaLimit::Off, QuotaLimit::Off)
         );
         assert_eq!(test_quotas.deletion_grace(), Duration::ZERO);
+        assert_eq!(test_quotas.log_retention_seconds, DAY);
     }
 
     #[test]
