@@ -43,7 +43,7 @@ use self::{
 };
 use crate::proxy::{
     error::ProxyError,
-    json_scanner::find_value,
+    json_scanner::crosses_value,
     secret_buffer::{BufferFull, SecretBuffer},
 };
 
@@ -251,16 +251,14 @@ impl MessageBody {
     }
 
     /// Whether the location is outside of the expressions of a JSON body. If not, the values of the
-    /// expressions decide whether something can be appended there.
+    /// expressions decide whether something can be appended there. Reads at most the whole body.
     #[must_use]
     pub fn has_fixed_location(&self, location: &[LocationStep]) -> bool {
         let is_json = |it: &MessagePiece| it.format == PieceFormat::Json && it.part.is_none();
         let Ok(text) = std::str::from_utf8(&self.original) else { return false };
-        let is_expression =
-            |span: &Range<usize>| self.pieces.iter().any(|piece| piece.span == *span);
-        let mut parents = (1..location.len()).filter_map(|it| location.get(..it));
-        self.pieces.iter().all(is_json)
-            && !parents.any(|it| find_value(text, it).is_some_and(|span| is_expression(&span)))
+        let begins_expression =
+            |at: usize| self.pieces.binary_search_by_key(&at, |it| it.span.start).is_ok();
+        self.pieces.iter().all(is_json) && !crosses_value(text, location, begins_expression)
     }
 
     /// The original bytes if there is no expression; otherwise the bytes with the results.

@@ -431,7 +431,8 @@ async fn run_call(
         return Err(tokens.reject_openly(error).await);
     }
     let is_restricted = tokens.used().are_restricted();
-    let hidden = find_hidden_inputs(&call, &plan, &message, configuration_data, is_restricted);
+    let hidden =
+        find_hidden_inputs(&call, &plan, &message, configuration_data, is_restricted, work);
     let hidden = match hidden {
         Ok(hidden) => hidden,
         Err(error) => return Err(tokens.reject_openly(error).await),

@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::HashSet, ops::Range};
 
 use scrip_core::token::AttributePath;
 
-pub use self::location::{JsonEdit, find_edit, find_value};
+pub use self::location::{JsonEdit, crosses_value, find_edit, has_similar_property};
 
 pub const DEPTH_MAX: usize = 32;
 /// A document that was valid before values were inserted, each with at most about 32 levels.

@@ -35,7 +35,7 @@ pub use self::{
     error::TransformKind,
     mask::MaskEdit,
     message::TransformMessage,
-    properties::{check_hidden_body, stores_encrypted, writes_body},
+    properties::{check_hidden_body, hidden_body_work, stores_encrypted, writes_body},
     target::TransformTarget,
     tokenize::{CollectedToken, CollectedTokenData},
 };
@@ -273,12 +273,14 @@ impl<'c> TransformRun<'c> {
         target: &TransformTarget<'_>,
         thread: TransformThread,
     ) -> Result<(), TransformError> {
-        // The whole body is scanned for the location, or for fields of a form, and then copied.
+        // The whole body is scanned for the location, or for fields of a form, and copied.
+        const SCANS: usize = 2;
         let is_body_scanned = matches!(
             transform,
             ProxyTransform::AppendJson { .. } | ProxyTransform::AppendText { .. }
         );
-        let scanned_bytes = if is_body_scanned { target.body_length() } else { 0 };
+        let scanned_bytes =
+            if is_body_scanned { target.body_length().saturating_mul(SCANS) } else { 0 };
         let read_bytes = template.map_or(0, |it| self.objects.unread_bytes(it, target.response()));
         if thread == TransformThread::Worker {
             let inline_bytes =

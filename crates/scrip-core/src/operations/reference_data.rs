@@ -142,6 +142,8 @@ pub(crate) async fn load_references<P: From<Plaintext>>(
     let needed_tokens = collect_tokens(references);
     let ids: Vec<_> = needed_tokens.keys().cloned().collect();
     let stored_tokens = vault.store.find_tokens(loader.permit_lookup()?, &ids, loader.now).await?;
+    // Rights first: the size of a token is not for callers without them.
+    stored_tokens.iter().flatten().try_for_each(|it| loader.permit_token(&it.record).map(drop))?;
     let mut size = DataSize { access, bytes: 0 };
     stored_tokens.iter().flatten().try_for_each(|it| size.add(&it.record.body))?;
     for ((id, needed), stored) in needed_tokens.into_iter().zip(stored_tokens) {
@@ -203,16 +205,20 @@ impl ReferenceLoader<'_> {
         }
     }
 
+    fn permit_token(&self, record: &TokenRecord) -> Result<Permit, Error> {
+        match self.access {
+            DataAccess::Read => self.caller.permit(Permission::TokenRead, record),
+            DataAccess::Use { right, .. } => self.caller.permit_use(right, record),
+        }
+    }
+
     async fn load_token<P: From<Plaintext>>(
         &self,
         mut stored: StoredToken,
         needed: NeededParts,
     ) -> Result<(ReferenceInput<P>, LoadedEntity<TokenRecord>), Error> {
         let Self { vault, now, .. } = *self;
-        let permit = match self.access {
-            DataAccess::Read => self.caller.permit(Permission::TokenRead, &stored.record)?,
-            DataAccess::Use { right, .. } => self.caller.permit_use(right, &stored.record)?,
-        };
+        let permit = self.permit_token(&stored.record)?;
         if !needed.cvc {
             stored.cvc = None;
         }
@@ -260,8 +266,8 @@ impl ReferenceLoader<'_> {
             return Ok(None);
         };
         let StoredTokenIntent { record, cvc } = stored;
-        size.add(&record.body)?;
         let (tenant, transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
+        size.add(&record.body)?;
         let intent_body = IntentBody::open(tenant, &record)?;
         let target = (&record.containers).into();
         let hidden_data = self.find_hidden_data(target, &record.id.to_string());

@@ -18,7 +18,7 @@ pub mod transform;
 
 pub use self::{
     certificate::{AuthorityCertificates, CertificateSummary, ClientCertificate, TlsMinimum},
-    destination_url::{DestinationUrl, LoopbackDestinations, PathError},
+    destination_url::{DestinationUrl, FieldNames, LoopbackDestinations, PathError},
     details::ProxyDetails,
     draft::{CompiledDraft, ProxyDraft, ProxyTimeout},
     host_name::HostName,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::{
     audit::AuditRecord,
+    error::FieldError,
     event::NewDelivery,
     id::{TokenId, TokenIntentId},
     idempotency::IdempotencyRecord,
@@ -41,16 +42,37 @@ pub enum TokenWrite {
     Update(UpdateToken),
 }
 
+/// The maximum number of index entries of a token: one for each container and each of type,
+/// fingerprint, search indexes and metadata. An update of them deletes and inserts as many rows, and
+/// the writes of all tenants wait for it.
+const INDEX_ENTRIES_MAX: usize = 500;
+
+pub(crate) fn count_index_entries(record: &TokenRecord) -> usize {
+    Facet::all_for_record(record).count().saturating_mul(record.containers.iter().count())
+}
+
+/// Checks the index entries of a token. One of an earlier version may keep as many as it has.
+///
+/// # Errors
+/// There are too many.
+pub(crate) fn check_index_entries(
+    record: &TokenRecord,
+    count_before: usize,
+) -> Result<(), FieldError> {
+    if count_index_entries(record) > count_before.max(INDEX_ENTRIES_MAX) {
+        let rule = "times the search indexes and metadata attributes must be at most 500";
+        return Err(FieldError::new("containers", rule));
+    }
+    Ok(())
+}
+
 impl TokenWrite {
     /// The number of rows that the transaction writes: token, audit record, index entries, and
     /// webhook deliveries. An update also deletes index entries.
     pub(crate) fn row_count(&self) -> usize {
-        let count_entries = |it: &TokenRecord| {
-            Facet::all_for_record(it).count().saturating_mul(it.containers.iter().count())
-        };
         let (entries, events) = match self {
-            Self::Insert(it) => (count_entries(&it.token.record), &it.events),
-            Self::Update(it) => (count_entries(&it.token).saturating_mul(2), &it.events),
+            Self::Insert(it) => (count_index_entries(&it.token.record), &it.events),
+            Self::Update(it) => (count_index_entries(&it.token).saturating_mul(2), &it.events),
         };
         entries.saturating_add(events.written.len()).saturating_add(2)
     }

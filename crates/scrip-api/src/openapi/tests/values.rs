@@ -127,7 +127,7 @@ fn policy(lists: &mut EnumsByAttribute) {
     let kinds = texts!(ApplicationKind);
     add_enum(lists, &kinds, &["Application.type", "CreatedApplication.type"]);
     add_enum(lists, &kinds, &["Permission.application_types", "list_applications.type"]);
-    add_enum(lists, &kinds, &["list_permissions.application_type"]);
+    add_enum(lists, &kinds, &["list_permissions.application_type", "list_api_keys.type"]);
     let [is, starts_with] =
         [AccessCondition::IdIs, AccessCondition::IdStartsWith].map(|it| it(String::new()));
     let operators = [is.parts().1, starts_with.parts().1];

@@ -25,16 +25,13 @@ pub(super) fn find_pieces(body: &str) -> Result<Vec<MessagePiece>, ProxyError> {
     Ok(pieces)
 }
 
-/// The form without the fields whose decoded name is to be removed; `None` if there are none.
+/// The form without the fields that are to be removed; `None` if there are none.
 pub(in crate::proxy) fn remove_form_fields(
     body: &[u8],
     is_removed: impl Fn(&str) -> bool,
 ) -> Option<Bytes> {
     let fields = || body.split(|it| *it == b'&');
-    let is_kept = |field: &[u8]| {
-        let name = form_urlencoded::parse(field).next();
-        !name.is_some_and(|(name, _)| is_removed(&name))
-    };
+    let is_kept = |field: &[u8]| !is_removed(&String::from_utf8_lossy(field));
     if fields().all(is_kept) {
         return None;
     }

@@ -59,7 +59,9 @@ impl Boundary {
         output: &mut SecretBuffer,
     ) -> Result<(), BufferFull> {
         let mut copied = range.start;
-        for start in self.starts.iter().filter(|it| range.contains(it)) {
+        let first = self.starts.partition_point(|it| *it < range.start);
+        let starts = self.starts.get(first..).unwrap_or_default();
+        for start in starts.iter().take_while(|it| **it < range.end) {
             output.push(body.get(copied..*start).unwrap_or_default())?;
             output.push(b"--")?;
             output.push(drawn.0.as_bytes())?;

@@ -32,7 +32,7 @@ use crate::{
             forward_request_headers, has_header_expressions, reads_hidden_values,
         },
         outgoing::{ExpressionInputs, HiddenInputs, OutgoingMessage, UsablePlaintext},
-        transform::{TransformTarget, check_hidden_body, writes_body},
+        transform::{TransformTarget, check_hidden_body, hidden_body_work, writes_body},
     },
     wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS,
 };
@@ -220,11 +220,14 @@ pub(super) fn find_hidden_inputs(
     message: &MessageBody,
     configuration: Option<EvaluatedEntity>,
     uses_restricted_data: bool,
+    work: &WorkMeter,
 ) -> Result<HiddenInputs, ProxyError> {
     let has_data = message.has_expressions() && uses_restricted_data;
     let configuration = configuration.is_some();
     if has_data || (configuration && message.reads_configuration()) {
-        check_hidden_body(plan.request_transforms(), message)?;
+        let transforms = plan.request_transforms();
+        let units = hidden_body_work(transforms, call.body.len());
+        work.run_step(units, || check_hidden_body(transforms, message))??;
     }
     Ok(HiddenInputs {
         counting: SourceCounting {

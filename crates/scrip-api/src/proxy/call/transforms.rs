@@ -8,7 +8,7 @@ use scrip_core::{
         proxy_calls::rehearse_collection::{check_collected_places, rehearse_collection},
         tokens::create_token::create_token,
     },
-    policy::Caller,
+    policy::{AccessTarget, Caller, Permission},
     proxy::ProxyTransform,
     token::{
         CollectedData, Containers, DataPlace, NewToken, Plaintext, TokenSource, TokenType,
@@ -54,6 +54,8 @@ pub(super) struct CallTransforms<'c> {
     app: &'c App,
     run: TransformRun<'c>,
     token_creator: Option<Caller>,
+    /// `None` for a call without an API key.
+    sender: Option<&'c Caller>,
     tenant: TenantId,
     /// The end of the time limit of the call, when its request was sent.
     deadline: Option<Instant>,
@@ -99,6 +101,7 @@ impl<'c> CallTransforms<'c> {
             app,
             run: TransformRun::new(inputs, &call.headers, call.body.clone()),
             token_creator,
+            sender: call.party.caller(),
             tenant: call.party.tenant(&call.selected)?.id,
             deadline: None,
             created_tokens: Vec::new(),
@@ -260,8 +263,17 @@ impl<'c> CallTransforms<'c> {
         if !is_known {
             hide_details(&mut created.token);
         }
+        if created.deduplicated.is_some() && !self.may_sender_read(&created.token) {
+            created.token.detail = None;
+        }
         let rendered = token_response::render_created(&created).body;
         Ok(Plaintext::new(serde_json::from_str(&rendered).unwrap_or_default()))
+    }
+
+    /// Whether the sender may read a token that existed before the call.
+    fn may_sender_read(&self, token: &TokenView) -> bool {
+        let target = AccessTarget { containers: &token.containers, id: Some(&token.id) };
+        self.sender.is_some_and(|it| it.transform(Permission::TokenRead, target).is_some())
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use scrip_core::proxy::transform::LocationStep;
 
-use super::{DEPTH_MAX, JsonScanError, JsonScanner};
+use super::{JsonScanError, JsonScanner};
 
 /// Where to write a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,16 +40,81 @@ pub fn find_edit(
     Ok(JsonEdit::Replace(start..scanner.at))
 }
 
-/// The position of a value; `None` if the document is invalid or has no such value.
-#[must_use]
-pub fn find_value(text: &str, location: &[LocationStep]) -> Option<Range<usize>> {
-    match find_edit(text, location, DEPTH_MAX).ok()? {
-        JsonEdit::Replace(span) => Some(span),
-        JsonEdit::Insert { .. } => None,
+/// Whether a value on the way to the location begins at a byte that `is_target` accepts. The document
+/// was scanned before. It is read once at most, and not for a location of one step.
+pub fn crosses_value(
+    text: &str,
+    location: &[LocationStep],
+    is_target: impl Fn(usize) -> bool,
+) -> bool {
+    let mut scanner = JsonScanner::new(text);
+    scanner.skip_space();
+    let mut steps = location.iter().peekable();
+    while let Some(step) = steps.next() {
+        if is_target(scanner.at) {
+            return true;
+        }
+        if steps.peek().is_none() || !matches!(scanner.enter(step), Ok(None)) {
+            return false;
+        }
     }
+    false
+}
+
+/// Whether the object of the location has another property that a tolerant server could take for it:
+/// some ignore case, or take the last one of two.
+#[must_use]
+pub fn has_similar_property(text: &str, location: &[LocationStep], depth_max: usize) -> bool {
+    let Some((LocationStep::Name(name), parents)) = location.split_last() else { return false };
+    let mut scanner = JsonScanner { depth_max, ..JsonScanner::new(text) };
+    scanner.skip_space();
+    for step in parents {
+        if !matches!(scanner.enter(step), Ok(None)) {
+            return false;
+        }
+    }
+    let folded = fold_property(name);
+    let (mut equal, mut similar) = (0_usize, 0_usize);
+    let count_name = |it: &str| {
+        if it == name {
+            equal = equal.saturating_add(1);
+        } else if fold_property(it) == folded {
+            similar = similar.saturating_add(1);
+        }
+    };
+    scanner.read_names(count_name).is_ok() && (equal > 1 || similar > 0)
+}
+
+/// The same text for names that differ only in case, or in `-` and `_`. Upper case first, because some
+/// letters have the upper case of another one.
+fn fold_property(name: &str) -> String {
+    name.to_uppercase().to_lowercase().replace('-', "_")
 }
 
 impl JsonScanner<'_> {
+    /// Reads the names of an object.
+    fn read_names(&mut self, mut read_name: impl FnMut(&str)) -> Result<(), JsonScanError> {
+        self.expect(b'{')?;
+        let mut is_first = true;
+        loop {
+            self.skip_space();
+            if self.peek() == Some(b'}') {
+                return Ok(());
+            }
+            if !is_first {
+                self.expect(b',')?;
+                self.skip_space();
+            }
+            is_first = false;
+            let leaf = self.read_text()?;
+            read_name(&leaf.decode(self.text));
+            self.skip_space();
+            self.expect(b':')?;
+            self.skip_space();
+            self.skip_value()?;
+        }
+    }
+
     fn skip_value(&mut self) -> Result<(), JsonScanError> {
         self.read_value(&mut |_, _| ())
     }

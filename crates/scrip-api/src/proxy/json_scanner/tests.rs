@@ -105,6 +105,35 @@ fn edit_of_a_location_replaces_or_adds_a_value() {
     assert!(find("{,}", "$.a").is_err());
 }
 
+#[test]
+fn location_crosses_the_values_on_its_way() {
+    let text = r#" {"a": {"b": ["x", {"c": 1}]}, "d": "y"}"#;
+    let crosses = |location: &str, value: &str| {
+        let start = text.find(value).unwrap();
+        crosses_value(text, JsonLocation::parse(location).unwrap().steps(), |it| it == start)
+    };
+    assert!(crosses("$.z", text.trim_start()), "the root is on every way");
+    assert!(crosses("$.d.e", "\"y\"") && crosses("$.a.b[0].c", "\"x\""));
+    assert!(!crosses("$.d", "\"y\""), "the value of the location is replaced");
+    assert!(!crosses("$.a.b[1].c", "\"x\"") && !crosses("$.e.f", "\"y\""));
+}
+
+#[test]
+fn property_with_a_similar_name_is_found() {
+    let is_found = |text: &str, location: &str| {
+        let location = JsonLocation::parse(location).unwrap();
+        has_similar_property(text, location.steps(), DEPTH_MAX)
+    };
+    for text in [r#"{"my_id":1,"MY_ID":2}"#, r#"{"my-id":1}"#, "{\"a\":{},\"mY_\\u0069d\":1}"] {
+        assert!(is_found(text, "$.my_id"), "{text}");
+    }
+    assert!(is_found("{\"\u{17f}ale\":1}", "$.sale"), "this letter has the upper case S");
+    assert!(is_found(r#"{"a":[0,{"ID":1}]}"#, "$.a[1].id"));
+    for text in [r#"{"my_id":1}"#, r#"{"a":{"MY_ID":1}}"#, r#"{"myid":1}"#, "[1]", "{}", "{,"] {
+        assert!(!is_found(text, "$.my_id"), "{text}");
+    }
+}
+
 fn json_text() -> impl Strategy<Value = String> {
     const PIECES: &[&str] = &[
         "{",

@@ -1,6 +1,6 @@
 //! Builds the message to a destination from the request of a client and from usable plaintext.
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use hyper::{
@@ -9,7 +9,7 @@ use hyper::{
 };
 use scrip_core::{
     operations::reference_data::ReferenceData,
-    proxy::transform::JsonLocation,
+    proxy::{FieldNames, transform::JsonLocation},
     token::{
         Plaintext, WorkMeter,
         disclosure::{DisclosureRule, DisclosureRules},
@@ -28,7 +28,7 @@ use crate::proxy::{
     body::{BodyInputs, MessageBody, RenderedBody, SourceCounting, remove_form_fields},
     error::ProxyError,
     headers::{HeaderInputs, evaluate_headers},
-    json_scanner::RENDERED_DEPTH_MAX,
+    json_scanner::{RENDERED_DEPTH_MAX, has_similar_property},
     transform::{
         MaskEdit, TransformError, TransformMessage,
         append::{self, JsonLimits},
@@ -61,7 +61,7 @@ pub struct OutgoingMessage {
     /// The headers that a transform wrote. The client's values of these are removed.
     written_headers: Vec<String>,
     /// The fields that a transform appended to a form. The client's values of these are removed.
-    written_fields: HashSet<String>,
+    written_fields: FieldNames,
 }
 
 /// The values for the expressions of a call, and the limits of their evaluation.
@@ -86,6 +86,9 @@ pub struct HiddenInputs {
     /// Whether the configuration is such a value. Then headers only sign and join it.
     pub configuration: bool,
 }
+
+const SIMILAR_RULE: &str = "cannot be applied: the body has another property of this name, or one \
+    that differs only in case or in - and _";
 
 /// The values of references. Only this module can pass them to expressions.
 struct ExposedReferences<'a>(&'a ReferenceData<UsablePlaintext>);
@@ -127,7 +130,7 @@ impl OutgoingMessage {
 
     fn new(message: TransformMessage, counting: SourceCounting) -> Self {
         let counted_bytes = message.body.len();
-        let (written_headers, written_fields) = (Vec::new(), HashSet::new());
+        let (written_headers, written_fields) = (Vec::new(), FieldNames::default());
         Self { message, counting, counted_bytes, written_headers, written_fields }
     }
 
@@ -187,6 +190,10 @@ impl OutgoingMessage {
         bytes_max: usize,
     ) -> Result<(), TransformError> {
         let value = value.expose_for_message();
+        let text = std::str::from_utf8(&self.message.body).unwrap_or_default();
+        if has_similar_property(text, location.steps(), RENDERED_DEPTH_MAX) {
+            return Err(TransformError::Rule(SIMILAR_RULE));
+        }
         let growth = append::json_growth(location, value);
         let bytes_max = self.count_appended(growth, bytes_max)?;
         let limits = JsonLimits { bytes_max, depth_max: RENDERED_DEPTH_MAX };
@@ -203,13 +210,13 @@ impl OutgoingMessage {
         let text = append::render_text(value.expose_for_message())?;
         if is_form(&self.message.headers) {
             let body = &self.message.body;
-            let names = appended_fields(body, text.as_slice());
-            let is_new = |it: &String| !self.written_fields.contains(it);
-            let new_names: HashSet<_> = names.into_iter().filter(is_new).collect();
-            if let Some(body) = remove_form_fields(body, |it| new_names.contains(&fold_name(it))) {
+            let fields = String::from_utf8_lossy(appended_fields(body, text.as_slice()));
+            let mut new_names = FieldNames::default();
+            new_names.add(&fields, |it| !self.written_fields.matches(it));
+            self.written_fields.add(&fields, |_| true);
+            if let Some(body) = remove_form_fields(body, |it| new_names.matches(it)) {
                 self.message.change_body(body);
             }
-            self.written_fields.extend(new_names);
         }
         let bytes_max = self.count_appended(text.as_slice().len(), bytes_max)?;
         append::append_text(&mut self.message, text.as_slice(), bytes_max)
@@ -355,17 +362,16 @@ fn is_form(headers: &HeaderMap) -> bool {
         && !headers.contains_key(CONTENT_ENCODING)
 }
 
-/// The names of the fields in an appended text. Its start continues the last field of the body,
+/// The fields in an appended text. Its start continues the last field of the body,
 /// unless one of them has a separator there.
-fn appended_fields(body: &[u8], text: &[u8]) -> Vec<String> {
+fn appended_fields<'t>(body: &[u8], text: &'t [u8]) -> &'t [u8] {
     let is_separate = body.is_empty() || body.ends_with(b"&") || text.starts_with(b"&");
-    let fields = match is_separate {
+    match is_separate {
         true => text,
         false => {
             text.iter().position(|it| *it == b'&').and_then(|it| text.get(it..)).unwrap_or_default()
         }
-    };
-    form_urlencoded::parse(fields).map(|(name, _)| fold_name(&name)).collect()
+    }
 }
 
 impl fmt::Debug for OutgoingMessage {

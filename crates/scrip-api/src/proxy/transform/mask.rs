@@ -110,7 +110,13 @@ impl MaskEdit<'_> {
         }
         let masked = match self.matcher {
             MaskMatcher::Regex(pattern) => find_captured(pattern, text, &mut self.work)?,
-            MaskMatcher::ChaseStratusPan => stratus::find_fields(text),
+            MaskMatcher::ChaseStratusPan => {
+                // The check digit is computed at each digit.
+                let digits = bytes.iter().filter(|it| it.is_ascii_digit()).count();
+                let work = digits.saturating_mul(stratus::FIELD_CHARACTERS);
+                self.work.charge(u64::try_from(work).unwrap_or(u64::MAX))?;
+                stratus::find_fields(text)
+            }
         };
         if !masked.contains(&true) {
             return Ok(None);

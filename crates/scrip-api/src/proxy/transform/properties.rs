@@ -15,6 +15,13 @@ pub fn writes_body(transform: &ProxyTransform) -> bool {
     matches!(transform, ProxyTransform::AppendJson { .. } | ProxyTransform::AppendText { .. })
 }
 
+/// The work of [`check_hidden_body`].
+#[must_use]
+pub fn hidden_body_work(transforms: &[ProxyTransform], body_bytes: usize) -> usize {
+    let scans_body = |it: &&ProxyTransform| matches!(it, ProxyTransform::AppendJson { location, .. } if location.steps().len() > 1);
+    transforms.iter().filter(scans_body).count().saturating_mul(body_bytes)
+}
+
 /// Checks that no transform of a request reads values in the body that the caller may not read: what it
 /// finds, how long it takes and whether it fails would depend on them.
 ///

@@ -7,7 +7,7 @@
 
 use super::mask::mark;
 
-const FIELD_CHARACTERS: usize = 19;
+pub(super) const FIELD_CHARACTERS: usize = 19;
 const DIGITS_MIN: usize = 12;
 
 pub(super) fn find_fields(text: &str) -> Vec<bool> {

@@ -16,6 +16,7 @@ use crate::{
         reveal::Audience,
         write::{
             batch::{ATTEMPTS_MAX, contention_error, existing_token_result},
+            check_index_entries, count_index_entries,
             patch::{PatchCause, PatchContext, PatchedToken},
             pending_token::resolve_deduplication,
         },
@@ -46,7 +47,9 @@ pub async fn update_token(
             stored.resolve_cvc(&vault.epoch_keys, permit.transform(), latest).await?;
         }
         let patch_context = PatchContext { vault, caller, now, cause: PatchCause::Request };
+        let entries_before = count_index_entries(&stored.record);
         let mut change = patch_context.apply(stored, &patch)?;
+        check_index_entries(&change.token.record, entries_before)?;
         let comparison = change.count_numbers(vault, caller).await?;
         // Two permits: one for the write, and one for the response, which may be after a move.
         let read_permit = change.read_permit(caller, permit.transform())?;

@@ -10,6 +10,7 @@ mod query;
 
 use std::net::IpAddr;
 
+pub use self::query::FieldNames;
 use self::{
     path::check_path,
     query::{drop_proxy_key, repeats_parameter},

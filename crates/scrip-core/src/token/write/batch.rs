@@ -19,7 +19,7 @@ use crate::{
         WriteConflict, WriteOutcome, WrittenToken,
         reveal::{Audience, reveal_existing},
         write::{
-            conversion,
+            check_index_entries, conversion,
             patch::{PatchCause, PatchContext, PatchedToken},
             pending_token::{CountedToken, PendingToken},
         },
@@ -269,8 +269,13 @@ impl<'a> PendingBatch<'a> {
     }
 }
 
-/// Rejects a batch that would keep other writers waiting. One token never does.
+/// Rejects a batch that would keep other writers waiting.
 fn check_row_count(writes: &[TokenWrite]) -> Result<(), Error> {
+    for write in writes {
+        if let TokenWrite::Insert(insert) = write {
+            check_index_entries(&insert.token.record, 0)?;
+        }
+    }
     let rows = writes.iter().map(TokenWrite::row_count).fold(0, usize::saturating_add);
     if writes.len() > 1 && rows > BATCH_ROWS_MAX {
         let rule = "of one request must need at most 1000 rows: 2 each, and their index entries \

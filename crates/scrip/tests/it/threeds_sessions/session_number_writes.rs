@@ -300,11 +300,8 @@ fn repeated_authenticate_is_not_replayed_once_the_number_was_changed() {
     write_number(&ACME.private, &token, &unique_card_number());
     get_session(&ACME.private, &session).expect_problem(409, NUMBER_CHANGED);
     send_authenticate().expect_problem(409, NUMBER_CHANGED);
-    // An idempotency key replays its response on every route.
-    request("/tokens")
-        .json(&card_body(&unique_card_number()))
-        .send_for("POST", &path)
-        .expect_problem(409, NUMBER_CHANGED);
+    // Another route does not replay the response either.
+    request("/tokens").json(&card_body(&unique_card_number())).send().expect_status(422);
     SHARED_SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
     assert_eq!(send_authenticate().expect_status(200), first);
 }

@@ -1,5 +1,7 @@
 //! Tokenize.
 
+use std::collections::HashMap;
+
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::policy::{Permission::TokenCreate, TenantSettings, Transform::Redact};
 use serde_json::{Value, json};
@@ -244,6 +246,24 @@ fn tokens_of_one_request_with_too_many_index_entries_are_rejected() {
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 0);
     send_tokens(3).expect_status(200);
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 3);
+}
+
+#[test]
+fn token_with_too_many_index_entries_is_rejected() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let token = |containers: usize, attributes: usize| {
+        let containers: Vec<_> = (0..containers).map(|it| format!("/c{it}/")).collect();
+        let metadata: HashMap<_, _> =
+            (0..attributes).map(|it| (format!("m{it}"), format!("v{it}"))).collect();
+        json!({"type": "token", "data": "x", "containers": containers, "metadata": metadata})
+    };
+    SHARED_SERVER.post(&keys.private, "/tokens", &token(16, 50)).expect_invalid("containers");
+    let created = SHARED_SERVER.post(&keys.private, "/tokens", &token(2, 50)).expect_status(201);
+    let id = text_field(&created, "id");
+    let containers = json!({"containers": token(16, 0)["containers"]});
+    SHARED_SERVER.patch_token(&keys.private, &id, &containers).expect_invalid("containers");
+    let fewer = json!({"containers": token(9, 0)["containers"]});
+    SHARED_SERVER.patch_token(&keys.private, &id, &fewer).expect_status(200);
 }
 
 #[test]

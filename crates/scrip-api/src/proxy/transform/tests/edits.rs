@@ -103,6 +103,10 @@ fn first_appended_form_field_replaces_the_fields_of_the_client() {
         ("api_key=x&api-key=y&a=1", &["&api_key=s", "&api_key=t"], "a=1&api_key=s&api_key=t"),
         ("a=1", &["2&key=s"], "a=12&key=s"),
         ("key=x", &["key=s"], "key=xkey=s"),
+        ("a=1;key=x&b=2", &["&key=s"], "b=2&key=s"),
+        ("+key=x&key[]=y&key%00z=1&ke=2", &["&key=s"], "ke=2&key=s"),
+        ("my.id=x&a[b]=1", &["&my_id=s&a=2"], "&my_id=s&a=2"),
+        ("a[b]=x&a[c]=1", &["&a[b]=s", "&a[d]=t"], "a[c]=1&a[b]=s&a[d]=t"),
         ("", &["key=s"], "key=s"),
     ];
     for (body, values, expected) in rows {
@@ -131,5 +135,31 @@ fn text_appended_to_a_long_form_is_charged_and_does_not_run_inline() {
         let charged_before = run.inputs.work.spent();
         run.apply(0, &append, &mut target).unwrap();
         assert!(run.inputs.work.spent() >= charged_before + body.len());
+    });
+}
+
+/// Some servers ignore case, and take the last one of two properties.
+#[test]
+fn json_with_a_property_similar_to_the_appended_one_is_rejected() {
+    let append = json!({"type": "append_json",
+        "options": {"location": "$.merchant_id", "value": "honest"}});
+    let mut similar = message("application/json", r#"{"merchant_id":1,"MERCHANT_ID":"evil"}"#);
+    let error = apply(append.clone(), &mut similar, TransformKind::Request).unwrap_err();
+    assert!(detail(&error).contains("differs only in case"), "{}", detail(&error));
+    let mut honest = message("application/json", r#"{"merchant_id":1,"a":{"MERCHANT_ID":2}}"#);
+    apply(append, &mut honest, TransformKind::Request).unwrap();
+}
+
+/// The check digit is computed for 19 characters at each digit.
+#[test]
+fn stratus_mask_charges_the_check_digit_of_each_digit() {
+    let mask = compile(json!({"type": "mask", "matcher": "chase_stratus_pan", "replacement": "X"}));
+    with_run(|run| {
+        let mut answer = message("text/plain", &"7".repeat(10_000));
+        let mut target =
+            TransformTarget::Response { message: &mut answer, status: hyper::StatusCode::OK };
+        assert!(run.apply_inline(0, &mask, &mut target).unwrap().is_none());
+        run.apply(0, &mask, &mut target).unwrap();
+        assert!(run.mask_work >= 190_000, "{}", run.mask_work);
     });
 }

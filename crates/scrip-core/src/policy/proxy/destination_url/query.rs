@@ -1,6 +1,6 @@
 //! The query of a request, which is appended to the query of a base URL.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use super::{
     PROXY_KEY_PARAMETER,
@@ -32,6 +32,41 @@ fn read_names(query: &str) -> impl Iterator<Item = ParameterName> {
     query.split(['&', ';']).map(ParameterName::read).filter(|it| !it.root.is_empty())
 }
 
+/// Names of form fields, to find other fields that a tolerant server could take in their place.
+#[derive(Debug, Clone, Default)]
+pub struct FieldNames(HashMap<Vec<u8>, Vec<Vec<u8>>>);
+
+impl FieldNames {
+    /// A name with more indexes than this counts as a list, so that a lookup takes a bounded time.
+    const INDEXES_MAX: usize = 8;
+
+    /// Adds the names of the fields of a form that `is_new` accepts.
+    pub fn add(&mut self, form: &str, is_new: impl Fn(&str) -> bool) {
+        for field in form.split('&').filter(|it| is_new(it)) {
+            for ParameterName { root, index } in read_names(field) {
+                let indexes = self.0.entry(root).or_default();
+                if indexes.len() >= Self::INDEXES_MAX {
+                    *indexes = vec![ParameterName::LIST.to_vec()];
+                }
+                if !indexes.contains(&index) {
+                    indexes.push(index);
+                }
+            }
+        }
+    }
+
+    /// Whether a server could take this field of a form for one of the names.
+    #[must_use]
+    pub fn matches(&self, field: &str) -> bool {
+        read_names(field).any(|name| {
+            let indexes = self.0.get(&name.root).into_iter().flatten();
+            let names =
+                indexes.map(|it| ParameterName { root: name.root.clone(), index: it.clone() });
+            names.into_iter().any(|it| it.is_replaced_by(&name))
+        })
+    }
+}
+
 /// The name of a parameter, as the most tolerant servers read it.
 struct ParameterName {
     root: Vec<u8>,
@@ -40,6 +75,8 @@ struct ParameterName {
 }
 
 impl ParameterName {
+    const LIST: &[u8] = b"[]";
+
     fn read(parameter: &str) -> Self {
         let name = parameter.split('=').next().unwrap_or_default();
         let mut name = decode_completely(name.replace('+', " ").as_bytes());
@@ -49,14 +86,15 @@ impl ParameterName {
         // An index ends with a bracket. Without it, the first bracket is a part of the name.
         let bracket = name.iter().position(|it| *it == b'[').filter(|_| name.contains(&b']'));
         let (root, index) = name.split_at(bracket.unwrap_or(name.len()));
-        // PHP cannot have these characters in names.
-        let root = root.iter().map(|it| if matches!(it, b'.' | b' ' | b'[') { b'_' } else { *it });
+        // PHP cannot have most of these characters in names, and some servers treat `-` like `_`.
+        let to_root_byte = |it: &u8| if b". [-".contains(it) { b'_' } else { *it };
+        let root = root.iter().map(to_root_byte);
         Self { root: root.collect(), index: index.to_vec() }
     }
 
     /// A parameter replaces those with the same name, and a whole list or object replaces its parts.
     fn is_replaced_by(&self, other: &Self) -> bool {
-        let is_list = |it: &Self| it.index == b"[]";
+        let is_list = |it: &Self| it.index == Self::LIST;
         self.root == other.root
             && (is_list(self)
                 || is_list(other)

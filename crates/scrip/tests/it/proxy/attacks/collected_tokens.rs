@@ -176,3 +176,39 @@ fn collected_token_does_not_give_its_sender_more_rights_than_the_used_token() {
         send("/pci/high/").expect_answer(200);
     }
 }
+
+/// The application of the proxy may read the existing token, but the sender only knows its number.
+#[test]
+fn collected_duplicate_shows_a_sender_without_a_read_right_only_its_outline() {
+    let harness = ProxyHarness::start();
+    let number = "4242424242424242";
+    let stored = json!({"type": "card", "metadata": {"customer": "secret-name"},
+        "data": {"number": number, "expiration_month": 7, "expiration_year": 2038}});
+    let stored = harness.server.create_token_ok(&harness.keys.private, &stored);
+    let body =
+        json!({"name": "c", "type": "private", "permissions": ["token:create", "token:read"]});
+    let application = harness.server.post(&harness.keys.management, "/applications", &body);
+    let token = json!({"type": "card", "deduplicate_token": true,
+        "data": {"number": "{{ req.number }}"}});
+    let transforms = json!([
+        {"type": "tokenize", "options": {"identifier": "t", "token": token}},
+        {"type": "append_json",
+            "options": {"location": "$.token", "value": "{{ transform_identifier: 't' }}"}},
+    ]);
+    let host = harness.destinations.host(&[DestinationBehavior::Echo]);
+    let attributes = json!({"require_auth": false, "request_transforms": transforms,
+        "application": {"id": application.expect_status(201)["id"]}});
+    let proxy = harness.create_proxy_to(&host, attributes);
+    let send = |key: Option<&str>| {
+        let request = harness.request("POST", "").proxy_key(&proxy.key);
+        let request = key.into_iter().fold(request, |request, key| request.api_key(key));
+        let response = request.json(&json!({"number": number})).send().expect_answer(200);
+        response.text().to_owned()
+    };
+    let keyless = send(None);
+    assert!(keyless.contains(stored["id"].as_str().unwrap()), "{keyless}");
+    for hidden in ["secret-name", "2038", "created_by"] {
+        assert!(!keyless.contains(hidden), "{hidden} in {keyless}");
+    }
+    assert!(send(Some(&harness.keys.private)).contains("secret-name"));
+}

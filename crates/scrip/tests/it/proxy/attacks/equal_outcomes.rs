@@ -80,6 +80,14 @@ fn append_json_has_the_same_outcome_for_each_type_of_a_hidden_value() {
         request.json(&json!({"card": format!("{{{{ {id} | json: '$.a' }}}}")}))
     });
     assert_eq!(statuses, [403; 4]);
+    // The whole body can be an expression, too.
+    for location in ["$.provider", "$[0]", "$.a.provider"] {
+        let root = OracleAttack::new(&PROXY, append_json(location));
+        let statuses = send_each(&root, values(), |request, id| {
+            request.json(&json!(format!("{{{{ {id} }}}}")))
+        });
+        assert_eq!(statuses, [403; 4], "{location}");
+    }
     let over = OracleAttack::new(&PROXY, append_json("$.card"));
     let statuses = send_each(&over, values(), |request, id| {
         request.json(&json!({"card": format!("{{{{ {id} | json: '$.a' }}}}")}))
