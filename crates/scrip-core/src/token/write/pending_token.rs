@@ -103,16 +103,13 @@ impl PendingToken {
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
-        let dropped_attributes =
-            is_sent.then(|| DroppedAttributes::find(token_type, data.expose()));
+        let find_dropped = || DroppedAttributes::find(token_type, data.expose());
+        let dropped_attributes = is_sent.then(find_dropped).unwrap_or_default();
         check_data(caller, token_type, &mut data, is_marked)?;
 
         let cvc = take_cvc(token_type, &mut data);
-        // A conversion updates the existing token, whatever the tenant's setting for other creates.
-        let behavior = caller.tenant().settings.token_deduplication_behavior;
-        let updates_existing = intent.is_some() || behavior == UpdateExisting;
-        let patch =
-            updates_existing.then(|| build_existing_patch(&new, token_type, &data, cvc.as_ref()));
+        let patch = updates_existing(caller, intent.is_some())
+            .then(|| build_existing_patch(&new, token_type, &data, cvc.as_ref()));
         let mut body = TokenBody {
             data,
             expressions_writer: Some(caller.application()),
@@ -129,9 +126,8 @@ impl PendingToken {
             evaluation.evaluate()?.with_data_indexes(may_digest);
         let has_fingerprint =
             may_digest && (knows_data || !shows_number_in_digits(token_type, &body.data, &texts));
-        let fingerprint = fingerprint.filter(|_| has_fingerprint);
-        let chooses_id = new.id.is_some();
-        let computes_id = new.id.as_deref().is_some_and(is_expression);
+        let (chooses_id, computes_id) =
+            (new.id.is_some(), new.id.as_deref().is_some_and(is_expression));
         let (id, id_assignment) = match new.id.take() {
             // A caller without knowledge of the number must not learn whether an id contains it.
             Some(source) if !knows_data => (TokenId::parse(&source)?, IdAssignment::Fixed),
@@ -141,7 +137,7 @@ impl PendingToken {
         let mut record = TokenRecord {
             id,
             token_type,
-            fingerprint,
+            fingerprint: fingerprint.filter(|_| has_fingerprint),
             expressions: ExpressionProvenance::default(),
             containers,
             created_by: caller.application(),
@@ -165,7 +161,7 @@ impl PendingToken {
             cvc,
             id_assignment,
             texts,
-            dropped_attributes: dropped_attributes.unwrap_or_default(),
+            dropped_attributes,
         };
         pending.seal()?;
         Ok(pending)
@@ -296,6 +292,12 @@ impl PendingToken {
         }
         Ok(view)
     }
+}
+
+/// A conversion updates the existing token, whatever the tenant's setting for other creates.
+fn updates_existing(caller: &Caller, is_conversion: bool) -> bool {
+    let behavior = caller.tenant().settings.token_deduplication_behavior;
+    is_conversion || behavior == UpdateExisting
 }
 
 /// A body with the metadata and the expressions of a request.

@@ -19,7 +19,7 @@ fn exported(text: &str, name: &str) -> String {
 
 fn send(method: &str, url: &str, key: &str) -> u16 {
     BlockingClient::default()
-        .request(method, url.to_owned())
+        .request(method, url)
         .header("BT-API-KEY", key)
         .send()
         .status
