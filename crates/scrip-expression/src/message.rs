@@ -7,6 +7,7 @@
 //! ```
 //! All forms can have filters. There are no tags.
 
+mod counted_size;
 mod reader;
 mod selection;
 mod value_reads;
@@ -14,6 +15,7 @@ mod value_reads;
 use serde_json::Value;
 
 pub use self::{
+    counted_size::CountedSize,
     selection::FilteredPath,
     value_reads::{MessageRead, ReadStep},
 };
@@ -292,6 +294,13 @@ impl EvaluatedMessage<'_> {
             Self::Owned(value) => value,
         }
     }
+
+    fn into_value(self) -> Value {
+        match self {
+            Self::Borrowed(value) => value.clone(),
+            Self::Owned(value) => value,
+        }
+    }
 }
 
 /// Text between expressions, or an expression.
@@ -371,10 +380,7 @@ impl MessageText {
         scope: &Scope<'_>,
     ) -> Result<Value, ExpressionError> {
         if let Some(expression) = self.single_expression() {
-            return Ok(match expression.evaluate(inputs, scope)? {
-                EvaluatedMessage::Borrowed(value) => value.clone(),
-                EvaluatedMessage::Owned(value) => value,
-            });
+            return Ok(expression.evaluate(inputs, scope)?.into_value());
         }
         let mut rendered = BoundedText { text: String::new(), bytes_max: OUTPUT_BYTES_MAX };
         for part in &self.0 {

@@ -265,7 +265,7 @@ async fn receive(
     };
     let method = incoming.head.method.clone();
     let headers = std::mem::take(&mut incoming.head.headers);
-    let encrypted = decrypt_header(app, &headers, &party)?;
+    let encrypted = decrypt_header(app, &headers, &party).await?;
     let call = ReceivedCall { method, headers, target, body, entry, selected, party, encrypted };
     Ok(PendingCall { call, reservation, directory: current })
 }
@@ -288,7 +288,7 @@ fn check_sender(
 
 /// Decrypts the data of the header `BT-ENCRYPTED`. A client without an API key has no right to use
 /// it.
-fn decrypt_header(
+async fn decrypt_header(
     app: &App,
     headers: &HeaderMap,
     party: &CallParty,
@@ -298,7 +298,8 @@ fn decrypt_header(
         return Err(Error::Forbidden(Denial::NoRule(Permission::TokenUse)).into());
     };
     let destinations = app.proxy_egress.destinations();
-    Ok(Some(Arc::new(decrypt_call_data(&app.vault, caller, &encrypted, destinations)?)))
+    let decrypted = decrypt_call_data(&app.vault, caller, &encrypted, destinations).await?;
+    Ok(Some(Arc::new(decrypted)))
 }
 
 /// Whether a call with this method honors an idempotency key.

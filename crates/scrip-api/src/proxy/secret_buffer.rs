@@ -3,14 +3,19 @@
 use std::{fmt, io};
 
 use bytes::Bytes;
-use scrip_core::token::expression::message::ValueCounting;
 use zeroize::{Zeroize, Zeroizing};
+
+/// A byte of a text becomes at most this many bytes in JSON, in a form or in XML. Hidden values count
+/// by it, and not by their encoded length.
+pub const ENCODED_GROWTH: usize = 6;
 
 /// Collects a rendered message, up to a maximum length.
 pub struct SecretBuffer {
     bytes: Zeroizing<Vec<u8>>,
-    /// The bytes by which values count more than their length.
-    padding: usize,
+    /// The length, with hidden values as they count.
+    counted_bytes: usize,
+    /// Whether the pushed bytes are of a hidden value, which is counted already.
+    is_in_hidden_value: bool,
     bytes_max: usize,
 }
 
@@ -22,16 +27,16 @@ impl SecretBuffer {
     #[must_use]
     pub fn new(capacity: usize, bytes_max: usize) -> Self {
         let bytes = Zeroizing::new(Vec::with_capacity(capacity.min(bytes_max)));
-        Self { bytes, padding: 0, bytes_max }
+        Self { bytes, counted_bytes: 0, is_in_hidden_value: false, bytes_max }
     }
 
     /// # Errors
     /// The buffer would be longer than its maximum.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), BufferFull> {
-        let length = self.bytes.len().saturating_add(bytes.len());
-        if length.saturating_add(self.padding) > self.bytes_max {
-            return Err(BufferFull);
+        if !self.is_in_hidden_value {
+            self.count(bytes.len())?;
         }
+        let length = self.bytes.len().saturating_add(bytes.len());
         if length > self.bytes.capacity() {
             self.grow(length);
         }
@@ -39,21 +44,32 @@ impl SecretBuffer {
         Ok(())
     }
 
-    /// Counts the bytes since this length as a value.
+    /// Counts this size for all bytes up to [`SecretBuffer::end_hidden_value`], whatever their number.
     ///
     /// # Errors
     /// The buffer would count more than its maximum.
-    pub fn end_value(&mut self, start: usize, counting: ValueCounting) -> Result<(), BufferFull> {
-        let length = self.bytes.len().saturating_sub(start);
-        let padding = counting.count(length).saturating_sub(length);
-        self.padding = self.padding.saturating_add(padding);
-        if self.counted_bytes() > self.bytes_max { Err(BufferFull) } else { Ok(()) }
+    pub fn start_hidden_value(&mut self, counted_bytes: usize) -> Result<(), BufferFull> {
+        self.is_in_hidden_value = true;
+        self.count(counted_bytes)
     }
 
-    /// The length, with values as they count.
+    pub fn end_hidden_value(&mut self) {
+        self.is_in_hidden_value = false;
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), BufferFull> {
+        let counted_bytes = self.counted_bytes.saturating_add(bytes);
+        if counted_bytes > self.bytes_max {
+            return Err(BufferFull);
+        }
+        self.counted_bytes = counted_bytes;
+        Ok(())
+    }
+
+    /// The length, with hidden values as they count.
     #[must_use]
     pub fn counted_bytes(&self) -> usize {
-        self.bytes.len().saturating_add(self.padding)
+        self.counted_bytes
     }
 
     /// Moves the content to a larger allocation. `Vec` would free the old one without wiping it.
@@ -100,15 +116,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffer_counts_values_by_their_padded_size() {
-        for length in [1, 200] {
+    fn buffer_counts_hidden_values_by_their_given_size() {
+        for length in [1, 200, 400] {
             let mut buffer = SecretBuffer::new(2, 300);
+            buffer.start_hidden_value(256).unwrap();
             buffer.push(&vec![b'a'; length]).unwrap();
-            buffer.end_value(0, ValueCounting::Padded).unwrap();
+            buffer.end_hidden_value();
             assert_eq!(buffer.counted_bytes(), 256);
             assert_eq!(buffer.push(&[b'a'; 45]), Err(BufferFull));
             buffer.push(&[b'a'; 44]).unwrap();
-            assert_eq!(buffer.end_value(length, ValueCounting::Padded), Err(BufferFull));
+            assert_eq!(buffer.start_hidden_value(256), Err(BufferFull));
+            assert_eq!(buffer.as_slice().len(), length + 44);
         }
     }
 

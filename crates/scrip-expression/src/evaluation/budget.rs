@@ -78,17 +78,49 @@ impl Budget {
 
     /// The cost of reading or copying a value.
     pub(crate) fn cost_of(&self, value: &Value) -> usize {
-        let cost = value_cost(value);
-        if self.pads_values { padded_size(cost) } else { cost }
+        if self.pads_values { padded_value_size(value) } else { value_cost(value) }
     }
 }
 
-/// The size by which a value counts if its length must not decide what fails: the next power of two.
-/// All cards, accounts and keys of usual length have the same size, in every encoding.
+/// The smallest size of a text, number or name that is padded.
+const PADDED_LEAF_MIN: usize = 256;
+/// The smallest size of a padded value: of four attributes, such as those of a card.
+const PADDED_VALUE_MIN: usize = 1024;
+
+/// The size by which a text counts if its length must not decide what fails: the next power of two.
+/// All card numbers, account numbers and keys of usual length have the same size.
 #[must_use]
 pub fn padded_size(bytes: usize) -> usize {
-    const BYTES_MIN: usize = 256;
-    bytes.max(BYTES_MIN).checked_next_power_of_two().unwrap_or(usize::MAX)
+    bytes.max(PADDED_LEAF_MIN).checked_next_power_of_two().unwrap_or(usize::MAX)
+}
+
+/// The size by which a value counts if its length must not decide what fails: the sum of its texts,
+/// numbers and names, each padded on its own. A caller can choose a part of a value, and a sum that is
+/// padded as a whole would tell the length of the other part.
+///
+/// All cards have the same size, with or without a CVC, and so has each attribute.
+#[must_use]
+pub fn padded_value_size(value: &Value) -> usize {
+    padded_member_size(0, value).max(PADDED_VALUE_MIN)
+}
+
+fn padded_member_size(name_bytes: usize, value: &Value) -> usize {
+    count(1);
+    let sum = |sum: usize, it: usize| sum.saturating_add(it);
+    let inner = match value {
+        Value::Null | Value::Bool(_) => return padded_size(name_bytes),
+        Value::Number(number) => {
+            return padded_size(name_bytes.saturating_add(number.as_str().len()));
+        }
+        Value::String(text) => return padded_size(name_bytes.saturating_add(text.len())),
+        Value::Array(items) => items.iter().map(|it| padded_member_size(0, it)).fold(0, sum),
+        Value::Object(object) => {
+            let members = object.iter();
+            members.map(|(name, value)| padded_member_size(name.len(), value)).fold(0, sum)
+        }
+    };
+    let long_name = padded_size(name_bytes).saturating_sub(PADDED_LEAF_MIN);
+    inner.max(PADDED_VALUE_MIN).saturating_add(long_name)
 }
 
 /// The cost of reading or copying a value.
@@ -109,4 +141,33 @@ pub fn value_cost(value: &Value) -> usize {
         }
     };
     VALUE_OVERHEAD.saturating_add(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn padded_value_is_the_sum_of_its_padded_parts() {
+        let card =
+            json!({"number": "4242424242424242", "expiration_month": 1, "expiration_year": 2030});
+        let mut with_cvc = card.clone();
+        with_cvc["cvc"] = json!("123");
+        for value in [json!(null), json!("a"), json!("a".repeat(255)), json!({}), card, with_cvc] {
+            assert_eq!(padded_value_size(&value), PADDED_VALUE_MIN, "{value}");
+        }
+        let joined = |own: usize, hidden: usize| {
+            padded_value_size(&json!({
+                "m": {"type": "token", "data": "y".repeat(own)},
+                "v": {"type": "token", "data": "h".repeat(hidden)},
+            }))
+        };
+        for own in 0..2000 {
+            assert_eq!(joined(own, 1), joined(own, 200), "{own}");
+        }
+        assert_eq!(padded_value_size(&json!("a".repeat(1025))), 2048);
+        assert_eq!(padded_value_size(&json!(["a", "b", "c", "d", "e"])), 5 * PADDED_LEAF_MIN);
+    }
 }

@@ -44,7 +44,7 @@ impl Scope<'_> {
         self
     }
 
-    /// Lets values cost their [`padded_size`](crate::padded_size), so that the limits do not depend on
+    /// Lets values cost their [`padded_value_size`](crate::padded_value_size), so that the limits do not depend on
     /// the exact length of a value.
     #[must_use]
     pub fn with_padded_values(mut self) -> Self {

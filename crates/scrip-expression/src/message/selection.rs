@@ -19,7 +19,7 @@ pub struct FilteredPath {
 }
 
 /// Filters that accept every text. Their result is as long as their inputs.
-const JOINING_FILTERS: [&str; 2] = ["append", "prepend"];
+pub(super) const JOINING_FILTERS: [&str; 2] = ["append", "prepend"];
 /// Filters with a fixed alphabet. The length of their result follows from the length of their input.
 const ENCODING_FILTERS: [&str; 5] =
     ["base64_encode", "base64_url_safe_encode", "to_base16", "to_base64", "to_string"];

@@ -27,8 +27,8 @@ pub enum ReadStep<'t> {
     Computed,
 }
 
-const CONFIGURATION: &str = "config";
-const IDENTIFIER: &str = "transform_identifier";
+pub(super) const CONFIGURATION: &str = "config";
+pub(super) const IDENTIFIER: &str = "transform_identifier";
 
 impl MessageText {
     /// All values that expressions of the text read.
@@ -107,7 +107,12 @@ impl MessageRead<'_> {
     /// the value before it, which contains every value that the expression can read.
     #[must_use]
     pub fn find<'v>(&self, objects: &'v Value) -> Option<&'v Value> {
-        let mut value = objects.get(self.object)?;
+        self.follow(objects.get(self.object)?)
+    }
+
+    /// Like [`MessageRead::find`], in the value of the object.
+    pub(super) fn follow<'v>(&self, object: &'v Value) -> Option<&'v Value> {
+        let mut value = object;
         for step in &self.steps {
             let next = match (step, value) {
                 (ReadStep::Name(name), Value::Object(object)) => Some(object.get(*name)?),
@@ -123,7 +128,7 @@ impl MessageRead<'_> {
     }
 }
 
-fn plain_steps(call: &Call) -> Option<impl Iterator<Item = ReadStep<'_>>> {
+pub(super) fn plain_steps(call: &Call) -> Option<impl Iterator<Item = ReadStep<'_>>> {
     let path = call.query.as_ref()?.plain_path()?;
     Some(path.steps().iter().map(|it| match it {
         PlainStep::Name(name) => ReadStep::Name(name),

@@ -120,6 +120,13 @@ impl Jwe {
     pub fn key_id(&self) -> &str {
         &self.key_id
     }
+
+    /// What identifies the encryption, in every spelling of the JWE: the initialization vector, and
+    /// the ciphertext with its tag. Without the plaintext nobody can make another JWE of it.
+    #[must_use]
+    pub fn encrypted_parts(&self) -> [&[u8]; 2] {
+        [&self.nonce, &self.ciphertext_and_tag]
+    }
 }
 
 impl fmt::Debug for Jwe {

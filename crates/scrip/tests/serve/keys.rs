@@ -13,7 +13,6 @@ mod pkcs11;
 mod postgres;
 mod raw_scan;
 mod rotation;
-mod sealed_reasons;
 mod shares;
 mod tenant_rotation;
 mod transit;

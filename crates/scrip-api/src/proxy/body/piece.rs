@@ -8,7 +8,7 @@ use scrip_core::{
 };
 use scrip_expression::{
     EvaluatedMessage, ExpressionError, MessageExpression, MessageInputs, MessagePart, MessageText,
-    STEPS_MAX, Scope,
+    STEPS_MAX, Scope, padded_value_size,
 };
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use super::{SourceCounting, form};
 use crate::proxy::{
     error::ProxyError,
     json_scanner,
-    secret_buffer::{BufferFull, SecretBuffer},
+    secret_buffer::{BufferFull, ENCODED_GROWTH, SecretBuffer},
 };
 
 #[derive(Debug)]
@@ -107,10 +107,10 @@ impl MessagePiece {
         if self.format == PieceFormat::Json {
             if let Some(expression) = self.text.single_expression() {
                 let value = RenderedValue::new(expression.evaluate(inputs, scope)?);
-                let start = output.as_slice().len();
-                let written = serde_json::to_writer(&mut *output, value.expose());
-                written.map_err(|_| PieceError::Full)?;
-                return Ok(output.end_value(start, counting.of(expression.source()))?);
+                let counting = counting.of(expression.source());
+                return self.write_counted(value.expose(), counting, output, |value, output| {
+                    serde_json::to_writer(output, value).map_err(|_| PieceError::Full)
+                });
             }
             output.push(b"\"")?;
         }
@@ -119,10 +119,10 @@ impl MessagePiece {
                 MessagePart::Text(text) => self.encode_text(text, ValueCounting::Exact, output)?,
                 MessagePart::Expression(expression) => {
                     let value = RenderedValue::new(expression.evaluate(inputs, scope)?);
-                    let (start, counting) =
-                        (output.as_slice().len(), counting.of(expression.source()));
-                    self.encode_value(value.expose(), counting, output)?;
-                    output.end_value(start, counting)?;
+                    let counting = counting.of(expression.source());
+                    self.write_counted(value.expose(), counting, output, |value, output| {
+                        self.encode_value(value, counting, output)
+                    })?;
                 }
             }
         }
@@ -130,6 +130,31 @@ impl MessagePiece {
             output.push(b"\"")?;
         }
         Ok(())
+    }
+
+    /// Writes a value. A hidden one counts by its padded size before it is encoded: the caller chooses
+    /// the encoding, and its length would tell the characters.
+    fn write_counted(
+        &self,
+        value: &Value,
+        counting: ValueCounting,
+        output: &mut SecretBuffer,
+        write: impl FnOnce(&Value, &mut SecretBuffer) -> Result<(), PieceError>,
+    ) -> Result<(), PieceError> {
+        if counting == ValueCounting::Exact {
+            return write(value, output);
+        }
+        let growth = match self.format {
+            PieceFormat::Plain => 1,
+            PieceFormat::Json
+            | PieceFormat::Form { .. }
+            | PieceFormat::XmlText
+            | PieceFormat::XmlAttribute => ENCODED_GROWTH,
+        };
+        output.start_hidden_value(padded_value_size(value).saturating_mul(growth))?;
+        let written = write(value, output);
+        output.end_hidden_value();
+        written
     }
 
     /// Writes the text of a value: null is empty, lists and objects are JSON.

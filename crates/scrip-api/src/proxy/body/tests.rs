@@ -225,19 +225,19 @@ fn rendered_body_has_a_maximum_length() {
 
 #[test]
 fn hidden_values_count_by_their_padded_size() {
-    for (content_type, body, literal_bytes) in [
-        ("text/plain", "a{{ TEXT }}", 1),
-        ("application/json", "{\"a\":\"{{ TEXT }}\"}", 6),
-        ("application/json", "{\"a\":\"b{{ TEXT }}\"}", 9),
-        ("application/xml", "<a>{{ TEXT }}</a>", 7),
-        ("application/x-www-form-urlencoded", "a={{ TEXT }}", 2),
+    for (content_type, body, literal_bytes, growth) in [
+        ("text/plain", "a{{ TEXT }}", 1, 1),
+        ("application/json", "{\"a\":\"{{ TEXT }}\"}", 6, 6),
+        ("application/json", "{\"a\":\"b{{ TEXT }}\"}", 9, 6),
+        ("application/xml", "<a>{{ TEXT }}</a>", 7, 6),
+        ("application/x-www-form-urlencoded", "a={{ TEXT }}", 2, 6),
     ] {
-        for length in [0, 1, 200] {
-            let vault = FakeVault::with_text(&"x".repeat(length));
+        for text in ["", "x", &"x".repeat(200), &"&\"".repeat(100)] {
+            let vault = FakeVault::with_text(text);
             let render =
                 |counting| render_counted(&vault, content_type, &fill_ids(body), counting).unwrap();
             let rendered = render(ValueCounting::Padded);
-            assert_eq!(rendered.counted_bytes, literal_bytes + 256, "{body}");
+            assert_eq!(rendered.counted_bytes, literal_bytes + 1024 * growth, "{body}");
             assert_eq!(rendered.bytes, render(ValueCounting::Exact).bytes);
         }
     }

@@ -243,11 +243,13 @@ pub(super) fn find_hidden_inputs(
 }
 
 /// The configuration of the proxy, if an expression of the client can read it and the client may not.
+/// Expressions of browsers cannot read it, so their failures do not count for it: all browsers share
+/// one counter, and one visitor would lock out the others.
 pub(super) fn find_hidden_configuration(
     call: &ReceivedCall,
     message: &MessageBody,
 ) -> Option<EvaluatedEntity> {
-    let caller = call.party.caller().filter(|_| !may_read_proxy(call))?;
+    let caller = call.party.caller().filter(|it| !it.is_browser() && !may_read_proxy(call))?;
     let is_read = message.reads_configuration() || has_header_expressions(&call.headers);
     let proxy = call.selected.proxy().filter(|_| is_read && call.evaluates_expressions())?;
     Some(EvaluatedEntity::from_configuration(caller.tenant(), proxy.record().id))

@@ -9,7 +9,10 @@ use hyper::{
 };
 use scrip_core::{
     operations::reference_data::ReferenceData,
-    proxy::{FieldNames, transform::JsonLocation},
+    proxy::{
+        FieldNames,
+        transform::{JsonLocation, LocationStep},
+    },
     token::{
         Plaintext, WorkMeter,
         disclosure::{DisclosureRule, DisclosureRules},
@@ -18,7 +21,7 @@ use scrip_core::{
 };
 use scrip_egress::{ConnectionScope, Destination, EgressBody, EgressClient, SendError, TlsOptions};
 use scrip_expression::{
-    MessageInputs, MessageTemplate, NoReferences, Reference, ResolveReference, Scope,
+    CountedSize, MessageInputs, MessageTemplate, NoReferences, Reference, ResolveReference, Scope,
 };
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -29,6 +32,7 @@ use crate::proxy::{
     error::ProxyError,
     headers::{HeaderInputs, evaluate_headers},
     json_scanner::{RENDERED_DEPTH_MAX, has_similar_property},
+    secret_buffer::ENCODED_GROWTH,
     transform::{
         MaskEdit, TransformError, TransformMessage,
         append::{self, JsonLimits},
@@ -166,11 +170,14 @@ impl OutgoingMessage {
     }
 
     /// Counts a value that is appended to the body. Returns the maximum of the exact length.
-    fn count_appended(&mut self, bytes: usize, bytes_max: usize) -> Result<usize, TransformError> {
+    fn count_appended(
+        &mut self,
+        counted_bytes: usize,
+        bytes_max: usize,
+    ) -> Result<usize, TransformError> {
         if !self.counting.is_padded() {
             return Ok(bytes_max);
         }
-        let counted_bytes = self.counting.configuration.count(bytes);
         self.counted_bytes = self.counted_bytes.saturating_add(counted_bytes);
         if self.counted_bytes > bytes_max { Err(TransformError::TooLarge) } else { Ok(usize::MAX) }
     }
@@ -186,16 +193,21 @@ impl OutgoingMessage {
     pub(in crate::proxy) fn append_json(
         &mut self,
         location: &JsonLocation,
-        value: &UsablePlaintext,
+        value: &TemplateValue,
         bytes_max: usize,
     ) -> Result<(), TransformError> {
-        let value = value.expose_for_message();
+        const PUNCTUATION: usize = 2;
         let text = std::str::from_utf8(&self.message.body).unwrap_or_default();
         if has_similar_property(text, location.steps(), RENDERED_DEPTH_MAX) {
             return Err(TransformError::Rule(SIMILAR_RULE));
         }
-        let growth = append::json_growth(location, value);
-        let bytes_max = self.count_appended(growth, bytes_max)?;
+        let name = match location.steps().last() {
+            Some(LocationStep::Name(name)) => name.as_str(),
+            Some(_) | None => "",
+        };
+        let size = value.size.with_text(name.len()).encoded(ENCODED_GROWTH);
+        let bytes_max = self.count_appended(size.saturating_add(PUNCTUATION), bytes_max)?;
+        let value = value.value.expose_for_message();
         let limits = JsonLimits { bytes_max, depth_max: RENDERED_DEPTH_MAX };
         append::append_json(&mut self.message, location, value, limits)
     }
@@ -204,10 +216,10 @@ impl OutgoingMessage {
     /// fields of the client: another program could take the first one of two.
     pub(in crate::proxy) fn append_text(
         &mut self,
-        value: &UsablePlaintext,
+        value: &TemplateValue,
         bytes_max: usize,
     ) -> Result<(), TransformError> {
-        let text = append::render_text(value.expose_for_message())?;
+        let text = append::render_text(value.value.expose_for_message())?;
         if is_form(&self.message.headers) {
             let body = &self.message.body;
             let fields = String::from_utf8_lossy(appended_fields(body, text.as_slice()));
@@ -218,7 +230,7 @@ impl OutgoingMessage {
                 self.message.change_body(body);
             }
         }
-        let bytes_max = self.count_appended(text.as_slice().len(), bytes_max)?;
+        let bytes_max = self.count_appended(value.size.encoded(1), bytes_max)?;
         append::append_text(&mut self.message, text.as_slice(), bytes_max)
     }
 
@@ -227,7 +239,7 @@ impl OutgoingMessage {
     pub(in crate::proxy) fn append_header(
         &mut self,
         name: &str,
-        value: &UsablePlaintext,
+        value: &TemplateValue,
     ) -> Result<(), TransformError> {
         let folded = fold_name(name);
         if !self.written_headers.contains(&folded) {
@@ -239,7 +251,7 @@ impl OutgoingMessage {
             }
             self.written_headers.push(folded);
         }
-        append::append_header(&mut self.message.headers, name, value.expose_for_message())
+        append::append_header(&mut self.message.headers, name, value.value.expose_for_message())
     }
 
     /// Evaluates the expressions in the headers of the client. They can read the body as it is sent,
@@ -316,7 +328,7 @@ pub(in crate::proxy) fn evaluate_template(
     objects: &mut Plaintext,
     identifiers: &Value,
     inputs: TemplateInputs<'_>,
-) -> Result<UsablePlaintext, TransformError> {
+) -> Result<TemplateValue, TransformError> {
     const CONFIGURATION: &str = "config";
     let TemplateInputs { configuration, work, fill_random, counting } = inputs;
     let configuration = configuration.expose_for_message();
@@ -331,14 +343,25 @@ pub(in crate::proxy) fn evaluate_template(
         identifiers,
         objects: objects.expose(),
     };
-    let evaluate = |scope: &Scope<'_>| template.evaluate(&message_inputs, scope);
+    let evaluate = |scope: &Scope<'_>| match counting {
+        ValueCounting::Exact => template.evaluate_exactly(&message_inputs, scope),
+        ValueCounting::Padded => template.evaluate_counted(&message_inputs, scope),
+    };
     let value = evaluate_message(work, fill_random, counting, evaluate);
     if let Value::Object(objects) = objects.expose_mut() {
         let configuration = objects.remove(CONFIGURATION);
         drop(configuration.map(Plaintext::new));
     }
     let value = value.map_err(|error| TransformError::Failed(Box::new(error.into())))?;
-    value.map(|it| Plaintext::new(it).into()).map_err(TransformError::Expression)
+    let (value, size) = value.map_err(TransformError::Expression)?;
+    Ok(TemplateValue { value: Plaintext::new(value).into(), size })
+}
+
+/// The value of a template, and the size by which it counts.
+#[derive(Debug)]
+pub(in crate::proxy) struct TemplateValue {
+    value: UsablePlaintext,
+    size: CountedSize,
 }
 
 /// The inputs of [`evaluate_template`].

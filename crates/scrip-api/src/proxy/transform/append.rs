@@ -4,7 +4,7 @@ use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
-use scrip_core::proxy::transform::{JsonLocation, LocationStep};
+use scrip_core::proxy::transform::JsonLocation;
 use serde_json::Value;
 
 use super::{error::TransformError, message::TransformMessage};
@@ -24,17 +24,6 @@ impl From<BufferFull> for TransformError {
 pub(in crate::proxy) struct JsonLimits {
     pub(in crate::proxy) bytes_max: usize,
     pub(in crate::proxy) depth_max: usize,
-}
-
-/// At most as many bytes as the body grows by.
-pub(in crate::proxy) fn json_growth(location: &JsonLocation, value: &Value) -> usize {
-    const PUNCTUATION: usize = 2;
-    let mut output = SecretBuffer::new(256, usize::MAX);
-    if let Some(LocationStep::Name(name)) = location.steps().last() {
-        serde_json::to_writer(&mut output, name).unwrap_or_default();
-    }
-    serde_json::to_writer(&mut output, value).unwrap_or_default();
-    output.as_slice().len().saturating_add(PUNCTUATION)
 }
 
 /// Writes the value at the location. All other bytes stay.

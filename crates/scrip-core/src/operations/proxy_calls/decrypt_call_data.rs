@@ -64,23 +64,26 @@ impl DecryptedPart {
 ///
 /// # Errors
 /// The caller does not have this right, there are more values than the quota allows, a key is
-/// unknown or expired, or a value is invalid.
-pub fn decrypt_call_data<P: From<Plaintext>>(
+/// unknown or expired, a value is invalid, or the budget of a value that the caller may not read is
+/// exhausted.
+pub async fn decrypt_call_data<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
     encrypted: &EncryptedCallData,
     destinations: DestinationChoice,
 ) -> Result<DecryptedCallData<P>, Error> {
+    if let EncryptedCallData::Named(values) = encrypted {
+        let limit = caller.tenant().quotas.proxy_token_limit;
+        check_request_quota(values.len(), limit, "proxy_token_limit")?;
+    }
     let mut decryption = Decryption { vault, caller, destinations, parts: Vec::new() };
     let value = match encrypted {
-        EncryptedCallData::Single(data) => decryption.decrypt("", data)?,
+        EncryptedCallData::Single(data) => decryption.decrypt("", data).await?,
         EncryptedCallData::Named(values) => {
-            let limit = caller.tenant().quotas.proxy_token_limit;
-            check_request_quota(values.len(), limit, "proxy_token_limit")?;
             // Wiped if a later value fails.
             let mut object = Plaintext::new(Value::Object(Map::new()));
             for (name, data) in values {
-                let value = decryption.decrypt(name, data)?;
+                let value = decryption.decrypt(name, data).await?;
                 if let Some(object) = object.expose_mut().as_object_mut() {
                     object.insert(name.clone(), value.into_exposed());
                 }
@@ -119,7 +122,7 @@ struct Decryption<'a> {
 }
 
 impl Decryption<'_> {
-    fn decrypt(&mut self, path: &str, encrypted: &EncryptedData) -> Result<Plaintext, Error> {
+    async fn decrypt(&mut self, path: &str, encrypted: &EncryptedData) -> Result<Plaintext, Error> {
         let Self { vault, caller, destinations, .. } = *self;
         let token_type = encrypted.token_type;
         let containers = Containers::from(token_type.default_container());
@@ -133,19 +136,26 @@ impl Decryption<'_> {
         };
         let right_to_read = caller.transform(Permission::TokenRead, &containers);
         let is_hidden = right_to_read != Some(Transform::Reveal);
+        let hidden_data =
+            is_hidden.then(|| EvaluatedEntity::from_encrypted(caller.tenant(), encrypted));
         let mut data = encrypted.decrypt_any_type(vault, caller).map_err(with_path)?;
         let checked = encrypted.check_type(&data).map_err(Error::from).and_then(|()| {
             let checked = token_type.check(data.expose_mut(), caller.tenant().kind);
             checked.map_err(Error::Invalid)
         });
-        checked.map_err(|error| match is_hidden {
-            true => with_path(FieldError::new("encrypted", TYPE_RULE).into()),
-            false => with_path(error),
-        })?;
+        match (checked, hidden_data) {
+            (Ok(()), None) => (),
+            // Otherwise a caller whose budget is exhausted would still learn that the type fits.
+            (Ok(()), Some(hidden)) => vault.check_rejected_evaluations(caller, &[hidden]).await?,
+            (Err(error), None) => return Err(with_path(error)),
+            (Err(_), Some(hidden)) => {
+                vault.count_rejected_evaluation(caller, &[hidden]).await?;
+                return Err(with_path(FieldError::new("encrypted", TYPE_RULE).into()));
+            }
+        }
         let has_cvc = token_type.is_card() && data.expose().get("cvc").is_some();
         let cvc_expires_at = has_cvc.then(|| cvc_expiry(caller, vault.clock.now()));
         let key = encrypted.key_id();
-        let hidden_data = is_hidden.then(|| EvaluatedEntity::from_client_key(caller.tenant(), key));
         let is_sent_anywhere = caller.sends_anywhere(destinations, &containers);
         let part = DecryptedPart { key, containers, cvc_expires_at, hidden_data, is_sent_anywhere };
         self.parts.push(part);

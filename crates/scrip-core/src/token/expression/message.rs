@@ -1,6 +1,6 @@
 //! Evaluates the expressions of a proxied message within the budget of its request.
 
-use scrip_expression::{Scope, padded_size};
+use scrip_expression::Scope;
 use serde_json::Value;
 
 use crate::{
@@ -19,19 +19,8 @@ use crate::{
 pub enum ValueCounting {
     /// By their length.
     Exact,
-    /// By [`padded_size`]: the caller may not read a value, so its length must not decide what fails.
+    /// By [`padded_value_size`](scrip_expression::padded_value_size): the caller may not read a value, so its length must not decide what fails.
     Padded,
-}
-
-impl ValueCounting {
-    /// The size by which a value of this length counts.
-    #[must_use]
-    pub fn count(self, bytes: usize) -> usize {
-        match self {
-            Self::Exact => bytes,
-            Self::Padded => padded_size(bytes),
-        }
-    }
 }
 
 const WORK_RULE: &str = "the transforms need too much work for this message";

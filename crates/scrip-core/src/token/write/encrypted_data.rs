@@ -74,6 +74,11 @@ impl EncryptedData {
         &self.text
     }
 
+    /// What identifies the encryption, in every spelling of the JWE.
+    pub(crate) fn encrypted_parts(&self) -> [&[u8]; 2] {
+        self.jwe.encrypted_parts()
+    }
+
     /// The key that the JWE names.
     pub(crate) fn key_id(&self) -> Option<ClientKeyId> {
         ClientKeyId::parse(self.jwe.key_id())

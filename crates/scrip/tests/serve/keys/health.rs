@@ -1,5 +1,7 @@
 //! Checks of unlock methods while the server runs, and sealing when their sources are lost.
 
+mod sealed_reasons;
+
 use std::fs;
 
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};

@@ -2,12 +2,10 @@
 
 use scrip_seal::IndexDigest;
 
-use crate::{
-    id::{ClientKeyId, ProxyId},
-    policy::Tenant,
-};
+use crate::{id::ProxyId, policy::Tenant, token::EncryptedData};
 
-/// The key of the counters of hidden data: a token or intent, a client key, or a proxy.
+/// The key of the counters of hidden data: a token or intent, one encryption of a
+/// client, or a proxy.
 ///
 /// The data is no part of it. A caller can submit data, and a counter that equal data shares would tell
 /// the caller whether its data equals the hidden one.
@@ -20,10 +18,12 @@ impl EvaluatedEntity {
         Self(tenant.keys.guess_digest(&[b"evaluated token", id.as_bytes()]))
     }
 
-    /// All data that clients encrypted for this key.
-    pub(crate) fn from_client_key(tenant: &Tenant, key: Option<ClientKeyId>) -> Self {
-        let id = key.map(|it| it.to_string()).unwrap_or_default();
-        Self(tenant.keys.guess_digest(&[b"evaluated client key", id.as_bytes()]))
+    /// One encryption of data by a client. It is no comparison of data: a client that does not know
+    /// the data has this encryption only, and equal data has others. A counter that all data shares
+    /// would let one visitor of a page lock out the others.
+    pub(crate) fn from_encrypted(tenant: &Tenant, encrypted: &EncryptedData) -> Self {
+        let [nonce, ciphertext] = encrypted.encrypted_parts();
+        Self(tenant.keys.guess_digest(&[b"evaluated encryption", nonce, ciphertext]))
     }
 
     /// The configuration of a proxy.

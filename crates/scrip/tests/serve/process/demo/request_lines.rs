@@ -18,11 +18,7 @@ fn exported(text: &str, name: &str) -> String {
 }
 
 fn send(method: &str, url: &str, key: &str) -> u16 {
-    BlockingClient::default()
-        .request(method, url)
-        .header("BT-API-KEY", key)
-        .send()
-        .status
+    BlockingClient::default().request(method, url).header("BT-API-KEY", key).send().status
 }
 
 #[test]
