@@ -94,11 +94,10 @@ pub fn padded_size(bytes: usize) -> usize {
     bytes.max(PADDED_LEAF_MIN).checked_next_power_of_two().unwrap_or(usize::MAX)
 }
 
-/// The size by which a value counts if its length must not decide what fails: the sum of its texts,
-/// numbers and names, each padded on its own. A caller can choose a part of a value, and a sum that is
-/// padded as a whole would tell the length of the other part.
+/// The size by which a value counts if its length must not decide what fails.
 ///
-/// All cards have the same size, with or without a CVC, and so has each attribute.
+/// It is the sum of the value's texts, numbers and names, each padded on its own. A caller can choose a
+/// part of a value, and a sum that is padded as a whole would tell the length of the other part. All cards have the same size, with or without a CVC, and so has each attribute.
 #[must_use]
 pub fn padded_value_size(value: &Value) -> usize {
     padded_member_size(0, value).max(PADDED_VALUE_MIN)

@@ -13,7 +13,6 @@ mod hostile_destinations;
 mod limited_keys;
 mod own_network;
 mod padded_sizes;
-mod rejected_data;
 mod repeated_calls;
 mod second_evaluation;
 mod templates;

@@ -156,8 +156,7 @@ fn stratus_mask_charges_the_check_digit_of_each_digit() {
     let mask = compile(json!({"type": "mask", "matcher": "chase_stratus_pan", "replacement": "X"}));
     with_run(|run| {
         let mut answer = message("text/plain", &"7".repeat(10_000));
-        let mut target =
-            TransformTarget::Response { message: &mut answer, status: hyper::StatusCode::OK };
+        let mut target = TransformTarget::Response { message: &mut answer, status: StatusCode::OK };
         assert!(run.apply_inline(0, &mask, &mut target).unwrap().is_none());
         run.apply(0, &mask, &mut target).unwrap();
         assert!(run.mask_work >= 190_000, "{}", run.mask_work);

@@ -1,6 +1,8 @@
 //! An attacker that may use cards and sees only masks: an expression that fails or succeeds depending
 //! on a digit discloses the digit, also if nothing is sent. Each attempt is in the log.
 
+mod rejected_data;
+
 use std::sync::Arc;
 
 use scrip_core::{
