@@ -146,6 +146,32 @@ test("attribute_of_a_card_for_another_value_is_refused", async () => {
   }
 });
 
+test("hidden_date_is_accepted_in_a_card_and_in_a_token_without_rules", async () => {
+  const format = { method: "format", format: "MM/yyyy" };
+  const run = async (isHidden, [operation, payload, path, part = format]) => {
+    const context = createContext({ fields: { e1: value("12/2030", "cardExpirationDate", { isHidden }) }, body: { id: "t1", type: payload.type } });
+    await runCall(context, call(operation, payload, [place(path, "e1", part)], { target: "t1" }));
+    return context.requests[0].headers["Scrip-Field-Mark"];
+  };
+  for (const item of [
+    ["tokens.create", { type: "card", data: { expiration_month: null } }, ["data", "expiration_month"], { method: "month" }],
+    ["tokens.update", { data: { expiration_year: null } }, ["data", "expiration_year"], { method: "year" }],
+    ["tokenIntents.create", { type: "token", data: { date: null } }, ["data", "date"]],
+    ["tokenize", { date: null }, ["date"]],
+  ]) {
+    assert.equal(await run(true, item), "text", JSON.stringify(item));
+  }
+  for (const item of [
+    ["tokens.create", { type: "us_bank_routing_number", data: null }, ["data"]],
+    ["tokens.create", { type: "bank", data: { routing_number: null } }, ["data", "routing_number"]],
+    ["tokens.update", { data: { routing_number: null } }, ["data", "routing_number"]],
+    ["tokenize", { a: { type: "social_security_number", data: null } }, ["a", "data"]],
+  ]) {
+    await assert.rejects(run(true, item), /belongs to another attribute/, JSON.stringify(item));
+    assert.equal(await run(false, item), "text", "control: a date that is not hidden");
+  }
+});
+
 test("value_of_the_vault_is_accepted_only_where_its_kind_belongs", async () => {
   const code = { kind: "code" };
   const accepts = [

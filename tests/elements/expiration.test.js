@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { checkExpiration, formatDate, formatExpiration, parseExpiration } from "../../crates/scrip-elements/web/field/format/expiration.js";
+import { checkExpiration, formatDate, formatExpiration, isDateFormat, parseExpiration } from "../../crates/scrip-elements/web/field/format/expiration.js";
 import { browserEdit, randomSource } from "./random.js";
 
 const NOW = new Date(2026, 10, 17);
@@ -102,11 +102,17 @@ test("dates_are_output_by_format_tokens", () => {
     ["M/yy", "3/30"],
     ["yyyy-MM", "2030-03"],
     ["LLyy", "0330"],
-    ["'Month' M, y", "Month 3, 2030"],
+    ["M', 'y", "3, 2030"],
     ["", ""],
   ]) {
     assert.equal(formatDate(date, format), expected, format);
+    assert.ok(isDateFormat(format), format);
   }
+});
+
+test("format_of_a_date_adds_neither_digits_nor_letters_and_repeats_nothing", () => {
+  const formats = ["'Month' M, y", "'00'yy'00000'", "00yy", "yy''yy", "yyyyyyyy", "yyy", "MMM", "MM LL", "MM/yy/'٣'", "MM/yy x", "'0", "MM'²'"];
+  for (const format of formats) assert.equal(isDateFormat(format), false, format);
 });
 
 test("random_edits_keep_the_date_readable_and_the_caret_inside", () => {

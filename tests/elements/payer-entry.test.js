@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { NumberContent, isWholeNumber } from "../../crates/scrip-elements/web/field/number-content.js";
 import {
-  PayerEntry, entryError, fieldState, isUnfinished, stateAfterAction, stateAfterEdit,
+  NumberAdvance, PayerEntry, entryError, fieldState, isUnfinished, stateAfterAction, stateAfterEdit,
 } from "../../crates/scrip-elements/web/field/payer-entry.js";
 import { randomSource } from "./random.js";
 
@@ -40,6 +40,40 @@ test("payer_does_not_arrive_where_the_page_moves_the_focus", () => {
   entry.focusByPage();
   entry.leave();
   assert.deepEqual([entry.arrive(), entry.presence.isPresent], [true, true], "the payer came back without the page");
+});
+
+test("change_of_options_does_not_hide_that_the_page_moved_the_focus", () => {
+  const entry = new PayerEntry();
+  entry.focusByPage();
+  entry.pause();
+  assert.deepEqual([entry.arrive(), entry.presence.isPresent], [false, false]);
+  entry.act();
+  entry.pause();
+  assert.equal(entry.presence.isPresent, false);
+  assert.deepEqual([entry.arrive(), entry.presence.isPresent], [true, true], "the payer came by an action of its own");
+});
+
+test("finished_number_lets_the_page_move_the_focus_once", () => {
+  const finish = (text = NUMBER, state = "open") => {
+    const advance = new NumberAdvance();
+    advance.edit(text, state, 1_000);
+    return advance;
+  };
+  const advance = finish();
+  assert.equal(advance.use(false, 1_100), false, "the payer is elsewhere, or the page brought the payer back");
+  assert.deepEqual([advance.use(true, 1_100), advance.use(true, 1_200)], [true, false]);
+  advance.edit(NUMBER, "open", 1_300);
+  assert.equal(advance.use(true, 1_400), false, "an edit of the same number");
+  advance.begin();
+  assert.equal(advance.use(true, 1_400), false, "nothing is typed yet");
+  advance.edit(NUMBER, "open", 1_500);
+  assert.equal(advance.use(true, 1_600), true, "a new number");
+  assert.equal(finish().use(true, 3_000), false, "too late");
+  const left = finish();
+  left.end();
+  assert.equal(left.use(true, 1_100), false, "another part of the frame was used");
+  for (const state of ["given", "hidden", "closed"]) assert.equal(finish(NUMBER, state).use(true, 1_100), false, state);
+  for (const text of ["453957876362148", "4539578763621487", "6212345575667033", ""]) assert.equal(finish(text).use(true, 1_100), false, text);
 });
 
 test("state_of_a_text_follows_who_edits_it", () => {
@@ -99,8 +133,10 @@ const STEPS = {
   // The page moves the focus away and back, with keys in between that it gets itself.
   steal: ({ entry, field }) => (entry.leave(), entry.focusByPage(), (field.mayBegin = false)),
   steer: ({ entry, field }) => (entry.focusByPage(), entry.arrive(), (field.mayBegin = false)),
-  blur: ({ entry, field }) => (entry.leave(), (field.mayBegin = false)),
-  lock: ({ entry, field }) => (entry.leave(), (field.isLocked = !field.isLocked), (field.mayBegin = false)),
+  // The page moves the focus, changes an option, and the payer releases Tab there.
+  steerAndLock: ({ entry, field }) => (entry.focusByPage(), entry.pause(), entry.arrive(), (field.mayBegin = false)),
+  blur: ({ entry, field }) => (entry.pause(), (field.mayBegin = false)),
+  lock: ({ entry, field }) => (entry.pause(), (field.isLocked = !field.isLocked), (field.mayBegin = false)),
   empty: ({ entry, field }) => {
     entry.interrupt(field.text !== "" && field.state !== "given");
     Object.assign(field, { text: "", state: "open", mayBegin: false });
@@ -152,4 +188,5 @@ test("first_digits_are_reported_once_for_a_number", () => {
   assert.equal(content.hasOtherStart("5555555555554444", true), false, "a complete number");
   content.begin();
   assert.equal(content.hasOtherStart("876362", false), false, "another number");
+  assert.deepEqual(["8763", "63", "636214"].map((it) => content.hasOtherStart(it, false)), [false, true, true], "a short rest is no new number");
 });

@@ -63,4 +63,5 @@ test("caret_moves_and_selects_by_keys", () => {
   assert.deepEqual([move("ArrowRight", "a[b]cd", true), move("ArrowLeft", "a[b]cd", true), move("Home", "ab|cd", true)], ["1-3", "1-1", "0-2 back"]);
   assert.equal(move("ArrowLeft", "a[b]cd", true, true), "0-2 back");
   assert.equal(move("x", "a|b"), undefined);
+  assert.deepEqual(["ArrowLeft", "ArrowRight", "Home"].map((it) => move(it, "של|ום")), ["3-3", "1-1", "0-0"], "from right to left");
 });

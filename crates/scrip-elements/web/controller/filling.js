@@ -2,7 +2,7 @@
 
 import { configurationFailure, validationFailure } from "./failure.js";
 import { checkPayload, containsExpression, mergeDetails, nest, placeValues } from "./payload.js";
-import { placeOf, typedKind } from "./value-kinds.js";
+import { isUnchecked, placeOf, typedKind } from "./value-kinds.js";
 
 /** @typedef {import("./payload.js").FieldPlace} FieldPlace */
 /** @typedef {import("./payload.js").Path} Path */
@@ -124,8 +124,9 @@ function rejectInvalid(reader, readings) {
  * Checks the place of a value, and returns whether the vault must not show anything that depends on it.
  *
  * A value from the vault keeps its kind: as another attribute, an answer would show parts of it. In an
- * attribute of a card for another value, the vault's errors would tell about it. The destination of a
- * proxy has attributes of its own, and its answer is not shown.
+ * attribute of a card for another value, the vault's errors would tell about it. A hidden date may be a
+ * security code, so no other type checks it. The destination of a proxy has attributes of its own, and its
+ * answer is not shown.
  * @param {PlaceRule} rule
  * @param {unknown} payload
  * @param {FieldPlace} place
@@ -135,7 +136,9 @@ function needsMark(rule, payload, { path, part }, reading) {
   if (rule === "body") return false;
   const found = placeOf(rule, payload, path, reading.kind ?? typedKind(reading.type, part));
   const keepsKind = reading.kind !== undefined && reading.kind !== "text";
-  if (found === "foreign" || (keepsKind && found !== "own")) {
+  const isHiddenDate = reading.isHidden === true && reading.type === "cardExpirationDate";
+  const isChecked = isHiddenDate && found !== "own" && !isUnchecked(rule, payload, path);
+  if (found === "foreign" || (keepsKind && found !== "own") || isChecked) {
     throw validationFailure(
       `The value of the element at ${path.join(".")} belongs to another attribute.`,
       nest(path, { type: "invalid" }),

@@ -7,6 +7,7 @@
 
 import { fromEntries } from "./case.js";
 import { validationFailure } from "./failure.js";
+import { isDateFormat } from "../field/format/expiration.js";
 
 /** @typedef {(string | number)[]} Path */
 /** @typedef {{ method: "month" | "year" | "format", format?: string }} Part */
@@ -37,6 +38,9 @@ export function parsePlaces(list) {
     if (typeof element !== "string" || !/^[A-Za-z0-9-]{1,64}$/.test(element)) throw invalidCall();
     if (method !== undefined && (typeof method !== "string" || !METHODS.includes(method))) throw invalidCall();
     if (format !== undefined && (typeof format !== "string" || format.length > 64)) throw invalidCall();
+    if (format !== undefined && !isDateFormat(format)) {
+      throw validationFailure("A format has the month and the year at most once each, and separators, such as MM/yyyy.", nest(path, { type: "invalid" }));
+    }
     const name = JSON.stringify(path);
     if (seen.has(name)) throw invalidCall();
     seen.add(name);

@@ -86,6 +86,19 @@ export function placeOf(rule, payload, path, kind) {
 }
 
 /**
+ * Whether the vault accepts any value at the path: the token has no rules for its data. The type of an
+ * encrypted token is not fixed, because its page can post it with another one.
+ * @param {PlaceRule} rule
+ * @param {unknown} payload
+ * @param {Path} path
+ */
+export function isUnchecked(rule, payload, path) {
+  const found = findToken(rule, payload, path);
+  if (found === undefined) return rule === "tokenize";
+  return rule !== "encrypt" && child(found.token, "type") === "token";
+}
+
+/**
  * The token of a place, and the path inside of it; undefined in a proxied body and at a leaf of tokenize.
  * @param {PlaceRule} rule
  * @param {unknown} payload

@@ -112,7 +112,7 @@ export class CopyButtonField {
     return "";
   }
 
-  isAdvancing() {
+  useAdvance() {
     return false;
   }
 

@@ -9,7 +9,7 @@ import { readOptions } from "./field-options.js";
 import { AUTOFILL, FieldView } from "./view/field-view.js";
 import { InputPart } from "./input-part.js";
 import { NumberContent } from "./number-content.js";
-import { PayerEntry, entryError, fieldState, isUnfinished, stateAfterAction } from "./payer-entry.js";
+import { NumberAdvance, PayerEntry, entryError, fieldState, isUnfinished, stateAfterAction } from "./payer-entry.js";
 import { PageRules } from "./rules/page-rules.js";
 import { PageValidation, followActions } from "./rules/page-validation.js";
 import { createNetworkChoice, networkChoices } from "./view/networks.js";
@@ -26,9 +26,6 @@ import { randomId } from "../parent-channel.js";
  * @typedef {import("./report.js").PartState} PartState
  */
 
-/** How long after the last digit of a number a page may move the focus on, in milliseconds. */
-const ADVANCE_MS = 2_000;
-
 export class InputField {
   #channel;
   #type;
@@ -41,6 +38,7 @@ export class InputField {
   #source;
   #numberContent = new NumberContent();
   #entry = new PayerEntry();
+  #advance = new NumberAdvance();
   /** Whether the frame has no input that gets the focus back with the frame. */
   #isAway = true;
   /** Whether the page sets the text, which its mask may format. */
@@ -110,14 +108,15 @@ export class InputField {
       }
     });
     window.addEventListener("blur", () => {
-      this.#entry.leave();
       // Browsers return the focus to the input after a change of the window, and pages can cause one.
       this.#isAway = this.parts.every((it) => it.input !== document.activeElement);
+      this.#isAway ? this.#entry.leave() : this.#entry.pause();
     });
   }
 
   /** @param {InputPart} part */
-  #partFocused({ targetId }) {
+  #partFocused({ targetId, role }) {
+    if (role !== "number") this.#advance.end();
     if (this.#isAway) this.#entry.arrive();
     this.#isAway = false;
     this.#channel.send("focus", { targetId });
@@ -193,6 +192,7 @@ export class InputField {
     this.#stopWaiting();
     this.#source = undefined;
     if (isNew && part.role === "number") this.#beginNumber(part);
+    part.role === "number" ? this.#advance.edit(part.text, part.state, performance.now()) : this.#advance.end();
     if (this.parts.every((it) => it.isEmpty || (it.state !== "given" && it.state !== "closed"))) this.#endSet();
     if (part.isEmpty) this.#validation?.reset();
     this.#isDirty = true;
@@ -218,7 +218,7 @@ export class InputField {
    */
   #beginNumber(number) {
     if (this.#numberContent.isFixed) number.forgetHistory();
-    this.#numberContent.begin();
+    [this.#numberContent, this.#advance].forEach((it) => it.begin());
   }
 
   /** @param {InputPart} part */
@@ -306,7 +306,7 @@ export class InputField {
     this.#stopWaiting();
     this.#source = undefined;
     this.#endSet();
-    this.#numberContent.begin();
+    [this.#numberContent, this.#advance].forEach((it) => it.begin());
     this.#validation?.reset();
     this.#isDirty = false;
     for (const part of this.parts) {
@@ -323,7 +323,7 @@ export class InputField {
    */
   #applySetValues(values, kind, source) {
     this.#entry.interrupt(this.parts.some(isUnfinished));
-    this.#numberContent.begin();
+    [this.#numberContent, this.#advance].forEach((it) => it.begin());
     this.#wasSet = true;
     this.#setKind = kind;
     this.#source = source;
@@ -341,7 +341,7 @@ export class InputField {
     const { value: previous, readOnly, disabled } = this.#options;
     this.#state = readOptions(this.#type, sent, this.#state);
     // The field refused keys of the payer, or refuses them now: what follows is a piece.
-    if (readOnly !== this.#options.readOnly || disabled !== this.#options.disabled) this.#entry.leave();
+    if (readOnly !== this.#options.readOnly || disabled !== this.#options.disabled) this.#entry.pause();
     this.#view.applyOptions(this.#options);
     this.#applyStaticValue(previous);
     this.#render();
@@ -357,21 +357,21 @@ export class InputField {
     if (document.hasFocus() && document.activeElement === part?.input) return;
     // Many pages move the focus on to the date when the number is finished, as a card element does.
     const isNext = this.#type === "cardExpirationDate" && part?.isEmpty === true;
-    const isAdvance = isNext && siblingFields(this.#channel.nonce).some((it) => it.isAdvancing());
+    const isAdvance = isNext && siblingFields(this.#channel.nonce).some((it) => it.useAdvance());
     isAdvance ? this.#entry.act() : this.#entry.focusByPage();
     part?.focus();
   }
 
-  /** Whether the payer has just finished the number, and is still in its field. */
-  isAdvancing() {
+  /** Whether the payer has just finished the number, and is still in it. Each number says so once. */
+  useAdvance() {
     const number = this.#number;
-    if (number === undefined || number.state !== "open" || !document.hasFocus()) return false;
-    const isFinished = this.#partError(number) === undefined && number.kind.isFinished(number.text);
-    return isFinished && performance.now() - number.changedAt < ADVANCE_MS;
+    if (number === undefined || this.#partError(number) !== undefined) return false;
+    const isInNumber = document.hasFocus() && document.activeElement === number.input && this.#entry.presence.isPresent;
+    return this.#advance.use(isInNumber, performance.now());
   }
 
   blur() {
-    this.#entry.leave();
+    this.#entry.pause();
     this.#isBlurredByPage = true;
     for (const { input } of this.parts) input.blur();
     this.#isBlurredByPage = false;

@@ -34,8 +34,6 @@ export class InputPart {
   showsError = false;
   /** Counts every change of the value, by whomever. */
   editCount = 0;
-  /** When the text changed, on the clock of the frame. */
-  changedAt = 0;
   /** Whose text it is. @type {import("./payer-entry.js").EntryState} */
   state = "open";
 
@@ -201,10 +199,9 @@ export class InputPart {
   #moveQuietly(event) {
     const { input } = this;
     const { value: text, selectionStart: start, selectionEnd: end } = input;
-    const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
-    // From right to left the arrows move to the other side.
-    const isOtherDirection = this.role === "text" && document.documentElement.dir === "rtl";
-    if (hasModifier || isOtherDirection || start === null || end === null) return;
+    const isToEnd = event.ctrlKey && (event.key === "Home" || event.key === "End");
+    const hasModifier = (event.ctrlKey && !isToEnd) || event.metaKey || event.altKey;
+    if (hasModifier || start === null || end === null) return;
     const moved = moveCaret(event, { text, start, end, isBackward: input.selectionDirection === "backward" });
     if (moved === undefined) return;
     event.preventDefault();
@@ -281,7 +278,6 @@ export class InputPart {
   #finishEdit(change, stateBefore) {
     this.rawValue = undefined;
     this.editCount += 1;
-    this.changedAt = performance.now();
     this.#wasAllSelected = false;
     // Otherwise an undo would bring the text back as if it had been typed.
     if (change.isNew && stateBefore !== "open") this.forgetHistory();

@@ -53,9 +53,10 @@ export class NumberContent {
    */
   hasOtherStart(digits, isComplete) {
     const { cardBin } = visibleParts(digits, false, false);
-    const isSame = [cardBin, this.#start].some((it) => it === undefined) || startsAlike(String(cardBin), String(this.#start));
+    const isSame = this.#start === undefined || startsAlike(digits, this.#start);
     if (!isSame && !isComplete) return true;
-    this.#start = cardBin;
+    // A short rest of the number is no new beginning.
+    this.#start = cardBin ?? this.#start;
     return false;
   }
 

@@ -98,6 +98,53 @@ export function isUnfinished({ role, kind, text, isEmpty, state, isComposing }) 
   return role === "text" || kind.check(text) !== undefined;
 }
 
+/** How long after the last digit of a number a page may move the focus on, in milliseconds. */
+const ADVANCE_MS = 2_000;
+
+/**
+ * Whether a page may move the focus from a finished number on to the date, as many pages do. The date is
+ * then the payer's own. What the payer types after the date is a security code, so each number gives one
+ * such move, and only while the payer is in the number.
+ */
+export class NumberAdvance {
+  /** @type {number | undefined} */
+  #finishedAt;
+  #isUsed = false;
+
+  /** The payer begins a new number. */
+  begin() {
+    this.#finishedAt = undefined;
+    this.#isUsed = false;
+  }
+
+  /**
+   * The number was edited. Options of the page have no effect on whether it is finished: with them, a
+   * beginning of a number would be finished.
+   * @param {string} text
+   * @param {EntryState} state
+   * @param {number} now
+   */
+  edit(text, state, now) {
+    this.#finishedAt = state === "open" && isWholeNumber(onlyDigits(text)) ? now : undefined;
+  }
+
+  /** Another part of the frame was edited or got the focus. */
+  end() {
+    this.#finishedAt = undefined;
+  }
+
+  /**
+   * Uses the move.
+   * @param {boolean} isInNumber whether the payer is present, and the input of the number has the focus
+   * @param {number} now
+   */
+  use(isInNumber, now) {
+    if (!isInNumber || this.#isUsed || this.#finishedAt === undefined || now - this.#finishedAt >= ADVANCE_MS) return false;
+    this.#isUsed = true;
+    return true;
+  }
+}
+
 /** Whether the payer is in the frame by an action, or because the page moved the focus there. */
 export class PayerEntry {
   #isPresent = false;
@@ -127,10 +174,18 @@ export class PayerEntry {
     return true;
   }
 
-  /** The frame lost the focus, or the page took keys from the payer. */
+  /** The frame lost the focus to another one, so the next focus may be the payer's own. */
   leave() {
-    this.#isPresent = false;
+    this.pause();
     this.#isFocusedByPage = false;
+  }
+
+  /**
+   * The page took keys from the payer, or the window lost the focus. Who moved the focus into the frame stays
+   * known: otherwise a page could move the focus, lock the field and open it, and Tab would count there.
+   */
+  pause() {
+    this.#isPresent = false;
   }
 
   /** The page moves the focus into the field. */

@@ -10,6 +10,8 @@
 /** @typedef {{ text: string, start: number, end: number }} Selected */
 
 const BACKWARD = /^delete(Content|Word|SoftLine|HardLine)Backward$/;
+/** Letters of Hebrew, Arabic and their neighbours. */
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 const FORWARD = /^delete(Content|Word|SoftLine|HardLine)Forward$/;
 
 /**
@@ -56,7 +58,8 @@ export function applyInput({ inputType, data }, { text, start, end }) {
 }
 
 /**
- * The selection after a key that moves the caret in a text from left to right.
+ * The selection after a key that moves the caret. The text decides about the direction of the arrows, and not
+ * the page: in a text from right to left, the left arrow moves forward.
  * @param {{ key: string, shiftKey: boolean }} event
  * @param {Selected & { isBackward: boolean }} selected
  * @returns {(Selected & { isBackward: boolean }) | undefined} undefined for other keys
@@ -64,9 +67,12 @@ export function applyInput({ inputType, data }, { text, start, end }) {
 export function moveCaret({ key, shiftKey }, { text, start, end, isBackward }) {
   const head = isBackward ? start : end;
   const anchor = isBackward ? end : start;
+  const back = start !== end && !shiftKey ? start : head - (characters(text.slice(0, head)).at(-1)?.length ?? 0);
+  const forth = start !== end && !shiftKey ? end : head + (characters(text.slice(head))[0]?.length ?? 0);
+  const [left, right] = RIGHT_TO_LEFT.test(text) ? [forth, back] : [back, forth];
   const steps = {
-    ArrowLeft: start !== end && !shiftKey ? start : head - (characters(text.slice(0, head)).at(-1)?.length ?? 0),
-    ArrowRight: start !== end && !shiftKey ? end : head + (characters(text.slice(head))[0]?.length ?? 0),
+    ArrowLeft: left,
+    ArrowRight: right,
     Home: 0,
     ArrowUp: 0,
     End: text.length,

@@ -124,6 +124,21 @@ export function showExpiration(date, spacing) {
   return formatDate(date, spacing ? "MM / yy" : "MM/yy");
 }
 
+const FORMAT_TOKENS = /'([^']*)'|M{1,2}|L{1,2}|yyyy|yy|y/g;
+
+/**
+ * Whether a format of the page adds nothing to the date: month and year at most once each, and only
+ * separators next to them. With digits of its own, or with a repeated month, a page could make a routing
+ * number out of a date, and the vault's checksum would tell about the date.
+ * @param {string} format
+ */
+export function isDateFormat(format) {
+  const tokens = [...format.matchAll(FORMAT_TOKENS)].map(([token]) => token).filter((it) => !it.startsWith("'"));
+  const years = tokens.filter((it) => it.startsWith("y")).length;
+  const literals = format.replace(FORMAT_TOKENS, (_, literal) => literal ?? "");
+  return years <= 1 && tokens.length - years <= 1 && !/[\p{L}\p{N}]/u.test(literals);
+}
+
 /**
  * Formats a date by tokens: M and MM (also L, LL), yy, yyyy (also y). Text in single quotes and all
  * other characters stay.
@@ -131,7 +146,7 @@ export function showExpiration(date, spacing) {
  * @param {string} format
  */
 export function formatDate({ month, year }, format) {
-  return format.slice(0, 100).replace(/'([^']*)'|M{1,2}|L{1,2}|yyyy|yy|y/g, (token, literal) => {
+  return format.slice(0, 100).replace(FORMAT_TOKENS, (token, literal) => {
     if (literal !== undefined) return literal;
     if (token === "yy") return String(year % 100).padStart(2, "0");
     if (token.startsWith("y")) return String(year);

@@ -99,7 +99,9 @@ export function followActions(act) {
   const follow = (/** @type {Event} */ event, isArrival = false) => {
     if (event.isTrusted) act(isArrival);
   };
+  // With these keys, Tab changes the window or the tab of the browser.
+  const isTab = (/** @type {KeyboardEvent} */ event) => event.key === "Tab" && !(event.ctrlKey || event.altKey || event.metaKey);
   document.addEventListener("pointerdown", (event) => follow(event), true);
-  document.addEventListener("keydown", (event) => ["Tab", "Enter"].includes(event.key) && follow(event), true);
-  document.addEventListener("keyup", (event) => event.key === "Tab" && follow(event, true), true);
+  document.addEventListener("keydown", (event) => (isTab(event) || event.key === "Enter") && follow(event), true);
+  document.addEventListener("keyup", (event) => isTab(event) && follow(event, true), true);
 }

@@ -1,0 +1,168 @@
+// A hostile page leads a security code into a date field, and lets the vault tell what the date is.
+// For each probe, a control shows that the keys are in the trap, or that an honest page gets its report.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { HOSTILE_PAGE, withHostilePage } from "./hostile-page.js";
+import { startSites } from "./sites.js";
+
+const NUMBER = "4539578763621486";
+
+let sites;
+
+before(async () => {
+  sites = await startSites({ "/hostile": HOSTILE_PAGE });
+});
+
+after(async () => assert.equal(await sites.stop(), 0));
+
+const onHostilePage = (name, use) => test(name, () => withHostilePage(sites, name, use));
+
+async function typeKeys(page, text, pause = 60) {
+  for (const key of text) {
+    await page.keyboard.press(key);
+    await page.waitForTimeout(pause);
+  }
+}
+
+async function pressTab(page) {
+  await page.keyboard.down("Tab");
+  await page.waitForTimeout(90);
+  await page.keyboard.up("Tab");
+  await page.waitForTimeout(80);
+}
+
+// Every security code but a few is a date for this field.
+const addTrap = (page) => page.evaluate(() => window.addField("trap", "cardExpirationDate", { maxElapsedExpirationYear: 100 }));
+
+// The page stores a card of its own with the date of a field.
+const storeDate = (page, id) =>
+  page.evaluate((id) => {
+    const date = window.fields[id];
+    const data = { number: "4242424242424242", expiration_month: date.month(), expiration_year: date.year() };
+    return window.outcome(window.elements.tokenIntents.create({ type: "card", data }));
+  }, id);
+
+async function assertTrapTellsNothing(page, input, shown) {
+  assert.equal(await input("trap").inputValue(), shown, "control: the code is in the trap");
+  const { kind, value } = await storeDate(page, "trap");
+  assert.deepEqual([kind, value?.card], ["answer", undefined]);
+  assert.deepEqual(Object.keys(await page.evaluate(() => window.changes.trap.at(-1))).sort(), ["complete", "empty", "type"]);
+}
+
+async function assertDateIsShown(page, id, [month, year]) {
+  const { value } = await storeDate(page, id);
+  assert.deepEqual([value?.card?.expirationMonth, value?.card?.expirationYear], [month, year], "control: an open date is shown");
+}
+
+// --- Focus that follows a finished number ---
+
+onHostilePage("security code of a card element is not shown as a date", async (page, input) => {
+  await page.evaluate(() => window.addField("card", "card"));
+  await addTrap(page);
+  await page.evaluate(() => {
+    window.fields.card.on("focus", ({ targetId }) => targetId === "cardVerificationCode" && window.fields.trap.focus());
+  });
+  await input("card").click();
+  await typeKeys(page, NUMBER);
+  await typeKeys(page, "1230987", 150);
+  await assertTrapTellsNothing(page, input, "09 / 87");
+});
+
+onHostilePage("finished number lets the page move the focus on once", async (page, input) => {
+  await page.evaluate(async () => {
+    await window.addField("number", "cardNumber");
+    await window.addField("date", "cardExpirationDate");
+  });
+  await addTrap(page);
+  await page.evaluate(() => {
+    window.onFieldChange = async (id, { complete }) => {
+      if (id === "number" && complete) window.fields.date.focus();
+      if (id !== "date" || !complete) return;
+      window.fields.number.focus();
+      await window.wait(30);
+      window.fields.trap.focus();
+    };
+  });
+  await input("number").click();
+  await typeKeys(page, NUMBER);
+  await typeKeys(page, "1230987", 150);
+  await assertTrapTellsNothing(page, input, "09 / 87");
+  await assertDateIsShown(page, "date", [12, 2030]);
+});
+
+onHostilePage("beginning of a number does not let the page move the focus on", async (page, input) => {
+  await page.evaluate(() => window.addField("number", "cardNumber", { skipLuhnValidation: true }));
+  await addTrap(page);
+  await input("number").click();
+  await typeKeys(page, "6212345575667033");
+  assert.equal(await page.evaluate(() => window.changes.number.at(-1).complete), true, "control: the option makes it complete");
+  await page.evaluate(() => window.fields.trap.focus());
+  await page.waitForTimeout(80);
+  await typeKeys(page, "849");
+  await assertTrapTellsNothing(page, input, "08 / 49");
+});
+
+// --- Tab and options ---
+
+for (const option of ["readOnly", "disabled"]) {
+  onHostilePage(`payer who presses Tab does not arrive in a field whose ${option} the page changes`, async (page, input) => {
+    await page.evaluate(async () => {
+      await window.addField("date", "cardExpirationDate");
+      const stop = document.createElement("input");
+      stop.id = "stop";
+      document.body.append(stop);
+    });
+    await addTrap(page);
+    await page.evaluate((option) => {
+      const { trap } = window.fields;
+      document.getElementById("stop").addEventListener("focus", () => {
+        trap.focus();
+        trap.update({ [option]: true });
+        trap.update({ [option]: false });
+        trap.focus();
+      });
+    }, option);
+    await input("date").click();
+    await typeKeys(page, "1230");
+    await pressTab(page);
+    await typeKeys(page, "987");
+    await assertTrapTellsNothing(page, input, "09 / 87");
+    // Control: without the page, Tab is an action of the payer.
+    await page.evaluate(() => (document.getElementById("stop").remove(), window.fields.trap.clear()));
+    await input("date").click();
+    await pressTab(page);
+    await typeKeys(page, "1231");
+    await assertDateIsShown(page, "trap", [12, 2031]);
+  });
+}
+
+// --- Formats of a date ---
+
+const createToken = (page, type, format) =>
+  page.evaluate(
+    ([type, format]) => window.outcome(window.elements.tokenIntents.create({ type, data: window.fields.trap.format(format) })),
+    [type, format],
+  );
+
+onHostilePage("format of a date adds nothing that the vault checks", async (page, input) => {
+  await page.evaluate(() => window.addField("code", "cardVerificationCode"));
+  await addTrap(page);
+  await input("code").click();
+  await page.evaluate(() => window.fields.trap.focus());
+  await page.waitForTimeout(100);
+  await typeKeys(page, "987");
+  assert.equal(await input("trap").inputValue(), "09 / 87", "control: the code is in the trap");
+  const FORMATS = ["'00'yy'00000'", "yy''yy'00000'", "00yy00000", "MM''MM", "yyyyyyyyMM", "MM'x'yy", "MM/yy/٣"];
+  for (const format of FORMATS) {
+    const { kind, message } = await createToken(page, "token", format);
+    assert.match(`${kind} ${message}`, /ValidationError.*month and the year at most once/, format);
+  }
+  for (const type of ["us_bank_routing_number", "bank", "social_security_number", "employer_id_number"]) {
+    const { kind, message } = await createToken(page, type, "MM/yyyy");
+    assert.match(`${kind} ${message}`, /ValidationError.*belongs to another attribute/, type);
+  }
+  // Control: honest formats, also of a date that the page focused.
+  for (const format of ["MM/yyyy", "yyyy-MM", "MMyy", "MM' / 'yy"]) assert.equal((await createToken(page, "token", format)).kind, "answer", format);
+});
