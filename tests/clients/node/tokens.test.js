@@ -31,6 +31,8 @@ test("card details are returned", async () => {
     expirationYear: 2030,
     brand: "visa",
     funding: "credit",
+    // Null in the response: unknown.
+    authentication: undefined,
     issuerCountry: { alpha2: "US", name: "United States", numeric: "840" },
   });
   const french = (await privately.tokens.create({ type: "card_number", data: "4150580996517927" })).card;

@@ -182,7 +182,11 @@ fn tokens(lists: &mut EnumsByAttribute) {
         &types,
         &["Token.type", "CreatedToken.type", "UpdatedToken.type", "TokenIntent.type"],
     );
-    add_enum(lists, &types, &["NewToken.type", "NewTokenIntent.type", "list_tokens.type"]);
+    add_enum(
+        lists,
+        &types,
+        &["NewToken.type", "NewTokenIntent.type", "list_tokens.type", "list_tokens_v1.type"],
+    );
     for token_type in &types {
         add_enum(lists, &[token_type], &["NewToken.type", "NewTokenIntent.type"]);
     }
