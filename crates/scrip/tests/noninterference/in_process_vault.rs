@@ -272,7 +272,9 @@ async fn create_tenant_keys(
     app.reload().await.unwrap();
     let load_tenant = || Arc::clone(app.directory.load().as_ref().unwrap().tenant(id).unwrap());
     let edit_quotas = move |quotas| {
-        let quotas = Quotas { threeds_access: true, ..quotas };
+        // Records of earlier sequences, which an engine writes in any order, are not listed.
+        let log_retention_seconds = 24 * 60 * 60;
+        let quotas = Quotas { threeds_access: true, log_retention_seconds, ..quotas };
         let Some(limit) = budgets else { return quotas };
         Quotas {
             number_guesses_day: limit,
