@@ -47,7 +47,7 @@ use crate::proxy::{
 /// }
 /// ```
 /// ```compile_fail,E0599
-/// fn copy(message: &scrip_api::proxy::outgoing::OutgoingMessage) {
+/// fn copy(message: scrip_api::proxy::outgoing::OutgoingMessage) {
 ///     let copy = message.clone();
 /// }
 /// ```
