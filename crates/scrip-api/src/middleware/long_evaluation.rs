@@ -22,9 +22,11 @@ use tokio::{
 };
 
 /// Maximum number of evaluations that wait for a slot. Each one blocks a thread and the memory of
-/// its request, so the wait is short.
+/// its request.
 const WAITING_MAX: usize = 32;
-const WAIT_MAX: Duration = Duration::from_secs(2);
+/// Shorter than the timeouts of clients (30 s and more), so that a client gets the reason. A wait of
+/// seconds is better for a payment than an error, and [`WAITING_MAX`] bounds its cost.
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 static SLOTS: LazyLock<EvaluationSlots> = LazyLock::new(|| {
     let cores = available_parallelism().map_or(1, usize::from);

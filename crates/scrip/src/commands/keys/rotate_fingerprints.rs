@@ -24,7 +24,7 @@ use crate::commands::{
         action_text,
         offline::{is_in_force, request_from_server, use_without_server},
     },
-    output::CommandOutput,
+    output::{CommandOutput, print_message},
     runtime,
 };
 
@@ -140,6 +140,10 @@ async fn rotate_tenant(
     let (vault, source) = (&operator.vault, &*operator.key_source);
     let permit = operator.policy_permit(tenant);
     start_fingerprint_rotation(vault, permit, source).await.map_err(explain)?;
+    print_message(&format!(
+        "tenant {}: new keys are stored; do not start a server before this command has finished",
+        tenant.id
+    ));
     if settings.storage.url.is_some() {
         // A server on another machine rejects all requests by then.
         sleep(settings.keys.promote_after_seconds.seconds()).await;

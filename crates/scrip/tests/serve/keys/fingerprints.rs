@@ -1,6 +1,11 @@
 //! Rotation of the keys of fingerprints and search indexes, without a server.
 
-use std::{process::Stdio, thread::sleep, time::Duration};
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+    thread::sleep,
+    time::Duration,
+};
 
 use scrip_testing::process::harness::{ProcessHarness, RunningServer};
 use serde_json::Value;
@@ -85,6 +90,18 @@ fn rotation_changes_fingerprints_and_keeps_deduplication_and_search() {
     assert!(process.run(&["audit", "verify"]).status.success());
 }
 
+/// Starts a rotation, and kills it a while after it has stored the new keys.
+fn kill_rotation(process: &ProcessHarness, delay: Duration) {
+    let mut command = process.command(&ROTATE);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut rotation = command.spawn().unwrap();
+    let mut messages = BufReader::new(rotation.stderr.take().unwrap()).lines();
+    assert!(messages.any(|it| it.unwrap().contains("new keys are stored")));
+    sleep(delay);
+    rotation.kill().unwrap();
+    drop(rotation.wait());
+}
+
 /// Kills the command at points of its work. No server opens a vault in the middle.
 #[test]
 fn killed_fingerprint_rotation_is_completed_by_the_next_run() {
@@ -98,12 +115,7 @@ fn killed_fingerprint_rotation_is_completed_by_the_next_run() {
     drop(server);
     let mut interrupted = 0;
     for point in 0..10 {
-        let mut command = process.command(&ROTATE);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut rotation = command.spawn().unwrap();
-        sleep(Duration::from_millis(40 + point * 25));
-        rotation.kill().unwrap();
-        drop(rotation.wait());
+        kill_rotation(&process, Duration::from_millis(point * point));
         let status = process.run(&["doctor"]);
         assert!(!String::from_utf8_lossy(&status.stdout).contains("was altered"), "{status:?}");
         let is_unfinished = String::from_utf8_lossy(&status.stdout).contains("was interrupted");
