@@ -80,6 +80,12 @@ pub(crate) fn check_data(
     })
 }
 
+/// Whether a token or intent with encrypted data is marked. The caller chooses the type: as `token`, a
+/// social security number would have a fingerprint that can be compared with uncounted guesses.
+pub(crate) fn marks_encrypted(caller: &Caller, token_type: TokenType) -> bool {
+    caller.is_browser() || token_type == TokenType::Token
+}
+
 /// Whether a write of a marked token or intent computes its fingerprint and its index entries.
 pub(crate) fn may_digest_marked<'a>(caller: &Caller, target: impl Into<AccessTarget<'a>>) -> bool {
     !caller.is_browser() && has_reveal_right(caller, target)

@@ -33,6 +33,11 @@ impl TokenRecord {
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|it| now < it)
     }
+
+    /// Removes the index entries over the data, which are the first ones.
+    pub(crate) fn drop_data_indexes(&mut self, count: usize) {
+        self.indexes.drain(..count.min(self.indexes.len()));
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

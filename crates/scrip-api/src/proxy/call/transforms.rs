@@ -251,8 +251,9 @@ impl<'c> CallTransforms<'c> {
             Error::Internal("a proxy without an application creates a token".into())
         })?;
         let vault = &self.app.vault;
-        let is_known = matches!(token.data, CollectedTokenData::InBody);
         let new_token = parse_collected(token, &self.hidden_places).map_err(Problem::from)?;
+        // The sender sent other data too, but need not know it: an intent by its id, for example.
+        let is_known = matches!(new_token.source, TokenSource::Data { .. });
         let mut created = match storage {
             TokenStorage::Rehearse => rehearse_collection(vault, creator, new_token).await?,
             TokenStorage::Store => create_token(vault, creator, new_token, None).await?,

@@ -16,7 +16,7 @@ use crate::{
         cvc::{cvc_expiry, load_cvc_key, take_cvc},
         disclosure::{
             DisclosureRule, check_data, check_field_place, check_no_added_rights, hides_marked,
-            may_digest_marked, misplaces_field_values,
+            marks_encrypted, may_digest_marked, misplaces_field_values,
         },
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode},
         intent::{IntentBody, IntentReader, cvc_place, token_intent_view},
@@ -61,7 +61,7 @@ pub async fn create_token_intent(
     let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
     let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
     let EvaluationResult { fingerprint, texts, .. } = evaluation.evaluate()?;
-    let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts };
+    let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts, tokens: 1 };
     let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
     let has_fingerprint = !is_marked || may_digest_marked(caller, &containers);
     let fingerprint = fingerprint.filter(|_| comparison.is_some() && has_fingerprint);
@@ -116,7 +116,7 @@ fn default_containers(caller: &Caller, token_type: TokenType) -> Containers {
 fn is_marked(caller: &Caller, token_type: TokenType, data: &IntentData) -> bool {
     let holds_hidden_value = match data {
         IntentData::Clear(data) => misplaces_field_values(caller, token_type, data.expose()),
-        IntentData::Encrypted(_) => caller.is_browser(),
+        IntentData::Encrypted(_) => marks_encrypted(caller, token_type),
     };
     caller.marks_fields() || holds_hidden_value
 }

@@ -25,7 +25,7 @@ pub async fn create_token(
     source.is_marked |= source.origin.is_request()
         && misplaces_field_values(caller, source.token_type, source.data.expose());
     let pending = PendingToken::new(vault, caller, new, source, now)?;
-    let counted = pending.count_numbers(vault).await?;
+    let counted = pending.count_numbers(vault, 1).await?;
     let batch = PendingBatch::new(caller, Operation::CreateToken, vec![counted], now);
     let mut written = batch.write(vault, recorder.map(ResponseRecorder::for_single_token)).await?;
     written.pop().ok_or_else(|| Error::Internal("a batch of one token wrote no token".into()))

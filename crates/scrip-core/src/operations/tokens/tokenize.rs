@@ -39,7 +39,7 @@ pub async fn tokenize(
     recorder: Option<ResponseRecorder<[WrittenToken]>>,
 ) -> Result<Vec<WrittenToken>, Error> {
     check_tokenize_quota(caller, requested.len())?;
-    let now = vault.clock.now();
+    let (now, tokens) = (vault.clock.now(), requested.len());
     let (mut counted_tokens, mut errors) = (Vec::with_capacity(requested.len()), Vec::new());
     for RequestedToken { path, mut new } in requested {
         let pending = match load_data_source(vault, caller, &mut new).await {
@@ -47,7 +47,7 @@ pub async fn tokenize(
             Err(error) => Err(error),
         };
         match pending {
-            Ok(pending) => counted_tokens.push(pending.count_numbers(vault).await?),
+            Ok(pending) => counted_tokens.push(pending.count_numbers(vault, tokens).await?),
             Err(Error::Invalid(fields)) => {
                 errors.extend(fields.into_iter().map(|it| it.prefix_path(&path)));
             }

@@ -97,6 +97,8 @@ pub(crate) struct EvaluatedNumbers<'a> {
     pub(crate) token_type: TokenType,
     pub(crate) data: &'a Plaintext,
     pub(crate) texts: &'a EvaluatedTexts,
+    /// The number of tokens in the request.
+    pub(crate) tokens: usize,
 }
 
 impl Vault {

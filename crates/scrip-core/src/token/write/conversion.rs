@@ -6,7 +6,7 @@ use crate::{
     policy::{Caller, Permission},
     token::{
         Containers, DataPlace, NewToken, Plaintext, TokenSource, TokenType,
-        disclosure::{has_reveal_right, hides_marked},
+        disclosure::{has_reveal_right, hides_marked, marks_encrypted},
         intent::IntentBody,
     },
 };
@@ -99,7 +99,7 @@ pub(crate) async fn load_data_source(
         TokenSource::Encrypted(encrypted) => {
             let data = encrypted.decrypt(vault, caller)?;
             let (token_type, origin) = (encrypted.token_type, DataOrigin::Encrypted);
-            let is_marked = caller.marks_fields() || caller.is_browser();
+            let is_marked = caller.marks_fields() || marks_encrypted(caller, token_type);
             let places = Vec::new();
             return Ok(TokenDataSource { token_type, data, origin, is_marked, places });
         }

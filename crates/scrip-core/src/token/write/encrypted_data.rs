@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use crate::{
     Error, FieldError, Vault,
+    error::Denial,
     id::ClientKeyId,
     policy::Caller,
-    token::{Plaintext, TokenType},
+    token::{Containers, Plaintext, TokenType, disclosure::has_reveal_right},
 };
 
 /// A parsed `encrypted` with its `type`.
@@ -43,9 +44,10 @@ impl EncryptedData {
     /// Decrypts the data and checks its type. The rules of the type are not checked.
     ///
     /// # Errors
-    /// The key is unknown or expired, the JWE was not encrypted for it, or the data is not of this
+    /// The caller may not choose this type, the key is unknown or expired, the JWE was not encrypted for it, or the data is not of this
     /// type.
     pub(crate) fn decrypt(&self, vault: &Vault, caller: &Caller) -> Result<Plaintext, Error> {
+        check_encrypted_type(caller, self.token_type)?;
         let data = self.decrypt_any_type(vault, caller)?;
         self.check_type(&data)?;
         Ok(data)
@@ -82,6 +84,16 @@ impl EncryptedData {
     /// The key that the JWE names.
     pub(crate) fn key_id(&self) -> Option<ClientKeyId> {
         ClientKeyId::parse(self.jwe.key_id())
+    }
+}
+
+/// A routing number is nine digits, as is a social security number, and its mask hides nothing. So the
+/// type needs a reveal right on social security numbers.
+fn check_encrypted_type(caller: &Caller, token_type: TokenType) -> Result<(), Error> {
+    let place = Containers::from(TokenType::SocialSecurityNumber.default_container());
+    match token_type == TokenType::UsBankRoutingNumber && !has_reveal_right(caller, &place) {
+        true => Err(Error::Forbidden(Denial::ExposingExpression("type"))),
+        false => Ok(()),
     }
 }
 

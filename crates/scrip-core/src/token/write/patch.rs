@@ -42,6 +42,10 @@ pub(crate) struct PatchedToken {
     pub(crate) identity_changed: bool,
     /// The evaluated texts, if the guessing budget counts them.
     texts: Option<EvaluatedTexts>,
+    /// The number of index entries over the data, which are the first ones of the record.
+    data_indexes: usize,
+    /// Whether the caller wrote the whole data, and so knows what the fingerprint is over.
+    knows_data: bool,
     reject_if_in_session_at: Option<Timestamp>,
 }
 
@@ -88,7 +92,7 @@ impl PatchContext<'_> {
         check_expression_change(caller, &before, &body, patch)?;
         let expires_at = self.resolve_expiry(&before, patch)?;
 
-        let mut cvc = CvcEdit::Keep;
+        let (mut cvc, mut replaces_data) = (CvcEdit::Keep, false);
         let mut failure_mode = self.failure_mode(&before);
         if let Some(data) = &patch.data {
             let target = AccessTarget { containers: &before.containers, id: Some(&before.id) };
@@ -104,7 +108,8 @@ impl PatchContext<'_> {
             check_number_outside_id(&before, &body, &data_before, data)?;
             patch_attributes(token_type, &mut body, patch)?;
             failure_mode = self.apply_disclosure_rules(&before, &mut body, &data_before, patch);
-            body.is_marked &= !replaces_all_data(data_before.expose(), data.expose());
+            replaces_data = replaces_all_data(data_before.expose(), data.expose());
+            body.is_marked &= !replaces_data;
             body.is_marked |= misplaces_field_values(caller, token_type, data.expose())
                 || evaluates_field_values(caller, &body);
         } else {
@@ -124,7 +129,13 @@ impl PatchContext<'_> {
             body.expressions_writer = Some(caller.application());
         }
         let evaluated = self.evaluate(&before, &body, patch, failure_mode)?;
-        let texts = is_guess(&before, patch, &evaluated).then_some(evaluated.texts);
+        // A counter of data that is not compared would tell the caller about it.
+        let is_compared = !body.is_marked || may_digest_marked(caller, &before);
+        let is_counted = is_compared && is_guess(&before, patch, &evaluated);
+        let texts = is_counted.then_some(evaluated.texts);
+        let data_indexes = evaluated.data_indexes;
+        let has_type_fingerprint = body.fingerprint_expression.is_none();
+        let knows_data = replaces_data || writes_number && has_type_fingerprint;
         let identity_changed = evaluated.fingerprint != before.fingerprint
             || containers.sorted_text() != before.containers.sorted_text();
 
@@ -143,7 +154,16 @@ impl PatchContext<'_> {
         let token = StoredToken { record, cvc: cvc_record };
         let must_reject_in_session = writes_number && caller.is_browser();
         let reject_if_in_session_at = must_reject_in_session.then(|| vault.clock.latest());
-        Ok(PatchedToken { token, body, cvc, identity_changed, texts, reject_if_in_session_at })
+        Ok(PatchedToken {
+            token,
+            body,
+            cvc,
+            identity_changed,
+            texts,
+            data_indexes,
+            knows_data,
+            reject_if_in_session_at,
+        })
     }
 
     /// Evaluates the expressions, and withholds a fingerprint that would disclose something to the
@@ -329,10 +349,11 @@ impl PatchedToken {
         };
         let record = &self.token.record;
         let (token_type, data) = (record.token_type, &self.body.data);
-        let evaluated = EvaluatedNumbers { token_type, data, texts: &texts };
+        let evaluated = EvaluatedNumbers { token_type, data, texts: &texts, tokens: 1 };
         let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
         if comparison.is_none() {
             self.token.record.fingerprint = None;
+            self.token.record.drop_data_indexes(self.data_indexes);
             self.token.record.body = self.body.seal(caller.tenant(), &self.token.record)?;
         }
         Ok(comparison)
@@ -372,7 +393,9 @@ impl PatchedToken {
             return build_view(read_permit, &self.token, self.body.duplicate(), audience);
         }
         let view = outline_view(caller, &self.token, self.body.is_marked);
-        Ok(TokenView { expires_at: record.expires_at, ..view })
+        // Another caller may compare the fingerprint of data that this one does not know.
+        let fingerprint = view.fingerprint.filter(|_| self.knows_data);
+        Ok(TokenView { fingerprint, expires_at: record.expires_at, ..view })
     }
 
     pub(crate) fn write(

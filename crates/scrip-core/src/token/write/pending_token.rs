@@ -54,6 +54,11 @@ pub(crate) struct PendingToken {
     id_assignment: IdAssignment,
     /// The evaluated texts, until the guessing budget has counted them.
     texts: EvaluatedTexts,
+    /// The number of index entries over the data, which are the first ones of the record.
+    data_indexes: usize,
+    /// Whether the write may compare the data. A counter of data that is not compared would tell the
+    /// caller about it.
+    is_compared: bool,
     /// Empty for data that the caller did not send: their number would disclose something about it.
     dropped_attributes: DroppedAttributes,
 }
@@ -122,7 +127,7 @@ impl PendingToken {
         let failure_mode = if knows_data { FailureMode::Report } else { FailureMode::Hide };
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
         let may_digest = !is_marked || may_digest_marked(caller, &containers);
-        let EvaluationResult { fingerprint, indexes, mut texts, .. } =
+        let EvaluationResult { fingerprint, indexes, data_indexes, mut texts } =
             evaluation.evaluate()?.with_data_indexes(may_digest);
         let has_fingerprint =
             may_digest && (knows_data || !shows_number_in_digits(token_type, &body.data, &texts));
@@ -161,25 +166,35 @@ impl PendingToken {
             cvc,
             id_assignment,
             texts,
+            data_indexes,
+            is_compared: may_digest || computes_id,
             dropped_attributes,
         };
         pending.seal()?;
         Ok(pending)
     }
 
-    /// Counts the numbers of the token before the write. If a budget is exhausted, the token has no
-    /// fingerprint and no duplicate.
+    /// Counts the numbers of the token, one of `tokens` in the request, before the write. If a budget
+    /// is exhausted, the token has no fingerprint, no index entries over its data and no duplicate.
     ///
     /// # Errors
     /// The counters cannot be read.
-    pub(crate) async fn count_numbers(mut self, vault: &Vault) -> Result<CountedToken, Error> {
+    pub(crate) async fn count_numbers(
+        mut self,
+        vault: &Vault,
+        tokens: usize,
+    ) -> Result<CountedToken, Error> {
         let (caller, record) = (self.permit.caller(), &self.token.record);
         let texts = std::mem::take(&mut self.texts);
         let (token_type, data) = (record.token_type, &self.body.data);
-        let evaluated = EvaluatedNumbers { token_type, data, texts: &texts };
-        let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
+        let evaluated = EvaluatedNumbers { token_type, data, texts: &texts, tokens };
+        let comparison = match self.is_compared {
+            true => vault.may_compare(caller, Comparable::Token(evaluated)).await?,
+            false => None,
+        };
         let Some(comparison) = comparison else {
             self.token.record.fingerprint = None;
+            self.token.record.drop_data_indexes(self.data_indexes);
             self.patch = None;
             self.seal()?;
             return Ok(CountedToken(self));

@@ -136,3 +136,28 @@ fn planted_literal_digits_do_not_stay_when_a_browser_writes_a_number() {
     let own = server.create_token_ok(&public, &card("4242424242424242"));
     assert_eq!(patched["fingerprint"], own["fingerprint"]);
 }
+
+fn text_with_numbers(count: usize) -> String {
+    let numbers = (0..count).map(|it| format!("{:012}", 100_000_000_000 + it * 7_000_001));
+    numbers.collect::<Vec<_>>().join("a")
+}
+
+/// Each number is a row for 90 days, and all visitors of a shop share one daily budget.
+#[test]
+fn tokens_of_a_request_share_the_maximum_of_counted_numbers() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let count_rows = || {
+        harness.flush_counts();
+        harness.server.count_rows(&harness.keys.tenant, "guesses")
+    };
+    let writes_rows = |key: &str, tokens: usize, numbers: usize| {
+        let (before, body) = (count_rows(), vec![text_with_numbers(numbers); tokens]);
+        harness.server.post(key, "/tokenize", &json!(body)).expect_status(200);
+        count_rows() > before
+    };
+    assert!(!writes_rows(&harness.keys.public, 1, 30));
+    assert!(!writes_rows(&harness.masked, 5, 30));
+    assert!(!writes_rows(&harness.masked, 1, 110));
+    assert!(writes_rows(&harness.keys.public, 1, 2));
+    assert!(writes_rows(&harness.masked, 1, 30));
+}

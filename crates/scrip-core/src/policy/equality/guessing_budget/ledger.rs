@@ -6,7 +6,7 @@
 //! and a crash loses the counts of the last second.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -30,9 +30,11 @@ use crate::{
 const BUCKET_AGE_MAX: Duration = Duration::from_secs(1);
 /// A bucket that was not loaded from the store for this long is evicted from memory.
 const BUCKET_IDLE_MAX: Duration = Duration::from_secs(10);
-/// The maximum number of counts that wait to be written. More counts wait only if the store has
-/// been unavailable for long. Counting then fails.
-const PENDING_MAX: usize = 100_000;
+/// The maximum number of counts of a tenant that wait to be written. More counts wait only if the
+/// store has been unavailable for long. Counting then fails, for this tenant only.
+const TENANT_PENDING_MAX: usize = 25_000;
+/// The counts of one write transaction. Other writes need not wait for all counts of a tenant.
+const FLUSH_ROWS_MAX: usize = 500;
 
 /// Counts the guesses of this node. All requests of a process share one ledger.
 #[derive(Debug, Default)]
@@ -69,7 +71,8 @@ pub(super) struct LedgerState {
     buckets: HashMap<BucketKey, LoadedBucket>,
     /// Counts of this node that are not known to be stored, by number.
     pending: HashMap<BucketKey, HashMap<[u8; 16], CountTimes>>,
-    pending_count: usize,
+    /// The number of pending counts of each tenant that has some.
+    pending_counts: HashMap<TenantId, usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +134,7 @@ impl GuessLedger {
         }
         self.load(store, tenant, &buckets, now).await?;
         let mut state = self.lock();
-        state.check_pending_capacity(numbers.len())?;
+        state.check_pending_capacity(tenant, numbers.len())?;
         let mut exhausted = Vec::new();
         for number in numbers {
             let application_count = state.distinct_count(tenant, application_bucket, now, DAY);
@@ -188,7 +191,8 @@ impl GuessLedger {
         Ok(())
     }
 
-    /// Writes the pending counts to the store, and evicts idle buckets.
+    /// Writes the pending counts to the store, and evicts idle buckets. Tenants take turns, so that
+    /// the counts of one need not wait for all counts of another.
     ///
     /// # Errors
     /// The store failed to write; the counts remain pending.
@@ -197,7 +201,7 @@ impl GuessLedger {
         store: &(impl GuessStore + ?Sized),
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut records_by_tenant: HashMap<TenantId, Vec<GuessRecord>> = HashMap::new();
+        let mut records_by_tenant: HashMap<TenantId, VecDeque<GuessRecord>> = HashMap::new();
         {
             let mut state = self.lock();
             state.buckets.retain(|_, it| now < it.loaded_at.plus(BUCKET_IDLE_MAX));
@@ -209,12 +213,14 @@ impl GuessLedger {
                 records_by_tenant.entry(*tenant).or_default().extend(numbers.iter().map(to_record));
             }
         }
-        for (tenant, records) in records_by_tenant {
-            store.insert_guesses(tenant, records.clone()).await?;
-            let mut state = self.lock();
-            for record in &records {
-                state.mark_written(tenant, record);
+        while !records_by_tenant.is_empty() {
+            for (tenant, records) in &mut records_by_tenant {
+                let rows: Vec<_> = records.drain(..records.len().min(FLUSH_ROWS_MAX)).collect();
+                store.insert_guesses(*tenant, rows.clone()).await?;
+                let mut state = self.lock();
+                rows.iter().for_each(|it| state.mark_written(*tenant, it));
             }
+            records_by_tenant.retain(|_, records| !records.is_empty());
         }
         Ok(())
     }
@@ -245,8 +251,13 @@ impl LedgerState {
 
     /// Fails when too many counts are pending, because the store has been unavailable for long. An
     /// error is better than a result that is not counted.
-    pub(super) fn check_pending_capacity(&self, new_counts: usize) -> Result<(), Error> {
-        if self.pending_count.saturating_add(new_counts) > PENDING_MAX {
+    pub(super) fn check_pending_capacity(
+        &self,
+        tenant: TenantId,
+        new_counts: usize,
+    ) -> Result<(), Error> {
+        let pending_count = self.pending_counts.get(&tenant).copied().unwrap_or_default();
+        if pending_count.saturating_add(new_counts) > TENANT_PENDING_MAX {
             return Err(Error::Unavailable("guess counts cannot be written to the store".into()));
         }
         Ok(())
@@ -312,7 +323,8 @@ impl LedgerState {
         let times = CountTimes { counted_at: now, expires_at: now.plus(window) };
         let numbers = self.pending.entry(key).or_default();
         if numbers.insert(number, times).is_none() {
-            self.pending_count = self.pending_count.saturating_add(1);
+            let count = self.pending_counts.entry(tenant).or_default();
+            *count = count.saturating_add(1);
         }
     }
 
@@ -323,10 +335,13 @@ impl LedgerState {
         let times = CountTimes { counted_at: record.counted_at, expires_at: record.expires_at };
         if numbers.get(&record.number_digest) == Some(&times) {
             numbers.remove(&record.number_digest);
-            self.pending_count = self.pending_count.saturating_sub(1);
-        }
-        if numbers.is_empty() {
-            self.pending.remove(&key);
+            if numbers.is_empty() {
+                self.pending.remove(&key);
+            }
+            let count = self.pending_counts.remove(&tenant).unwrap_or_default();
+            if count > 1 {
+                self.pending_counts.insert(tenant, count.saturating_sub(1));
+            }
         }
     }
 }

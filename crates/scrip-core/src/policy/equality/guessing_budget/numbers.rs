@@ -41,8 +41,14 @@ const SEPARATORS: &[char] =
 const RUN_SEPARATORS: &[char] = &[' ', '-', '.', '_'];
 const SHORT_RUN_DIGITS_MIN: usize = 4;
 /// The maximum number of counted numbers of a request, because each one is stored for 90 days. A
-/// request with more numbers is not counted; its fingerprints are withheld.
+/// token with more numbers is not counted; its fingerprint is withheld.
 const NUMBERS_MAX: usize = 100;
+/// The maximum for a browser. All visitors of a shop share one budget, and a request with many numbers
+/// would use up much of it.
+const BROWSER_NUMBERS_MAX: usize = 20;
+/// Tokens of one request share the maximum evenly, whatever their data: the numbers of a token that
+/// the caller may not read must not decide about another token. A long account number has about five.
+const TOKEN_NUMBERS_MIN: usize = 10;
 /// A longer run has more parts than [`NUMBERS_MAX`], unless its digits repeat.
 const LONG_RUN_DIGITS_MAX: usize = 400;
 /// A run whose digits are separated by any characters has no counted parts if it is longer: it
@@ -96,14 +102,16 @@ struct Collector<'a> {
     card_numbers: Vec<Zeroizing<String>>,
     /// The runs whose parts were added.
     parted_runs: Vec<Zeroizing<String>>,
+    numbers_max: usize,
     has_too_many: bool,
 }
 
 impl<'a> Collector<'a> {
-    fn new(caller: &'a Caller, rules: DisclosureRules) -> Self {
+    fn new(caller: &'a Caller, rules: DisclosureRules, numbers_max: usize) -> Self {
         Self {
             caller,
             class: CallerClass::for_caller(caller),
+            numbers_max,
             counts_every_run: rules.applies(DisclosureRule::EveryDigitRunCounts),
             numbers: Vec::new(),
             card_numbers: Vec::new(),
@@ -129,7 +137,7 @@ impl<'a> Collector<'a> {
         let number = CountedNumber { bucket, number_digest: digest.0 };
         if !self.numbers.contains(&number) {
             self.numbers.push(number);
-            self.has_too_many = self.numbers.len() > NUMBERS_MAX;
+            self.has_too_many = self.numbers.len() > self.numbers_max;
         }
     }
 
@@ -315,15 +323,24 @@ pub(crate) fn shows_number_in_digits(
     text.is_some_and(is_digits) && number.is_some() && text != number
 }
 
+/// The maximum number of counted numbers of each token in a request.
+fn token_numbers_max(caller: &Caller, tokens: usize) -> usize {
+    let request_max = match CallerClass::for_caller(caller) {
+        CallerClass::Public => BROWSER_NUMBERS_MAX,
+        CallerClass::Private => NUMBERS_MAX,
+    };
+    request_max.checked_div(tokens).unwrap_or(request_max).max(TOKEN_NUMBERS_MIN)
+}
+
 /// The numbers of one token: its own, and those in the texts of its expressions.
 pub(super) fn collect_token_numbers(
     caller: &Caller,
     rules: DisclosureRules,
     evaluated: &EvaluatedNumbers<'_>,
 ) -> Option<Vec<CountedNumber>> {
-    let EvaluatedNumbers { token_type, data, texts } = evaluated;
+    let EvaluatedNumbers { token_type, data, texts, tokens } = evaluated;
     let data = data.expose();
-    let mut collector = Collector::new(caller, rules);
+    let mut collector = Collector::new(caller, rules, token_numbers_max(caller, *tokens));
     let text_of = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
     match token_type {
         TokenType::Card | TokenType::CardNumber | TokenType::NetworkToken => {
@@ -364,6 +381,12 @@ pub(super) fn collect_token_numbers(
         }
         collector.add_runs(text);
     }
+    // The digest of an index entry is the same for every type.
+    for digits in texts.indexes.iter().filter_map(|it| separated_digits(it)) {
+        if digits.len() == IDENTITY_DIGITS {
+            collector.add_identity(&digits);
+        }
+    }
     if let Some(it) = fingerprint.filter(|it| !it.is_from_type_expression) {
         collector.add_fingerprint_text(*token_type, &it.text);
     }
@@ -376,7 +399,7 @@ pub(super) fn collect_term_numbers(
     rules: DisclosureRules,
     term: &str,
 ) -> Option<Vec<CountedNumber>> {
-    let mut collector = Collector::new(caller, rules);
+    let mut collector = Collector::new(caller, rules, NUMBERS_MAX);
     collector.add_text(term);
     collector.add_runs(term);
     if let Some(digits) = separated_digits(term).filter(|it| it.len() == IDENTITY_DIGITS) {
@@ -391,7 +414,7 @@ pub(super) fn collect_body_numbers(
     rules: DisclosureRules,
     body: &Plaintext,
 ) -> Option<Vec<CountedNumber>> {
-    let mut collector = Collector::new(caller, rules);
+    let mut collector = Collector::new(caller, rules, NUMBERS_MAX);
     collector.add_body(body.expose());
     collector.add_value_runs(body.expose());
     collector.finish()

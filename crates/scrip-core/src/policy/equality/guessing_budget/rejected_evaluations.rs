@@ -64,7 +64,7 @@ impl Vault {
         let mut exhausted = Vec::new();
         {
             let mut state = self.guess_ledger.lock();
-            state.check_pending_capacity(hidden.len())?;
+            state.check_pending_capacity(tenant, hidden.len())?;
             for data in hidden {
                 let bucket = data_bucket(caller, *data);
                 // Every rejection counts, also of a repeated expression.

@@ -61,7 +61,7 @@ impl Vault {
         let mut exhausted = Vec::new();
         {
             let mut state = self.guess_ledger.lock();
-            state.check_pending_capacity(counters.len())?;
+            state.check_pending_capacity(tenant, counters.len())?;
             let count_terms =
                 |it: &SearchCounter| state.distinct_count(tenant, it.bucket, now, DAY);
             if counters.iter().any(|it| is_reached(it.limit, count_terms(it))) {

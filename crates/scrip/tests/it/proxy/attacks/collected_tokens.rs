@@ -212,3 +212,32 @@ fn collected_duplicate_shows_a_sender_without_a_read_right_only_its_outline() {
     }
     assert!(send(Some(&harness.keys.private)).contains("secret-name"));
 }
+
+/// The sender knows the id of an intent, and need not know its card.
+#[test]
+fn collected_conversion_does_not_show_the_card_of_the_intent() {
+    let harness = ProxyHarness::start();
+    let body =
+        json!({"name": "c", "type": "private", "permissions": ["token:create", "token:read"]});
+    let application = harness.server.post(&harness.keys.management, "/applications", &body);
+    let transforms = json!([
+        {"type": "tokenize", "options":
+            {"identifier": "t", "token": {"token_intent_id": "{{ req.intent }}"}}},
+        {"type": "append_json",
+            "options": {"location": "$.token", "value": "{{ transform_identifier: 't' }}"}},
+    ]);
+    let host = harness.destinations.host(&[DestinationBehavior::Echo]);
+    let attributes = json!({"require_auth": false, "request_transforms": transforms,
+        "application": {"id": application.expect_status(201)["id"]}});
+    let proxy = harness.create_proxy_to(&host, attributes);
+    let card = json!({"type": "card", "data": {"number": "4242424242424242",
+        "expiration_month": 7, "expiration_year": 2038}});
+    let intent = harness.server.post(&harness.keys.private, "/token-intents", &card);
+    let request = harness.request("POST", "").proxy_key(&proxy.key);
+    let request = request.json(&json!({"intent": intent.expect_status(201)["id"]}));
+    let response = request.send().expect_answer(200);
+    assert!(response.text().contains("\"containers\""), "{}", response.text());
+    for hidden in ["4242", "2038", "fingerprint"] {
+        assert!(!response.text().contains(hidden), "{hidden} in {}", response.text());
+    }
+}

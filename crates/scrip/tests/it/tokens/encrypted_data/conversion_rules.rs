@@ -151,3 +151,29 @@ fn deduplication_of_encrypted_data_returns_no_data_of_the_existing_token() {
         assert!(!text.contains(&number) && !text.contains("metadata"), "{text}");
     }
 }
+
+/// The type is outside of the encryption, and guesses of type `token` with few digits are not counted.
+#[test]
+fn encrypted_data_of_type_token_has_no_fingerprint_without_a_reveal_right() {
+    let keys = create_keys();
+    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let encrypted = encrypt_json(&client_key, &json!("123-45-6789"));
+    let rules = vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenIntentCreate])];
+    let masked = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
+    let body = json!({"type": "token", "encrypted": encrypted});
+    for path in ["/tokens", "/token-intents"] {
+        let created = SHARED_SERVER.post(&masked, path, &body).expect_status(201);
+        assert_eq!(created["fingerprint"], Value::Null, "{path}: {created}");
+    }
+    let created = SHARED_SERVER.create_token_ok(&keys.private, &body);
+    assert!(created["fingerprint"].is_string(), "{created}");
+    // A social security number can have the checksum of a routing number.
+    let encrypted = encrypt_json(&client_key, &json!("021000021"));
+    let body = json!({"type": "us_bank_routing_number", "encrypted": encrypted});
+    let rules = vec![grant("/bank/low/", Reveal, &[TokenCreate, TokenRead])];
+    let reader = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
+    for key in [&reader, &keys.public] {
+        SHARED_SERVER.create_token(key, &body).expect_problem(403, "type");
+    }
+    SHARED_SERVER.create_token_ok(&keys.private, &body);
+}

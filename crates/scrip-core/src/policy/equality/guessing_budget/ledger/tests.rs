@@ -13,7 +13,11 @@ use crate::store::StoreFuture;
 
 /// A store that responds immediately: its futures are ready when they are first polled.
 #[derive(Debug, Default)]
-struct InMemoryGuessStore(Mutex<Vec<(TenantId, GuessRecord)>>);
+struct InMemoryGuessStore {
+    records: Mutex<Vec<(TenantId, GuessRecord)>>,
+    /// The tenant and the number of rows of each write.
+    transactions: Mutex<Vec<(TenantId, usize)>>,
+}
 
 impl GuessStore for InMemoryGuessStore {
     fn find_guesses<'a>(
@@ -22,7 +26,7 @@ impl GuessStore for InMemoryGuessStore {
         buckets: &'a [GuessBucket],
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<GuessRecord>> {
-        let records = self.0.lock().unwrap();
+        let records = self.records.lock().unwrap();
         let matching = records.iter().filter(|(owner, it)| {
             *owner == tenant && buckets.contains(&it.bucket) && it.expires_at > now
         });
@@ -31,7 +35,8 @@ impl GuessStore for InMemoryGuessStore {
     }
 
     fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
-        let mut stored = self.0.lock().unwrap();
+        self.transactions.lock().unwrap().push((tenant, records.len()));
+        let mut stored = self.records.lock().unwrap();
         for record in records {
             stored.retain(|(owner, it)| {
                 (*owner, it.bucket, it.number_digest)
@@ -43,7 +48,7 @@ impl GuessStore for InMemoryGuessStore {
     }
 
     fn delete_expired_guesses(&self, now: Timestamp) -> StoreFuture<'_, usize> {
-        self.0.lock().unwrap().retain(|(_, it)| it.expires_at > now);
+        self.records.lock().unwrap().retain(|(_, it)| it.expires_at > now);
         Box::pin(async { Ok(0) })
     }
 }
@@ -214,8 +219,8 @@ fn unwritten_guess_counts_wait_for_the_next_flush() {
     harness.ledger.lock().buckets.clear();
     assert!(!harness.is_fingerprint_allowed(60_000, number(1, 1)));
     harness.flush(60_001);
-    assert_eq!(harness.store.0.lock().unwrap().len(), 1);
-    assert_eq!(harness.ledger.lock().pending_count, 0);
+    assert_eq!(harness.store.records.lock().unwrap().len(), 1);
+    assert_eq!(harness.ledger.lock().pending_counts.len(), 0);
 }
 
 /// A model with the time of every evaluation. It counts distinct numbers by scanning all of them.
@@ -271,5 +276,42 @@ fn guess_ledger_agrees_with_model_on_random_histories() {
                     && model.distinct_count(now, 90 * DAY_MS) <= 9
             );
         }
+    }
+}
+
+#[test]
+fn counts_of_a_tenant_are_written_in_several_transactions_and_in_turns() {
+    let harness = LedgerHarness::new(limits(QuotaLimit::Off, QuotaLimit::Off, QuotaLimit::Off));
+    let tenants = [TenantId(Uuid::nil()), TenantId(Uuid::max())];
+    let number =
+        |id: u16| CountedNumber { bucket: bucket(1), number_digest: u128::from(id).to_be_bytes() };
+    let now = Timestamp { unix_ms: 0 };
+    for tenant in tenants {
+        let request =
+            CountRequest { tenant, application_bucket: bucket(255), limits: harness.limits, now };
+        let numbers: Vec<_> = (0..1_200).map(number).collect();
+        poll_ready(harness.ledger.count(&harness.store, request, &numbers)).unwrap();
+    }
+    harness.flush(1);
+    let transactions = harness.store.transactions.lock().unwrap().clone();
+    let sizes: Vec<_> = transactions.iter().map(|it| it.1).collect();
+    assert_eq!(sizes, [500, 500, 500, 500, 200, 200]);
+    assert_ne!(transactions[0].0, transactions[1].0, "tenants take turns");
+    assert!(harness.ledger.lock().pending_counts.is_empty());
+}
+
+#[test]
+fn tenant_with_too_many_pending_counts_does_not_stop_another_tenant() {
+    let ledger = GuessLedger::default();
+    let (flood, other) = (TenantId(Uuid::nil()), TenantId(Uuid::max()));
+    let now = Timestamp { unix_ms: 0 };
+    {
+        let mut state = ledger.lock();
+        for id in (0_u128..).take(TENANT_PENDING_MAX) {
+            let group = bucket(u8::try_from(id % 251).unwrap());
+            state.add_pending_count((flood, group), id.to_be_bytes(), now, DAY);
+        }
+        assert!(state.check_pending_capacity(flood, 1).is_err());
+        assert!(state.check_pending_capacity(other, 100).is_ok());
     }
 }
