@@ -125,12 +125,21 @@ pub enum Denial {
          application can name the container"
     )]
     ChosenPlace(&'static str),
+    /// Another public application of the tenant may have containers that a page can read.
+    #[error("a browser converts only token intents of its own application")]
+    OtherApplicationIntent,
     /// The page that shows a hosted field could read what the field writes.
     #[error(
         "this key may read the token, so hosted fields do not write into it; use a key or an access \
          session that may update the token and has no reveal right on it"
     )]
     ReadableFieldUpdate,
+    /// A payer typed the data after the browser got its rights.
+    #[error(
+        "data of this token was typed into a hosted field after this key got its reveal right; \
+         authorize a new access session, or use one without this right"
+    )]
+    LaterTypedData,
     /// The change of a proxy or of a tenant decides who receives card data, or lends the rights of an
     /// application.
     #[error(

@@ -146,6 +146,13 @@ pub struct TokenDetail {
     pub dropped_attributes: DroppedAttributes,
 }
 
+impl TokenView {
+    /// The transform of the view, which can be weaker than that of the permit.
+    pub(crate) fn limit_transform(&self, permitted: Transform) -> Transform {
+        self.detail.as_ref().map_or(permitted, |it| it.visible.transform.min(permitted))
+    }
+}
+
 /// The data that the transform allows the caller to see.
 #[derive(Debug)]
 pub struct VisibleData {

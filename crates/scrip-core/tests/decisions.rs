@@ -265,6 +265,7 @@ fn caller(tenant: &Arc<Tenant>, reference_caller: &ReferenceCaller) -> Caller {
             let delegated = Some(DelegatedRights {
                 authorizer: Arc::clone(&authorizer),
                 api_key: ApiKeyId(Uuid::nil()),
+                at: Timestamp { unix_ms: 0 },
                 access: policy(&reference_caller.grants),
             });
             Arc::new(Principal::for_access_session(

@@ -95,7 +95,8 @@ pub(crate) async fn load_offset_page(
             budget.charge_work(&permit, caller.work().spent().saturating_sub(work_before));
             // A request with ids reads single tokens, so each has its own entry.
             if query.ids.is_some() {
-                token_entries.push(ReadLogEntry::for_token(&stored.record, permit.transform()));
+                let transform = view.limit_transform(permit.transform());
+                token_entries.push(ReadLogEntry::for_token(&stored.record, transform));
             }
             items.push(view);
         }

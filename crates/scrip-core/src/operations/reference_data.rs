@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
+    error::Denial,
     id::{TenantId, TokenId, TokenIntentId},
     operations::{proxy_calls::decrypt_call_data::DecryptedCallData, yield_now},
     policy::{
@@ -21,10 +22,10 @@ use crate::{
         AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
         TokenIntentRecord, TokenIntentView, TokenRecord, TokenView,
         cvc::with_cvc,
-        disclosure::hides_marked,
+        disclosure::{hides_marked, withholds_typed},
         expression::enrichment,
         intent::{self, IntentBody, IntentReader, cvc_place},
-        reveal::{Audience, mask_within_budget, reveal},
+        reveal::{Audience, build_view, mask_within_budget},
     },
 };
 
@@ -108,6 +109,8 @@ pub(crate) struct LoadedEntity<R> {
     pub(crate) cvc_expires_at: Option<Timestamp>,
     /// The data, if the caller may use and not read it.
     pub(crate) hidden_data: Option<HiddenData>,
+    /// Whether a payer typed the data after the caller got its rights.
+    pub(crate) is_withheld: bool,
 }
 
 /// Data that the caller may use and not read.
@@ -223,10 +226,14 @@ impl ReferenceLoader<'_> {
             stored.cvc = None;
         }
         stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
-        let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
+        let body = TokenBody::open(self.caller.tenant(), &stored.record)?;
+        let is_withheld = withholds_typed(self.caller, body.typed_at());
+        self.check_destination(is_withheld)?;
+        let view = build_view(&permit, &stored, body, Audience::Caller { vault, now })?;
+        let transform = view.limit_transform(permit.transform());
         let has_cvc = view.detail.as_ref().is_some_and(|it| it.visible.cvc.is_some());
         let target = (&stored.record).into();
-        let hidden_data = self.find_hidden_data(target, stored.record.id.as_str());
+        let hidden_data = self.find_hidden_data(target, stored.record.id.as_str(), is_withheld);
         let input = if needed.is_full_token {
             let enrichments = enrichment::enrichments(&view, &vault.bin_data);
             let token = (self.renderers.token)(view);
@@ -236,15 +243,31 @@ impl ReferenceLoader<'_> {
         };
         let StoredToken { record, cvc } = stored;
         let cvc_expires_at = cvc.filter(|_| has_cvc).map(|it| it.expires_at);
-        let transform = permit.transform();
-        Ok((input, LoadedEntity { record, transform, cvc_expires_at, hidden_data }))
+        Ok((input, LoadedEntity { record, transform, cvc_expires_at, hidden_data, is_withheld }))
+    }
+
+    /// Checks that the caller sends withheld data to no destination of its own, which is the same as
+    /// reading it.
+    fn check_destination(&self, is_withheld: bool) -> Result<(), Error> {
+        match self.access {
+            DataAccess::Use { right: UseRight::EphemeralProxy, .. } if is_withheld => {
+                Err(Error::Forbidden(Denial::LaterTypedData))
+            }
+            DataAccess::Use { .. } | DataAccess::Read => Ok(()),
+        }
     }
 
     /// The entity, if the caller may use and not read its data.
-    fn find_hidden_data(&self, target: AccessTarget<'_>, id: &str) -> Option<HiddenData> {
+    fn find_hidden_data(
+        &self,
+        target: AccessTarget<'_>,
+        id: &str,
+        is_withheld: bool,
+    ) -> Option<HiddenData> {
         let DataAccess::Use { destinations, .. } = self.access else { return None };
         let caller = self.caller;
-        let is_hidden = caller.transform(Permission::TokenRead, target) != Some(Transform::Reveal);
+        let is_hidden = is_withheld
+            || caller.transform(Permission::TokenRead, target) != Some(Transform::Reveal);
         is_hidden.then(|| HiddenData {
             entity: EvaluatedEntity::from_id(caller.tenant(), id),
             is_sent_anywhere: caller.sends_anywhere(destinations, target),
@@ -266,11 +289,17 @@ impl ReferenceLoader<'_> {
             return Ok(None);
         };
         let StoredTokenIntent { record, cvc } = stored;
-        let (tenant, transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
+        let (tenant, mut transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
         size.add(&record.body)?;
         let intent_body = IntentBody::open(tenant, &record)?;
+        let typed_at = intent_body.is_typed.then_some(record.created_at);
+        let is_withheld = withholds_typed(caller, typed_at);
+        self.check_destination(is_withheld)?;
+        if is_withheld && matches!(self.access, DataAccess::Read) {
+            transform = transform.min(Transform::Mask);
+        }
         let target = (&record.containers).into();
-        let hidden_data = self.find_hidden_data(target, &record.id.to_string());
+        let hidden_data = self.find_hidden_data(target, &record.id.to_string(), is_withheld);
         let (mut data, mut cvc_expires_at) = (None, None);
         match transform {
             Transform::Redact => (),
@@ -297,7 +326,10 @@ impl ReferenceLoader<'_> {
         }
         let view = intent::token_intent_view(&vault.bin_data, reader, &record, intent_body);
         let input = (self.renderers.intent)(&view, data);
-        Ok(Some((input, LoadedEntity { record, transform, cvc_expires_at, hidden_data })))
+        Ok(Some((
+            input,
+            LoadedEntity { record, transform, cvc_expires_at, hidden_data, is_withheld },
+        )))
     }
 
     /// To read an intent, the caller needs `token:read` and `token-intent:read` in its containers.

@@ -8,6 +8,7 @@ use crate::{
         AccessPolicy, AccessRule, AccessScope, AccessSessionId, AccessTarget, ApplicationKind,
         Permission, Permissions, Tenant, Transform, application::origins::ApplicationOrigins,
     },
+    time::Timestamp,
     token::{Container, ContainerRanges},
 };
 
@@ -53,6 +54,7 @@ struct AccessSessionInfo {
     authorizer: Option<Arc<Principal>>,
     /// The API key that authorized the session.
     api_key: Option<ApiKeyId>,
+    authorized_at: Option<Timestamp>,
 }
 
 /// The rights that a private application delegates to an access session.
@@ -60,6 +62,7 @@ struct AccessSessionInfo {
 pub struct DelegatedRights {
     pub authorizer: Arc<Principal>,
     pub api_key: ApiKeyId,
+    pub at: Timestamp,
     pub access: AccessPolicy,
 }
 
@@ -95,18 +98,23 @@ impl Principal {
         application: &Arc<Self>,
         delegated: Option<DelegatedRights>,
     ) -> Self {
-        let (authorizer, api_key, access) = match delegated {
-            Some(DelegatedRights { authorizer, api_key, access }) => {
-                (Some(authorizer), Some(api_key), access)
+        let (session, access) = match delegated {
+            Some(DelegatedRights { authorizer, api_key, at, access }) => {
+                let (authorizer, api_key) = (Some(authorizer), Some(api_key));
+                (AccessSessionInfo { id, authorizer, api_key, authorized_at: Some(at) }, access)
             }
-            None => (None, None, AccessPolicy::default()),
+            None => {
+                let (authorizer, api_key, authorized_at) = (None, None, None);
+                let session = AccessSessionInfo { id, authorizer, api_key, authorized_at };
+                (session, AccessPolicy::default())
+            }
         };
         Self {
             tenant: Arc::clone(&application.tenant),
             application: application.application,
             kind: application.kind,
             rules: build_grants(access),
-            access_session: Some(AccessSessionInfo { id, authorizer, api_key }),
+            access_session: Some(session),
             origins: application.origins.clone(),
         }
     }
@@ -132,6 +140,11 @@ impl Principal {
     #[must_use]
     pub fn access_session_id(&self) -> Option<AccessSessionId> {
         self.access_session.as_ref().map(|it| it.id)
+    }
+
+    /// The time when the access session got its rights; `None` without an authorized session.
+    pub(crate) fn authorized_at(&self) -> Option<Timestamp> {
+        self.access_session.as_ref().and_then(|it| it.authorized_at)
     }
 
     /// The API key that authorized the access session, if the principal is one.

@@ -10,6 +10,7 @@ use crate::{
     error::{Error, FieldError},
     id::{ApplicationId, CardNumberVersion, TenantId},
     policy::Tenant,
+    time::Timestamp,
     token::{Plaintext, TokenRecord, TokenType},
 };
 
@@ -39,6 +40,9 @@ pub struct TokenBody {
     /// sent it must not learn anything about it.
     #[serde(default)]
     pub is_marked: bool,
+    /// The Unix time in milliseconds of the last write of data that a payer typed into a hosted field.
+    #[serde(default)]
+    pub typed_at_ms: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -62,6 +66,8 @@ struct TokenBodyRef<'a> {
     number_version: Option<String>,
     #[serde(skip_serializing_if = "is_false")]
     is_marked: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    typed_at_ms: Option<i64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -82,6 +88,7 @@ impl TokenBody {
             withheld_details: self.withheld_details,
             number_version: self.number_version.map(|it| it.to_string()),
             is_marked: self.is_marked,
+            typed_at_ms: self.typed_at_ms,
         };
         // Reserve space for most bodies: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(1024);
@@ -104,6 +111,11 @@ impl TokenBody {
 }
 
 impl TokenBody {
+    /// The last write of data that a payer typed into a hosted field.
+    pub(crate) fn typed_at(&self) -> Option<Timestamp> {
+        self.typed_at_ms.map(|unix_ms| Timestamp { unix_ms })
+    }
+
     /// Withholds all digests if the details are withheld.
     pub(crate) fn withhold_digests(&mut self, token_type: TokenType) {
         if self.withheld_details {
@@ -126,6 +138,7 @@ impl TokenBody {
             withheld_details: self.withheld_details,
             number_version: self.number_version,
             is_marked: self.is_marked,
+            typed_at_ms: self.typed_at_ms,
         }
     }
 }

@@ -25,6 +25,7 @@ mod lifetime;
 mod partial_patch;
 mod rules;
 mod trust;
+mod typed_values;
 
 use crate::{
     error::{Error, FieldError},
@@ -45,6 +46,7 @@ pub(crate) use self::{
         ExpressionSet, ExpressionTrust, check_expression_change, drop_inherited_expressions,
         effective_mask, has_default_fingerprint_expression, with_expression_digests,
     },
+    typed_values::{check_reader_update, withholds_typed},
 };
 pub use self::{
     duplicates::{DuplicateKey, DuplicateKeys, DuplicateLookup},

@@ -87,6 +87,9 @@ pub(crate) struct IntentBody {
     /// As in [`TokenBody`](crate::token::TokenBody).
     #[serde(default)]
     pub(crate) is_marked: bool,
+    /// Whether a payer typed the data into a hosted field.
+    #[serde(default)]
+    pub(crate) is_typed: bool,
 }
 
 #[derive(Serialize)]
@@ -96,6 +99,8 @@ struct IntentBodyRef<'a> {
     authentication: Option<&'a IntentAuthentication>,
     #[serde(skip_serializing_if = "is_false")]
     is_marked: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    is_typed: bool,
 }
 
 impl IntentBody {
@@ -108,6 +113,7 @@ impl IntentBody {
             data: self.data.expose(),
             authentication: self.authentication.as_ref(),
             is_marked: self.is_marked,
+            is_typed: self.is_typed,
         };
         // Reserve space for most bodies: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(1024);

@@ -13,7 +13,7 @@ use crate::{
         Cvc, DroppedAttributes, Plaintext, StoredToken, TokenBody, TokenDetail, TokenType,
         TokenView, VisibleData, WorkMeter,
         cvc::cvc_place,
-        disclosure::{hides_marked, shows_fingerprint},
+        disclosure::{hides_marked, shows_fingerprint, withholds_typed},
         expression::{
             compilation::{ReplayableRandom, compile_mask},
             work_meter::EvaluationAttempt,
@@ -57,27 +57,27 @@ pub(crate) fn build_view(
     body: TokenBody,
     audience: Audience<'_>,
 ) -> Result<TokenView, Error> {
+    let transform = shown_transform(permit, &body);
     let cvc = match (audience, &stored.cvc) {
-        (Audience::Caller { vault, now }, Some(cvc)) if permit.transform() == Transform::Reveal => {
+        (Audience::Caller { vault, now }, Some(cvc)) if transform == Transform::Reveal => {
             let place = cvc_place(permit.tenant().id, &stored.record.id, cvc.expires_at);
             cvc.open(&vault.epoch_keys, &place, now)?
         }
         (Audience::Caller { .. } | Audience::StoredResponse { .. }, _) => None,
     };
     let mut view = outline_view(permit.caller(), stored, body.is_marked);
-    if hides_marked_from(permit, &body) {
+    if hides_marked_from(permit, transform, &body) {
         return Ok(TokenView { expires_at: stored.record.expires_at, ..view });
     }
     let token_type = stored.record.token_type;
-    let masked = masked_for_audience(permit, token_type, &body, audience)?;
+    let masked = masked_for_audience(permit.caller(), transform, token_type, &body, audience)?;
     // A stored response may be replayed to a caller with a weaker right.
-    let is_revealed =
-        permit.transform() == Transform::Reveal && matches!(audience, Audience::Caller { .. });
+    let is_revealed = transform == Transform::Reveal && matches!(audience, Audience::Caller { .. });
     let shows_details = is_revealed || !body.withheld_details;
     let find_details =
         || card::card_details(body.data.expose(), audience.bins(), permit.tenant().kind);
     let card = (token_type.is_card() && shows_details).then(find_details).flatten();
-    let mut detail = build_detail(stored, body, card, permit.transform(), masked, cvc);
+    let mut detail = build_detail(stored, body, card, transform, masked, cvc);
     detail.bank = detail.bank.filter(|_| shows_details);
     detail.fingerprint_expression =
         detail.fingerprint_expression.filter(|_| view.fingerprint.is_some());
@@ -85,11 +85,19 @@ pub(crate) fn build_view(
     Ok(view)
 }
 
+/// The transform of the permit, or a mask if the data is withheld from the caller. A proxied call uses
+/// the data, and the caller does not see it.
+fn shown_transform(permit: &Permit, body: &TokenBody) -> Transform {
+    let is_withheld = permit.permission() != Permission::TokenUse
+        && withholds_typed(permit.caller(), body.typed_at());
+    if is_withheld { permit.transform().min(Transform::Mask) } else { permit.transform() }
+}
+
 /// Whether the response shows a marked token only by its id, type, containers and expiry. A page
 /// would otherwise read the text of a hosted field when it stores or changes it. An access session
 /// that a backend allowed to read the token in clear reads it; a proxied call uses the data.
-fn hides_marked_from(permit: &Permit, body: &TokenBody) -> bool {
-    let reads_clear = permit.transform() == Transform::Reveal
+fn hides_marked_from(permit: &Permit, transform: Transform, body: &TokenBody) -> bool {
+    let reads_clear = transform == Transform::Reveal
         && matches!(permit.permission(), Permission::TokenRead | Permission::TokenSearch);
     let uses = permit.permission() == Permission::TokenUse;
     hides_marked(permit.caller(), body.is_marked) && !reads_clear && !uses
@@ -147,7 +155,8 @@ pub(crate) fn mask_within_budget(
 
 /// The masked data, if the audience needs it.
 fn masked_for_audience(
-    permit: &Permit,
+    caller: &Caller,
+    transform: Transform,
     token_type: TokenType,
     body: &TokenBody,
     audience: Audience<'_>,
@@ -155,10 +164,10 @@ fn masked_for_audience(
     if body.withheld_details {
         return Ok(None);
     }
-    match (permit.transform(), audience) {
+    match (transform, audience) {
         (Transform::Redact, _) | (Transform::Reveal, Audience::Caller { .. }) => Ok(None),
         (Transform::Mask, _) | (Transform::Reveal, Audience::StoredResponse { .. }) => {
-            mask_within_budget(permit.caller().work(), token_type, body)
+            mask_within_budget(caller.work(), token_type, body)
         }
     }
 }

@@ -3,4 +3,5 @@
 mod error_details;
 mod expressions;
 mod field_marks;
+mod field_readers;
 mod planted_tokens;

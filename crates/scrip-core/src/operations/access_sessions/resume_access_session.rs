@@ -37,6 +37,7 @@ pub async fn resume_access_session(
             Some(DelegatedRights {
                 authorizer: Arc::clone(authorizer),
                 api_key: it.api_key,
+                at: it.at,
                 access: it.access.clone(),
             })
         }

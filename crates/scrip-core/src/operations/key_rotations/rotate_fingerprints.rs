@@ -201,7 +201,8 @@ fn renew_intent(
     tenant: &Arc<Tenant>,
     record: &TokenIntentRecord,
 ) -> Result<Option<TokenIntentRecord>, Error> {
-    let IntentBody { data, authentication, is_marked } = IntentBody::open(tenant, record)?;
+    let IntentBody { data, authentication, is_marked, is_typed } =
+        IntentBody::open(tenant, record)?;
     let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
     let caller = &evaluator(tenant, record.created_by);
     let (token_type, failure_mode) = (record.token_type, FailureMode::Hide);
@@ -212,7 +213,7 @@ fn renew_intent(
     if renewed == *record {
         return Ok(None);
     }
-    renewed.body =
-        IntentBody { data: body.data, authentication, is_marked }.seal(tenant, &renewed)?;
+    let body = IntentBody { data: body.data, authentication, is_marked, is_typed };
+    renewed.body = body.seal(tenant, &renewed)?;
     Ok(Some(renewed))
 }

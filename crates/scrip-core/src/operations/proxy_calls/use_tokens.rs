@@ -142,7 +142,10 @@ impl UsedTokens {
     pub fn are_readable_by(&self, caller: &Caller) -> bool {
         let LoadedEntities { tokens, intents } = &self.loaded;
         let reveals = |it: Option<Transform>| it == Some(Transform::Reveal);
-        tokens.iter().all(|it| reveals(caller.transform(Permission::TokenRead, &it.record)))
+        let is_withheld =
+            tokens.iter().map(|it| it.is_withheld).chain(intents.iter().map(|it| it.is_withheld));
+        !is_withheld.into_iter().any(|it| it)
+            && tokens.iter().all(|it| reveals(caller.transform(Permission::TokenRead, &it.record)))
             && intents.iter().map(|it| &it.record.containers).all(|containers| {
                 reveals(caller.transform(Permission::TokenRead, containers))
                     && caller.transform(Permission::TokenIntentRead, containers).is_some()

@@ -38,6 +38,7 @@ pub async fn create_token_intent(
     let permit = caller.permit(Permission::TokenIntentCreate, &containers)?;
     check_field_place(caller, Permission::TokenIntentCreate, token_type, (&containers).into())?;
     let is_marked = is_marked(caller, token_type, &data);
+    let is_typed = caller.carries_typed_values() || matches!(data, IntentData::Encrypted(_));
     let (mut data, failure_mode) = match data {
         IntentData::Clear(data) if hides_marked(caller, is_marked) => (data, FailureMode::Hide),
         IntentData::Clear(data) => (data, FailureMode::Report),
@@ -65,7 +66,7 @@ pub async fn create_token_intent(
     let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
     let has_fingerprint = !is_marked || may_digest_marked(caller, &containers);
     let fingerprint = fingerprint.filter(|_| comparison.is_some() && has_fingerprint);
-    let body = IntentBody { data: body.data, authentication, is_marked };
+    let body = IntentBody { data: body.data, authentication, is_marked, is_typed };
     let mut record = TokenIntentRecord {
         id: TokenIntentId(random_uuid(vault.fill_random)),
         token_type,

@@ -21,7 +21,8 @@ pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<T
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
     stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
     let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
-    let entry = ReadLogEntry::for_token(&stored.record, permit.transform());
+    let transform = view.limit_transform(permit.transform());
+    let entry = ReadLogEntry::for_token(&stored.record, transform);
     let tokens = std::iter::once((&view.id, view.token_type));
     vault.record_token_reads(caller, Operation::GetToken, vec![entry], tokens).await?;
     Ok(view)

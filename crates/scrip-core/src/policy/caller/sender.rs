@@ -27,6 +27,14 @@ impl Caller {
         self.marks_fields
     }
 
+    /// Whether the request holds what a payer typed: it has values of hosted fields, or collects them
+    /// for a sender.
+    #[must_use]
+    pub(crate) fn carries_typed_values(&self) -> bool {
+        let sender_carries = || self.collection_sender().is_some_and(Self::carries_typed_values);
+        self.marks_fields || self.field_kinds.has_values() || sender_carries()
+    }
+
     /// The same caller. With `sends_field_values`, the request holds values of hosted fields.
     #[must_use]
     pub fn with_field_values(self, sends_field_values: bool) -> Self {
@@ -54,6 +62,11 @@ impl Caller {
             Some(CollectionSender::Caller(sender)) => Some(sender),
             Some(CollectionSender::Keyless) | None => None,
         }
+    }
+
+    /// Whether the caller is the application of a proxy that stores data of a sender.
+    pub(crate) fn is_collecting(&self) -> bool {
+        self.sender.is_some()
     }
 
     /// The application whose guesses are counted.

@@ -122,7 +122,8 @@ fn session_caller(delegated: AccessPolicy, authorizer: &Arc<Principal>) -> Calle
     let creator = principal(&[], vec![]);
     let id = AccessSessionId([1; 32]);
     let (authorizer, api_key) = (Arc::clone(authorizer), ApiKeyId(Uuid::nil()));
-    let delegated = DelegatedRights { authorizer, api_key, access: delegated };
+    let at = Timestamp { unix_ms: 0 };
+    let delegated = DelegatedRights { authorizer, api_key, at, access: delegated };
     caller_for(Arc::new(Principal::for_access_session(id, &creator, Some(delegated))))
 }
 

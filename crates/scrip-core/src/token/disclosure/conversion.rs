@@ -17,7 +17,7 @@ use crate::{
             hides_marked,
         },
         expression::compilation::compile,
-        write::conversion::{DataOrigin, TokenDataSource},
+        write::conversion::{DataOrigin, SourceIntent, TokenDataSource},
     },
 };
 
@@ -37,17 +37,17 @@ pub(crate) fn check_conversion(
 ) -> Result<(), Error> {
     let place = AccessTarget { containers, id: None };
     check_field_place(caller, Permission::TokenCreate, source.token_type, place)?;
-    if caller.sends_field_values() && caller.is_browser() && new.id.is_some() {
+    let is_known = source.is_known_to(caller);
+    // Another key of the same page may have a reveal right for this id. The owner of a proxy wrote the
+    // id of collected data.
+    let is_unknown_to_page = caller.sends_field_values() || !(is_known || caller.is_collecting());
+    if is_unknown_to_page && caller.is_browser() && new.id.is_some() {
         return Err(Error::Forbidden(Denial::ChosenPlace("id")));
     }
-    if source.is_known_to(caller) {
+    if is_known {
         return Ok(());
     }
     check_conversion_rights(caller, new, source, containers, rules)?;
-    // For the same reason, no id of an access session's token is computed from hidden data.
-    if caller.access_session().is_some() && new.id.as_deref().is_some_and(is_expression) {
-        return Err(Error::Forbidden(Denial::ExposingExpression("id")));
-    }
     let may_read = has_reveal_right(caller, containers) && !hides_marked(caller, source.is_marked);
     if may_read || !rules.applies(DisclosureRule::ConversionExpressions) {
         return Ok(());
@@ -94,7 +94,8 @@ fn check_conversion_rights(
     containers: &Containers,
     rules: DisclosureRules,
 ) -> Result<(), Error> {
-    // Rules of an access session may have conditions on ids, and the caller chooses this id.
+    // Rules of an access session may have conditions on ids, and such a session may be the sender of
+    // collected data.
     let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
     let target = AccessTarget { containers, id: id.as_ref() };
     check_sender_rights(caller, source.token_type, &source.places, target, rules)?;
@@ -110,7 +111,7 @@ fn check_conversion_rights(
             };
         }
         DataOrigin::Intent(intent) => {
-            check_intent_access(caller, source.token_type, &intent.containers)?;
+            check_intent_access(caller, source.token_type, intent)?;
             &intent.containers
         }
         DataOrigin::Encrypted => {
@@ -153,13 +154,19 @@ pub(crate) fn check_sender_rights(
 }
 
 /// An intent in containers that its creator chose is only for callers with a right there. An intent
-/// in the default container of the type belongs to the tenant: knowing its id is enough.
+/// in the default container of the type belongs to the tenant: knowing its id is enough for a
+/// backend. A browser converts only intents of its own application: another public application may
+/// name other containers, and its sessions may read there.
 fn check_intent_access(
     caller: &Caller,
     token_type: TokenType,
-    containers: &Containers,
+    intent: &SourceIntent,
 ) -> Result<(), Error> {
     use Permission::{TokenCreate, TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
+    if caller.is_browser() && intent.created_by != caller.application() {
+        return Err(Error::Forbidden(Denial::OtherApplicationIntent));
+    }
+    let containers = &intent.containers;
     let default = Containers::from(token_type.default_container());
     let rights = [TokenCreate, TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
     let has_right = || rights.into_iter().any(|it| caller.transform(it, containers).is_some());

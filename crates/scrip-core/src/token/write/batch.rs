@@ -339,7 +339,8 @@ fn update_step(
     // If the caller may not make the change, or the change is invalid, the existing token is read.
     // The response does not reveal which attribute differs.
     let intent_expires_at = pending.intent.as_ref().map(|it| it.expires_at);
-    let cause = PatchCause::Deduplication { intent_expires_at };
+    let is_typed = pending.is_typed();
+    let cause = PatchCause::Deduplication { intent_expires_at, is_typed };
     let change = match (PatchContext { vault, caller, now, cause }).apply(existing, patch) {
         Ok(change) if !change.identity_changed => change,
         Ok(_) | Err(Error::Forbidden(_) | Error::Invalid(_)) => {

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
-    id::TokenIntentId,
+    id::{ApplicationId, TokenIntentId},
     policy::{Caller, Permission},
     token::{
         Containers, DataPlace, NewToken, Plaintext, TokenSource, TokenType,
@@ -18,6 +18,8 @@ pub(crate) struct TokenDataSource {
     pub(crate) origin: DataOrigin,
     /// As in [`TokenBody`](crate::token::TokenBody).
     pub(crate) is_marked: bool,
+    /// Whether a payer typed the data into a hosted field. Encrypted data counts as typed.
+    pub(crate) is_typed: bool,
     /// Where collected data comes from: see [`CollectedData`](crate::token::CollectedData).
     pub(crate) places: Vec<DataPlace>,
 }
@@ -76,6 +78,7 @@ impl DataOrigin {
 pub(crate) struct SourceIntent {
     pub(crate) id: TokenIntentId,
     pub(crate) containers: Containers,
+    pub(crate) created_by: ApplicationId,
     pub(crate) expires_at: Timestamp,
 }
 
@@ -90,23 +93,25 @@ pub(crate) async fn load_data_source(
     new: &mut NewToken,
 ) -> Result<TokenDataSource, Error> {
     let source = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
+    let is_typed = caller.carries_typed_values();
     let text = match source {
         TokenSource::Data { token_type, data } => {
             let (origin, is_marked) = (DataOrigin::Request, caller.marks_fields());
             let places = Vec::new();
-            return Ok(TokenDataSource { token_type, data, origin, is_marked, places });
+            return Ok(TokenDataSource { token_type, data, origin, is_marked, is_typed, places });
         }
         TokenSource::Encrypted(encrypted) => {
             let data = encrypted.decrypt(vault, caller)?;
             let (token_type, origin) = (encrypted.token_type, DataOrigin::Encrypted);
             let is_marked = caller.marks_fields() || marks_encrypted(caller, token_type);
+            let is_typed = true;
             let places = Vec::new();
-            return Ok(TokenDataSource { token_type, data, origin, is_marked, places });
+            return Ok(TokenDataSource { token_type, data, origin, is_marked, is_typed, places });
         }
         TokenSource::Collected(collected) => {
             let (token_type, data, origin, places) = collected.open();
             let is_marked = caller.marks_fields();
-            return Ok(TokenDataSource { token_type, data, origin, is_marked, places });
+            return Ok(TokenDataSource { token_type, data, origin, is_marked, is_typed, places });
         }
         TokenSource::Intent(text) => text,
     };
@@ -115,11 +120,17 @@ pub(crate) async fn load_data_source(
     let stored = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
     let record = stored.ok_or_else(unknown_intent_error)?.record;
     let body = IntentBody::open(caller.tenant(), &record)?;
-    let intent = SourceIntent { id, containers: record.containers, expires_at: record.expires_at };
+    let intent = SourceIntent {
+        id,
+        containers: record.containers,
+        created_by: record.created_by,
+        expires_at: record.expires_at,
+    };
     let origin = DataOrigin::Intent(intent);
     let is_marked = caller.marks_fields() || body.is_marked;
     let (token_type, data, places) = (record.token_type, body.data, Vec::new());
-    Ok(TokenDataSource { token_type, data, origin, is_marked, places })
+    let is_typed = is_typed || body.is_typed;
+    Ok(TokenDataSource { token_type, data, origin, is_marked, is_typed, places })
 }
 
 pub(crate) fn unknown_intent_error() -> Error {

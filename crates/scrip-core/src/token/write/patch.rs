@@ -23,9 +23,10 @@ use crate::{
             DisclosureRule, ExpressionSet, ExpressionTrust, LifetimeChange, PartialPatch,
             PatchCoverage, check_data, check_expression_change, check_field_place,
             check_field_update, check_lifetime_change, check_no_added_rights, check_public_move,
-            drop_inherited_expressions, effective_mask, evaluates_field_values,
-            has_default_fingerprint_expression, has_reveal_right, hides_marked, may_digest_marked,
-            misplaces_field_values, patch_coverage, replaces_all_data,
+            check_reader_update, drop_inherited_expressions, effective_mask,
+            evaluates_field_values, has_default_fingerprint_expression, has_reveal_right,
+            hides_marked, may_digest_marked, misplaces_field_values, patch_coverage,
+            replaces_all_data,
         },
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
         reveal::{Audience, build_view, outline_view, reveal_existing},
@@ -69,8 +70,8 @@ pub(crate) enum PatchCause {
     /// A PATCH request.
     Request,
     /// A create request that found this token, possibly by conversion of an intent with this
-    /// expiry.
-    Deduplication { intent_expires_at: Option<Timestamp> },
+    /// expiry. `is_typed`: a payer typed its data into a hosted field.
+    Deduplication { intent_expires_at: Option<Timestamp>, is_typed: bool },
 }
 
 impl PatchContext<'_> {
@@ -88,6 +89,7 @@ impl PatchContext<'_> {
         let StoredToken { record: before, cvc: mut cvc_record } = stored;
         let token_type = before.token_type;
         let mut body = TokenBody::open(tenant, &before)?;
+        check_reader_update(caller, &before, body.typed_at())?;
         let containers = self.resolve_containers(&before, patch)?;
         check_expression_change(caller, &before, &body, patch)?;
         let expires_at = self.resolve_expiry(&before, patch)?;
@@ -98,6 +100,9 @@ impl PatchContext<'_> {
             let target = AccessTarget { containers: &before.containers, id: Some(&before.id) };
             check_field_place(caller, Permission::TokenUpdate, token_type, target)?;
             check_field_update(caller, &before)?;
+            if self.writes_typed_values() {
+                body.typed_at_ms = Some(now.unix_ms);
+            }
             let data_before = body.data.duplicate();
             let (sets_cvc, new_cvc) = patch_data(caller, token_type, &mut body, data)?;
             if sets_cvc {
@@ -227,7 +232,7 @@ impl PatchContext<'_> {
             (PatchCause::Request, Some(after)) => {
                 LifetimeChange::Patch { before: before.expires_at, after }
             }
-            (PatchCause::Deduplication { intent_expires_at }, requested) => {
+            (PatchCause::Deduplication { intent_expires_at, .. }, requested) => {
                 let requested = requested.flatten();
                 LifetimeChange::Deduplication {
                     before: before.expires_at,
@@ -251,6 +256,15 @@ impl PatchContext<'_> {
         let is_deduplication = matches!(self.cause, PatchCause::Deduplication { .. });
         patch_has_card_number(token_type, patch)
             && !(is_deduplication && has_default_fingerprint_expression(work, token_type, body))
+    }
+
+    /// Whether a payer typed the data of the patch into a hosted field.
+    fn writes_typed_values(self) -> bool {
+        let is_typed = match self.cause {
+            PatchCause::Request => false,
+            PatchCause::Deduplication { is_typed, .. } => is_typed,
+        };
+        is_typed || self.caller.carries_typed_values()
     }
 
     /// The failure mode for data that the patch does not change.

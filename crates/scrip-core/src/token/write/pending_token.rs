@@ -104,7 +104,7 @@ impl PendingToken {
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
         let is_sent = source.is_known_to(caller);
         let knows_data = source.is_readable_by(caller, &containers);
-        let TokenDataSource { mut data, origin, is_marked, .. } = source;
+        let TokenDataSource { mut data, origin, is_marked, is_typed, .. } = source;
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
@@ -120,6 +120,7 @@ impl PendingToken {
             expressions_writer: Some(caller.application()),
             number_version: draw_number_version(vault, token_type),
             is_marked,
+            typed_at_ms: is_typed.then_some(now.unix_ms),
             withheld_details,
             ..take_expressions(&mut new, token_type)
         };
@@ -202,6 +203,11 @@ impl PendingToken {
         self.deduplicate =
             resolve_deduplication(caller, self.is_deduplication_requested, record, comparison);
         Ok(CountedToken(self))
+    }
+
+    /// Whether a payer typed the data into a hosted field.
+    pub(super) fn is_typed(&self) -> bool {
+        self.body.typed_at_ms.is_some()
     }
 
     /// Seals the body under the current id.
@@ -301,7 +307,7 @@ impl PendingToken {
         let mut view = build_view(&self.permit, &self.token, self.body, audience)?;
         if let Some(detail) = &mut view.detail {
             detail.dropped_attributes = self.dropped_attributes;
-            if self.permit.transform() == Transform::Reveal {
+            if detail.visible.transform == Transform::Reveal {
                 detail.visible.cvc = self.cvc;
             }
         }

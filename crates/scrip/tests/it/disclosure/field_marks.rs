@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::harness::server::{SHARED_SERVER, TenantApiKeys, TestResponse, text_field};
 
-struct Page {
-    keys: TenantApiKeys,
-    public: String,
+pub(super) struct Page {
+    pub(super) keys: TenantApiKeys,
+    pub(super) public: String,
 }
 
 impl Page {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
         let permissions = [TokenCreate, TokenUpdate, TokenIntentCreate];
         let public = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &permissions);
@@ -41,7 +41,7 @@ impl Page {
     }
 
     /// The key of an access session with one rule for all containers.
-    fn session(&self, permissions: &[&str], transform: &str) -> String {
+    pub(super) fn session(&self, permissions: &[&str], transform: &str) -> String {
         let request = SHARED_SERVER.request("POST", "/sessions").key(&self.public);
         let session = request.send().expect_status(201);
         let rule = json!({"description": "page", "priority": 1, "container": "/",
@@ -291,7 +291,13 @@ fn browser_does_not_choose_the_place_of_data_that_it_does_not_know() {
 }
 
 /// A request of a hosted field that names the kinds of its values.
-fn send_kinds(page: &Page, key: &str, path: &str, kinds: &str, body: &Value) -> TestResponse {
+pub(super) fn send_kinds(
+    page: &Page,
+    key: &str,
+    path: &str,
+    kinds: &str,
+    body: &Value,
+) -> TestResponse {
     let method = if path.starts_with("/tokens/") { "PATCH" } else { "POST" };
     let request = SHARED_SERVER.request(method, path).key(key);
     let request = request.header("Scrip-Field-Application", &page.public);

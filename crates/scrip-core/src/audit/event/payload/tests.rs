@@ -103,6 +103,7 @@ fn token_body() -> TokenBody {
         withheld_details: false,
         number_version: None,
         is_marked: false,
+        typed_at_ms: None,
     }
 }
 
