@@ -138,6 +138,59 @@ for (const option of ["readOnly", "disabled"]) {
   });
 }
 
+// The page focuses a place before the trap when the date is complete, so that the payer's Tab leads into the trap.
+const PLACES = {
+  "an element of the page": () => {
+    const stop = document.createElement("span");
+    stop.tabIndex = -1;
+    document.body.append(stop);
+    return () => stop.focus();
+  },
+  "a field": async () => {
+    await window.addField("stop", "text");
+    return () => window.fields.stop.focus();
+  },
+};
+
+for (const [name, place] of Object.entries(PLACES)) {
+  onHostilePage(`payer's Tab from ${name} that the page focused does not open a second date`, async (page, input) => {
+    await page.evaluate(async (place) => {
+      await window.addField("date", "cardExpirationDate");
+      const steer = await window.eval(`(${place})`)();
+      window.onFieldChange = (id, { complete }) => id === "date" && complete && steer();
+    }, String(place));
+    await addTrap(page);
+    await input("date").click();
+    await typeKeys(page, "1230");
+    await page.waitForTimeout(100);
+    await pressTab(page);
+    await typeKeys(page, "987");
+    await assertTrapTellsNothing(page, input, "09 / 87");
+    await assertDateIsShown(page, "date", [12, 2030]);
+    // Control: the payer presses into the trap.
+    await page.evaluate(() => window.fields.trap.clear());
+    await input("trap").click();
+    await typeKeys(page, "1231");
+    await assertDateIsShown(page, "trap", [12, 2031]);
+  });
+}
+
+onHostilePage("held Enter is no action where the page moves the focus", async (page, input) => {
+  await page.evaluate(() => window.addField("date", "cardExpirationDate"));
+  await addTrap(page);
+  await page.evaluate(() => window.fields.date.on("keydown", () => window.fields.trap.focus()));
+  await input("date").click();
+  await typeKeys(page, "1230");
+  await page.keyboard.down("Enter");
+  await page.waitForTimeout(500);
+  // The browser repeats the key.
+  await page.keyboard.down("Enter");
+  await page.waitForTimeout(60);
+  await page.keyboard.up("Enter");
+  await typeKeys(page, "987");
+  await assertTrapTellsNothing(page, input, "09 / 87");
+});
+
 // --- Formats of a date ---
 
 const createToken = (page, type, format) =>

@@ -43,6 +43,7 @@ test("deletion_removes_whole_characters_words_and_lines", () => {
 
 test("pasted_text_has_no_line_breaks", () => {
   assert.equal(show(applyInput({ inputType: "insertFromPaste", data: "4242\r\n4242" }, parse("a|b"))), "a42424242|b");
+  assert.equal(show(applyInput({ inputType: "insertFromPaste", data: null }, parse("a|b"))), "a|b", "an image has no text");
 });
 
 test("browser_applies_other_edits", () => {

@@ -35,6 +35,7 @@ pub(crate) const FILES: &[WebFile] = embed![
     "field.css",
     "field.html",
     "field/announcements.js",
+    "field/arrival.js",
     "field/autofill.js",
     "field/bin-lookup.js",
     "field/copy-button-field.js",

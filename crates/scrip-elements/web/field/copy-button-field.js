@@ -1,5 +1,6 @@
 // The copy button: copies the value of another field, or of a reference, without showing it.
 
+import { Arrival } from "./arrival.js";
 import { createCopyButton } from "./view/copying.js";
 import { readOptions } from "./field-options.js";
 import { findController, findField } from "./siblings.js";
@@ -16,6 +17,8 @@ export class CopyButtonField {
   /** @type {() => unknown} */
   #source = () => undefined;
   #copy;
+  /** Nobody types into a button. */
+  arrival = new Arrival();
 
   /**
    * @param {import("../parent-channel.js").ParentChannel} channel

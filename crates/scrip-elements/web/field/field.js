@@ -41,6 +41,7 @@ function start(channel, options) {
       read: (/** @type {unknown} */ part, /** @type {boolean} */ isPlain) => field.read(part, isPlain),
       readPlain: () => field.readPlain(),
       readCopy: () => field.readCopy(),
+      arrival: field.arrival,
       useAdvance: () => field.useAdvance(),
       showValidation: () => field.showValidation(),
       offer: (/** @type {string} */ token, /** @type {string} */ value) => field.offer(token, value),

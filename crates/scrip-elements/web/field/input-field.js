@@ -1,6 +1,7 @@
 // A field with inputs: card, card number, expiration date, security code or text.
 
 import { Announcements } from "./announcements.js";
+import { Arrival, isOwnArrival } from "./arrival.js";
 import { NAME_TOKENS } from "./autofill.js";
 import { createBinLookup } from "./bin-lookup.js";
 import { findBrand } from "./format/brand.js";
@@ -10,8 +11,7 @@ import { AUTOFILL, FieldView } from "./view/field-view.js";
 import { InputPart } from "./input-part.js";
 import { NumberContent } from "./number-content.js";
 import { NumberAdvance, PayerEntry, entryError, fieldState, isUnfinished, stateAfterAction } from "./payer-entry.js";
-import { PageRules } from "./rules/page-rules.js";
-import { PageValidation, followActions } from "./rules/page-validation.js";
+import { followActions, startPageRules } from "./rules/page-validation.js";
 import { createNetworkChoice, networkChoices } from "./view/networks.js";
 import { PARTS, partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
@@ -38,6 +38,7 @@ export class InputField {
   #source;
   #numberContent = new NumberContent();
   #entry = new PayerEntry();
+  arrival = new Arrival();
   #advance = new NumberAdvance();
   /** Whether the frame has no input that gets the focus back with the frame. */
   #isAway = true;
@@ -51,9 +52,9 @@ export class InputField {
   #isBlurredByPage = false;
   /** Another frame of the same name has another id, so the page cannot imitate an unchanged value. */
   #frameId = randomId();
-  /** @type {PageRules | undefined} */
+  /** @type {import("./rules/page-rules.js").PageRules | undefined} */
   #rules;
-  /** @type {PageValidation | undefined} */
+  /** @type {import("./rules/page-validation.js").PageValidation | undefined} */
   #validation;
   /** @type {string | undefined} */
   #chosenNetwork;
@@ -70,7 +71,7 @@ export class InputField {
     this.#type = channel.type;
     this.#announcements = new Announcements(channel);
     this.#state = readOptions(channel.type, sent);
-    this.#startRules();
+    ({ rules: this.#rules, validation: this.#validation } = startPageRules(this.#options, () => this.#render()));
     this.bin = createBinLookup(channel.nonce, () => this.#render());
     this.networks = createNetworkChoice((network) => {
       this.#chosenNetwork = network;
@@ -85,18 +86,10 @@ export class InputField {
     this.#render();
   }
 
-  #startRules() {
-    const { validation, transform } = this.#options;
-    if (validation === undefined && transform === undefined) return;
-    const rules = new PageRules();
-    this.#rules = rules;
-    const test = (/** @type {RegExp} */ pattern, /** @type {string} */ text) => rules.test(pattern, text);
-    if (validation !== undefined) this.#validation = new PageValidation(validation, test, () => this.#render());
-  }
-
   #followPayer() {
-    followActions((isArrival) => {
-      if (isArrival && !this.#entry.arrive()) return;
+    followActions((kind) => {
+      if (kind === "arrival" && !this.#arrive()) return;
+      if (kind === "tab") this.arrival.pressTab(this.#entry.presence.isPresent, Date.now());
       this.#entry.act();
       [this.#rules, this.#validation].forEach((it) => it?.arm());
       for (const part of this.parts) {
@@ -114,10 +107,16 @@ export class InputField {
     });
   }
 
+  /** The focus came without a message of the page. */
+  #arrive() {
+    const siblings = siblingFields(this.#channel.nonce).map((it) => it.arrival);
+    return isOwnArrival(this.parts.map((it) => it.role), siblings, Date.now()) && this.#entry.arrive();
+  }
+
   /** @param {InputPart} part */
   #partFocused({ targetId, role }) {
     if (role !== "number") this.#advance.end();
-    if (this.#isAway) this.#entry.arrive();
+    if (this.#isAway) this.#arrive();
     this.#isAway = false;
     this.#channel.send("focus", { targetId });
   }
@@ -191,6 +190,7 @@ export class InputField {
   #partChanged(part, { isTyped, isNew }) {
     this.#stopWaiting();
     this.#source = undefined;
+    this.arrival.type(part.role);
     if (isNew && part.role === "number") this.#beginNumber(part);
     part.role === "number" ? this.#advance.edit(part.text, part.state, performance.now()) : this.#advance.end();
     if (this.parts.every((it) => it.isEmpty || (it.state !== "given" && it.state !== "closed"))) this.#endSet();

@@ -43,6 +43,8 @@ function deletedLength(unit, text, isBackward) {
 export function applyInput({ inputType, data }, { text, start, end }) {
   const isInsertion = inputType === "insertText" || inputType === "insertFromPaste";
   const [before, after] = [text.slice(0, start), text.slice(end)];
+  // A paste without text changes nothing, and the browser would scroll to the caret.
+  if (inputType === "insertFromPaste" && !data) return { text, caret: start };
   if (isInsertion && data !== null) {
     const inserted = data.replace(/[\r\n]+/g, "");
     return { text: before + inserted + after, caret: start + inserted.length };

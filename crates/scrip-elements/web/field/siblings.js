@@ -28,6 +28,7 @@ import { frameApplication } from "../parent-channel.js";
  * @property {(part?: unknown, isPlain?: boolean) => Promise<FieldReading>} read `isPlain`: without `transform`
  * @property {() => string} readPlain the value of one input, without `transform`
  * @property {() => string} readCopy the value for the clipboard, which nobody typed
+ * @property {import("./arrival.js").Arrival} arrival how the payer leaves the field
  * @property {() => boolean} useAdvance whether the payer has just finished a number there, once for each number
  * @property {() => void} showValidation
  * @property {(token: string, value: string) => boolean} offer takes a value of the browser's autofill

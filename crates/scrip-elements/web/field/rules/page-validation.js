@@ -4,6 +4,8 @@
 // field and give it back after each key, or have one field for each key. So the payer has to act in the
 // field before each report: a press inside the field, or Tab or Enter in it.
 
+import { PageRules } from "./page-rules.js";
+
 /**
  * @callback PatternTest
  * @param {RegExp} pattern
@@ -92,16 +94,36 @@ export class PageValidation {
 }
 
 /**
- * Calls `act` when the payer presses inside the frame, or presses Tab or Enter in it.
- * @param {(isArrival: boolean) => void} act `isArrival`: the payer pressed Tab in the field before, and releases it here
+ * Starts the rules of the page, if it has any.
+ * @param {import("../field-options.js").FieldOptions} options
+ * @param {() => void} changed called after each report
+ * @returns {{ rules?: PageRules, validation?: PageValidation }}
+ */
+export function startPageRules({ validation, transform }, changed) {
+  if (validation === undefined && transform === undefined) return {};
+  const rules = new PageRules();
+  if (validation === undefined) return { rules };
+  return { rules, validation: new PageValidation(validation, (pattern, text) => rules.test(pattern, text), changed) };
+}
+
+/**
+ * Calls `act` when the payer presses inside the frame, or presses Tab or Enter in it. A key that is held and
+ * repeats is no action: the page may have moved the focus in the meantime.
+ * @param {(kind: "press" | "tab" | "arrival") => void} act `arrival`: the payer pressed Tab in the field before, and
+ *   releases it here
  */
 export function followActions(act) {
-  const follow = (/** @type {Event} */ event, isArrival = false) => {
-    if (event.isTrusted) act(isArrival);
+  const follow = (/** @type {Event} */ event, /** @type {"press" | "tab" | "arrival"} */ kind) => {
+    if (event.isTrusted) act(kind);
   };
   // With these keys, Tab changes the window or the tab of the browser.
   const isTab = (/** @type {KeyboardEvent} */ event) => event.key === "Tab" && !(event.ctrlKey || event.altKey || event.metaKey);
-  document.addEventListener("pointerdown", (event) => follow(event), true);
-  document.addEventListener("keydown", (event) => (isTab(event) || event.key === "Enter") && follow(event), true);
-  document.addEventListener("keyup", (event) => isTab(event) && follow(event, true), true);
+  const keyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (event.repeat) return;
+    if (isTab(event)) follow(event, "tab");
+    else if (event.key === "Enter") follow(event, "press");
+  };
+  document.addEventListener("pointerdown", (event) => follow(event, "press"), true);
+  document.addEventListener("keydown", keyDown, true);
+  document.addEventListener("keyup", (event) => isTab(event) && follow(event, "arrival"), true);
 }
