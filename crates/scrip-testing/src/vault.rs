@@ -89,7 +89,6 @@ pub fn proxy_draft(name: &str, application: Option<ApplicationId>) -> ProxyDraft
         request_transforms: TransformList::default(),
         response_transforms: TransformList::default(),
         application,
-        names_configuration: false,
         configuration: Some(ProxyConfiguration::parse(configuration).unwrap()),
         require_auth: true,
         disable_detokenization: false,

@@ -12,7 +12,7 @@ use scrip_core::{
         },
         update_proxy::{patch_proxy, update_proxy},
     },
-    policy::{CallerRequirement, Permission},
+    policy::{Caller, CallerRequirement, Permission},
     proxy::{CompiledDraft, ProxyDetails},
 };
 
@@ -67,9 +67,7 @@ pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
     // proxies. So the key is in no response that is stored.
     let recorder = request.response_recorder(proxy_response::render_without_key);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
-    let needed = CallerRequirement::Permission(Permission::ProxyRead);
-    let is_reader = permit.caller().is_none_or(|it| it.check_requirement(needed).is_ok());
-    let shows_key = is_reader && recorder.is_none();
+    let shows_key = permit.caller().is_none_or(may_read_proxies) && recorder.is_none();
     let updated = update_proxy(vault, permit, id, draft, recorder).await?;
     request.app.reload().await?;
     request.app.compile_proxy(&updated)?;
@@ -86,10 +84,10 @@ pub(crate) async fn patch(mut request: AuthenticatedRequest) -> Handled {
     // Charged here, so that the patch is applied and compiled outside of the async workers.
     work.charge_ahead(proxy_request::count_check_work(request.body.len()));
     work.charge_ahead(proxy_request::count_patch_work(&body));
-    let edit = proxy_request::parse_patch(body, loopback)?;
+    let patch = proxy_request::parse_patch(body, loopback)?;
     let recorder = request.response_recorder(|_: &ProxyDetails| response::no_content());
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
-    let patched = patch_proxy(vault, permit, id, edit, recorder).await?;
+    let patched = patch_proxy(vault, permit, id, patch, recorder).await?;
     request.app.reload().await?;
     request.app.compile_proxy(&patched)?;
     Ok(response::from_rendered(response::no_content()))
@@ -122,8 +120,13 @@ pub(crate) async fn delete_client_certificate(request: AuthenticatedRequest) -> 
     Ok(response::from_rendered(response::no_content()))
 }
 
+fn may_read_proxies(caller: &Caller) -> bool {
+    caller.check_requirement(CallerRequirement::Permission(Permission::ProxyRead)).is_ok()
+}
+
 /// Parses and compiles the body of a request. Long work runs outside of the async workers. What the
-/// current proxy already has is not compiled again.
+/// current proxy already has is not compiled again, unless the time would tell a caller about a proxy
+/// that it may not read.
 fn compile_draft(
     request: &AuthenticatedRequest,
     current: Option<ProxyId>,
@@ -132,6 +135,7 @@ fn compile_draft(
     let work = request.caller.work();
     let parse = || {
         let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
+        let current = current.filter(|_| may_read_proxies(&request.caller));
         let current = current.and_then(|id| tenant.proxies.get(&id));
         let current = current.map(|it| ProxyDetails::open(&tenant.keys, (**it).clone()));
         Ok::<_, Problem>((draft, current.transpose()?.map(|it| it.draft())))

@@ -3,7 +3,7 @@
 use scrip_core::{
     error::{Error, FieldError},
     id::ApplicationId,
-    operations::proxies::update_proxy::EditProxy,
+    operations::proxies::update_proxy::ProxyPatch,
     proxy::{
         AuthorityCertificates, DestinationUrl, LoopbackDestinations, ProxyConfiguration,
         ProxyDetails, ProxyDraft, ProxyTimeout, TlsMinimum,
@@ -30,6 +30,10 @@ const REMOVED_ATTRIBUTES: [(&str, &str); 2] = [
     ("request_reactor_id", "was removed; use request_transforms"),
     ("response_reactor_id", "was removed; use response_transforms"),
 ];
+/// The attributes that only callers with `proxy:read` see, and that can contain keys of the
+/// destination.
+const HIDDEN_ATTRIBUTES: [&str; 6] =
+    ["configuration", "ca_pem", REQUEST.single, REQUEST.array, RESPONSE.single, RESPONSE.array];
 
 /// Parses all attributes of a proxy. Transforms and certificates are compiled later.
 pub(crate) fn parse_draft(
@@ -63,7 +67,6 @@ pub(crate) fn parse_draft(
     let tls_min = fields.text("tls_min");
     let tls_min =
         fields.parse_choice("tls_min", tls_min, TlsMinimum::parse, "must be \"1.2\" or \"1.3\"");
-    let names_configuration = configuration.is_some();
     fields.finish_with(name.zip(destination)).map(|(name, destination)| ProxyDraft {
         name,
         destination,
@@ -71,7 +74,6 @@ pub(crate) fn parse_draft(
         response_transforms,
         application,
         configuration,
-        names_configuration,
         require_auth,
         disable_detokenization: disable_detokenization.unwrap_or(false),
         timeout,
@@ -84,19 +86,20 @@ pub(crate) fn parse_draft(
 pub(crate) fn parse_patch(
     body: Plaintext,
     loopback: LoopbackDestinations,
-) -> Result<EditProxy, ParseError> {
+) -> Result<ProxyPatch, ParseError> {
     let Value::Object(_) = body.expose() else {
         return Err(ParseError::Malformed("the body must be a JSON object".to_owned()));
     };
-    Ok(Box::new(move |details: &ProxyDetails| {
+    let names_hidden_attributes =
+        HIDDEN_ATTRIBUTES.iter().any(|name| body.expose().get(name).is_some());
+    let edit = move |details: &ProxyDetails| {
         let merged = merge_patch(writable_attributes(details), body.expose());
-        let draft = parse_draft(merged, loopback).map_err(|it| match it {
+        parse_draft(merged, loopback).map_err(|it| match it {
             ParseError::Failed(error) => error,
             ParseError::Malformed(_) => Error::Internal("a merged proxy is not an object".into()),
-        })?;
-        let names_configuration = body.expose().get("configuration").is_some();
-        Ok(ProxyDraft { names_configuration, ..draft })
-    }))
+        })
+    };
+    Ok(ProxyPatch { names_hidden_attributes, edit: Box::new(edit) })
 }
 
 /// The charged work to check the attributes of a request: the limit of a request body is small, but

@@ -1,6 +1,8 @@
 //! Update Proxy and Patch Proxy: change the attributes that a client chooses, based on the current
 //! row.
 
+use std::fmt::{Debug, Formatter};
+
 use crate::{
     Error, Vault,
     audit::Operation,
@@ -20,6 +22,19 @@ use crate::{
 /// times, and never inside a transaction.
 pub type EditProxy = Box<dyn Fn(&ProxyDetails) -> Result<ProxyDraft, Error> + Send + Sync>;
 
+/// A change of some attributes.
+pub struct ProxyPatch {
+    /// Whether the patch has attributes that only callers with `proxy:read` see.
+    pub names_hidden_attributes: bool,
+    pub edit: EditProxy,
+}
+
+impl Debug for ProxyPatch {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ProxyPatch").finish_non_exhaustive()
+    }
+}
+
 /// Replaces all attributes.
 ///
 /// # Errors
@@ -31,8 +46,10 @@ pub async fn update_proxy(
     draft: CompiledDraft,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
+    let names_hidden_attributes = draft.names_hidden_attributes();
+    let change = ProxyChange { permit, operation: Operation::UpdateProxy, id };
     let edit = move |_: &ProxyDetails| Ok(draft.clone());
-    edit_proxy(vault, permit, Operation::UpdateProxy, id, edit, recorder).await
+    edit_proxy(vault, change, names_hidden_attributes, edit, recorder).await
 }
 
 /// Changes some attributes. Transforms and certificates of the patch are compiled on the way to the
@@ -44,32 +61,35 @@ pub async fn patch_proxy(
     vault: &Vault,
     permit: PolicyPermit,
     id: ProxyId,
-    edit: EditProxy,
+    patch: ProxyPatch,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
+    let ProxyPatch { names_hidden_attributes, edit } = patch;
+    let change = ProxyChange { permit, operation: Operation::PatchProxy, id };
     let edit = move |details: &ProxyDetails| {
         let draft = edit(details)?;
         Ok(draft.compile(Some(&details.draft()))?)
     };
-    edit_proxy(vault, permit, Operation::PatchProxy, id, edit, recorder).await
+    edit_proxy(vault, change, names_hidden_attributes, edit, recorder).await
 }
 
 async fn edit_proxy(
     vault: &Vault,
-    permit: PolicyPermit,
-    operation: Operation,
-    id: ProxyId,
+    change: ProxyChange,
+    names_hidden_attributes: bool,
     edit: impl Fn(&ProxyDetails) -> Result<CompiledDraft, Error> + Send,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
-    let change = ProxyChange { permit: permit.clone(), operation, id };
+    let (permit, id) = (change.permit.clone(), change.id);
     rewrite_proxy(vault, change, recorder, move |records, details| {
+        // Otherwise a caller without the right to read could try values of these attributes. Checked
+        // before the change is applied: whether it is valid depends on the current values too.
+        if names_hidden_attributes && !has_permission(&permit, records, Permission::ProxyRead) {
+            check_application_update(&permit, records)?;
+        }
         let draft = edit(details)?;
         let current = details.draft();
-        // Otherwise a caller without the right to read could try values of the configuration.
-        let is_guess = draft.compares_configuration(&current)
-            && !has_permission(&permit, records, Permission::ProxyRead);
-        if draft.redirects(&current) || is_guess {
+        if draft.redirects(&current) {
             check_application_update(&permit, records)?;
         }
         // An application that was deleted later may stay.

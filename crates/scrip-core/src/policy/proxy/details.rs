@@ -44,7 +44,6 @@ impl ProxyDetails {
             response_transforms: settings.response_transforms.clone(),
             application: record.application,
             configuration: self.secrets.configuration.clone(),
-            names_configuration: false,
             require_auth: record.require_auth,
             disable_detokenization: record.disable_detokenization,
             timeout: settings.timeout,

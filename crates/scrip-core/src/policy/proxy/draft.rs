@@ -21,8 +21,6 @@ pub struct ProxyDraft {
     pub response_transforms: TransformList,
     pub application: Option<ApplicationId>,
     pub configuration: Option<ProxyConfiguration>,
-    /// Whether the request contains a configuration. A patch without one keeps the current one.
-    pub names_configuration: bool,
     pub require_auth: bool,
     pub disable_detokenization: bool,
     pub timeout: Option<ProxyTimeout>,
@@ -147,10 +145,12 @@ impl ProxyDraft {
             || self.configuration != current.configuration
     }
 
-    /// Whether the answer to the request depends on the values of the current configuration, which
-    /// only a caller with `proxy:read` may know.
-    #[must_use]
-    pub fn compares_configuration(&self, current: &Self) -> bool {
-        self.names_configuration && current.configuration.is_some()
+    /// Whether the draft has attributes that are shown only to callers with `proxy:read`, and that can
+    /// contain keys of the destination.
+    pub(crate) fn names_hidden_attributes(&self) -> bool {
+        self.configuration.is_some()
+            || self.authorities.is_some()
+            || !self.request_transforms.is_empty()
+            || !self.response_transforms.is_empty()
     }
 }

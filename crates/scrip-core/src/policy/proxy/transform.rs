@@ -195,6 +195,11 @@ impl TransformList {
         (!self.is_single && !self.sources.is_empty()).then_some(self.sources.as_slice())
     }
 
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
     /// Compiles new transforms. `field` is the name of the older attribute. Returns the memory of
     /// the compiled masks.
     ///

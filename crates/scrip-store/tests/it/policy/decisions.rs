@@ -7,7 +7,7 @@ use std::{
 };
 
 use scrip_core::{
-    operations::proxies::update_proxy::{EditProxy, patch_proxy},
+    operations::proxies::update_proxy::{EditProxy, ProxyPatch, patch_proxy},
     policy::{PolicyPermit, TenantSettings},
     proxy::ProxyDetails,
 };
@@ -46,9 +46,10 @@ async fn token_of_another_tenant_is_stored_during_the_decision_of_a_policy_chang
         assert!(stored.is_ok(), "the decision blocks the writer");
         Ok(details.draft())
     });
+    let patch = ProxyPatch { names_hidden_attributes: false, edit };
     let harness_of_change = Arc::clone(&harness);
     let change = tokio::spawn(async move {
-        patch_proxy(&harness_of_change.vault, operator, id, edit, None).await.map(drop)
+        patch_proxy(&harness_of_change.vault, operator, id, patch, None).await.map(drop)
     });
     start_receiver.await.unwrap();
     create(&harness.vault, &caller, card("4242424242424242")).await.unwrap();

@@ -17,7 +17,7 @@ use scrip_core::{
             update_application::{ApplicationUpdate, update_application},
         },
         client_keys::create_client_key::create_client_key,
-        proxies::update_proxy::patch_proxy,
+        proxies::update_proxy::{ProxyPatch, patch_proxy},
         tenants::update_tenant::{set_tenant_quotas, update_tenant},
         webhooks::{create_webhook::create_webhook, update_webhook::update_webhook},
     },
@@ -163,9 +163,10 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
         proxy_draft(name, Some(private.application)),
     )
     .await;
-    let patch = manager_permit(Permission::ProxyUpdate);
+    let permit = manager_permit(Permission::ProxyUpdate);
     let edit = Box::new(|it: &scrip_core::proxy::ProxyDetails| Ok(it.draft()));
-    patch_proxy(&harness.vault, patch, proxy.record.id, edit, None).await.unwrap();
+    let patch = ProxyPatch { names_hidden_attributes: false, edit };
+    patch_proxy(&harness.vault, permit, proxy.record.id, patch, None).await.unwrap();
     let (create, draft) = (manager_permit(Permission::WebhookCreate), webhook_draft(name));
     let webhook = create_webhook(&harness.vault, create, draft, None).await.unwrap().record.id;
     let (update, draft) = (manager_permit(Permission::WebhookUpdate), webhook_draft(name));

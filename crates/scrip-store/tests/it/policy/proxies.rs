@@ -9,7 +9,7 @@ use scrip_core::{
         delete_proxy::delete_proxy,
         set_proxy_client_certificate::set_proxy_client_certificate,
         set_proxy_host::{add_proxy_host, remove_proxy_host},
-        update_proxy::{patch_proxy, update_proxy},
+        update_proxy::{EditProxy, ProxyPatch, patch_proxy, update_proxy},
     },
     policy::{
         ApplicationKind, CallerRequirement, Permission, PolicyPermit, Tenant, TenantSettings,
@@ -127,12 +127,13 @@ async fn proxy_change_checks_current_permissions_of_the_application(harness: Vau
     let update = CallerRequirement::Permission(Permission::ProxyUpdate);
     let permit = || caller.permit_policy(update).unwrap();
     let (vault, id) = (&harness.vault, proxy.record.id);
+    let patch = |edit: EditProxy| ProxyPatch { names_hidden_attributes: false, edit };
     let rename = |it: &ProxyDetails| {
         Ok(scrip_core::proxy::ProxyDraft { name: proxy_draft("renamed", None).name, ..it.draft() })
     };
-    patch_proxy(vault, permit(), id, Box::new(rename), None).await.unwrap();
+    patch_proxy(vault, permit(), id, patch(Box::new(rename)), None).await.unwrap();
     let redirect = |_: &ProxyDetails| Ok(proxy_draft("attacker", None));
-    let denied = patch_proxy(vault, permit(), id, Box::new(redirect), None).await;
+    let denied = patch_proxy(vault, permit(), id, patch(Box::new(redirect)), None).await;
     assert!(matches!(denied, Err(Error::Forbidden(_))), "{denied:?}");
     let directory = harness.directory().await;
     let record = &directory.tenant(tenant.id).unwrap().proxies[&id];

@@ -7,7 +7,8 @@ use scrip_core::policy::{
 use serde_json::{Value, json};
 
 use super::{
-    CERTIFICATE, certificate_pem, create_proxy, get_proxy, patch_proxy, proxy_body, proxy_path,
+    CERTIFICATE, certificate_body, certificate_pem, create_proxy, get_proxy, patch_proxy,
+    proxy_body, proxy_path,
 };
 use crate::harness::server::{ACME, SHARED_SERVER, text_field};
 
@@ -95,7 +96,9 @@ fn proxy_update_alone_changes_the_remaining_attributes() {
     // A PUT without the attribute would let the proxy detokenize again.
     SHARED_SERVER.put(&updater, &proxy_path(&proxy), &body).expect_problem(403, DENIAL);
     body["disable_detokenization"] = json!(true);
-    SHARED_SERVER.put(&updater, &proxy_path(&proxy), &body).expect_status(200);
+    let both = [ProxyUpdate, ProxyRead];
+    let reader = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    SHARED_SERVER.put(&reader, &proxy_path(&proxy), &body).expect_status(200);
     // The application was deleted: the proxy stays changeable, and its rights are gone.
     let path = format!("/applications/{}", application.as_str().unwrap());
     assert_eq!(SHARED_SERVER.delete(&ACME.management, &path).status, 204);
@@ -105,27 +108,58 @@ fn proxy_update_alone_changes_the_remaining_attributes() {
 
 /// The response would tell whether the values are equal to those that the caller cannot read.
 #[test]
-fn request_with_a_configuration_needs_application_update_without_proxy_read() {
+fn request_with_hidden_attributes_needs_application_update_without_proxy_read() {
     let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
     let both = [ProxyUpdate, ProxyRead];
     let reader = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
-    let equal = json!({"configuration": {"pin": "1234"}});
-    let proxy = create_proxy(&equal);
-    let path = proxy_path(&proxy);
-    for (key, status) in [(&updater, 403), (&reader, 204)] {
-        assert_eq!(patch_proxy(key, &proxy, &equal).status, status);
+    let append = |value: &str| json!({"type": "append_text", "options": {"value": value}});
+    let rows = [
+        ("configuration", json!({"pin": "1234"}), json!({"pin": "4321"})),
+        ("request_transforms", json!([append("key=1")]), json!([append("key=2")])),
+        ("response_transforms", json!([append("key=1")]), json!([append("key=2")])),
+        ("request_transform", append("key=1"), json!({"options": {"value": "key=2"}})),
+        ("response_transform", append("key=1"), json!({"options": {"value": "key=2"}})),
+        (
+            "ca_pem",
+            json!(certificate_pem()),
+            json!(certificate_body("other.example")["certificate_pem"]),
+        ),
+    ];
+    for (name, equal, other) in rows {
+        let [equal, other] = [json!({name: equal}), json!({name: other})];
+        let proxy = create_proxy(&equal);
+        let path = proxy_path(&proxy);
+        for (key, status) in [(&updater, 403), (&reader, 204)] {
+            assert_eq!(patch_proxy(key, &proxy, &equal).status, status, "{name}");
+        }
+        for (key, status) in [(&updater, 403), (&reader, 200)] {
+            assert_eq!(SHARED_SERVER.put(key, &path, &proxy_body(&equal)).status, status, "{name}");
+        }
+        for key in [&updater, &reader] {
+            patch_proxy(key, &proxy, &other).expect_problem(403, DENIAL);
+            patch_proxy(key, &proxy, &json!({name: null})).expect_problem(403, DENIAL);
+            SHARED_SERVER.put(key, &path, &proxy_body(&json!({}))).expect_problem(403, DENIAL);
+            assert_eq!(patch_proxy(key, &proxy, &json!({"name": "x"})).status, 204, "{name}");
+        }
+        assert_eq!(get_proxy(&proxy)[name], equal[name]);
     }
-    for (key, status) in [(&updater, 403), (&reader, 200)] {
-        assert_eq!(SHARED_SERVER.put(key, &path, &proxy_body(&equal)).status, status);
+}
+
+/// Whether the merged transform is valid depends on the stored one.
+#[test]
+fn patch_of_a_transform_is_denied_before_it_is_merged() {
+    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let append = json!({"type": "append_text", "options": {"value": "key=1"}});
+    let proxies = [create_proxy(&json!({"request_transform": append})), create_proxy(&json!({}))];
+    for patch in [
+        json!({"request_transform": {"options": {"value": "key=1"}}}),
+        json!({"request_transform": {"type": "mask"}}),
+        json!({"request_transform": {"type": 7}}),
+    ] {
+        for proxy in &proxies {
+            patch_proxy(&updater, proxy, &patch).expect_problem(403, DENIAL);
+        }
     }
-    for key in [&updater, &reader] {
-        let other = json!({"configuration": {"pin": "4321"}});
-        patch_proxy(key, &proxy, &other).expect_problem(403, DENIAL);
-        patch_proxy(key, &proxy, &json!({"configuration": null})).expect_problem(403, DENIAL);
-        SHARED_SERVER.put(key, &path, &proxy_body(&json!({}))).expect_problem(403, DENIAL);
-        assert_eq!(patch_proxy(key, &proxy, &json!({"name": "x"})).status, 204);
-    }
-    assert_eq!(get_proxy(&proxy)["configuration"], equal["configuration"]);
 }
 
 #[test]
