@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use crate::{
     app::{App, body_memory::BodyReservation, memory_pool::MemoryExhausted},
     metrics::MemoryRejection,
+    middleware::unread_body::TooManyFrames,
     problem::Problem,
 };
 
@@ -29,6 +30,15 @@ pub async fn read_body(
     let body = result.map_err(|_| Problem::BodyTimeout)??;
     reservation.grow_for_parsing(body.len()).map_err(|it| reject(app, it))?;
     Ok(body)
+}
+
+fn explain(error: axum::Error) -> Problem {
+    let has_too_many_frames = error.into_inner().is::<TooManyFrames>();
+    let rule = match has_too_many_frames {
+        true => "the body has too many small chunks; send larger ones",
+        false => "the body is incomplete",
+    };
+    Problem::Malformed(rule.to_owned())
 }
 
 fn reject(app: &App, exhausted: MemoryExhausted) -> Problem {
@@ -79,8 +89,7 @@ impl BodyBuffer {
         reservation: &mut BodyReservation,
     ) -> Result<(), Problem> {
         while let Some(frame) = body.frame().await {
-            let broken = |_| Problem::Malformed("the body is incomplete".to_owned());
-            let Ok(chunk) = frame.map_err(broken)?.into_data() else { continue };
+            let Ok(chunk) = frame.map_err(explain)?.into_data() else { continue };
             if self.len().saturating_add(chunk.len()) > self.bytes_max {
                 return Err(Problem::TooLarge);
             }

@@ -5,6 +5,8 @@
 //! of the body was drained, or with `Connection: close`.
 
 use std::{
+    error::Error,
+    fmt::{Display, Formatter},
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -38,13 +40,50 @@ const DRAIN: DrainLimits =
 const DRAIN_THROTTLED: DrainLimits =
     DrainLimits { bytes_max: 64 * 1024, deadline: Duration::from_millis(500) };
 
+/// A body may have this many frames, and one more for each [`FRAME_BYTES_MIN`] bytes. Each chunk of a
+/// chunked body is a frame, and a frame costs as much time as a kilobyte.
+const FRAMES_MAX: usize = 1024;
+const FRAME_BYTES_MIN: usize = 64;
+
+/// The body has too many small frames. The rest of it is not read, so the connection is closed.
+#[derive(Debug)]
+pub(crate) struct TooManyFrames;
+
+impl Display for TooManyFrames {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("the body has too many small chunks")
+    }
+}
+
+impl Error for TooManyFrames {}
+
+/// A body with the number of its frames.
+#[derive(Debug)]
+struct CountedBody<B> {
+    body: B,
+    frames: usize,
+    bytes: usize,
+}
+
+impl<B> CountedBody<B> {
+    fn count(&mut self, frame: &Frame<Bytes>) {
+        self.frames = self.frames.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));
+    }
+
+    fn has_too_many_frames(&self) -> bool {
+        let frames_max = (self.bytes / FRAME_BYTES_MIN).saturating_add(FRAMES_MAX);
+        self.frames > frames_max
+    }
+}
+
 /// The half that the handler reads.
-struct SharedBody<B>(Arc<Mutex<B>>);
+struct SharedBody<B>(Arc<Mutex<CountedBody<B>>>);
 
 /// The half that the connection drains. `None` for a request without a body.
 #[derive(Debug)]
 pub struct UnreadBody<B> {
-    body: Option<Arc<Mutex<B>>>,
+    body: Option<Arc<Mutex<CountedBody<B>>>>,
     version: Version,
     /// The client sends the body only after `100 Continue`.
     waits_for_continue: bool,
@@ -63,7 +102,7 @@ where
         return (request.map(|_| Body::empty()), unread);
     }
     let (head, body) = request.into_parts();
-    let shared_body = Arc::new(Mutex::new(body));
+    let shared_body = Arc::new(Mutex::new(CountedBody { body, frames: 0, bytes: 0 }));
     let unread = UnreadBody { body: Some(Arc::clone(&shared_body)), version, waits_for_continue };
     (hyper::Request::from_parts(head, Body::new(SharedBody(shared_body))), unread)
 }
@@ -76,6 +115,7 @@ fn waits_for_continue(headers: &HeaderMap) -> bool {
 impl<B> UnreadBody<B>
 where
     B: HttpBody<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
 {
     /// Drains the unread part of the body, or marks the response as the last one of its connection.
     pub async fn drain_or_close(self, response: &mut Response) {
@@ -108,6 +148,7 @@ where
 async fn drain<B>(body: &mut SharedBody<B>, bytes_max: usize) -> bool
 where
     B: HttpBody<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
 {
     let mut bytes = 0_usize;
     loop {
@@ -124,23 +165,34 @@ where
     }
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for SharedBody<B> {
+impl<B> HttpBody for SharedBody<B>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
+{
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = axum::BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let mut body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Pin::new(&mut *body).poll_frame(context)
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.has_too_many_frames() {
+            return Poll::Ready(Some(Err(TooManyFrames.into())));
+        }
+        let polled = Pin::new(&mut counted.body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            counted.count(frame);
+        }
+        polled.map_err(Into::into)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).size_hint()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).body.size_hint()
     }
 }

@@ -142,6 +142,55 @@ fn body_with_many_errors_gets_a_short_response() {
     assert!(response.text.len() < 16 * 1024, "{} bytes", response.text.len());
 }
 
+/// Sends a body in chunks of this length. Returns the response.
+fn send_chunks(head: &str, body: &str, chunk_length: usize) -> String {
+    let chunks = body.as_bytes().chunks(chunk_length);
+    let chunks = chunks.map(|it| [format!("{:x}\r\n", it.len()).as_bytes(), it, b"\r\n"].concat());
+    let head = format!(
+        "{}\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+        head.replace('\n', "\r\n")
+    );
+    let next_request = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let chunks: Vec<_> = chunks.collect();
+    let bytes = [head.as_bytes(), &chunks.concat(), b"0\r\n\r\n", next_request.as_bytes()].concat();
+    SHARED_SERVER.send_raw(&bytes)
+}
+
+/// Each chunk costs as much time as a kilobyte.
+#[test]
+fn body_with_too_many_small_chunks_is_not_read_to_its_end() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let private = &keys.private;
+    let heads = [
+        ("POST /tokens HTTP/1.1".to_owned(), 401),
+        ("POST /nowhere HTTP/1.1".to_owned(), 404),
+        (format!("POST /tokens HTTP/1.1\nBT-API-KEY: {private}"), 400),
+        (
+            format!(
+                "POST /proxy HTTP/1.1\nBT-API-KEY: {private}\nBT-PROXY-URL: https://p.example/"
+            ),
+            400,
+        ),
+    ];
+    let body = |length: usize| json!({"type": "token", "data": "x".repeat(length)}).to_string();
+    for (head, status) in &heads {
+        let response = send_chunks(head, &body(1_100), 1);
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{head}: {response}");
+        let (first, rest) = response.split_once("\r\n\r\n").unwrap();
+        assert!(first.to_ascii_lowercase().contains("connection: close"), "{head}: {response}");
+        assert!(!rest.contains("HTTP/1.1 200"), "{head}: {response}");
+        if *status == 400 {
+            assert!(rest.contains("too many small chunks"), "{head}: {response}");
+        }
+    }
+    let keyed = &heads[2].0;
+    for (length, chunk_length) in [(900, 1), (200_000, 64), (200_000, 10_000)] {
+        let response = send_chunks(keyed, &body(length), chunk_length);
+        assert!(response.starts_with("HTTP/1.1 201 "), "{length}, {chunk_length}: {response}");
+        assert!(response.contains("HTTP/1.1 200"), "{length}, {chunk_length}: {response}");
+    }
+}
+
 #[test]
 fn client_that_never_reads_loses_its_connection() {
     let server = TestServer::start_with(|app| {
