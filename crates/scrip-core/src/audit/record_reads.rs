@@ -11,6 +11,10 @@ use crate::{
     token::TokenType,
 };
 
+/// The maximum number of deliveries that one transaction stores for the tokens of a page. A page of a
+/// hundred tokens has a delivery for each token and webhook.
+const DELIVERIES_PER_TRANSACTION: usize = 100;
+
 impl Vault {
     /// Records the reads of a caller. Call it before the data is returned.
     ///
@@ -53,8 +57,19 @@ impl Vault {
                 source.raise(EventType::TokenRead, || describe_token_read(id, token_type))
             }));
         }
-        self.append_to_read_log(ReadLogBatch { tenant: tenant.id, audit, entries, deliveries })
-            .await
+        let batch = |entries, deliveries| ReadLogBatch {
+            tenant: tenant.id,
+            audit: audit.clone(),
+            entries,
+            deliveries,
+        };
+        // The data is returned after the last transaction. Other writes take turns with them.
+        while deliveries.len() > DELIVERIES_PER_TRANSACTION {
+            let last =
+                deliveries.split_off(deliveries.len().saturating_sub(DELIVERIES_PER_TRANSACTION));
+            self.append_to_read_log(batch(Vec::new(), last)).await?;
+        }
+        self.append_to_read_log(batch(entries, deliveries)).await
     }
 
     /// As [`Vault::record_reads`], for a read of policy.

@@ -1,19 +1,21 @@
 //! Events of reads: one per token that a response shows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use scrip_core::{
-    audit::{AuditTrail, LogKind, ReadRecording},
+    audit::{AuditTrail, LogKind, ReadLogBatch, ReadRecording},
     event::EventType,
     policy::{Permission, TenantSettings, Transform},
+    store::{Store, StoreFuture},
 };
+use scrip_testing::faults::intercepted_store::{InterceptedStore, Interceptor};
 use serde_json::{Value, json};
 
 use crate::{
     harness::server::{
         SHARED_SERVER, TestResponse, TestServer, card_body, grant, text_field, unique_card_number,
     },
-    webhooks::events::Subscription,
+    webhooks::events::{Subscription, create_webhook},
 };
 
 fn create_card(subscription: &Subscription<'_>) -> String {
@@ -107,6 +109,45 @@ fn listed_and_found_tokens_have_one_event_each() {
         assert!(shown.len() == 2 && shown.iter().all(|it| ids.contains(it)), "{shown:?}");
         assert_eq!(read_ids(&subscription.events()), shown);
     }
+}
+
+/// The numbers of deliveries and of log entries of each transaction.
+#[derive(Clone, Default)]
+struct ReadLogSizes(Arc<Mutex<Vec<[usize; 2]>>>);
+
+impl Interceptor for ReadLogSizes {
+    fn append_read_log<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        batch: ReadLogBatch,
+    ) -> StoreFuture<'a, ()> {
+        self.0.lock().unwrap().push([batch.deliveries.len(), batch.entries.len()]);
+        engine.append_read_log(batch)
+    }
+}
+
+/// A page has a delivery for each token and webhook, and other writes must not wait for all of them.
+#[test]
+fn deliveries_of_a_page_are_stored_in_small_transactions() {
+    let sizes = ReadLogSizes::default();
+    let server = TestServer::start_with(|setup| {
+        let (engine, interceptor) = (Arc::clone(&setup.vault.store), sizes.clone());
+        setup.vault.store = Arc::new(InterceptedStore { engine, interceptor });
+    });
+    let subscription = Subscription::new(&server, EventType::TokenRead);
+    let (keys, tokens, webhooks) = (&subscription.keys, 60, 3);
+    for _ in 1..webhooks {
+        create_webhook(&server, keys, &json!({"events": ["token.read"]}));
+    }
+    let mut ids: Vec<_> = (0..tokens).map(|_| create_card(&subscription)).collect();
+    ids.sort_unstable();
+    sizes.0.lock().unwrap().clear();
+    server.get_path(&keys.private, "/v2/tokens?size=100").expect_status(200);
+    let sizes = sizes.0.lock().unwrap().clone();
+    assert_eq!(sizes.iter().map(|it| it[0]).sum::<usize>(), tokens * webhooks, "{sizes:?}");
+    assert!(sizes.iter().all(|it| it[0] <= 100), "{sizes:?}");
+    assert_eq!(sizes.iter().map(|it| it[1]).sum::<usize>(), 1, "{sizes:?}");
+    assert_eq!(read_ids(&subscription.events()), ids);
 }
 
 #[test]
