@@ -214,8 +214,9 @@ enum CallHeadState {
     Answered,
     Response {
         status: u16,
-        /// The retention of the CVC that the call used, in Unix milliseconds. The response is then
-        /// encrypted with the epoch key of the CVC, because the destination may repeat the CVC.
+        /// The end of the response, in Unix milliseconds, if the call may have used a CVC. The response
+        /// is then encrypted with the epoch key of this time, because the destination may repeat the
+        /// CVC.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cvc_ends_ms: Option<i64>,
     },
@@ -229,8 +230,8 @@ pub(crate) struct CallSealer<'a> {
     pub(crate) right: UseRight,
     pub(crate) targets: Vec<CallTarget>,
     pub(crate) tokens: Vec<String>,
-    /// The end of the retention of a CVC that the call used.
-    pub(crate) cvc_expires_at: Option<Timestamp>,
+    /// When the stored response must end, because it can repeat a CVC.
+    pub(crate) answer_ends_at: Option<Timestamp>,
 }
 
 impl CallSealer<'_> {
@@ -279,7 +280,7 @@ impl CallSealer<'_> {
     ) -> (CallHeadState, Vec<u8>) {
         let bytes = encode_response(response);
         let status = response.status;
-        let Some(ends_at) = self.cvc_expires_at else {
+        let Some(ends_at) = self.answer_ends_at else {
             return (CallHeadState::Response { status, cvc_ends_ms: None }, bytes);
         };
         let place = place(self.caller, "call-response", &self.digests.key, self.created_at);

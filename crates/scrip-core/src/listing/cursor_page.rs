@@ -4,7 +4,7 @@ use scrip_expression::padded_size;
 use scrip_seal::{Fingerprint, Place, Sealed};
 
 use crate::{
-    Error, Vault,
+    Error, Timestamp, Vault,
     audit::{Operation, ReadLogEntry},
     listing::{ListPosition, SEARCHES_EXHAUSTED, SearchFacet, TokenScan, cursor},
     operations::yield_now,
@@ -194,21 +194,19 @@ impl PageBuilder<'_> {
                 }
                 // Opening a large row takes milliseconds: yield to other requests after each.
                 yield_now().await;
-                let Some((permit, body)) = self.open_visible(&stored)? else {
+                let Ok(permit) = self.caller.permit(self.permission, &stored.record) else {
                     self.last_scanned = Some(position);
                     continue;
                 };
-                if self.page.len() >= self.size {
-                    return Ok(self.last_shown.take());
-                }
                 stored.resolve_cvc(&self.vault.epoch_keys, permit.transform(), now).await?;
-                let audience = Audience::Caller { vault: self.vault, now };
-                let work_before = self.caller.work().spent();
-                let view = build_view(&permit, &stored, body, audience)?;
-                let work = self.caller.work().spent().saturating_sub(work_before);
-                self.budget.charge_work(&permit, work);
-                self.page.push(view);
-                self.last_shown = Some(position.clone());
+                match self.open_row(&permit, &stored, now)? {
+                    OpenedRow::NoMatch => (),
+                    OpenedRow::BeyondPage => return Ok(self.last_shown.take()),
+                    OpenedRow::Shown(view) => {
+                        self.page.push(*view);
+                        self.last_shown = Some(position.clone());
+                    }
+                }
                 self.last_scanned = Some(position);
             }
             let Some(resume_after) = scanned.resume_after else { return Ok(None) };
@@ -219,15 +217,40 @@ impl PageBuilder<'_> {
         Ok(after)
     }
 
-    /// Decrypts a token. Returns it if it matches the filter and the caller may see it.
-    fn open_visible(&mut self, stored: &StoredToken) -> Result<Option<(Permit, TokenBody)>, Error> {
-        let Ok(permit) = self.caller.permit(self.permission, &stored.record) else {
-            return Ok(None);
-        };
-        self.budget.charge_row(&permit, stored);
-        let body = TokenBody::open(self.caller.tenant(), &stored.record)?;
-        Ok(self.filter.matches(&body).then_some((permit, body)))
+    /// Decrypts a token and builds its view, if it matches the filter and the page is not full. Large
+    /// tokens are opened outside of the async workers.
+    fn open_row(
+        &mut self,
+        permit: &Permit,
+        stored: &StoredToken,
+        now: Timestamp,
+    ) -> Result<OpenedRow, Error> {
+        let (caller, work) = (self.caller, self.caller.work());
+        self.budget.charge_row(permit, stored);
+        let work_before = work.spent();
+        let (filter, is_full) = (self.filter, self.page.len() >= self.size);
+        let audience = Audience::Caller { vault: self.vault, now };
+        let opened = work.run_opening(stored.record.body.as_bytes().len(), || {
+            let body = TokenBody::open(caller.tenant(), &stored.record)?;
+            match filter.matches(&body) {
+                false => Ok(OpenedRow::NoMatch),
+                true if is_full => Ok(OpenedRow::BeyondPage),
+                true => {
+                    build_view(permit, stored, body, audience).map(Box::new).map(OpenedRow::Shown)
+                }
+            }
+        })?;
+        self.budget.charge_work(permit, work.spent().saturating_sub(work_before));
+        opened
     }
+}
+
+/// A row that the caller may see.
+enum OpenedRow {
+    NoMatch,
+    /// The page is full, and this is the first token of the next one.
+    BeyondPage,
+    Shown(Box<TokenView>),
 }
 
 /// The limits of one page: a hundred large tokens, or a hundred long masks, take several pages.

@@ -1,7 +1,7 @@
 //! The data of the tokens and intents that expressions name: for Detokenize, and for the body of a
 //! proxied call.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 pub use scrip_expression::{Reference, ReferenceKind};
 
@@ -21,7 +21,7 @@ use crate::{
     token::{
         AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
         TokenIntentRecord, TokenIntentView, TokenRecord, TokenView,
-        cvc::with_cvc,
+        cvc::{cvc_expiry, with_cvc},
         disclosure::{hides_marked, withholds_typed},
         expression::enrichment,
         intent::{self, IntentBody, IntentReader, cvc_place},
@@ -107,6 +107,8 @@ pub(crate) struct LoadedEntity<R> {
     pub(crate) transform: Transform,
     /// The end of the retention of the CVC, if the data contains it.
     pub(crate) cvc_expires_at: Option<Timestamp>,
+    /// When a stored answer to the data must end, because it can repeat the CVC.
+    pub(crate) answer_ends_at: Option<Timestamp>,
     /// The data, if the caller may use and not read it.
     pub(crate) hidden_data: Option<HiddenData>,
     /// Whether a payer typed the data after the caller got its rights.
@@ -243,7 +245,17 @@ impl ReferenceLoader<'_> {
         };
         let StoredToken { record, cvc } = stored;
         let cvc_expires_at = cvc.filter(|_| has_cvc).map(|it| it.expires_at);
-        Ok((input, LoadedEntity { record, transform, cvc_expires_at, hidden_data, is_withheld }))
+        let reads_cvc = needed.cvc && record.token_type.has_cvc();
+        let answer_ends_at = self.find_answer_end(hidden_data, reads_cvc, cvc_expires_at);
+        let entity = LoadedEntity {
+            record,
+            transform,
+            cvc_expires_at,
+            answer_ends_at,
+            hidden_data,
+            is_withheld,
+        };
+        Ok((input, entity))
     }
 
     /// Checks that the caller sends withheld data to no destination of its own, which is the same as
@@ -274,6 +286,20 @@ impl ReferenceLoader<'_> {
         })
     }
 
+    /// When a stored answer to the data must end. For hidden data the expression decides: otherwise
+    /// the end would tell whether there is a CVC, and when it was written.
+    fn find_answer_end(
+        &self,
+        hidden: Option<HiddenData>,
+        reads_cvc: bool,
+        cvc_expires_at: Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        if hidden.is_some_and(|it| !it.is_sent_anywhere) {
+            return reads_cvc.then(|| hidden_answer_end(self.caller, self.vault.clock.now()));
+        }
+        cvc_expires_at
+    }
+
     async fn load_intent(
         &self,
         id: TokenIntentId,
@@ -291,7 +317,9 @@ impl ReferenceLoader<'_> {
         let StoredTokenIntent { record, cvc } = stored;
         let (tenant, mut transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
         size.add(&record.body)?;
-        let intent_body = IntentBody::open(tenant, &record)?;
+        let sealed_bytes = record.body.as_bytes().len();
+        let open = || IntentBody::open(tenant, &record);
+        let intent_body = caller.work().run_opening(sealed_bytes, open)??;
         let typed_at = intent_body.is_typed.then_some(record.created_at);
         let is_withheld = withholds_typed(caller, typed_at);
         self.check_destination(is_withheld)?;
@@ -326,10 +354,17 @@ impl ReferenceLoader<'_> {
         }
         let view = intent::token_intent_view(&vault.bin_data, reader, &record, intent_body);
         let input = (self.renderers.intent)(&view, data);
-        Ok(Some((
-            input,
-            LoadedEntity { record, transform, cvc_expires_at, hidden_data, is_withheld },
-        )))
+        let reads_cvc = needs_cvc && record.token_type.has_cvc();
+        let answer_ends_at = self.find_answer_end(hidden_data, reads_cvc, cvc_expires_at);
+        let entity = LoadedEntity {
+            record,
+            transform,
+            cvc_expires_at,
+            answer_ends_at,
+            hidden_data,
+            is_withheld,
+        };
+        Ok(Some((input, entity)))
     }
 
     /// To read an intent, the caller needs `token:read` and `token-intent:read` in its containers.
@@ -418,6 +453,14 @@ impl<'a, P> FoundReference<'a, P> {
             Self::DataOf(token) => expose(token).get("data").unwrap_or(NO_DATA),
         }
     }
+}
+
+/// How long an answer is stored if it can repeat a CVC that the caller may not read.
+const HIDDEN_ANSWER_LIFETIME: Duration = Duration::from_mins(15);
+
+/// When such an answer ends: with a CVC that was written now, or earlier.
+pub(crate) fn hidden_answer_end(caller: &Caller, now: Timestamp) -> Timestamp {
+    cvc_expiry(caller, now).min(now.plus(HIDDEN_ANSWER_LIFETIME))
 }
 
 async fn open_cvc(

@@ -40,14 +40,18 @@ impl<'a> Audience<'a> {
     }
 }
 
-/// Decrypts a token and builds the view that the permit allows.
+/// Decrypts a token and builds the view that the permit allows. Large tokens are opened outside of
+/// the async workers.
 pub(crate) fn reveal(
     permit: &Permit,
     stored: &StoredToken,
     audience: Audience<'_>,
 ) -> Result<TokenView, Error> {
-    let body = TokenBody::open(permit.tenant(), &stored.record)?;
-    build_view(permit, stored, body, audience)
+    let sealed_bytes = stored.record.body.as_bytes().len();
+    permit.caller().work().run_opening(sealed_bytes, || {
+        let body = TokenBody::open(permit.tenant(), &stored.record)?;
+        build_view(permit, stored, body, audience)
+    })?
 }
 
 /// As [`reveal`], with a body that is already decrypted, for a token that was just written.

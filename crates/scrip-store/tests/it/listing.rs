@@ -1,6 +1,7 @@
 //! Lists of tokens and of log records.
 
 pub(crate) mod complete_lists;
+mod large_tokens;
 mod logs;
 mod page_bounds;
 mod paging;

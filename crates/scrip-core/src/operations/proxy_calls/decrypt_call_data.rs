@@ -9,7 +9,7 @@ use crate::{
     Error, FieldError, Timestamp, Vault,
     id::ClientKeyId,
     idempotency::proxy_call::CallDataComparison,
-    operations::check_request_quota,
+    operations::{check_request_quota, reference_data::hidden_answer_end},
     policy::{
         Caller, DestinationChoice, Permission, Transform, UseRight,
         guessing_budget::EvaluatedEntity,
@@ -46,6 +46,8 @@ pub(super) struct DecryptedPart {
     /// The default container of its type, in which the caller needs the right.
     pub(super) containers: Containers,
     pub(super) cvc_expires_at: Option<Timestamp>,
+    /// As in [`LoadedEntity`](crate::operations::reference_data::LoadedEntity).
+    pub(super) answer_ends_at: Option<Timestamp>,
     /// The data, if the caller may use and not read it.
     pub(super) hidden_data: Option<EvaluatedEntity>,
     /// As in [`HiddenData`](crate::operations::reference_data::HiddenData).
@@ -153,12 +155,22 @@ impl Decryption<'_> {
                 return Err(with_path(FieldError::new("encrypted", TYPE_RULE).into()));
             }
         }
-        let has_cvc = token_type.is_card() && data.expose().get("cvc").is_some();
-        let cvc_expires_at = has_cvc.then(|| cvc_expiry(caller, vault.clock.now()));
-        let key = encrypted.key_id();
+        let (has_cvc, now) = (data.expose().get("cvc").is_some(), vault.clock.now());
+        let cvc_expires_at = (token_type.is_card() && has_cvc).then(|| cvc_expiry(caller, now));
         let is_sent_anywhere = caller.sends_anywhere(destinations, &containers);
-        let part = DecryptedPart { key, containers, cvc_expires_at, hidden_data, is_sent_anywhere };
-        self.parts.push(part);
+        let answer_ends_at = match is_hidden && !is_sent_anywhere {
+            true => token_type.has_cvc().then(|| hidden_answer_end(caller, now)),
+            false => cvc_expires_at,
+        };
+        let key = encrypted.key_id();
+        self.parts.push(DecryptedPart {
+            key,
+            containers,
+            cvc_expires_at,
+            answer_ends_at,
+            hidden_data,
+            is_sent_anywhere,
+        });
         let mut object = Map::new();
         object.insert("type".to_owned(), token_type.as_str().into());
         object.insert("data".to_owned(), data.into_exposed());

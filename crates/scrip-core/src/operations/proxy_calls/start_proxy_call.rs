@@ -87,7 +87,7 @@ pub(super) struct StartedRecord {
     right: UseRight,
     targets: Vec<CallTarget>,
     tokens: Vec<String>,
-    cvc_expires_at: Option<Timestamp>,
+    answer_ends_at: Option<Timestamp>,
 }
 
 /// Records the tokens that the call uses, or the call itself if it uses none. With an idempotency
@@ -127,7 +127,7 @@ pub async fn start_proxy_call(
                 right,
                 targets: used.targets(caller),
                 tokens: used.token_ids(),
-                cvc_expires_at: used.cvc_expires_at(),
+                answer_ends_at: used.answer_ends_at(),
             };
             let sealed =
                 record.sealer().seal_record(&vault.epoch_keys, &CallState::MaybeSent, now)?;
@@ -180,7 +180,7 @@ impl StartedRecord {
             right: self.right,
             targets: self.targets.clone(),
             tokens: self.tokens.clone(),
-            cvc_expires_at: self.cvc_expires_at,
+            answer_ends_at: self.answer_ends_at,
         }
     }
 }

@@ -275,12 +275,12 @@ impl UsedTokens {
         tokens.chain(intents).chain(encrypted).collect()
     }
 
-    /// The end of the retention of the CVC that expires first.
-    pub(super) fn cvc_expires_at(&self) -> Option<Timestamp> {
+    /// When the stored answer must end, because it can repeat a CVC.
+    pub(super) fn answer_ends_at(&self) -> Option<Timestamp> {
         let LoadedEntities { tokens, intents } = &self.loaded;
-        let tokens = tokens.iter().filter_map(|it| it.cvc_expires_at);
-        let intents = intents.iter().filter_map(|it| it.cvc_expires_at);
-        let encrypted = self.encrypted_parts().filter_map(|it| it.cvc_expires_at);
+        let tokens = tokens.iter().filter_map(|it| it.answer_ends_at);
+        let intents = intents.iter().filter_map(|it| it.answer_ends_at);
+        let encrypted = self.encrypted_parts().filter_map(|it| it.answer_ends_at);
         tokens.chain(intents).chain(encrypted).min()
     }
 }

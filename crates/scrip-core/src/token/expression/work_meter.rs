@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use scrip_expression::SpentWork;
+use scrip_expression::{SpentWork, padded_size};
 
 use crate::{error::Error, id::TenantId, metrics::Gauge};
 
@@ -17,6 +17,13 @@ pub const REQUEST_WORK_MAX: usize = 16 * 1024 * 1024;
 /// Such an evaluation takes a few milliseconds. A longer evaluation on the worker would delay other
 /// requests.
 pub const INLINE_WORK_MAX: usize = 1024 * 1024;
+
+/// The work to open a byte of a sealed body: it is decrypted, parsed and wiped.
+const OPEN_WORK_PER_BYTE: usize = 2;
+
+/// The part of the bodies of one request that is opened on the async worker thread: 256 KiB, more than
+/// a page of ordinary tokens has.
+const INLINE_OPEN_WORK_MAX: usize = INLINE_WORK_MAX / 2;
 
 /// The most work that a request of this process did on an async worker.
 pub static INLINE_WORK_PEAK: Gauge = Gauge::new();
@@ -34,6 +41,8 @@ pub struct WorkMeter {
     tenant: Option<TenantId>,
     /// The part of the work that ran inline.
     inline: AtomicUsize,
+    /// The work to open sealed bodies.
+    opened: AtomicUsize,
     /// Whether an evaluation was rejected because too many others were running.
     rejected: AtomicBool,
 }
@@ -59,8 +68,8 @@ impl WorkMeter {
     #[must_use]
     pub fn new(tenant: Option<TenantId>, run_long: RunLongEvaluation) -> Self {
         let remaining = AtomicUsize::new(REQUEST_WORK_MAX);
-        let inline = AtomicUsize::new(0);
-        Self { remaining, run_long, tenant, inline, rejected: AtomicBool::new(false) }
+        let (inline, opened) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { remaining, run_long, tenant, inline, opened, rejected: AtomicBool::new(false) }
     }
 
     /// The work charged so far.
@@ -104,6 +113,32 @@ impl WorkMeter {
             self.count_inline(work);
             return Ok(step());
         }
+        self.run_long_step(step)
+    }
+
+    /// Opens a sealed body of this length: inline within [`INLINE_OPEN_WORK_MAX`], else by the long
+    /// runner.
+    ///
+    /// The work is not taken from the budget of expressions: pages and calls have limits of their own
+    /// for the bodies that they open. It is padded, so that its effect does not tell the length.
+    ///
+    /// # Errors
+    /// Too many other steps are running.
+    pub(crate) fn run_opening<T>(
+        &self,
+        sealed_bytes: usize,
+        open: impl FnOnce() -> T,
+    ) -> Result<T, Error> {
+        let work = padded_size(sealed_bytes).saturating_mul(OPEN_WORK_PER_BYTE);
+        let opened = self.opened.fetch_add(work, Relaxed).saturating_add(work);
+        if opened <= INLINE_OPEN_WORK_MAX {
+            self.count_inline(work);
+            return Ok(open());
+        }
+        self.run_long_step(open)
+    }
+
+    fn run_long_step<T>(&self, step: impl FnOnce() -> T) -> Result<T, Error> {
         let (mut step, mut result) = (Some(step), None);
         (self.run_long)(self.tenant, &mut || result = step.take().map(|it| it()));
         result.ok_or_else(|| Error::Unavailable("too many long requests at the same time".into()))
@@ -191,6 +226,23 @@ mod tests {
         assert_eq!(meter.spent(), INLINE_WORK_MAX + 1);
         let meter = WorkMeter::default();
         assert_eq!(meter.run_step(usize::MAX, || 7).unwrap(), 7);
+    }
+
+    #[test]
+    fn page_of_ordinary_tokens_is_opened_inline_and_large_bodies_by_the_long_runner() {
+        fn reject(_: Option<TenantId>, _: &mut dyn FnMut()) -> bool {
+            false
+        }
+        let ordinary = WorkMeter::new(None, reject);
+        for _ in 0..100 {
+            assert_eq!(ordinary.run_opening(2_000, || 7).unwrap(), 7);
+        }
+        let large = WorkMeter::new(None, reject);
+        assert_eq!(large.run_opening(200_000, || 7).unwrap(), 7);
+        assert!(matches!(large.run_opening(200_000, || 7), Err(Error::Unavailable(_))));
+        assert_eq!(large.spent(), 0, "opening leaves the budget of expressions");
+        let meter = WorkMeter::default();
+        assert_eq!(meter.run_opening(usize::MAX, || 7).unwrap(), 7);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use scrip_core::policy::{
-    Permission::{TokenCreate, TokenRead, TokenUse},
-    Transform::Reveal,
+    Permission::{ProxyInvoke, TokenCreate, TokenRead, TokenUse},
+    Transform::{Mask, Reveal},
 };
 use scrip_testing::destination::behavior::DestinationBehavior;
 use serde_json::json;
 
 use crate::{
-    harness::server::grant,
+    harness::server::{grant, unique_card_number},
     proxy::{
         harness::{PROXY, ProxyHarness, StatedDelivery},
         idempotency::new_key,
@@ -92,6 +92,41 @@ fn stored_answer_to_a_cvc_ends_with_the_cvc() {
     assert_eq!(expired.destination_status(), Some(200), "the status of the first call");
     send_number().expect_answer(200);
     assert_eq!(host.request_count(), 2);
+}
+
+/// The expression decides how long an answer is stored for a caller that may not read the card:
+/// otherwise the end would tell whether the card has a CVC, and when it was written.
+#[test]
+fn end_of_a_stored_answer_does_not_tell_whether_a_hidden_card_has_a_cvc() {
+    let harness = ProxyHarness::start();
+    let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
+    let caller = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    let host = harness.destinations.host(&[]);
+    let proxy = harness.create_proxy_to(&host, json!({}));
+    let without_cvc = json!({"data": {"number": unique_card_number(), "expiration_month": 1,
+        "expiration_year": 2040}});
+    let old = harness.create_card();
+    harness.server.clock.advance(Duration::from_secs(55 * 60));
+    let cards = [old, harness.create_card(), harness.create_card_of(&harness.keys, without_cvc)];
+    let calls: Vec<_> = cards.iter().map(|it| (it.cvc_expression(), new_key())).collect();
+    let numbers = cards.iter().map(|it| (it.number_expression(), new_key())).collect();
+    let send_all = |calls: &Vec<(String, String)>| -> Vec<u16> {
+        let send = |(expression, key): &(String, String)| {
+            let request = harness.request("POST", "").api_key(&caller).proxy_key(&proxy.key);
+            request.idempotency_key(key).json(&json!([expression])).send().status()
+        };
+        calls.iter().map(send).collect()
+    };
+    let mut statuses = Vec::new();
+    for minutes in [0, 1, 9, 10, 50, 20] {
+        harness.server.clock.advance(Duration::from_secs(minutes * 60));
+        let of_cvcs = send_all(&calls);
+        assert!(of_cvcs.iter().all(|it| *it == of_cvcs[0]), "{minutes}: {of_cvcs:?}");
+        statuses.push(of_cvcs[0]);
+        assert_eq!(send_all(&numbers), [200; 3], "{minutes}");
+    }
+    assert_eq!(statuses, [200, 200, 200, 409, 409, 409]);
+    assert_eq!(host.request_count(), 6);
 }
 
 #[test]

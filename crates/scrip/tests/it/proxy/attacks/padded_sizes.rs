@@ -2,14 +2,18 @@
 //! the length of its own text at which the call fails must not tell the length of the hidden value.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use scrip_core::policy::{
+    Permission::{ProxyInvoke, TokenRead},
+    Transform::Mask,
+};
 use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::text_field,
+    harness::server::{grant, text_field},
     proxy::{
         attacks::failing_expressions::OracleAttack,
-        harness::{PROXY, ProxyHarness, ProxyRequest},
+        harness::{PROXY, ProxyHarness, ProxyRequest, StatedDelivery},
     },
 };
 
@@ -169,4 +173,34 @@ fn maximum_of_a_rendered_text_does_not_tell_the_length_of_the_configuration() {
     let statuses = check_equal_outcomes(attributes, build, (65_480..=65_530).step_by(10));
     assert!(statuses.iter().all(|it| *it != 200), "{statuses:?}");
     assert_eq!(check_equal_outcomes(attributes, build, [60_000].into_iter()), [200; 2]);
+}
+
+/// The maximum of a call counts only tokens and intents that the caller may use.
+#[test]
+fn size_of_a_token_without_a_right_does_not_change_the_denial() {
+    let proxy = PROXY.create_proxy_to(&PROXY.destinations.host(&[]), json!({}));
+    let caller = PROXY
+        .server
+        .key_with_rules(&PROXY.keys.tenant, vec![grant("/own/", Mask, &[TokenRead, ProxyInvoke])]);
+    let create = |path: &str, length: usize, container: &str| {
+        let body = json!({"type": "token", "data": "x".repeat(length), "containers": [container]});
+        text_field(&PROXY.server.post(&PROXY.keys.private, path, &body).expect_status(201), "id")
+    };
+    // Seven times 512 KiB, so that a token of 300,000 bytes reaches 4 MiB, and one of 10 does not.
+    let own: Vec<_> = (0..7).map(|_| create("/tokens", 300_000, "/own/")).collect();
+    let small = create("/tokens", 10, "/own/");
+    let send = |foreign: &str| {
+        let ids = own.iter().chain([&small]).map(String::as_str).chain([foreign]);
+        let body: Vec<_> = ids.map(|it| format!("{{{{ {it} }}}}")).collect();
+        let request = PROXY.request("POST", "").api_key(&caller).proxy_key(&proxy.key);
+        request.json(&json!(body)).send()
+    };
+    for length in [10, 100_000, 300_000] {
+        let token = create("/tokens", length, "/secret/");
+        let error = send(&token).expect_error(403, StatedDelivery::NotSent);
+        assert_eq!(error, send(&token).expect_error(403, StatedDelivery::NotSent), "{length}");
+        let intent = create("/token-intents", length, "/secret/");
+        send(&format!("token_intent: {intent}")).expect_error(403, StatedDelivery::NotSent);
+    }
+    send(&create("/tokens", 300_000, "/own/")).expect_error(400, StatedDelivery::NotSent);
 }

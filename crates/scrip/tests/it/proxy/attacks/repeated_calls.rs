@@ -1,17 +1,22 @@
 //! Attacks with idempotency keys.
 
+use std::time::Duration;
+
 use scrip_core::policy::{
-    Permission::{ProxyInvoke, TokenRead},
-    TenantKind,
+    Permission::{ProxyInvoke, TokenRead, TokenUse},
+    TenantKind, TenantSettings,
     Transform::Mask,
 };
-use scrip_testing::destination::behavior::CannedResponse;
+use scrip_testing::{
+    destination::behavior::CannedResponse, requests::client_encryption::encrypt_json,
+};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{grant, text_field},
+    harness::server::{grant, text_field, unique_card_number},
     limits::guessing_budget_harness::lookalikes,
     proxy::{
+        attacks::padded_sizes::encode_header,
         harness::{PROXY, ProxyHarness, StatedDelivery},
         hosts::map_host,
         idempotency::new_key,
@@ -145,4 +150,34 @@ fn access_session_gets_one_text_for_every_conflict_of_its_key() {
     };
     assert_eq!(text(&equal).0, 409, "the answer is too large to be stored");
     assert_eq!(text(&equal), text(&other));
+}
+
+/// A sender does not know whether the card that a field encrypted has a CVC.
+#[test]
+fn end_of_a_stored_answer_does_not_tell_whether_encrypted_data_has_a_cvc() {
+    let harness = ProxyHarness::start();
+    let settings = TenantSettings { disable_ephemeral_proxy: true, ..TenantSettings::default() };
+    let keys = harness.server.create_test_tenant(settings);
+    let rules = vec![grant("/", Mask, &[TokenRead, TokenUse])];
+    let caller = harness.server.key_with_rules(&keys.tenant, rules);
+    let client_key = harness.server.post(&keys.management, "/keys", &json!({})).expect_status(201);
+    let host = harness.destinations.host(&[]);
+    let proxy = harness.create_proxy_of(&keys, &host.url(""), json!({}));
+    let calls = [json!({}), json!({"cvc": "123"})].map(|mut data| {
+        data["number"] = json!(unique_card_number());
+        data["expiration_month"] = json!(1);
+        data["expiration_year"] = json!(2040);
+        let encrypted = encrypt_json(&client_key, &data);
+        (encode_header(&json!({"type": "card", "encrypted": encrypted})), new_key())
+    });
+    for (minutes, status) in [(0, 200), (10, 200), (10, 409)] {
+        harness.server.clock.advance(Duration::from_secs(minutes * 60));
+        for (encrypted, key) in &calls {
+            let request = harness.request("POST", "").api_key(&caller).proxy_key(&proxy.key);
+            let request = request.header("BT-ENCRYPTED", encrypted).idempotency_key(key);
+            let response = request.json(&json!(["{{ encrypted }}"])).send();
+            assert_eq!(response.status(), status, "{minutes}: {}", response.text());
+        }
+    }
+    assert_eq!(host.request_count(), 2);
 }
