@@ -1,8 +1,10 @@
-//! Rules about the guides: one set of variables, and an index that lists every page.
+//! Rules about the guides: one set of variables, an index that lists every page, and links to
+//! sections that exist.
 
 #![expect(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -64,4 +66,71 @@ fn index_of_the_documentation_links_every_page() {
         }
         assert!(index.contains(&format!("({page})")), "docs/README.md has no link to {page}");
     }
+}
+
+/// The names under which links reach the sections of a page, as GitHub makes them.
+fn section_anchors(text: &str) -> BTreeSet<String> {
+    let is_fence = |it: &str| it.trim_start().starts_with("```");
+    let mut in_fence = false;
+    let mut anchors = BTreeSet::new();
+    for line in text.lines() {
+        in_fence ^= is_fence(line);
+        let heading = line.trim_start_matches('#');
+        if in_fence || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let kept = heading.trim().chars().filter(|it| it.is_alphanumeric() || " -_".contains(*it));
+        let anchor: String = kept.flat_map(char::to_lowercase).collect();
+        anchors.insert(anchor.replace(' ', "-"));
+    }
+    anchors
+}
+
+/// The links of all guides to sections that do not exist.
+fn find_dead_anchors(guides: &[(String, String)]) -> Vec<String> {
+    let mut dead = Vec::new();
+    for (name, text) in guides {
+        let targets = text.split("](").skip(1).filter_map(|it| it.split(')').next());
+        for target in targets.filter(|it| !it.contains("://")) {
+            let Some((file, anchor)) = target.split_once('#') else { continue };
+            let path = if file.is_empty() { name.clone() } else { resolve(name, file) };
+            let page = guides.iter().find(|(name, _)| *name == path);
+            if page.is_some_and(|(_, text)| !section_anchors(text).contains(anchor)) {
+                dead.push(format!("{name}: {target}"));
+            }
+        }
+    }
+    dead
+}
+
+/// The path of a link target, below the repository.
+fn resolve(page: &str, target: &str) -> String {
+    let mut parts: Vec<_> = page.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." => (),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[test]
+fn links_to_sections_point_to_existing_sections() {
+    assert_eq!(find_dead_anchors(&guides()), Vec::<String>::new());
+}
+
+#[test]
+fn link_to_a_missing_section_is_found() {
+    let page = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let pages = [
+        page("docs/a/one.md", "[x](../two.md#1-set-it-up) [y](#one) [z](../two.md#2-gone)"),
+        page("docs/two.md", "# Two\n\n```\n# 2 gone\n```\n\n## 1. Set `it` up!\n"),
+    ];
+    assert_eq!(
+        find_dead_anchors(&pages),
+        ["docs/a/one.md: #one", "docs/a/one.md: ../two.md#2-gone"]
+    );
 }
