@@ -209,7 +209,7 @@ Examples:
   scrip serve
   scrip serve --config /etc/scrip/scrip.toml
 
-Until the root key opens the vault, every request except /healthz is rejected with 503.
+Until an unlock method opens the vault, every request except /healthz is rejected with 503.
 On SIGTERM and SIGINT, requests in flight can finish. SIGHUP reloads the certificate.";
 
 #[derive(Debug, Args)]

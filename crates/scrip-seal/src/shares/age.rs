@@ -23,7 +23,7 @@ pub struct AgeRecipient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum AgeRecipientError {
     #[error(
-        "this is the private key of a custodian, which only the custodian may have: give its \
+        "this is the private key of a holder, which only the holder may have: give its \
          public key, which begins with age1"
     )]
     PrivateKey,

@@ -32,7 +32,7 @@ pub enum ShareError {
     OtherSet,
     #[error("the share has another threshold or length than its set: it is not genuine")]
     OtherForm,
-    #[error("share {index} was entered before: another custodian must enter a different one")]
+    #[error("share {index} was entered before: another holder must enter a different one")]
     Repeated { index: u8 },
     #[error("a different share {index} was entered before: one of them is not genuine")]
     Conflicting { index: u8 },

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SplitError {
     /// With a threshold of one, each share would be the secret itself.
-    #[error("the threshold must be at least 2: with 1, each custodian would have the whole secret")]
+    #[error("the threshold must be at least 2: with 1, each holder would have the whole secret")]
     Threshold,
     #[error("there must be at least as many shares as the threshold")]
     Count,

@@ -85,7 +85,8 @@ pub(crate) enum AddCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServiceArguments {
-    /// A parameter of the service, such as `region=eu-central-1`. Never a secret.
+    /// A parameter of the method, such as `key=KEY_ID` of `aws-kms`, or `key_label=vault` of
+    /// `pkcs11`; docs/operate/keys.md lists all. Never a secret.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
     #[command(flatten)]

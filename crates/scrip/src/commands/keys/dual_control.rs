@@ -8,7 +8,11 @@ use scrip_server::{
 };
 use serde_json::{Value, json};
 
-use crate::commands::{CommonArguments, approval::send_change, output::CommandOutput};
+use crate::commands::{
+    CommonArguments,
+    approval::send_change,
+    output::{CommandOutput, format_count},
+};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +69,8 @@ fn state_output(is_on: bool) -> CommandOutput {
 
 fn report_output(report: &DualControlReport) -> CommandOutput {
     let word = if report.is_on { "on" } else { "off" };
-    let mut text = format!("dual control is {word}, {} open requests\n", report.open_requests);
+    let mut text =
+        format!("dual control is {word}, {}\n", format_count(report.open_requests, "open request"));
     if report.is_on && !report.is_set {
         text += "keys.dual_control is false. To switch it off, run: scrip keys dual-control off\n";
     }

@@ -22,11 +22,11 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   scrip keys rotate vault
   scrip keys rotate vault --shares 5 --threshold 3
-  scrip keys rotate vault --compromised --new-keys /root/new-keys.txt --yes
+  scrip keys rotate vault --compromised --new-keys /run/scrip/new-keys.txt --yes
 
 All stored keys and unlock methods change in one transaction, while the server serves. A vault with
-shares gets new shares, which are shown once and must be entered before anything changes. Old shares,
-key files and backups of the old vault key open what was stored before, and nothing that was stored since.
+shares gets new shares, which are shown once and must be entered before anything changes. Old shares
+and removed methods open backups from before, and nothing that was stored since. Other methods stay valid.
 
 With --compromised, all keys below the vault key are replaced too, except those of fingerprints and
 search indexes: every API key, proxy key and access session stops working at once. The new keys are in
@@ -163,7 +163,8 @@ fn describe_compromise(rotated: &str, file: &NewKeysFile, mut json: Value) -> Co
          - a running server encrypts all rows again and destroys the old keys: scrip keys rotation \
          status\n\
          - destroy backups, replicas and snapshots from before now: they are exposed\n\
-         - rotate secrets that clients share with others: secrets of webhooks (scrip webhook), \
+         - rotate secrets that clients share with others: secrets of webhooks (over HTTP, by \
+         their tenants), \
          configurations and certificates of proxies, client encryption keys\n\
          - receivers of webhooks get the new public key from /.well-known/webhooks.v1.key\n\
          - fingerprints and search indexes keep their keys; to replace them, stop the server and run: \

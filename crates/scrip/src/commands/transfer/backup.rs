@@ -153,7 +153,7 @@ fn create_backup(
 pub(crate) fn reject_postgres(settings: &Settings, alternative: &str) -> anyhow::Result<()> {
     if settings.storage.url.is_some() {
         bail!(
-            "this vault is on PostgreSQL, which has {alternative}; see docs/operate/postgres.md. \
+            "this vault is on PostgreSQL, which has {alternative}; see docs/operate/backup.md. \
              They do not include the root key: store it separately"
         );
     }

@@ -80,7 +80,8 @@ fn compromise_ends_api_keys_and_keeps_tokens_and_the_audit_log() {
     assert!(!path.exists());
     let text = run_text(&process, &compromise_arguments(&file));
     assert!(
-        text.contains("from version 1 to version 2") && text.contains("What remains"),
+        text.contains("from version 1 to version 2")
+            && text.contains("(over HTTP, by their tenants)"),
         "{text}"
     );
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

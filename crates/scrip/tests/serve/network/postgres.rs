@@ -98,8 +98,8 @@ fn vault_on_postgres_can_be_created_and_operated() {
     }
 
     let file = process.path("backup").display().to_string();
-    process.assert_fails(&["backup", &file], "docs/operate/postgres.md");
-    process.assert_fails(&["restore", &file], "docs/operate/postgres.md");
+    process.assert_fails(&["backup", &file], "docs/operate/backup.md");
+    process.assert_fails(&["restore", &file], "docs/operate/backup.md");
     assert!(run_text(&process, &["bin", "status"]).contains("built-in"));
     // A data directory belongs to one node.
     process.assert_fails(&["serve"], "is in use by server process");
