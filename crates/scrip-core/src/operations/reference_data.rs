@@ -228,7 +228,9 @@ impl ReferenceLoader<'_> {
             stored.cvc = None;
         }
         stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
-        let body = TokenBody::open(self.caller.tenant(), &stored.record)?;
+        let sealed_bytes = stored.record.body.as_bytes().len();
+        let open = || TokenBody::open(self.caller.tenant(), &stored.record);
+        let body = self.caller.work().run_opening(sealed_bytes, open)??;
         let is_withheld = withholds_typed(self.caller, body.typed_at());
         self.check_destination(is_withheld)?;
         let view = build_view(&permit, &stored, body, Audience::Caller { vault, now })?;

@@ -16,7 +16,7 @@ use crate::{
         disclosure::{hides_marked, shows_fingerprint, withholds_typed},
         expression::{
             compilation::{ReplayableRandom, compile_mask},
-            work_meter::EvaluationAttempt,
+            work_meter::{EvaluationAttempt, EvaluationInput},
         },
     },
 };
@@ -148,7 +148,7 @@ pub(crate) fn mask_within_budget(
     token_type: TokenType,
     body: &TokenBody,
 ) -> Result<Option<Plaintext>, Error> {
-    let masked = apply_mask(work, token_type, body);
+    let masked = apply_mask(work, EvaluationInput::Hidden, token_type, body);
     work.check()?;
     match masked {
         Ok(masked) => Ok(masked),
@@ -229,13 +229,14 @@ fn build_detail(
 /// mask contains only BIN and last four, so no mask can show more.
 pub(crate) fn apply_mask(
     work: &WorkMeter,
+    visibility: EvaluationInput,
     token_type: TokenType,
     body: &TokenBody,
 ) -> Result<Option<Plaintext>, ExpressionError> {
     let input = replace_card_number(token_type, &body.data, card::mask_number);
     let random = ReplayableRandom::unseeded();
     let evaluate = |template: &Template| {
-        let attempt = work.run(|work_max| {
+        let attempt = work.run(visibility, |work_max| {
             let scope = Scope::new(input.expose(), None).with_host_functions(&random);
             let scope = scope.with_work_limit(work_max);
             EvaluationAttempt { result: template.evaluate(&scope), spent: scope.spent_work() }
@@ -303,7 +304,8 @@ mod tests {
     ) {
         let body =
             TokenBody { data: Plaintext::new(data), mask: custom_mask, ..TokenBody::default() };
-        let masked = apply_mask(&WorkMeter::default(), token_type, &body).unwrap();
+        let masked =
+            apply_mask(&WorkMeter::default(), EvaluationInput::Known, token_type, &body).unwrap();
         let masked = masked.map(Plaintext::into_exposed);
         assert_eq!(masked, expected);
     }

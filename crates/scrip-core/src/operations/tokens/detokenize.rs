@@ -16,7 +16,10 @@ use crate::{
     policy::{Caller, Transform, guessing_budget::EvaluatedEntity},
     token::{
         Plaintext,
-        expression::{compilation::ReplayableRandom, work_meter::EvaluationAttempt},
+        expression::{
+            compilation::ReplayableRandom,
+            work_meter::{EvaluationAttempt, EvaluationInput},
+        },
     },
 };
 
@@ -59,7 +62,7 @@ pub async fn detokenize(
 
     let random = ReplayableRandom::new(vault.fill_random);
     let resolve_reference = |it: &Reference| data.find(it).map(|it| it.read(Plaintext::expose));
-    let attempt = caller.work().run(|work_max| {
+    let attempt = caller.work().run(EvaluationInput::Known, |work_max| {
         random.rewind();
         let scope =
             Scope::new(&Value::Null, None).with_host_functions(&random).with_work_limit(work_max);

@@ -23,7 +23,7 @@ use crate::{
             compilation::{
                 ReplayableRandom, compile_deterministic, compile_for_data, reject_metadata,
             },
-            work_meter::EvaluationAttempt,
+            work_meter::{EvaluationAttempt, EvaluationInput},
         },
         reveal,
     },
@@ -68,6 +68,15 @@ pub(crate) enum FailureMode {
     Hide,
 }
 
+impl FailureMode {
+    fn input(self) -> EvaluationInput {
+        match self {
+            Self::Report => EvaluationInput::Known,
+            Self::Hide => EvaluationInput::Hidden,
+        }
+    }
+}
+
 /// A token's expressions and the data to evaluate them on.
 pub(crate) struct Evaluation<'a> {
     pub(crate) caller: &'a Caller,
@@ -93,9 +102,13 @@ impl Evaluation<'_> {
         Ok(EvaluationResult { fingerprint, indexes, data_indexes, texts })
     }
 
+    fn metered(&self) -> MeteredInput<'_> {
+        MeteredInput { work: self.caller.work(), input: self.failure_mode.input() }
+    }
+
     fn check_mask(&self) -> Result<(), FieldError> {
         let Self { caller, token_type, body, .. } = *self;
-        let masked = reveal::apply_mask(caller.work(), token_type, body);
+        let masked = reveal::apply_mask(caller.work(), self.failure_mode.input(), token_type, body);
         let masked = masked.map_err(|error| FieldError::from_expression_error("mask", error))?;
         // The mask itself may contain the number as literal text, although its input does not.
         let number = card::card_number(body.data.expose()).filter(|_| token_type.is_card());
@@ -142,7 +155,7 @@ impl Evaluation<'_> {
         texts: &mut EvaluatedTexts,
     ) -> Result<Option<Fingerprint>, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
-        let (tenant, work) = (caller.tenant(), caller.work());
+        let (tenant, work, metered) = (caller.tenant(), caller.work(), self.metered());
         let custom_expression = match &body.fingerprint_expression {
             Some(source) => Some(compile_deterministic_field(work, FINGERPRINT_FIELD, source)?),
             None if tenant.settings.fingerprint_tokens => None,
@@ -162,7 +175,7 @@ impl Evaluation<'_> {
             fingerprint
         };
         let Some(expression) = custom_expression else {
-            let value = fingerprint_text(work, default_expression, body.data.expose(), None);
+            let value = fingerprint_text(metered, default_expression, body.data.expose(), None);
             return match (value, self.failure_mode) {
                 (Ok(value), _) => Ok(Some(digest_text(value))),
                 (Err(_), FailureMode::Hide) => Ok(Some(self.random_fingerprint())),
@@ -172,7 +185,7 @@ impl Evaluation<'_> {
         // Only an expression from a request can use the metadata.
         let metadata = metadata_object(body);
         let value = self.evaluate_if_accepted(&|data| {
-            fingerprint_text(work, &expression, data, Some(&metadata))
+            fingerprint_text(metered, &expression, data, Some(&metadata))
         })?;
         // A token without a fingerprint would reveal that the expression failed.
         Ok(Some(value.map_or_else(|| self.random_fingerprint(), digest_text)))
@@ -189,7 +202,7 @@ impl Evaluation<'_> {
         texts: &mut Vec<Zeroizing<String>>,
     ) -> Result<Vec<IndexDigest>, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
-        let work = caller.work();
+        let (work, metered) = (caller.work(), self.metered());
         let sources =
             body.search_indexes.as_deref().unwrap_or_else(|| token_type.default_indexes());
         if sources.len() > SEARCH_INDEXES_MAX {
@@ -205,7 +218,7 @@ impl Evaluation<'_> {
                 continue;
             }
             let value =
-                self.evaluate_if_accepted(&|data| index_value(work, &expression, data, &field))?;
+                self.evaluate_if_accepted(&|data| index_value(metered, &expression, data, &field))?;
             let Some(value) = value else { continue };
             let digest = caller.tenant().keys.index_digest(value.as_bytes());
             if !digests.contains(&digest) {
@@ -220,24 +233,24 @@ impl Evaluation<'_> {
 const FINGERPRINT_FIELD: &str = "fingerprint_expression";
 
 fn fingerprint_text(
-    work: &WorkMeter,
+    metered: MeteredInput<'_>,
     expression: &Expression,
     data: &Value,
     metadata: Option<&Value>,
 ) -> Result<String, FieldError> {
     let value =
-        evaluate_expression(work, expression, data, metadata, &ReplayableRandom::unseeded())
+        evaluate_expression(metered, expression, data, metadata, &ReplayableRandom::unseeded())
             .map_err(|error| FieldError::from_expression_error(FINGERPRINT_FIELD, error))?;
     value_text(&value).ok_or_else(|| FieldError::new(FINGERPRINT_FIELD, "must give a value"))
 }
 
 fn index_value(
-    work: &WorkMeter,
+    metered: MeteredInput<'_>,
     expression: &Expression,
     data: &Value,
     field: &dyn Fn() -> String,
 ) -> Result<String, FieldError> {
-    let value = evaluate_expression(work, expression, data, None, &ReplayableRandom::unseeded())
+    let value = evaluate_expression(metered, expression, data, None, &ReplayableRandom::unseeded())
         .map_err(|error| FieldError::from_expression_error(field(), error))?;
     let text =
         value_text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
@@ -260,15 +273,22 @@ fn contains_number(value: &Value, number: &str) -> bool {
     }
 }
 
+/// How the work on the data of a token is charged.
+#[derive(Clone, Copy)]
+struct MeteredInput<'a> {
+    work: &'a WorkMeter,
+    input: EvaluationInput,
+}
+
 /// Evaluates one expression on one body and charges the request.
 fn evaluate_expression(
-    work: &WorkMeter,
+    metered: MeteredInput<'_>,
     expression: &Expression,
     data: &Value,
     metadata: Option<&Value>,
     random: &ReplayableRandom,
 ) -> Result<Value, ExpressionError> {
-    let attempt = work.run(|work_max| {
+    let attempt = metered.work.run(metered.input, |work_max| {
         random.rewind();
         let scope =
             Scope::new(data, metadata).with_host_functions(random).with_work_limit(work_max);
@@ -371,7 +391,8 @@ fn compute_id(
         let data = reveal::replace_card_number(token_type, &body.data, |it| {
             card::make_lookalike(it, fill)
         });
-        evaluate_expression(work, expression, data.expose(), None, random)
+        let metered = MeteredInput { work, input: EvaluationInput::Known };
+        evaluate_expression(metered, expression, data.expose(), None, random)
             .map_err(|error| FieldError::from_expression_error("id", error))
     };
     let value = evaluate_with_fill(b'0')?;

@@ -9,7 +9,7 @@ use crate::{
         WorkMeter,
         expression::{
             compilation::ReplayableRandom,
-            work_meter::{EvaluationAttempt, REQUEST_WORK_MAX},
+            work_meter::{EvaluationAttempt, EvaluationInput, REQUEST_WORK_MAX},
         },
     },
 };
@@ -51,7 +51,7 @@ pub fn evaluate_message<T>(
     mut evaluate: impl FnMut(&Scope<'_>) -> T,
 ) -> Result<T, Error> {
     let random = ReplayableRandom::new(fill_random);
-    let attempt = work.run(|work_max| {
+    let attempt = work.run(EvaluationInput::Known, |work_max| {
         random.rewind();
         let scope =
             Scope::new(&Value::Null, None).with_host_functions(&random).with_work_limit(work_max);
@@ -81,7 +81,7 @@ pub fn evaluate_rehearsed<T, E>(
     mut evaluate: impl FnMut(&Scope<'_>) -> Result<T, E>,
 ) -> Result<Result<T, E>, Error> {
     let random = ReplayableRandom::new(fill_random);
-    let attempt = work.run(|work_max| {
+    let attempt = work.run(EvaluationInput::Known, |work_max| {
         random.rewind();
         let new_scope = || Scope::new(&Value::Null, None).with_host_functions(&random);
         let scope = new_scope().with_work_limit(work_max);

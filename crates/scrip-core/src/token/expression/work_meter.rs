@@ -53,6 +53,35 @@ pub(crate) struct EvaluationAttempt<T> {
     pub(crate) spent: SpentWork,
 }
 
+/// Whether the caller may know the value that an expression reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EvaluationInput {
+    Known,
+    /// The work counts by a padded size. Otherwise the caller could use up the budget except for a few
+    /// units, and learn the length of the value from what still succeeds.
+    Hidden,
+}
+
+impl EvaluationInput {
+    /// The part of a limit that the evaluation may use. For a hidden value it is a padded size, so that
+    /// the evaluation succeeds exactly if its padded work fits.
+    fn limit(self, work_max: usize) -> usize {
+        match self {
+            Self::Known => work_max,
+            Self::Hidden if work_max < padded_size(0) => 0,
+            Self::Hidden => work_max.checked_ilog2().map_or(0, |it| 1 << it),
+        }
+    }
+
+    fn charge(self, spent: SpentWork, work_max: usize) -> usize {
+        match self {
+            Self::Known => spent.work,
+            Self::Hidden if spent.is_exhausted => work_max,
+            Self::Hidden => padded_size(spent.work),
+        }
+    }
+}
+
 impl Default for WorkMeter {
     fn default() -> Self {
         Self::new(None, run_inline)
@@ -85,20 +114,21 @@ impl WorkMeter {
     /// deterministic.
     pub(crate) fn run<T>(
         &self,
+        input: EvaluationInput,
         mut evaluate: impl FnMut(usize) -> EvaluationAttempt<T>,
     ) -> EvaluationAttempt<T> {
-        let remaining = self.remaining.load(Relaxed);
-        let inline_max = INLINE_WORK_MAX.saturating_sub(self.spent()).min(remaining);
+        let work_max = input.limit(self.remaining.load(Relaxed));
+        let inline_max = input.limit(INLINE_WORK_MAX.saturating_sub(self.spent())).min(work_max);
         let mut attempt = evaluate(inline_max);
         self.count_inline(attempt.spent.work);
-        if attempt.spent.is_exhausted && remaining > inline_max {
-            if (self.run_long)(self.tenant, &mut || attempt = evaluate(remaining)) {
+        if attempt.spent.is_exhausted && work_max > inline_max {
+            if (self.run_long)(self.tenant, &mut || attempt = evaluate(work_max)) {
                 // The work of the repeated evaluation is charged below.
             } else {
                 self.rejected.store(true, Relaxed);
             }
         }
-        self.charge_ahead(attempt.spent.work);
+        self.charge_ahead(input.charge(attempt.spent, work_max));
         attempt
     }
 
@@ -195,11 +225,26 @@ mod tests {
     }
 
     #[test]
+    fn work_on_a_hidden_value_does_not_tell_its_length() {
+        for before in [1, 300, 1_024, INLINE_WORK_MAX, REQUEST_WORK_MAX - 2_100] {
+            let outcome = |cost: usize| {
+                let meter = WorkMeter::default();
+                meter.charge_ahead(before);
+                let is_accepted = meter.run(EvaluationInput::Hidden, attempt(cost)).result;
+                (is_accepted, meter.spent())
+            };
+            for (short, long) in [(30, 31), (257, 512), (1_025, 2_048), (2_049, 4_096)] {
+                assert_eq!(outcome(short), outcome(long), "{short} and {long} after {before}");
+            }
+        }
+    }
+
+    #[test]
     fn evaluation_budget_is_shared_by_all_expressions_of_a_request() {
         let meter = WorkMeter::default();
-        assert!(meter.run(attempt(REQUEST_WORK_MAX / 2)).result);
-        assert!(meter.run(attempt(REQUEST_WORK_MAX / 2)).result);
-        assert!(!meter.run(attempt(1)).result);
+        assert!(meter.run(EvaluationInput::Known, attempt(REQUEST_WORK_MAX / 2)).result);
+        assert!(meter.run(EvaluationInput::Known, attempt(REQUEST_WORK_MAX / 2)).result);
+        assert!(!meter.run(EvaluationInput::Known, attempt(1)).result);
         assert_eq!(meter.spent(), REQUEST_WORK_MAX);
     }
 
@@ -209,9 +254,9 @@ mod tests {
             false
         }
         let meter = WorkMeter::new(None, reject);
-        assert!(meter.run(attempt(INLINE_WORK_MAX)).result);
+        assert!(meter.run(EvaluationInput::Known, attempt(INLINE_WORK_MAX)).result);
         assert!(meter.check().is_ok());
-        assert!(!meter.run(attempt(1)).result);
+        assert!(!meter.run(EvaluationInput::Known, attempt(1)).result);
         assert!(matches!(meter.check(), Err(Error::Unavailable(_))));
     }
 
@@ -248,10 +293,10 @@ mod tests {
     #[test]
     fn repeated_evaluation_attempt_is_charged_once() {
         let meter = WorkMeter::default();
-        meter.run(attempt(100));
+        meter.run(EvaluationInput::Known, attempt(100));
         let start = meter.spent();
         for _ in 0..1000 {
-            assert!(meter.run(attempt(INLINE_WORK_MAX)).result);
+            assert!(meter.run(EvaluationInput::Known, attempt(INLINE_WORK_MAX)).result);
             meter.reset_to(start);
         }
         assert_eq!(meter.spent(), 100);
