@@ -108,8 +108,7 @@ impl PendingToken {
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
-        let find_dropped = || DroppedAttributes::find(token_type, data.expose());
-        let dropped_attributes = is_sent.then(find_dropped).unwrap_or_default();
+        let dropped = is_sent.then(|| DroppedAttributes::find(token_type, data.expose()));
         check_data(caller, token_type, &mut data, is_marked)?;
 
         let cvc = take_cvc(token_type, &mut data);
@@ -169,7 +168,7 @@ impl PendingToken {
             texts,
             data_indexes,
             is_compared: may_digest || computes_id,
-            dropped_attributes,
+            dropped_attributes: dropped.unwrap_or_default(),
         };
         pending.seal()?;
         Ok(pending)
