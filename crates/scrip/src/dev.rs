@@ -195,6 +195,9 @@ async fn open_or_create_vault(
     vault: &Vault,
 ) -> anyhow::Result<Arc<VaultKeyRing>> {
     let mut records = vault.store.load_directory().await.map_err(explain)?;
+    if records.has_lost_keys() {
+        bail!(records.missing_keys_text());
+    }
     if records.system_keys.is_none() {
         settings.create_root_key()?;
         settings.create_vault_keys(vault).await?;

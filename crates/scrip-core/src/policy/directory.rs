@@ -104,7 +104,8 @@ impl Directory {
         source: &dyn KeySource,
         previous: Option<&Self>,
     ) -> Result<Self, Error> {
-        let wrapped = records.system_keys.ok_or_else(|| Error::Internal(EMPTY_VAULT.into()))?;
+        let missing_keys = records.missing_keys_text();
+        let wrapped = records.system_keys.ok_or_else(|| Error::Internal(missing_keys.into()))?;
         let (pepper, audit_key) = match previous.filter(|it| it.wrapped == wrapped) {
             Some(previous) => (Arc::clone(&previous.pepper), Arc::clone(&previous.audit_key)),
             None => {
@@ -392,8 +393,6 @@ impl Directory {
     }
 }
 
-/// The error of loading a directory from a vault that was never initialized.
-pub const EMPTY_VAULT: &str = "the vault is empty; run scrip init";
 /// The keys in the store are of another vault, or older than those in memory.
 pub const REPLACED_KEYS: &str = "the stored keys are of another vault or of an older copy: rows were replaced outside the \
      vault; restore them, or restart the server if you restored a backup yourself";

@@ -60,6 +60,9 @@ async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
     settings.create_store().await?;
     let vault = settings.open_vault_for_command().await?;
     let stored_directory = vault.store.load_directory().await.map_err(explain)?;
+    if stored_directory.has_lost_keys() {
+        bail!(stored_directory.missing_keys_text());
+    }
     let vault_exists = stored_directory.system_keys.is_some();
     let file = settings.root_key_file();
     let is_root_key_missing = settings.root_key.is_none() && !file.exists();

@@ -8,7 +8,7 @@ use crate::policy::{PolicyAlteration, PolicyRecords, directory::unlock_record::V
 #[derive(Debug, Clone, Default)]
 pub struct DirectoryRecords {
     pub version: i64,
-    /// `None` in a vault that was never initialized.
+    /// `None` in a vault that was never initialized, or whose keys were deleted.
     pub system_keys: Option<SystemKeys>,
     /// How the vault key is unlocked.
     pub unlocks: VaultUnlocks,
@@ -22,4 +22,22 @@ pub struct DirectoryRecords {
 pub struct SystemKeys {
     pub pepper: Sealed,
     pub audit_key: Sealed,
+}
+
+const EMPTY_VAULT: &str = "the vault is empty; run: scrip init";
+const LOST_KEYS: &str = "the keys of this vault are missing, but it has tenants: they were deleted or damaged; restore a \
+     backup";
+
+impl DirectoryRecords {
+    /// Whether the keys of a vault with tenants are missing. New keys would not open its data.
+    #[must_use]
+    pub fn has_lost_keys(&self) -> bool {
+        self.system_keys.is_none() && !(self.tenants.is_empty() && self.unreadable.is_empty())
+    }
+
+    /// The message about missing keys.
+    #[must_use]
+    pub fn missing_keys_text(&self) -> &'static str {
+        if self.has_lost_keys() { LOST_KEYS } else { EMPTY_VAULT }
+    }
 }

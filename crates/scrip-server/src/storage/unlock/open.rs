@@ -77,7 +77,14 @@ impl UnlockProblem {
     }
 }
 
-pub(crate) const EMPTY_VAULT: &str = "the vault is empty; run: scrip init";
+/// The problem of a vault without system keys.
+fn missing_keys(records: &DirectoryRecords) -> UnlockProblem {
+    let reason = match records.has_lost_keys() {
+        true => NotReadyReason::VaultAltered,
+        false => NotReadyReason::NoVault,
+    };
+    UnlockProblem::new(reason, records.missing_keys_text())
+}
 
 /// Returns the first key that passes the canary. Methods are tried in the configured order; adjacent
 /// methods on a network are asked at the same time.
@@ -88,9 +95,7 @@ pub async fn open_vault_key(
     inputs: &UnlockInputs,
     records: &DirectoryRecords,
 ) -> Result<OpenedKey, UnlockProblem> {
-    let Some(system_keys) = &records.system_keys else {
-        return Err(UnlockProblem::new(NotReadyReason::NoVault, EMPTY_VAULT));
-    };
+    let Some(system_keys) = &records.system_keys else { return Err(missing_keys(records)) };
     if records.unlocks.is_legacy() {
         let key = inputs.legacy_key()?;
         // The text of the error is the one for a wrong root key.
@@ -121,7 +126,7 @@ pub async fn try_single_method(
 ) -> Result<(), UnlockProblem> {
     let (Some(identity), Some(system_keys)) = (records.unlocks.identity, &records.system_keys)
     else {
-        return Err(UnlockProblem::new(NotReadyReason::NoVault, EMPTY_VAULT));
+        return Err(missing_keys(records));
     };
     try_method(&settings.unlock_inputs(), identity, method, system_keys).await.map(drop)
 }

@@ -71,6 +71,30 @@ fn altered_column_keeps_the_vault_sealed_with_a_message() {
     }
 }
 
+/// A new key would make the tokens of the tenants unreadable.
+#[test]
+fn deleted_keys_of_a_vault_with_tenants_are_reported_and_not_created_again() {
+    let (process, _key) = ProcessHarness::with_api_key(SCRIP);
+    let database = open_database(&process);
+    let delete = "CREATE TEMP TABLE old_keys AS SELECT * FROM system_keys; DELETE FROM system_keys";
+    database.execute_batch(delete).unwrap();
+    let cause = "the keys of this vault are missing, but it has tenants: they were deleted or \
+                 damaged; restore a backup";
+    process.assert_fails(&["init"], cause);
+    let stored: i64 =
+        database.query_row("SELECT count(*) FROM system_keys", [], |row| row.get(0)).unwrap();
+    assert_eq!(stored, 0, "init created keys");
+    process.assert_fails(&["tenant", "list"], cause);
+    let server = process.serve();
+    assert_sealed(&process, &server, cause);
+    let detail = server.request("GET", "/readyz").send().json()["detail"].clone();
+    assert!(detail.as_str().unwrap().contains("its stored keys or policies were altered"));
+    let report = process.run(&["doctor"]);
+    assert!(String::from_utf8_lossy(&report.stdout).contains(cause), "{report:?}");
+    database.execute_batch("INSERT INTO system_keys SELECT * FROM old_keys").unwrap();
+    assert!(is_open(&server), "the restored rows open the vault");
+}
+
 #[test]
 fn altered_identity_of_the_vault_that_cannot_be_read_is_reported() {
     let (process, database) = vault_with_methods(1);
