@@ -89,7 +89,8 @@ impl Device {
         if self.is_pin_rejected.load(Ordering::Relaxed) {
             return Err(UnlockError::Denied(
                 "the token rejected the PIN, which is not tried again, so that the token does not \
-                 lock itself: correct the PIN and restart this process"
+                 lock itself: correct the PIN in pin_file; the server tries the new one by itself \
+                 (with pin_variable, restart it)"
                     .to_owned(),
             ));
         }
@@ -124,7 +125,7 @@ impl Device {
         if is_command && token.user_pin_count_low() {
             return Err(UnlockError::Denied(
                 "the token has rejected a PIN since its last login, so this command does not try \
-                 one: correct the PIN and restart the server, which tries it once"
+                 one: correct the PIN in pin_file; the server tries the new one by itself"
                     .to_owned(),
             ));
         }

@@ -51,7 +51,8 @@ fn report(list: &MethodList) -> CommandOutput {
                     scrip keys adopt";
         return CommandOutput::new(text, json);
     };
-    let rows: Vec<_> = list.methods.iter().map(row).collect();
+    let is_open = list.key_age.is_some();
+    let rows: Vec<_> = list.methods.iter().map(|it| row(it, is_open)).collect();
     let names = ["ID", "KIND", "LABEL", "STATE", "KEY VERSION", "CREATED", "LAST CHECK"];
     let mut text = format!("vault {vault}, vault key version {}\n", list.key_version);
     if let Some(VaultKeyAge { created_at, days, compromised_at }) = &list.key_age {
@@ -63,6 +64,9 @@ fn report(list: &MethodList) -> CommandOutput {
     }
     text.push('\n');
     text += &table(names, &rows);
+    if list.methods.iter().any(|it| state_text(it, is_open) == UNKNOWN) {
+        text += "\nthe vault is not open; to find out which methods work, run: scrip doctor\n";
+    }
     if list.unreadable > 0 {
         text += &format!(
             "\n{} rows cannot be read: they were altered outside the vault\n",
@@ -72,11 +76,19 @@ fn report(list: &MethodList) -> CommandOutput {
     CommandOutput::new(text, json)
 }
 
-fn row(method: &MethodStatus) -> [String; 7] {
-    let state = match (method.state.as_str(), method.is_working) {
+const UNKNOWN: &str = "unknown";
+
+/// Methods that need people are never checked. A server checks the others while its vault is open.
+fn state_text(method: &MethodStatus, is_open: bool) -> &str {
+    match (method.state.as_str(), method.is_working) {
         ("active", Some(false)) => "FAILING",
+        ("active", _) if !is_open && method.kind != "shamir" => UNKNOWN,
         (state, _) => state,
-    };
+    }
+}
+
+fn row(method: &MethodStatus, is_open: bool) -> [String; 7] {
+    let state = state_text(method, is_open);
     [
         method.id.clone(),
         method.kind.clone(),

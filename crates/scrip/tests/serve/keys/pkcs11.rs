@@ -103,10 +103,14 @@ fn wrong_pin_keeps_the_vault_sealed_and_is_tried_once() {
     assert_sealed(&process, &server, "not tried again");
     for _ in 0..2 {
         let status = run_text(&process, &["status"]);
-        assert!(status.contains("correct the PIN"), "{status}");
+        let advice = "correct the PIN in pin_file; the server tries the new one by itself";
+        assert!(status.contains(advice), "{status}");
+        let list = run_text(&process, &["keys", "list"]);
+        assert!(list.contains(" unknown ") && !list.contains(" active "), "{list}");
         let doctor = process.run(&["doctor"]);
         let report = String::from_utf8_lossy(&doctor.stdout);
         assert!(report.contains("this command does not try"), "{report}");
+        assert!(report.contains(advice), "{report}");
         process.assert_fails(&["tenant", "list"], "this command does not try");
     }
     assert_eq!(observed.login_count(), logins + 1, "a wrong PIN locks a token");
