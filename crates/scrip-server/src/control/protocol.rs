@@ -14,6 +14,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
+use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -166,6 +167,11 @@ pub fn send_request<T: DeserializeOwned>(
     }
 }
 
+/// The server answered a request with an error.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct RequestRefusal(String);
+
 /// Sends a request. Returns `None` if no server runs.
 ///
 /// # Errors
@@ -188,7 +194,7 @@ pub fn try_request<T: DeserializeOwned>(
             Ok(Some(ControlAnswer::Done(serde_json::from_value(value)?)))
         }
         ControlResponse::Waiting(ticket) => Ok(Some(ControlAnswer::Waiting(ticket))),
-        ControlResponse::Error(message) => bail!(message),
+        ControlResponse::Error(message) => Err(RequestRefusal(message).into()),
     }
 }
 

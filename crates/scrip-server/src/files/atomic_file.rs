@@ -58,7 +58,7 @@ pub fn replace(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
     Remove,
-    /// The next run continues with it.
+    /// The next run continues with it, unless it is empty.
     Keep,
 }
 
@@ -68,7 +68,8 @@ pub enum OnFailure {
 pub struct AtomicFile {
     pub path: PathBuf,
     pub file: File,
-    removes_on_drop: bool,
+    /// `None` after the file was renamed.
+    on_failure: Option<OnFailure>,
 }
 
 impl AtomicFile {
@@ -88,7 +89,7 @@ impl AtomicFile {
             bail!("another {purpose} is being written to {name}");
         }
         file.set_permissions(Permissions::from_mode(0o600))?;
-        Ok(Self { path, file, removes_on_drop: on_failure == OnFailure::Remove })
+        Ok(Self { path, file, on_failure: Some(on_failure) })
     }
 
     /// Renames the synced file and syncs the directory.
@@ -97,14 +98,20 @@ impl AtomicFile {
     /// The directory cannot be written.
     pub fn rename_into_place(mut self, target: &Path, folder: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)?;
-        self.removes_on_drop = false;
+        self.on_failure = None;
         sync_folder(folder)
     }
 }
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if self.removes_on_drop {
+        let is_empty = || self.file.metadata().is_ok_and(|it| it.len() == 0);
+        let is_removed = match self.on_failure {
+            Some(OnFailure::Remove) => true,
+            Some(OnFailure::Keep) => is_empty(),
+            None => false,
+        };
+        if is_removed {
             drop(fs::remove_file(&self.path));
         }
     }
@@ -141,6 +148,10 @@ mod tests {
         drop(file);
         assert!(!path.exists());
         drop(AtomicFile::open(&target, "export", OnFailure::Keep).unwrap());
+        assert!(!path.exists(), "an empty file has nothing to continue with");
+        let mut file = AtomicFile::open(&target, "export", OnFailure::Keep).unwrap();
+        file.file.write_all(b"one").unwrap();
+        drop(file);
         assert!(path.exists());
         let file = AtomicFile::open(&target, "export", OnFailure::Remove).unwrap();
         file.rename_into_place(&target, folder.path()).unwrap();

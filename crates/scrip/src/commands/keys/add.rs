@@ -1,14 +1,17 @@
 //! `scrip keys add`: another unlock method for the vault of a running server.
 
-use std::path::PathBuf;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use scrip_server::{
     config::{Environment, Settings},
-    control::protocol::{ControlRequest, send_request},
+    control::protocol::{ControlRequest, RequestRefusal, send_request},
     storage::unlock::{
-        methods::MethodStatus,
+        methods::{MethodList, MethodStatus},
         shares::{IssuedShares, ShareCount},
     },
 };
@@ -97,8 +100,7 @@ pub(super) fn run(command: &AddCommand, environment: &Environment) -> anyhow::Re
     match command {
         AddCommand::File { file, arguments } => {
             let settings = arguments.common.socket_settings(environment)?;
-            let parameters = json!({ "path": prepare_key_file(file)? });
-            add_method(arguments, "file", parameters, &settings)
+            add_file(file, arguments, &settings)
         }
         AddCommand::Env { variable, arguments } => {
             let settings = arguments.common.socket_settings(environment)?;
@@ -115,6 +117,28 @@ pub(super) fn run(command: &AddCommand, environment: &Environment) -> anyhow::Re
         AddCommand::AwsKms(it) => add_service("aws-kms", it, environment),
         AddCommand::Transit(it) => add_service("transit", it, environment),
     }
+}
+
+/// Creates the key file if it is missing. A new file does not stay if the server refuses the method.
+fn add_file(file: &Path, arguments: &AddArguments, settings: &Settings) -> anyhow::Result<()> {
+    // Without a server there is no use for the file.
+    list_methods(settings)?;
+    let is_new = !file.exists();
+    let path = prepare_key_file(file)?;
+    let added = add_method(arguments, "file", json!({ "path": path }), settings);
+    // Without an answer, the server may still add the method.
+    let is_refused = added.as_ref().is_err_and(|it| it.is::<RequestRefusal>());
+    let is_unused = |it: MethodList| {
+        it.methods.iter().all(|it| it.parameters.get("path") != Some(&json!(path)))
+    };
+    if is_new && is_refused && list_methods(settings).is_ok_and(is_unused) {
+        drop(fs::remove_file(&path));
+    }
+    added
+}
+
+fn list_methods(settings: &Settings) -> anyhow::Result<MethodList> {
+    send_request(&settings.control_address(), &ControlRequest::ListMethods {})
 }
 
 fn add_service(

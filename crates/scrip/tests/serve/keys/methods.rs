@@ -23,6 +23,10 @@ fn added_method_opens_the_vault_and_the_last_one_cannot_be_removed() {
     let added = run_json(&process, &["keys", "add", "file", &file, "--label", "second"]);
     assert_eq!(added["method"]["kind"], "file");
     process.assert_fails(&["keys", "add", "file", &file, "--label", "second"], "has this label");
+    assert!(fs::exists(&file).unwrap(), "a method uses the file");
+    let unused = process.path("unused.key").display().to_string();
+    process.assert_fails(&["keys", "add", "file", &unused, "--label", "second"], "has this label");
+    assert!(!fs::exists(&unused).unwrap(), "no method uses the file");
     run_json(&process, &["keys", "remove", &first_id]);
     process.assert_fails(&["keys", "remove", &first_id], "does not exist");
     let second_id = text(&added["method"]["id"]);
@@ -40,6 +44,9 @@ fn unlock_methods_change_only_with_a_running_server() {
     let expected = "this command needs a running server";
     process.assert_fails(&["keys", "rotate", "vault"], expected);
     process.assert_fails(&["keys", "add", "env", "SCRIP_UNLOCK_A"], expected);
+    let file = process.path("unlock.key").display().to_string();
+    process.assert_fails(&["keys", "add", "file", &file], expected);
+    assert!(!fs::exists(&file).unwrap(), "no method uses the file");
     assert_eq!(methods(&process).len(), 1, "the list needs no server");
 }
 
