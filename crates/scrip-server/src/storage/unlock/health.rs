@@ -148,11 +148,20 @@ pub async fn follow_rotations(manager: Arc<KeyManager>) {
         };
         let problem = result.as_ref().err().and_then(|it| it.downcast_ref::<UnlockProblem>());
         manager.app.new_key_missing_by.replace(problem.map(|it| it.reason));
-        if let Err(error) = result {
+        if let Err(error) = &result {
             let cause = format!("{error:#}");
             // The store logs its own outage.
             if cause != last_cause && manager.app.storage_reason().is_none() {
-                tracing::error!(cause, "the new vault key cannot be loaded; retrying");
+                match problem {
+                    Some(_) => {
+                        tracing::error!(cause, "the new vault key cannot be loaded; retrying");
+                    }
+                    // Whether another node has rotated the key is unknown.
+                    None => tracing::error!(
+                        cause,
+                        "the state of the vault key cannot be read; retrying"
+                    ),
+                }
                 last_cause = cause;
             }
         }
