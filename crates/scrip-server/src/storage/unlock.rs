@@ -79,8 +79,7 @@ impl Settings {
         &self,
         records: &DirectoryRecords,
     ) -> Result<Arc<VaultKeyRing>, UnlockProblem> {
-        let mut methods = records.unlocks.active_methods().peekable();
-        if methods.peek().is_some() && methods.all(|it| it.kind.needs_people()) {
+        if records.system_keys.is_some() && records.unlocks.needs_people() {
             return Err(UnlockProblem::new(NotReadyReason::Shares, ONLY_SHARES));
         }
         let OpenedKey { key, .. } = open_vault_key(&self.unlock_inputs(), records).await?;

@@ -167,6 +167,13 @@ impl VaultUnlocks {
             .filter(move |it| it.state == UnlockState::Active && it.key_version == version)
     }
 
+    /// Whether only people with shares open the vault.
+    #[must_use]
+    pub fn needs_people(&self) -> bool {
+        let mut methods = self.active_methods().peekable();
+        methods.peek().is_some() && methods.all(|it| it.kind.needs_people())
+    }
+
     /// When the vault key was created: the time of its rotation, or of the vault for the first key.
     #[must_use]
     pub fn key_created_at(&self, history: KeyHistory) -> Option<Timestamp> {

@@ -5,14 +5,16 @@ pub(crate) mod file;
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use scrip_core::{
-    policy::Directory,
+    policy::{Directory, DirectoryRecords},
     time::{Clock, Timestamp},
 };
+use scrip_seal::VaultKeyRing;
 use scrip_server::{
     config::{Environment, Settings},
     files::atomic_file::{AtomicFile, OnFailure, folder_of},
@@ -220,13 +222,30 @@ pub(crate) fn examine_database(
     examined.map_err(explain).context("this backup cannot be used")
 }
 
+/// Opens the vault key of a copy of a vault. A copy has no running server, which could add a method.
+///
+/// # Errors
+/// No method returns the vault key.
+pub(crate) fn unlock_copy(
+    settings: &Settings,
+    records: &DirectoryRecords,
+    hint: &'static str,
+) -> anyhow::Result<Arc<VaultKeyRing>> {
+    if records.unlocks.needs_people() {
+        bail!(
+            "this vault opens only with shares, which a command cannot use; use --without-root-key"
+        );
+    }
+    runtime()?.block_on(settings.unlock(records)).context(hint)
+}
+
 /// Checks that the root key opens the backup; returns warnings.
 pub(crate) fn check_root_key(
     settings: &Settings,
     examined: ExaminedBackup,
 ) -> anyhow::Result<Vec<String>> {
     let hint = "provide the root key of this vault, or use --without-root-key";
-    let source = runtime()?.block_on(settings.unlock(&examined.directory)).context(hint)?;
+    let source = unlock_copy(settings, &examined.directory, hint)?;
     let directory = Directory::open(examined.directory, &*source, None).map_err(explain);
     let directory = directory.context(hint)?;
     Ok(describe_alterations(&directory))

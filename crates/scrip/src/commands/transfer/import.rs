@@ -18,7 +18,7 @@ use crate::commands::{
     output::{CommandOutput, format_count},
     record_completion, runtime,
     transfer::{
-        backup::file::open_regular_file,
+        backup::{file::open_regular_file, unlock_copy},
         export::{contents_text, summary_json},
     },
 };
@@ -114,7 +114,7 @@ fn check_root_key(settings: &Settings, export: &CheckedExport) -> anyhow::Result
         unlocks: export.unlocks.clone(),
         ..DirectoryRecords::default()
     };
-    let source = runtime()?.block_on(settings.unlock(&records)).context(hint)?;
+    let source = unlock_copy(settings, &records, hint)?;
     Directory::open(records, &*source, None).map(drop).map_err(explain).context(hint)
 }
 

@@ -322,3 +322,29 @@ fn command_for_a_vault_with_shares_only_runs_with_a_temporary_key_file() {
     process.assert_fails(&create, advice);
     assert!(process.run(&["status"]).status.success(), "the status needs no key");
 }
+
+#[test]
+fn vault_with_shares_only_is_backed_up_and_restored_without_the_root_key() {
+    let (process, shares) = vault_with_shares();
+    let doctor = process.run(&["doctor"]);
+    let report = String::from_utf8_lossy(&doctor.stdout);
+    for check in ["canary", "policy", "audit", "vault key", "tenant keys"] {
+        let line = format!("warning  {check:<14}  not checked: the vault opens only with shares");
+        assert!(report.contains(&line), "{line}: {report}");
+    }
+    let file = process.path("backup").display().to_string();
+    assert!(process.run(&["backup", &file, "--without-root-key"]).status.success());
+    let second_machine = ProcessHarness::new(SCRIP);
+    for arguments in [&["backup", "verify", &file][..], &["restore", &file]] {
+        let output = second_machine.run(arguments);
+        assert!(!output.status.success(), "{output:?}");
+        assert!(stderr(&output).contains("use --without-root-key"), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("keys add file"), "{}", stderr(&output));
+    }
+    assert!(second_machine.run(&["restore", &file, "--without-root-key"]).status.success());
+    let server = second_machine.serve();
+    for share in &shares[..3] {
+        assert!(unseal(&second_machine, share).status.success());
+    }
+    assert!(is_open(&server));
+}
