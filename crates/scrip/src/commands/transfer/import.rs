@@ -20,7 +20,9 @@ use crate::commands::{
     transfer::{
         backup::{file::open_regular_file, unlock_copy},
         export::{contents_text, summary_json},
+        restore::{describe_old_heads, move_head_file_aside},
     },
+    warn,
 };
 
 const EXAMPLES: &str = "\
@@ -53,14 +55,15 @@ pub(crate) fn run(arguments: &ImportArguments, environment: &Environment) -> any
     if !arguments.without_root_key {
         check_root_key(&settings, &export)?;
     }
+    let mut old_head_file = None;
     let result = runtime()?.block_on(async {
-        let result = write_import(&settings, export, common).await?;
+        let result = write_import(&settings, export, common, &mut old_head_file).await?;
         if !arguments.without_root_key {
             record_completion(&settings, "import").await;
         }
         anyhow::Ok(result)
     })?;
-    common.print_output(&report(&settings, file, &result))
+    common.print_output(&report(&settings, file, &result, old_head_file.as_deref()))
 }
 
 fn check_file(file: &Path, common: &CommonArguments) -> anyhow::Result<CheckedExport> {
@@ -76,13 +79,25 @@ async fn write_import(
     settings: &Settings,
     export_file: CheckedExport,
     common: &CommonArguments,
+    old_head_file: &mut Option<PathBuf>,
 ) -> anyhow::Result<ImportResult> {
     let mut engine = settings.open_transfer_engine().await?;
     let mut write_progress = common.record_progress("importing");
     let mut read_progress = common.record_progress("reading the vault back");
+    let mut is_first = true;
     let mut report_progress = |step, it: scrip_store::transfer::TransferProgress| match step {
         ImportPhase::Writing => write_progress.update(it.rows, it.total),
-        ImportPhase::ReadingBack => read_progress.update(it.rows, it.total),
+        ImportPhase::ReadingBack => {
+            // The storage was empty. An interrupted import does this again.
+            if std::mem::take(&mut is_first) {
+                let moved = move_head_file_aside(settings, "import");
+                *old_head_file = moved.unwrap_or_else(|error| {
+                    warn(&error);
+                    None
+                });
+            }
+            read_progress.update(it.rows, it.total);
+        }
     };
     let result = import(&mut *engine, export_file, &mut report_progress).await;
     let location = settings.storage.location();
@@ -118,21 +133,28 @@ fn check_root_key(settings: &Settings, export: &CheckedExport) -> anyhow::Result
     Directory::open(records, &*source, None).map(drop).map_err(explain).context(hint)
 }
 
-fn report(settings: &Settings, file: &Path, result: &ImportResult) -> CommandOutput {
+fn report(
+    settings: &Settings,
+    file: &Path,
+    result: &ImportResult,
+    old_head_file: Option<&Path>,
+) -> CommandOutput {
     let location = settings.storage.location();
     let summary = &result.summary;
-    let text = format!(
-        "{location} has {} of {}, {} in total, read back and compared\nwarning: \
-         {NO_CODES}\nwarning: {ONE_VAULT}",
+    let mut warnings = vec![NO_CODES.to_owned(), ONE_VAULT.to_owned()];
+    warnings.extend(old_head_file.map(describe_old_heads));
+    let mut text = format!(
+        "{location} has {} of {}, {} in total, read back and compared\n",
         contents_text(summary),
         file.display(),
         format_count(summary.rows(), "row"),
     );
+    text.extend(warnings.iter().map(|it| format!("warning: {it}\n")));
     let json = json!({
         "location": location,
         "resumed_rows": result.resumed_rows,
         "export": summary_json(summary),
-        "warnings": [NO_CODES, ONE_VAULT],
+        "warnings": warnings,
     });
     CommandOutput::new(text, json)
 }

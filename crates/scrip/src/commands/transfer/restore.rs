@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     let warnings = prepare_database(&restored, &settings, arguments)?;
     let old_vault_folder =
         move_vault_aside(&folder).context("moving the existing vault aside failed")?;
-    let old_head_file = move_head_file_aside(&settings)?;
+    let old_head_file = move_head_file_aside(&settings, "restore")?;
     fs::rename(&restored.read_log_path, folder.join("read_log.db"))?;
     sync_folder(&folder)?;
     fs::rename(&restored.path, settings.database_file())?;
@@ -113,9 +113,7 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
              Start the server and run: scrip keys rotate vault --compromised"
         ));
     }
-    warnings.extend(
-        old_head_file.map(|it| format!("the chain heads of the old vault are in {}", it.display())),
-    );
+    warnings.extend(old_head_file.as_deref().map(describe_old_heads));
     common.print_output(&report(&folder, &manifest, old_vault_folder.as_deref(), &warnings))
 }
 
@@ -130,14 +128,25 @@ fn find_compromise(settings: &Settings) -> Option<Timestamp> {
     history?.compromised_ms.map(|unix_ms| Timestamp { unix_ms })
 }
 
-/// Moves a head file outside the data directory aside, because it belongs to the old vault. Returns
-/// `None` if there is none.
-fn move_head_file_aside(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
+/// The warning about a head file that was moved.
+pub(crate) fn describe_old_heads(file: &Path) -> String {
+    format!("the chain heads of the old vault are in {}", file.display())
+}
+
+/// Moves a head file aside, because it belongs to the old vault. Returns `None` if there is none. A
+/// restore has moved one in the data directory with the other files of the old vault.
+///
+/// # Errors
+/// The file cannot be moved.
+pub(crate) fn move_head_file_aside(
+    settings: &Settings,
+    command: &str,
+) -> anyhow::Result<Option<PathBuf>> {
     let file = settings.head_file();
     if fs::symlink_metadata(&file).is_err() {
         return Ok(None);
     }
-    let new_path = path_with_suffix(&file, &format!(".before-restore-{}", timestamp_digits()));
+    let new_path = path_with_suffix(&file, &format!(".before-{command}-{}", timestamp_digits()));
     fs::rename(&file, &new_path).with_context(|| format!("{} cannot be moved", file.display()))?;
     Ok(Some(new_path))
 }

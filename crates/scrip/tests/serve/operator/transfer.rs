@@ -73,6 +73,7 @@ fn vault_can_be_moved_to_postgresql_and_back() {
     let (first_export, second_export) = (harness.path("exported"), harness.path("back"));
     let server = harness.serve();
     harness.process.assert_fails(&["export", &first_export], "is in use by server process");
+    assert!(!Path::new(&format!("{first_export}.tmp")).exists(), "an empty file is left");
     drop(server);
     let output = run_json(&harness.process, &["export", &first_export]);
     assert_eq!(output["export"]["rows"]["tokens"], TOKENS);
@@ -103,6 +104,30 @@ fn vault_can_be_moved_to_postgresql_and_back() {
     check_served(&third_machine, &ids);
     third_machine.expect_tokens(&ids);
     third_machine.process.assert_fails(&["import", &second_export], "there is a vault already");
+}
+
+/// The export records its end after its snapshot, so the imported logs do not continue the saved
+/// chain heads.
+#[test]
+fn move_within_one_data_directory_starts_new_chain_heads() {
+    let (mut harness, ids) = create_used_vault();
+    let file = harness.path("export");
+    expect_success(&harness.process, &["export", &file]);
+    let head_file = harness.process.data().join("audit.head");
+    let old_heads = fs::read(&head_file).unwrap();
+    harness.process.assert_fails(&["import", &file], "there is a vault already");
+    assert_eq!(fs::read(&head_file).unwrap(), old_heads, "a rejected import keeps the heads");
+
+    let database = create_database();
+    harness.process = harness.process.with_variable("SCRIP_STORAGE_URL", &database.url());
+    harness.process = harness.process.with_variable("SCRIP_STORAGE_SINGLE_NODE", "true");
+    expect_success(&harness.process, &["migrate"]);
+    let output = run_json(&harness.process, &["import", &file]);
+    let warnings = output["warnings"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let mut kept =
+        warnings.filter_map(|it| it.strip_prefix("the chain heads of the old vault are in "));
+    assert_eq!(fs::read(kept.next().unwrap()).unwrap(), old_heads, "{output}");
+    check_served(&harness, &ids);
 }
 
 /// Expects that an import with a wrong or missing root key changes nothing.
