@@ -195,6 +195,13 @@ fn terminal_shows_one_share_at_a_time_and_clears_each() {
         terminal.wait_for("share 1 of 2, which is not shown");
         let text = terminal.text();
         assert!(!last_screen(&text).contains("scrip1-"), "{text}");
+        for malformed in ["scrip1-wrong", ""] {
+            terminal.forget();
+            terminal.write_line(malformed);
+            let text = terminal.wait_for("share 1 of 2, which is not shown");
+            assert!(!text.contains("wrong"), "{text}");
+        }
+        terminal.forget();
         terminal.write_line(&shares[0]);
         terminal.wait_for("share 2 of 2, which is not shown");
         terminal.write_line(&shares[2]);
