@@ -1,6 +1,8 @@
 //! Multipart bodies.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::*;
 
