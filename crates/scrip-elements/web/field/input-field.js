@@ -79,8 +79,7 @@ export class InputField {
     });
     /** @type {InputPart[]} */
     this.parts = (PARTS[this.#type] ?? []).map(([role, target]) => this.#createPart(role, target));
-    const networks = this.networks.group;
-    this.#view = new FieldView(channel, this.parts, networks, this.#options, (it) => this.readCopy(it));
+    this.#view = new FieldView(channel, this.parts, this.networks.group, this.#options, (it) => this.readCopy(it));
     this.#followPayer();
     this.#applyStaticValue(undefined);
     this.#render();
@@ -157,8 +156,9 @@ export class InputField {
       changed: (part, change) => this.#partChanged(part, change),
       focused: (part) => this.#partFocused(part),
       left: (part) => this.#partLeft(part),
-      key: ({ targetId }, { key, altKey, ctrlKey, shiftKey, metaKey }) => {
+      key: ({ targetId, text }, { key, altKey, ctrlKey, shiftKey, metaKey }) => {
         if (key === "Enter") this.#reportValidity();
+        if (role === "number" && ["Enter", "Tab"].includes(key)) this.#numberContent.finish(onlyDigits(text));
         this.#channel.send("keydown", { targetId, key, altKey, ctrlKey, shiftKey, metaKey });
       },
       backspaceWhenEmpty: (part) => this.parts[this.parts.indexOf(part) - 1]?.focusAtEnd(),
@@ -276,8 +276,7 @@ export class InputField {
     const { binLookup, coBadged, preferredNetworks } = this.#options;
     const isComplete = !this.#wasSet && number !== undefined && this.#partError(number) === undefined;
     const isShown = !this.#wasSet && state === "open" && !this.#numberContent.hasOtherStart(digits, isComplete);
-    const looksUp = (binLookup || coBadged.length > 0) && isShown;
-    this.bin.follow(looksUp ? digits : "");
+    this.bin.follow((binLookup || coBadged.length > 0) && isShown ? digits : "");
     const choices = networkChoices(this.bin.details, coBadged);
     if (digits === "") this.#chosenNetwork = undefined;
     const selected = [this.#chosenNetwork, ...preferredNetworks].find((it) => it !== undefined && choices.includes(it));
@@ -458,17 +457,18 @@ export class InputField {
     await this.#validation?.settled;
     const state = readingFields(this.#partStates(), this.#wasSet);
     const number = this.#number;
-    if (number !== undefined && number.rawValue === undefined && state.valid) this.#numberContent.use(onlyDigits(number.text));
+    const digits = onlyDigits(number?.text ?? "");
+    const isPiece = number?.state === "open" && this.#numberContent.isPiece(digits);
+    if (number?.rawValue === undefined && state.valid && !isPiece) this.#numberContent.use(digits);
     const version = `${this.#frameId}-${this.parts.reduce((sum, it) => sum + it.editCount, 0)}`;
     // Next to a given part, a typed one has no place of its own.
     const isPartlySet = this.#wasSet && this.parts.some((it) => it.rawValue === undefined && !it.isEmpty);
-    const isHidden = fieldState(this.parts) !== "open" || isPartlySet;
+    const isHidden = fieldState(this.parts) !== "open" || isPartlySet || isPiece;
     const reading = { ...state, version, kind: readKind(this.#setKind, request), isHidden };
     const value = readValue(this.#type, this.parts.map((it) => this.#plainValue(it)), request);
     const transform = isPlain || this.#wasSet || !state.valid ? undefined : this.#options.transform;
     if (transform === undefined || typeof value !== "string") return { ...reading, value };
-    // The page knows its own text.
-    if (this.parts[0]?.state === "given") this.#rules?.arm();
+    if (this.parts[0]?.state === "given") this.#rules?.arm(); // The page knows its own text.
     const transformed = await this.#rules?.transform(transform, value, version);
     const errors = transformed === undefined ? [{ targetId: this.#options.targetId, type: "invalid" }] : state.errors;
     return { ...reading, errors, value: transformed };

@@ -4,6 +4,7 @@
 import { editKind, toAsciiDigits } from "./format/digits.js";
 import { stateAfterEdit } from "./payer-entry.js";
 import { applyInput, moveCaret, revealCaret } from "./quiet-edits.js";
+import { randomId } from "../parent-channel.js";
 
 /**
  * @typedef {import("./format/digits.js").EditedText} EditedText
@@ -70,7 +71,8 @@ export class InputPart {
     input.setAttribute("autocapitalize", "off");
     input.setAttribute("autocorrect", "off");
     this.error = document.createElement("p");
-    this.error.id = `error-${role}`;
+    // A page could navigate the frame to an id that it knows, which moves the focus silently.
+    this.error.id = randomId();
     this.error.className = "unseen";
     this.error.setAttribute("aria-live", "polite");
     this.#listen();

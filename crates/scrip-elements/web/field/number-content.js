@@ -34,6 +34,8 @@ export class NumberContent {
   #length;
   /** @type {string | undefined} the first digits that were reported */
   #start;
+  /** @type {string | undefined} the digits at which the payer pressed Tab or Enter */
+  #finished;
 
   /** Whether a part of the number is known or will be known at another length. */
   get isFixed() {
@@ -44,6 +46,24 @@ export class NumberContent {
   begin() {
     this.#length = undefined;
     this.#start = undefined;
+    this.#finished = undefined;
+  }
+
+  /**
+   * The payer pressed Tab or Enter in the number.
+   * @param {string} digits
+   */
+  finish(digits) {
+    this.#finished = digits;
+  }
+
+  /**
+   * Whether the payer may still be typing. A beginning of a number can be complete, and a call would tell its
+   * last digits.
+   * @param {string} digits
+   */
+  isPiece(digits) {
+    return !isWholeNumber(digits) && digits !== this.#finished;
   }
 
   /**

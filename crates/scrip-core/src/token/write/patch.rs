@@ -1,5 +1,8 @@
 //! Applies a patch to a token that was read: the token to write, and its view for the response.
 
+mod data_change;
+
+use self::data_change::DataChange;
 use crate::{
     Error, FieldError, Timestamp, Vault,
     audit::AuditRecord,
@@ -18,15 +21,14 @@ use crate::{
         Containers, Cvc, CvcChange, Deduplicate, Plaintext, StoredToken, TokenBody,
         TokenModification, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite, UpdateToken,
         WithheldDigests, WrittenToken,
-        cvc::{seal_cvc, take_cvc},
+        cvc::take_cvc,
         disclosure::{
             DisclosureRule, ExpressionSet, ExpressionTrust, LifetimeChange, PartialPatch,
-            PatchCoverage, check_data, check_expression_change, check_field_place,
-            check_field_update, check_lifetime_change, check_no_added_rights, check_public_move,
-            check_reader_update, drop_inherited_expressions, effective_mask,
-            evaluates_field_values, has_default_fingerprint_expression, has_reveal_right,
-            hides_marked, may_digest_marked, misplaces_field_values, patch_coverage,
-            replaces_all_data,
+            PatchCoverage, check_data, check_expression_change, check_lifetime_change,
+            check_no_added_rights, check_public_move, check_reader_update,
+            drop_inherited_expressions, effective_mask, has_default_fingerprint_expression,
+            has_reveal_right, hides_marked, may_digest_marked, misplaces_field_values,
+            patch_coverage,
         },
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
         reveal::{Audience, build_view, outline_view, reveal_existing},
@@ -94,32 +96,8 @@ impl PatchContext<'_> {
         check_expression_change(caller, &before, &body, patch)?;
         let expires_at = self.resolve_expiry(&before, patch)?;
 
-        let (mut cvc, mut replaces_data) = (CvcEdit::Keep, false);
-        let mut failure_mode = self.failure_mode(&before);
-        if let Some(data) = &patch.data {
-            let target = AccessTarget { containers: &before.containers, id: Some(&before.id) };
-            check_field_place(caller, Permission::TokenUpdate, token_type, target)?;
-            check_field_update(caller, &before)?;
-            if self.writes_typed_values() {
-                body.typed_at_ms = Some(now.unix_ms);
-            }
-            let data_before = body.data.duplicate();
-            let (sets_cvc, new_cvc) = patch_data(caller, token_type, &mut body, data)?;
-            if sets_cvc {
-                cvc = CvcEdit::Set;
-                let seal = |it: Cvc| seal_cvc(&vault.epoch_keys, caller, &it, &before.id, now);
-                cvc_record = new_cvc.map(seal).transpose()?;
-            }
-            check_number_outside_id(&before, &body, &data_before, data)?;
-            patch_attributes(token_type, &mut body, patch)?;
-            failure_mode = self.apply_disclosure_rules(&before, &mut body, &data_before, patch);
-            replaces_data = replaces_all_data(data_before.expose(), data.expose());
-            body.is_marked &= !replaces_data;
-            body.is_marked |= misplaces_field_values(caller, token_type, data.expose())
-                || evaluates_field_values(caller, &body);
-        } else {
-            patch_attributes(token_type, &mut body, patch)?;
-        }
+        let DataChange { cvc, failure_mode, replaces_data } =
+            self.apply_data(&before, &mut body, &mut cvc_record, patch)?;
         body.withhold_digests(token_type);
         body.is_marked |= caller.marks_fields();
         let writes_number = self.replaces_number(&before, &body, patch);
@@ -138,9 +116,7 @@ impl PatchContext<'_> {
         let is_compared = !body.is_marked || may_digest_marked(caller, &before);
         let is_counted = is_compared && is_guess(&before, patch, &evaluated);
         let texts = is_counted.then_some(evaluated.texts);
-        let data_indexes = evaluated.data_indexes;
-        let has_type_fingerprint = body.fingerprint_expression.is_none();
-        let knows_data = replaces_data || writes_number && has_type_fingerprint;
+        let knows_data = replaces_data || writes_number && body.fingerprint_expression.is_none();
         let identity_changed = evaluated.fingerprint != before.fingerprint
             || containers.sorted_text() != before.containers.sorted_text();
 
@@ -165,7 +141,7 @@ impl PatchContext<'_> {
             cvc,
             identity_changed,
             texts,
-            data_indexes,
+            data_indexes: evaluated.data_indexes,
             knows_data,
             reject_if_in_session_at,
         })

@@ -97,14 +97,13 @@ impl PendingToken {
         source: TokenDataSource,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let token_type = source.token_type;
         check_expiry(new.expires_at, now)?;
-        let containers = take_containers(&mut new, token_type);
+        let containers = take_containers(&mut new, source.token_type);
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
         let is_sent = source.is_known_to(caller);
         let knows_data = source.is_readable_by(caller, &containers);
-        let TokenDataSource { mut data, origin, is_marked, is_typed, .. } = source;
+        let TokenDataSource { token_type, mut data, origin, is_marked, is_typed, .. } = source;
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
@@ -133,11 +132,9 @@ impl PendingToken {
             may_digest && (knows_data || !shows_number_in_digits(token_type, &body.data, &texts));
         let (chooses_id, computes_id) =
             (new.id.is_some(), new.id.as_deref().is_some_and(is_expression));
-        let (id, id_assignment) = match new.id.take() {
-            // A caller without knowledge of the number must not learn whether an id contains it.
-            Some(source) if !knows_data => (TokenId::parse(&source)?, IdAssignment::Fixed),
-            source => resolve_id(caller.work(), source, token_type, &body, vault.fill_random)?,
-        };
+        let known_body = knows_data.then_some(&body);
+        let (id, id_assignment) =
+            resolve_id(caller.work(), new.id, token_type, known_body, vault.fill_random)?;
         texts.id = computes_id.then(|| Zeroizing::new(id.as_str().to_owned()));
         let mut record = TokenRecord {
             id,
@@ -332,15 +329,20 @@ fn take_expressions(new: &mut NewToken, token_type: TokenType) -> TokenBody {
 }
 
 /// Evaluates the id of a request; a random one if the request has none.
+/// The id of a new token. `body` is `None` if the caller does not know the data: it must not learn whether
+/// an id contains the number.
 fn resolve_id(
     work: &WorkMeter,
     source: Option<String>,
     token_type: TokenType,
-    body: &TokenBody,
+    body: Option<&TokenBody>,
     fill_random: fn(&mut [u8]),
 ) -> Result<(TokenId, IdAssignment), Error> {
     let Some(source) = source else {
         return Ok((TokenId::random(fill_random), IdAssignment::Fixed));
+    };
+    let Some(body) = body else {
+        return Ok((TokenId::parse(&source)?, IdAssignment::Fixed));
     };
     let NewId { id, is_alias } = evaluate_token_id(work, &source, token_type, body, fill_random)?;
     if !is_alias {

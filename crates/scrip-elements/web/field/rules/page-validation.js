@@ -107,7 +107,8 @@ export function startPageRules({ validation, transform }, changed) {
 }
 
 /**
- * Calls `act` when the payer presses inside the frame, or presses Tab or Enter in it. A key that is held and
+ * Calls `act` when the payer clicks an input of the frame, or presses Tab or Enter in it. A touch that scrolls the
+ * page is no click. A key that is held and
  * repeats is no action: the page may have moved the focus in the meantime.
  * @param {(kind: "press" | "tab" | "arrival") => void} act `arrival`: the payer pressed Tab in the field before, and
  *   releases it here
@@ -123,7 +124,7 @@ export function followActions(act) {
     if (isTab(event)) follow(event, "tab");
     else if (event.key === "Enter") follow(event, "press");
   };
-  document.addEventListener("pointerdown", (event) => follow(event, "press"), true);
+  document.addEventListener("click", (event) => event.target instanceof HTMLInputElement && follow(event, "press"), true);
   document.addEventListener("keydown", keyDown, true);
   document.addEventListener("keyup", (event) => isTab(event) && follow(event, "arrival"), true);
 }

@@ -7,6 +7,7 @@ import { brandDrawing } from "./icons.js";
 import { visibleError } from "../report.js";
 import { applyRules, readCopyIconStyle, readStyle } from "./style.js";
 import { errorText, languageFor, textsFor } from "./texts.js";
+import { randomId } from "../../parent-channel.js";
 
 /**
  * @typedef {import("../field-options.js").FieldOptions} FieldOptions
@@ -70,7 +71,7 @@ export class FieldView {
     this.#parts = parts;
     this.#options = options;
     this.#texts = textsFor(options.lang);
-    this.#description.id = "description";
+    this.#description.id = randomId();
     if (options.enableCopy) this.#addCopyButton(channel, readValue);
     this.#container.append(this.#createLine(), networks);
     const form = document.createElement("form");
@@ -175,8 +176,8 @@ export class FieldView {
     input.disabled = options.disabled;
     input.readOnly = options.readOnly;
     input.setAttribute("aria-label", this.#label(role));
-    if (role === "text") input.type = options.password ? "password" : "text";
-    if (role === "code") input.classList.toggle("masked", options.password);
+    // Another type of the input would scroll the page to the caret, which tells the width of the text.
+    if (role === "text" || role === "code") input.classList.toggle("masked", options.password);
   }
 
   /**

@@ -1,9 +1,5 @@
 //! Multipart bodies.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
 use super::*;
 
 const MULTIPART: &str = "multipart/form-data; boundary=\"b-1\"";
@@ -134,33 +130,6 @@ fn multipart_errors_name_the_part() {
 fn multipart_without_expressions_is_untouched() {
     check_untouched(MULTIPART, "anything");
     check_untouched(MULTIPART, &close(&[part("name=a", "b")]));
-}
-
-/// A body with this many expressions in its first part, and this many parts after it.
-fn body_of(expressions: usize, parts: usize) -> String {
-    let expression = fill_ids("{{ TEXT }} ");
-    let first = part("name=\"a\"", &expression.repeat(expressions));
-    close(&[first, part("name=b", "").repeat(parts)])
-}
-
-/// The time of the fastest of three attempts, which other work on the machine delays least.
-fn measure_render(body: &str) -> Duration {
-    let vault = FakeVault::with_text("x");
-    let attempts = (0..3).map(|_| {
-        let start = Instant::now();
-        render_counted(&vault, MULTIPART, body, ValueCounting::Exact).unwrap();
-        start.elapsed()
-    });
-    attempts.min().unwrap()
-}
-
-/// The work must be the sum, and not the product, of expressions and parts.
-#[test]
-fn parts_are_not_searched_again_for_each_expression() {
-    let (expressions, parts) = (4_000, 6_000);
-    let separate = measure_render(&body_of(expressions, 0)) + measure_render(&body_of(1, parts));
-    let together = measure_render(&body_of(expressions, parts));
-    assert!(together < 3 * separate, "{together:?} together, {separate:?} separately");
 }
 
 #[test]
