@@ -219,3 +219,51 @@ onHostilePage("format of a date adds nothing that the vault checks", async (page
   // Control: honest formats, also of a date that the page focused.
   for (const format of ["MM/yyyy", "yyyy-MM", "MMyy", "MM' / 'yy"]) assert.equal((await createToken(page, "token", format)).kind, "answer", format);
 });
+
+// --- Focus without a message of the page ---
+
+onHostilePage("navigation inside a frame does not bring Tab back to the date", async (page, input) => {
+  await page.evaluate(async () => {
+    await window.addField("number", "cardNumber");
+    await window.addField("trap", "cardExpirationDate", { maxElapsedExpirationYear: 100 });
+    await window.addField("code", "cardVerificationCode");
+    window.onFieldChange = (id, { complete }) => {
+      if (id !== "trap" || !complete) return;
+      const frame = window.frameOf("trap");
+      for (const fragment of ["description", "error-expiration"]) {
+        const address = new URL(frame.src);
+        address.hash = fragment;
+        frame.contentWindow.location.replace(address.href);
+      }
+    };
+  });
+  await input("number").click();
+  await typeKeys(page, NUMBER);
+  await pressTab(page);
+  await typeKeys(page, "1230");
+  await page.waitForTimeout(300);
+  await pressTab(page);
+  await typeKeys(page, "987");
+  assert.deepEqual([await input("trap").inputValue(), await input("code").inputValue()], ["12 / 30", "987"]);
+});
+
+onHostilePage("touch that scrolls the page is no action in the field under the finger", async (page, input) => {
+  await page.evaluate(() => {
+    document.body.style.height = "4000px";
+  });
+  await addTrap(page);
+  await page.evaluate(() => window.fields.trap.focus());
+  await page.waitForTimeout(200);
+  const { y } = await page.locator("#trap iframe").boundingBox();
+  const session = await page.context().newCDPSession(page);
+  const touch = (type, touchPoints) => session.send("Input.dispatchTouchEvent", { type, touchPoints });
+  await touch("touchStart", [{ x: 200, y: y + 10 }]);
+  for (let step = 1; step < 12; step += 1) {
+    await touch("touchMove", [{ x: 200, y: y + 10 - step * 5 }]);
+    await page.waitForTimeout(16);
+  }
+  await touch("touchEnd", []);
+  await page.waitForTimeout(300);
+  await typeKeys(page, "987");
+  await assertTrapTellsNothing(page, input, "09 / 87");
+});

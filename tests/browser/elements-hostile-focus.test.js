@@ -235,6 +235,20 @@ onHostilePage("scroll position of the page tells nothing about typed characters"
     returns.push(await page.evaluate(() => document.getElementById("text").scrollLeft));
   }
   assert.equal(new Set(returns).size, 1, returns.join(" "));
+  // Each option that a page can change, while the payer is in the field.
+  const changes = [{ password: true }, { password: false }, { dir: "rtl" }, { dir: "ltr" }, { placeholder: "x" }, { inputMode: "numeric" }];
+  const positions = await page.evaluate(async (changes) => {
+    const box = document.getElementById("text");
+    const list = [];
+    for (const change of changes) {
+      box.scrollLeft = 2000;
+      window.fields.text.update(change);
+      await window.wait(150);
+      list.push(box.scrollLeft);
+    }
+    return list;
+  }, changes);
+  assert.equal(new Set(positions).size, 1, positions.join(" "));
 });
 
 // --- Updates of tokens ---

@@ -108,6 +108,14 @@ for (const options of [{}, { skipLuhnValidation: true }]) {
   });
 }
 
+onHostilePage("call in the middle of typing does not tell the last digits of a beginning", async (page, input) => {
+  const reports = await watchNumber(page, input, {}, createIntent, [...MAESTRO.slice(0, 15)]);
+  assert.deepEqual(reports.flatMap((it) => it.cardLast4 ?? []), []);
+  await page.keyboard.press("Tab");
+  const { cardLast4 } = await page.evaluate(createIntent);
+  assert.equal(cardLast4, MAESTRO.slice(11, 15), "control: the payer finished the number");
+});
+
 onHostilePage("number that is deleted digit by digit is used at one length", async (page, input) => {
   const keys = [...MAESTRO, ...Array(7).fill("Backspace")];
   const act = `(${createIntent})().then((it) => (window.fields.number.cardMetadata.cardLast4, it))`;
