@@ -88,6 +88,7 @@ export class InputField {
   #followPayer() {
     followActions((kind) => {
       if (kind === "arrival" && !this.#arrive()) return;
+      if (kind === "tab" || kind === "enter") this.#numberContent.finish(onlyDigits(this.#number?.text ?? ""));
       if (kind === "tab") this.arrival.pressTab(this.#entry.presence.isPresent, Date.now());
       this.#entry.act();
       [this.#rules, this.#validation].forEach((it) => it?.arm());
@@ -156,9 +157,8 @@ export class InputField {
       changed: (part, change) => this.#partChanged(part, change),
       focused: (part) => this.#partFocused(part),
       left: (part) => this.#partLeft(part),
-      key: ({ targetId, text }, { key, altKey, ctrlKey, shiftKey, metaKey }) => {
+      key: ({ targetId }, { key, altKey, ctrlKey, shiftKey, metaKey }) => {
         if (key === "Enter") this.#reportValidity();
-        if (role === "number" && ["Enter", "Tab"].includes(key)) this.#numberContent.finish(onlyDigits(text));
         this.#channel.send("keydown", { targetId, key, altKey, ctrlKey, shiftKey, metaKey });
       },
       backspaceWhenEmpty: (part) => this.parts[this.parts.indexOf(part) - 1]?.focusAtEnd(),

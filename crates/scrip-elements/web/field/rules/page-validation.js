@@ -110,11 +110,11 @@ export function startPageRules({ validation, transform }, changed) {
  * Calls `act` when the payer clicks an input of the frame, or presses Tab or Enter in it. A touch that scrolls the
  * page is no click. A key that is held and
  * repeats is no action: the page may have moved the focus in the meantime.
- * @param {(kind: "press" | "tab" | "arrival") => void} act `arrival`: the payer pressed Tab in the field before, and
+ * @param {(kind: "press" | "tab" | "enter" | "arrival") => void} act `arrival`: the payer pressed Tab in the field before, and
  *   releases it here
  */
 export function followActions(act) {
-  const follow = (/** @type {Event} */ event, /** @type {"press" | "tab" | "arrival"} */ kind) => {
+  const follow = (/** @type {Event} */ event, /** @type {"press" | "tab" | "enter" | "arrival"} */ kind) => {
     if (event.isTrusted) act(kind);
   };
   // With these keys, Tab changes the window or the tab of the browser.
@@ -122,7 +122,7 @@ export function followActions(act) {
   const keyDown = (/** @type {KeyboardEvent} */ event) => {
     if (event.repeat) return;
     if (isTab(event)) follow(event, "tab");
-    else if (event.key === "Enter") follow(event, "press");
+    else if (event.key === "Enter") follow(event, "enter");
   };
   document.addEventListener("click", (event) => event.target instanceof HTMLInputElement && follow(event, "press"), true);
   document.addEventListener("keydown", keyDown, true);
