@@ -25,8 +25,12 @@ function startsAlike(first, second) {
  * @param {string} digits
  */
 export function isWholeNumber(digits) {
-  const isLong = digits.length >= USUAL_LENGTH || digits.length === longestLength(findBrand(digits));
-  return isLong && passesLuhn(digits);
+  return isLong(digits) && passesLuhn(digits);
+}
+
+/** @param {string} digits */
+function isLong(digits) {
+  return digits.length >= USUAL_LENGTH || digits.length === longestLength(findBrand(digits));
 }
 
 export class NumberContent {
@@ -63,7 +67,7 @@ export class NumberContent {
    * @param {string} digits
    */
   isPiece(digits) {
-    return !isWholeNumber(digits) && digits !== this.#finished;
+    return !isLong(digits) && digits !== this.#finished;
   }
 
   /**

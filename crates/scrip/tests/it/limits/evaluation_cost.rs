@@ -63,8 +63,9 @@ fn stored_mask_over_the_budget_of_a_request_shows_no_data() {
     let body: Vec<_> = ids.iter().map(|it| format!("{{{{ {it} }}}}")).collect();
     let values = SHARED_SERVER.post(&reader, "/detokenize", &json!(body)).expect_status(200);
     let values = values.as_array().unwrap();
-    assert_eq!(values.iter().filter(|it| *it == "masked").count(), 2, "{values:?}");
-    assert_eq!(values.iter().filter(|it| it.is_null()).count(), 2, "{values:?}");
+    // The work of each mask counts by the next power of two, because the reader may not know its length.
+    assert_eq!(values.iter().filter(|it| *it == "masked").count(), 1, "{values:?}");
+    assert_eq!(values.iter().filter(|it| it.is_null()).count(), 3, "{values:?}");
     // A list does not fail: it ends its page early and still returns all tokens over several pages.
     let (mut cursor, mut listed_count) = (String::new(), 0);
     for _ in 0..ids.len() {

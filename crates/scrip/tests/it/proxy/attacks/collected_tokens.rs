@@ -233,9 +233,12 @@ fn collected_conversion_does_not_show_the_card_of_the_intent() {
     let card = json!({"type": "card", "data": {"number": "4242424242424242",
         "expiration_month": 7, "expiration_year": 2038}});
     let intent = harness.server.post(&harness.keys.private, "/token-intents", &card);
-    let request = harness.request("POST", "").proxy_key(&proxy.key);
-    let request = request.json(&json!({"intent": intent.expect_status(201)["id"]}));
-    let response = request.send().expect_answer(200);
+    let body = json!({"intent": intent.expect_status(201)["id"]});
+    let request = || harness.request("POST", "").proxy_key(&proxy.key).json(&body);
+    request().send().expect_error(403, StatedDelivery::NotSent);
+    let rules = vec![grant("/other/", Mask, &[ProxyInvoke])];
+    let sender = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    let response = request().api_key(&sender).send().expect_answer(200);
     assert!(response.text().contains("\"containers\""), "{}", response.text());
     for hidden in ["4242", "2038", "fingerprint"] {
         assert!(!response.text().contains(hidden), "{hidden} in {}", response.text());
