@@ -72,7 +72,7 @@ export class InputPart {
     input.setAttribute("autocorrect", "off");
     this.error = document.createElement("p");
     // A page could navigate the frame to an id that it knows, which moves the focus silently.
-    this.error.id = randomId();
+    this.error.id = `error-${randomId()}`;
     this.error.className = "unseen";
     this.error.setAttribute("aria-live", "polite");
     this.#listen();

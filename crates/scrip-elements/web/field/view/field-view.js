@@ -71,7 +71,7 @@ export class FieldView {
     this.#parts = parts;
     this.#options = options;
     this.#texts = textsFor(options.lang);
-    this.#description.id = randomId();
+    this.#description.id = `description-${randomId()}`;
     if (options.enableCopy) this.#addCopyButton(channel, readValue);
     this.#container.append(this.#createLine(), networks);
     const form = document.createElement("form");
