@@ -17,7 +17,7 @@ const part = (role, text, changes) => ({
 test("text_that_the_page_took_away_divides_until_the_payer_acts", () => {
   const entry = new PayerEntry();
   const [present, absent, divided] = [[true, false], [false, false], [false, true]].map(([isPresent, isDivided]) => ({ isPresent, isDivided }));
-  assert.deepEqual(entry.presence, absent, "nobody has come to the field");
+  assert.deepEqual(entry.presence, absent, "no payer has come to the field");
   entry.act();
   assert.deepEqual(entry.presence, present);
   entry.interrupt(true);
@@ -86,7 +86,7 @@ test("state_of_a_text_follows_who_edits_it", () => {
   assert.equal(edit("hidden", {}), "hidden", "an action does not open a piece");
   assert.equal(edit("given", {}), "closed", "joined with a text of the page");
   assert.equal(edit("open", { begins: true, isDivided: true }), "closed");
-  assert.equal(edit("open", { isPresent: false, tellsContent: false }), "open", "nothing is told about a security code");
+  assert.equal(edit("open", { isPresent: false, tellsContent: false }), "open", "the page learns no content of a security code");
   assert.equal(edit("given", { tellsContent: false, role: "text" }), "open");
   assert.equal(edit("given", { tellsContent: false, role: "code" }), "closed");
   const actions = ["number", "expiration", "text"].map((role) => stateAfterAction("hidden", role));

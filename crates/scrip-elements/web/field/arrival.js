@@ -8,7 +8,7 @@
 /** How long after the press of Tab the focus may arrive in the next field, in milliseconds. */
 const TAB_MS = 1_000;
 /** The answers of the vault and the events tell about these. */
-const TOLD_ROLES = ["number", "expiration"];
+const REPORTED_ROLES = ["number", "expiration"];
 
 export class Arrival {
   /** @type {Set<string>} */
@@ -50,7 +50,7 @@ export class Arrival {
  * @param {number} now
  */
 export function isOwnArrival(roles, siblings, now) {
-  const told = roles.filter((it) => TOLD_ROLES.includes(it));
-  const isSecond = siblings.some((it) => told.some((role) => it.hasTyped(role)));
+  const reportedRoles = roles.filter((it) => REPORTED_ROLES.includes(it));
+  const isSecond = siblings.some((it) => reportedRoles.some((role) => it.hasTyped(role)));
   return !isSecond || siblings.some((it) => it.hasJustTabbed(now));
 }

@@ -17,7 +17,7 @@ export class CopyButtonField {
   /** @type {() => unknown} */
   #source = () => undefined;
   #copy;
-  /** Nobody types into a button. */
+  /** A payer types no text into a button. */
   arrival = new Arrival();
 
   /**

@@ -1,4 +1,4 @@
-// Whose text it is, and what may be told about it.
+// The owner of a text, and what the page may learn about it.
 //
 // A page can empty a field, set values, drop keys, and move the focus between two keys. So it can divide
 // what a payer types into pieces, and join a piece with a text of its own. Whatever a field reports about
@@ -78,7 +78,7 @@ export function fieldState(parts) {
  * @returns {"incomplete" | "invalid" | undefined}
  */
 export function entryError({ role, text, isEmpty, state, isComposing }, error) {
-  // Nobody has finished the text yet.
+  // The payer has not finished the text yet.
   if (isComposing) return "incomplete";
   if (isEmpty) return error;
   if (state === "closed") return "invalid";

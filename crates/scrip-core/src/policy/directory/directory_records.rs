@@ -8,7 +8,7 @@ use crate::policy::{PolicyAlteration, PolicyRecords, directory::unlock_record::V
 #[derive(Debug, Clone, Default)]
 pub struct DirectoryRecords {
     pub version: i64,
-    /// `None` in a vault that was never initialized, or whose keys were deleted.
+    /// `None` in a vault that was never initialized, or after its keys were deleted.
     pub system_keys: Option<SystemKeys>,
     /// How the vault key is unlocked.
     pub unlocks: VaultUnlocks,

@@ -54,7 +54,7 @@ pub(super) async fn check_methods(settings: &Settings, records: &DirectoryRecord
     findings
 }
 
-/// The checks that need the vault key, for a vault whose key only people have.
+/// The checks that need the vault key, for a vault that only the holders of its shares can open.
 pub(super) fn list_unchecked(unlocks: &VaultUnlocks) -> Vec<Finding> {
     if !unlocks.needs_people() {
         return Vec::new();
