@@ -1,6 +1,9 @@
 //! A device that does not return from a call.
 
-use std::{fs, time::Duration};
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use scrip_testing::process::unlock_sources::{
     observed_library::ObservedLibrary, soft_hsm::SoftHsm,
@@ -41,8 +44,23 @@ async fn device_that_hangs_ends_at_the_deadline_and_works_again_later() {
             result = source.unwrap(&context(Pkcs11::KIND), &wrapped).await;
         }
         result.unwrap();
+        wait_for_calls_to_return();
     })
     .await;
+}
+
+/// A process that ends while a thread runs inside of the library can crash, because the library
+/// frees its memory at the end of the process.
+fn wait_for_calls_to_return() {
+    let ends_at = Instant::now() + Duration::from_secs(60);
+    let is_call = |task: fs::DirEntry| {
+        // The file of a thread that ended meanwhile is missing.
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name == "pkcs11\n")
+    };
+    while fs::read_dir("/proc/self/task").unwrap().flatten().any(is_call) {
+        assert!(Instant::now() < ends_at, "a call into the library has not returned");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The process must end although a call has not returned.

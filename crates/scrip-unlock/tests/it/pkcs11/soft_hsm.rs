@@ -26,7 +26,11 @@ pub(crate) async fn in_soft_hsm(test_name: &str, test: impl AsyncFnOnce(SoftHsm)
     let output = hsm.with_configuration(&mut command).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{}\n{text}\n{errors}",
+        output.status
+    );
 }
 
 pub(crate) fn settings() -> Pkcs11Settings {
