@@ -1,7 +1,9 @@
 //! Facts about the source code: modules, imports, names, function parameters and sizes. The tidy
 //! tests turn these facts into rules.
 
+pub mod graph;
 pub mod imports;
+pub mod lines;
 pub mod modules;
 pub mod names;
 pub mod parameters;

@@ -3,14 +3,12 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::Result;
-use syn::{Item, spanned::Spanned};
 
-use crate::{imports, modules, names, parameters, prose, sources};
+use crate::{graph, imports, lines, names, parameters, prose, sources};
 
 /// Folders with more source files are listed.
 const FOLDER_FILES_MAX: usize = 15;
@@ -23,9 +21,8 @@ pub fn report(root: &Path) -> Result<String> {
     for folder in sources::crate_folders(root)? {
         let name = folder.strip_prefix(root).unwrap_or(&folder).display();
         let files = sources::files_with_extension(&folder.join("src"), "rs")?;
-        let mut lines = 0;
+        let lines = lines::count_lines(&folder)?.product;
         for file in &files {
-            lines += product_lines(file)?;
             tuple_count +=
                 parameters::list_functions(file)?.iter().map(|it| it.tuple_count).sum::<usize>();
         }
@@ -60,7 +57,7 @@ pub fn import_cycles(crate_folder: &Path) -> Result<Vec<Vec<PathBuf>>> {
     for root in ["src/lib.rs", "src/main.rs"] {
         let root = crate_folder.join(root);
         if root.exists() {
-            cycles.extend(imports::find_cycles(&imports::import_graph(&root)?));
+            cycles.extend(graph::find_cycles(&imports::import_graph(&root)?));
         }
     }
     cycles.sort_by_key(|it| std::cmp::Reverse(it.len()));
@@ -76,24 +73,4 @@ pub fn files_per_folder(root: &Path) -> Result<BTreeMap<PathBuf, usize>> {
         }
     }
     Ok(counts)
-}
-
-/// Counts the lines of a file without test items. A test file has none.
-fn product_lines(file: &Path) -> Result<usize> {
-    let is_test_file = file.components().any(|it| it.as_os_str() == "tests")
-        || file.file_stem().is_some_and(|it| it == "tests");
-    if is_test_file {
-        return Ok(0);
-    }
-    let text = fs::read_to_string(file)?;
-    let parsed = syn::parse_file(&text)?;
-    let mut lines = text.lines().count();
-    for item in &parsed.items {
-        let Item::Mod(module) = item else { continue };
-        if modules::is_test_only(&module.attrs) {
-            let span = module.span();
-            lines -= span.end().line - span.start().line + 1;
-        }
-    }
-    Ok(lines)
 }
