@@ -3,6 +3,7 @@
 
 pub mod graph;
 pub mod imports;
+pub mod layers;
 pub mod lines;
 pub mod modules;
 pub mod names;

@@ -1,7 +1,8 @@
 //! Project automation. `cargo run -p xtask -- figures [ROOT]` prints the statistics of a tree,
 //! `cargo run -p xtask -- cycles CRATE_FOLDER` the import cycles of a crate, `cargo run -p xtask --
 //! parameters FOLDER` the functions with parameters that break a rule, `cargo run -p xtask -- names
-//! [FOLDER]` the names that break a rule.
+//! [FOLDER]` the names that break a rule, `cargo run -p xtask -- layers [ROOT] [--verbose]` the cycles
+//! among the modules of each folder.
 
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
@@ -11,9 +12,15 @@ use anyhow::{Result, bail};
 use xtask::names;
 
 fn main() -> Result<()> {
-    let mut arguments = env::args().skip(1);
+    let (options, arguments): (Vec<_>, Vec<_>) =
+        env::args().skip(1).partition(|it| it.starts_with("--"));
+    let mut arguments = arguments.into_iter();
     let command = arguments.next();
     let folder = PathBuf::from(arguments.next().unwrap_or_else(|| ".".to_owned()));
+    let is_verbose = options == ["--verbose"];
+    if !is_verbose && !options.is_empty() {
+        bail!("unknown option: {options:?}");
+    }
     match command.as_deref() {
         Some("figures") => print!("{}", xtask::statistics::report(&folder)?),
         Some("cycles") => {
@@ -51,7 +58,18 @@ fn main() -> Result<()> {
             println!("refused names of modules and types");
             print_definitions(&names::refused_names(&folder)?);
         }
-        _ => bail!("usage: xtask figures|cycles|imports|parameters|names [FOLDER]"),
+        Some("layers") => {
+            let crates = xtask::layers::measure_crates(&folder)?;
+            print!("{}", xtask::layers::format_table(&crates));
+            if is_verbose {
+                print!("{}", xtask::layers::describe_cycles(&crates, &folder));
+            }
+        }
+        _ => {
+            bail!(
+                "usage: xtask figures|cycles|imports|parameters|names|layers [FOLDER] [--verbose]"
+            )
+        }
     }
     Ok(())
 }
