@@ -341,7 +341,10 @@ impl Problem {
         if let Self::Failed(Error::Unavailable(cause) | Error::Internal(cause)) = self {
             tracing::error!(trace = &*trace.0, status = status.as_u16(), %cause, "request failed");
         }
-        if let Some(ServiceFailure { message, kind, detail, .. }) = self.service_failure() {
+        // A card without 3-D Secure is no failure of a service.
+        let failure = self.service_failure();
+        let failure = failure.filter(|it| it.reason != FailureReason::CardNotSupported);
+        if let Some(ServiceFailure { message, kind, detail, .. }) = failure {
             let service_status = service_status(*kind);
             tracing::warn!(
                 trace = &*trace.0,

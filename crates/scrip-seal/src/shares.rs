@@ -1,8 +1,8 @@
-//! Shares of a secret for its custodians: a threshold of them reconstructs the secret, and fewer
+//! Shares of a secret for its holders: a threshold of them reconstructs the secret, and fewer
 //! reveal nothing about it.
 //!
-//! The scheme is Shamir's (ISO/IEC 19592-2), byte by byte over the field of AES. A custodian gets a
-//! share as a text, or as an age file that only the key of the custodian opens.
+//! The scheme is Shamir's (ISO/IEC 19592-2), byte by byte over the field of AES. A holder gets a
+//! share as a text, or as an age file that only the key of the holder opens.
 //!
 //! Nothing here proves that a share is genuine. The checksum of a share detects typing errors, and
 //! everybody can compute it. A forged share with a correct checksum gives a wrong secret, so the

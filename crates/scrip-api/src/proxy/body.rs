@@ -145,9 +145,9 @@ impl MessageBody {
     /// A body that is forwarded as it is: the caller has no key, or the proxy does not detokenize.
     ///
     /// # Errors
-    /// The request has several content types.
+    /// The request has several content types, or a form with too many fields.
     pub fn without_expressions(headers: &HeaderMap, body: Bytes) -> Result<Self, ProxyError> {
-        read_format(headers)?;
+        check_fields(&read_format(headers)?.format, &body)?;
         Ok(Self::unchanged(body))
     }
 
@@ -176,10 +176,11 @@ impl MessageBody {
     /// Finds and compiles the expressions.
     ///
     /// # Errors
-    /// The request has several content types, an expression is invalid, or the body has an
-    /// expression and violates a rule of its content type.
+    /// The request has several content types, a form has too many fields, an expression is invalid,
+    /// or the body has an expression and violates a rule of its content type.
     pub fn parse(headers: &HeaderMap, body: Bytes) -> Result<Self, ProxyError> {
         let content_type = read_format(headers)?;
+        check_fields(&content_type.format, &body)?;
         if headers.contains_key(CONTENT_ENCODING) || !content_type.format.may_contain_braces(&body)
         {
             return Ok(Self::unchanged(body));
@@ -346,6 +347,18 @@ impl MessageBody {
             },
         }
     }
+}
+
+/// A transform that appends text looks up each field of a form. The body of the client is checked,
+/// and not the rendered one, because the number of its fields can depend on hidden values.
+fn check_fields(format: &BodyFormat, body: &[u8]) -> Result<(), ProxyError> {
+    const SEPARATORS_MAX: usize = 100_000;
+    if matches!(format, BodyFormat::Form)
+        && memchr::memchr2_iter(b'&', b';', body).nth(SEPARATORS_MAX).is_some()
+    {
+        return Err(ProxyError::invalid("body", "a form has at most 100,000 fields"));
+    }
+    Ok(())
 }
 
 const CHARSET_RULE: &str = "a body with expressions must be UTF-8 text; change its charset";

@@ -204,10 +204,18 @@ impl Principal {
         }
     }
 
+    /// Whether this principal reads all tokens of the tenant in clear. Only such a principal learns
+    /// nothing from a fingerprint or a duplicate: fingerprints are the same in all containers, and
+    /// another key of the same person may show those of containers that this principal cannot read.
+    pub(crate) fn reveals_whole_tenant(&self) -> bool {
+        let root = Container::root();
+        let transform = |it: &Permission| self.decide(*it, &root, None);
+        self.reveals_everywhere()
+            && VIEWING_PERMISSIONS.iter().filter_map(transform).max() == Some(Transform::Reveal)
+    }
+
     /// Whether this principal reads in clear everything that it can read, find or create. Only such
-    /// a principal learns nothing from a fingerprint, a duplicate or a search. Fingerprints are the
-    /// same in all containers of a tenant, so one container with a weaker transform is enough for
-    /// `false`.
+    /// a principal learns nothing from a search.
     pub(crate) fn reveals_everywhere(&self) -> bool {
         use Permission::{TokenCreate, TokenIntentCreate, TokenIntentRead};
         let Some(session) = &self.access_session else {

@@ -1,6 +1,6 @@
-//! Encryption for the age key of a custodian (age-encryption.org/v1).
+//! Encryption for the age key of a holder (age-encryption.org/v1).
 //!
-//! Scrip only encrypts. Custodians decrypt with the program `age` and their own private key, which
+//! Scrip only encrypts. Holders decrypt with the program `age` and their own private key, which
 //! the vault never has.
 
 mod bech32;
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use self::file::FileRandomness;
 use crate::Secret;
 
-/// The public key of a custodian, of the X25519 type: a text that begins with `age1`.
+/// The public key of a holder, of the X25519 type: a text that begins with `age1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgeRecipient {
     public_key: [u8; KEY_BYTES],

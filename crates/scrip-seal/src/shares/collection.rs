@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The shares that custodians have entered, all of one set. They are wiped when the collection is
+/// The shares that holders have entered, all of one set. They are wiped when the collection is
 /// dropped.
 pub struct ShareCollection {
     label: ShareLabel,

@@ -1,4 +1,4 @@
-//! One share, and its text, which a custodian keeps and types.
+//! One share, and its text, which a holder keeps and types.
 
 use std::{fmt, ops::RangeInclusive};
 
@@ -11,7 +11,7 @@ use crate::{
     shares::{base32, label::ShareLabel},
 };
 
-/// The share of one custodian. It is wiped when dropped; `Debug` does not print its value.
+/// The share of one holder. It is wiped when dropped; `Debug` does not print its value.
 pub struct Share {
     pub(super) label: ShareLabel,
     pub(super) index: u8,
@@ -70,7 +70,7 @@ impl Share {
         Self::parse_parts(&mut parts).ok_or(ShareError::TypingError)
     }
 
-    /// The text for the custodian: `scrip1-VAULT-SET-INDEX-THRESHOLD-VALUE`. `VALUE` is base 32 of
+    /// The text for the holder: `scrip1-VAULT-SET-INDEX-THRESHOLD-VALUE`. `VALUE` is base 32 of
     /// the share and of a checksum over all parts, so that a typing error in any part is detected.
     ///
     /// The threshold is a part, so that a collection of shares can show its progress before the

@@ -61,28 +61,14 @@ pub fn crosses_value(
     false
 }
 
-/// Whether the object of the location has another property that a tolerant server could take for it:
-/// some ignore case, or take the last one of two.
+/// Whether an object on the way to the location has another property that a tolerant server could
+/// take for the next step: some ignore case, or take the last one of two. The document was scanned
+/// before. It is read once at most.
 #[must_use]
 pub fn has_similar_property(text: &str, location: &[LocationStep], depth_max: usize) -> bool {
-    let Some((LocationStep::Name(name), parents)) = location.split_last() else { return false };
     let mut scanner = JsonScanner { depth_max, ..JsonScanner::new(text) };
     scanner.skip_space();
-    for step in parents {
-        if !matches!(scanner.enter(step), Ok(None)) {
-            return false;
-        }
-    }
-    let folded = fold_property(name);
-    let (mut equal, mut similar) = (0_usize, 0_usize);
-    let count_name = |it: &str| {
-        if it == name {
-            equal = equal.saturating_add(1);
-        } else if fold_property(it) == folded {
-            similar = similar.saturating_add(1);
-        }
-    };
-    scanner.read_names(count_name).is_ok() && (equal > 1 || similar > 0)
+    matches!(scanner.read_similar(location), Ok(true))
 }
 
 /// The same text for names that differ only in case, or in `-` and `_`. Upper case first, because some
@@ -92,27 +78,67 @@ fn fold_property(name: &str) -> String {
 }
 
 impl JsonScanner<'_> {
-    /// Reads the names of an object.
-    fn read_names(&mut self, mut read_name: impl FnMut(&str)) -> Result<(), JsonScanError> {
-        self.expect(b'{')?;
-        let mut is_first = true;
+    /// Reads a value, and returns whether it has a property that is similar to a step of the
+    /// location. The number of steps is limited, so the recursion is.
+    fn read_similar(&mut self, location: &[LocationStep]) -> Result<bool, JsonScanError> {
+        let Some((step, next_steps)) = location.split_first() else {
+            return self.skip_value().map(|()| false);
+        };
+        let (mut matches, mut is_similar) = (0_usize, false);
+        let closing = match (step, self.peek()) {
+            (LocationStep::Name(_), Some(b'{')) => b'}',
+            (LocationStep::Index(_), Some(b'[')) => b']',
+            _ => return self.skip_value().map(|()| false),
+        };
+        self.read_items(closing, |scanner, position| {
+            let is_match = match step {
+                LocationStep::Index(index) => *index == position,
+                LocationStep::Name(name) => {
+                    let other = scanner.read_name()?;
+                    is_similar |= other != *name && fold_property(&other) == fold_property(name);
+                    other == *name
+                }
+            };
+            if !is_match {
+                return scanner.skip_value();
+            }
+            matches = matches.saturating_add(1);
+            is_similar |= scanner.read_similar(next_steps)?;
+            Ok(())
+        })?;
+        Ok(is_similar || matches > 1)
+    }
+
+    /// Reads the items of an array or the members of an object. `read_item` gets their positions.
+    fn read_items(
+        &mut self,
+        closing: u8,
+        mut read_item: impl FnMut(&mut Self, usize) -> Result<(), JsonScanError>,
+    ) -> Result<(), JsonScanError> {
+        self.advance();
+        let mut count = 0_usize;
         loop {
             self.skip_space();
-            if self.peek() == Some(b'}') {
+            if self.peek() == Some(closing) {
+                self.advance();
                 return Ok(());
             }
-            if !is_first {
+            if count > 0 {
                 self.expect(b',')?;
                 self.skip_space();
             }
-            is_first = false;
-            let leaf = self.read_text()?;
-            read_name(&leaf.decode(self.text));
-            self.skip_space();
-            self.expect(b':')?;
-            self.skip_space();
-            self.skip_value()?;
+            read_item(self, count)?;
+            count = count.saturating_add(1);
         }
+    }
+
+    /// Reads the name of a member, and moves to its value.
+    fn read_name(&mut self) -> Result<String, JsonScanError> {
+        let leaf = self.read_text()?;
+        self.skip_space();
+        self.expect(b':')?;
+        self.skip_space();
+        Ok(leaf.decode(self.text).into_owned())
     }
 
     fn skip_value(&mut self) -> Result<(), JsonScanError> {
@@ -145,13 +171,7 @@ impl JsonScanner<'_> {
             }
             let is_match = match step {
                 LocationStep::Index(index) => *index == count,
-                LocationStep::Name(name) => {
-                    let leaf = self.read_text()?;
-                    self.skip_space();
-                    self.expect(b':')?;
-                    self.skip_space();
-                    leaf.decode(self.text) == name.as_str()
-                }
+                LocationStep::Name(name) => self.read_name()? == *name,
             };
             if is_match {
                 return Ok(None);

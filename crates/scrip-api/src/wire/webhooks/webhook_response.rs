@@ -23,7 +23,7 @@ struct WebhookBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     notify_email: Option<&'a str>,
     events: Vec<&'static str>,
-    /// Only in the responses that make a secret.
+    /// Only in the response that creates the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
     /// Applications create webhooks, so the official clients always find it.
@@ -42,13 +42,28 @@ struct WebhookPageBody<'a> {
     data: Vec<WebhookBody<'a>>,
 }
 
+/// Only what the rotation makes: its caller may have no permission to read webhooks, and a URL can
+/// contain a secret of the receiver.
+#[derive(Serialize)]
+struct RotatedSecretBody<'a> {
+    id: String,
+    secret: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified_at: Option<String>,
+}
+
 /// The only response of the webhook with its first secret.
 pub(crate) fn render_created(details: &WebhookDetails) -> RenderedResponse {
-    render(201, &body_with_secret(details))
+    let secret = Some(details.secrets.current.expose());
+    render(201, &WebhookBody { secret, ..webhook_body(details) })
 }
 
 pub(crate) fn render_rotated(details: &WebhookDetails) -> RenderedResponse {
-    render(200, &body_with_secret(details))
+    let WebhookBody { id, modified_by, modified_at, .. } = webhook_body(details);
+    let secret = details.secrets.current.expose();
+    render(200, &RotatedSecretBody { id, secret, modified_by, modified_at })
 }
 
 pub(crate) fn render_webhook(details: &WebhookDetails) -> RenderedResponse {
@@ -64,10 +79,6 @@ pub(crate) fn render_page(page: &WebhookPage) -> RenderedResponse {
 
 pub(crate) fn render_event_types() -> RenderedResponse {
     render(200, &EventType::RAISED.iter().map(|it| it.as_str()).collect::<Vec<_>>())
-}
-
-fn body_with_secret(details: &WebhookDetails) -> WebhookBody<'_> {
-    WebhookBody { secret: Some(details.secrets.current.expose()), ..webhook_body(details) }
 }
 
 fn webhook_body(details: &WebhookDetails) -> WebhookBody<'_> {

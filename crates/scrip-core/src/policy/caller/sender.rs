@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     id::ApplicationId,
-    policy::{ApplicationKind, caller::Caller},
+    policy::{ApplicationKind, caller::Caller, principal::Principal},
 };
 
 /// The sender of a proxied call whose data a proxy collects.
@@ -90,12 +90,24 @@ impl Caller {
     /// Whether the caller, and the sender whose data it collects, have a reveal right wherever they
     /// can read, search or create tokens.
     pub(crate) fn reveals_everywhere(&self) -> bool {
-        let sender_reveals = match &self.sender {
-            Some(CollectionSender::Caller(sender)) => sender.principal.reveals_everywhere(),
+        self.each_principal(Principal::reveals_everywhere)
+    }
+
+    /// Whether the caller, and the sender whose data it collects, read all tokens of the tenant in
+    /// clear.
+    pub(crate) fn reveals_whole_tenant(&self) -> bool {
+        self.each_principal(Principal::reveals_whole_tenant)
+    }
+
+    /// Whether the principal, and that of the sender whose data it collects, meet a condition. A
+    /// sender without a key meets none.
+    fn each_principal(&self, meets: impl Fn(&Principal) -> bool) -> bool {
+        let sender_meets = match &self.sender {
+            Some(CollectionSender::Caller(sender)) => meets(&sender.principal),
             Some(CollectionSender::Keyless) => false,
             None => true,
         };
-        sender_reveals && self.principal.reveals_everywhere()
+        sender_meets && meets(&self.principal)
     }
 
     /// Whether the caller runs in a browser that the tenant does not control: a public application

@@ -246,6 +246,17 @@ fn principal_reveals_everywhere_only_with_reveal_right_wherever_it_sees_or_creat
 }
 
 #[test]
+fn principal_reveals_the_whole_tenant_only_with_a_reveal_right_on_the_root() {
+    let reveals = |rules| principal(&[TokenCreate], rules).reveals_whole_tenant();
+    let root_rule = || rule(1, "/", Reveal, TokenRead);
+    assert!(reveals(vec![root_rule()]));
+    assert!(!reveals(vec![rule(0, "/own/", Mask, TokenRead), root_rule()]));
+    let own_rules =
+        vec![rule(1, "/own/", Reveal, TokenRead), rule(1, "/own/", Reveal, TokenCreate)];
+    assert!(!principal(&[], own_rules).reveals_whole_tenant());
+}
+
+#[test]
 fn access_session_reveals_everywhere_only_if_its_and_its_authorizers_rules_all_reveal() {
     let search_policy = || policy_of_rules(vec![rule(1, "/", Reveal, Permission::TokenSearch)]);
     let read_rule = || rule(1, "/", Reveal, TokenRead);
@@ -317,13 +328,17 @@ proptest! {
                 rule(*priority, path, transforms[*transform], permissions[*permission])
             })
             .collect();
-        if principal(&[], rules.clone()).reveals_everywhere() {
-            let transforms_found = permissions.map(|it| reference(&rules, it, &container));
-            let viewing_transform = transforms_found[0].max(transforms_found[1]);
+        let principal = principal(&[], rules.clone());
+        let transforms_found = permissions.map(|it| reference(&rules, it, &container));
+        let is_revealed = transforms_found[0].max(transforms_found[1]) == Some(Reveal);
+        if principal.reveals_everywhere() {
             prop_assert!(
-                transforms_found == [None; 3] || viewing_transform == Some(Reveal),
+                transforms_found == [None; 3] || is_revealed,
                 "rules {rules:?}, container {container}"
             );
+        }
+        if principal.reveals_whole_tenant() {
+            prop_assert!(is_revealed, "rules {rules:?}, container {container}");
         }
     }
 }

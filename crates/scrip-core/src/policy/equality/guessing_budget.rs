@@ -142,7 +142,7 @@ impl Vault {
     fn is_counted(&self, caller: &Caller) -> bool {
         let is_public = CallerClass::for_caller(caller) == CallerClass::Public;
         !GuessLimits::from_quotas(&caller.tenant().quotas).is_off()
-            && (is_public || !caller.reveals_everywhere())
+            && (is_public || !caller.reveals_whole_tenant())
     }
 
     /// Counts the numbers and records the budgets that they exhaust. `None` for too many numbers:

@@ -275,7 +275,7 @@ fn file_is_not_decrypted_by_another_key_and_has_new_random_values() {
     }
 }
 
-/// The program is the peer that custodians use.
+/// The program is the peer that holders use.
 #[test]
 fn program_age_decrypts_files_of_any_length() {
     let folder = tempfile::tempdir().unwrap();

@@ -46,7 +46,7 @@ fn text_has_prefix_label_index_threshold_and_value() {
     assert_eq!(share.value.expose(), fixed_share().value.expose());
 }
 
-/// A change of the form makes the shares of custodians useless.
+/// A change of the form makes the shares of holders useless.
 #[test]
 fn text_of_a_recorded_share_is_still_accepted() {
     let text =

@@ -27,7 +27,7 @@ struct Collection {
 }
 
 impl Collection {
-    /// A collector with a reveal right in its own container is exempt from the budget.
+    /// A collector with a reveal right on the root is exempt from the budget.
     fn new(disabled: &'static [DisclosureRule], rules: Value) -> Self {
         let harness = ProxyHarness::start_with_kind(TenantKind::Production, |setup, _| {
             setup.vault.disclosure = DisclosureRules::weakened_for_control_run(disabled);
@@ -66,7 +66,7 @@ impl Collection {
 }
 
 fn reveal_rules() -> Value {
-    json!([{"description": "own", "priority": 1, "container": "/own/", "transform": "reveal",
+    json!([{"description": "all", "priority": 1, "container": "/", "transform": "reveal",
         "permissions": ["token:create", "token:read"]}])
 }
 

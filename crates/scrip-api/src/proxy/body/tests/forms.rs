@@ -39,6 +39,19 @@ fn form_without_expressions_is_untouched() {
     }
 }
 
+/// Each field is looked up by a transform that appends text.
+#[test]
+fn form_with_more_than_100000_fields_is_rejected() {
+    let fields = |count: usize| "a;b&".repeat(count / 2);
+    check_untouched(FORM, &fields(100_000));
+    let form = format!("{}&a={{{{ CARD }}}}", fields(100_000));
+    for body in [fields(100_002), form] {
+        check_rejected(FORM, &[(&body, "body: a form has at most 100,000 fields")]);
+        let headers = headers(FORM);
+        assert!(MessageBody::without_expressions(&headers, body.into()).is_err());
+    }
+}
+
 #[test]
 fn form_errors_name_the_field() {
     check_rejected(

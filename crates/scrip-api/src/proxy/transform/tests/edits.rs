@@ -148,6 +148,21 @@ fn json_with_a_property_similar_to_the_appended_one_is_rejected() {
     assert!(detail(&error).contains("differs only in case"), "{}", detail(&error));
     let mut honest = message("application/json", r#"{"merchant_id":1,"a":{"MERCHANT_ID":2}}"#);
     apply(append, &mut honest, TransformKind::Request).unwrap();
+    let append = json!({"type": "append_json",
+        "options": {"location": "$.orders[1].merchant.id", "value": "honest"}});
+    let rows = [
+        (r#"{"orders":[{},{"merchant":{}}]}"#, true),
+        (r#"{"orders":[{"Merchant":{}},{"merchant":{"a":{"ID":1}},"a":{"Merchant":1}}]}"#, true),
+        (r#"{"orders":[{},{"merchant":{},"Merchant":{"id":"evil"}}]}"#, false),
+        (r#"{"orders":[{},{"Merchant":{"id":"evil"},"merchant":{}}]}"#, false),
+        (r#"{"orders":[{},{"merchant":{"id":1,"Id":"evil"}}]}"#, false),
+        (r#"{"ORDERS":[{},{"merchant":{"id":"evil"}}],"orders":[{},{"merchant":{}}]}"#, false),
+    ];
+    for (body, is_accepted) in rows {
+        let mut message = message("application/json", body);
+        let result = apply(append.clone(), &mut message, TransformKind::Request);
+        assert_eq!(result.is_ok(), is_accepted, "{body}");
+    }
 }
 
 /// The check digit is computed for 19 characters at each digit.

@@ -39,4 +39,7 @@ fn documented_webhook_examples_match_rendered_bodies() {
     assert_examples("Webhook", [json!(complete_body()), json!(body())]);
     let with_secret: Value = json!(WebhookBody { secret: Some(SECRET), ..complete_body() });
     assert_examples("WebhookWithSecret", [with_secret]);
+    let WebhookBody { id, modified_by, modified_at, .. } = complete_body();
+    let rotated = RotatedSecretBody { id, secret: SECRET, modified_by, modified_at };
+    assert_examples("WebhookSecret", [json!(rotated)]);
 }
