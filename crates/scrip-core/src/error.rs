@@ -171,9 +171,16 @@ pub enum Denial {
     /// A transform copies the answer of a call with a hidden token into attributes of a new token.
     #[error(
         "a tokenize transform of this proxy copies the answer into other attributes than data, and \
-         the answer can contain a token that this application may use and not read"
+         the answer can contain values of hosted fields, or a token that this application may use \
+         and not read"
     )]
     HiddenAnswer,
+    /// The page could read the attribute.
+    #[error(
+        "a transform of this proxy copies the request into an attribute of a token other than \
+         data, and the request has values of hosted fields"
+    )]
+    FieldValuesInToken,
     /// The browser says that the page has another origin.
     #[error(
         "the origin of this page is not in the origins of the application; an administrator can \

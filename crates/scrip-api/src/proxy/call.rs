@@ -294,11 +294,11 @@ async fn decrypt_header(
     party: &CallParty,
 ) -> Result<Option<Arc<DecryptedCallData<UsablePlaintext>>>, ProxyError> {
     let Some(encrypted) = parse_encrypted_header(headers)? else { return Ok(None) };
-    let Some(caller) = party.caller() else {
+    let CallParty::Caller { caller, right } = party else {
         return Err(Error::Forbidden(Denial::NoRule(Permission::TokenUse)).into());
     };
-    let destinations = app.proxy_egress.destinations();
-    let decrypted = decrypt_call_data(&app.vault, caller, &encrypted, destinations).await?;
+    let access = (*right, app.proxy_egress.destinations());
+    let decrypted = decrypt_call_data(&app.vault, caller, &encrypted, access).await?;
     Ok(Some(Arc::new(decrypted)))
 }
 
@@ -426,7 +426,9 @@ async fn run_call(
     if let Err(error) = OutgoingMessage::check_references(&message, &data) {
         return Err(tokens.reject_openly(error).await);
     }
-    if let Some(transforms) = transforms.as_mut().filter(|_| tokens.are_hidden())
+    let is_answer_hidden =
+        tokens.are_hidden() || field_application::has_field_values(&call.headers);
+    if let Some(transforms) = transforms.as_mut().filter(|_| is_answer_hidden)
         && let Err(error) = transforms.hide_answer(&plan, tokens.used().hidden_places())
     {
         return Err(tokens.reject_openly(error).await);

@@ -122,6 +122,8 @@ pub(crate) struct HiddenData {
     /// Whether the caller could send the data to a destination of its own, which is the same as
     /// reading it.
     pub(crate) is_sent_anywhere: bool,
+    /// Whether the caller sees a mask of the data. Otherwise it sees nothing of it.
+    pub(crate) has_mask: bool,
 }
 
 /// The parts of a token that expressions need.
@@ -233,11 +235,13 @@ impl ReferenceLoader<'_> {
         let body = self.caller.work().run_opening(sealed_bytes, open)??;
         let is_withheld = withholds_typed(self.caller, body.typed_at());
         self.check_destination(is_withheld)?;
+        let has_mask = !body.withheld_details && !hides_marked(self.caller, body.is_marked);
         let view = build_view(&permit, &stored, body, Audience::Caller { vault, now })?;
         let transform = view.limit_transform(permit.transform());
         let has_cvc = view.detail.as_ref().is_some_and(|it| it.visible.cvc.is_some());
         let target = (&stored.record).into();
-        let hidden_data = self.find_hidden_data(target, stored.record.id.as_str(), is_withheld);
+        let hidden_data =
+            self.find_hidden_data(target, stored.record.id.as_str(), is_withheld, has_mask);
         let input = if needed.is_full_token {
             let enrichments = enrichment::enrichments(&view, &vault.bin_data);
             let token = (self.renderers.token)(view);
@@ -277,6 +281,7 @@ impl ReferenceLoader<'_> {
         target: AccessTarget<'_>,
         id: &str,
         is_withheld: bool,
+        has_mask: bool,
     ) -> Option<HiddenData> {
         let DataAccess::Use { destinations, .. } = self.access else { return None };
         let caller = self.caller;
@@ -285,6 +290,7 @@ impl ReferenceLoader<'_> {
         is_hidden.then(|| HiddenData {
             entity: EvaluatedEntity::from_id(caller.tenant(), id),
             is_sent_anywhere: caller.sends_anywhere(destinations, target),
+            has_mask,
         })
     }
 
@@ -329,7 +335,9 @@ impl ReferenceLoader<'_> {
             transform = transform.min(Transform::Mask);
         }
         let target = (&record.containers).into();
-        let hidden_data = self.find_hidden_data(target, &record.id.to_string(), is_withheld);
+        let has_mask = !hides_marked(caller, intent_body.is_marked);
+        let hidden_data =
+            self.find_hidden_data(target, &record.id.to_string(), is_withheld, has_mask);
         let (mut data, mut cvc_expires_at) = (None, None);
         match transform {
             Transform::Redact => (),

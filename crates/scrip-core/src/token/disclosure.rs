@@ -46,7 +46,7 @@ pub(crate) use self::{
         ExpressionSet, ExpressionTrust, check_expression_change, drop_inherited_expressions,
         effective_mask, has_default_fingerprint_expression, with_expression_digests,
     },
-    typed_values::{check_reader_update, withholds_typed},
+    typed_values::{ReadLimits, check_reader_update, may_read_clear, withholds_typed},
 };
 pub use self::{
     duplicates::{DuplicateKey, DuplicateKeys, DuplicateLookup},

@@ -20,7 +20,10 @@ use tokio::time::Instant;
 
 use crate::{
     app::App,
-    middleware::{authenticate::has_field_mark, long_evaluation},
+    middleware::{
+        authenticate::{field_application::has_field_values, has_field_mark},
+        long_evaluation,
+    },
     problem::Problem,
     proxy::{
         call::{ReceivedCall, outgoing::count_configuration, plan::CallPlan},
@@ -95,7 +98,8 @@ impl<'c> CallTransforms<'c> {
             let collector = app.vault.collect_for(it, call.party.caller());
             // A page could collect what a hosted field encrypted, and read the answer.
             let is_encrypted = call.encrypted.is_some() && collector.is_browser();
-            collector.with_field_mark(has_field_mark(&call.headers) || is_encrypted)
+            let is_typed = has_field_mark(&call.headers) || has_field_values(&call.headers);
+            collector.with_field_mark(is_typed || is_encrypted)
         });
         let mut transforms = Self {
             app,
@@ -107,6 +111,10 @@ impl<'c> CallTransforms<'c> {
             created_tokens: Vec::new(),
             hidden_places: Vec::new(),
         };
+        if has_field_values(&call.headers) {
+            let lists = plan.request_transforms().iter().chain(plan.response_transforms());
+            transforms.run.hide_request(lists)?;
+        }
         transforms.check_client_message(plan)?;
         transforms.check_encrypted_places(plan)?;
         Ok(Some(transforms))

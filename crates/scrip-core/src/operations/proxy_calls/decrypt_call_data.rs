@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
+    error::Denial,
     id::ClientKeyId,
     idempotency::proxy_call::CallDataComparison,
     operations::{check_request_quota, reference_data::hidden_answer_end},
@@ -14,7 +15,7 @@ use crate::{
         Caller, DestinationChoice, Permission, Transform, UseRight,
         guessing_budget::EvaluatedEntity,
     },
-    token::{Containers, EncryptedData, Plaintext, cvc::cvc_expiry},
+    token::{Containers, EncryptedData, Plaintext, cvc::cvc_expiry, disclosure::withholds_typed},
 };
 
 /// The name by which expressions of a call read the data.
@@ -62,23 +63,28 @@ impl DecryptedPart {
 }
 
 /// Decrypts the data. The caller chooses the request, so it needs `token:use` in the default
-/// container of each type; `proxy:invoke` is for data that is already in the vault.
+/// container of each type; `proxy:invoke` is for data that is already in the vault. A payer may have
+/// typed the data just now, so no browser reads it, computes with it or chooses its destination.
 ///
 /// # Errors
-/// The caller does not have this right, there are more values than the quota allows, a key is
+/// The caller does not have this right, a browser names its own destination, there are more values than the quota allows, a key is
 /// unknown or expired, a value is invalid, or the budget of a value that the caller may not read is
 /// exhausted.
 pub async fn decrypt_call_data<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
     encrypted: &EncryptedCallData,
-    destinations: DestinationChoice,
+    (right, destinations): (UseRight, DestinationChoice),
 ) -> Result<DecryptedCallData<P>, Error> {
     if let EncryptedCallData::Named(values) = encrypted {
         let limit = caller.tenant().quotas.proxy_token_limit;
         check_request_quota(values.len(), limit, "proxy_token_limit")?;
     }
-    let mut decryption = Decryption { vault, caller, destinations, parts: Vec::new() };
+    let is_withheld = withholds_typed(caller, Some(vault.clock.now()));
+    if is_withheld && right == UseRight::EphemeralProxy {
+        return Err(Error::Forbidden(Denial::LaterTypedData));
+    }
+    let mut decryption = Decryption { vault, caller, destinations, is_withheld, parts: Vec::new() };
     let value = match encrypted {
         EncryptedCallData::Single(data) => decryption.decrypt("", data).await?,
         EncryptedCallData::Named(values) => {
@@ -120,12 +126,14 @@ struct Decryption<'a> {
     vault: &'a Vault,
     caller: &'a Caller,
     destinations: DestinationChoice,
+    /// Whether the caller may not read the data, whatever its rights are.
+    is_withheld: bool,
     parts: Vec<DecryptedPart>,
 }
 
 impl Decryption<'_> {
     async fn decrypt(&mut self, path: &str, encrypted: &EncryptedData) -> Result<Plaintext, Error> {
-        let Self { vault, caller, destinations, .. } = *self;
+        let Self { vault, caller, destinations, is_withheld, .. } = *self;
         let token_type = encrypted.token_type;
         let containers = Containers::from(token_type.default_container());
         caller.permit_use(UseRight::EphemeralProxy, &containers)?;
@@ -137,7 +145,7 @@ impl Decryption<'_> {
             Error::Invalid(fields.into_iter().map(|it| it.prefix_path(path)).collect())
         };
         let right_to_read = caller.transform(Permission::TokenRead, &containers);
-        let is_hidden = right_to_read != Some(Transform::Reveal);
+        let is_hidden = is_withheld || right_to_read != Some(Transform::Reveal);
         let hidden_data =
             is_hidden.then(|| EvaluatedEntity::from_encrypted(caller.tenant(), encrypted));
         let mut data = encrypted.decrypt_any_type(vault, caller).map_err(with_path)?;

@@ -204,22 +204,25 @@ impl UsedTokens {
     ) -> Result<(), Error> {
         let LoadedEntities { tokens, intents } = &self.loaded;
         let mut is_any_hidden = false;
-        for token in tokens.iter().filter(|it| is_restricted(it.hidden_data)) {
+        for token in tokens.iter() {
+            let Some(hidden) = find_restriction(token.hidden_data) else { continue };
             is_any_hidden = true;
             let (id, token_type) = (token.record.id.as_str(), token.record.token_type);
             let names = |it: &&ReferenceUse<'_>| {
                 it.reference.kind != ReferenceKind::TokenIntent && it.reference.id == id
             };
-            check_selection(token_type, call.references.iter().filter(names))?;
+            check_selection(token_type, hidden, call.references.iter().filter(names))?;
         }
-        for intent in intents.iter().filter(|it| is_restricted(it.hidden_data)) {
+        for intent in intents.iter() {
+            let Some(hidden) = find_restriction(intent.hidden_data) else { continue };
             is_any_hidden = true;
             let id = Some(intent.record.id);
             let names = |it: &&ReferenceUse<'_>| {
                 it.reference.kind == ReferenceKind::TokenIntent
                     && TokenIntentId::parse(&it.reference.id) == id
             };
-            check_selection(intent.record.token_type, call.references.iter().filter(names))?;
+            let token_type = intent.record.token_type;
+            check_selection(token_type, hidden, call.references.iter().filter(names))?;
         }
         let mut parts = self.encrypted_parts();
         if parts.any(DecryptedPart::is_restricted) {
@@ -286,12 +289,19 @@ impl UsedTokens {
 }
 
 fn is_restricted(hidden: Option<HiddenData>) -> bool {
-    hidden.is_some_and(|it| !it.is_sent_anywhere)
+    find_restriction(hidden).is_some()
 }
 
-/// Checks the filters of the references to one token or intent.
+/// The data, if the caller may not read it, and could not send it to a destination of its own.
+fn find_restriction(hidden: Option<HiddenData>) -> Option<HiddenData> {
+    hidden.filter(|it| !it.is_sent_anywhere)
+}
+
+/// Checks the filters of the references to one token or intent. Attributes that every mask shows are
+/// free, unless the caller sees no mask of this data.
 fn check_selection<'a>(
     token_type: TokenType,
+    hidden: HiddenData,
     references: impl Iterator<Item = &'a ReferenceUse<'a>>,
 ) -> Result<(), Error> {
     for ReferenceUse { reference, filtered, .. } in references {
@@ -309,7 +319,7 @@ fn check_selection<'a>(
                 Some([name]) => token_type.unmasked_properties().contains(&name.as_str()),
                 Some(_) | None => false,
             };
-            if !is_shown {
+            if !(is_shown && hidden.has_mask) {
                 return Err(Error::Forbidden(Denial::FilterOnHiddenData));
             }
         }

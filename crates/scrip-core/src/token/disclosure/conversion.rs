@@ -14,7 +14,7 @@ use crate::{
         disclosure::{
             DisclosureRule, DisclosureRules, LifetimeChange, check_browser_place,
             check_field_place, check_lifetime_change, check_no_added_rights, has_reveal_right,
-            hides_marked,
+            hides_marked, may_read_clear,
         },
         expression::compilation::compile,
         write::conversion::{DataOrigin, SourceIntent, TokenDataSource},
@@ -48,7 +48,15 @@ pub(crate) fn check_conversion(
         return Ok(());
     }
     check_conversion_rights(caller, new, source, containers, rules)?;
-    let may_read = has_reveal_right(caller, containers) && !hides_marked(caller, source.is_marked);
+    // The owner of the proxy wrote the expressions, and nothing of a hidden answer is shown.
+    let may_read = match &source.origin {
+        DataOrigin::Hidden => {
+            has_reveal_right(caller, containers) && !hides_marked(caller, source.is_marked)
+        }
+        DataOrigin::Request | DataOrigin::Intent(_) | DataOrigin::Encrypted => {
+            may_read_clear(caller, containers, source.read_limits())
+        }
+    };
     if may_read || !rules.applies(DisclosureRule::ConversionExpressions) {
         return Ok(());
     }

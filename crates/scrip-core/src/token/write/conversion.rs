@@ -6,7 +6,7 @@ use crate::{
     policy::{Caller, Permission},
     token::{
         Containers, DataPlace, NewToken, Plaintext, TokenSource, TokenType,
-        disclosure::{has_reveal_right, hides_marked, marks_encrypted},
+        disclosure::{ReadLimits, hides_marked, marks_encrypted, may_read_clear},
         intent::IntentBody,
     },
 };
@@ -18,9 +18,11 @@ pub(crate) struct TokenDataSource {
     pub(crate) origin: DataOrigin,
     /// As in [`TokenBody`](crate::token::TokenBody).
     pub(crate) is_marked: bool,
-    /// Whether a payer typed the data into a hosted field. Encrypted data counts as typed.
-    pub(crate) is_typed: bool,
-    /// Where collected data comes from: see [`CollectedData`](crate::token::CollectedData).
+    /// When a payer typed the data into a hosted field. Encrypted and collected data counts as typed
+    /// now.
+    pub(crate) typed_at: Option<Timestamp>,
+    /// Where data comes from that the caller did not send in clear. The sender of a collected call
+    /// must not have more rights on the new token.
     pub(crate) places: Vec<DataPlace>,
 }
 
@@ -33,12 +35,12 @@ impl TokenDataSource {
 
     /// Whether the caller knows the data, or may read it in these containers.
     pub(crate) fn is_readable_by(&self, caller: &Caller, containers: &Containers) -> bool {
-        let is_read = || {
-            !self.origin.is_hidden()
-                && has_reveal_right(caller, containers)
-                && !hides_marked(caller, self.is_marked)
-        };
-        self.is_known_to(caller) || is_read()
+        self.is_known_to(caller) || may_read_clear(caller, containers, self.read_limits())
+    }
+
+    pub(crate) fn read_limits(&self) -> ReadLimits {
+        let (is_marked, typed_at) = (self.is_marked, self.typed_at);
+        ReadLimits { is_marked, typed_at, is_hidden: self.origin.is_hidden() }
     }
 }
 
@@ -93,25 +95,31 @@ pub(crate) async fn load_data_source(
     new: &mut NewToken,
 ) -> Result<TokenDataSource, Error> {
     let source = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
-    let is_typed = caller.carries_typed_values();
+    let now = vault.clock.now();
+    let typed_at = caller.carries_typed_values().then_some(now);
+    let is_marked = |origin: &DataOrigin, token_type| {
+        let is_encrypted = matches!(origin, DataOrigin::Encrypted);
+        caller.marks_fields() || is_encrypted && marks_encrypted(caller, token_type)
+    };
     let text = match source {
         TokenSource::Data { token_type, data } => {
-            let (origin, is_marked) = (DataOrigin::Request, caller.marks_fields());
-            let places = Vec::new();
-            return Ok(TokenDataSource { token_type, data, origin, is_marked, is_typed, places });
+            let origin = DataOrigin::Request;
+            let (is_marked, places) = (is_marked(&origin, token_type), Vec::new());
+            return Ok(TokenDataSource { token_type, data, origin, is_marked, typed_at, places });
         }
         TokenSource::Encrypted(encrypted) => {
             let data = encrypted.decrypt(vault, caller)?;
             let (token_type, origin) = (encrypted.token_type, DataOrigin::Encrypted);
-            let is_marked = caller.marks_fields() || marks_encrypted(caller, token_type);
-            let is_typed = true;
-            let places = Vec::new();
-            return Ok(TokenDataSource { token_type, data, origin, is_marked, is_typed, places });
+            let is_marked = is_marked(&origin, token_type);
+            let typed_at = Some(now);
+            let places = vec![Containers::from(token_type.default_container()).into()];
+            return Ok(TokenDataSource { token_type, data, origin, is_marked, typed_at, places });
         }
         TokenSource::Collected(collected) => {
             let (token_type, data, origin, places) = collected.open();
-            let is_marked = caller.marks_fields();
-            return Ok(TokenDataSource { token_type, data, origin, is_marked, is_typed, places });
+            let is_marked = is_marked(&origin, token_type);
+            let typed_at = Some(now);
+            return Ok(TokenDataSource { token_type, data, origin, is_marked, typed_at, places });
         }
         TokenSource::Intent(text) => text,
     };
@@ -119,18 +127,20 @@ pub(crate) async fn load_data_source(
     let lookup = caller.permit_lookup(Permission::TokenCreate)?;
     let stored = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
     let record = stored.ok_or_else(unknown_intent_error)?.record;
-    let body = IntentBody::open(caller.tenant(), &record)?;
+    let open = || IntentBody::open(caller.tenant(), &record);
+    let body = caller.work().run_opening(record.body.as_bytes().len(), open)??;
     let intent = SourceIntent {
         id,
         containers: record.containers,
         created_by: record.created_by,
         expires_at: record.expires_at,
     };
+    let places = vec![intent.containers.clone().into()];
     let origin = DataOrigin::Intent(intent);
     let is_marked = caller.marks_fields() || body.is_marked;
-    let (token_type, data, places) = (record.token_type, body.data, Vec::new());
-    let is_typed = is_typed || body.is_typed;
-    Ok(TokenDataSource { token_type, data, origin, is_marked, is_typed, places })
+    let (token_type, data) = (record.token_type, body.data);
+    let typed_at = typed_at.or_else(|| body.is_typed.then_some(record.created_at));
+    Ok(TokenDataSource { token_type, data, origin, is_marked, typed_at, places })
 }
 
 pub(crate) fn unknown_intent_error() -> Error {

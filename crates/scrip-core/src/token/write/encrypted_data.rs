@@ -44,10 +44,8 @@ impl EncryptedData {
     /// Decrypts the data and checks its type. The rules of the type are not checked.
     ///
     /// # Errors
-    /// The caller may not choose this type, the key is unknown or expired, the JWE was not encrypted for it, or the data is not of this
-    /// type.
+    /// As for [`EncryptedData::decrypt_any_type`], or the data is not of this type.
     pub(crate) fn decrypt(&self, vault: &Vault, caller: &Caller) -> Result<Plaintext, Error> {
-        check_encrypted_type(caller, self.token_type)?;
         let data = self.decrypt_any_type(vault, caller)?;
         self.check_type(&data)?;
         Ok(data)
@@ -56,12 +54,14 @@ impl EncryptedData {
     /// Decrypts the data. Whether this fails does not depend on the content of valid JSON.
     ///
     /// # Errors
-    /// The key is unknown or expired, or the JWE was not encrypted for it.
+    /// The caller may not choose this type, the key is unknown or expired, or the JWE was not encrypted
+    /// for it.
     pub(crate) fn decrypt_any_type(
         &self,
         vault: &Vault,
         caller: &Caller,
     ) -> Result<Plaintext, Error> {
+        check_encrypted_type(caller, self.token_type)?;
         decrypt(vault, caller, &self.jwe)
     }
 
@@ -87,14 +87,28 @@ impl EncryptedData {
     }
 }
 
-/// A routing number is nine digits, as is a social security number, and its mask hides nothing. So the
-/// type needs a reveal right on social security numbers.
+/// The types whose data is a text of digits. One text fits several of them, and the client chooses the
+/// type outside of the encryption.
+const DIGIT_TYPES: [TokenType; 3] =
+    [TokenType::SocialSecurityNumber, TokenType::EmployerIdNumber, TokenType::UsBankAccountNumber];
+
+/// Checks that the type gives the caller no right on the digits of another type: a caller that reads
+/// account numbers in clear could read a social security number as one. The mask of a routing number
+/// hides nothing, so this type needs a reveal right on the others. The same holds for the sender of a
+/// call whose data a proxy collects.
 fn check_encrypted_type(caller: &Caller, token_type: TokenType) -> Result<(), Error> {
-    let place = Containers::from(TokenType::SocialSecurityNumber.default_container());
-    match token_type == TokenType::UsBankRoutingNumber && !has_reveal_right(caller, &place) {
-        true => Err(Error::Forbidden(Denial::ExposingExpression("type"))),
-        false => Ok(()),
+    let reveals = |it: &Caller, token_type: TokenType| {
+        has_reveal_right(it, &Containers::from(token_type.default_container()))
+    };
+    let is_shown = |it: &Caller| match token_type {
+        TokenType::UsBankRoutingNumber => true,
+        token_type => DIGIT_TYPES.contains(&token_type) && reveals(it, token_type),
+    };
+    let gains = |it: &Caller| is_shown(it) && DIGIT_TYPES.iter().any(|other| !reveals(it, *other));
+    if gains(caller) || caller.collection_sender().is_some_and(gains) {
+        return Err(Error::Forbidden(Denial::ExposingExpression("type")));
     }
+    Ok(())
 }
 
 fn decrypt(vault: &Vault, caller: &Caller, jwe: &Jwe) -> Result<Plaintext, Error> {

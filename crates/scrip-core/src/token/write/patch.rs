@@ -28,7 +28,7 @@ use crate::{
             check_no_added_rights, check_public_move, check_reader_update,
             drop_inherited_expressions, effective_mask, has_default_fingerprint_expression,
             has_reveal_right, hides_marked, may_digest_marked, misplaces_field_values,
-            patch_coverage,
+            patch_coverage, replaces_all_data,
         },
         expression::evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
         reveal::{Audience, build_view, outline_view, reveal_existing},
@@ -260,7 +260,7 @@ impl PatchContext<'_> {
         let (token_type, rules) = (before.token_type, self.vault.disclosure);
         let (before_value, patch_value) = (data_before.expose(), data.expose());
         let coverage = patch_coverage(token_type, &[Vec::new()], before_value, patch_value);
-        body.withheld_details &= coverage != PatchCoverage::Complete;
+        body.withheld_details &= !replaces_all_data(before_value, patch_value);
         // A create request that found this token has the same expressions, or they are trusted.
         let is_request = matches!(self.cause, PatchCause::Request);
         if is_request

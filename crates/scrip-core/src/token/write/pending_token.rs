@@ -103,7 +103,7 @@ impl PendingToken {
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
         let is_sent = source.is_known_to(caller);
         let knows_data = source.is_readable_by(caller, &containers);
-        let TokenDataSource { token_type, mut data, origin, is_marked, is_typed, .. } = source;
+        let TokenDataSource { token_type, mut data, origin, is_marked, typed_at, .. } = source;
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if is_sent { permit } else { permit.limit_to_read() };
@@ -118,7 +118,7 @@ impl PendingToken {
             expressions_writer: Some(caller.application()),
             number_version: draw_number_version(vault, token_type),
             is_marked,
-            typed_at_ms: is_typed.then_some(now.unix_ms),
+            typed_at_ms: typed_at.map(|_| now.unix_ms),
             withheld_details,
             ..take_expressions(&mut new, token_type)
         };
@@ -164,7 +164,7 @@ impl PendingToken {
             id_assignment,
             texts,
             data_indexes,
-            is_compared: may_digest || computes_id,
+            is_compared: may_digest && !withheld_details || computes_id,
             dropped_attributes: dropped.unwrap_or_default(),
         };
         pending.seal()?;

@@ -176,6 +176,29 @@ fn session_reads_no_intent_of_a_field_and_no_token_of_it() {
 }
 
 #[test]
+fn session_converts_no_intent_of_a_field_with_expressions_of_its_own() {
+    let page = Page::new();
+    let session = page.session(&["token:read", "token:search", "token:create"], "reveal");
+    let intent = |kinds: &str| {
+        let created = send_kinds(&page, &page.public, "/token-intents", kinds, &card(TYPED));
+        text_field(&created.expect_status(201), "id")
+    };
+    let convert = |key: &str, kinds: &str, name: &str, expression: &Value| {
+        SHARED_SERVER
+            .create_token(key, &json!({"token_intent_id": intent(kinds), name: expression}))
+    };
+    for (name, expression) in [
+        ("search_indexes", json!(["{{ data.number | slice: 8, 1 }}"])),
+        ("fingerprint_expression", json!("{{ data.number | slice: 8, 3 }}")),
+        ("mask", json!({"number": "{{ data.number }}"})),
+    ] {
+        convert(&session, "number", name, &expression).expect_problem(403, name);
+        convert(&session, "none", name, &expression).expect_status(201);
+        SHARED_SERVER.clock.advance(Duration::from_millis(2));
+    }
+}
+
+#[test]
 fn session_sends_no_code_of_a_field_to_a_destination_of_its_own() {
     let page = Page::new();
     let (id, other) = (saved_card(&page), saved_card(&page));

@@ -178,4 +178,12 @@ fn encrypted_data_of_type_token_has_no_fingerprint_without_a_reveal_right() {
         SHARED_SERVER.create_token(key, &body).expect_problem(403, "type");
     }
     SHARED_SERVER.create_token_ok(&keys.private, &body);
+    // An account number has no rule that a social security number does not meet.
+    let encrypted = encrypt_json(&client_key, &json!("123456789"));
+    let body = json!({"type": "us_bank_account_number", "encrypted": encrypted});
+    let rules = vec![grant("/bank/high/", Reveal, &[TokenCreate, TokenRead])];
+    let reader = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
+    SHARED_SERVER.create_token(&reader, &body).expect_problem(403, "type");
+    SHARED_SERVER.create_token_ok(&masked, &body);
+    SHARED_SERVER.create_token_ok(&keys.private, &body);
 }
