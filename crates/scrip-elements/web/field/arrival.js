@@ -1,35 +1,47 @@
-// How the payer came to a field without the page: by Tab from another field, or from elsewhere.
+// How the payer came to a field without the page.
 //
-// A page can focus a place before a field, so that the payer's own Tab leads into the field. A second date of
-// a page would then show a security code as a date, and a second number the first digits of what follows
-// the card. So a second number or date of an instance has its own text only if the payer came from a field in
-// which the payer had acted, or acts in it.
+// A page can focus a place before a field, give the focus to its frame, or change the order of Tab, and the
+// payer's own Tab then leads into the field. A date would show a security code as a date, and a number the
+// first digits of what follows the card. The field does not see why the focus comes. So Tab is an action
+// in a date only until a date was typed anywhere in the page, and the same for numbers.
 
-/** How long after the press of Tab the focus may arrive in the next field, in milliseconds. */
-const TAB_MS = 1_000;
 /** The answers of the vault and the events tell about these. */
 const REPORTED_ROLES = ["number", "expiration"];
 
+/**
+ * @typedef {object} ArrivalPart an input of the field
+ * @property {string} role
+ * @property {boolean} isFocused
+ * @property {boolean} isEmpty
+ * @property {import("./payer-entry.js").EntryState} state
+ */
+
+/**
+ * Whether Tab that the payer presses in the field is an action. The page may have led the payer into a card, and
+ * Tab leads on to its date. A text has no such next part, and each report about it uses one action.
+ * @param {readonly ArrivalPart[]} parts
+ * @param {boolean} isPresent whether the payer acted in the field before
+ */
+export function isTabAction(parts, isPresent) {
+  return isPresent || !parts.some(({ role }) => REPORTED_ROLES.includes(role));
+}
+
+/** What was typed in the page, as far as it decides about Tab. Every field of the page has its own copy. */
 export class Arrival {
   /** @type {Set<string>} */
   #typedRoles = new Set();
-  #tabbedAt = -Infinity;
+
+  /** @param {readonly Arrival[]} others of the fields that the page has already */
+  constructor(others) {
+    for (const role of REPORTED_ROLES) if (others.some((it) => it.hasTyped(role))) this.type(role);
+  }
 
   /**
-   * The payer typed into an input. This stays known: a page can empty the field.
+   * The payer typed into a field of the page. This stays known: a page can empty or remove the field.
    * @param {string} role
    */
   type(role) {
     this.#typedRoles.add(role);
-  }
-
-  /**
-   * The payer pressed Tab to leave the field.
-   * @param {boolean} isPresent whether the payer had acted in the field before
-   * @param {number} now
-   */
-  pressTab(isPresent, now) {
-    this.#tabbedAt = isPresent ? now : -Infinity;
   }
 
   /** @param {string} role */
@@ -37,20 +49,46 @@ export class Arrival {
     return this.#typedRoles.has(role);
   }
 
-  /** @param {number} now */
-  hasJustTabbed(now) {
-    return now - this.#tabbedAt < TAB_MS;
+  /**
+   * Whether a focus that the page did not cause is an action of the payer. A payer goes back to a text to correct
+   * it, so Shift and Tab lead to the text that the payer expects there.
+   * @param {readonly ArrivalPart[]} parts of the field that gets the focus
+   * @param {boolean} isBack whether the payer holds Shift with Tab
+   */
+  isOwn(parts, isBack) {
+    const isReturn = isBack && parts.some((it) => it.isFocused && !it.isEmpty && it.state === "open");
+    return isReturn || !parts.some(({ role }) => REPORTED_ROLES.includes(role) && this.hasTyped(role));
   }
 }
 
 /**
- * Whether a focus that the page did not cause is an action of the payer.
- * @param {readonly string[]} roles of the inputs that get the focus
- * @param {readonly Arrival[]} siblings other fields of the instance
- * @param {number} now
+ * Whether the payer holds Shift when the focus comes with Tab. The frame sees only the release of the keys,
+ * in any order. Shift that is pressed in the frame belongs to the next key.
  */
-export function isOwnArrival(roles, siblings, now) {
-  const reportedRoles = roles.filter((it) => REPORTED_ROLES.includes(it));
-  const isSecond = siblings.some((it) => reportedRoles.some((role) => it.hasTyped(role)));
-  return !isSecond || siblings.some((it) => it.hasJustTabbed(now));
+export class HeldShift {
+  #isPressedHere = false;
+  #isReleasedHere = false;
+
+  /** @param {string} key */
+  press(key) {
+    if (key === "Shift") this.#isPressedHere = true;
+    this.#isReleasedHere = false;
+  }
+
+  /** @param {string} key */
+  release(key) {
+    if (key !== "Shift") return;
+    this.#isReleasedHere = !this.#isPressedHere;
+    this.#isPressedHere = false;
+  }
+
+  /** The focus leaves the frame. */
+  leave() {
+    [this.#isPressedHere, this.#isReleasedHere] = [false, false];
+  }
+
+  /** @param {boolean} isHeld whether Shift is still pressed when Tab is released */
+  cameWith(isHeld) {
+    return (isHeld && !this.#isPressedHere) || this.#isReleasedHere;
+  }
 }

@@ -1,7 +1,7 @@
 // A field with inputs: card, card number, expiration date, security code or text.
 
 import { Announcements } from "./announcements.js";
-import { Arrival, isOwnArrival } from "./arrival.js";
+import { Arrival, isTabAction } from "./arrival.js";
 import { NAME_TOKENS } from "./autofill.js";
 import { createBinLookup } from "./bin-lookup.js";
 import { findBrand } from "./format/brand.js";
@@ -17,7 +17,7 @@ import { PARTS, partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
 import { literalValues, plainText, resolveSetValues } from "./set-values.js";
 import { readKind, readValue } from "./field-value.js";
-import { findController, findField, siblingFields, waitFor } from "./siblings.js";
+import { findController, findField, pageFields, siblingFields, waitFor } from "./siblings.js";
 import { randomId } from "../parent-channel.js";
 
 /**
@@ -38,7 +38,7 @@ export class InputField {
   #source;
   #numberContent = new NumberContent();
   #entry = new PayerEntry();
-  arrival = new Arrival();
+  arrival = new Arrival(pageFields().map((it) => it.arrival));
   #advance = new NumberAdvance();
   /** Whether the frame has no input that gets the focus back with the frame. */
   #isAway = true;
@@ -86,10 +86,10 @@ export class InputField {
   }
 
   #followPayer() {
-    followActions((kind) => {
-      if (kind === "arrival" && !this.#arrive()) return;
+    followActions((kind, isBack) => {
+      if (kind === "arrival" && !this.#arrive(isBack)) return;
+      if (kind === "tab" && !isTabAction(this.parts, this.#entry.presence.isPresent)) return;
       if (kind === "tab" || kind === "enter") this.#numberContent.finish(onlyDigits(this.#number?.text ?? ""));
-      if (kind === "tab") this.arrival.pressTab(this.#entry.presence.isPresent, Date.now());
       this.#entry.act();
       [this.#rules, this.#validation].forEach((it) => it?.arm());
       for (const part of this.parts) {
@@ -107,16 +107,15 @@ export class InputField {
     });
   }
 
-  /** The focus came without a message of the page. */
-  #arrive() {
-    const siblings = siblingFields(this.#channel.nonce).map((it) => it.arrival);
-    return isOwnArrival(this.parts.map((it) => it.role), siblings, Date.now()) && this.#entry.arrive();
+  /** The focus came without a message of the page. @param {boolean} isBack by Shift and Tab */
+  #arrive(isBack) {
+    return this.arrival.isOwn(this.parts, isBack) && this.#entry.arrive();
   }
 
   /** @param {InputPart} part */
   #partFocused({ targetId, role }) {
     if (role !== "number") this.#advance.end();
-    if (this.#isAway) this.#arrive();
+    if (this.#isAway) this.#arrive(false);
     this.#isAway = false;
     this.#channel.send("focus", { targetId });
   }
@@ -190,7 +189,7 @@ export class InputField {
   #partChanged(part, { isTyped, isNew }) {
     this.#stopWaiting();
     this.#source = undefined;
-    this.arrival.type(part.role);
+    if (!this.arrival.hasTyped(part.role)) [this, ...pageFields()].forEach((it) => it.arrival.type(part.role));
     if (isNew && part.role === "number") this.#beginNumber(part);
     part.role === "number" ? this.#advance.edit(part.text, part.state, performance.now()) : this.#advance.end();
     if (this.parts.every((it) => it.isEmpty || (it.state !== "given" && it.state !== "closed"))) this.#endSet();

@@ -87,6 +87,10 @@ export class InputPart {
     return this.input.value !== this.#committed;
   }
 
+  get isFocused() {
+    return document.activeElement === this.input;
+  }
+
   get isEmpty() {
     return this.rawValue === undefined ? this.input.value === "" : this.rawValue === "";
   }

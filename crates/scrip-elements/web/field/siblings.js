@@ -28,7 +28,7 @@ import { frameApplication } from "../parent-channel.js";
  * @property {(part?: unknown, isPlain?: boolean) => Promise<FieldReading>} read `isPlain`: without `transform`
  * @property {() => string} readPlain the value of one input, without `transform`
  * @property {() => string} readCopy the value for the clipboard, which nobody typed
- * @property {import("./arrival.js").Arrival} arrival how the payer leaves the field
+ * @property {import("./arrival.js").Arrival} arrival what was typed in the page
  * @property {() => boolean} useAdvance whether the payer has just finished a number there, once for each number
  * @property {() => void} showValidation
  * @property {(token: string, value: string) => boolean} offer takes a value of the browser's autofill
@@ -61,6 +61,27 @@ function accessObjects(name, nonce) {
     } catch {
       // The frame has another origin.
     }
+  }
+  return found;
+}
+
+/**
+ * All fields of the vault's origin in the page, of every instance and at every depth. Every page may read the
+ * number and the places of the frames of another one, also if its origin is another.
+ * @param {Window} [page]
+ * @returns {FieldAccess[]}
+ */
+export function pageFields(page = window.top ?? window) {
+  const found = [];
+  for (let index = 0; index < page.length; index += 1) {
+    const frame = /** @type {any} */ (page[index]);
+    try {
+      // A frame of another origin throws, or gives a frame of its own that has this name.
+      if (frame.origin === window.origin && frame.scripField !== undefined) found.push(frame.scripField);
+    } catch {
+      // The frame has another origin.
+    }
+    found.push(...pageFields(frame));
   }
   return found;
 }

@@ -4,6 +4,7 @@
 // field and give it back after each key, or have one field for each key. So the payer has to act in the
 // field before each report: a press inside the field, or Tab or Enter in it.
 
+import { HeldShift } from "../arrival.js";
 import { PageRules } from "./page-rules.js";
 
 /**
@@ -106,25 +107,34 @@ export function startPageRules({ validation, transform }, changed) {
   return { rules, validation: new PageValidation(validation, (pattern, text) => rules.test(pattern, text), changed) };
 }
 
+/** @typedef {"press" | "tab" | "enter" | "arrival"} ActionKind */
+
 /**
  * Calls `act` when the payer clicks an input of the frame, or presses Tab or Enter in it. A touch that scrolls the
- * page is no click. A key that is held and
- * repeats is no action: the page may have moved the focus in the meantime.
- * @param {(kind: "press" | "tab" | "enter" | "arrival") => void} act `arrival`: the payer pressed Tab in the field before, and
- *   releases it here
+ * page is no click. A key in a frame without a focused input is no action: a page can give the focus to the frame.
+ * A key that is held and repeats is none either: the page may have moved the focus in the meantime.
+ * @param {(kind: ActionKind, isBack: boolean) => void} act `arrival`: the payer pressed Tab in the field before, and
+ *   releases it here; `isBack`: with Shift
  */
 export function followActions(act) {
-  const follow = (/** @type {Event} */ event, /** @type {"press" | "tab" | "enter" | "arrival"} */ kind) => {
-    if (event.isTrusted) act(kind);
+  const shift = new HeldShift();
+  const follow = (/** @type {Event} */ event, /** @type {ActionKind} */ kind, isBack = false) => {
+    if (event.isTrusted && event.target instanceof HTMLInputElement) act(kind, isBack);
   };
   // With these keys, Tab changes the window or the tab of the browser.
   const isTab = (/** @type {KeyboardEvent} */ event) => event.key === "Tab" && !(event.ctrlKey || event.altKey || event.metaKey);
   const keyDown = (/** @type {KeyboardEvent} */ event) => {
+    shift.press(event.key);
     if (event.repeat) return;
     if (isTab(event)) follow(event, "tab");
     else if (event.key === "Enter") follow(event, "enter");
   };
-  document.addEventListener("click", (event) => event.target instanceof HTMLInputElement && follow(event, "press"), true);
+  const keyUp = (/** @type {KeyboardEvent} */ event) => {
+    shift.release(event.key);
+    if (isTab(event)) follow(event, "arrival", shift.cameWith(event.shiftKey));
+  };
+  document.addEventListener("click", (event) => follow(event, "press"), true);
   document.addEventListener("keydown", keyDown, true);
-  document.addEventListener("keyup", (event) => isTab(event) && follow(event, "arrival"), true);
+  document.addEventListener("keyup", keyUp, true);
+  window.addEventListener("blur", () => shift.leave());
 }
