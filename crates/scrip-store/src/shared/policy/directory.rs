@@ -151,23 +151,23 @@ pub(crate) struct PolicyRows {
 }
 
 impl PolicyRows {
-    /// Groups the rows by tenant. Adds rows without a tenant to `unreadable`.
+    /// Groups the rows by tenant, in the order of their ids: the same policy is equal, in whatever
+    /// order the engine reads its rows. Adds rows without a tenant to `unreadable`.
     pub(crate) fn into_policies(
         self,
         unreadable: &mut Vec<PolicyAlteration>,
     ) -> Vec<PolicyRecords> {
-        let mut sealing_keys = group_by_tenant(self.sealing_keys);
+        let mut sealing_keys = group_by_tenant(self.sealing_keys, |(version, _)| *version);
         let mut permanent_keys = self.permanent_keys.into_iter().collect::<HashMap<_, _>>();
-        let mut applications = group_by_tenant(self.applications);
-        let mut api_keys = group_by_tenant(self.api_keys);
-        let mut proxies = group_by_tenant(self.proxies);
-        let mut webhooks = group_by_tenant(self.webhooks);
-        let mut client_keys = group_by_tenant(self.client_keys);
+        let mut applications = group_by_tenant(self.applications, |it| it.record.id);
+        let mut api_keys =
+            group_by_tenant(self.api_keys, |it| (it.record.application, it.record.id));
+        let mut proxies = group_by_tenant(self.proxies, |it| it.record.id);
+        let mut webhooks = group_by_tenant(self.webhooks, |it| it.record.id);
+        let mut client_keys = group_by_tenant(self.client_keys, |it| it.record.id);
         let mut policies = Vec::new();
         for (id, (mut tenant, seal)) in self.tenants {
-            let mut tenant_keys = sealing_keys.remove(&id).unwrap_or_default();
-            tenant_keys.sort_by_key(|(version, _)| *version);
-            tenant.record.keys.sealing = tenant_keys;
+            tenant.record.keys.sealing = sealing_keys.remove(&id).unwrap_or_default();
             // If the key is missing, opening a sealed value reports the error.
             if let Some(key) = permanent_keys.remove(&id) {
                 tenant.record.keys.permanent = key;
@@ -198,7 +198,11 @@ impl PolicyRows {
     }
 }
 
-fn group_by_tenant<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
+fn group_by_tenant<T, K: Ord>(
+    mut rows: Vec<(TenantId, T)>,
+    id: impl Fn(&T) -> K,
+) -> HashMap<TenantId, Vec<T>> {
+    rows.sort_by_key(|(_, row)| id(row));
     let mut groups = HashMap::<_, Vec<_>>::new();
     for (tenant, row) in rows {
         groups.entry(tenant).or_default().push(row);

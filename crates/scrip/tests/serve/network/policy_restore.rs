@@ -37,3 +37,24 @@ fn policy_on_postgres_is_restored_from_an_export_while_a_server_runs() {
     assert_eq!(format!("{:?}", tokens()), tokens_before);
     assert!(run_text(&process, &["audit", "verify"]).contains("no problems"));
 }
+
+/// PostgreSQL writes a changed row to another place, and a scan of the whole table then returns the
+/// rows in another order than the scan of one tenant.
+#[test]
+fn policy_on_postgres_is_restored_after_rows_changed_their_places() {
+    let cluster = Cluster::start(&[NO_FSYNC]);
+    let (process, _) = create_vault(&cluster);
+    for name in ["B", "C", "D"] {
+        let create = ["application", "create", "--tenant", "Acme", "--name", name];
+        run_json(&process, &[&create[..], &["--type", "private", "--all"]].concat());
+    }
+    for table in ["applications", "api_keys"] {
+        // The first row in the table, which moves behind all others.
+        let first_row = format!("(SELECT id FROM {table} ORDER BY ctid LIMIT 1)");
+        cluster.query_primary(&format!("UPDATE {table} SET mac = mac WHERE id = {first_row}"));
+        let file = process.path(table).display().to_string();
+        run_text(&process, &["export", &file]);
+        run_json(&process, &["policy", "restore", "--from", &file, "--tenant", "Acme", "--yes"]);
+    }
+    assert!(run_text(&process, &["audit", "verify"]).contains("no problems"));
+}
