@@ -72,7 +72,7 @@ impl FailureMode {
     fn input(self) -> EvaluationInput {
         match self {
             Self::Report => EvaluationInput::Known,
-            Self::Hide => EvaluationInput::Hidden,
+            Self::Hide => EvaluationInput::HiddenWrite,
         }
     }
 }

@@ -60,24 +60,39 @@ pub(crate) enum EvaluationInput {
     /// The work counts by a padded size. Otherwise the caller could use up the budget except for a few
     /// units, and learn the length of the value from what still succeeds.
     Hidden,
+    /// The same for the fingerprint and the indexes of a write, of which a request has few. All texts of
+    /// usual length count alike.
+    HiddenWrite,
 }
+
+/// The work of an expression that reads a thousand bytes.
+const HIDDEN_WRITE_WORK_MIN: usize = 4_096;
 
 impl EvaluationInput {
     /// The part of a limit that the evaluation may use. For a hidden value it is a padded size, so that
     /// the evaluation succeeds exactly if its padded work fits.
     fn limit(self, work_max: usize) -> usize {
-        match self {
-            Self::Known => work_max,
-            Self::Hidden if work_max < padded_size(0) => 0,
-            Self::Hidden => work_max.checked_ilog2().map_or(0, |it| 1 << it),
+        match self.charge_min() {
+            None => work_max,
+            Some(charge_min) if work_max < charge_min => 0,
+            Some(_) => work_max.checked_ilog2().map_or(0, |it| 1 << it),
         }
     }
 
     fn charge(self, spent: SpentWork, work_max: usize) -> usize {
+        match self.charge_min() {
+            None => spent.work,
+            Some(_) if spent.is_exhausted => work_max,
+            Some(charge_min) => padded_size(spent.work).max(charge_min),
+        }
+    }
+
+    /// The least work that counts for a hidden value.
+    fn charge_min(self) -> Option<usize> {
         match self {
-            Self::Known => spent.work,
-            Self::Hidden if spent.is_exhausted => work_max,
-            Self::Hidden => padded_size(spent.work),
+            Self::Known => None,
+            Self::Hidden => Some(padded_size(0)),
+            Self::HiddenWrite => Some(HIDDEN_WRITE_WORK_MIN),
         }
     }
 }
@@ -236,6 +251,20 @@ mod tests {
             for (short, long) in [(30, 31), (257, 512), (1_025, 2_048), (2_049, 4_096)] {
                 assert_eq!(outcome(short), outcome(long), "{short} and {long} after {before}");
             }
+        }
+    }
+
+    #[test]
+    fn write_over_a_hidden_text_of_up_to_a_thousand_bytes_counts_alike() {
+        let outcome = |cost: usize, before: usize| {
+            let meter = WorkMeter::default();
+            meter.charge_ahead(before);
+            let is_accepted = meter.run(EvaluationInput::HiddenWrite, attempt(cost)).result;
+            (is_accepted, meter.spent())
+        };
+        for left in [1, 255, 256, 512, 4_095, 4_096, 8_192] {
+            let before = REQUEST_WORK_MAX - left;
+            assert_eq!(outcome(30, before), outcome(4_000, before), "{left} units are left");
         }
     }
 
