@@ -297,8 +297,8 @@ async fn decrypt_header(
     let CallParty::Caller { caller, right } = party else {
         return Err(Error::Forbidden(Denial::NoRule(Permission::TokenUse)).into());
     };
-    let access = (*right, app.proxy_egress.destinations());
-    let decrypted = decrypt_call_data(&app.vault, caller, &encrypted, access).await?;
+    let destinations = app.proxy_egress.destinations();
+    let decrypted = decrypt_call_data(&app.vault, caller, &encrypted, *right, destinations).await?;
     Ok(Some(Arc::new(decrypted)))
 }
 

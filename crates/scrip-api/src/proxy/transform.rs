@@ -194,22 +194,8 @@ impl<'c> TransformRun<'c> {
             return Ok(());
         }
         self.hides_answer = true;
-        if transforms.iter().any(|it| copies_object(it, "res")) {
+        if transforms.iter().any(|it| tokenize::copies_object(it, "res")) {
             return Err(Error::Forbidden(Denial::HiddenAnswer).into());
-        }
-        Ok(())
-    }
-
-    /// The message of the client has values of hosted fields, which its page may not read.
-    ///
-    /// # Errors
-    /// A transform copies the message into another attribute of a token than `data`.
-    pub fn hide_request<'t>(
-        &self,
-        mut transforms: impl Iterator<Item = &'t ProxyTransform>,
-    ) -> Result<(), ProxyError> {
-        if transforms.any(|it| copies_object(it, "req")) {
-            return Err(Error::Forbidden(Denial::FieldValuesInToken).into());
         }
         Ok(())
     }
@@ -464,12 +450,6 @@ impl<'c> TransformRun<'c> {
         self.identifiers = Plaintext::new(Map::new().into());
         self.mask_work = 0;
     }
-}
-
-/// Whether a transform stores a token, and copies the object into another attribute than `data`.
-fn copies_object(transform: &ProxyTransform, object: &str) -> bool {
-    matches!(transform, ProxyTransform::Tokenize { .. })
-        && matches!(parse_template(transform), Ok(Some(it)) if tokenize::reads_outside_data(&it, object))
 }
 
 /// The template of a transform; `None` if it has none.

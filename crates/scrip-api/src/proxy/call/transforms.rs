@@ -32,6 +32,7 @@ use crate::{
         transform::{
             CollectedToken, CollectedTokenData, INLINE_BYTES_MAX, TransformEffect, TransformInputs,
             TransformKind, TransformRun, TransformTarget, stores_encrypted,
+            tokenize::check_field_values,
         },
     },
     wire::{
@@ -113,7 +114,7 @@ impl<'c> CallTransforms<'c> {
         };
         if has_field_values(&call.headers) {
             let lists = plan.request_transforms().iter().chain(plan.response_transforms());
-            transforms.run.hide_request(lists)?;
+            check_field_values(lists)?;
         }
         transforms.check_client_message(plan)?;
         transforms.check_encrypted_places(plan)?;

@@ -1,10 +1,15 @@
 //! The create-token request that a transform builds from a message.
 
-use scrip_core::token::{CollectedData, Plaintext};
+use scrip_core::{
+    Error,
+    error::Denial,
+    proxy::transform::ProxyTransform,
+    token::{CollectedData, Plaintext},
+};
 use scrip_expression::{MessageTemplate, PathStep, ReadStep, is_expression};
 use serde_json::Value;
 
-use super::error::TransformError;
+use super::{error::TransformError, parse_template};
 
 /// A token that a transform creates.
 #[derive(Debug)]
@@ -66,8 +71,28 @@ fn has_new_expression(source: &Value, value: &Value) -> bool {
     }
 }
 
+/// Checks the transforms of a call whose message has values of hosted fields, which its page may not
+/// read.
+///
+/// # Errors
+/// A transform copies the message into another attribute of a token than `data`.
+pub fn check_field_values<'t>(
+    mut transforms: impl Iterator<Item = &'t ProxyTransform>,
+) -> Result<(), Error> {
+    if transforms.any(|it| copies_object(it, "req")) {
+        return Err(Error::Forbidden(Denial::FieldValuesInToken));
+    }
+    Ok(())
+}
+
+/// Whether a transform stores a token, and copies the object into another attribute than `data`.
+pub(super) fn copies_object(transform: &ProxyTransform, object: &str) -> bool {
+    matches!(transform, ProxyTransform::Tokenize { .. })
+        && matches!(parse_template(transform), Ok(Some(it)) if reads_outside_data(&it, object))
+}
+
 /// Whether the template of a token reads this object into another attribute than `data`.
-pub(super) fn reads_outside_data(template: &MessageTemplate, object: &str) -> bool {
+fn reads_outside_data(template: &MessageTemplate, object: &str) -> bool {
     template
         .leaves()
         .iter()

@@ -74,7 +74,8 @@ pub async fn decrypt_call_data<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
     encrypted: &EncryptedCallData,
-    (right, destinations): (UseRight, DestinationChoice),
+    right: UseRight,
+    destinations: DestinationChoice,
 ) -> Result<DecryptedCallData<P>, Error> {
     if let EncryptedCallData::Named(values) = encrypted {
         let limit = caller.tenant().quotas.proxy_token_limit;
