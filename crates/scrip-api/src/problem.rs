@@ -85,7 +85,7 @@ impl InvalidApiKey {
             }
             Self::Unknown => {
                 "the key in the BT-API-KEY header is unknown: it belongs to another server, or was \
-                 deleted, or has expired"
+                 deleted, or has expired, or was created less than a second ago"
             }
         }
     }

@@ -23,7 +23,7 @@ labels! {
         RootKey "root_key",
         /// People must enter their shares.
         Shares "shares",
-        /// The key of another unlock method is missing.
+        /// The key of another unlock method is missing or cannot be used.
         UnlockKeyMissing "unlock_key_missing",
         /// An unlock method returned the key of another vault, or the stored keys were altered.
         UnlockKeyWrong "unlock_key_wrong",
@@ -85,7 +85,8 @@ impl NotReadyReason {
                 "the vault is sealed until enough people have entered their shares; try again later"
             }
             Self::UnlockKeyMissing => {
-                "the vault is sealed: the key of its unlock method is missing; try again later"
+                "the vault is sealed: the key of its unlock method is missing or unusable; try again \
+                 later"
             }
             Self::UnlockKeyWrong => {
                 "the vault is sealed: its unlock method returned another key; try again later"

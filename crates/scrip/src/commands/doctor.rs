@@ -170,7 +170,8 @@ fn check_files(settings: &Settings) -> Vec<Finding> {
     }
     findings.extend(check_secret_files(settings));
     if findings.is_empty() {
-        findings.push(passed("permissions", "files are accessible to their owner only"));
+        let message = "files other than unlock keys are accessible to their owner only";
+        findings.push(passed("permissions", message));
     }
     findings
 }

@@ -27,7 +27,12 @@ impl LocalKey {
                 WrappingKey::from_file(path).map_err(|it| UnlockError::KeyMissing(unusable(&it)))
             }
             Self::Variable { name, key } => {
-                let missing = || UnlockError::KeyMissing(format!("{name} is not set"));
+                let missing = || {
+                    UnlockError::KeyMissing(format!(
+                        "{name} is not set: set it in the environment of the server and of \
+                         commands, and restart the server"
+                    ))
+                };
                 let text = key.as_ref().ok_or_else(missing)?;
                 let text = str::from_utf8(text.expose()).unwrap_or_default();
                 WrappingKey::from_text(text)

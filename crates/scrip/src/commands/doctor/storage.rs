@@ -84,7 +84,9 @@ fn describe_reason(reason: NotReadyReason) -> &'static str {
         }
         NotReadyReason::RootKey => "is sealed: its root key is missing or wrong",
         NotReadyReason::Shares => "is sealed: it waits for shares",
-        NotReadyReason::UnlockKeyMissing => "is sealed: the key of its unlock method is missing",
+        NotReadyReason::UnlockKeyMissing => {
+            "is sealed: the key of its unlock method is missing or unusable"
+        }
         NotReadyReason::UnlockKeyWrong => "is sealed: its unlock method returned another key",
         NotReadyReason::UnlockUnavailable => {
             "is sealed: the source of its unlock method does not answer"

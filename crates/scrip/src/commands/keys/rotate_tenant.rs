@@ -20,7 +20,7 @@ tenant again, and destroys the old version. Fingerprints and search indexes stay
 #[derive(Debug, Args)]
 pub(crate) struct RotateTenantArguments {
     /// Id of the tenant, or its name.
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "TENANT or --all", required_unless_present = "all", conflicts_with = "all")]
     tenant: Option<String>,
     /// Rotate the keys of all tenants without a running rotation.
     #[arg(long)]
