@@ -1,7 +1,7 @@
 //! The data of the tokens and intents that expressions name: for Detokenize, and for the body of a
 //! proxied call.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 pub use scrip_expression::{Reference, ReferenceKind};
 
@@ -21,7 +21,7 @@ use crate::{
     token::{
         AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
         TokenIntentRecord, TokenIntentView, TokenRecord, TokenView,
-        cvc::{cvc_expiry, with_cvc},
+        cvc::{hidden_answer_end, with_cvc},
         disclosure::{hides_marked, withholds_typed},
         expression::enrichment,
         intent::{self, IntentBody, IntentReader, cvc_place},
@@ -463,14 +463,6 @@ impl<'a, P> FoundReference<'a, P> {
             Self::DataOf(token) => expose(token).get("data").unwrap_or(NO_DATA),
         }
     }
-}
-
-/// How long an answer is stored if it can repeat a CVC that the caller may not read.
-const HIDDEN_ANSWER_LIFETIME: Duration = Duration::from_mins(15);
-
-/// When such an answer ends: with a CVC that was written now, or earlier.
-pub(crate) fn hidden_answer_end(caller: &Caller, now: Timestamp) -> Timestamp {
-    cvc_expiry(caller, now).min(now.plus(HIDDEN_ANSWER_LIFETIME))
 }
 
 async fn open_cvc(

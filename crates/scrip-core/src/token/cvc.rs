@@ -1,6 +1,8 @@
 //! The card verification code (CVC): stored separately from the card, encrypted with an epoch key
 //! that is destroyed later.
 
+use std::time::Duration;
+
 use scrip_seal::{EpochKeyError, EpochKeys, KeyPresence, OpenedValue, Place, Sealed, Secret};
 use serde_json::Value;
 
@@ -113,6 +115,14 @@ pub(crate) fn with_cvc(mut data: Plaintext, cvc: Option<&Cvc>) -> Plaintext {
         object.insert("cvc".to_owned(), cvc.expose().into());
     }
     data
+}
+
+/// How long an answer is stored if it can repeat a CVC that the caller may not read.
+const HIDDEN_ANSWER_LIFETIME: Duration = Duration::from_mins(15);
+
+/// When such an answer ends: with a CVC that was written now, or earlier.
+pub(crate) fn hidden_answer_end(caller: &Caller, now: Timestamp) -> Timestamp {
+    cvc_expiry(caller, now).min(now.plus(HIDDEN_ANSWER_LIFETIME))
 }
 
 /// The expiry of a CVC that is submitted now.

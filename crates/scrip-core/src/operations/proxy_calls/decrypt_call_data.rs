@@ -10,12 +10,16 @@ use crate::{
     error::Denial,
     id::ClientKeyId,
     idempotency::proxy_call::CallDataComparison,
-    operations::{check_request_quota, reference_data::hidden_answer_end},
+    operations::check_request_quota,
     policy::{
         Caller, DestinationChoice, Permission, Transform, UseRight,
         guessing_budget::EvaluatedEntity,
     },
-    token::{Containers, EncryptedData, Plaintext, cvc::cvc_expiry, disclosure::withholds_typed},
+    token::{
+        Containers, EncryptedData, Plaintext,
+        cvc::{cvc_expiry, hidden_answer_end},
+        disclosure::withholds_typed,
+    },
 };
 
 /// The name by which expressions of a call read the data.

@@ -15,5 +15,4 @@ mod own_network;
 mod padded_sizes;
 mod repeated_calls;
 mod second_evaluation;
-mod session_data;
 mod templates;

@@ -1,6 +1,8 @@
 //! A browser with an access session: it must not read the configuration of a proxy, where the key of
 //! the provider is.
 
+mod session_data;
+
 use serde_json::{Value, json};
 
 use crate::{
