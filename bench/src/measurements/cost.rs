@@ -147,12 +147,18 @@ async fn measure_input(
     let entity = route.path.split('/').nth(1).and_then(|it| tenant.ids.get(it));
     let path = route.path.replace("{id}", entity.map_or("", String::as_str)) + input.query;
     let body = (input.body)().map(|it| it.to_string()).unwrap_or_default();
+    let headers = format!("BT-API-KEY: {key}\r\n");
+    for patch in (input.stored)() {
+        let sent = send(server, route.method_name(), &path, &headers, &patch.to_string());
+        let (status, text) = sent.await?;
+        ensure!(status == 200, "{}, {} failed: {status} {text}", route.path, input.input);
+    }
     let request = CostRequest {
         name: format!("{} {}", route.method_name(), route.path),
         input: input.input,
         method: route.method_name(),
         path,
-        headers: format!("BT-API-KEY: {key}\r\n"),
+        headers,
         body,
     };
     measure_request(tenant, &request).await
@@ -169,8 +175,11 @@ async fn measure_call(tenant: &CostTenant, call: &WorstCall) -> anyhow::Result<R
     let created = send_json(server, "POST /proxies", &proxy).await?;
     let proxy_key = created.get("key").and_then(Value::as_str).context("a proxy has no key")?;
     let header = call.header.map(|it| format!("X-Cost: {it}\r\n")).unwrap_or_default();
+    // The first run claims the key, and the others are compared with it.
+    let idempotency_key = if call.is_idempotent { "BT-IDEMPOTENCY-KEY: cost\r\n" } else { "" };
     let headers = format!(
-        "BT-API-KEY: {}\r\nBT-PROXY-KEY: {proxy_key}\r\nContent-Type: {}\r\n{header}",
+        "BT-API-KEY: {}\r\nBT-PROXY-KEY: {proxy_key}\r\nContent-Type: {}\r\n{header}\
+         {idempotency_key}",
         server.api_key, call.content_type
     );
     let request = CostRequest {

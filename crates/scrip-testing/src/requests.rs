@@ -58,6 +58,11 @@ fn new_request(caller: &Caller) -> Caller {
     })
 }
 
+/// The same caller with the evaluation budget of a new request, for which no slot is free.
+pub fn request_without_slots(caller: &Caller) -> Caller {
+    caller.clone().with_long_evaluations(|_, _| false)
+}
+
 pub async fn create(
     vault: &Vault,
     caller: &Caller,

@@ -1,9 +1,8 @@
 //! Strict JSON parsing: no duplicate names, limited depth, numbers as written. An error states the
 //! rule and the position, never the input.
 
-use scrip_core::token::Plaintext;
+use scrip_core::token::plaintext::{Plaintext, VALUES_MAX, count_values};
 use scrip_threeds::strict_json::{self, JsonLimits, JsonRule, StrictJsonError};
-use serde_json::Value;
 
 use crate::wire::ParseError;
 
@@ -18,8 +17,6 @@ const TOO_DENSE: &str = "the JSON has too many values for its size";
 /// the limit, a text of small objects would use a hundred times its length.
 const MEMORY_PER_BYTE: usize = 32;
 const MEMORY_BASE: usize = 1024 * 1024;
-/// Each value takes time in parsing, checks and sealing: so many take about 40 milliseconds.
-const VALUES_MAX: usize = 100_000;
 const TOO_MANY: &str = "the JSON has more than 100,000 values";
 
 /// Parses the whole body as one value.
@@ -37,18 +34,6 @@ pub fn read(body: &[u8]) -> Result<Plaintext, ParseError> {
         return Err(ParseError::Malformed(TOO_MANY.to_owned()));
     }
     Ok(value)
-}
-
-/// How many more values are allowed after this one; `None` if it has too many.
-fn count_values(value: &Value, allowed: usize) -> Option<usize> {
-    let allowed = allowed.checked_sub(1)?;
-    match value {
-        Value::Array(items) => items.iter().try_fold(allowed, |left, it| count_values(it, left)),
-        Value::Object(object) => {
-            object.values().try_fold(allowed, |left, it| count_values(it, left))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(allowed),
-    }
 }
 
 fn explain(rejection: &StrictJsonError) -> String {

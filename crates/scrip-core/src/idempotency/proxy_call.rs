@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use scrip_expression::value_cost;
 use scrip_seal::{EpochKeys, OpenedValue, Purpose, Sealed, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,7 +82,19 @@ impl ComparedCall {
     }
 }
 
+/// The work to parse a byte of a call and to digest it twice.
+const COMPARISON_WORK_PER_BYTE: usize = 4;
+
 impl CallContent<'_> {
+    /// The work to prepare the comparison. The caller knows these sizes: encrypted data that it may not
+    /// read is compared as it was sent.
+    pub(crate) fn comparison_work(&self) -> usize {
+        let Self { path_and_query, body, encrypted, .. } = self;
+        let encrypted_bytes = encrypted.map_or(0, |it| value_cost(it.0.expose()));
+        let bytes = path_and_query.len().saturating_add(body.len()).saturating_add(encrypted_bytes);
+        bytes.saturating_mul(COMPARISON_WORK_PER_BYTE)
+    }
+
     /// Prepares the comparison. A digest over a CVC would allow an attacker with the digest to test
     /// codes, so members and form fields named `cvc` are omitted.
     pub(crate) fn prepare_comparison(&self, caller: &Caller) -> ComparedCall {

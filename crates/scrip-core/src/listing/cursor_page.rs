@@ -230,16 +230,12 @@ impl PageBuilder<'_> {
         let work_before = work.spent();
         let (filter, is_full) = (self.filter, self.page.len() >= self.size);
         let audience = Audience::Caller { vault: self.vault, now };
-        let opened = work.run_opening(stored.record.body.as_bytes().len(), || {
-            let body = TokenBody::open(caller.tenant(), &stored.record)?;
-            match filter.matches(&body) {
-                false => Ok(OpenedRow::NoMatch),
-                true if is_full => Ok(OpenedRow::BeyondPage),
-                true => {
-                    build_view(permit, stored, body, audience).map(Box::new).map(OpenedRow::Shown)
-                }
-            }
-        })?;
+        let use_body = |body: TokenBody| match filter.matches(&body) {
+            false => Ok(OpenedRow::NoMatch),
+            true if is_full => Ok(OpenedRow::BeyondPage),
+            true => build_view(permit, stored, body, audience).map(Box::new).map(OpenedRow::Shown),
+        };
+        let opened = TokenBody::open_in_step(work, caller.tenant(), &stored.record, use_body);
         self.budget.charge_work(permit, work.spent().saturating_sub(work_before));
         opened
     }

@@ -230,9 +230,8 @@ impl ReferenceLoader<'_> {
             stored.cvc = None;
         }
         stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
-        let sealed_bytes = stored.record.body.as_bytes().len();
-        let open = || TokenBody::open(self.caller.tenant(), &stored.record);
-        let body = self.caller.work().run_opening(sealed_bytes, open)??;
+        let (work, tenant) = (self.caller.work(), self.caller.tenant());
+        let body = TokenBody::open_in_step(work, tenant, &stored.record, Ok)?;
         let is_withheld = withholds_typed(self.caller, body.typed_at());
         self.check_destination(is_withheld)?;
         let has_mask = !body.withheld_details && !hides_marked(self.caller, body.is_marked);
@@ -325,9 +324,7 @@ impl ReferenceLoader<'_> {
         let StoredTokenIntent { record, cvc } = stored;
         let (tenant, mut transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
         size.add(&record.body)?;
-        let sealed_bytes = record.body.as_bytes().len();
-        let open = || IntentBody::open(tenant, &record);
-        let intent_body = caller.work().run_opening(sealed_bytes, open)??;
+        let intent_body = IntentBody::open(caller.work(), tenant, &record)?;
         let typed_at = intent_body.is_typed.then_some(record.created_at);
         let is_withheld = withholds_typed(caller, typed_at);
         self.check_destination(is_withheld)?;

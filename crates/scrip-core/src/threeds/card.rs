@@ -45,7 +45,7 @@ pub(crate) async fn find_card(
             if record.token_type != TokenType::Card {
                 return Ok(None);
             }
-            let body = TokenBody::open(caller.tenant(), &record)?;
+            let body = TokenBody::open_in_step(caller.work(), caller.tenant(), &record, Ok)?;
             (permit, body.data, record.expires_at, body.number_version)
         }
         CardReference::TokenIntent(id) => {
@@ -55,7 +55,7 @@ pub(crate) async fn find_card(
             if record.token_type != TokenType::Card {
                 return Ok(None);
             }
-            let body = IntentBody::open(caller.tenant(), &record)?;
+            let body = IntentBody::open(caller.work(), caller.tenant(), &record)?;
             (permit, body.data, Some(record.expires_at), None)
         }
     };

@@ -11,7 +11,7 @@ use crate::{
     id::{ApplicationId, CardNumberVersion, TenantId},
     policy::Tenant,
     time::Timestamp,
-    token::{Plaintext, TokenRecord, TokenType},
+    token::{Plaintext, TokenRecord, TokenType, WorkMeter, expression::work_meter::BodyWork},
 };
 
 /// The maximum size of a body, which repeated patches could exceed. A request body is smaller.
@@ -99,8 +99,29 @@ impl TokenBody {
         Ok(tenant.keys.seal(Purpose::Data, &body_place(tenant.id, record), &Secret::new(bytes)))
     }
 
-    pub(crate) fn open(tenant: &Tenant, record: &TokenRecord) -> Result<Self, Error> {
-        Self::open_with(&tenant.keys, tenant.id, record)
+    /// Opens the body and uses it in one step of the request's work: large bodies outside of the async
+    /// workers. No other function opens a body for a request.
+    ///
+    /// # Errors
+    /// The body cannot be opened, too many other steps are running, or `use_body` fails.
+    pub(crate) fn open_in_step<T>(
+        work: &WorkMeter,
+        tenant: &Tenant,
+        record: &TokenRecord,
+        use_body: impl FnOnce(Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        Self::open_with_work(work, record_work(record), tenant, record, use_body)
+    }
+
+    /// As [`open_in_step`](Self::open_in_step), for a step with more work, such as sealing.
+    pub(crate) fn open_with_work<T>(
+        work: &WorkMeter,
+        body_work: BodyWork,
+        tenant: &Tenant,
+        record: &TokenRecord,
+        use_body: impl FnOnce(Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        work.run_opening(body_work, || use_body(Self::open_with(&tenant.keys, tenant.id, record)?))?
     }
 
     fn open_with(keys: &TenantKeys, tenant: TenantId, record: &TokenRecord) -> Result<Self, Error> {
@@ -141,6 +162,11 @@ impl TokenBody {
             typed_at_ms: self.typed_at_ms,
         }
     }
+}
+
+/// The work to open or seal the body of this record.
+pub(crate) fn record_work(record: &TokenRecord) -> BodyWork {
+    BodyWork::for_bytes(record.body.as_bytes().len())
 }
 
 /// The version of the card number. `None` for a token that is not a card, and for a body that

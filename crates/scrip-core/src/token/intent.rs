@@ -14,9 +14,10 @@ use crate::{
     id::{ApplicationId, TenantId, TokenIntentId},
     policy::{Caller, Tenant},
     token::{
-        Containers, CvcRecord, EncryptedData, Plaintext, TokenType,
+        Containers, CvcRecord, EncryptedData, Plaintext, TokenType, WorkMeter,
         body::is_false,
         disclosure::{hides_marked, shows_fingerprint},
+        expression::work_meter::BodyWork,
     },
 };
 
@@ -121,7 +122,20 @@ impl IntentBody {
         Ok(tenant.keys.seal(Purpose::Data, &body_place(tenant.id, record), &Secret::new(bytes)))
     }
 
-    pub(crate) fn open(tenant: &Tenant, record: &TokenIntentRecord) -> Result<Self, Error> {
+    /// Opens the body: a large one outside of the async workers. No other function opens it.
+    ///
+    /// # Errors
+    /// The body cannot be opened, or too many other steps are running.
+    pub(crate) fn open(
+        work: &WorkMeter,
+        tenant: &Tenant,
+        record: &TokenIntentRecord,
+    ) -> Result<Self, Error> {
+        let body_work = BodyWork::for_bytes(record.body.as_bytes().len());
+        work.run_opening(body_work, || Self::open_with(tenant, record))?
+    }
+
+    fn open_with(tenant: &Tenant, record: &TokenIntentRecord) -> Result<Self, Error> {
         let secret =
             tenant.keys.open(Purpose::Data, &body_place(tenant.id, record), &record.body)?;
         serde_json::from_slice(secret.expose())

@@ -47,11 +47,8 @@ pub(crate) fn reveal(
     stored: &StoredToken,
     audience: Audience<'_>,
 ) -> Result<TokenView, Error> {
-    let sealed_bytes = stored.record.body.as_bytes().len();
-    permit.caller().work().run_opening(sealed_bytes, || {
-        let body = TokenBody::open(permit.tenant(), &stored.record)?;
-        build_view(permit, stored, body, audience)
-    })?
+    let build = |body| build_view(permit, stored, body, audience);
+    TokenBody::open_in_step(permit.caller().work(), permit.tenant(), &stored.record, build)
 }
 
 /// As [`reveal`], with a body that is already decrypted, for a token that was just written.
@@ -119,8 +116,8 @@ pub(crate) fn reveal_existing(
         Ok(read) if read.transform() <= permit.transform() => reveal(&read, stored, audience),
         Ok(_) => reveal(permit, stored, audience),
         Err(_) => {
-            let body = TokenBody::open(permit.tenant(), &stored.record)?;
-            Ok(outline_view(caller, stored, body.is_marked))
+            let outline = |body: TokenBody| Ok(outline_view(caller, stored, body.is_marked));
+            TokenBody::open_in_step(caller.work(), permit.tenant(), &stored.record, outline)
         }
     }
 }

@@ -6,6 +6,7 @@ mod cvc_unrecoverable;
 mod duplicates;
 mod expiry;
 mod intents;
+mod large_requests;
 mod permissions;
 mod proxy_calls;
 mod replay;

@@ -11,6 +11,8 @@ pub struct WorstInput {
     pub input: &'static str,
     pub query: &'static str,
     pub body: fn() -> Option<Value>,
+    /// Patches of the token that come first, so that a large token is stored.
+    pub stored: fn() -> Vec<Value>,
 }
 
 const fn input(
@@ -18,11 +20,11 @@ const fn input(
     input: &'static str,
     body: fn() -> Option<Value>,
 ) -> WorstInput {
-    WorstInput { operation, input, query: "", body }
+    WorstInput { operation, input, query: "", body, stored: Vec::new }
 }
 
 const fn list(operation: Operation, input: &'static str, query: &'static str) -> WorstInput {
-    WorstInput { operation, input, query, body: || None }
+    WorstInput { operation, input, query, body: || None, stored: Vec::new }
 }
 
 pub const WORST_INPUTS: &[WorstInput] = &[
@@ -33,6 +35,15 @@ pub const WORST_INPUTS: &[WorstInput] = &[
     }),
     input(Operation::CreateToken, "16 search indexes", || Some(indexed_token())),
     input(Operation::UpdateToken, "largest data", || Some(json!({"data": long_text()}))),
+    WorstInput {
+        stored: || {
+            let patch = |name: &str| json!({"data": {name: many_values()}, "search_indexes": []});
+            ["a", "b"].map(patch).into()
+        },
+        ..input(Operation::UpdateToken, "largest stored token", || {
+            Some(json!({"metadata": {"a": "1"}}))
+        })
+    },
     input(Operation::CreateToken, "16 search indexes in 16 containers", || {
         Some(token_in_containers())
     }),
@@ -128,6 +139,11 @@ fn long_text() -> String {
     "0123456789 ".repeat(30 * 1024)
 }
 
+/// Half of the values and most of half of the bytes that a token may have.
+fn many_values() -> Value {
+    json!(vec!["0123456789abcdef"; 49_000])
+}
+
 fn large_token() -> Value {
     json!({"type": "token", "data": long_text()})
 }
@@ -210,6 +226,8 @@ pub struct WorstCall {
     pub transforms: fn() -> Value,
     /// A header with an expression.
     pub header: Option<&'static str>,
+    /// Whether the call has an idempotency key, so that it is compared.
+    pub is_idempotent: bool,
     pub content_type: &'static str,
     pub body: fn() -> String,
 }
@@ -223,6 +241,7 @@ pub const WORST_CALLS: &[WorstCall] = &[
         input: "32 transforms, largest body",
         transforms: append_transforms,
         header: None,
+        is_idempotent: false,
         content_type: JSON,
         body: || json!({"a": "x".repeat(300 * 1024), "b": "y".repeat(300 * 1024)}).to_string(),
     },
@@ -230,6 +249,7 @@ pub const WORST_CALLS: &[WorstCall] = &[
         input: "32 masks, largest body",
         transforms: masks,
         header: None,
+        is_idempotent: false,
         content_type: JSON,
         body: || json!({"a": "4242 4242 ".repeat(60 * 1024)}).to_string(),
     },
@@ -237,6 +257,7 @@ pub const WORST_CALLS: &[WorstCall] = &[
         input: "1,000 expressions",
         transforms: || json!({}),
         header: None,
+        is_idempotent: false,
         content_type: JSON,
         body: || thousand_expressions().to_string(),
     },
@@ -244,6 +265,7 @@ pub const WORST_CALLS: &[WorstCall] = &[
         input: "signature of the largest body",
         transforms: || json!({}),
         header: Some("{{ proxy.request.body | hmac: 'sha-512', 'key' | to_base64 }}"),
+        is_idempotent: false,
         content_type: JSON,
         body: || json!({"a": "x".repeat(900 * 1024)}).to_string(),
     },
@@ -251,8 +273,17 @@ pub const WORST_CALLS: &[WorstCall] = &[
         input: "4 texts with most fields",
         transforms: form_transforms,
         header: None,
+        is_idempotent: false,
         content_type: FORM,
         body: || "A1&".repeat(300 * 1024),
+    },
+    WorstCall {
+        input: "idempotent, most values",
+        transforms: || json!({}),
+        header: None,
+        is_idempotent: true,
+        content_type: JSON,
+        body: || json!(vec![0; 500_000]).to_string(),
     },
 ];
 

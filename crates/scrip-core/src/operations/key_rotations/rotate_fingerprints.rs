@@ -173,8 +173,9 @@ fn renew_token(
     tenant: &Arc<Tenant>,
     record: &TokenRecord,
 ) -> Result<Option<TokenRecord>, Error> {
-    let (body, token_type) = (TokenBody::open(tenant, record)?, record.token_type);
     let caller = &evaluator(tenant, record.created_by);
+    let body = TokenBody::open_in_step(caller.work(), tenant, record, Ok)?;
+    let token_type = record.token_type;
     let failure_mode = FailureMode::Hide;
     let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
     let evaluated = evaluation.evaluate()?;
@@ -201,10 +202,10 @@ fn renew_intent(
     tenant: &Arc<Tenant>,
     record: &TokenIntentRecord,
 ) -> Result<Option<TokenIntentRecord>, Error> {
-    let IntentBody { data, authentication, is_marked, is_typed } =
-        IntentBody::open(tenant, record)?;
-    let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
     let caller = &evaluator(tenant, record.created_by);
+    let IntentBody { data, authentication, is_marked, is_typed } =
+        IntentBody::open(caller.work(), tenant, record)?;
+    let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
     let (token_type, failure_mode) = (record.token_type, FailureMode::Hide);
     let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
     let EvaluationResult { fingerprint, .. } = evaluation.evaluate()?;

@@ -73,8 +73,14 @@ pub async fn claim_proxy_call(
     let lookup = build_lookup(vault, caller, digest);
     match vault.store.claim_idempotency_key(lookup).await {
         Ok(ClaimOutcome::Claimed(mut claim)) => {
-            claim.digests.request = Some(content.prepare_comparison(caller).stored_digest());
-            Ok(CallClaim::Proceed(claim))
+            let prepare = || content.prepare_comparison(caller).stored_digest();
+            match caller.work().run_step(content.comparison_work(), prepare) {
+                Ok(digest) => {
+                    claim.digests.request = Some(digest);
+                    Ok(CallClaim::Proceed(claim))
+                }
+                Err(error) => reject(error, end_rejected_claim(vault, caller, claim).await),
+            }
         }
         Ok(ClaimOutcome::Completed(stored)) => repeat_call(vault, caller, &stored, content).await,
         Ok(ClaimOutcome::InFlight) => {
@@ -123,7 +129,8 @@ async fn repeat_call(
     let reject = |error| CallRejection::new(error, delivery);
     opened.check_rights(caller).map_err(reject)?;
     // A repeated call confirms the data of the first one, so its numbers count as guesses.
-    let repeated = content.prepare_comparison(caller);
+    let prepare = || content.prepare_comparison(caller);
+    let repeated = caller.work().run_step(content.comparison_work(), prepare).map_err(reject)?;
     let comparison = vault.may_compare(caller, Comparable::Body(&repeated.content)).await;
     let comparison = comparison.map_err(reject)?;
     let is_equal = comparison.is_some_and(|it| repeated.equals(opened.request, it));

@@ -23,7 +23,7 @@ pub async fn get_token_intent(
     let stored = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
     let record = stored.ok_or(Error::NotFound)?.record;
     caller.permit(Permission::TokenIntentRead, &record.containers)?;
-    let body = IntentBody::open(caller.tenant(), &record)?;
+    let body = IntentBody::open(caller.work(), caller.tenant(), &record)?;
     let view = token_intent_view(&vault.bin_data, IntentReader::Caller(caller), &record, body);
     // The view of an intent never contains its data.
     let entry = ReadLogEntry::new(id.to_string(), "redacted");

@@ -7,10 +7,7 @@ use crate::{
     id::TokenId,
     policy::{Caller, Permission},
     store::ChangeOutcome,
-    token::{
-        DeleteToken,
-        write::batch::{ATTEMPTS_MAX, contention_error},
-    },
+    token::{DeleteToken, expression::work_meter::contention_error, write::batch::ATTEMPTS_MAX},
 };
 
 /// # Errors

@@ -13,9 +13,10 @@ use crate::{
         BatchOutcome, BuildIdempotencyRecord, Deduplicate, TokenBatch, TokenPatch, WriteConflict,
         WriteOutcome, WrittenToken,
         cvc::{has_cvc_value, load_cvc_key},
+        expression::work_meter::contention_error,
         reveal::Audience,
         write::{
-            batch::{ATTEMPTS_MAX, contention_error, existing_token_result},
+            batch::{ATTEMPTS_MAX, existing_token_result},
             check_index_entries, count_index_entries,
             patch::{PatchCause, PatchContext, PatchedToken},
             pending_token::resolve_deduplication,
@@ -32,9 +33,8 @@ pub async fn update_token(
     patch: TokenPatch,
     recorder: Option<ResponseRecorder<WrittenToken>>,
 ) -> Result<WrittenToken, Error> {
-    let spent_before = caller.work().spent();
+    let attempt_start = caller.work().start_attempt();
     for _ in 0..ATTEMPTS_MAX {
-        caller.work().reset_to(spent_before);
         let (now, latest) = (vault.clock.now(), vault.clock.latest());
         let lookup = caller.permit_lookup(Permission::TokenUpdate)?;
         let stored = vault.store.find_token(lookup, id, latest).await?;
@@ -77,6 +77,7 @@ pub async fn update_token(
                 if conflicts.iter().any(|(_, it)| *it == WriteConflict::UsedBySession) {
                     return Err(number_in_use_error());
                 }
+                caller.work().repeat_attempt(attempt_start)?;
             }
         }
     }

@@ -21,6 +21,10 @@ pub const INLINE_WORK_MAX: usize = 1024 * 1024;
 /// The work to open a byte of a sealed body: it is decrypted, parsed and wiped.
 const OPEN_WORK_PER_BYTE: usize = 2;
 
+/// The maximum work of all attempts of a request that conflicts made useless. A token of ordinary size
+/// allows hundreds of attempts, and the largest one allows two or three.
+const REPEATED_WORK_MAX: usize = REQUEST_WORK_MAX;
+
 /// The part of the bodies of one request that is opened on the async worker thread: 256 KiB, more than
 /// a page of ordinary tokens has.
 const INLINE_OPEN_WORK_MAX: usize = INLINE_WORK_MAX / 2;
@@ -41,10 +45,35 @@ pub struct WorkMeter {
     tenant: Option<TenantId>,
     /// The part of the work that ran inline.
     inline: AtomicUsize,
-    /// The work to open sealed bodies.
+    /// The work to open and seal bodies.
     opened: AtomicUsize,
+    /// The work of attempts that ended with a conflict.
+    repeated: AtomicUsize,
     /// Whether an evaluation was rejected because too many others were running.
     rejected: AtomicBool,
+}
+
+/// The work to open or seal bodies. Each size is padded, so that the effect of the work does not tell
+/// the length of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BodyWork(usize);
+
+impl BodyWork {
+    /// Opens a sealed body of this length, or seals one.
+    pub(crate) fn for_bytes(sealed_bytes: usize) -> Self {
+        Self(padded_size(sealed_bytes).saturating_mul(OPEN_WORK_PER_BYTE))
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+/// The counters at the start of an attempt to write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttemptStart {
+    spent: usize,
+    opened: usize,
 }
 
 /// The result of an evaluation, and its cost.
@@ -112,8 +141,9 @@ impl WorkMeter {
     #[must_use]
     pub fn new(tenant: Option<TenantId>, run_long: RunLongEvaluation) -> Self {
         let remaining = AtomicUsize::new(REQUEST_WORK_MAX);
-        let (inline, opened) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { remaining, run_long, tenant, inline, opened, rejected: AtomicBool::new(false) }
+        let [inline, opened, repeated] = [(); 3].map(|()| AtomicUsize::new(0));
+        let rejected = AtomicBool::new(false);
+        Self { remaining, run_long, tenant, inline, opened, repeated, rejected }
     }
 
     /// The work charged so far.
@@ -161,20 +191,18 @@ impl WorkMeter {
         self.run_long_step(step)
     }
 
-    /// Opens a sealed body of this length: inline within [`INLINE_OPEN_WORK_MAX`], else by the long
-    /// runner.
+    /// Opens or seals a body: inline within [`INLINE_OPEN_WORK_MAX`], else by the long runner.
     ///
     /// The work is not taken from the budget of expressions: pages and calls have limits of their own
-    /// for the bodies that they open. It is padded, so that its effect does not tell the length.
+    /// for the bodies that they open.
     ///
     /// # Errors
     /// Too many other steps are running.
-    pub(crate) fn run_opening<T>(
+    pub(in crate::token) fn run_opening<T>(
         &self,
-        sealed_bytes: usize,
+        BodyWork(work): BodyWork,
         open: impl FnOnce() -> T,
     ) -> Result<T, Error> {
-        let work = padded_size(sealed_bytes).saturating_mul(OPEN_WORK_PER_BYTE);
         let opened = self.opened.fetch_add(work, Relaxed).saturating_add(work);
         if opened <= INLINE_OPEN_WORK_MAX {
             self.count_inline(work);
@@ -205,9 +233,41 @@ impl WorkMeter {
         self.remaining.store(self.remaining.load(Relaxed).saturating_sub(work), Relaxed);
     }
 
-    /// Resets the meter for a retry after a conflict, so that the work is charged once.
-    pub(crate) fn reset_to(&self, spent: usize) {
-        self.remaining.store(REQUEST_WORK_MAX.saturating_sub(spent), Relaxed);
+    pub(crate) fn start_attempt(&self) -> AttemptStart {
+        AttemptStart { spent: self.spent(), opened: self.opened.load(Relaxed) }
+    }
+
+    /// Resets the counters for another attempt after a conflict, and charges the work of the last one.
+    ///
+    /// The budget of expressions is that of the first attempt, so that their results do not depend on
+    /// other writers. The worker served other requests during the write, so the attempt may run inline
+    /// like the first one.
+    ///
+    /// # Errors
+    /// The attempts of this request needed too much work.
+    pub(crate) fn repeat_attempt(&self, start: AttemptStart) -> Result<(), Error> {
+        let evaluated = self.spent().saturating_sub(start.spent);
+        let opened = self.opened.load(Relaxed).saturating_sub(start.opened);
+        self.remaining.store(REQUEST_WORK_MAX.saturating_sub(start.spent), Relaxed);
+        self.opened.store(start.opened, Relaxed);
+        self.inline.store(0, Relaxed);
+        self.charge_repetition(evaluated.saturating_add(opened))
+    }
+
+    /// Charges the work on one body in an attempt that ended with a conflict.
+    ///
+    /// # Errors
+    /// As [`repeat_attempt`](Self::repeat_attempt).
+    pub(crate) fn charge_repeated_body(&self, BodyWork(work): BodyWork) -> Result<(), Error> {
+        self.charge_repetition(work)
+    }
+
+    fn charge_repetition(&self, work: usize) -> Result<(), Error> {
+        let repeated = self.repeated.fetch_add(work, Relaxed).saturating_add(work);
+        if repeated > REPEATED_WORK_MAX {
+            return Err(contention_error());
+        }
+        Ok(())
     }
 
     /// Checks that no evaluation was rejected.
@@ -223,6 +283,11 @@ impl WorkMeter {
         }
         Ok(())
     }
+}
+
+/// The error of a request whose attempts to write all ended with a conflict.
+pub(crate) fn contention_error() -> Error {
+    Error::Unavailable("too many concurrent writers of one token".into())
 }
 
 #[cfg(test)]
@@ -309,25 +374,49 @@ mod tests {
         }
         let ordinary = WorkMeter::new(None, reject);
         for _ in 0..100 {
-            assert_eq!(ordinary.run_opening(2_000, || 7).unwrap(), 7);
+            assert_eq!(ordinary.run_opening(BodyWork::for_bytes(2_000), || 7).unwrap(), 7);
         }
         let large = WorkMeter::new(None, reject);
-        assert_eq!(large.run_opening(200_000, || 7).unwrap(), 7);
-        assert!(matches!(large.run_opening(200_000, || 7), Err(Error::Unavailable(_))));
+        let body_work = BodyWork::for_bytes(200_000);
+        assert_eq!(large.run_opening(body_work, || 7).unwrap(), 7);
+        assert!(matches!(large.run_opening(body_work, || 7), Err(Error::Unavailable(_))));
         assert_eq!(large.spent(), 0, "opening leaves the budget of expressions");
         let meter = WorkMeter::default();
-        assert_eq!(meter.run_opening(usize::MAX, || 7).unwrap(), 7);
+        assert_eq!(meter.run_opening(BodyWork::for_bytes(usize::MAX), || 7).unwrap(), 7);
     }
 
     #[test]
-    fn repeated_evaluation_attempt_is_charged_once() {
+    fn repeated_attempt_has_the_budget_of_the_first_one() {
         let meter = WorkMeter::default();
         meter.run(EvaluationInput::Known, attempt(100));
-        let start = meter.spent();
-        for _ in 0..1000 {
+        let start = meter.start_attempt();
+        for _ in 0..16 {
             assert!(meter.run(EvaluationInput::Known, attempt(INLINE_WORK_MAX)).result);
-            meter.reset_to(start);
+            meter.repeat_attempt(start).unwrap();
         }
         assert_eq!(meter.spent(), 100);
+    }
+
+    #[test]
+    fn work_of_repeated_attempts_is_bounded() {
+        let count_attempts = |sealed_bytes: usize| {
+            let meter = WorkMeter::default();
+            let start = meter.start_attempt();
+            let body_work = BodyWork::for_bytes(sealed_bytes);
+            (1..=256)
+                .take_while(|_| {
+                    meter.run_opening(body_work.and(body_work), || ()).unwrap();
+                    meter.repeat_attempt(start).is_ok()
+                })
+                .count()
+        };
+        assert_eq!(count_attempts(2_000), 256);
+        assert_eq!(count_attempts(2 * 1024 * 1024), 2);
+        assert_eq!(count_attempts(usize::MAX), 0);
+        let meter = WorkMeter::default();
+        let body_work = BodyWork::for_bytes(REQUEST_WORK_MAX / 4);
+        assert!(meter.charge_repeated_body(body_work).is_ok());
+        assert!(meter.charge_repeated_body(body_work).is_ok());
+        assert!(matches!(meter.charge_repeated_body(body_work), Err(Error::Unavailable(_))));
     }
 }

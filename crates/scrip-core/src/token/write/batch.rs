@@ -17,6 +17,7 @@ use crate::{
     token::{
         BatchOutcome, BuildIdempotencyRecord, Deduplicate, StoredToken, TokenBatch, TokenWrite,
         WriteConflict, WriteOutcome, WrittenToken,
+        expression::work_meter::contention_error,
         reveal::{Audience, reveal_existing},
         write::{
             check_index_entries, conversion,
@@ -150,7 +151,12 @@ impl<'a> PendingBatch<'a> {
             }
             WriteConflict::IntentMissing => return Err(conversion::unknown_intent_error()),
             WriteConflict::UsedBySession => return Err(number_in_use_error()),
-            WriteConflict::Stale => entry.step = first_step(self.caller, &entry.pending, false),
+            WriteConflict::Stale => {
+                if let WriteStep::Update { change, .. } = &entry.step {
+                    self.caller.work().charge_repeated_body(change.body_work)?;
+                }
+                entry.step = first_step(self.caller, &entry.pending, false);
+            }
             WriteConflict::Duplicate(existing) => {
                 let is_in_batch = earlier_entries.iter().any(|it| it.touches(&existing.record.id));
                 entry.step = match entry.pending.patch.as_ref().filter(|_| !is_in_batch) {
@@ -360,8 +366,4 @@ pub(crate) fn existing_token_result(
 ) -> Result<WrittenToken, Error> {
     let token = reveal_existing(permit, existing, audience)?;
     Ok(WrittenToken { token, deduplicated: Some(ReadExisting) })
-}
-
-pub(crate) fn contention_error() -> Error {
-    Error::Unavailable("too many concurrent writers of one token".into())
 }

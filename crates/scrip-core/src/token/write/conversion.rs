@@ -127,8 +127,7 @@ pub(crate) async fn load_data_source(
     let lookup = caller.permit_lookup(Permission::TokenCreate)?;
     let stored = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
     let record = stored.ok_or_else(unknown_intent_error)?.record;
-    let open = || IntentBody::open(caller.tenant(), &record);
-    let body = caller.work().run_opening(record.body.as_bytes().len(), open)??;
+    let body = IntentBody::open(caller.work(), caller.tenant(), &record)?;
     let intent = SourceIntent {
         id,
         containers: record.containers,

@@ -2,6 +2,8 @@
 
 mod data_change;
 
+use scrip_expression::value_cost;
+
 use self::data_change::DataChange;
 use crate::{
     Error, FieldError, Timestamp, Vault,
@@ -18,9 +20,10 @@ use crate::{
     },
     threeds::patch_has_card_number,
     token::{
-        Containers, Cvc, CvcChange, Deduplicate, Plaintext, StoredToken, TokenBody,
+        Containers, Cvc, CvcChange, CvcRecord, Deduplicate, Plaintext, StoredToken, TokenBody,
         TokenModification, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite, UpdateToken,
         WithheldDigests, WrittenToken,
+        body::record_work,
         cvc::take_cvc,
         disclosure::{
             DisclosureRule, ExpressionSet, ExpressionTrust, LifetimeChange, PartialPatch,
@@ -30,7 +33,10 @@ use crate::{
             has_reveal_right, hides_marked, may_digest_marked, misplaces_field_values,
             patch_coverage, replaces_all_data,
         },
-        expression::evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
+        expression::{
+            evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
+            work_meter::BodyWork,
+        },
         reveal::{Audience, build_view, outline_view, reveal_existing},
         write::{TokenEvents, pending_token::check_expiry},
     },
@@ -50,6 +56,8 @@ pub(crate) struct PatchedToken {
     /// Whether the caller wrote the whole data, and so knows what the fingerprint is over.
     knows_data: bool,
     reject_if_in_session_at: Option<Timestamp>,
+    /// The work to open and seal the body, which a conflict makes useless.
+    pub(crate) body_work: BodyWork,
 }
 
 #[derive(Clone, Copy)]
@@ -77,44 +85,59 @@ pub(crate) enum PatchCause {
 }
 
 impl PatchContext<'_> {
-    /// Patches, validates, evaluates and seals the token.
+    /// Opens, patches, validates, evaluates and seals the token: a large one outside of the async
+    /// workers.
     ///
     /// # Errors
-    /// The patch is invalid, or the caller may not make this change.
+    /// The patch is invalid, the caller may not make this change, or too many long requests are
+    /// running.
     pub(crate) fn apply(
         self,
         stored: StoredToken,
         patch: &TokenPatch,
     ) -> Result<PatchedToken, Error> {
+        let StoredToken { record, cvc } = stored;
+        let (work, tenant) = (self.caller.work(), self.caller.tenant());
+        let body_work = patch_work(&record, patch);
+        TokenBody::open_with_work(work, body_work, tenant, &record, |body| {
+            self.apply_to_body(&record, body, cvc, patch)
+        })
+    }
+
+    fn apply_to_body(
+        self,
+        before: &TokenRecord,
+        mut body: TokenBody,
+        mut cvc_record: Option<CvcRecord>,
+        patch: &TokenPatch,
+    ) -> Result<PatchedToken, Error> {
         let Self { vault, caller, now, .. } = self;
         let tenant = caller.tenant();
-        let StoredToken { record: before, cvc: mut cvc_record } = stored;
         let token_type = before.token_type;
-        let mut body = TokenBody::open(tenant, &before)?;
-        check_reader_update(caller, &before, body.typed_at())?;
-        let containers = self.resolve_containers(&before, patch)?;
-        check_expression_change(caller, &before, &body, patch)?;
-        let expires_at = self.resolve_expiry(&before, patch)?;
+        check_reader_update(caller, before, body.typed_at())?;
+        let containers = self.resolve_containers(before, patch)?;
+        check_expression_change(caller, before, &body, patch)?;
+        let expires_at = self.resolve_expiry(before, patch)?;
 
         let DataChange { cvc, failure_mode, replaces_data } =
-            self.apply_data(&before, &mut body, &mut cvc_record, patch)?;
+            self.apply_data(before, &mut body, &mut cvc_record, patch)?;
         body.withhold_digests(token_type);
         body.is_marked |= caller.marks_fields();
-        let writes_number = self.replaces_number(&before, &body, patch);
-        if writes_number && !has_reveal_right(caller, &before) {
+        let writes_number = self.replaces_number(before, &body, patch);
+        if writes_number && !has_reveal_right(caller, before) {
             body.number_version = Some(CardNumberVersion::random(vault.fill_random));
         }
         let patched_set = ExpressionSet::patched(patch);
-        if has_reveal_right(caller, &before)
+        if has_reveal_right(caller, before)
             && !patched_set.is_empty()
             && patched_set.covers_all_custom(caller.work(), token_type, &body)
         {
             body.expressions_writer = Some(caller.application());
         }
-        let evaluated = self.evaluate(&before, &body, patch, failure_mode)?;
+        let evaluated = self.evaluate(before, &body, patch, failure_mode)?;
         // A counter of data that is not compared would tell the caller about it.
-        let is_compared = !body.is_marked || may_digest_marked(caller, &before);
-        let is_counted = is_compared && is_guess(&before, patch, &evaluated);
+        let is_compared = !body.is_marked || may_digest_marked(caller, before);
+        let is_counted = is_compared && is_guess(before, patch, &evaluated);
         let texts = is_counted.then_some(evaluated.texts);
         let knows_data = replaces_data || writes_number && body.fingerprint_expression.is_none();
         let identity_changed = evaluated.fingerprint != before.fingerprint
@@ -129,7 +152,7 @@ impl PatchContext<'_> {
             indexes: evaluated.indexes,
             ..before.clone()
         };
-        let trust = ExpressionTrust::after_patch(caller, &before, &record, &body, patched_set);
+        let trust = ExpressionTrust::after_patch(caller, before, &record, &body, patched_set);
         record.expressions = trust.to_provenance(caller, token_type, &body, vault.disclosure);
         record.body = body.seal(tenant, &record)?;
         let token = StoredToken { record, cvc: cvc_record };
@@ -144,6 +167,7 @@ impl PatchContext<'_> {
             data_indexes: evaluated.data_indexes,
             knows_data,
             reject_if_in_session_at,
+            body_work: patch_work(before, patch),
         })
     }
 
@@ -284,6 +308,13 @@ impl PatchContext<'_> {
     }
 }
 
+/// The work to open the body, and to seal it again with the values of the patch.
+fn patch_work(before: &TokenRecord, patch: &TokenPatch) -> BodyWork {
+    let patched = patch.data.as_ref().map(Plaintext::expose).into_iter().chain(&patch.mask);
+    let patch_bytes = patched.map(value_cost).fold(0, usize::saturating_add);
+    record_work(before).and(record_work(before)).and(BodyWork::for_bytes(patch_bytes))
+}
+
 /// The id does not change, so the number must not become one that the id contains. A patch without
 /// the number must not reveal anything about it.
 fn check_number_outside_id(
@@ -344,7 +375,9 @@ impl PatchedToken {
         if comparison.is_none() {
             self.token.record.fingerprint = None;
             self.token.record.drop_data_indexes(self.data_indexes);
-            self.token.record.body = self.body.seal(caller.tenant(), &self.token.record)?;
+            let (record, body) = (&self.token.record, &self.body);
+            let seal = || body.seal(caller.tenant(), record);
+            self.token.record.body = caller.work().run_opening(record_work(record), seal)??;
         }
         Ok(comparison)
     }
@@ -380,7 +413,8 @@ impl PatchedToken {
     ) -> Result<TokenView, Error> {
         let (caller, record) = (read_permit.caller(), &self.token.record);
         if caller.transform(Permission::TokenRead, record).is_some() {
-            return build_view(read_permit, &self.token, self.body.duplicate(), audience);
+            let build = || build_view(read_permit, &self.token, self.body.duplicate(), audience);
+            return caller.work().run_opening(record_work(record), build)?;
         }
         let view = outline_view(caller, &self.token, self.body.is_marked);
         // Another caller may compare the fingerprint of data that this one does not know.

@@ -3,29 +3,19 @@
 
 use scrip_core::{
     error::Error,
-    id::TenantId,
     listing::{ListTokensQuery, OffsetPageQuery, PageRequest, TokenFilter},
     operations::tokens::{
         list_tokens::list_tokens, list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
     },
-    policy::{Caller, Permission, TenantSettings, Transform},
+    policy::{Permission, TenantSettings, Transform},
     token::TokenType,
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},
-    requests::{create, new_token},
+    requests::{create, new_token, request_without_slots},
     vault_harness::{Engine, VaultHarness},
 };
 use serde_json::{Value, json};
-
-/// The caller with the budget of a new request, for which no slot is free.
-fn request_without_slots(caller: &Caller) -> Caller {
-    fn reject(_: Option<TenantId>, _: &mut dyn FnMut()) -> bool {
-        false
-    }
-    let caller = Caller::new(std::sync::Arc::clone(caller.principal()), caller.origin().clone());
-    caller.with_long_evaluations(reject)
-}
 
 /// Lists the tokens in three ways. Returns how many each one shows.
 async fn count_listed(data: &Value, tokens: usize) -> [Result<usize, Error>; 3] {

@@ -156,6 +156,23 @@ fn token_size_is_limited_across_patches() {
 }
 
 #[test]
+fn number_of_values_is_limited_across_patches() {
+    SHARED_SERVER
+        .create_token_ok(&ACME.private, &json!({"id": "many", "type": "token", "data": {}}));
+    let patch = |patch: &Value| SHARED_SERVER.patch_token(&ACME.private, "many", patch);
+    let add_values = |name: &str| patch(&json!({"data": {name: vec![1; 60_000]}}));
+    assert_eq!(add_values("a").status, 200);
+    let problem = add_values("b");
+    problem.expect_problem(400, "data");
+    assert!(problem.text.contains("would have more than 100,000 values"), "{}", problem.text);
+    let replaced = patch(&json!({"data": {"a": null, "b": vec![1; 60_000]}}));
+    assert_eq!(replaced.status, 200, "{}", replaced.text);
+    // A mask counts too.
+    let mask = patch(&json!({"mask": vec!["x"; 60_000]}));
+    mask.expect_problem(400, "data");
+}
+
+#[test]
 fn reused_id_gets_a_new_revision() {
     let server = TestServer::start();
     let keys = server.create_test_tenant(scrip_core::policy::TenantSettings::default());

@@ -2,7 +2,7 @@
 
 use super::{CvcEdit, PatchContext, check_number_outside_id, patch_attributes, patch_data};
 use crate::{
-    Error,
+    Error, FieldError,
     policy::{AccessTarget, Permission},
     token::{
         Cvc, CvcRecord, TokenBody, TokenPatch, TokenRecord,
@@ -12,6 +12,7 @@ use crate::{
             replaces_all_data,
         },
         expression::evaluation::FailureMode,
+        plaintext::{VALUES_MAX, count_values},
     },
 };
 
@@ -37,6 +38,7 @@ impl PatchContext<'_> {
         let mut change = DataChange { cvc: CvcEdit::Keep, failure_mode, replaces_data: false };
         let Some(data) = &patch.data else {
             patch_attributes(token_type, body, patch)?;
+            check_value_count(body, patch)?;
             return Ok(change);
         };
         let target = AccessTarget { containers: &before.containers, id: Some(&before.id) };
@@ -54,6 +56,7 @@ impl PatchContext<'_> {
         }
         check_number_outside_id(before, body, &data_before, data)?;
         patch_attributes(token_type, body, patch)?;
+        check_value_count(body, patch)?;
         change.failure_mode = self.apply_disclosure_rules(before, body, &data_before, patch);
         change.replaces_data = replaces_all_data(data_before.expose(), data.expose());
         body.is_marked &= !change.replaces_data;
@@ -61,4 +64,18 @@ impl PatchContext<'_> {
             || evaluates_field_values(caller, body);
         Ok(change)
     }
+}
+
+/// Checks that data and mask have no more values than one request can have. A token of an earlier version
+/// may have more, until a patch changes them.
+fn check_value_count(body: &TokenBody, patch: &TokenPatch) -> Result<(), Error> {
+    if patch.data.is_none() && patch.mask.is_none() {
+        return Ok(());
+    }
+    let mut values = std::iter::once(body.data.expose()).chain(&body.mask);
+    if values.try_fold(VALUES_MAX, |allowed, it| count_values(it, allowed)).is_none() {
+        let rule = "the token would have more than 100,000 values";
+        return Err(FieldError::new("data", rule).into());
+    }
+    Ok(())
 }
