@@ -149,7 +149,8 @@ async fn measure_input(
     let body = (input.body)().map(|it| it.to_string()).unwrap_or_default();
     let headers = format!("BT-API-KEY: {key}\r\n");
     for patch in (input.stored)() {
-        let sent = send(server, route.method_name(), &path, &headers, &patch.to_string());
+        let patch = patch.to_string();
+        let sent = send(server, route.method_name(), &path, &headers, &patch);
         let (status, text) = sent.await?;
         ensure!(status == 200, "{}, {} failed: {status} {text}", route.path, input.input);
     }
