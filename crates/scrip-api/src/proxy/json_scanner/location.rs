@@ -62,8 +62,10 @@ pub fn crosses_value(
 }
 
 /// Whether an object on the way to the location has another property that a tolerant server could
-/// take for the next step: some ignore case, or take the last one of two. The document was scanned
-/// before. It is read once at most.
+/// take for the next step.
+///
+/// Some servers ignore case, or take the last one of two. The document was scanned before. It is
+/// read once at most.
 #[must_use]
 pub fn has_similar_property(text: &str, location: &[LocationStep], depth_max: usize) -> bool {
     let mut scanner = JsonScanner { depth_max, ..JsonScanner::new(text) };

@@ -66,9 +66,11 @@ impl DecryptedPart {
     }
 }
 
-/// Decrypts the data. The caller chooses the request, so it needs `token:use` in the default
-/// container of each type; `proxy:invoke` is for data that is already in the vault. A payer may have
-/// typed the data just now, so no browser reads it, computes with it or chooses its destination.
+/// Decrypts the data.
+///
+/// The caller chooses the request, so it needs `token:use` in the default container of each type;
+/// `proxy:invoke` is for data that is already in the vault. A payer may have typed the data just
+/// now, so no browser reads it, computes with it or chooses its destination.
 ///
 /// # Errors
 /// The caller does not have this right, a browser names its own destination, there are more values than the quota allows, a key is

@@ -84,11 +84,9 @@ pub async fn create_token_intent(
     if cvc.is_some() {
         load_cvc_key(&vault.epoch_keys, caller, now).await?;
     }
-    let cvc = cvc.map(|it| {
-        let expires_at = cvc_expiry(caller, now);
-        it.seal(&vault.epoch_keys, &cvc_place(tenant.id, record.id, expires_at), expires_at)
-    });
-    let cvc = cvc.transpose()?;
+    let cvc_expires_at = cvc_expiry(caller, now);
+    let place = cvc_place(tenant.id, record.id, cvc_expires_at);
+    let cvc = cvc.map(|it| it.seal(&vault.epoch_keys, &place, cvc_expires_at)).transpose()?;
     let view = token_intent_view(&vault.bin_data, IntentReader::Caller(caller), &record, body);
     let idempotency = recorder.as_ref().map(|it| {
         seal_permitted_response(&permit, it.claim.digests, (it.render)(&view), None, now)

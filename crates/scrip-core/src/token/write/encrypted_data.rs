@@ -100,9 +100,9 @@ fn check_encrypted_type(caller: &Caller, token_type: TokenType) -> Result<(), Er
     let reveals = |it: &Caller, token_type: TokenType| {
         has_reveal_right(it, &Containers::from(token_type.default_container()))
     };
-    let is_shown = |it: &Caller| match token_type {
-        TokenType::UsBankRoutingNumber => true,
-        token_type => DIGIT_TYPES.contains(&token_type) && reveals(it, token_type),
+    let is_shown = |it: &Caller| {
+        token_type == TokenType::UsBankRoutingNumber
+            || DIGIT_TYPES.contains(&token_type) && reveals(it, token_type)
     };
     let gains = |it: &Caller| is_shown(it) && DIGIT_TYPES.iter().any(|other| !reveals(it, *other));
     if gains(caller) || caller.collection_sender().is_some_and(gains) {
