@@ -436,6 +436,13 @@ test("values_of_fields_are_encrypted_only_for_keys_of_the_vault", async () => {
   const { plaintext } = await jose.compactDecrypt(answer.encrypted, own.privateKey);
   assert.equal(JSON.parse(new TextDecoder().decode(plaintext)), NUMBER);
   assert.equal(context.requests[0].path, "/keys/k1/public-key");
+  const named = { ...model(own.pem), tokenRequests: { data: { type: "token", data: null } } };
+  const namedAnswer = await runCall(context, call("tokens.encrypt", named, [place(["tokenRequests", "data", "data"])]));
+  assert.equal(namedAnswer.data.type, "token");
+  assert.ok(!JSON.stringify(namedAnswer).includes(NUMBER));
+  const typed = { ...model(own.pem), tokenRequests: { data: { type: null, data: "x" } } };
+  const typedCall = call("tokens.encrypt", typed, [place(["tokenRequests", "data", "type"])]);
+  await assert.rejects(runCall(context, typedCall), { name: "BasisTheoryValidationError" });
   // The frame's own key asks, so the encryption key of another tenant does not exist for it.
   await runCall(context, call("tokens.encrypt", model(own.pem), elements, { options: { apiKey: "key_test_us_pvt_1" } }));
   assert.equal(context.requests.at(-1).headers["BT-API-KEY"], KEY);

@@ -86,6 +86,11 @@ test("fields_of_proxy_and_encrypt_have_one_place", () => {
   accepts("encrypt", { tokenRequests: { a: { type: "card", data: null } } }, "tokenRequests", "a", "data");
   rejects("encrypt", { tokenRequests: { type: null, data: "x" } }, "tokenRequests", "type");
   rejects("encrypt", { tokenRequests: { a: { type: null, data: "x" } } }, "tokenRequests", "a", "type");
+  // A request that the page names `data` is a request, not the data of one.
+  rejects("encrypt", { tokenRequests: { data: { type: null, data: "x" } } }, "tokenRequests", "data", "type");
+  rejects("encrypt", { tokenRequests: { data: { type: "token", data: "x", note: null } } }, "tokenRequests", "data", "note");
+  rejects("encrypt", { tokenRequests: { data: null } }, "tokenRequests", "data");
+  accepts("encrypt", { tokenRequests: { data: { type: "token", data: null } } }, "tokenRequests", "data", "data");
   rejects("encrypt", { publicKeyPem: null }, "publicKeyPem");
 });
 

@@ -275,7 +275,7 @@ async function encrypt(context, call) {
   const key = readKey(call.payload);
   if (call.places.length > 0) await confirmKey(context, key);
   const { filled, values } = await fillPayload(context, "encrypt", call.payload, call.places);
-  return encryptRequests(child(filled, "tokenRequests"), key, values);
+  return encryptRequests(call.payload, filled, key, values);
 }
 
 /**

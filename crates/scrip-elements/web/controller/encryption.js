@@ -3,7 +3,7 @@
 import { fromEntries } from "./case.js";
 import { validationFailure } from "./failure.js";
 import { encryptJwe, parsePublicKeyPem } from "./jwe.js";
-import { isObject } from "./payload.js";
+import { child, isObject, listTokenRequests } from "./payload.js";
 
 /**
  * @typedef {object} EncryptionKey
@@ -45,26 +45,23 @@ function padding(values) {
 }
 
 /**
- * @param {unknown} requests one token request, or several by name
+ * @param {unknown} payload as the page sent it: the answer repeats the types of its requests
+ * @param {unknown} filled the payload with the values of fields, which are only encrypted
  * @param {EncryptionKey} key
  * @param {{ path: import("./payload.js").Path, value: unknown }[]} values of fields, by their paths in the payload
  * @returns {Promise<unknown>} in the shape of the requests
  */
-export async function encryptRequests(requests, { keyId, publicKey }, values) {
-  if (!isObject(requests)) throw validationFailure("tokenRequests must be an object.");
-  const encryptOne = async (/** @type {unknown} */ request, /** @type {typeof values} */ own) => {
-    if (!isObject(request) || typeof request.type !== "string" || request.data === undefined) {
-      throw validationFailure("Each token request needs type and data.");
-    }
-    const text = JSON.stringify(request.data) + padding(own.map((it) => it.value));
-    return { encrypted: await encryptJwe(text, publicKey, keyId), type: request.type };
-  };
-  if (typeof requests.type === "string") return encryptOne(requests, values);
+export async function encryptRequests(payload, filled, { keyId, publicKey }, values) {
   /** @type {[string, unknown][]} */
   const answers = [];
-  for (const [name, request] of Object.entries(requests)) {
-    const own = values.filter(({ path }) => path[1] === name);
-    answers.push([name, await encryptOne(request, own)]);
+  for (const { path, token } of listTokenRequests(payload)) {
+    const data = [...path, "data"].reduce(child, filled);
+    const own = values.filter((value) => path.every((key, index) => value.path[index] === key));
+    const text = JSON.stringify(data) + padding(own.map((it) => it.value));
+    const answer = { encrypted: await encryptJwe(text, publicKey, keyId), type: token.type };
+    const [, name] = path;
+    if (name === undefined) return answer;
+    answers.push([String(name), answer]);
   }
   return fromEntries(answers);
 }

@@ -120,8 +120,10 @@ function isAllowedPlace(rule, payload, path) {
       return path[0] === "data";
     case "body":
       return path[0] === "body";
-    case "encrypt":
-      return path[0] === "tokenRequests" && (path[1] === "data" || (path.length > 2 && path[2] === "data"));
+    case "encrypt": {
+      const request = findTokenRequest(payload, path);
+      return request !== undefined && path[request.path.length] === "data";
+    }
     case "tokenize": {
       let node = payload;
       for (const key of path) {
@@ -133,6 +135,43 @@ function isAllowedPlace(rule, payload, path) {
     default:
       return false;
   }
+}
+
+/** @typedef {{ path: Path, token: Record<string, unknown> & { type: string } }} TokenRequest */
+
+/**
+ * The token requests of `tokens.encrypt`, each with its path in the payload: one request, or several by
+ * name. This is the only place that distinguishes the two: a request named `data` is not the data of a
+ * request. The payload is the one of the page, without values of fields: an answer repeats its types.
+ * @param {unknown} payload
+ * @returns {TokenRequest[]}
+ */
+export function listTokenRequests(payload) {
+  const requests = child(payload, "tokenRequests");
+  if (!isObject(requests)) throw validationFailure("tokenRequests must be an object.");
+  if (isTokenRequest(requests)) return [{ path: ["tokenRequests"], token: requests }];
+  return Object.entries(requests).map(([name, token]) => {
+    if (!isTokenRequest(token)) throw validationFailure("Each token request needs type and data.");
+    return { path: ["tokenRequests", name], token };
+  });
+}
+
+/**
+ * The token request that contains a path.
+ * @param {unknown} payload
+ * @param {Path} path
+ * @returns {TokenRequest | undefined}
+ */
+export function findTokenRequest(payload, path) {
+  return listTokenRequests(payload).find((request) => request.path.every((key, index) => path[index] === key));
+}
+
+/**
+ * @param {unknown} value
+ * @returns {value is TokenRequest["token"]}
+ */
+function isTokenRequest(value) {
+  return isObject(value) && typeof value.type === "string" && value.data !== undefined;
 }
 
 /**

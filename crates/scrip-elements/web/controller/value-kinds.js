@@ -4,7 +4,7 @@
 // the attribute of a number, and a date in the attributes of a date, may be shown. Every other place
 // is marked in the request: the vault then shows the page nothing that depends on the value.
 
-import { child, isObject, isTokenObject } from "./payload.js";
+import { child, findTokenRequest, isObject, isTokenObject } from "./payload.js";
 
 /** @typedef {import("./payload.js").Path} Path */
 /** @typedef {import("./payload.js").Part} Part */
@@ -107,10 +107,13 @@ export function isUnchecked(rule, payload, path) {
 function findToken(rule, payload, path) {
   if (rule === "data") return { token: payload, path };
   if (rule === "body") return undefined;
-  let node = rule === "encrypt" ? child(payload, "tokenRequests") : payload;
-  const rest = rule === "encrypt" ? path.slice(1) : path;
-  for (const [index, key] of rest.entries()) {
-    if (isTokenObject(node)) return { token: node, path: rest.slice(index) };
+  if (rule === "encrypt") {
+    const request = findTokenRequest(payload, path);
+    return request && { token: request.token, path: path.slice(request.path.length) };
+  }
+  let node = payload;
+  for (const [index, key] of path.entries()) {
+    if (isTokenObject(node)) return { token: node, path: path.slice(index) };
     node = child(node, key);
   }
   return undefined;
