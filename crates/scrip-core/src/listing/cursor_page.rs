@@ -226,14 +226,19 @@ impl PageBuilder<'_> {
         now: Timestamp,
     ) -> Result<OpenedRow, Error> {
         let (caller, work) = (self.caller, self.caller.work());
-        self.budget.charge_row(permit, stored);
         let work_before = work.spent();
         let (filter, is_full) = (self.filter, self.page.len() >= self.size);
         let audience = Audience::Caller { vault: self.vault, now };
-        let use_body = |body: TokenBody| match filter.matches(&body) {
-            false => Ok(OpenedRow::NoMatch),
-            true if is_full => Ok(OpenedRow::BeyondPage),
-            true => build_view(permit, stored, body, audience).map(Box::new).map(OpenedRow::Shown),
+        let budget = &mut self.budget;
+        let use_body = |body: TokenBody| {
+            budget.charge_row(permit, stored, &body);
+            match filter.matches(&body) {
+                false => Ok(OpenedRow::NoMatch),
+                true if is_full => Ok(OpenedRow::BeyondPage),
+                true => {
+                    build_view(permit, stored, body, audience).map(Box::new).map(OpenedRow::Shown)
+                }
+            }
         };
         let opened = TokenBody::open_in_step(work, caller.tenant(), &stored.record, use_body);
         self.budget.charge_work(permit, work.spent().saturating_sub(work_before));
@@ -266,14 +271,17 @@ impl PageBudget {
         Self { bytes_remaining: PAGE_BYTES_MAX, work_remaining: PAGE_WORK_MAX }
     }
 
-    pub(crate) fn charge_row(&mut self, permit: &Permit, stored: &StoredToken) {
-        let bytes = count_size(counted_transform(permit), stored.record.body.as_bytes().len());
+    pub(crate) fn charge_row(&mut self, permit: &Permit, stored: &StoredToken, body: &TokenBody) {
+        let bytes = match counted_transform(permit) {
+            Transform::Reveal => stored.record.body.as_bytes().len(),
+            Transform::Mask | Transform::Redact => body.padded_size(),
+        };
         self.bytes_remaining = self.bytes_remaining.saturating_sub(bytes);
     }
 
     /// Charges the work of the mask of one row.
     pub(crate) fn charge_work(&mut self, permit: &Permit, work: usize) {
-        let work = count_size(counted_transform(permit), work);
+        let work = count_work(counted_transform(permit), work);
         self.work_remaining = self.work_remaining.saturating_sub(work);
     }
 
@@ -288,10 +296,10 @@ fn counted_transform(permit: &Permit) -> Transform {
     if permit.caller().is_browser() { transform.min(Transform::Mask) } else { transform }
 }
 
-fn count_size(transform: Transform, size: usize) -> usize {
+fn count_work(transform: Transform, work: usize) -> usize {
     match transform {
-        Transform::Reveal => size,
-        Transform::Mask | Transform::Redact => padded_size(size),
+        Transform::Reveal => work,
+        Transform::Mask | Transform::Redact => padded_size(work),
     }
 }
 
@@ -300,11 +308,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_that_the_caller_may_not_read_counts_by_a_padded_size() {
+    fn mask_of_a_row_that_the_caller_may_not_read_counts_by_padded_work() {
         for transform in [Transform::Mask, Transform::Redact] {
-            assert_eq!(count_size(transform, 300), count_size(transform, 500));
-            assert_eq!(count_size(transform, 300_000), count_size(transform, 500_000));
+            assert_eq!(count_work(transform, 300), count_work(transform, 500));
+            assert_eq!(count_work(transform, 300_000), count_work(transform, 500_000));
         }
-        assert_eq!(count_size(Transform::Reveal, 300), 300);
+        assert_eq!(count_work(Transform::Reveal, 300), 300);
     }
 }

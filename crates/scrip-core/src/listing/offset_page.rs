@@ -16,8 +16,8 @@ use crate::{
     operations::yield_now,
     policy::{AccessTarget, Caller, Permission, equality::Comparable},
     token::{
-        Container, ContainerRange, StoredToken, TokenRecord, TokenType, TokenView,
-        reveal::{Audience, reveal},
+        Container, ContainerRange, StoredToken, TokenBody, TokenRecord, TokenType, TokenView,
+        reveal::{Audience, build_view},
     },
 };
 
@@ -90,8 +90,13 @@ pub(crate) async fn load_offset_page(
             let permit = caller.permit(permission, &stored.record)?;
             stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
             let work_before = caller.work().spent();
-            let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
-            budget.charge_row(&permit, &stored);
+            let audience = Audience::Caller { vault, now };
+            let build = |body: TokenBody| {
+                budget.charge_row(&permit, &stored, &body);
+                build_view(&permit, &stored, body, audience)
+            };
+            let (work, tenant) = (caller.work(), caller.tenant());
+            let view = TokenBody::open_in_step(work, tenant, &stored.record, build)?;
             budget.charge_work(&permit, caller.work().spent().saturating_sub(work_before));
             // A request with ids reads single tokens, so each has its own entry.
             if query.ids.is_some() {

@@ -3,17 +3,21 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+mod data_size;
+
 pub use scrip_expression::{Reference, ReferenceKind};
 
-use scrip_expression::{FilteredPath, LeafError, padded_size};
-use scrip_seal::Sealed;
+use scrip_expression::{FilteredPath, LeafError, padded_value_size};
 use serde_json::Value;
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
     error::Denial,
     id::{TenantId, TokenId, TokenIntentId},
-    operations::{proxy_calls::decrypt_call_data::DecryptedCallData, yield_now},
+    operations::{
+        proxy_calls::decrypt_call_data::DecryptedCallData, reference_data::data_size::DataSize,
+        yield_now,
+    },
     policy::{
         AccessTarget, Caller, DestinationChoice, LookupPermit, Permission, Permit, Transform,
         UseRight, guessing_budget::EvaluatedEntity,
@@ -122,7 +126,7 @@ pub(crate) struct HiddenData {
     /// Whether the caller could send the data to a destination of its own, which is the same as
     /// reading it.
     pub(crate) is_sent_anywhere: bool,
-    /// Whether the caller sees a mask of the data. Otherwise it sees nothing of it.
+    /// Whether the caller sees what every mask of the data shows. Otherwise it sees nothing of it.
     pub(crate) has_mask: bool,
 }
 
@@ -151,14 +155,13 @@ pub(crate) async fn load_references<P: From<Plaintext>>(
     let stored_tokens = vault.store.find_tokens(loader.permit_lookup()?, &ids, loader.now).await?;
     // Rights first: the size of a token is not for callers without them.
     stored_tokens.iter().flatten().try_for_each(|it| loader.permit_token(&it.record).map(drop))?;
-    let mut size = DataSize { access, bytes: 0 };
-    stored_tokens.iter().flatten().try_for_each(|it| size.add(&it.record.body))?;
+    let mut size = DataSize::new(access);
     for ((id, needed), stored) in needed_tokens.into_iter().zip(stored_tokens) {
         let Some(stored) = stored else { continue };
         if !entities.tokens.is_empty() {
             yield_now().await;
         }
-        let (input, token) = loader.load_token(stored, needed).await?;
+        let (input, token) = loader.load_token(stored, needed, &mut size).await?;
         data.tokens.insert(id.as_str().to_owned(), input);
         entities.tokens.push(token);
     }
@@ -170,30 +173,6 @@ pub(crate) async fn load_references<P: From<Plaintext>>(
         yield_now().await;
     }
     Ok(LoadedReferences { data, entities })
-}
-
-/// The tokens and intents of one proxied call have at most this size together, each counted by its
-/// padded size. A message to a destination is shorter.
-const CALL_DATA_BYTES_MAX: usize = 4 * 1024 * 1024;
-const CALL_DATA_RULE: &str =
-    "the tokens and token intents of one call must have at most 4 MiB together";
-
-/// The size of the data of one request, before it is decrypted.
-struct DataSize {
-    access: DataAccess,
-    bytes: usize,
-}
-
-impl DataSize {
-    fn add(&mut self, body: &Sealed) -> Result<(), Error> {
-        self.bytes = self.bytes.saturating_add(padded_size(body.as_bytes().len()));
-        match self.access {
-            DataAccess::Use { .. } if self.bytes > CALL_DATA_BYTES_MAX => {
-                Err(FieldError::new("body", CALL_DATA_RULE).into())
-            }
-            DataAccess::Use { .. } | DataAccess::Read => Ok(()),
-        }
-    }
 }
 
 struct ReferenceLoader<'a> {
@@ -223,6 +202,7 @@ impl ReferenceLoader<'_> {
         &self,
         mut stored: StoredToken,
         needed: NeededParts,
+        size: &mut DataSize,
     ) -> Result<(ReferenceInput<P>, LoadedEntity<TokenRecord>), Error> {
         let Self { vault, now, .. } = *self;
         let permit = self.permit_token(&stored.record)?;
@@ -232,6 +212,7 @@ impl ReferenceLoader<'_> {
         stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
         let (work, tenant) = (self.caller.work(), self.caller.tenant());
         let body = TokenBody::open_in_step(work, tenant, &stored.record, Ok)?;
+        size.add(body.padded_size())?;
         let is_withheld = withholds_typed(self.caller, body.typed_at());
         self.check_destination(is_withheld)?;
         let has_mask = !body.withheld_details && !hides_marked(self.caller, body.is_marked);
@@ -289,7 +270,7 @@ impl ReferenceLoader<'_> {
         is_hidden.then(|| HiddenData {
             entity: EvaluatedEntity::from_id(caller.tenant(), id),
             is_sent_anywhere: caller.sends_anywhere(destinations, target),
-            has_mask,
+            has_mask: has_mask && caller.max_transform(target).is_some(),
         })
     }
 
@@ -323,8 +304,8 @@ impl ReferenceLoader<'_> {
         };
         let StoredTokenIntent { record, cvc } = stored;
         let (tenant, mut transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
-        size.add(&record.body)?;
         let intent_body = IntentBody::open(caller.work(), tenant, &record)?;
+        size.add(padded_value_size(intent_body.data.expose()))?;
         let typed_at = intent_body.is_typed.then_some(record.created_at);
         let is_withheld = withholds_typed(caller, typed_at);
         self.check_destination(is_withheld)?;

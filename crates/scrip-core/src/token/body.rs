@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use scrip_expression::{padded_size, padded_value_size};
 use scrip_seal::{Place, Purpose, Sealed, Secret, TenantKeys};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -135,6 +136,18 @@ impl TokenBody {
     /// The last write of data that a payer typed into a hosted field.
     pub(crate) fn typed_at(&self) -> Option<Timestamp> {
         self.typed_at_ms.map(|unix_ms| Timestamp { unix_ms })
+    }
+
+    /// The size of the body for limits that a caller without a right to read can observe. Each part is
+    /// padded on its own: such a caller may choose the metadata, and a sum that is padded as a whole
+    /// would tell the length of the data.
+    pub(crate) fn padded_size(&self) -> usize {
+        let texts = self.metadata.iter().flatten().flat_map(|(name, value)| [name, value]);
+        let sources = self.search_indexes.iter().flatten().chain(&self.fingerprint_expression);
+        let texts = texts.chain(sources).map(|it| padded_size(it.len()));
+        let values = [Some(self.data.expose()), self.mask.as_ref()];
+        let values = values.into_iter().flatten().map(padded_value_size);
+        texts.chain(values).fold(0, usize::saturating_add)
     }
 
     /// Withholds all digests if the details are withheld.

@@ -7,12 +7,12 @@
 //! | operation | rule |
 //! |---|---|
 //! | create, tokenize | the caller sent the data; for cards, look-alike numbers decide whether an expression is accepted ([`evaluation`](crate::token::expression::evaluation)) |
-//! | conversion of an intent | [`check_conversion`]: only harmless expressions, no stronger right in the new containers |
+//! | conversion of an intent | [`check_conversion`]: only the expressions of the type, no stronger right in the new containers |
 //! | create, tokenize or intent with encrypted data | the same: a client encrypted the data, and the caller need not know it |
 //! | deduplication | [`DuplicateKeys`]: which existing tokens may be returned for, or updated with, new data |
 //! | PATCH of an expression | [`check_expression_change`] |
 //! | PATCH of data with expressions of another application | [`drop_inherited_expressions`]: the expressions are reset to the defaults of the type |
-//! | PATCH of a part of hidden data | [`WithheldDigests`](crate::token::WithheldDigests): a fingerprint or index entry that would confirm a guess is withheld |
+//! | PATCH of some inputs of a digest over hidden data, metadata included | [`WithheldDigests`](crate::token::WithheldDigests): a fingerprint or index entry that would confirm a guess is withheld |
 //! | move | [`check_no_added_rights`] |
 //! | search | a search compares digests of values that the vault computed under the rules above |
 //! | read with a mask | the mask was written under the rules above, and its input has a masked card number |
@@ -41,7 +41,7 @@ pub(crate) use self::{
         misplaces_field_values,
     },
     lifetime::{LifetimeChange, check_lifetime_change, check_public_move},
-    partial_patch::{PartialPatch, PatchCoverage, patch_coverage, replaces_all_data},
+    partial_patch::{KnownInputs, PartialPatch, PatchCoverage, patch_coverage, replaces_all_data},
     trust::{
         ExpressionSet, ExpressionTrust, check_expression_change, drop_inherited_expressions,
         effective_mask, has_default_fingerprint_expression, with_expression_digests,

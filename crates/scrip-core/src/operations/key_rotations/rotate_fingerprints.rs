@@ -177,7 +177,7 @@ fn renew_token(
     let body = TokenBody::open_in_step(caller.work(), tenant, record, Ok)?;
     let token_type = record.token_type;
     let failure_mode = FailureMode::Hide;
-    let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
+    let evaluation = Evaluation::new(vault, caller, token_type, &body, failure_mode);
     let evaluated = evaluation.evaluate()?;
     // A marked token has entries over its data only after a write with a reveal right.
     let has_data_indexes =
@@ -207,7 +207,7 @@ fn renew_intent(
         IntentBody::open(caller.work(), tenant, record)?;
     let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
     let (token_type, failure_mode) = (record.token_type, FailureMode::Hide);
-    let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
+    let evaluation = Evaluation::new(vault, caller, token_type, &body, failure_mode);
     let EvaluationResult { fingerprint, .. } = evaluation.evaluate()?;
     let mut renewed = record.clone();
     renewed.fingerprint = record.fingerprint.and(fingerprint);

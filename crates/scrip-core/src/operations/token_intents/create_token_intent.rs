@@ -1,6 +1,6 @@
 //! Create Token Intent.
 
-use scrip_seal::Sealed;
+use scrip_seal::{Fingerprint, Sealed};
 
 use crate::{
     Error, FieldError, Vault,
@@ -60,15 +60,9 @@ pub async fn create_token_intent(
     // The fingerprint uses the default expression of the type, so a token from this intent has the
     // same fingerprint.
     let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
-    let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
-    let EvaluationResult { fingerprint, texts, .. } = evaluation.evaluate()?;
-    let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts, tokens: 1 };
-    // A counter of data that is not compared would tell the caller about it.
-    let comparison = match !is_marked || may_digest_marked(caller, &containers) {
-        true => vault.may_compare(caller, Comparable::Token(evaluated)).await?,
-        false => None,
-    };
-    let fingerprint = fingerprint.filter(|_| comparison.is_some());
+    let evaluation = Evaluation::new(vault, caller, token_type, &body, failure_mode);
+    let may_digest = !is_marked || may_digest_marked(caller, &containers);
+    let fingerprint = compute_fingerprint(&evaluation, may_digest).await?;
     let body = IntentBody { data: body.data, authentication, is_marked, is_typed };
     let mut record = TokenIntentRecord {
         id: TokenIntentId(random_uuid(vault.fill_random)),
@@ -104,6 +98,28 @@ pub async fn create_token_intent(
     let intent = StoredTokenIntent { record, cvc };
     vault.store.insert_token_intent(lookup, intent, extras).await?;
     Ok(view)
+}
+
+/// The fingerprint, if it may be compared.
+async fn compute_fingerprint(
+    evaluation: &Evaluation<'_>,
+    may_digest: bool,
+) -> Result<Option<Fingerprint>, Error> {
+    let EvaluationResult { fingerprint, texts, .. } = evaluation.evaluate()?;
+    // A counter of data that is not compared would tell the caller about it.
+    if !may_digest {
+        return Ok(None);
+    }
+    let Evaluation { vault, caller, token_type, body, failure_mode, .. } = evaluation;
+    let evaluated = EvaluatedNumbers {
+        token_type: *token_type,
+        data: &body.data,
+        texts: &texts,
+        is_known: *failure_mode == FailureMode::Report,
+        tokens: 1,
+    };
+    let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
+    Ok(fingerprint.filter(|_| comparison.is_some()))
 }
 
 /// The container of the first rule that allows the caller to create intents. Thus an application

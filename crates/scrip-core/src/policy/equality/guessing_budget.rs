@@ -19,6 +19,7 @@ pub mod ledger;
 pub(crate) mod numbers;
 mod rejected_evaluations;
 pub mod search;
+mod separated_digits;
 
 use std::time::Duration;
 
@@ -97,6 +98,9 @@ pub(crate) struct EvaluatedNumbers<'a> {
     pub(crate) token_type: TokenType,
     pub(crate) data: &'a Plaintext,
     pub(crate) texts: &'a EvaluatedTexts,
+    /// Whether the caller knows the data and the texts. What is counted of other data must follow
+    /// from its mask.
+    pub(crate) is_known: bool,
     /// The number of tokens in the request.
     pub(crate) tokens: usize,
 }

@@ -2,7 +2,7 @@
 //! Without a reveal right on the new token, the request may contain no expression that reveals the
 //! data.
 
-use scrip_expression::{Expression, PlainPart, is_expression};
+use scrip_expression::{Expression, is_expression};
 
 use crate::{
     card,
@@ -62,19 +62,13 @@ pub(crate) fn check_conversion(
     }
     let token_type = source.token_type;
     let deny = |attribute| Err(Error::Forbidden(Denial::ExposingExpression(attribute)));
-    // All browsers share a public key, and each literal text next to the number would give a guess
-    // another fingerprint.
-    let is_type_expression_required =
-        caller.is_browser() && rules.applies(DisclosureRule::EveryDigitRunCounts);
-    let is_allowed = |it: &Expression| {
-        is_type_fingerprint(token_type, it)
-            || !is_type_expression_required && is_harmless_fingerprint(token_type, it)
-    };
-    let is_harmless_expression = |it: &str| {
+    // Any other text next to the number would give each guess another fingerprint, and its digits
+    // would decide which numbers of the text are counted.
+    let is_type_expression = |it: &str| {
         it == token_type.default_fingerprint_expression()
-            || compile(caller.work(), it).is_ok_and(|it| is_allowed(&it))
+            || compile(caller.work(), it).is_ok_and(|it| is_type_fingerprint(token_type, &it))
     };
-    if new.fingerprint_expression.as_deref().is_some_and(|it| !is_harmless_expression(it)) {
+    if new.fingerprint_expression.as_deref().is_some_and(|it| !is_type_expression(it)) {
         return deny("fingerprint_expression");
     }
     let default_indexes = token_type.default_indexes();
@@ -184,34 +178,6 @@ fn check_intent_access(
     Err(Error::Forbidden(Denial::NoRule(TokenCreate)))
 }
 
-/// Whether an expression is the default of the type, or for a card: the number once, with literal
-/// text, expiry and metadata. The number must be part of it: without the number, all cards that a
-/// caller converts would have the same fingerprint.
-fn is_harmless_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
-    if is_type_fingerprint(token_type, expression) {
-        return true;
-    }
-    if !token_type.is_card() {
-        return false;
-    }
-    let Some(parts) = expression.plain_parts() else { return false };
-    let number_path: Vec<&str> = token_type.secret_property().into_iter().collect();
-    let mut number_count = 0_usize;
-    let has_only_allowed_parts = parts.iter().all(|part| match part {
-        PlainPart::Text(_) => true,
-        PlainPart::Metadata(path) => path.len() == 1,
-        PlainPart::Data(path) if *path == number_path => {
-            number_count = number_count.saturating_add(1);
-            true
-        }
-        PlainPart::Data(path) => match path.as_slice() {
-            [name] => token_type.unmasked_properties().contains(name),
-            _ => false,
-        },
-    });
-    has_only_allowed_parts && number_count == 1
-}
-
 fn is_type_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
     expression.canonical_text() == token_type.default_fingerprint().canonical_text()
 }
@@ -236,42 +202,4 @@ fn check_id(id: Option<&str>, source: &TokenDataSource) -> Result<(), Error> {
         return Err(FieldError::new("id", rule).into());
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn conversion_without_reveal_right_accepts_only_fingerprints_of_the_complete_number() {
-        let cases = [
-            ("{{ data.number }}", true),
-            ("{{data.number}}", true),
-            ("{{ data['number'] }}", true),
-            ("card-{{ data.number }}-{{ data.expiration_year }}", true),
-            ("{{ metadata.customer }}{{ data.number }}", true),
-            ("{{ data.expiration_month }}", false),
-            ("{{ metadata.customer }}", false),
-            ("constant", false),
-            ("{{ data.number }}{{ data.number }}", false),
-            ("{{ data.number | slice: 6, 1 }}", false),
-            ("{{ data.number }}{{ data }}", false),
-            ("{{ data.number }}{{ data.cvc }}", false),
-            ("{{ data.number }}{{ metadata.a.b }}", false),
-            ("{% if data.number %}{{ data.number }}{% endif %}", false),
-        ];
-        let is_harmless = |token_type, source| {
-            is_harmless_fingerprint(token_type, &Expression::parse(source).unwrap())
-        };
-        for (source, expected) in cases {
-            assert_eq!(
-                is_harmless(TokenType::Card, source),
-                expected,
-                "whether {source} is harmless"
-            );
-        }
-        assert!(is_harmless(TokenType::CardNumber, "x{{ data }}"));
-        assert!(!is_harmless(TokenType::Bank, "x{{ data.account_number }}"));
-        assert!(!is_harmless(TokenType::Token, "{{ data.pin }}"));
-    }
 }

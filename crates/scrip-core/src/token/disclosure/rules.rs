@@ -11,7 +11,7 @@ pub enum DisclosureRule {
     LookalikeAcceptance,
     /// No conversion or move gives the caller a stronger right.
     StrongerRight,
-    /// A patch of some hidden inputs withholds the digests over them.
+    /// A patch of some inputs withholds the digests over the other hidden ones.
     PartialPatch,
     /// Expressions of another application are reset when the secret is replaced.
     InheritedExpressions,

@@ -17,8 +17,8 @@ use crate::{
         guessing_budget::numbers::{EvaluatedTexts, FingerprintText},
     },
     token::{
-        Plaintext, TokenBody, TokenType, WorkMeter,
-        disclosure::DisclosureRule,
+        Plaintext, TokenBody, TokenRecord, TokenType, WorkMeter,
+        disclosure::{DisclosureRule, KnownInputs},
         expression::{
             compilation::{
                 ReplayableRandom, compile_deterministic, compile_for_data, reject_metadata,
@@ -84,6 +84,31 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) body: &'a TokenBody,
     pub(crate) vault: &'a Vault,
     pub(crate) failure_mode: FailureMode,
+    /// `None` for a new token, and for a patch by a caller that may read the token.
+    pub(crate) hidden_patch: Option<HiddenPatch<'a>>,
+}
+
+/// A patch by a caller that may not read the token.
+///
+/// The digests over inputs that the patch does not write stay as they are. They are neither counted nor
+/// added: the guessing budget may have refused them.
+#[derive(Clone, Copy)]
+pub(crate) struct HiddenPatch<'a> {
+    pub(crate) before: &'a TokenRecord,
+    pub(crate) known: &'a KnownInputs,
+}
+
+impl<'a> Evaluation<'a> {
+    /// For a new token or intent.
+    pub(crate) fn new(
+        vault: &'a Vault,
+        caller: &'a Caller,
+        token_type: TokenType,
+        body: &'a TokenBody,
+        failure_mode: FailureMode,
+    ) -> Self {
+        Self { caller, token_type, body, vault, failure_mode, hidden_patch: None }
+    }
 }
 
 impl Evaluation<'_> {
@@ -164,6 +189,9 @@ impl Evaluation<'_> {
         if body.withheld.fingerprint {
             return Ok(None);
         }
+        if let Some(it) = self.hidden_patch.filter(|it| !it.known.covers_fingerprint) {
+            return Ok(it.before.fingerprint);
+        }
         let default_expression = token_type.default_fingerprint();
         let is_from_type_expression = custom_expression
             .as_ref()
@@ -221,9 +249,16 @@ impl Evaluation<'_> {
                 self.evaluate_if_accepted(&|data| index_value(metered, &expression, data, &field))?;
             let Some(value) = value else { continue };
             let digest = caller.tenant().keys.index_digest(value.as_bytes());
-            if !digests.contains(&digest) {
-                digests.push(digest);
-                texts.push(Zeroizing::new(value));
+            if digests.contains(&digest) {
+                continue;
+            }
+            match self.hidden_patch.filter(|it| !it.known.covered_indexes.contains(source)) {
+                None => {
+                    digests.push(digest);
+                    texts.push(Zeroizing::new(value));
+                }
+                Some(patch) if patch.before.indexes.contains(&digest) => digests.push(digest),
+                Some(_) => (),
             }
         }
         Ok(digests)

@@ -38,6 +38,14 @@ impl TokenDataSource {
         self.is_known_to(caller) || may_read_clear(caller, containers, self.read_limits())
     }
 
+    /// Whether hidden data has a number of its own to count. A text has none; that of an intent was
+    /// counted when the intent was created.
+    pub(crate) fn has_countable_number(&self) -> bool {
+        let is_counted_intent =
+            matches!(&self.origin, DataOrigin::Intent(intent) if intent.is_counted);
+        self.token_type != TokenType::Token || is_counted_intent
+    }
+
     pub(crate) fn read_limits(&self) -> ReadLimits {
         let (is_marked, typed_at) = (self.is_marked, self.typed_at);
         ReadLimits { is_marked, typed_at, is_hidden: self.origin.is_hidden() }
@@ -82,6 +90,8 @@ pub(crate) struct SourceIntent {
     pub(crate) containers: Containers,
     pub(crate) created_by: ApplicationId,
     pub(crate) expires_at: Timestamp,
+    /// The numbers of the intent were counted, and no budget was exhausted: it has a fingerprint.
+    pub(crate) is_counted: bool,
 }
 
 /// Takes the data from the request or from the named intent, or decrypts it. The CVC of the intent
@@ -133,6 +143,7 @@ pub(crate) async fn load_data_source(
         containers: record.containers,
         created_by: record.created_by,
         expires_at: record.expires_at,
+        is_counted: record.fingerprint.is_some(),
     };
     let places = vec![intent.containers.clone().into()];
     let origin = DataOrigin::Intent(intent);

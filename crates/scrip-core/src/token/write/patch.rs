@@ -3,38 +3,34 @@
 mod data_change;
 
 use scrip_expression::value_cost;
+use serde_json::Value;
 
 use self::data_change::DataChange;
 use crate::{
-    Error, FieldError, Timestamp, Vault,
+    Error, Timestamp, Vault,
     audit::AuditRecord,
     event::{EventSource, EventType, payload::token::describe_token},
     id::{CardNumberVersion, TokenIntentId},
     policy::{
         AccessTarget, Caller, DeduplicationBehavior, Permission, Permit, Transform,
         equality::{Comparable, Comparison},
-        guessing_budget::{
-            EvaluatedNumbers,
-            numbers::{EvaluatedTexts, shows_number_in_digits},
-        },
+        guessing_budget::{EvaluatedNumbers, numbers::EvaluatedTexts},
     },
     threeds::patch_has_card_number,
     token::{
-        Containers, Cvc, CvcChange, CvcRecord, Deduplicate, Plaintext, StoredToken, TokenBody,
+        Containers, CvcChange, CvcRecord, Deduplicate, Plaintext, StoredToken, TokenBody,
         TokenModification, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite, UpdateToken,
         WithheldDigests, WrittenToken,
         body::record_work,
-        cvc::take_cvc,
         disclosure::{
-            DisclosureRule, ExpressionSet, ExpressionTrust, LifetimeChange, PartialPatch,
-            PatchCoverage, check_data, check_expression_change, check_lifetime_change,
+            DisclosureRule, ExpressionSet, ExpressionTrust, KnownInputs, LifetimeChange,
+            PartialPatch, PatchCoverage, check_expression_change, check_lifetime_change,
             check_no_added_rights, check_public_move, check_reader_update,
-            drop_inherited_expressions, effective_mask, has_default_fingerprint_expression,
-            has_reveal_right, hides_marked, may_digest_marked, misplaces_field_values,
-            patch_coverage, replaces_all_data,
+            drop_inherited_expressions, has_default_fingerprint_expression, has_reveal_right,
+            hides_marked, may_digest_marked, patch_coverage, replaces_all_data,
         },
         expression::{
-            evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
+            evaluation::{Evaluation, EvaluationResult, FailureMode, HiddenPatch},
             work_meter::BodyWork,
         },
         reveal::{Audience, build_view, outline_view, reveal_existing},
@@ -49,8 +45,8 @@ pub(crate) struct PatchedToken {
     cvc: CvcEdit,
     /// Whether the token may now be a duplicate of another token.
     pub(crate) identity_changed: bool,
-    /// The evaluated texts, if the guessing budget counts them.
-    texts: Option<EvaluatedTexts>,
+    /// What the guessing budget counts.
+    guess: Option<PatchGuess>,
     /// The number of index entries over the data, which are the first ones of the record.
     data_indexes: usize,
     /// Whether the caller wrote the whole data, and so knows what the fingerprint is over.
@@ -58,6 +54,13 @@ pub(crate) struct PatchedToken {
     reject_if_in_session_at: Option<Timestamp>,
     /// The work to open and seal the body, which a conflict makes useless.
     pub(crate) body_work: BodyWork,
+}
+
+/// The numbers that a patch submits: the data that the caller knows, and the evaluated texts over it.
+struct PatchGuess {
+    /// `None` if the caller knows all data of the token.
+    data: Option<Plaintext>,
+    texts: EvaluatedTexts,
 }
 
 #[derive(Clone, Copy)]
@@ -119,7 +122,7 @@ impl PatchContext<'_> {
         check_expression_change(caller, before, &body, patch)?;
         let expires_at = self.resolve_expiry(before, patch)?;
 
-        let DataChange { cvc, failure_mode, replaces_data } =
+        let DataChange { cvc, failure_mode, known, replaces_data } =
             self.apply_data(before, &mut body, &mut cvc_record, patch)?;
         body.withhold_digests(token_type);
         body.is_marked |= caller.marks_fields();
@@ -134,11 +137,12 @@ impl PatchContext<'_> {
         {
             body.expressions_writer = Some(caller.application());
         }
-        let evaluated = self.evaluate(before, &body, patch, failure_mode)?;
+        let evaluated = self.evaluate(before, &body, patch, failure_mode, known.as_ref())?;
         // A counter of data that is not compared would tell the caller about it.
         let is_compared = !body.is_marked || may_digest_marked(caller, before);
         let is_counted = is_compared && is_guess(before, patch, &evaluated);
-        let texts = is_counted.then_some(evaluated.texts);
+        let data = known.map(|it| it.data);
+        let guess = is_counted.then_some(PatchGuess { data, texts: evaluated.texts });
         let knows_data = replaces_data || writes_number && body.fingerprint_expression.is_none();
         let identity_changed = evaluated.fingerprint != before.fingerprint
             || containers.sorted_text() != before.containers.sorted_text();
@@ -163,7 +167,7 @@ impl PatchContext<'_> {
             body,
             cvc,
             identity_changed,
-            texts,
+            guess,
             data_indexes: evaluated.data_indexes,
             knows_data,
             reject_if_in_session_at,
@@ -171,32 +175,28 @@ impl PatchContext<'_> {
         })
     }
 
-    /// Evaluates the expressions, and withholds a fingerprint that would disclose something to the
-    /// caller.
+    /// Evaluates the expressions, and withholds the digests of marked data.
     fn evaluate(
         self,
         before: &TokenRecord,
         body: &TokenBody,
         patch: &TokenPatch,
         failure_mode: FailureMode,
+        known: Option<&KnownInputs>,
     ) -> Result<EvaluationResult, Error> {
         let Self { vault, caller, .. } = self;
         let token_type = before.token_type;
         let is_hidden = hides_marked(caller, body.is_marked);
         let failure_mode = if is_hidden { FailureMode::Hide } else { failure_mode };
-        let evaluation = Evaluation { caller, token_type, body, vault, failure_mode };
+        let hidden_patch = known.map(|known| HiddenPatch { before, known });
+        let evaluation = Evaluation { caller, token_type, body, vault, failure_mode, hidden_patch };
         let mut evaluated = evaluation.evaluate()?;
-        let is_unchanged = evaluated.fingerprint == before.fingerprint;
         if body.is_marked && !may_digest_marked(caller, before) {
             // Digests that a caller with a reveal right computed stay until the data changes.
             let is_kept = patch.data.is_none();
+            let is_unchanged = evaluated.fingerprint == before.fingerprint;
             evaluated.fingerprint = evaluated.fingerprint.filter(|_| is_kept && is_unchanged);
             evaluated.retain_data_indexes(|it| is_kept && before.indexes.contains(it));
-        }
-        if failure_mode == FailureMode::Hide
-            && shows_number_in_digits(token_type, &body.data, &evaluated.texts)
-        {
-            evaluated.fingerprint = evaluated.fingerprint.filter(|_| is_unchanged);
         }
         Ok(evaluated)
     }
@@ -272,15 +272,16 @@ impl PatchContext<'_> {
         if has_reveal_right(self.caller, before) { FailureMode::Report } else { FailureMode::Hide }
     }
 
-    /// Applies the disclosure rules for expressions when the patch changes data.
+    /// Applies the disclosure rules for expressions when the patch changes data. Returns what the
+    /// caller knows of the inputs, without a right to read them.
     fn apply_disclosure_rules(
         self,
         before: &TokenRecord,
         body: &mut TokenBody,
         data_before: &Plaintext,
+        data: &Plaintext,
         patch: &TokenPatch,
-    ) -> FailureMode {
-        let Some(data) = &patch.data else { return self.failure_mode(before) };
+    ) -> (FailureMode, Option<KnownInputs>) {
         let (token_type, rules) = (before.token_type, self.vault.disclosure);
         let (before_value, patch_value) = (data_before.expose(), data.expose());
         let coverage = patch_coverage(token_type, &[Vec::new()], before_value, patch_value);
@@ -294,17 +295,36 @@ impl PatchContext<'_> {
             let patched = ExpressionSet::patched(patch);
             drop_inherited_expressions(self.caller, before, body, patched);
         }
+        let known = self.withhold_digests(before, body, before_value, patch_value, patch);
+        match coverage {
+            PatchCoverage::Complete => (FailureMode::Report, known),
+            PatchCoverage::Absent | PatchCoverage::Partial => (self.failure_mode(before), known),
+        }
+    }
+
+    /// Withholds the digests over inputs of which the patch writes some and the caller does not know
+    /// the others. `None` if the caller may read the token.
+    fn withhold_digests(
+        self,
+        before: &TokenRecord,
+        body: &mut TokenBody,
+        data_before: &Value,
+        patched_data: &Value,
+        patch: &TokenPatch,
+    ) -> Option<KnownInputs> {
         if has_reveal_right(self.caller, before) {
             body.withheld = WithheldDigests::default();
-            return FailureMode::Report;
+            return None;
         }
-        let work = self.caller.work();
-        PartialPatch { token_type, before: before_value, patch: patch_value, rules, work }
-            .withhold(body);
-        match coverage {
-            PatchCoverage::Complete => FailureMode::Report,
-            PatchCoverage::Absent | PatchCoverage::Partial => FailureMode::Hide,
-        }
+        let partial = PartialPatch {
+            token_type: before.token_type,
+            before: data_before,
+            patch: patched_data,
+            writes_metadata: patch.metadata.is_some(),
+            rules: self.vault.disclosure,
+            work: self.caller.work(),
+        };
+        Some(partial.withhold(body))
     }
 }
 
@@ -313,23 +333,6 @@ fn patch_work(before: &TokenRecord, patch: &TokenPatch) -> BodyWork {
     let patched = patch.data.as_ref().map(Plaintext::expose).into_iter().chain(&patch.mask);
     let patch_bytes = patched.map(value_cost).fold(0, usize::saturating_add);
     record_work(before).and(record_work(before)).and(BodyWork::for_bytes(patch_bytes))
-}
-
-/// The id does not change, so the number must not become one that the id contains. A patch without
-/// the number must not reveal anything about it.
-fn check_number_outside_id(
-    before: &TokenRecord,
-    body: &TokenBody,
-    data_before: &Plaintext,
-    patch: &Plaintext,
-) -> Result<(), Error> {
-    if patch_has_secret(before.token_type, data_before, patch)
-        && id_contains_secret(&before.id, before.token_type, body)
-    {
-        let rule = "must not be a number that the id contains";
-        return Err(FieldError::new("data", rule).into());
-    }
-    Ok(())
 }
 
 /// Whether a patch names the secret of the type, with any value.
@@ -365,12 +368,13 @@ impl PatchedToken {
         vault: &Vault,
         caller: &Caller,
     ) -> Result<Option<Comparison>, Error> {
-        let Some(texts) = self.texts.take() else {
+        let Some(PatchGuess { data, texts }) = self.guess.take() else {
             return vault.may_compare(caller, Comparable::MovedToken).await;
         };
-        let record = &self.token.record;
-        let (token_type, data) = (record.token_type, &self.body.data);
-        let evaluated = EvaluatedNumbers { token_type, data, texts: &texts, tokens: 1 };
+        let token_type = self.token.record.token_type;
+        let data = data.as_ref().unwrap_or(&self.body.data);
+        let evaluated =
+            EvaluatedNumbers { token_type, data, texts: &texts, is_known: true, tokens: 1 };
         let comparison = vault.may_compare(caller, Comparable::Token(evaluated)).await?;
         if comparison.is_none() {
             self.token.record.fingerprint = None;
@@ -449,49 +453,4 @@ impl PatchedToken {
             events: TokenEvents { written, fill_random },
         })
     }
-}
-
-/// Merges a patch into the data. Returns whether the patch names the CVC, and the new CVC.
-fn patch_data(
-    caller: &Caller,
-    token_type: TokenType,
-    body: &mut TokenBody,
-    patch: &Plaintext,
-) -> Result<(bool, Option<Cvc>), Error> {
-    let is_marked = body.is_marked
-        || caller.marks_fields()
-        || misplaces_field_values(caller, token_type, patch.expose());
-    let data = &mut body.data;
-    json_patch::merge(data.expose_mut(), patch.expose());
-    if data.expose().is_null() {
-        return Err(FieldError::new("data", "is required").into());
-    }
-    check_data(caller, token_type, data, is_marked)?;
-    let sets_cvc = token_type.has_cvc() && patch.expose().get("cvc").is_some();
-    Ok((sets_cvc, take_cvc(token_type, data)))
-}
-
-fn patch_attributes(
-    token_type: TokenType,
-    body: &mut TokenBody,
-    patch: &TokenPatch,
-) -> Result<(), Error> {
-    if let Some(it) = &patch.mask {
-        let mut mask = effective_mask(token_type, body);
-        json_patch::merge(&mut mask, it);
-        body.mask = token_type.custom_mask(mask);
-    }
-    if let Some(it) = &patch.metadata {
-        let mut metadata = serde_json::json!(body.metadata);
-        json_patch::merge(&mut metadata, it);
-        body.metadata = serde_json::from_value(metadata)
-            .map_err(|_| FieldError::new("metadata", "must be a map from text to text"))?;
-    }
-    if let Some(it) = &patch.search_indexes {
-        body.search_indexes.clone_from(it);
-    }
-    if let Some(it) = &patch.fingerprint_expression {
-        body.fingerprint_expression.clone_from(it);
-    }
-    Ok(())
 }

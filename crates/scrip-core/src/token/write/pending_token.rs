@@ -14,10 +14,7 @@ use crate::{
         DeduplicationBehavior::UpdateExisting,
         Permission, Permit, Transform,
         equality::{Comparable, Comparison},
-        guessing_budget::{
-            EvaluatedNumbers,
-            numbers::{EvaluatedTexts, shows_number_in_digits},
-        },
+        guessing_budget::{EvaluatedNumbers, numbers::EvaluatedTexts},
     },
     token::{
         Containers, Cvc, Deduplicate, DroppedAttributes, ExpressionProvenance, InsertToken,
@@ -59,6 +56,8 @@ pub(crate) struct PendingToken {
     /// Whether the write may compare the data. A counter of data that is not compared would tell the
     /// caller about it.
     is_compared: bool,
+    /// Whether the caller sent the data or may read it.
+    knows_data: bool,
     /// Empty for data that the caller did not send: their number would disclose something about it.
     dropped_attributes: DroppedAttributes,
 }
@@ -103,6 +102,7 @@ impl PendingToken {
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
         let is_sent = source.is_known_to(caller);
         let knows_data = source.is_readable_by(caller, &containers);
+        let can_count = knows_data || source.has_countable_number();
         let TokenDataSource { token_type, mut data, origin, is_marked, typed_at, .. } = source;
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
@@ -124,12 +124,10 @@ impl PendingToken {
         };
         body.withhold_digests(token_type);
         let failure_mode = if knows_data { FailureMode::Report } else { FailureMode::Hide };
-        let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
+        let evaluation = Evaluation::new(vault, caller, token_type, &body, failure_mode);
         let may_digest = !is_marked || may_digest_marked(caller, &containers);
         let EvaluationResult { fingerprint, indexes, data_indexes, mut texts } =
             evaluation.evaluate()?.with_data_indexes(may_digest);
-        let has_fingerprint =
-            may_digest && (knows_data || !shows_number_in_digits(token_type, &body.data, &texts));
         let (chooses_id, computes_id) =
             (new.id.is_some(), new.id.as_deref().is_some_and(is_expression));
         let known_body = knows_data.then_some(&body);
@@ -139,7 +137,7 @@ impl PendingToken {
         let mut record = TokenRecord {
             id,
             token_type,
-            fingerprint: fingerprint.filter(|_| has_fingerprint),
+            fingerprint: fingerprint.filter(|_| may_digest),
             expressions: ExpressionProvenance::default(),
             containers,
             created_by: caller.application(),
@@ -164,7 +162,8 @@ impl PendingToken {
             id_assignment,
             texts,
             data_indexes,
-            is_compared: may_digest && !withheld_details || computes_id,
+            is_compared: may_digest && can_count && !withheld_details || computes_id,
+            knows_data,
             dropped_attributes: dropped.unwrap_or_default(),
         };
         pending.seal()?;
@@ -184,7 +183,8 @@ impl PendingToken {
         let (caller, record) = (self.permit.caller(), &self.token.record);
         let texts = std::mem::take(&mut self.texts);
         let (token_type, data) = (record.token_type, &self.body.data);
-        let evaluated = EvaluatedNumbers { token_type, data, texts: &texts, tokens };
+        let (texts, is_known) = (&texts, self.knows_data);
+        let evaluated = EvaluatedNumbers { token_type, data, texts, is_known, tokens };
         let comparison = match self.is_compared {
             true => vault.may_compare(caller, Comparable::Token(evaluated)).await?,
             false => None,

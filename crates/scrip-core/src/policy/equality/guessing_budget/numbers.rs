@@ -17,6 +17,7 @@ use crate::{
         guessing_budget::{
             CallerClass, EvaluatedNumbers, GuessBucket, GuessBucketKind,
             digit_runs::{RUN_DIGITS_MIN, RunSeparators, visit_card_parts, visit_digit_runs},
+            separated_digits::{extract_digits, last_four, separated_digits, split_digit_runs},
         },
     },
     token::{
@@ -34,12 +35,6 @@ pub(crate) struct CountedNumber {
 }
 
 const IDENTITY_DIGITS: usize = 9;
-/// Characters between the digits of a number.
-const SEPARATORS: &[char] =
-    &[' ', '\t', '\u{a0}', '-', '.', '_', '/', ',', ':', '|', '+', '(', ')'];
-/// Characters allowed within a run of digits. The other separators also occur between two numbers.
-const RUN_SEPARATORS: &[char] = &[' ', '-', '.', '_'];
-const SHORT_RUN_DIGITS_MIN: usize = 4;
 /// The maximum number of counted numbers of a request, because each one is stored for 90 days. A
 /// token with more numbers is not counted; its fingerprint is withheld.
 const NUMBERS_MAX: usize = 100;
@@ -54,10 +49,6 @@ const LONG_RUN_DIGITS_MAX: usize = 400;
 /// A run whose digits are separated by any characters has no counted parts if it is longer: it
 /// consists of several numbers.
 const SEPARATED_RUN_DIGITS_MAX: usize = 32;
-/// The maximum number of runs in a text, because every run costs a read of the store. The last run
-/// takes all remaining digits.
-const RUNS_MAX: usize = 8;
-
 /// The texts that the expressions of one token evaluated to. They may contain numbers, so they are
 /// wiped when dropped.
 #[derive(Default)]
@@ -310,19 +301,6 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Whether the fingerprint of a card is over its number and other digits only, such as
-/// `7{{ data.number }}`. The number of another card may equal this text.
-pub(crate) fn shows_number_in_digits(
-    token_type: TokenType,
-    data: &Plaintext,
-    texts: &EvaluatedTexts,
-) -> bool {
-    let number = card::card_number(data.expose()).filter(|_| token_type.is_card());
-    let text = texts.fingerprint.as_ref().map(|it| it.text.as_str());
-    let is_digits = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
-    text.is_some_and(is_digits) && number.is_some() && text != number
-}
-
 /// The maximum number of counted numbers of each token in a request.
 fn token_numbers_max(caller: &Caller, tokens: usize) -> usize {
     let request_max = match CallerClass::for_caller(caller) {
@@ -333,64 +311,92 @@ fn token_numbers_max(caller: &Caller, tokens: usize) -> usize {
 }
 
 /// The numbers of one token: its own, and those in the texts of its expressions.
+///
+/// Of data that the caller does not know, only the number that the type names is counted: the mask of
+/// the type shows its group. Any other number in it, and the number of its numbers, would tell the
+/// caller about hidden digits when a budget or a maximum is reached.
 pub(super) fn collect_token_numbers(
     caller: &Caller,
     rules: DisclosureRules,
     evaluated: &EvaluatedNumbers<'_>,
 ) -> Option<Vec<CountedNumber>> {
-    let EvaluatedNumbers { token_type, data, texts, tokens } = evaluated;
-    let data = data.expose();
+    let EvaluatedNumbers { token_type, data, texts, is_known, tokens } = evaluated;
     let mut collector = Collector::new(caller, rules, token_numbers_max(caller, *tokens));
-    let text_of = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
-    match token_type {
-        TokenType::Card | TokenType::CardNumber | TokenType::NetworkToken => {
-            let number = card::card_number(data).unwrap_or_default();
-            collector.add_card(number);
-            // The fingerprint of a hidden card is never over its number with other digits alone
-            // ([`shows_number_in_digits`]), so a part of this number is no guess.
-            collector.parted_runs.push(Zeroizing::new(number.to_owned()));
-        }
-        TokenType::Bank => {
-            collector.add_bank_account(text_of("routing_number"), text_of("account_number"))
-        }
-        TokenType::UsBankAccountNumber => {
-            collector.add_bank_account("", data.as_str().unwrap_or_default())
-        }
-        TokenType::SocialSecurityNumber | TokenType::EmployerIdNumber => {
-            collector.add_identity(&extract_digits(data.as_str().unwrap_or_default()));
-        }
-        // A card number inside an object can be guessed like any other.
-        TokenType::Token => collector.add_leaves(data),
-        TokenType::UsBankRoutingNumber => (),
-    }
-    collector.add_value_runs(data);
-    let fingerprint = texts.fingerprint.as_ref();
-    let id = texts.id.as_ref();
-    for text in fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes).chain(id) {
-        match token_type {
-            // Of prose and structured data, only the runs are numbers.
-            TokenType::Token => drop(collector.add_digits_only(text)),
-            TokenType::Card
-            | TokenType::CardNumber
-            | TokenType::NetworkToken
-            | TokenType::Bank
-            | TokenType::UsBankAccountNumber
-            | TokenType::UsBankRoutingNumber
-            | TokenType::SocialSecurityNumber
-            | TokenType::EmployerIdNumber => collector.add_text(text),
-        }
-        collector.add_runs(text);
-    }
-    // The digest of an index entry is the same for every type.
-    for digits in texts.indexes.iter().filter_map(|it| separated_digits(it)) {
-        if digits.len() == IDENTITY_DIGITS {
-            collector.add_identity(&digits);
-        }
-    }
-    if let Some(it) = fingerprint.filter(|it| !it.is_from_type_expression) {
-        collector.add_fingerprint_text(*token_type, &it.text);
+    collector.add_own_number(*token_type, data.expose());
+    if *is_known {
+        collector.add_token_runs(*token_type, data.expose(), texts);
     }
     collector.finish()
+}
+
+impl Collector<'_> {
+    /// Adds the number that the type names, unless the patch of a caller without a right to read
+    /// does not write it.
+    fn add_own_number(&mut self, token_type: TokenType, data: &Value) {
+        let text_of = |name: &str| data.get(name).and_then(Value::as_str);
+        match token_type {
+            TokenType::Card | TokenType::CardNumber | TokenType::NetworkToken => {
+                card::card_number(data).into_iter().for_each(|it| self.add_card(it));
+            }
+            TokenType::Bank => {
+                if let Some(account) = text_of("account_number") {
+                    self.add_bank_account(text_of("routing_number").unwrap_or_default(), account);
+                }
+            }
+            TokenType::UsBankAccountNumber => {
+                data.as_str().into_iter().for_each(|it| self.add_bank_account("", it));
+            }
+            TokenType::SocialSecurityNumber | TokenType::EmployerIdNumber => {
+                data.as_str().into_iter().for_each(|it| self.add_identity(&extract_digits(it)));
+            }
+            TokenType::Token | TokenType::UsBankRoutingNumber => (),
+        }
+    }
+
+    /// Adds the other numbers in the data, and those in the texts of the expressions.
+    fn add_token_runs(&mut self, token_type: TokenType, data: &Value, texts: &EvaluatedTexts) {
+        if token_type == TokenType::Token {
+            // A card number inside an object can be guessed like any other.
+            self.add_leaves(data);
+        }
+        if token_type.is_card() {
+            // The fingerprint of the type is over the whole number, so a part of it is no guess.
+            let number = card::card_number(data).unwrap_or_default();
+            self.parted_runs.push(Zeroizing::new(number.to_owned()));
+        }
+        self.add_value_runs(data);
+        self.add_texts(token_type, texts);
+    }
+
+    /// Adds the numbers in the texts that the expressions evaluated to.
+    fn add_texts(&mut self, token_type: TokenType, texts: &EvaluatedTexts) {
+        let fingerprint = texts.fingerprint.as_ref();
+        let id = texts.id.as_ref();
+        for text in fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes).chain(id) {
+            match token_type {
+                // Of prose and structured data, only the runs are numbers.
+                TokenType::Token => drop(self.add_digits_only(text)),
+                TokenType::Card
+                | TokenType::CardNumber
+                | TokenType::NetworkToken
+                | TokenType::Bank
+                | TokenType::UsBankAccountNumber
+                | TokenType::UsBankRoutingNumber
+                | TokenType::SocialSecurityNumber
+                | TokenType::EmployerIdNumber => self.add_text(text),
+            }
+            self.add_runs(text);
+        }
+        // The digest of an index entry is the same for every type.
+        for digits in texts.indexes.iter().filter_map(|it| separated_digits(it)) {
+            if digits.len() == IDENTITY_DIGITS {
+                self.add_identity(&digits);
+            }
+        }
+        if let Some(it) = fingerprint.filter(|it| !it.is_from_type_expression) {
+            self.add_fingerprint_text(token_type, &it.text);
+        }
+    }
 }
 
 /// The numbers of a search term.
@@ -418,79 +424,4 @@ pub(super) fn collect_body_numbers(
     collector.add_body(body.expose());
     collector.add_value_runs(body.expose());
     collector.finish()
-}
-
-/// The digits of a text; `None` if the text has other characters than digits and separators.
-pub(super) fn separated_digits(text: &str) -> Option<Zeroizing<String>> {
-    let is_digit_or_separator = |it: char| it.is_ascii_digit() || SEPARATORS.contains(&it);
-    text.chars().all(is_digit_or_separator).then(|| extract_digits(text))
-}
-
-/// Removes all characters except ASCII digits. The number of a token has only ASCII digits, and so
-/// has every text that equals it.
-fn extract_digits(text: &str) -> Zeroizing<String> {
-    // A string that grows would leave copies that are not wiped.
-    let mut digits = Zeroizing::new(String::with_capacity(text.len()));
-    digits.extend(text.chars().filter(char::is_ascii_digit));
-    digits
-}
-
-/// Splits a text into runs of digits. A run ends at a character that is neither a digit nor one of
-/// [`RUN_SEPARATORS`]. Runs with fewer than [`SHORT_RUN_DIGITS_MIN`] digits are omitted.
-fn split_digit_runs(text: &str) -> Vec<Zeroizing<String>> {
-    let mut runs = Vec::new();
-    let mut remaining = text;
-    while runs.len() < RUNS_MAX.saturating_sub(1) {
-        let is_in_run = |it: char| it.is_ascii_digit() || RUN_SEPARATORS.contains(&it);
-        let run_end = remaining.find(|it| !is_in_run(it)).unwrap_or(remaining.len());
-        let (run, after_run) = remaining.split_at_checked(run_end).unwrap_or_default();
-        runs.extend(Some(extract_digits(run)).filter(|it| it.len() >= SHORT_RUN_DIGITS_MIN));
-        let mut characters = after_run.chars();
-        if characters.next().is_none() {
-            return runs;
-        }
-        remaining = characters.as_str();
-    }
-    runs.extend(Some(extract_digits(remaining)).filter(|it| it.len() >= SHORT_RUN_DIGITS_MIN));
-    runs
-}
-
-pub(super) fn last_four(digits: &str) -> &str {
-    digits.get(digits.len().saturating_sub(4)..).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(text: &str, expected: &[&str]) {
-        let runs = split_digit_runs(text);
-        assert_eq!(runs.iter().map(|it| it.as_str()).collect::<Vec<_>>(), expected, "{text:?}");
-    }
-
-    #[test]
-    fn digit_runs_end_at_characters_that_do_not_separate_digits() {
-        check("", &[]);
-        check("123", &[]);
-        check("1234", &["1234"]);
-        check("123-45-6789", &["123456789"]);
-        check(" 123 . 45_6789-", &["123456789"]);
-        check("1000007788|021000021", &["1000007788", "021000021"]);
-        check("ssn:123-45-6789/2026x99", &["123456789", "2026"]);
-        // Digits of other scripts do not belong to a number.
-        check("１２３４1234５", &["1234"]);
-        check("é1234é", &["1234"]);
-    }
-
-    #[test]
-    fn last_digit_run_takes_all_remaining_digits() {
-        let texts: Vec<_> = (1000..1010).map(|it| it.to_string()).collect();
-        let expected = ["1000", "1001", "1002", "1003", "1004", "1005", "1006", "100710081009"];
-        check(&texts.join("|"), &expected);
-        check(
-            &texts[..8].join("|"),
-            &["1000", "1001", "1002", "1003", "1004", "1005", "1006", "1007"],
-        );
-    }
 }

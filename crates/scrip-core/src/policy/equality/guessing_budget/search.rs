@@ -12,7 +12,8 @@ use crate::{
         guessing_budget::{
             CallerClass, DAY, FingerprintDisclosure, GuessBucket, GuessBucketKind, GuessBudget,
             ledger::is_reached,
-            numbers::{collect_term_numbers, last_four, separated_digits},
+            numbers::collect_term_numbers,
+            separated_digits::{last_four, separated_digits},
         },
         tenant::quota::QuotaLimit,
     },

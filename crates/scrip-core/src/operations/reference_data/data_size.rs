@@ -1,0 +1,34 @@
+//! The maximum size of the data that one proxied call loads.
+
+use crate::{Error, FieldError, operations::reference_data::DataAccess};
+
+/// The tokens and intents of one proxied call have at most this size together, each counted by its
+/// padded size. A message to a destination is shorter.
+const CALL_DATA_BYTES_MAX: usize = 4 * 1024 * 1024;
+const CALL_DATA_RULE: &str =
+    "the tokens and token intents of one call must have at most 4 MiB together";
+
+/// The padded size of the data of one request, counted after each body is opened: only an open body
+/// shows which part of it a caller may have chosen.
+pub(super) struct DataSize {
+    access: DataAccess,
+    bytes: usize,
+}
+
+impl DataSize {
+    pub(super) fn new(access: DataAccess) -> Self {
+        Self { access, bytes: 0 }
+    }
+
+    /// # Errors
+    /// A proxied call has more data than the maximum.
+    pub(super) fn add(&mut self, padded_bytes: usize) -> Result<(), Error> {
+        self.bytes = self.bytes.saturating_add(padded_bytes);
+        match self.access {
+            DataAccess::Use { .. } if self.bytes > CALL_DATA_BYTES_MAX => {
+                Err(FieldError::new("body", CALL_DATA_RULE).into())
+            }
+            DataAccess::Use { .. } | DataAccess::Read => Ok(()),
+        }
+    }
+}
