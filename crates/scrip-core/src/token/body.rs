@@ -243,3 +243,24 @@ impl WithheldDigests {
         !self.fingerprint && self.indexes.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn padded_size_of_metadata_does_not_depend_on_the_length_of_the_data() {
+        let size = |data_length: usize, metadata_length: usize| {
+            let metadata = [("m".to_owned(), "x".repeat(metadata_length))];
+            let data = Plaintext::new(json!({"account_number": "7".repeat(data_length)}));
+            let body = TokenBody { data, metadata: Some(metadata.into()), ..TokenBody::default() };
+            body.padded_size()
+        };
+        for metadata_length in 0..3_000 {
+            assert_eq!(size(7, metadata_length), size(17, metadata_length), "{metadata_length}");
+        }
+        assert!(size(600, 0) > size(7, 0));
+    }
+}

@@ -22,6 +22,9 @@ const RELOAD_COST_FACTOR: u32 = 200;
 /// After this many consecutive failures (2 seconds) revoked rights may still be in memory, so all
 /// requests are rejected.
 const FAILURES_MAX: u32 = 8;
+/// A rotation of the vault key commits before the node has the new key in memory, so one failure is
+/// no reason for a warning.
+const LOGGED_FAILURES_MIN: u32 = 2;
 
 /// Loads changes that other processes made to tenants, applications and keys.
 pub(super) async fn reload_directory_on_change(app: Arc<App>) {
@@ -52,13 +55,14 @@ pub(super) async fn reload_directory_on_change(app: Arc<App>) {
                 }
             }
             Err(ReloadError { cause: error, reason }) => {
-                let is_first = failures == 0;
+                let was_logged = failures >= LOGGED_FAILURES_MIN;
                 // A slow reload counts as the polls that it delayed.
                 let missed_polls = started.elapsed().as_millis() / POLL_DIRECTORY_EVERY.as_millis();
                 let missed_polls = u32::try_from(missed_polls).unwrap_or(u32::MAX);
                 failures = failures.saturating_add(1).saturating_add(missed_polls);
                 // The store logs its own outage.
-                if is_first && reason != NotReadyReason::StoreUnreachable {
+                let is_logged = !was_logged && failures >= LOGGED_FAILURES_MIN;
+                if is_logged && reason != NotReadyReason::StoreUnreachable {
                     tracing::warn!(
                         cause = error.cause_text(),
                         "reloading tenants, applications and keys failed; retrying"

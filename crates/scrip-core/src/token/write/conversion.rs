@@ -6,7 +6,9 @@ use crate::{
     policy::{Caller, Permission},
     token::{
         Containers, DataPlace, NewToken, Plaintext, TokenSource, TokenType,
-        disclosure::{ReadLimits, hides_marked, marks_encrypted, may_read_clear},
+        disclosure::{
+            ReadLimits, hides_marked, marks_encrypted, may_read_clear, misplaces_field_values,
+        },
         intent::IntentBody,
     },
 };
@@ -114,7 +116,10 @@ pub(crate) async fn load_data_source(
     let text = match source {
         TokenSource::Data { token_type, data } => {
             let origin = DataOrigin::Request;
-            let (is_marked, places) = (is_marked(&origin, token_type), Vec::new());
+            // Of a request with several tokens, the vault does not know which one has the value.
+            let is_marked = is_marked(&origin, token_type)
+                || misplaces_field_values(caller, token_type, data.expose());
+            let places = Vec::new();
             return Ok(TokenDataSource { token_type, data, origin, is_marked, typed_at, places });
         }
         TokenSource::Encrypted(encrypted) => {

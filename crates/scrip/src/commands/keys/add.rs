@@ -189,7 +189,7 @@ fn add_shares(
     let request = ControlRequest::AddShares { label, count };
     let issued: IssuedShares = send_change(&settings, &arguments.common, &request)?;
     let handed_over = output.hand_over(&issued);
-    let shares = handed_over.and_then(|()| read_shares(issued.threshold)).with_context(|| {
+    let shares = handed_over.and_then(|()| read_shares(&issued)).with_context(|| {
         format!(
             "the shares do not count yet. Remove the pending method and repeat the ceremony: scrip \
              keys remove {}",

@@ -111,7 +111,7 @@ pub(super) fn rotate(
     let shares = match &status.shares {
         Some(issued) => {
             share_output.hand_over(issued)?;
-            read_shares(issued.threshold)?
+            read_shares(issued)?
         }
         None => Vec::new(),
     };

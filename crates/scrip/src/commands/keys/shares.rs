@@ -4,25 +4,41 @@ use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::bail;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
-use scrip_seal::Share;
-use scrip_server::storage::unlock::shares::ShareText;
+use scrip_seal::{Share, ShareCollection, ShareError};
+use scrip_server::storage::unlock::shares::{IssuedShares, ShareText};
 
 use crate::commands::output::print_message;
 
-/// Reads enough shares, one per line. Asks again for a line that is not a share.
-pub(super) fn read_shares(threshold: u8) -> anyhow::Result<Vec<ShareText>> {
-    let read = |number| read_parsed_share(&format!("share {number} of {threshold}"));
-    (1..=threshold).map(read).collect()
-}
-
-fn read_parsed_share(prompt: &str) -> anyhow::Result<ShareText> {
-    loop {
-        let text = read_text(prompt)?;
-        match Share::parse(text.expose()) {
-            Ok(_) => return Ok(text),
+/// Reads enough of the issued shares, one per line. Asks again for a line that is no share, that was
+/// entered before, or that belongs to another set.
+pub(super) fn read_shares(issued: &IssuedShares) -> anyhow::Result<Vec<ShareText>> {
+    // Shares that were encrypted for their holders do not tell their set: the first one decides.
+    let mut collection = issued.texts.first().and_then(|it| collect_with(it).ok());
+    let mut texts = Vec::new();
+    while texts.len() < usize::from(issued.threshold) {
+        let number = texts.len().saturating_add(1);
+        let text = read_text(&format!("share {number} of {}", issued.threshold))?;
+        match add_share(&mut collection, &text) {
+            Ok(()) => texts.push(text),
             Err(error) => print_message(&error.to_string()),
         }
     }
+    Ok(texts)
+}
+
+/// An empty collection for the set of a share.
+fn collect_with(text: &ShareText) -> Result<ShareCollection, ShareError> {
+    let share = Share::parse(text.expose())?;
+    Ok(ShareCollection::new(share.label(), share.threshold()))
+}
+
+fn add_share(collection: &mut Option<ShareCollection>, text: &ShareText) -> Result<(), ShareError> {
+    let share = Share::parse(text.expose())?;
+    let collection = match collection {
+        Some(collection) => collection,
+        None => collection.insert(ShareCollection::new(share.label(), share.threshold())),
+    };
+    collection.add(share).map(drop)
 }
 
 /// Reads one share from the terminal without echo, or a line from standard input.

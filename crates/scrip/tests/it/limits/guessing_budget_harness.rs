@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::harness::server::{TenantApiKeys, TestServer};
 
-fn luhn_sum(number: &str) -> u32 {
+pub(crate) fn luhn_sum(number: &str) -> u32 {
     let weigh = |(at, digit): (usize, u8)| {
         let digit = u32::from(digit - b'0');
         if at % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
