@@ -234,10 +234,7 @@ async fn handle(
         }
         MatchedRoute::HostedField(path) => {
             throttle::count_anonymous(app, incoming.address).await?;
-            match incoming.head.method {
-                Method::GET | Method::HEAD => field_response(app, path, &incoming.head),
-                _ => Err(Problem::MethodNotAllowed),
-            }
+            field_response(app, path, &incoming.head)
         }
         MatchedRoute::Proxy => Err(Problem::NoRoute),
         MatchedRoute::Unmatched(problem) => {

@@ -126,7 +126,8 @@ pub(crate) struct HiddenData {
     /// Whether the caller could send the data to a destination of its own, which is the same as
     /// reading it.
     pub(crate) is_sent_anywhere: bool,
-    /// Whether the caller sees what every mask of the data shows. Otherwise it sees nothing of it.
+    /// Whether the data has a mask, which shows some attributes to every caller with a right to see
+    /// it. A caller that may only use the data computes with these attributes, too.
     pub(crate) has_mask: bool,
 }
 
@@ -270,7 +271,7 @@ impl ReferenceLoader<'_> {
         is_hidden.then(|| HiddenData {
             entity: EvaluatedEntity::from_id(caller.tenant(), id),
             is_sent_anywhere: caller.sends_anywhere(destinations, target),
-            has_mask: has_mask && caller.max_transform(target).is_some(),
+            has_mask,
         })
     }
 

@@ -2,10 +2,11 @@
 
 use axum::{body::Body, response::Response};
 use hyper::{
-    HeaderMap, StatusCode,
+    HeaderMap, Method, StatusCode,
+    body::Body as _,
     header::{
-        CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH,
-        REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+        CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
+        IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     },
     http::request::Parts,
 };
@@ -39,12 +40,29 @@ const PERMISSIONS: HeaderValue = HeaderValue::from_static(
 /// Responds with a file of the hosted fields.
 ///
 /// # Errors
-/// The file does not exist in this release.
+/// The file does not exist in this release, or the method is neither GET nor HEAD.
 pub(crate) fn field_response(
     app: &App,
     path: &FieldPath,
     head: &Parts,
 ) -> Result<Response, Problem> {
+    match head.method {
+        Method::GET => get_response(app, path, head),
+        Method::HEAD => get_response(app, path, head).map(drop_body),
+        _ => Err(Problem::MethodNotAllowed),
+    }
+}
+
+/// The response to HEAD. With HTTP/2, a body is an error of the protocol.
+fn drop_body(response: Response) -> Response {
+    let (mut head, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(head, Body::empty())
+}
+
+fn get_response(app: &App, path: &FieldPath, head: &Parts) -> Result<Response, Problem> {
     let file = match path {
         FieldPath::Page(page) => return Ok(page_response(app, *page, head)),
         FieldPath::Unknown => return Err(Problem::NoRoute),

@@ -3,8 +3,9 @@
 use crate::{Error, FieldError, operations::reference_data::DataAccess};
 
 /// The tokens and intents of one proxied call have at most this size together, each counted by its
-/// padded size. A message to a destination is shorter.
-const CALL_DATA_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// padded size: 4 MiB of large texts, and 64 KiB for names and short values. A message to a
+/// destination is shorter.
+const CALL_DATA_BYTES_MAX: usize = (4 * 1024 + 64) * 1024;
 const CALL_DATA_RULE: &str =
     "the tokens and token intents of one call must have at most 4 MiB together";
 

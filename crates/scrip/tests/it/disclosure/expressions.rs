@@ -451,7 +451,7 @@ fn backend_without_reveal_right_creates_deduplicates_converts_and_patches() {
     let token_body = with_attributes(
         &card_body(&number),
         json!({"mask": {"last": "{{ data.number | last4 }}"}, "metadata": {"customer": "7"},
-            "fingerprint_expression": "{{ data.number }}/{{ metadata.customer }}",
+            "fingerprint_expression": "{{ data.number }}",
             "search_indexes": ["{{ data.number }}", "{{ data.number | last4 }}"]}),
     );
     let token = SHARED_SERVER.create_token_ok(&key_without_reveal, &token_body);

@@ -1,7 +1,13 @@
 //! Hosted fields of the real program: the setting of their origin, `scrip dev` and `scrip doctor`.
 
+use hyper::Request;
 use scrip_testing::process::harness::ProcessHarness;
 use serde_json::Value;
+
+use crate::network::{
+    tls::runtime,
+    tls_client::{body_text, channel_body, connect, create_certificate, send, with_tls},
+};
 
 const SCRIPT: &str = "/elements/client.js";
 
@@ -28,6 +34,35 @@ fn serve_needs_a_setting_and_uses_the_host_of_its_origin() {
     assert_eq!(status("vault.example", SCRIPT), 404);
     assert_eq!(status("vault.example", "/openapi.json"), 200);
     assert_eq!(status("127.0.0.1", SCRIPT), 404);
+}
+
+#[test]
+fn head_of_a_script_has_its_length_and_no_body_with_both_http_versions() {
+    let process = with_tls(ProcessHarness::initialized(crate::SCRIP))
+        .with_variable("SCRIP_ELEMENTS_ORIGIN", "https://localhost");
+    let certificate = create_certificate(&process);
+    let server = process.serve();
+    process.wait_for_log("the vault is open");
+    for protocol in ["http/1.1", "h2"] {
+        let request = |method: &str| {
+            let uri = if protocol == "h2" { "https://localhost" } else { "" };
+            let request = Request::builder().method(method).uri(format!("{uri}{SCRIPT}"));
+            let (sender, body) = channel_body();
+            drop(sender);
+            request.header("host", "localhost").body(body).unwrap()
+        };
+        runtime().block_on(async {
+            let exchange = async |method| {
+                let stream = connect(server.address, &certificate, protocol).await.unwrap();
+                let response = send(stream, request(method)).await.unwrap();
+                let length = response.headers()["content-length"].to_str().unwrap().to_owned();
+                (response.status().as_u16(), length, body_text(response).await.len())
+            };
+            let (status, length, body_length) = exchange("GET").await;
+            assert_eq!((status, &length), (200, &body_length.to_string()), "{protocol}");
+            assert_eq!(exchange("HEAD").await, (200, length, 0), "{protocol}");
+        });
+    }
 }
 
 #[test]
