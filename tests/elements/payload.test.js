@@ -87,6 +87,7 @@ test("fields_of_proxy_and_encrypt_have_one_place", () => {
   rejects("body", { query: { q: null } }, "query", "q");
   accepts("encrypt", { tokenRequests: { type: "card", data: { number: null } } }, "tokenRequests", "data", "number");
   accepts("encrypt", { tokenRequests: { a: { type: "card", data: null } } }, "tokenRequests", "a", "data");
+  rejects("encrypt", { tokenRequests: { type: "token", data: "x", other: { data: null } } }, "tokenRequests", "other", "data");
   rejects("encrypt", { tokenRequests: { type: null, data: "x" } }, "tokenRequests", "type");
   rejects("encrypt", { tokenRequests: { a: { type: null, data: "x" } } }, "tokenRequests", "a", "type");
   // A request that the page names `data` is a request, not the data of one.
