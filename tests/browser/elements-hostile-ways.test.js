@@ -200,7 +200,25 @@ for (const way of ["the focus that moves on", "Tab"]) {
   });
 }
 
-// --- A paste ---
+// --- Enter and a paste ---
+
+onHostilePage("Enter in a second date that the page focused is no action", async (page, input) => {
+  await addForm(page);
+  await addTrap(page);
+  const typeCode = async (id) => {
+    await page.evaluate((id) => window.fields[id].focus(), id);
+    await page.waitForTimeout(100);
+    await page.keyboard.press("Enter");
+    await typeKeys(page, "737");
+    assert.equal((await input(id).inputValue()).replaceAll(" ", ""), "07/37");
+  };
+  await page.evaluate(() => window.addField("first", "cardExpirationDate", { maxElapsedExpirationYear: 100 }));
+  await typeCode("first");
+  assert.deepEqual(await storedDate(page, "first"), [7, 2037], "control: the first date");
+  await typeCode("trap");
+  assert.deepEqual(await lastChange(page, "trap"), HIDDEN);
+  assert.deepEqual(await storedDate(page, "trap"), [undefined, undefined]);
+});
 
 onHostilePage("paste into a second date that the page focused shows no security code as a date", async (page, input) => {
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);

@@ -59,6 +59,16 @@ test("tab_in_a_number_or_date_is_an_action_only_after_another_one", () => {
   }
 });
 
+test("enter_follows_the_rule_of_the_ways_without_a_press", () => {
+  const field = arrival();
+  const accepts = (isPresent) => ROLES.map((role) => field.accepts("enter", [part(role)], { isPresent, isBack: false }));
+  assert.deepEqual(accepts(false), [true, true, true, true]);
+  field.type("expiration");
+  assert.deepEqual(accepts(false), [true, false, true, true]);
+  assert.deepEqual(accepts(true), [true, true, true, true]);
+  assert.equal(field.accepts("press", [part("expiration")], { isPresent: false, isBack: false }), true);
+});
+
 test("shift_counts_if_it_was_pressed_before_the_focus_came", () => {
   const follow = (...events) => {
     const shift = new HeldShift();

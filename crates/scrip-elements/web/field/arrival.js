@@ -73,7 +73,19 @@ export class Arrival {
   }
 
   /**
-   * Whether a way into the parts that is no press is an action of the payer: Tab, the focus of a frame or of
+   * Whether a press or a key in the field is an action.
+   * @param {import("./rules/page-validation.js").ActionKind} kind
+   * @param {readonly ArrivalPart[]} parts
+   * @param {{ isPresent: boolean, isBack: boolean }} facts `isPresent`: the payer acted in the field before
+   */
+  accepts(kind, parts, { isPresent, isBack }) {
+    if (kind === "press") return true;
+    if (kind === "tab") return isTabAction(parts, isPresent);
+    return (kind === "enter" && isPresent) || this.opens(parts, isBack);
+  }
+
+  /**
+   * Whether a way into the parts that is no press is an action of the payer: Tab, Enter, the focus of a frame or of
    * its next part, a paste, and a page that moves the focus on from a finished number. This is the only place that decides
    * about them. A payer goes back to a text to correct it, so Shift and Tab lead to the text that the payer
    * expects there. A field that others do not find does not know what was typed.

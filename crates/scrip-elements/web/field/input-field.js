@@ -1,7 +1,7 @@
 // A field with inputs: card, card number, expiration date, security code or text.
 
 import { Announcements } from "./announcements.js";
-import { Arrival, isTabAction } from "./arrival.js";
+import { Arrival } from "./arrival.js";
 import { NAME_TOKENS } from "./autofill.js";
 import { createBinLookup } from "./bin-lookup.js";
 import { findBrand } from "./format/brand.js";
@@ -89,9 +89,9 @@ export class InputField {
 
   #followPayer() {
     followActions((kind, isBack) => {
-      if (kind === "arrival" && !this.#arrive(isBack)) return;
       this.#isBack = kind === "tab" && isBack;
-      if (kind === "tab" && !isTabAction(this.parts, this.#entry.presence.isPresent)) return;
+      const { isPresent } = this.#entry.presence;
+      if (!this.arrival.accepts(kind, this.parts, { isPresent, isBack }) || (kind === "arrival" && !this.#entry.arrive())) return;
       if (kind === "tab" || kind === "enter") this.#numberContent.finish(onlyDigits(this.#number?.text ?? ""));
       this.#entry.act();
       [this.#rules, this.#validation].forEach((it) => it?.arm());
@@ -111,16 +111,11 @@ export class InputField {
     });
   }
 
-  /** The focus came without a message of the page. @param {boolean} isBack by Shift and Tab */
-  #arrive(isBack) {
-    return this.arrival.opens(this.parts, isBack) && this.#entry.arrive();
-  }
-
   /** @param {InputPart} part */
   #partFocused(part) {
     const { targetId, role } = part;
     if (role !== "number") this.#advance.end();
-    if (this.#isAway) this.#arrive(false);
+    if (this.#isAway) this.arrival.opens(this.parts, false) && this.#entry.arrive();
     else if (!this.arrival.opens([part], this.#isBack)) this.#entry.pause();
     [this.#isAway, this.#isBack] = [false, false];
     this.#channel.send("focus", { targetId });
