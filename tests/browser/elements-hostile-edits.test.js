@@ -27,8 +27,8 @@ async function typeKeys(page, text, pause = 20) {
   }
 }
 
-// The digits that events of a field told, each once.
-const toldDigits = (page, id) =>
+// The digits that events of a field reported, each once.
+const reportedDigits = (page, id) =>
   page.evaluate(([id, names]) => [...new Set(window.changes[id].flatMap((it) => names.map((name) => it[name])))].filter(Boolean), [id, DIGITS]);
 
 // --- Input method editors ---
@@ -59,12 +59,12 @@ function startEditor(page, ids) {
   };
 }
 
-// The fields report again and again, and the page moves the focus on when one has told something.
-const followReports = (page, ids, isTold) =>
-  page.evaluate(`(async (ids, isTold) => {
+// The fields report again and again, and the page moves the focus on when one has reported something.
+const followReports = (page, ids, isDue) =>
+  page.evaluate(`(async (ids, isDue) => {
     let index = 0;
     window.onFieldChange = (id, event) => {
-      if (id === ids[index] && isTold(event) && index < ids.length - 1) window.fields[ids[++index]].focus();
+      if (id === ids[index] && isDue(event) && index < ids.length - 1) window.fields[ids[++index]].focus();
     };
     (async () => {
       for (let count = 0; ; count += 1) {
@@ -72,7 +72,7 @@ const followReports = (page, ids, isTold) =>
         for (const id of ids) window.fields[id].update({ title: String(count) });
       }
     })();
-  })(${JSON.stringify(ids)}, ${isTold})`);
+  })(${JSON.stringify(ids)}, ${isDue})`);
 
 onHostilePage("number that is composed in pieces tells no digits of a piece", async (page, input) => {
   const ids = ["a", "b", "c"];
@@ -99,7 +99,7 @@ onHostilePage("number that is composed in pieces tells no digits of a piece", as
   }
   await page.waitForTimeout(200);
   assert.equal(await input("b").inputValue(), fullWidth(NUMBER.slice(6)), "control: a piece is in the second field");
-  assert.deepEqual(await toldDigits(page, "b"), []);
+  assert.deepEqual(await reportedDigits(page, "b"), []);
 });
 
 onHostilePage("mask of the page tells nothing about characters that are composed", async (page, input) => {
@@ -112,9 +112,9 @@ onHostilePage("mask of the page tells nothing about characters that are composed
   await input("a").click();
   for (const character of "secret") await editor.compose(character);
   await page.waitForTimeout(200);
-  const told = await page.evaluate((ids) => ids.map((id) => window.changes[id].map((it) => it.maskSatisfied).includes(true)), ids);
+  const results = await page.evaluate((ids) => ids.map((id) => window.changes[id].map((it) => it.maskSatisfied).includes(true)), ids);
   assert.ok(await page.evaluate(() => window.changes.f.some((it) => !it.empty)), "control: each field has a character");
-  assert.deepEqual(told, ids.map(() => false));
+  assert.deepEqual(results, ids.map(() => false));
 });
 
 // --- Data that the page wrote ---
@@ -151,7 +151,7 @@ onHostilePage("number that is typed after a pasted text tells no digits", async 
   await paste("joined", "51");
   await typeKeys(page, NUMBER);
   assert.equal(await input("joined").inputValue(), "5145 3957 8763 6214", "control: the digits are joined");
-  assert.deepEqual(await toldDigits(page, "joined"), []);
+  assert.deepEqual(await reportedDigits(page, "joined"), []);
   // Nothing of the pasted text comes back next to typed digits.
   await paste("replaced", "51");
   await page.keyboard.press("Control+A");

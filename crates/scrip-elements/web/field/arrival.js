@@ -44,7 +44,7 @@ export class Arrival {
     this.#learn();
   }
 
-  /** @returns {boolean} whether other fields find this one, and would have told it */
+  /** @returns {boolean} whether other fields find this one, and announce to it what is typed */
   #learn() {
     const { others, isSeen } = this.#look();
     for (const role of REPORTED_ROLES) if (others.some((it) => it.hasTyped(role))) this.type(role);
