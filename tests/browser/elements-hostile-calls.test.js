@@ -99,6 +99,55 @@ onHostilePage("frame that imitates an unchanged element has another idempotency 
   assert.deepEqual(outcomes, GUESSES.map(() => ["answer", false]));
 });
 
+onHostilePage("idempotency key does not tell whether a transform changed a text", async (page, input) => {
+  await page.evaluate(async () => {
+    await window.addField("text", "text", { transform: [/^(?=.*z).*$/, ""] });
+    await window.addField("copy", "text");
+    window.compare = async (first, second) => {
+      const options = { idempotencyKey: String(Math.random()) };
+      const create = (data) => window.outcome(window.elements.tokens.create({ type: "token", data: { data } }, options));
+      const [a, b] = [await create(first), await create(second)];
+      return `${a.kind} ${b.kind} ${a.value?.id === b.value?.id}`;
+    };
+  });
+  const own = await page.evaluate(async () => [await window.compare("hello", "hello"), await window.compare("hezlo", "")]);
+  assert.equal(new Set(own).size, 2, "control: the page compares texts of its own");
+  const outcomes = [];
+  for (const text of ["hello", "hezlo"]) {
+    await input("text").click();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type(text);
+    outcomes.push(
+      await page.evaluate(async () => {
+        window.fields.copy.setValueRef(window.fields.text);
+        await window.wait(400);
+        return window.compare(window.fields.text, window.fields.copy);
+      }),
+    );
+  }
+  assert.deepEqual(outcomes, Array(2).fill("answer answer false"));
+});
+
+onHostilePage("number or code in any place of tokenize is stored in a container of cards without a fingerprint", async (page, input) => {
+  await typeCode(page, input);
+  await page.evaluate(() => window.addField("number", "cardNumber"));
+  await input("number").pressSequentially("4539578763621486");
+  for (const extra of [{}, { token_intent_id: null }, { encrypted: "x" }]) {
+    const ids = await page.evaluate(async (extra) => {
+      const { code, number } = window.fields;
+      const { data } = await window.elements.tokenize({ ...extra, data: { code, number } });
+      const plain = await window.elements.tokenize({ ...extra, data: { text: "a text" } });
+      return { code: data.code, number: data.number, plain: plain.data.text };
+    }, extra);
+    for (const [name, id] of Object.entries(ids)) {
+      const { body } = await sites.vault.send("private", "GET", `/tokens/${id}`);
+      const isCard = name !== "plain";
+      assert.deepEqual(body.containers, [isCard ? "/pci/high/" : "/general/high/"], name);
+      assert.equal(body.fingerprint === undefined, isCard, name);
+    }
+  }
+});
+
 onHostilePage("answer has the same form for every value in it", async (page, input) => {
   const typed = "Correct-07";
   await page.evaluate(() => window.addField("text", "text"));

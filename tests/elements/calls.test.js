@@ -119,6 +119,8 @@ test("value_outside_of_its_own_attribute_is_marked", async () => {
     ["text of an intent", "tokenIntents.create", { type: "token", data: null }, ["data"], text, true],
     ["text of an update", "tokens.update", { data: { name: null } }, ["data", "name"], text, true],
     ["leaf of tokenize", "tokenize", { a: null }, ["a"], number, true],
+    ["leaf of tokenize below data", "tokenize", { token_intent_id: null, data: { cvc: null } }, ["data", "cvc"], code, true],
+    ["attribute of a token without type", "tokenize", { token_intent_id: "x", data: { cvc: null } }, ["data", "cvc"], code, true],
     ["card in tokenize", "tokenize", { a: { type: "card", data: { number: null } } }, ["a", "data", "number"], number, false],
     ["edited number of the page", "tokens.create", { type: "card", data: { number: null } }, ["data", "number"], value(NUMBER, "cardNumber", { isHidden: true }), true],
   ]) {
@@ -141,7 +143,8 @@ test("attribute_of_a_card_for_another_value_is_refused", async () => {
     [{ type: "card", data: { expiration_month: null } }, ["data", "expiration_month"], value("12", "cardExpirationDate"), { method: "format", format: "MM" }],
   ]) {
     const context = createContext({ fields: { e1: field } });
-    await assert.rejects(runCall(context, call("tokens.create", payload, [place(path, "e1", part)])), /belongs to another attribute/);
+    const operation = payload.type === undefined ? "tokens.update" : "tokens.create";
+    await assert.rejects(runCall(context, call(operation, payload, [place(path, "e1", part)], { target: "t1" })), /belongs to another attribute/);
     assert.deepEqual(context.requests, []);
   }
 });

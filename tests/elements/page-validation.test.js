@@ -107,6 +107,14 @@ test("transform_of_another_text_needs_an_action_of_the_payer", async () => {
   assert.equal(await slow.transform([/a/g, "x"], "a", "v1"), "a", "the page does not notice that the pattern is too slow");
 });
 
+test("text_of_one_version_has_one_transformed_text", async () => {
+  const delays = [0, undefined];
+  const rules = new PageRules(() => ({ worker: new FakeWorker(delays.shift()), ready: Promise.resolve(true) }));
+  rules.arm();
+  const [first, second] = [rules.transform([/a/g, "x"], "a", "v1"), rules.transform([/a/g, "x"], "a", "v1")];
+  assert.deepEqual([await first, await second], ["x", "x"], "a second run would take too long");
+});
+
 test("transform_makes_no_text_longer", async () => {
   const rules = new PageRules(() => ({ worker: new FakeWorker(0), ready: Promise.resolve(true) }));
   for (const [replacement, expected] of [["$1$1$1", "a7"], ["long text", "a7"], ["$1", "7"], ["$1x", "7x"]]) {

@@ -78,11 +78,14 @@ test("finished_number_lets_the_page_move_the_focus_once", () => {
 
 test("state_of_a_text_follows_who_edits_it", () => {
   const edit = (state, changes) =>
-    stateAfterEdit(state, { begins: false, isPresent: true, isDivided: false, tellsContent: true, role: "number", ...changes });
+    stateAfterEdit(state, { begins: false, isPresent: true, isDivided: false, tellsContent: true, joins: false, role: "number", ...changes });
   assert.equal(edit("closed", { begins: true }), "open");
   assert.equal(edit("open", { begins: true, isPresent: false }), "hidden");
   assert.equal(edit("open", { isPresent: false }), "hidden", "the page moved the focus between two keys");
   assert.equal(edit("open", { isPresent: false, role: "text" }), "open", "each report about a text needs an action of its own");
+  assert.equal(edit("open", { joins: true }), "hidden", "the page may have written what was pasted");
+  assert.equal(edit("open", { joins: true, begins: true }), "open", "a paste of the whole");
+  assert.equal(edit("open", { joins: true, tellsContent: false }), "open");
   assert.equal(edit("hidden", {}), "hidden", "an action does not open a piece");
   assert.equal(edit("given", {}), "closed", "joined with a text of the page");
   assert.equal(edit("open", { begins: true, isDivided: true }), "closed");

@@ -17,21 +17,21 @@ const rejects = (rule, payload, ...path) =>
 test("payload_with_elements_is_far_below_the_limits_of_the_vault", () => {
   const payload = (length) => ({ type: "token", data: { a: null, b: "x".repeat(length) } });
   const place = { path: ["data", "a"], element: "e1", part: undefined };
-  checkPayload("data", payload(99_000), [place]);
-  assert.throws(() => checkPayload("data", payload(100_000), [place]), { name: "BasisTheoryValidationError" });
-  checkPayload("data", payload(200_000), []);
+  checkPayload("create", payload(99_000), [place]);
+  assert.throws(() => checkPayload("create", payload(100_000), [place]), { name: "BasisTheoryValidationError" });
+  checkPayload("create", payload(200_000), []);
 });
 
 test("fields_inside_data_of_a_token_are_accepted", () => {
-  accepts("data", { type: "card", data: null }, "data");
-  accepts("data", { type: "card", data: { a: [{ b: null }] }, metadata: { note: "x" } }, "data", "a", 0, "b");
+  accepts("create", { type: "card", data: null }, "data");
+  accepts("create", { type: "card", data: { a: [{ b: null }] }, metadata: { note: "x" } }, "data", "a", 0, "b");
 });
 
 test("fields_outside_of_data_are_rejected", () => {
   for (const key of ["type", "id", "metadata", "mask", "containers", "Data", "__proto__", "expires_at"]) {
-    rejects("data", { type: "token", data: "x", [key]: null }, key);
+    rejects("create", { type: "token", data: "x", [key]: null }, key);
   }
-  rejects("data", { metadata: { data: null } }, "metadata", "data");
+  rejects("create", { metadata: { data: null } }, "metadata", "data");
   rejects("none", undefined, "data");
 });
 
@@ -51,8 +51,8 @@ test("expressions_are_rejected_in_a_token_with_fields", () => {
     { data: { number: null, copy: "{{ data.number }}" } },
     { deep: [[{ x: "a {{" }]] },
   ]) {
-    rejects("data", { type: "token", data: { number: null }, ...extra }, "data", "number");
-    assert.doesNotThrow(() => checkPayload("data", { type: "token", data: "x", ...extra }, []));
+    rejects("create", { type: "token", data: { number: null }, ...extra }, "data", "number");
+    assert.doesNotThrow(() => checkPayload("create", { type: "token", data: "x", ...extra }, []));
   }
 });
 
@@ -67,6 +67,9 @@ test("fields_in_tokenize_are_leaves_or_inside_data", () => {
     rejects("tokenize", { a: { type: "card", data: "x", [key]: null } }, "a", key);
     rejects("tokenize", { a: { type: "card", encrypted: "x", [key]: null } }, "a", key);
   }
+  // With a value there, the object is a token for the vault.
+  rejects("tokenize", { a: { token_intent_id: null, data: null } }, "a", "token_intent_id");
+  accepts("tokenize", { a: { token_intent_id: null, metadata: { b: null } } }, "a", "metadata", "b");
   rejects("tokenize", { a: { token_intent_id: "x", metadata: { b: null } } }, "a", "metadata", "b");
 });
 
@@ -84,6 +87,7 @@ test("fields_of_proxy_and_encrypt_have_one_place", () => {
   rejects("body", { query: { q: null } }, "query", "q");
   accepts("encrypt", { tokenRequests: { type: "card", data: { number: null } } }, "tokenRequests", "data", "number");
   accepts("encrypt", { tokenRequests: { a: { type: "card", data: null } } }, "tokenRequests", "a", "data");
+  rejects("encrypt", { tokenRequests: { type: "token", data: "x", other: { data: null } } }, "tokenRequests", "other", "data");
   rejects("encrypt", { tokenRequests: { type: null, data: "x" } }, "tokenRequests", "type");
   rejects("encrypt", { tokenRequests: { a: { type: null, data: "x" } } }, "tokenRequests", "a", "type");
   // A request that the page names `data` is a request, not the data of one.
@@ -97,7 +101,7 @@ test("fields_of_proxy_and_encrypt_have_one_place", () => {
 test("deeply_nested_payload_is_rejected", () => {
   let payload = "x";
   for (let depth = 0; depth < 100; depth++) payload = [payload];
-  assert.throws(() => checkPayload("data", { data: payload }, []), { name: "BasisTheoryValidationError" });
+  assert.throws(() => checkPayload("create", { data: payload }, []), { name: "BasisTheoryValidationError" });
 });
 
 test("malformed_lists_of_fields_are_rejected", () => {

@@ -102,14 +102,16 @@ function isGuarded(call) {
 async function writeToken(context, call, method, path) {
   if (!isObject(call.payload)) throw validationFailure("The payload must be an object.");
   const body = tokenRequest(call.payload);
-  if (isGuarded(call)) checkExpressions("data", body);
-  const { filled, marked, cardValues, ...values } = await fillPayload(context, "data", body, call.places);
+  /** @type {import("./comparison.js").PagePayload} */
+  const page = { rule: method === "PATCH" ? "update" : "create", payload: body };
+  if (isGuarded(call)) checkExpressions(page.rule, body);
+  const { filled, marked, cardValues, ...values } = await fillPayload(context, page.rule, body, call.places);
   const headers = await authorize(context, call, values);
   const isMarked = addMark(headers, marked);
   if (method === "PATCH") headers["Content-Type"] = "application/merge-patch+json";
   const isToken = path !== "/token-intents";
-  const placed = method === "PATCH" ? filled : withCardContainer(filled, cardValues);
-  const sent = isToken ? withoutComparison(placed, marked) : placed;
+  const placed = method === "PATCH" ? filled : withCardContainer(page, filled, cardValues);
+  const sent = isToken ? withoutComparison(page, placed, marked) : placed;
   const response = expectSuccess(context, await context.send({ method, path, headers, body: sent }));
   const { references } = context;
   const answer = isGuarded(call)
@@ -142,11 +144,12 @@ async function tokenize(context, call) {
   if (typeof call.payload !== "object" || call.payload === null) {
     throw validationFailure("The payload of tokenize must be an object or an array.");
   }
-  if (isGuarded(call)) checkExpressions("tokenize", call.payload);
-  const { filled, marked, cardValues, ...values } = await fillPayload(context, "tokenize", call.payload, call.places);
+  const page = { rule: /** @type {const} */ ("tokenize"), payload: call.payload };
+  if (isGuarded(call)) checkExpressions(page.rule, page.payload);
+  const { filled, marked, cardValues, ...values } = await fillPayload(context, page.rule, page.payload, call.places);
   const headers = await authorize(context, call, values);
   const isMarked = addMark(headers, marked);
-  const body = withCardContainer(withoutComparison(filled, marked), cardValues);
+  const body = withCardContainer(page, withoutComparison(page, filled, marked), cardValues);
   const response = expectSuccess(context, await context.send({ method: "POST", path: "/tokenize", headers, body }));
   // Without fields, the page itself supplied every value.
   if (!isGuarded(call)) return withDebug(context, response, response.data);

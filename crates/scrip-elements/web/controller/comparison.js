@@ -5,11 +5,11 @@
 // and compare the ids, because equal values would get one token. Numbers in cards need no such rule:
 // a field gives no incomplete number, and the vault limits guesses of numbers.
 
-import { fromEntries } from "./case.js";
 import { validationFailure } from "./failure.js";
-import { isObject, isTokenObject } from "./payload.js";
+import { changeAt, findToken, isTokenObject } from "./payload.js";
 
 /** @typedef {import("./payload.js").Path} Path */
+/** @typedef {{ rule: import("./payload.js").PlaceRule, payload: unknown }} PagePayload without values of fields */
 
 /** The container of cards. */
 const CARD_CONTAINER = "/pci/high/";
@@ -18,23 +18,23 @@ const CARD_CONTAINERS = "/pci/";
 /**
  * Returns the body with deduplication disabled for each token with a marked place. A leaf of a
  * tokenize body becomes a token object, because a leaf has no attributes.
+ * @param {PagePayload} page
  * @param {unknown} body
  * @param {Path[]} marked paths of values that stand in no attribute of their own
- * @returns {unknown}
  */
-export function withoutComparison(body, marked) {
-  return marked.reduce((result, path) => changeToken(result, path, disable), body);
+export function withoutComparison(page, body, marked) {
+  return changeTokens(page, body, marked, disable);
 }
 
 /**
  * Returns the body with each number and code of a card in a container of cards. A session of the page
  * may be allowed to read texts in other containers.
+ * @param {PagePayload} page
  * @param {unknown} body
  * @param {Path[]} paths of these values
- * @returns {unknown}
  */
-export function withCardContainer(body, paths) {
-  return paths.reduce((/** @type {unknown} */ result, path) => changeToken(result, path, moveToCards), body);
+export function withCardContainer(page, body, paths) {
+  return changeTokens(page, body, paths, moveToCards);
 }
 
 /** @param {Record<string, unknown>} token */
@@ -62,17 +62,15 @@ function moveToCards(token) {
 }
 
 /**
- * @param {unknown} node
- * @param {Path} path rest of the path
+ * @param {PagePayload} page
+ * @param {unknown} body
+ * @param {Path[]} paths of values
  * @param {(token: Record<string, unknown>) => Record<string, unknown>} change
- * @returns {unknown}
  */
-function changeToken(node, path, change) {
-  const [key, ...rest] = path;
-  if (key === undefined) return change(isTokenObject(node) ? node : { type: "token", data: node });
-  // The body of a token update has no type.
-  if (isTokenObject(node) || (isObject(node) && key === "data" && !Object.hasOwn(node, "type"))) return change(node);
-  if (Array.isArray(node)) return node.map((item, index) => (index === key ? changeToken(item, rest, change) : item));
-  if (!isObject(node)) return node;
-  return fromEntries(Object.entries(node).map(([name, item]) => [name, name === key ? changeToken(item, rest, change) : item]));
+function changeTokens({ rule, payload }, body, paths, change) {
+  return paths.reduce((/** @type {unknown} */ result, path) => {
+    const token = findToken(rule, payload, path);
+    if (token !== undefined) return changeAt(result, token.path, (it) => change(/** @type {Record<string, unknown>} */ (it)));
+    return changeAt(result, path, (leaf) => change(isTokenObject(leaf) ? leaf : { type: "token", data: leaf }));
+  }, body);
 }

@@ -12,12 +12,13 @@ import { isDateFormat } from "../field/format/expiration.js";
 /** @typedef {(string | number)[]} Path */
 /** @typedef {{ method: "month" | "year" | "format", format?: string }} Part */
 /** @typedef {{ path: Path, element: string, part: Part | undefined }} FieldPlace */
-/** @typedef {"data" | "tokenize" | "body" | "encrypt" | "none"} PlaceRule */
+/** @typedef {"create" | "update" | "tokenize" | "body" | "encrypt" | "none"} PlaceRule */
 
 const MAX_DEPTH = 64;
 const MAX_FIELDS = 200;
 /** Far below the limits of the vault. At a limit, the vault's error would tell the length of a value. */
 const MAX_PAGE_TEXT = 100_000;
+const INTENT = "token_intent_id";
 const METHODS = ["month", "year", "format"];
 const EXPRESSION_ATTRIBUTES = ["mask", "search_indexes", "fingerprint_expression"];
 
@@ -101,7 +102,8 @@ export function checkExpressions(rule, payload) {
 
 /** @type {Record<PlaceRule, string>} */
 const ALLOWED = {
-  data: "elements belong inside `data`.",
+  create: "elements belong inside `data`.",
+  update: "elements belong inside `data`.",
   tokenize: "elements are values, or belong inside `data` of an object with a `type`.",
   body: "elements belong inside `body`.",
   encrypt: "elements belong inside `data` of `tokenRequests`.",
@@ -115,26 +117,35 @@ const ALLOWED = {
  * @returns {boolean}
  */
 function isAllowedPlace(rule, payload, path) {
-  switch (rule) {
-    case "data":
-      return path[0] === "data";
-    case "body":
-      return path[0] === "body";
-    case "encrypt": {
-      const request = findTokenRequest(payload, path);
-      return request !== undefined && path[request.path.length] === "data";
-    }
-    case "tokenize": {
-      let node = payload;
-      for (const key of path) {
-        if (isTokenObject(node)) return key === "data";
-        node = child(node, key);
-      }
-      return true;
-    }
-    default:
-      return false;
+  if (rule === "body") return path[0] === "body";
+  const found = findToken(rule, payload, path);
+  if (found !== undefined) return path[found.path.length] === "data";
+  // With a value there, the object would be another token than the one that these rules see.
+  return rule === "tokenize" && path.at(-1) !== INTENT;
+}
+
+/** @typedef {{ path: Path, token: unknown }} FoundToken */
+
+/**
+ * The token that contains a place of the page's payload, with its path; undefined at a leaf of tokenize and in a
+ * proxied body. This is the only place that says which object is the token of a place. The payload is the
+ * one of the page, without values of fields.
+ * @param {PlaceRule} rule
+ * @param {unknown} payload
+ * @param {Path} path
+ * @returns {FoundToken | undefined}
+ */
+export function findToken(rule, payload, path) {
+  if (rule === "create" || rule === "update") return { path: [], token: payload };
+  if (rule === "encrypt") {
+    return listTokenRequests(payload).find((request) => request.path.every((key, index) => path[index] === key));
   }
+  let node = payload;
+  for (const [index, key] of rule === "tokenize" ? path.entries() : []) {
+    if (isTokenObject(node)) return { path: path.slice(0, index), token: node };
+    node = child(node, key);
+  }
+  return undefined;
 }
 
 /** @typedef {{ path: Path, token: Record<string, unknown> & { type: string } }} TokenRequest */
@@ -157,16 +168,6 @@ export function listTokenRequests(payload) {
 }
 
 /**
- * The token request that contains a path.
- * @param {unknown} payload
- * @param {Path} path
- * @returns {TokenRequest | undefined}
- */
-export function findTokenRequest(payload, path) {
-  return listTokenRequests(payload).find((request) => request.path.every((key, index) => path[index] === key));
-}
-
-/**
  * @param {unknown} value
  * @returns {value is TokenRequest["token"]}
  */
@@ -175,15 +176,15 @@ function isTokenRequest(value) {
 }
 
 /**
- * The vault stores such an object of a tokenize body as one token; every other leaf is a token.
- * Wider than the vault's rule, so that no token object is missed.
+ * The vault stores such an object of a tokenize body as one token; every other leaf is a token. Exactly the
+ * rule of the vault: with another one, the frame would treat the leaves of the vault as attributes.
  * @param {unknown} value
  * @returns {value is Record<string, unknown>}
  */
 export function isTokenObject(value) {
   if (!isObject(value)) return false;
   const has = (/** @type {string} */ name) => Object.hasOwn(value, name);
-  return (has("type") && (has("data") || has("encrypted"))) || has("token_intent_id");
+  return (has("type") && (has("data") || has("encrypted"))) || (has(INTENT) && value[INTENT] !== null);
 }
 
 /**
@@ -215,36 +216,36 @@ function checkDepth(value, depth) {
 }
 
 /**
+ * Returns a copy with another node at the path.
+ * @param {unknown} node
+ * @param {Path} path
+ * @param {(node: unknown) => unknown} change
+ * @returns {unknown}
+ */
+export function changeAt(node, [key, ...rest], change) {
+  if (key === undefined) return change(node);
+  if (Array.isArray(node)) {
+    if (typeof key !== "number" || key < 0 || key >= node.length) throw invalidCall();
+    return node.map((item, index) => (index === key ? changeAt(item, rest, change) : item));
+  }
+  if (!isObject(node) || typeof key !== "string" || !Object.hasOwn(node, key)) throw invalidCall();
+  return fromEntries(
+    Object.entries(node).map(([name, item]) => [name, name === key ? changeAt(item, rest, change) : item]),
+  );
+}
+
+/**
  * Returns a copy of the payload with the values at their places.
  * @param {unknown} payload
  * @param {{ path: Path, value: unknown }[]} values
  * @returns {unknown}
  */
 export function placeValues(payload, values) {
-  return values.reduce((result, { path, value }) => placeValue(result, path, value), payload);
-}
-
-/**
- * @param {unknown} node
- * @param {Path} path
- * @param {unknown} value
- * @returns {unknown}
- */
-function placeValue(node, path, value) {
-  const [key, ...rest] = path;
-  if (key === undefined) {
+  return values.reduce((result, { path, value }) => changeAt(result, path, (node) => {
     // The page sends null in place of each field. Anything else is a forged call.
     if (node !== null) throw invalidCall();
     return value;
-  }
-  if (Array.isArray(node)) {
-    if (typeof key !== "number" || key < 0 || key >= node.length) throw invalidCall();
-    return node.map((item, index) => (index === key ? placeValue(item, rest, value) : item));
-  }
-  if (!isObject(node) || typeof key !== "string" || !Object.hasOwn(node, key)) throw invalidCall();
-  return fromEntries(
-    Object.entries(node).map(([name, item]) => [name, name === key ? placeValue(item, rest, value) : item]),
-  );
+  }), payload);
 }
 
 /**

@@ -4,7 +4,7 @@
 // the attribute of a number, and a date in the attributes of a date, may be shown. Every other place
 // is marked in the request: the vault then shows the page nothing that depends on the value.
 
-import { child, findTokenRequest, isObject, isTokenObject } from "./payload.js";
+import { child, findToken } from "./payload.js";
 
 /** @typedef {import("./payload.js").Path} Path */
 /** @typedef {import("./payload.js").Part} Part */
@@ -39,39 +39,25 @@ export function typedKind(type, part) {
  * @returns {ValueKind}
  */
 export function storedKind(token, path) {
-  const hasType = isObject(token) && typeof token.type === "string";
-  return (hasType ? VALUE_KINDS.find((kind) => belongs(kind, token, path)) : undefined) ?? "text";
+  return VALUE_KINDS.find((kind) => belongs(kind, child(token, "type"), path)) ?? "text";
 }
 
 /**
- * Whether a value of the kind belongs to the path of a token. The body of an update has no type.
+ * Whether a value of the kind belongs to the path of a token.
  * @param {ValueKind} kind
- * @param {unknown} token
+ * @param {unknown} type of the token
  * @param {Path} path
  */
-function belongs(kind, token, path) {
-  const type = isObject(token) ? token.type : undefined;
-  const [data, attribute] = path;
-  if (data !== "data" || path.length > 2) return false;
-  if (attribute === undefined) {
-    return kind === "card" ? type === undefined || type === "card" : kind === "number" && type === "card_number";
-  }
-  const isCard = type === undefined || (typeof type === "string" && CARD_TYPES.includes(type));
+function belongs(kind, type, [data, attribute, ...rest]) {
+  if (data !== "data" || rest.length > 0) return false;
+  if (attribute === undefined) return (kind === "card" && type === "card") || (kind === "number" && type === "card_number");
+  const isCard = typeof type === "string" && CARD_TYPES.includes(type);
   return isCard && Object.hasOwn(CARD_ATTRIBUTES, attribute) && CARD_ATTRIBUTES[attribute] === kind;
 }
 
 /**
- * Whether the path is an attribute of a card. The vault checks these, and its error tells about the value.
- * @param {unknown} token
- * @param {Path} path
- */
-function isCardAttribute(token, path) {
-  return VALUE_KINDS.some((kind) => belongs(kind, token, path));
-}
-
-/**
  * The place of a value: "own" is the attribute of a card that is made for the value, "foreign" is an
- * attribute of a card for another value, and "free" is any other place.
+ * attribute of a card for another value, whose error of the vault would tell about it, and "free" is any other place.
  * @param {PlaceRule} rule
  * @param {unknown} payload
  * @param {Path} path
@@ -81,8 +67,11 @@ function isCardAttribute(token, path) {
 export function placeOf(rule, payload, path, kind) {
   const found = findToken(rule, payload, path);
   if (found === undefined) return "free";
-  if (belongs(kind, found.token, found.path)) return "own";
-  return isCardAttribute(found.token, found.path) ? "foreign" : "free";
+  // The body of an update has no type, and the vault marks what stands in no card.
+  const type = child(found.token, "type") ?? (rule === "update" ? "card" : undefined);
+  const accepts = (/** @type {ValueKind} */ it) => belongs(it, type, path.slice(found.path.length));
+  if (accepts(kind)) return "own";
+  return VALUE_KINDS.some(accepts) ? "foreign" : "free";
 }
 
 /**
@@ -96,25 +85,4 @@ export function isUnchecked(rule, payload, path) {
   const found = findToken(rule, payload, path);
   if (found === undefined) return rule === "tokenize";
   return rule !== "encrypt" && child(found.token, "type") === "token";
-}
-
-/**
- * The token of a place, and the path inside of it; undefined in a proxied body and at a leaf of tokenize.
- * @param {PlaceRule} rule
- * @param {unknown} payload
- * @param {Path} path
- */
-function findToken(rule, payload, path) {
-  if (rule === "data") return { token: payload, path };
-  if (rule === "body") return undefined;
-  if (rule === "encrypt") {
-    const request = findTokenRequest(payload, path);
-    return request && { token: request.token, path: path.slice(request.path.length) };
-  }
-  let node = payload;
-  for (const [index, key] of path.entries()) {
-    if (isTokenObject(node)) return { token: node, path: path.slice(index) };
-    node = child(node, key);
-  }
-  return undefined;
 }

@@ -2,8 +2,8 @@
 //
 // A page can focus a place before a field, give the focus to its frame, or change the order of Tab, and the
 // payer's own Tab then leads into the field. A date would show a security code as a date, and a number the
-// first digits of what follows the card. The field does not see why the focus comes. So Tab is an action
-// in a date only until a date was typed anywhere in the page, and the same for numbers.
+// first digits of what follows the card. The field does not see why the focus comes. So each way into a date
+// without a press is an action only until a date was typed anywhere in the page, and the same for numbers.
 
 /** The answers of the vault and the events tell about these. */
 const REPORTED_ROLES = ["number", "expiration"];
@@ -26,14 +26,29 @@ export function isTabAction(parts, isPresent) {
   return isPresent || !parts.some(({ role }) => REPORTED_ROLES.includes(role));
 }
 
-/** What was typed in the page, as far as it decides about Tab. Every field of the page has its own copy. */
+/**
+ * @typedef {object} PageView
+ * @property {readonly Arrival[]} others of the fields of the page
+ * @property {boolean} isSeen whether other fields find this one
+ */
+
+/** What was typed in the page, as far as it decides about the ways into a field. Every field has its own copy. */
 export class Arrival {
   /** @type {Set<string>} */
   #typedRoles = new Set();
+  #look;
 
-  /** @param {readonly Arrival[]} others of the fields that the page has already */
-  constructor(others) {
+  /** @param {() => PageView} look */
+  constructor(look) {
+    this.#look = look;
+    this.#learn();
+  }
+
+  /** @returns {boolean} whether other fields find this one, and announce to it what is typed */
+  #learn() {
+    const { others, isSeen } = this.#look();
     for (const role of REPORTED_ROLES) if (others.some((it) => it.hasTyped(role))) this.type(role);
+    return isSeen;
   }
 
   /**
@@ -44,20 +59,43 @@ export class Arrival {
     this.#typedRoles.add(role);
   }
 
+  /**
+   * The payer typed into this field.
+   * @param {string} role
+   */
+  announce(role) {
+    if (!this.hasTyped(role)) [this, ...this.#look().others].forEach((it) => it.type(role));
+  }
+
   /** @param {string} role */
   hasTyped(role) {
     return this.#typedRoles.has(role);
   }
 
   /**
-   * Whether a focus that the page did not cause is an action of the payer. A payer goes back to a text to correct
-   * it, so Shift and Tab lead to the text that the payer expects there.
-   * @param {readonly ArrivalPart[]} parts of the field that gets the focus
+   * Whether a press or a key in the field is an action.
+   * @param {import("./rules/page-validation.js").ActionKind} kind
+   * @param {readonly ArrivalPart[]} parts
+   * @param {{ isPresent: boolean, isBack: boolean }} facts `isPresent`: the payer acted in the field before
+   */
+  accepts(kind, parts, { isPresent, isBack }) {
+    if (kind === "press") return true;
+    if (kind === "tab") return isTabAction(parts, isPresent);
+    return (kind === "enter" && isPresent) || this.opens(parts, isBack);
+  }
+
+  /**
+   * Whether a way into the parts that is no press is an action of the payer: Tab, Enter, the focus of a frame or of
+   * its next part, a paste, and a page that moves the focus on from a finished number. This is the only place that decides
+   * about them. A payer goes back to a text to correct it, so Shift and Tab lead to the text that the payer
+   * expects there. A field that others do not find does not know what was typed.
+   * @param {readonly ArrivalPart[]} parts that get the focus
    * @param {boolean} isBack whether the payer holds Shift with Tab
    */
-  isOwn(parts, isBack) {
+  opens(parts, isBack) {
+    const isSeen = this.#learn();
     const isReturn = isBack && parts.some((it) => it.isFocused && !it.isEmpty && it.state === "open");
-    return isReturn || !parts.some(({ role }) => REPORTED_ROLES.includes(role) && this.hasTyped(role));
+    return isReturn || !parts.some(({ role }) => REPORTED_ROLES.includes(role) && (!isSeen || this.hasTyped(role)));
   }
 }
 

@@ -3,7 +3,7 @@
 import { Arrival } from "./arrival.js";
 import { createCopyButton } from "./view/copying.js";
 import { readOptions } from "./field-options.js";
-import { findController, findField, pageFields } from "./siblings.js";
+import { findController, findField, lookAtPage } from "./siblings.js";
 import { applyRules, readStyle } from "./view/style.js";
 import { languageFor, textsFor } from "./view/texts.js";
 
@@ -17,7 +17,7 @@ export class CopyButtonField {
   /** @type {() => unknown} */
   #source = () => undefined;
   #copy;
-  arrival = new Arrival(pageFields().map((it) => it.arrival));
+  arrival = new Arrival(lookAtPage);
 
   /**
    * @param {import("../parent-channel.js").ParentChannel} channel

@@ -1,7 +1,7 @@
 // A field with inputs: card, card number, expiration date, security code or text.
 
 import { Announcements } from "./announcements.js";
-import { Arrival, isTabAction } from "./arrival.js";
+import { Arrival } from "./arrival.js";
 import { NAME_TOKENS } from "./autofill.js";
 import { createBinLookup } from "./bin-lookup.js";
 import { findBrand } from "./format/brand.js";
@@ -11,13 +11,13 @@ import { AUTOFILL, FieldView } from "./view/field-view.js";
 import { InputPart } from "./input-part.js";
 import { NumberContent } from "./number-content.js";
 import { NumberAdvance, PayerEntry, entryError, fieldState, isUnfinished, stateAfterAction } from "./payer-entry.js";
-import { followActions, startPageRules } from "./rules/page-validation.js";
+import { followActions, refuseDrops, startPageRules } from "./rules/page-validation.js";
 import { createNetworkChoice, networkChoices } from "./view/networks.js";
 import { PARTS, partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
 import { literalValues, plainText, resolveSetValues } from "./set-values.js";
 import { readKind, readValue } from "./field-value.js";
-import { findController, findField, pageFields, siblingFields, waitFor } from "./siblings.js";
+import { findController, followField, lookAtPage, siblingFields, waitFor } from "./siblings.js";
 import { randomId } from "../parent-channel.js";
 
 /**
@@ -38,7 +38,9 @@ export class InputField {
   #source;
   #numberContent = new NumberContent();
   #entry = new PayerEntry();
-  arrival = new Arrival(pageFields().map((it) => it.arrival));
+  arrival = new Arrival(lookAtPage);
+  /** Whether the payer goes to another part of this field in the order back. */
+  #isBack = false;
   #advance = new NumberAdvance();
   /** Whether the frame has no input that gets the focus back with the frame. */
   #isAway = true;
@@ -87,8 +89,9 @@ export class InputField {
 
   #followPayer() {
     followActions((kind, isBack) => {
-      if (kind === "arrival" && !this.#arrive(isBack)) return;
-      if (kind === "tab" && !isTabAction(this.parts, this.#entry.presence.isPresent)) return;
+      this.#isBack = kind === "tab" && isBack;
+      const { isPresent } = this.#entry.presence;
+      if (!this.arrival.accepts(kind, this.parts, { isPresent, isBack }) || (kind === "arrival" && !this.#entry.arrive())) return;
       if (kind === "tab" || kind === "enter") this.#numberContent.finish(onlyDigits(this.#number?.text ?? ""));
       this.#entry.act();
       [this.#rules, this.#validation].forEach((it) => it?.arm());
@@ -100,6 +103,7 @@ export class InputField {
         this.#render();
       }
     });
+    refuseDrops();
     window.addEventListener("blur", () => {
       // Browsers return the focus to the input after a change of the window, and pages can cause one.
       this.#isAway = this.parts.every((it) => it.input !== document.activeElement);
@@ -107,16 +111,13 @@ export class InputField {
     });
   }
 
-  /** The focus came without a message of the page. @param {boolean} isBack by Shift and Tab */
-  #arrive(isBack) {
-    return this.arrival.isOwn(this.parts, isBack) && this.#entry.arrive();
-  }
-
   /** @param {InputPart} part */
-  #partFocused({ targetId, role }) {
+  #partFocused(part) {
+    const { targetId, role } = part;
     if (role !== "number") this.#advance.end();
-    if (this.#isAway) this.#arrive(false);
-    this.#isAway = false;
+    if (this.#isAway) this.arrival.opens(this.parts, false) && this.#entry.arrive();
+    else if (!this.arrival.opens([part], this.#isBack)) this.#entry.pause();
+    [this.#isAway, this.#isBack] = [false, false];
     this.#channel.send("focus", { targetId });
   }
 
@@ -160,8 +161,12 @@ export class InputField {
         if (key === "Enter") this.#reportValidity();
         this.#channel.send("keydown", { targetId, key, altKey, ctrlKey, shiftKey, metaKey });
       },
-      backspaceWhenEmpty: (part) => this.parts[this.parts.indexOf(part) - 1]?.focusAtEnd(),
+      backspaceWhenEmpty: (part) => {
+        this.#isBack = true;
+        this.parts[this.parts.indexOf(part) - 1]?.focusAtEnd();
+      },
       presence: () => this.#entry.presence,
+      takesPaste: (part) => this.arrival.opens([part], false),
       tellsContent: ({ role }) => role === "number" || role === "expiration" || this.#wasSet || (role === "text" && this.#hasPageRules),
     });
   }
@@ -189,7 +194,7 @@ export class InputField {
   #partChanged(part, { isTyped, isNew }) {
     this.#stopWaiting();
     this.#source = undefined;
-    if (!this.arrival.hasTyped(part.role)) [this, ...pageFields()].forEach((it) => it.arrival.type(part.role));
+    this.arrival.announce(part.role);
     if (isNew && part.role === "number") this.#beginNumber(part);
     part.role === "number" ? this.#advance.edit(part.text, part.state, performance.now()) : this.#advance.end();
     if (this.parts.every((it) => it.isEmpty || (it.state !== "given" && it.state !== "closed"))) this.#endSet();
@@ -257,7 +262,7 @@ export class InputField {
       const { targetId, isEmpty: empty, showsError } = part;
       // The rules of the page do not run over a value of the vault or of another field: their duration tells about it.
       if (part.rawValue !== undefined) return { targetId, empty, error: undefined, showsError: false, maskSatisfied: true };
-      const maskSatisfied = part.kind.check(part.text) !== "incomplete";
+      const maskSatisfied = !part.isComposing && part.kind.check(part.text) !== "incomplete";
       return { targetId, empty, error: this.#partError(part), showsError, maskSatisfied };
     });
   }
@@ -274,7 +279,7 @@ export class InputField {
     this.#view.renderBrand(findBrand(digits)?.type);
     const { binLookup, coBadged, preferredNetworks } = this.#options;
     const isComplete = !this.#wasSet && number !== undefined && this.#partError(number) === undefined;
-    const isShown = !this.#wasSet && state === "open" && !this.#numberContent.hasOtherStart(digits, isComplete);
+    const isShown = !this.#wasSet && number?.isComposing !== true && state === "open" && !this.#numberContent.hasOtherStart(digits, isComplete);
     this.bin.follow((binLookup || coBadged.length > 0) && isShown ? digits : "");
     const choices = networkChoices(this.bin.details, coBadged);
     if (digits === "") this.#chosenNetwork = undefined;
@@ -354,7 +359,7 @@ export class InputField {
     const part = this.parts.find((it) => it.isEmpty) ?? this.parts[0];
     if (document.hasFocus() && document.activeElement === part?.input) return;
     // Many pages move the focus on to the date when the number is finished, as a card element does.
-    const isNext = this.#type === "cardExpirationDate" && part?.isEmpty === true;
+    const isNext = this.#type === "cardExpirationDate" && part?.isEmpty === true && this.arrival.opens([part], false);
     const isAdvance = isNext && siblingFields(this.#channel.nonce).some((it) => it.useAdvance());
     isAdvance ? this.#entry.act() : this.#entry.focusByPage();
     part?.focus();
@@ -402,26 +407,10 @@ export class InputField {
    */
   setFrom(element) {
     this.#stopWaiting();
-    let isActive = true;
-    const endSearch = waitFor(
-      () => findField(this.#channel.nonce, element),
-      (source) => {
-        // Another type would show a part of the value as something else, such as a month.
-        if (source.type !== this.#type || this.#type === "card") return;
-        const part = this.parts[0];
-        const pull = () => {
-          const value = source.readPlain();
-          if (!isActive || part === undefined || part.rawValue === value) return;
-          this.#applySetValues({ [part.role]: value }, undefined, source);
-        };
-        source.follow(pull);
-        pull();
-      },
-    );
-    this.#stopWaiting = () => {
-      isActive = false;
-      endSearch();
-    };
+    const [part] = this.parts;
+    this.#stopWaiting = followField(this.#channel, element, (value, source) => {
+      if (part !== undefined && part.rawValue !== value) this.#applySetValues({ [part.role]: value }, undefined, source);
+    });
   }
 
   /** @param {() => void} listener */
@@ -459,13 +448,15 @@ export class InputField {
     const digits = onlyDigits(number?.text ?? "");
     const isPiece = number?.state === "open" && this.#numberContent.isPiece(digits);
     if (number?.rawValue === undefined && state.valid && !isPiece) this.#numberContent.use(digits);
-    const version = `${this.#frameId}-${this.parts.reduce((sum, it) => sum + it.editCount, 0)}`;
+    const transform = isPlain || this.#wasSet || !state.valid ? undefined : this.#options.transform;
+    // Everything that makes the value: another value has another version.
+    const edits = this.parts.reduce((sum, it) => sum + it.editCount, 0);
+    const version = [this.#frameId, edits, transform === undefined ? "plain" : "transformed"].join("-");
     // Next to a given part, a typed one has no place of its own.
     const isPartlySet = this.#wasSet && this.parts.some((it) => it.rawValue === undefined && !it.isEmpty);
     const isHidden = fieldState(this.parts) !== "open" || isPartlySet || isPiece;
     const reading = { ...state, version, kind: readKind(this.#setKind, request), isHidden };
     const value = readValue(this.#type, this.parts.map((it) => this.#plainValue(it)), request);
-    const transform = isPlain || this.#wasSet || !state.valid ? undefined : this.#options.transform;
     if (transform === undefined || typeof value !== "string") return { ...reading, value };
     if (this.parts[0]?.state === "given") this.#rules?.arm(); // The page knows its own text.
     const transformed = await this.#rules?.transform(transform, value, version);

@@ -23,6 +23,7 @@ import { randomId } from "../parent-channel.js";
  * @property {(part: InputPart, event: KeyboardEvent) => void} key Enter or Escape
  * @property {(part: InputPart) => void} backspaceWhenEmpty
  * @property {() => import("./payer-entry.js").Presence} presence
+ * @property {(part: InputPart) => boolean} takesPaste whether a paste without an action is one
  * @property {(part: InputPart) => boolean} tellsContent whether events or answers tell about the text
  */
 
@@ -43,6 +44,12 @@ export class InputPart {
   /** The text without what an input method editor still composes. */
   #committed = "";
   #wasAllSelected = false;
+  /** The text after the last input, which an input method editor may still compose. */
+  #latest = "";
+  /** Whether the edit is a paste. */
+  #isPaste = false;
+  /** Whether a part of the text was pasted. */
+  #hasPasted = false;
   /** The presence of the payer before the edit. A browser that fills in a value announces no edit. @type {Presence | undefined} */
   #presence;
   /** @type {EditedText[]} */
@@ -104,7 +111,7 @@ export class InputPart {
     this.state = text === "" ? "open" : "given";
     this.forgetHistory();
     this.#before = { text, caret: text.length };
-    this.#committed = text;
+    [this.#committed, this.#latest, this.#hasPasted] = [text, text, false];
     if (this.input.value !== text) this.input.value = text;
   }
 
@@ -148,9 +155,11 @@ export class InputPart {
       // Browsers announce an edit also where they refuse it.
       if (input.readOnly || input.disabled) return;
       if (!event.isComposing) this.#remember();
-      this.#presence = presenceFor(event, this.#events.presence());
-      // A text that is dropped into the field leaves the selected text there.
-      if (event.isComposing || event.inputType === "insertFromDrop") this.#wasAllSelected = false;
+      this.#presence = this.#events.presence();
+      this.#isPaste = event.inputType.startsWith("insertFrom");
+      if (event.isComposing) this.#wasAllSelected = false;
+      // The page may be the author of a dropped text, and the payer does not read it before.
+      if (event.inputType === "insertFromDrop") return event.preventDefault();
       if (event.inputType === "historyUndo" || event.inputType === "historyRedo") {
         event.preventDefault();
         this.#travel(event.inputType === "historyUndo");
@@ -165,8 +174,10 @@ export class InputPart {
       // Text of an input method editor is changed only when it is finished. Android keyboards also
       // compose plain digits, and these are formatted at once.
       if (isComposing && (this.role === "text" || /[^\x00-\x7f]/.test(this.text))) {
-        // It is an edit all the same: two different texts never have one version.
+        // It is an edit all the same: two different texts never have one version, and a report has a state.
         this.editCount += 1;
+        this.#presence ??= this.#events.presence();
+        this.#changeState(false, true);
         return;
       }
       this.#edited(inputType);
@@ -192,7 +203,7 @@ export class InputPart {
     if (edited === undefined) return;
     event.preventDefault();
     if (edited.text === text) {
-      this.#presence = undefined;
+      [this.#presence, this.#isPaste] = [undefined, false];
       return;
     }
     input.value = edited.text;
@@ -250,9 +261,9 @@ export class InputPart {
     // The payer chose what a browser fills in, all of it.
     const isFilled = this.#presence === undefined;
     const isReplaced = isFilled || this.#wasAllSelected;
-    const stateBefore = this.state;
+    const [stateBefore, hadPasted] = [this.state, this.#hasPasted];
     // The state decides whether a mask of the page applies.
-    this.#changeState(isReplaced || before.text === "");
+    this.#changeState(isReplaced, kind === "insert" || kind === "other");
     const after = this.kind.format({ text: typed, caret }, kind, before);
     this.#show(after);
     if (after.text !== before.text) {
@@ -261,32 +272,42 @@ export class InputPart {
       this.#redo = [];
     }
     this.#before = after;
-    if (after.text === before.text && this.rawValue === undefined) {
-      this.state = stateBefore;
+    if (after.text === before.text) {
+      [this.state, this.#hasPasted] = [after.text === "" ? "open" : stateBefore, hadPasted];
       return;
     }
     const isInsertion = kind === "insert" || kind === "other";
     const isNew = after.text === "" || isReplaced;
-    this.#finishEdit({ isTyped: isInsertion && after.caret === after.text.length, isNew }, stateBefore);
+    this.#finishEdit({ isTyped: isInsertion && after.caret === after.text.length, isNew }, stateBefore === "open" && !hadPasted);
   }
 
-  /** @param {boolean} begins whether nothing of the earlier text remains */
-  #changeState(begins) {
-    const presence = this.#presence ?? { isPresent: true, isDivided: false };
-    this.#presence = undefined;
-    this.state = stateAfterEdit(this.state, { ...presence, begins, tellsContent: this.#events.tellsContent(this), role: this.role });
+  /**
+   * Decides about the text at each input, before anything reports it.
+   * @param {boolean} isReplaced whether the edit replaces the whole text
+   * @param {boolean} isInsertion
+   */
+  #changeState(isReplaced, isInsertion) {
+    const { isPresent, isDivided } = this.#presence ?? { isPresent: true, isDivided: false };
+    const begins = isReplaced || this.#latest === "";
+    // A text that is pasted as a whole is no piece: the page cannot divide it.
+    const isWhole = this.#isPaste && begins && this.#events.takesPaste(this);
+    const joins = isInsertion && (this.#isPaste || this.#hasPasted);
+    const tellsContent = this.#events.tellsContent(this);
+    this.state = stateAfterEdit(this.state, { isPresent: isPresent || isWhole, isDivided, begins, tellsContent, joins, role: this.role });
+    this.#hasPasted = this.#isPaste || (this.#hasPasted && !begins);
+    [this.#presence, this.#isPaste, this.#latest] = [undefined, false, this.text];
   }
 
   /**
    * @param {PartChange} change
-   * @param {import("./payer-entry.js").EntryState} stateBefore
+   * @param {boolean} wasOwn whether the payer typed the text before
    */
-  #finishEdit(change, stateBefore) {
+  #finishEdit(change, wasOwn) {
     this.rawValue = undefined;
     this.editCount += 1;
     this.#wasAllSelected = false;
     // Otherwise an undo would bring the text back as if it had been typed.
-    if (change.isNew && stateBefore !== "open") this.forgetHistory();
+    if (change.isNew && !wasOwn) this.forgetHistory();
     if (this.text === "") this.state = "open";
     this.#events.changed(this, change);
   }
@@ -295,7 +316,7 @@ export class InputPart {
   #show({ text, caret }) {
     const { input } = this;
     if (input.value !== text) input.value = text;
-    this.#committed = text;
+    [this.#committed, this.#latest] = [text, text];
     // Setting the selection of an input without focus moves the focus in Safari.
     if (document.activeElement === input && input.selectionStart !== caret) input.setSelectionRange(caret, caret);
   }
@@ -307,23 +328,12 @@ export class InputPart {
     const state = from.pop();
     if (state === undefined) return;
     this.#remember();
-    const stateBefore = this.state;
+    const wasOwn = this.state === "open" && !this.#hasPasted;
     this.#presence = this.#events.presence();
-    this.#changeState(this.#before.text === "");
+    this.#changeState(false, false);
     to.push(this.#before);
     this.#show(state);
     this.#before = state;
-    this.#finishEdit({ isTyped: false, isNew: state.text === "" }, stateBefore);
+    this.#finishEdit({ isTyped: false, isNew: state.text === "" }, wasOwn);
   }
-}
-
-/**
- * A text that is pasted or dropped is whole: the page cannot divide it.
- * @param {InputEvent} event
- * @param {Presence} presence
- * @returns {Presence}
- */
-function presenceFor({ inputType }, presence) {
-  const isWhole = inputType === "insertFromPaste" || inputType === "insertFromDrop";
-  return { ...presence, isPresent: presence.isPresent || (isWhole && !presence.isDivided) };
 }

@@ -37,16 +37,17 @@ import { onlyDigits } from "./format/digits.js";
 /**
  * The state of a text after an edit.
  * @param {EntryState} state before the edit
- * @param {Presence & { begins: boolean, tellsContent: boolean, role: Role }} edit `begins`: nothing of the earlier text
- *   remains; `tellsContent`: events or answers tell more about the text than its emptiness and length
+ * @param {Presence & { begins: boolean, tellsContent: boolean, joins: boolean, role: Role }} edit `begins`: nothing of
+ *   the earlier text remains; `tellsContent`: events or answers tell more about the text than its emptiness and
+ *   length; `joins`: the edit joins a pasted text with another one, and the page may have written the pasted one
  * @returns {EntryState}
  */
-export function stateAfterEdit(state, { begins, isPresent, isDivided, tellsContent, role }) {
+export function stateAfterEdit(state, { begins, isPresent, isDivided, tellsContent, joins, role }) {
   if (isDivided) return "closed";
   if (begins) return isPresent || !tellsContent ? "open" : "hidden";
   if (state === "given") return role === "text" && !tellsContent ? "open" : "closed";
   // Each report about a text needs an action of its own, so a piece in a text tells no more.
-  return state === "open" && !isPresent && tellsContent && role !== "text" ? "hidden" : state;
+  return state === "open" && (!isPresent || joins) && tellsContent && role !== "text" ? "hidden" : state;
 }
 
 /**

@@ -66,24 +66,34 @@ function accessObjects(name, nonce) {
 }
 
 /**
- * All fields of the vault's origin in the page, of every instance and at every depth. Every page may read the
+ * All windows of the vault's origin in the page, of every instance and at every depth. Every page may read the
  * number and the places of the frames of another one, also if its origin is another.
  * @param {Window} [page]
- * @returns {FieldAccess[]}
+ * @returns {any[]}
  */
-export function pageFields(page = window.top ?? window) {
+function pageWindows(page = window.top ?? window) {
   const found = [];
   for (let index = 0; index < page.length; index += 1) {
     const frame = /** @type {any} */ (page[index]);
     try {
       // A frame of another origin throws, or gives a frame of its own that has this name.
-      if (frame.origin === window.origin && frame.scripField !== undefined) found.push(frame.scripField);
+      if (frame.origin === window.origin) found.push(frame);
     } catch {
       // The frame has another origin.
     }
-    found.push(...pageFields(frame));
+    found.push(...pageWindows(frame));
   }
   return found;
+}
+
+/**
+ * What the fields of the page know, and whether they find this field. A frame in a shadow root has no index.
+ * @returns {import("./arrival.js").PageView}
+ */
+export function lookAtPage() {
+  const windows = pageWindows();
+  const others = windows.flatMap(({ scripField }) => scripField?.arrival ?? []);
+  return { others, isSeen: windows.includes(window) };
 }
 
 /**
@@ -126,4 +136,31 @@ export function waitFor(find, use) {
   };
   attempt();
   return () => window.clearTimeout(timer);
+}
+
+/**
+ * Shows the value of another field, now and after each change.
+ * @param {{ nonce: string, type: string }} own
+ * @param {unknown} element
+ * @param {(value: string, source: FieldAccess) => void} show
+ * @returns {() => void} ends it
+ */
+export function followField({ nonce, type }, element, show) {
+  let isActive = true;
+  const endSearch = waitFor(
+    () => findField(nonce, element),
+    (source) => {
+      // Another type would show a part of the value as something else, such as a month.
+      if (source.type !== type || type === "card") return;
+      const pull = () => {
+        if (isActive) show(source.readPlain(), source);
+      };
+      source.follow(pull);
+      pull();
+    },
+  );
+  return () => {
+    isActive = false;
+    endSearch();
+  };
 }

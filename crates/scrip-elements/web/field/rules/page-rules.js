@@ -25,8 +25,8 @@ function startWorker() {
 
 export class PageRules {
   #isArmed = false;
-  /** @type {string | undefined} version of the text that was transformed last */
-  #lastVersion;
+  /** @type {{ version: string, result: Promise<string> } | undefined} the last transformed text */
+  #last;
   /** The next worker starts early, because a start takes longer than a run. */
   #next;
   /** @type {Promise<unknown>} one run after the other, so that a page cannot occupy every processor */
@@ -86,11 +86,16 @@ export class PageRules {
    *   the page does not notice; undefined if the payer has to act first
    */
   async transform([pattern, replacement], text, version) {
-    if (version !== this.#lastVersion && !this.#isArmed) return undefined;
-    this.#isArmed = false;
-    this.#lastVersion = version;
-    const result = await this.run({ pattern, text, replacement });
-    // A longer text would tell about the typed one by its size.
-    return typeof result === "string" && result.length <= text.length ? result : text;
+    if (version !== this.#last?.version) {
+      if (!this.#isArmed) return undefined;
+      this.#isArmed = false;
+      // One version has one result, also if the pattern takes too long in one of two runs.
+      const result = this.run({ pattern, text, replacement }).then((it) =>
+        // A longer text would tell about the typed one by its size.
+        typeof it === "string" && it.length <= text.length ? it : text,
+      );
+      this.#last = { version, result };
+    }
+    return this.#last.result;
   }
 }

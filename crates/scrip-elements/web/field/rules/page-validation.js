@@ -114,7 +114,7 @@ export function startPageRules({ validation, transform }, changed) {
  * page is no click. A key in a frame without a focused input is no action: a page can give the focus to the frame.
  * A key that is held and repeats is none either: the page may have moved the focus in the meantime.
  * @param {(kind: ActionKind, isBack: boolean) => void} act `arrival`: the payer pressed Tab in the field before, and
- *   releases it here; `isBack`: with Shift
+ *   releases it here; `isBack`: with Shift and Tab
  */
 export function followActions(act) {
   const shift = new HeldShift();
@@ -126,7 +126,7 @@ export function followActions(act) {
   const keyDown = (/** @type {KeyboardEvent} */ event) => {
     shift.press(event.key);
     if (event.repeat) return;
-    if (isTab(event)) follow(event, "tab");
+    if (isTab(event)) follow(event, "tab", event.shiftKey);
     else if (event.key === "Enter") follow(event, "enter");
   };
   const keyUp = (/** @type {KeyboardEvent} */ event) => {
@@ -137,4 +137,13 @@ export function followActions(act) {
   document.addEventListener("keydown", keyDown, true);
   document.addEventListener("keyup", keyUp, true);
   window.addEventListener("blur", () => shift.leave());
+}
+
+/** Refuses data that is dropped into the frame: the page may be its author, and the payer types the rest. */
+export function refuseDrops() {
+  const refuse = (/** @type {DragEvent} */ event) => {
+    event.preventDefault();
+    if (event.dataTransfer !== null) event.dataTransfer.dropEffect = "none";
+  };
+  for (const name of /** @type {const} */ (["dragenter", "dragover", "drop"])) document.addEventListener(name, refuse, true);
 }
