@@ -166,7 +166,6 @@ async fn route_request(app: &Arc<App>, router: Router, request: Request) -> Resp
         return Box::pin(run_route(app, &route, request)).await;
     }
     if is_proxy_path(request.uri().path()) {
-        // Boxed, so that the futures of other requests stay small.
         return Box::pin(run_route(app, &MatchedRoute::Proxy, request)).await;
     }
     let Ok(response) = router.oneshot(request).await;
@@ -195,7 +194,8 @@ pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Req
     let (head, body) = request.into_parts();
     let mut incoming = IncomingRequest { head, body, trace, address };
     if let Some(entry) = find_call_entry(app, route, &incoming.head) {
-        return run_call(app, entry, &mut incoming).await;
+        // Boxed, so that the futures of other requests stay small: each is moved several times.
+        return Box::pin(run_call(app, entry, &mut incoming)).await;
     }
     let Some(name) = route.route_name() else {
         let response = handle(app, route, &mut incoming).await;

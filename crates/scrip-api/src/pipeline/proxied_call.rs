@@ -70,7 +70,8 @@ pub(super) async fn run_call(
         RouteName { operation, method: method_name(&incoming.head.method), path: PROXY_PATH };
     let watch = RequestObserver::start(app, name, &trace, &incoming.head.headers);
     let handling = async {
-        let result = serve_allowed_call(app, entry, incoming).await;
+        // Boxed, because the observer moves the future of its handler.
+        let result = Box::pin(serve_allowed_call(app, entry, incoming)).await;
         let name_cause =
             |error: ProxyError| error.map_problem(|problem| name_storage_cause(app, problem));
         Ok(result.unwrap_or_else(|error| {
