@@ -4,7 +4,10 @@ pub(crate) mod field_application;
 
 use std::sync::Arc;
 
-use hyper::{HeaderMap, header::HeaderValue};
+use hyper::{
+    HeaderMap,
+    header::{AsHeaderName, HeaderName, HeaderValue},
+};
 use scrip_core::{
     id::ApiKeyId,
     operations::access_sessions::resume_access_session::resume_access_session,
@@ -72,7 +75,7 @@ async fn find_caller(
 
 /// The header with which a frame of the hosted fields marks data that the page must not read. Any
 /// value marks: an unknown one must not show more.
-const FIELD_MARK_HEADER: &str = "scrip-field-mark";
+const FIELD_MARK_HEADER: HeaderName = HeaderName::from_static("scrip-field-mark");
 
 pub(crate) fn has_field_mark(headers: &HeaderMap) -> bool {
     headers.contains_key(FIELD_MARK_HEADER)
@@ -146,7 +149,7 @@ pub(crate) fn not_ready(app: &App) -> Problem {
 /// this server.
 pub fn single_header<'a>(
     headers: &'a HeaderMap,
-    name: &str,
+    name: impl AsHeaderName,
     display_name: &'static str,
 ) -> Result<Option<&'a HeaderValue>, Problem> {
     let mut values = headers.get_all(name).iter();

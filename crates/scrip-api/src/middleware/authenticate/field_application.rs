@@ -5,7 +5,10 @@
 //! application in a header, which scripts of the page cannot change, and the vault accepts only keys
 //! that belong to it.
 
-use hyper::{HeaderMap, header::HeaderValue};
+use hyper::{
+    HeaderMap,
+    header::{HeaderName, HeaderValue},
+};
 use scrip_core::{
     error::{Denial, Error},
     id::ApplicationId,
@@ -15,8 +18,9 @@ use scrip_core::{
 use super::{not_ready, single_header};
 use crate::{app::App, problem::Problem};
 
-const HEADER: &str = "scrip-field-application";
-const KINDS_HEADER: &str = "scrip-field-kinds";
+// Parsed once: every request looks for these headers.
+const HEADER: HeaderName = HeaderName::from_static("scrip-field-application");
+const KINDS_HEADER: HeaderName = HeaderName::from_static("scrip-field-kinds");
 
 /// Whether the request has values of hosted fields.
 pub(crate) fn has_field_values(headers: &HeaderMap) -> bool {
