@@ -12,11 +12,13 @@ token that differs is deleted in the new vault and created again. With --fingerp
 each token are appended to a CSV file.
 Ids, data, containers, metadata, masks, search indexes, fingerprint expressions and expiry stay the same. Creation
 time, creator and fingerprint are new. CVCs are not copied. The script writes no data to a disk or to its output.
+It ends if a vault cannot be reached for one minute, or is busy (status 429 or 503) for ten minutes.
 Exit code 0: every token of the old vault is in the new vault, with the same data.
 """
 
 import argparse
 import csv
+import http.client
 import json
 import os
 import re
@@ -32,6 +34,23 @@ COPIED = ("id", "type", "data", "containers", "metadata", "mask", "search_indexe
 MARK = uuid.uuid4().hex  # marks a number with a decimal point, so that 1.50 does not become 1.5
 
 
+# The longest time for one request, with its repetitions, while no connection succeeds or the vault is busy.
+AWAY_SECONDS_MAX = 60
+BUSY_SECONDS_MAX = 600
+
+
+def check_variables():
+    """Name all variables that are missing, before anything is sent."""
+    names = ("OLD_URL", "OLD_KEY", "NEW_URL", "NEW_KEY")
+    missing = [name for name in names if not os.environ.get(name, "").strip()]
+    if missing:
+        sys.exit("set and export " + ", ".join(missing))
+    for name in ("OLD_URL", "NEW_URL"):
+        parts = urllib.parse.urlsplit(os.environ[name].strip())
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            sys.exit(f"{name} must be an address such as https://vault.example")
+
+
 def parse(text):
     return json.loads(text, parse_float=lambda number: MARK + number)
 
@@ -41,24 +60,32 @@ def render(value):
 
 
 def request(vault, method, path, body=None):
-    """Return status and parsed response. Wait and repeat while the vault is busy or away."""
-    url, key = os.environ[f"{vault}_URL"].rstrip("/"), os.environ[f"{vault}_KEY"]
+    """Return status and parsed response. Wait and repeat while the vault is busy or away, for a limited time."""
+    url, key = os.environ[f"{vault}_URL"].strip().rstrip("/"), os.environ[f"{vault}_KEY"].strip()
     headers = {"BT-API-KEY": key, "Content-Type": "application/json"}
     content = None if body is None else render(body)
-    last_problem = None
+    started, last_problem = time.monotonic(), None
     while True:
         call = urllib.request.Request(url + path, content, headers, method=method)
         try:
-            with urllib.request.urlopen(call, timeout=60) as response:
-                return response.status, parse(response.read() or b"{}")
-        except urllib.error.HTTPError as error:
-            if error.code not in (429, 503):
-                return error.code, parse(error.read() or b"{}")
-            problem, seconds = f"status {error.code}", float(error.headers.get("Retry-After") or 1)
-        except (urllib.error.URLError, OSError) as error:
-            problem, seconds = str(error), 1.0
+            try:
+                with urllib.request.urlopen(call, timeout=30) as response:
+                    status, pause, text = response.status, None, response.read()
+            except urllib.error.HTTPError as error:
+                status, pause, text = error.code, error.headers.get("Retry-After"), error.read()
+            if status not in (429, 503):
+                return status, parse(text or b"{}")
+            problem, limit = f"{vault}_URL ({url}) answers with status {status}", BUSY_SECONDS_MAX
+            seconds = float(pause or 1)
+        except (OSError, http.client.HTTPException) as error:
+            problem, limit = f"cannot connect to {vault}_URL ({url}): {getattr(error, 'reason', error)}", AWAY_SECONDS_MAX
+            seconds = 1.0
+        except ValueError:
+            sys.exit(f"{vault}_URL ({url}) does not answer with JSON: it must be the address of the API")
+        if time.monotonic() - started + seconds > limit:
+            sys.exit(f"{problem}; ended after {limit} seconds. Run the program again, it copies only missing tokens")
         if problem != last_problem:
-            print(f"{vault}: {problem}; waiting", file=sys.stderr)
+            print(f"{problem}; waiting", file=sys.stderr, flush=True)
             last_problem = problem
         time.sleep(seconds)
 
@@ -125,6 +152,7 @@ def main():
     parser.add_argument("--fingerprints", metavar="FILE", help="append id, old and new fingerprint to a CSV file")
     parser.add_argument("ids", metavar="ID", nargs="*", help="tokens to copy; without ids, all of them")
     options = parser.parse_args()
+    check_variables()
     check_old_key()
     counts = {"copied": 0, "present": 0, "replaced": 0, "failed": 0}
     file = open(options.fingerprints, "a", newline="") if options.fingerprints else None
@@ -140,6 +168,8 @@ def main():
             elif file:
                 csv.writer(file).writerow([id, token.get("fingerprint"), created.get("fingerprint")])
             counts[result] += 1
+        if file:
+            file.flush()
         print(" ".join(f"{name} {count}" for name, count in counts.items()), flush=True)
     sys.exit(1 if counts["failed"] else 0)
 

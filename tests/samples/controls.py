@@ -61,7 +61,7 @@ CONTROLS = [
         "import json, os, urllib.request\n"
         "urllib.request.urlopen(urllib.request.Request(\n"
         "    os.environ['SCRIP_URL'] + '/applications',\n"
-        "    headers={'BT-API-KEY': os.environ['SCRIP_KEY'], 'Content-Type': 'application/json'},\n"
+        "    headers={'BT-API-KEY': os.environ['SCRIP_MANAGEMENT_KEY'], 'Content-Type': 'application/json'},\n"
         "    data=json.dumps({'name': 'x', 'type': 'public', 'permissions': ['token:create']}).encode(),\n"
         "))",
         "does not print response.id",

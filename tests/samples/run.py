@@ -35,6 +35,8 @@ SOURCES = ROOT / "crates/scrip-api/src/openapi"
 NODE_PACKAGES = ROOT / "tests/clients/node/node_modules"
 METHODS = ("get", "post", "put", "patch", "delete")
 DEADLINE_SECONDS = 30
+# The variable with the key of each kind, as `scrip dev` prints them.
+KEY_VARIABLES = {"private": "SCRIP_KEY", "public": "SCRIP_PUBLIC_KEY", "management": "SCRIP_MANAGEMENT_KEY"}
 
 
 @dataclass
@@ -128,7 +130,8 @@ class Runner:
         with Relay(vault.url) as relay:
             environment = {"PATH": os.environ["PATH"], "SCRIP_URL": relay.url, **facts}
             if operation.key is not None:
-                environment["SCRIP_KEY"] = vault.keys[operation.key]
+                # No other key: a sample with the wrong variable fails.
+                environment[KEY_VARIABLES[operation.key]] = vault.keys[operation.key]
             command = [*language.command, language.file]
             options = {"cwd": folder, "env": environment, "capture_output": True, "text": True}
             try:

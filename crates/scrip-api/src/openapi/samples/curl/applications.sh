@@ -2,12 +2,12 @@
 
 # operation: list_applications
 curl -sS --fail-with-body "$SCRIP_URL/applications?type=private&page=1&size=100" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: create_application
 # The response is the only one that shows the key of the application.
 curl -sS --fail-with-body "$SCRIP_URL/applications" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -H "Content-Type: application/json" \
   -d '{
     "name": "Checkout page",
@@ -22,12 +22,12 @@ curl -sS --fail-with-body "$SCRIP_URL/applications/key" \
 
 # operation: get_application
 curl -sS --fail-with-body "$SCRIP_URL/applications/$APPLICATION_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: update_application
 # Replaces name, permissions and rules.
 curl -sS --fail-with-body -X PUT "$SCRIP_URL/applications/$APPLICATION_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -H "Content-Type: application/json" \
   -d '{
     "name": "Fraud checks",
@@ -45,7 +45,7 @@ curl -sS --fail-with-body -X PUT "$SCRIP_URL/applications/$APPLICATION_ID" \
 # operation: delete_application
 # The response has no body: print the status.
 curl -sS --fail-with-body -X DELETE "$SCRIP_URL/applications/$APPLICATION_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -w "deleted $APPLICATION_ID: %{http_code}\n"
 
 # operation: list_permissions

@@ -3,12 +3,12 @@
 # operation: list_proxies
 # `*` stands for any characters of the name.
 curl -sS --fail-with-body "$SCRIP_URL/proxies?name=charge*&page=1&size=100" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: create_proxy
 # The key in the response selects the proxy: send it as BT-PROXY-KEY.
 curl -sS --fail-with-body "$SCRIP_URL/proxies" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -H "Content-Type: application/json" \
   -d '{
     "name": "Charges",
@@ -26,12 +26,12 @@ curl -sS --fail-with-body "$SCRIP_URL/proxies" \
 
 # operation: get_proxy
 curl -sS --fail-with-body "$SCRIP_URL/proxies/$PROXY_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: update_proxy
 # Replaces all attributes. Absent attributes get their defaults.
 curl -sS --fail-with-body -X PUT "$SCRIP_URL/proxies/$PROXY_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -H "Content-Type: application/json" \
   -d '{
     "name": "Charges and refunds",
@@ -41,7 +41,7 @@ curl -sS --fail-with-body -X PUT "$SCRIP_URL/proxies/$PROXY_ID" \
 # operation: patch_proxy
 # Null removes a value. The response has no body: print the status.
 curl -sS --fail-with-body -X PATCH "$SCRIP_URL/proxies/$PROXY_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -H "Content-Type: application/merge-patch+json" \
   -d '{ "configuration": { "secret": "sk_test_2" } }' \
   -w "changed $PROXY_ID: %{http_code}\n"
@@ -49,14 +49,14 @@ curl -sS --fail-with-body -X PATCH "$SCRIP_URL/proxies/$PROXY_ID" \
 # operation: delete_proxy
 # The response has no body: print the status.
 curl -sS --fail-with-body -X DELETE "$SCRIP_URL/proxies/$PROXY_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -w "deleted $PROXY_ID: %{http_code}\n"
 
 # operation: set_proxy_client_certificate
 # A PEM text has line breaks, which are \n in JSON.
 to_json() { awk '{ printf "%s\\n", $0 }' "$1"; }
 curl -sS --fail-with-body -X PUT "$SCRIP_URL/proxies/$PROXY_ID/client-certificate" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -H "Content-Type: application/json" \
   -d "{
     \"certificate_pem\": \"$(to_json "$CERTIFICATE_FILE")\",
@@ -66,7 +66,7 @@ curl -sS --fail-with-body -X PUT "$SCRIP_URL/proxies/$PROXY_ID/client-certificat
 # operation: delete_proxy_client_certificate
 # The response has no body: print the status.
 curl -sS --fail-with-body -X DELETE "$SCRIP_URL/proxies/$PROXY_ID/client-certificate" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -w "deleted the certificate of $PROXY_ID: %{http_code}\n"
 
 # operation: invoke_proxy_get

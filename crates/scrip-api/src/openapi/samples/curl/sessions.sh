@@ -3,7 +3,7 @@
 # operation: create_access_session
 # With the key of a public application. Send the nonce to your backend.
 curl -sS --fail-with-body -X POST "$SCRIP_URL/sessions" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_PUBLIC_KEY"
 
 # operation: authorize_access_session
 # With the key of a private application. The response has no body: print the status.

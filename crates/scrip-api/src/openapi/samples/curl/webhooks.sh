@@ -3,12 +3,12 @@
 # operation: list_webhooks
 # To get the next page, add start= and the next of this page.
 curl -sS --fail-with-body "$SCRIP_URL/webhooks?size=100" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: create_webhook
 # Store the secret of the response: no other response contains it.
 curl -sS --fail-with-body "$SCRIP_URL/webhooks" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -H "Content-Type: application/json" \
   -d '{
     "name": "Orders",
@@ -19,16 +19,16 @@ curl -sS --fail-with-body "$SCRIP_URL/webhooks" \
 
 # operation: list_webhook_event_types
 curl -sS --fail-with-body "$SCRIP_URL/webhooks/event-types" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: get_webhook
 curl -sS --fail-with-body "$SCRIP_URL/webhooks/$WEBHOOK_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: update_webhook
 # Replaces all attributes. Without status, the status stays.
 curl -sS --fail-with-body -X PUT "$SCRIP_URL/webhooks/$WEBHOOK_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -H "Content-Type: application/json" \
   -d '{
     "name": "Orders and refunds",
@@ -40,27 +40,27 @@ curl -sS --fail-with-body -X PUT "$SCRIP_URL/webhooks/$WEBHOOK_ID" \
 # operation: delete_webhook
 # The response has no body: print the status.
 curl -sS --fail-with-body -X DELETE "$SCRIP_URL/webhooks/$WEBHOOK_ID" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -w "deleted $WEBHOOK_ID: %{http_code}\n"
 
 # operation: rotate_webhook_secret
 # The previous secret stays valid for 24 hours.
 curl -sS --fail-with-body -X POST "$SCRIP_URL/webhooks/$WEBHOOK_ID/secret" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: list_webhook_deliveries
 # To get the next page, add start= and the next of this page.
 curl -sS --fail-with-body "$SCRIP_URL/webhooks/$WEBHOOK_ID/deliveries?size=100" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: test_webhook
 curl -sS --fail-with-body -X POST "$SCRIP_URL/webhooks/$WEBHOOK_ID/test" \
-  -H "BT-API-KEY: $SCRIP_KEY"
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY"
 
 # operation: replay_webhook_deliveries
 # Repeats all events since this time, with the same ids.
 curl -sS --fail-with-body "$SCRIP_URL/webhooks/$WEBHOOK_ID/replay" \
-  -H "BT-API-KEY: $SCRIP_KEY" \
+  -H "BT-API-KEY: $SCRIP_MANAGEMENT_KEY" \
   -H "Content-Type: application/json" \
   -d '{"from": "2026-11-01T00:00:00+00:00"}'
 

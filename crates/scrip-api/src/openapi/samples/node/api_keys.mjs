@@ -14,8 +14,8 @@ console.log(response.status, (await response.json()).detail);
 // operation: list_api_keys
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, APPLICATION_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const keys = await client.applicationKeys.list(APPLICATION_ID);
 for (const key of keys) console.log(key.id, key.createdAt);
@@ -24,8 +24,8 @@ for (const key of keys) console.log(key.id, key.createdAt);
 // The response is the only one that shows the key.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, APPLICATION_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const key = await client.applicationKeys.create(APPLICATION_ID);
 console.log(key.id, key.key);
@@ -33,8 +33,8 @@ console.log(key.id, key.key);
 // operation: get_api_key
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID, API_KEY_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, APPLICATION_ID, API_KEY_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const key = await client.applicationKeys.get(APPLICATION_ID, API_KEY_ID);
 console.log(key.id, key.createdAt);
@@ -42,8 +42,8 @@ console.log(key.id, key.createdAt);
 // operation: delete_api_key
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID, API_KEY_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, APPLICATION_ID, API_KEY_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 await client.applicationKeys.delete(APPLICATION_ID, API_KEY_ID);
 console.log("deleted", API_KEY_ID);

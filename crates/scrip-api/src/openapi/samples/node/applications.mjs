@@ -4,8 +4,8 @@
 // The iterator fetches the next page when it needs one.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const applications = await client.applications.list({ type: "private", size: 100 });
 for await (const application of applications) console.log(application.id, application.name);
@@ -14,8 +14,8 @@ for await (const application of applications) console.log(application.id, applic
 // The response is the only one that shows the key of the application.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const application = await client.applications.create({
   name: "Checkout page",
@@ -36,8 +36,8 @@ console.log(application.id, application.name, application.type);
 // operation: get_application
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, APPLICATION_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const application = await client.applications.get(APPLICATION_ID);
 console.log(application.id, application.name, application.permissions);
@@ -46,8 +46,8 @@ console.log(application.id, application.name, application.permissions);
 // Replaces name, permissions and rules.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, APPLICATION_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const application = await client.applications.update(APPLICATION_ID, {
   name: "Fraud checks",
@@ -66,8 +66,8 @@ console.log(application.id, application.name, application.rules);
 // operation: delete_application
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, APPLICATION_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, APPLICATION_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 await client.applications.delete(APPLICATION_ID);
 console.log("deleted", APPLICATION_ID);

@@ -3,8 +3,8 @@
 // operation: list_client_keys
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 for (const key of await client.keys.list()) console.log(key.keyId, key.expiresAt);
 
@@ -13,8 +13,8 @@ for (const key of await client.keys.list()) console.log(key.keyId, key.expiresAt
 // lives for one year.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const key = await client.keys.create();
 console.log(key.keyId, key.expiresAt);
@@ -23,8 +23,8 @@ console.log(key.publicKeyPem);
 // operation: get_client_key
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, CLIENT_KEY_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, CLIENT_KEY_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const key = await client.keys.get(CLIENT_KEY_ID);
 console.log(key.keyId, key.expiresAt);
@@ -32,8 +32,8 @@ console.log(key.keyId, key.expiresAt);
 // operation: delete_client_key
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, CLIENT_KEY_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, CLIENT_KEY_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 await client.keys.delete(CLIENT_KEY_ID);
 console.log("deleted", CLIENT_KEY_ID);

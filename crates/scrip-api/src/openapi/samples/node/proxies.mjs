@@ -4,8 +4,8 @@
 // `*` stands for any characters of the name. The iterator fetches the next page when it needs one.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const proxies = await client.proxies.list({ name: "charge*", size: 100 });
 for await (const proxy of proxies) console.log(proxy.id, proxy.name);
@@ -14,8 +14,8 @@ for await (const proxy of proxies) console.log(proxy.id, proxy.name);
 // The key in the response selects the proxy: send it as BT-PROXY-KEY.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const proxy = await client.proxies.create({
   name: "Charges",
@@ -35,8 +35,8 @@ console.log(proxy.id, proxy.name, proxy.key);
 // operation: get_proxy
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, PROXY_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, PROXY_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const proxy = await client.proxies.get(PROXY_ID);
 console.log(proxy.id, proxy.name, proxy.destinationUrl);
@@ -45,8 +45,8 @@ console.log(proxy.id, proxy.name, proxy.destinationUrl);
 // Replaces all attributes. Absent attributes get their defaults.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, PROXY_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, PROXY_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const proxy = await client.proxies.update(PROXY_ID, {
   name: "Charges and refunds",
@@ -57,8 +57,8 @@ console.log(proxy.id, proxy.name, proxy.destinationUrl);
 // operation: patch_proxy
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, PROXY_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, PROXY_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 await client.proxies.patch(PROXY_ID, { configuration: { secret: "sk_test_2" } });
 console.log("changed", PROXY_ID);
@@ -66,8 +66,8 @@ console.log("changed", PROXY_ID);
 // operation: delete_proxy
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY, PROXY_ID } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, PROXY_ID } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 await client.proxies.delete(PROXY_ID);
 console.log("deleted", PROXY_ID);
@@ -76,10 +76,11 @@ console.log("deleted", PROXY_ID);
 // The client library has no method for this operation.
 import { readFile } from "node:fs/promises";
 
-const { SCRIP_URL, SCRIP_KEY, PROXY_ID, CERTIFICATE_FILE, PRIVATE_KEY_FILE } = process.env;
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, PROXY_ID } = process.env;
+const { CERTIFICATE_FILE, PRIVATE_KEY_FILE } = process.env;
 const response = await fetch(`${SCRIP_URL}/proxies/${PROXY_ID}/client-certificate`, {
   method: "PUT",
-  headers: { "BT-API-KEY": SCRIP_KEY, "Content-Type": "application/json" },
+  headers: { "BT-API-KEY": SCRIP_MANAGEMENT_KEY, "Content-Type": "application/json" },
   body: JSON.stringify({
     certificate_pem: await readFile(CERTIFICATE_FILE, "utf8"),
     private_key_pem: await readFile(PRIVATE_KEY_FILE, "utf8"),
@@ -91,10 +92,10 @@ console.log(certificate.subject, certificate.sha256, certificate.not_after);
 
 // operation: delete_proxy_client_certificate
 // The client library has no method for this operation.
-const { SCRIP_URL, SCRIP_KEY, PROXY_ID } = process.env;
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY, PROXY_ID } = process.env;
 const response = await fetch(`${SCRIP_URL}/proxies/${PROXY_ID}/client-certificate`, {
   method: "DELETE",
-  headers: { "BT-API-KEY": SCRIP_KEY },
+  headers: { "BT-API-KEY": SCRIP_MANAGEMENT_KEY },
 });
 if (!response.ok) throw new Error(await response.text());
 console.log("deleted the certificate of", PROXY_ID);

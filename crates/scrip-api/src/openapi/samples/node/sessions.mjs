@@ -4,8 +4,8 @@
 // With the key of a public application. Send the nonce to your backend.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_PUBLIC_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_PUBLIC_KEY, environment: SCRIP_URL });
 
 const session = await client.sessions.create();
 console.log(session.sessionKey, session.nonce, session.expiresAt);

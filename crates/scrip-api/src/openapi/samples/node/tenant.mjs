@@ -3,8 +3,8 @@
 // operation: get_tenant
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const tenant = await client.tenants.self.get();
 console.log(tenant.id, tenant.name, tenant.settings);
@@ -12,8 +12,8 @@ console.log(tenant.id, tenant.name, tenant.settings);
 // operation: update_tenant
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const tenant = await client.tenants.self.update({
   name: "Acme",
@@ -25,17 +25,17 @@ console.log(tenant.id, tenant.name, tenant.settings);
 // Deletes everything in the tenant.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 await client.tenants.self.delete();
 console.log("deleted the tenant");
 
 // operation: get_tenant_quotas
 // The client library has no method for this operation.
-const { SCRIP_URL, SCRIP_KEY } = process.env;
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
 const response = await fetch(`${SCRIP_URL}/tenants/self/quotas`, {
-  headers: { "BT-API-KEY": SCRIP_KEY },
+  headers: { "BT-API-KEY": SCRIP_MANAGEMENT_KEY },
 });
 if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
 console.log(await response.json());
@@ -43,8 +43,8 @@ console.log(await response.json());
 // operation: get_tenant_usage
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-const { SCRIP_URL, SCRIP_KEY } = process.env;
-const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL });
+const { SCRIP_URL, SCRIP_MANAGEMENT_KEY } = process.env;
+const client = new BasisTheoryClient({ apiKey: SCRIP_MANAGEMENT_KEY, environment: SCRIP_URL });
 
 const usage = await client.tenants.self.getUsageReports();
 console.log(usage.totalTokens, "tokens");

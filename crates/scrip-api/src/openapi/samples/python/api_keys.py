@@ -25,7 +25,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 for key in client.application_keys.list(os.environ["APPLICATION_ID"]):
     print(key.id, key.created_at)
@@ -36,7 +36,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 key = client.application_keys.create(os.environ["APPLICATION_ID"])
 print(key.id, key.key)
@@ -46,7 +46,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 key = client.application_keys.get(os.environ["APPLICATION_ID"], os.environ["API_KEY_ID"])
 print(key.id, key.created_at)
@@ -56,7 +56,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 client.application_keys.delete(os.environ["APPLICATION_ID"], os.environ["API_KEY_ID"])
 print("deleted", os.environ["API_KEY_ID"])

@@ -6,7 +6,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 for application in client.applications.list(type="private", size=100):
     print(application.id, application.name)
@@ -17,7 +17,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 application = client.applications.create(
     name="Checkout page",
@@ -41,7 +41,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 application = client.applications.get(os.environ["APPLICATION_ID"])
 print(application.id, application.name, application.permissions)
@@ -52,7 +52,7 @@ import os
 
 from basis_theory import AccessRule, BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 application = client.applications.update(
     os.environ["APPLICATION_ID"],
@@ -74,7 +74,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 client.applications.delete(os.environ["APPLICATION_ID"])
 print("deleted", os.environ["APPLICATION_ID"])

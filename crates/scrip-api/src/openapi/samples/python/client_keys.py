@@ -5,7 +5,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 for key in client.keys.list():
     print(key.key_id, key.expires_at)
@@ -17,7 +17,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 key = client.keys.create()
 print(key.key_id, key.expires_at)
@@ -28,7 +28,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 key = client.keys.get(os.environ["CLIENT_KEY_ID"])
 print(key.key_id, key.expires_at)
@@ -38,7 +38,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 client.keys.delete(os.environ["CLIENT_KEY_ID"])
 print("deleted", os.environ["CLIENT_KEY_ID"])

@@ -6,7 +6,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 for proxy in client.proxies.list(name="charge*", size=100):
     print(proxy.id, proxy.name)
@@ -17,7 +17,7 @@ import os
 
 from basis_theory import BasisTheory, ProxyTransform
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 proxy = client.proxies.create(
     name="Charges",
@@ -39,7 +39,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 proxy = client.proxies.get(os.environ["PROXY_ID"])
 print(proxy.id, proxy.name, proxy.destination_url)
@@ -50,7 +50,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 proxy = client.proxies.update(
     os.environ["PROXY_ID"],
@@ -64,7 +64,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 client.proxies.patch(os.environ["PROXY_ID"], configuration={"secret": "sk_test_2"})
 print("changed", os.environ["PROXY_ID"])
@@ -74,7 +74,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 client.proxies.delete(os.environ["PROXY_ID"])
 print("deleted", os.environ["PROXY_ID"])
@@ -93,7 +93,7 @@ body = {
 request = urllib.request.Request(
     f"{os.environ['SCRIP_URL']}/proxies/{os.environ['PROXY_ID']}/client-certificate",
     data=json.dumps(body).encode(),
-    headers={"BT-API-KEY": os.environ["SCRIP_KEY"], "Content-Type": "application/json"},
+    headers={"BT-API-KEY": os.environ["SCRIP_MANAGEMENT_KEY"], "Content-Type": "application/json"},
     method="PUT",
 )
 with urllib.request.urlopen(request) as response:
@@ -107,7 +107,7 @@ import urllib.request
 
 request = urllib.request.Request(
     f"{os.environ['SCRIP_URL']}/proxies/{os.environ['PROXY_ID']}/client-certificate",
-    headers={"BT-API-KEY": os.environ["SCRIP_KEY"]},
+    headers={"BT-API-KEY": os.environ["SCRIP_MANAGEMENT_KEY"]},
     method="DELETE",
 )
 urllib.request.urlopen(request).close()

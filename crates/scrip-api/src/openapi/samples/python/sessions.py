@@ -6,7 +6,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_PUBLIC_KEY"], base_url=os.environ["SCRIP_URL"])
 
 session = client.sessions.create()
 print(session.session_key, session.nonce, session.expires_at)

@@ -5,7 +5,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 tenant = client.tenants.self_.get()
 print(tenant.id, tenant.name, tenant.settings)
@@ -15,7 +15,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 tenant = client.tenants.self_.update(name="Acme", settings={"deduplicate_tokens": "false"})
 print(tenant.id, tenant.name, tenant.settings)
@@ -26,7 +26,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 client.tenants.self_.delete()
 print("deleted the tenant")
@@ -39,7 +39,7 @@ import urllib.request
 
 request = urllib.request.Request(
     os.environ["SCRIP_URL"] + "/tenants/self/quotas",
-    headers={"BT-API-KEY": os.environ["SCRIP_KEY"]},
+    headers={"BT-API-KEY": os.environ["SCRIP_MANAGEMENT_KEY"]},
 )
 with urllib.request.urlopen(request) as response:
     print(json.load(response))
@@ -49,7 +49,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 usage = client.tenants.self_.get_usage_reports()
 print(usage.total_tokens, "tokens")

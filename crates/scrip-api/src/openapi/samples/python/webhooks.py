@@ -6,7 +6,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 for webhook in client.webhooks.list().data:
     print(webhook.id, webhook.name)
@@ -17,7 +17,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 webhook = client.webhooks.create(
     name="Orders",
@@ -32,7 +32,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 print(client.webhooks.events.list())
 
@@ -41,7 +41,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 webhook = client.webhooks.get(os.environ["WEBHOOK_ID"])
 print(webhook.id, webhook.name, webhook.url)
@@ -52,7 +52,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 webhook = client.webhooks.update(
     os.environ["WEBHOOK_ID"],
@@ -67,7 +67,7 @@ import os
 
 from basis_theory import BasisTheory
 
-client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP_URL"])
+client = BasisTheory(api_key=os.environ["SCRIP_MANAGEMENT_KEY"], base_url=os.environ["SCRIP_URL"])
 
 client.webhooks.delete(os.environ["WEBHOOK_ID"])
 print("deleted", os.environ["WEBHOOK_ID"])
@@ -79,7 +79,8 @@ import os
 import urllib.request
 
 url = f"{os.environ['SCRIP_URL']}/webhooks/{os.environ['WEBHOOK_ID']}/secret"
-request = urllib.request.Request(url, method="POST", headers={"BT-API-KEY": os.environ["SCRIP_KEY"]})
+headers = {"BT-API-KEY": os.environ["SCRIP_MANAGEMENT_KEY"]}
+request = urllib.request.Request(url, method="POST", headers=headers)
 with urllib.request.urlopen(request) as response:
     webhook = json.load(response)
 print(webhook["id"], webhook["secret"])
@@ -91,7 +92,7 @@ import os
 import urllib.request
 
 url = f"{os.environ['SCRIP_URL']}/webhooks/{os.environ['WEBHOOK_ID']}/deliveries?size=100"
-request = urllib.request.Request(url, headers={"BT-API-KEY": os.environ["SCRIP_KEY"]})
+request = urllib.request.Request(url, headers={"BT-API-KEY": os.environ["SCRIP_MANAGEMENT_KEY"]})
 with urllib.request.urlopen(request) as response:
     page = json.load(response)
 for delivery in page["data"]:
@@ -104,7 +105,8 @@ import os
 import urllib.request
 
 url = f"{os.environ['SCRIP_URL']}/webhooks/{os.environ['WEBHOOK_ID']}/test"
-request = urllib.request.Request(url, method="POST", headers={"BT-API-KEY": os.environ["SCRIP_KEY"]})
+headers = {"BT-API-KEY": os.environ["SCRIP_MANAGEMENT_KEY"]}
+request = urllib.request.Request(url, method="POST", headers=headers)
 with urllib.request.urlopen(request) as response:
     delivery = json.load(response)
 print(delivery["event_id"], delivery["event_type"], delivery["status"])
@@ -116,7 +118,7 @@ import os
 import urllib.request
 
 url = f"{os.environ['SCRIP_URL']}/webhooks/{os.environ['WEBHOOK_ID']}/replay"
-headers = {"BT-API-KEY": os.environ["SCRIP_KEY"], "Content-Type": "application/json"}
+headers = {"BT-API-KEY": os.environ["SCRIP_MANAGEMENT_KEY"], "Content-Type": "application/json"}
 body = json.dumps({"from": "2026-11-01T00:00:00+00:00"}).encode()
 request = urllib.request.Request(url, body, headers, method="POST")
 with urllib.request.urlopen(request) as response:
