@@ -67,16 +67,30 @@ fn samples_name_no_host_but_the_placeholder() {
     }
 }
 
+/// The variable of the key that the samples of an operation send. `scrip dev` prints these names.
+fn key_variable(needs: &serde_json::Value) -> &'static str {
+    let types = needs["application_types"].as_array();
+    let kind = types.and_then(|it| it.last()).unwrap_or(&needs["key"]);
+    match kind.as_str() {
+        Some("management") => "SCRIP_MANAGEMENT_KEY",
+        Some("public") => "SCRIP_PUBLIC_KEY",
+        _ => "SCRIP_KEY",
+    }
+}
+
+const KEY_VARIABLES: [&str; 3] = ["SCRIP_KEY", "SCRIP_PUBLIC_KEY", "SCRIP_MANAGEMENT_KEY"];
+
 #[test]
 fn samples_send_a_key_where_the_operation_needs_one() {
-    let needs_key: BTreeSet<_> = operations()
+    let needs_key: BTreeMap<_, _> = operations()
         .iter()
         .filter(|it| it.value["security"].as_array().is_some_and(|it| !it.is_empty()))
-        .map(id)
+        .map(|it| (id(it), key_variable(&it.value["x-scrip-needs"])))
         .collect();
     for (operation, label, source) in samples() {
-        let sends_key = source.contains("SCRIP_KEY");
-        assert_eq!(sends_key, needs_key.contains(operation), "{operation} in {label}");
+        let sent: Vec<_> = KEY_VARIABLES.into_iter().filter(|it| source.contains(it)).collect();
+        let expected: Vec<_> = needs_key.get(operation).copied().into_iter().collect();
+        assert_eq!(sent, expected, "{operation} in {label}");
     }
 }
 
