@@ -11,6 +11,18 @@ use xtask::{
     modules::{self, ModuleTree},
 };
 
+/// The crates in whose folders no modules import each other in a cycle.
+const FINISHED_CRATES: &[&str] = &[
+    "scrip-demo",
+    "scrip-egress",
+    "scrip-elements",
+    "scrip-expression",
+    "scrip-seal",
+    "scrip-simulator",
+    "scrip-threeds",
+    "scrip-unlock",
+];
+
 /// Reads a crate from the texts of its files. Paths are relative to `src`.
 fn read_crate(files: &[(&str, &str)]) -> ModuleTree {
     let read_text = |file: &Path| {
@@ -223,4 +235,16 @@ fn source_files_of_this_crate_are_measured() {
     let root = layers.folders.first().unwrap();
     assert!(root.nodes.contains(&"modules".to_owned()), "{layers:?}");
     assert_eq!(root.largest_cycle(), 1, "{layers:?}");
+}
+
+#[test]
+fn modules_of_each_folder_import_each_other_in_one_direction() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for name in FINISHED_CRATES {
+        let layers = layers::measure_crate(&root.join("crates").join(name)).unwrap();
+        assert!(!layers.folders.is_empty(), "{name} has no folder");
+        let has_cycle = layers.folders.iter().any(|it| !it.cycles.is_empty());
+        let cycles = layers::describe_cycles(&[layers], root);
+        assert!(!has_cycle, "move items to the module where they belong:\n{cycles}");
+    }
 }

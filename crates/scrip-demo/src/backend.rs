@@ -13,7 +13,7 @@ use scrip_core::{error::Error, id::ThreeDsSessionId, policy::rate_limit::ClientN
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Demo;
+use crate::shop::Demo;
 
 /// More than the page ever sends.
 const BODY_BYTES_MAX: usize = 4 * 1024;

@@ -14,10 +14,11 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 
 use crate::{
-    client::RequestPermits,
     connection::{http1::Http1Connection, http2::Http2Connection, poll_deadline},
     error::SendFailure,
+    limiter::KeyedPermit,
     pool::{ConnectionPool, PoolKey},
+    scope::TenantKey,
 };
 
 /// Why a body is incomplete.
@@ -41,6 +42,22 @@ pub(crate) enum BodyConnection {
     },
     /// Everything is received.
     None,
+}
+
+/// The place of a request within the limits, until its body ends.
+#[derive(Debug)]
+pub(crate) struct RequestPermits {
+    _destination: KeyedPermit<Arc<PoolKey>>,
+    _tenant: KeyedPermit<TenantKey>,
+}
+
+impl RequestPermits {
+    pub(crate) fn new(
+        destination: KeyedPermit<Arc<PoolKey>>,
+        tenant: KeyedPermit<TenantKey>,
+    ) -> Self {
+        Self { _destination: destination, _tenant: tenant }
+    }
 }
 
 /// The body of a response. Trailers are dropped.

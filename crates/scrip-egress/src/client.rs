@@ -16,7 +16,7 @@ use hyper::{Request, Response};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::{
-    body::{BodyConnection, EgressBody},
+    body::{BodyConnection, EgressBody, RequestPermits},
     connect::Connector,
     connection::{
         ExchangeFailure, OutgoingRequest, http1::Http1Connection, http2::Http2Connection,
@@ -25,9 +25,10 @@ use crate::{
     destination::Destination,
     error::{CheckError, SendError, SendFailure},
     guard::{CheckedAddresses, EgressGuard, GuardRejection},
-    limiter::{KeyedLimiter, KeyedLimits, KeyedPermit},
-    pool::{ConnectionPool, ConnectionScope, PoolKey, PooledConnection, TenantKey},
+    limiter::{KeyedLimiter, KeyedLimits},
+    pool::{ConnectionPool, PoolKey, PooledConnection},
     request,
+    scope::{ConnectionScope, TenantKey},
     settings::EgressSettings,
     tls::{TlsMaterial, TlsOptions, TlsOptionsError, TrustedRoots},
 };
@@ -53,13 +54,6 @@ struct ClientState {
     idle_timeout: Duration,
     opened: AtomicU64,
     has_sweeper: AtomicBool,
-}
-
-/// The place of a request within the limits, until its body ends.
-#[derive(Debug)]
-pub(crate) struct RequestPermits {
-    _destination: KeyedPermit<Arc<PoolKey>>,
-    _tenant: KeyedPermit<TenantKey>,
 }
 
 /// Counts of the client.
@@ -230,7 +224,7 @@ impl ClientState {
         let destination = destination.map_err(|_| SendFailure::Overloaded)?;
         let tenant = self.tenants.acquire(&key.scope.tenant).await;
         let tenant = tenant.map_err(|_| SendFailure::Overloaded)?;
-        Ok(RequestPermits { _destination: destination, _tenant: tenant })
+        Ok(RequestPermits::new(destination, tenant))
     }
 }
 

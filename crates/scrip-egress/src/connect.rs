@@ -26,8 +26,8 @@ use crate::{
     error::{CheckError, SendFailure},
     guard::{CheckedAddresses, EgressGuard},
     limiter::KeyedLimiter,
-    pool::TenantKey,
     resolve::Resolve,
+    scope::TenantKey,
     settings::ForwardProxy,
 };
 

@@ -16,6 +16,7 @@ mod limiter;
 mod pool;
 mod request;
 mod resolve;
+mod scope;
 mod settings;
 mod tls;
 
@@ -29,8 +30,8 @@ pub use crate::{
         address::{AddressClass, classify_address},
         allow_list::{AllowEntry, AllowEntryError, AllowList},
     },
-    pool::ConnectionScope,
     resolve::{LookupFuture, Resolve, SystemResolver},
+    scope::ConnectionScope,
     settings::{EgressLimits, EgressSettings, ForwardProxy, ForwardProxyCredentials},
     tls::{ClientCertificate, TlsMaterial, TlsMinimum, TlsOptions, TlsOptionsError, TrustedRoots},
 };

@@ -10,32 +10,22 @@
 //! belongs to the id. If an id is split wrongly, it is unknown, so no data is revealed by mistake.
 //! There are no tags and no whitespace control: a dash after `{{` belongs to the id.
 
+mod leaf;
 pub(crate) mod reader;
+pub(crate) mod reference;
 
 use serde_json::Value;
 
+pub use self::reference::{Reference, ReferenceKind};
+use self::{
+    leaf::{Leaf, ReferenceOutput, TextPart},
+    reader::DetokenizationReader,
+};
 use crate::{
-    ExpressionError, LeafError, OUTPUT_BYTES_MAX, Scope,
+    ExpressionError, JSON_DEPTH_MAX, LeafError, OUTPUT_BYTES_MAX, Scope,
     evaluation::evaluate::{BoundedText, Evaluator},
     json_tree::{JsonTree, root_error},
-    syntax::ast::Output,
 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ReferenceKind {
-    /// Only the data of a token.
-    Data,
-    /// A token with all its attributes.
-    Token,
-    TokenIntent,
-}
-
-/// A token or a token intent that an expression names.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Reference {
-    pub kind: ReferenceKind,
-    pub id: String,
-}
 
 /// JSON with its detokenization expressions compiled.
 #[derive(Debug, Clone)]
@@ -44,31 +34,14 @@ pub struct Detokenization {
     references: Vec<Reference>,
 }
 
-#[derive(Debug, Clone)]
-enum Leaf {
-    /// A string that is a single expression. It becomes the value itself.
-    Expression(ReferenceOutput),
-    Text(Vec<TextPart>),
-}
-
-#[derive(Debug, Clone)]
-enum TextPart {
-    Text(String),
-    Expression(ReferenceOutput),
-}
-
-#[derive(Debug, Clone)]
-struct ReferenceOutput {
-    /// The index in the list of references.
-    reference: usize,
-    output: Output,
-}
-
 impl Detokenization {
     /// # Errors
     /// A string contains an invalid expression, or the JSON is nested too deep.
     pub fn parse(source: &Value) -> Result<Self, LeafError> {
-        reader::read_json(source)
+        let mut reader = DetokenizationReader::default();
+        let mut leaf = |text: &str| text.contains("{{").then(|| reader.read_text(text));
+        let root = JsonTree::compile(source, &mut leaf, JSON_DEPTH_MAX)?;
+        Ok(Self { root, references: reader.references })
     }
 
     /// The distinct references, in the order of their first use.

@@ -1,6 +1,5 @@
 //! Evaluation of a compiled expression within a budget.
 
-pub(crate) mod budget;
 pub(crate) mod compare;
 pub(crate) mod evaluate;
 mod operand;

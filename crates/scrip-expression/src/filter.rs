@@ -1,11 +1,12 @@
 //! All filters of the language. To add a filter, add a line to [`FILTERS`].
 
 mod alias;
-mod argument;
 mod card;
 mod conversion;
 mod date;
 mod encoding;
+mod input;
+mod json_path;
 mod list;
 mod markup;
 mod mask;
@@ -17,32 +18,13 @@ mod text;
 
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
+pub use self::json_path::check_json_path;
 pub(crate) use self::{
-    argument::Arguments,
     date::check_format as check_date_format,
-    query::{JsonPathQuery, PlainStep, mentions},
+    input::{Arguments, FilterResult, Input},
+    json_path::{JsonPathQuery, PlainStep, mentions},
 };
-use crate::{
-    evaluation::budget::Budget,
-    host_functions::HostFunctions,
-    value::{
-        datum::{Datum, base16},
-        decimal::Decimal,
-    },
-};
-
-pub(crate) type FilterResult<'a> = Result<Datum<'a>, &'static str>;
-
-/// The inputs of a filter. The evaluator charges the budget for reading the value and the
-/// arguments, and for the result. An amplifying filter must charge for its output before it
-/// allocates.
-pub(crate) struct Input<'c, 'a> {
-    pub(crate) value: Datum<'a>,
-    pub(crate) arguments: Arguments<'c, 'a>,
-    pub(crate) budget: &'c Budget,
-    pub(crate) host: Option<&'c dyn HostFunctions>,
-    pub(crate) query: Option<&'c JsonPathQuery>,
-}
+use crate::value::{datum::base16, decimal::Decimal};
 
 #[derive(Debug)]
 pub(crate) struct Filter {

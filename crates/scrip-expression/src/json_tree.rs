@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     ExpressionError,
-    evaluation::budget::Budget,
+    budget::Budget,
     inner_steps::{count, count_value},
 };
 

@@ -1,4 +1,5 @@
-//! The values of expressions, and their exact decimals.
+//! The values of expressions, their comparison, and their exact decimals.
 
+pub(crate) mod comparison;
 pub(crate) mod datum;
 pub(crate) mod decimal;

@@ -5,27 +5,35 @@
 //! epoch key is lost early, CVCs that are less than an hour old become unreadable; card numbers are
 //! not affected.
 
+mod epoch_key;
+mod key_exchange;
 mod key_file;
+mod shared_keys;
 mod shared_storage;
 
 use std::{
-    collections::BTreeMap,
-    fmt, io,
+    fmt,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use thiserror::Error;
 use zeroize::Zeroizing;
 
-pub use crate::epoch::shared_storage::{
-    EpochKeyError, KeyExchange, KeyExchangeFuture, KeyOffer, KeyPresence, SharedEpoch,
-    WrappedEpochKey,
+pub use crate::epoch::{
+    key_exchange::{
+        EpochKeyError, KeyExchange, KeyExchangeFuture, KeyOffer, KeyPresence, SharedEpoch,
+        WrappedEpochKey,
+    },
+    key_file::EpochFileError,
 };
 use crate::{
     OpenError, Place, Sealed, Secret,
-    epoch::{key_file::KeyFile, shared_storage::SharedStorage},
+    epoch::{
+        epoch_key::{EpochKey, EpochKeyState, KeyCopy},
+        key_file::KeyFile,
+        shared_storage::SharedStorage,
+    },
     random::random_bytes,
     record::RecordKey,
 };
@@ -47,75 +55,14 @@ enum KeyStorage {
     Shared(SharedStorage),
 }
 
-#[derive(Default)]
-struct EpochKeyState {
-    /// Keyed by the end of the epoch and the key version. One epoch has several keys only if nodes
-    /// created them while they could not reach each other; all nodes then seal with the first.
-    keys: BTreeMap<(i64, u32), EpochKey>,
-    /// The key file differs from `keys`.
-    unsaved: bool,
-    /// Keys of epochs that ended at or before this time were destroyed here and are not loaded
-    /// again.
-    destroyed_until_ms: Option<i64>,
-    /// The name of the vault under which the keys were created. A compromise of the vault key
-    /// changes it.
-    vault_id: Option<[u8; 32]>,
-}
-
-impl EpochKeyState {
-    /// The key that seals, if there is one.
-    fn sealing_key(&self, end: i64) -> Option<&EpochKey> {
-        self.keys_in_epoch(end).find(|it| !it.is_retired)
-    }
-
-    /// After a compromise, existing keys only open.
-    fn set_vault_id(&mut self, vault_id: [u8; 32]) {
-        if self.vault_id.replace(vault_id).is_some_and(|it| it != vault_id) {
-            self.keys.values_mut().for_each(|it| it.is_retired = true);
-        }
-    }
-
-    fn keys_in_epoch(&self, end: i64) -> impl Iterator<Item = &EpochKey> {
-        self.keys.range((end, 0)..=(end, u32::MAX)).map(|(_, key)| key)
-    }
-
-    fn is_destroyed(&self, end: i64) -> bool {
-        self.destroyed_until_ms.is_some_and(|it| end <= it)
-    }
-}
-
-/// The version is random, which distinguishes a lost key from an altered record.
-struct EpochKey {
-    record: RecordKey,
-    copy: KeyCopy,
-    /// It opens, and does not seal.
-    is_retired: bool,
-}
-
-/// A second form of the key for other storage. Keys that exist only in memory have no copy.
-enum KeyCopy {
-    None,
-    /// For the file.
-    Bytes(Secret),
-    /// For the other nodes.
-    Wrapped(Sealed),
-}
-
-impl EpochKey {
-    fn new(version: u32, bytes: Secret, storage: &KeyStorage) -> Self {
+impl KeyStorage {
+    fn build_key(&self, version: u32, bytes: Secret) -> EpochKey {
         let record = RecordKey::new(version, &bytes, "epoch");
-        let copy = match storage {
-            KeyStorage::Memory | KeyStorage::Shared(_) => KeyCopy::None,
-            KeyStorage::File(_) => KeyCopy::Bytes(bytes),
+        let copy = match self {
+            Self::Memory | Self::Shared(_) => KeyCopy::None,
+            Self::File(_) => KeyCopy::Bytes(bytes),
         };
-        Self { record, copy, is_retired: false }
-    }
-
-    fn bytes(&self) -> Option<&Secret> {
-        match &self.copy {
-            KeyCopy::Bytes(bytes) => Some(bytes),
-            KeyCopy::None | KeyCopy::Wrapped(_) => None,
-        }
+        EpochKey { record, copy, is_retired: false }
     }
 }
 
@@ -127,19 +74,6 @@ pub enum OpenedValue {
     KeyDestroyed,
     /// Another node may have the key: see [`EpochKeys::load_opening_key`].
     KeyNotLoaded,
-}
-
-/// Why the epoch key file cannot be used.
-#[derive(Debug, Error)]
-pub enum EpochFileError {
-    #[error("the epoch key file is damaged; remove it (stored CVCs become unreadable)")]
-    Damaged,
-    #[error("the epoch key file is readable by others or is not a regular file; remove it")]
-    Exposed,
-    #[error("the epoch key file is locked by another process")]
-    InUse,
-    #[error("cannot use the epoch key file: {0}")]
-    Io(#[from] io::Error),
 }
 
 impl EpochKeys {
@@ -160,7 +94,7 @@ impl EpochKeys {
         {
             let mut state = keys.state();
             for (ends_ms, version, bytes) in entries {
-                let key = EpochKey::new(version, bytes, &keys.storage);
+                let key = keys.storage.build_key(version, bytes);
                 state.keys.insert((ends_ms, version), key);
             }
             state.unsaved = true;
@@ -205,7 +139,7 @@ impl EpochKeys {
         }
         let version = u32::from_be_bytes(random_bytes());
         let bytes = Secret::new(Zeroizing::new(random_bytes::<32>()).to_vec());
-        let key = EpochKey::new(version, bytes, &self.storage);
+        let key = self.storage.build_key(version, bytes);
         let sealed = key.record.seal(place, plaintext.expose());
         state.keys.insert((end, version), key);
         state.unsaved = true;

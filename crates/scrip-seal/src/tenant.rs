@@ -1,11 +1,17 @@
 //! The keys of a tenant: sealing keys, which rotate, and a permanent key for digests.
 
 mod permanent;
+mod wrapped_keys;
 
+pub use self::wrapped_keys::WrappedTenantKeys;
 use crate::{
     ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, OpenError, Place,
-    Sealed, Secret, digest::DigestKey, random::random_bytes, record::RecordKey,
-    root::vault_key::rewrap, tenant::permanent::PermanentKeys,
+    Sealed, Secret,
+    digest::DigestKey,
+    random::random_bytes,
+    record::RecordKey,
+    root::vault_key::rewrap,
+    tenant::permanent::{PermanentKeys, permanent_place},
 };
 
 /// The use of a sealed value. Each purpose has its own key, derived from the tenant key.
@@ -17,19 +23,6 @@ pub enum Purpose {
     Response,
     /// The position at which a list continues.
     Cursor,
-}
-
-/// The stored form. Unwrapping it requires the key source that wrapped it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrappedTenantKeys {
-    /// With their versions. All versions open.
-    pub sealing: Vec<(u32, Sealed)>,
-    /// The version that seals; `None` for the last one. During a rotation, a new version first only
-    /// opens, until every node has loaded it.
-    pub promoted: Option<u32>,
-    /// Several keys. The one of fingerprints is created once and only rewrapped: rotating it changes
-    /// every fingerprint that clients have stored. A compromise renews the second one.
-    pub permanent: Sealed,
 }
 
 /// The keys of a loaded tenant, unwrapped and derived once.
@@ -48,45 +41,6 @@ pub struct TenantKeys {
     policy: DigestKey,
     card_number: DigestKey,
     is_renewing_fingerprints: bool,
-}
-
-impl WrappedTenantKeys {
-    /// The version that seals. A promoted version that does not exist is an alteration, which the
-    /// MAC of the tenant's row shows; it must not make the keys unusable.
-    #[must_use]
-    pub fn current_version(&self) -> Option<u32> {
-        let has_version = |version: &u32| self.sealing.iter().any(|(it, _)| it == version);
-        self.promoted.filter(has_version).or_else(|| self.newest_version())
-    }
-
-    #[must_use]
-    pub fn newest_version(&self) -> Option<u32> {
-        self.sealing.iter().map(|(version, _)| *version).max()
-    }
-
-    /// Whether both have the same keys, whichever version seals.
-    #[must_use]
-    pub fn has_same_keys(&self, other: &Self) -> bool {
-        self.sealing == other.sealing && self.permanent == other.permanent
-    }
-
-    /// Adds a sealing key of [`TenantKeys::create_version`]. It only opens until
-    /// [`WrappedTenantKeys::promote_newest`].
-    pub fn add_version(&mut self, version: u32, wrapped: Sealed) {
-        self.promoted = self.current_version();
-        self.sealing.push((version, wrapped));
-    }
-
-    /// Makes the newest version the one that seals.
-    pub fn promote_newest(&mut self) {
-        self.promoted = self.newest_version();
-    }
-
-    /// Removes all versions except the one that seals.
-    pub fn remove_old_versions(&mut self) {
-        let current = self.current_version();
-        self.sealing.retain(|(version, _)| Some(*version) == current);
-    }
 }
 
 #[derive(Debug)]
@@ -421,10 +375,6 @@ fn change_permanent_key(
 
 fn sealing_place(tenant: &str, version: u32) -> Place {
     Place::new("tenant.sealing-key").text(tenant).number(i64::from(version))
-}
-
-fn permanent_place(tenant: &str) -> Place {
-    Place::new("tenant.permanent-key").text(tenant)
 }
 
 #[cfg(test)]

@@ -1,22 +1,19 @@
 //! The access control server (ACS) of a card's issuer.
 
 mod app_challenge;
-mod app_encryption;
 mod ares;
 mod browser_challenge;
 mod challenge_result;
 mod cryptogram;
 mod decision;
 mod method_page;
-mod signer;
+mod result_report;
 mod timers;
 
 pub(crate) use app_challenge::receive_creq as receive_app;
-pub(crate) use app_encryption::AppKeys;
 pub(crate) use ares::authenticate;
 pub(crate) use browser_challenge::{receive_action, receive_creq};
 pub(crate) use method_page::receive as receive_method;
-pub(crate) use signer::Signer;
 
 use bytes::Bytes;
 

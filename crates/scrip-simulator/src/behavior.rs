@@ -101,6 +101,11 @@ pub(crate) fn bounded_delay(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).min(DELAY_MAX)
 }
 
+/// Makes a message one about another transaction.
+pub(crate) fn replace_id(bytes: &[u8], old: &str, new: &str) -> Vec<u8> {
+    String::from_utf8_lossy(bytes).replace(old, new).into_bytes()
+}
+
 /// The current behavior.
 #[derive(Debug)]
 pub(crate) struct BehaviorTable {

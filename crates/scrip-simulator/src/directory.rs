@@ -2,7 +2,5 @@
 
 mod message;
 mod response;
-mod result_report;
 
 pub(crate) use message::receive;
-pub(crate) use result_report::send_result;

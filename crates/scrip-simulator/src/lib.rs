@@ -4,6 +4,7 @@
 //! scenario of each test card; the simulated behavior adds failures.
 
 mod acs;
+mod app_encryption;
 pub mod behavior;
 pub mod card;
 mod directory;
@@ -13,6 +14,7 @@ mod range;
 mod request_checks;
 mod server;
 mod settings;
+mod signer;
 mod state;
 mod transaction;
 

@@ -11,12 +11,12 @@ use scrip_threeds::{
 };
 
 use crate::{
-    acs::Signer,
     behavior::{BehaviorTable, SimulatedBehavior},
     outgoing_client::OutgoingClient,
     page::policy_origin,
     range::SchemeRangeEditions,
     settings::{SimulatorSettings, StartError, Timers},
+    signer::Signer,
     transaction::Transactions,
 };
 

@@ -18,7 +18,7 @@ use scrip_threeds::{
 };
 use tokio::{task::AbortHandle, time::Instant};
 
-use crate::{acs::AppKeys, card::ChallengeScenario, page::Purchase};
+use crate::{app_encryption::AppKeys, card::ChallengeScenario, page::Purchase};
 
 /// The immutable part of a transaction.
 #[derive(Debug)]

@@ -12,7 +12,9 @@ use crate::{
     fault::{ErrorCode, Fault},
     format::{TransId, Url},
     json,
-    message::{CReq, CRes, Document, MESSAGE_BYTES_MAX, Message, TransactionContext},
+    message::{
+        CReq, CRes, Document, MESSAGE_BYTES_MAX, Message, TransactionContext, parse_message,
+    },
 };
 
 /// Without padding, as EMV specifies. Decoding accepts padding, because some browser scripts add
@@ -40,7 +42,7 @@ pub fn encode(bytes: &[u8]) -> String {
 
 /// Decodes the field `creq`, which an ACS receives.
 pub fn decode_creq(text: &str, transaction: &TransactionContext) -> Result<CReq, Fault> {
-    CReq::parse(&decode(text)?, transaction)
+    parse_message::<CReq>(&decode(text)?, transaction)
 }
 
 /// Decodes the field `cres`. The version in the message selects the rules.

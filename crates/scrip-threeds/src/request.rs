@@ -4,18 +4,24 @@
 //! attributes of the client's request. Formats are checked in the message itself.
 
 mod areq;
+mod areq_input;
 mod attribute_reader;
 mod attributes;
+mod authenticate_context;
 mod defaults;
 mod elements;
 mod format_rules;
 mod rules;
+mod violation;
 
-pub use areq::{AReqCard, AReqInput, AReqSession, ServerIdentity, build_areq};
+pub use areq::build_areq;
+pub use areq_input::{AReqCard, AReqInput, AReqSession, ServerIdentity};
 pub use attribute_reader::{AttributeReader, AttributeShape, AttributeValue};
 pub use attributes::*;
+pub use authenticate_context::AuthenticateContext;
 pub use defaults::{Strictness, fill_defaults};
-pub use rules::{AuthenticateContext, RequestRule, Violation, violations};
+pub use rules::{RequestRule, violations};
+pub use violation::Violation;
 
 #[cfg(test)]
 mod tests;

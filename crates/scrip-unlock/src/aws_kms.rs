@@ -5,6 +5,7 @@ mod failure;
 mod key_id;
 mod settings;
 mod signature;
+mod wall_clock;
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -17,12 +18,15 @@ use scrip_seal::Secret;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-pub use self::settings::{AwsCredentialSource, AwsKmsSettings, AwsVariables};
 use self::{
     credentials::{AwsCredentials, CredentialProvider},
     failure::{KmsAction, KmsFailure},
     key_id::AwsKeyId,
     signature::SignedRequest,
+};
+pub use self::{
+    settings::{AwsCredentialSource, AwsKmsSettings, AwsVariables},
+    wall_clock::WallClock,
 };
 use crate::{
     deadline::with_deadline,
@@ -30,9 +34,6 @@ use crate::{
     source::{UnlockContext, UnlockError, UnlockFuture, UnlockSource},
     wrapped_key::WrappedKey,
 };
-
-/// The current time in seconds since 1970. Signatures and credentials depend on it.
-pub type WallClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 const JSON: &str = "application/x-amz-json-1.1";
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");

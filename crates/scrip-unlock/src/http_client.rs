@@ -4,6 +4,7 @@
 //! address. Each request uses a new connection. Redirects are not followed.
 
 mod endpoint;
+mod source_stream;
 mod tls_trust;
 
 use std::{net::SocketAddr, pin::pin, time::Duration};
@@ -20,12 +21,12 @@ use hyper_util::rt::TokioIo;
 use scrip_seal::Secret;
 use serde::Serialize;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
     time::timeout,
 };
 use zeroize::Zeroizing;
 
+use self::source_stream::SourceStream;
 pub(crate) use self::{endpoint::Endpoint, tls_trust::TlsTrust};
 use crate::source::UnlockError;
 
@@ -49,11 +50,6 @@ pub(crate) struct SourceResponse {
     pub(crate) status: StatusCode,
     pub(crate) body: Zeroizing<Vec<u8>>,
 }
-
-/// A connection, with or without TLS.
-pub(crate) trait SourceStream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> SourceStream for S {}
 
 /// Sends a request and reads the response. The caller limits the time.
 pub(crate) async fn send_request(

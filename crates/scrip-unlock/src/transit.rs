@@ -2,34 +2,25 @@
 
 mod failure;
 mod login;
+mod server;
 mod settings;
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use hyper::{
-    Method,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
-};
+use hyper::header::HeaderValue;
 use scrip_seal::Secret;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 pub use self::settings::{TransitAuth, TransitSettings};
-use self::{
-    failure::{TransitAction, TransitFailure},
-    login::TokenProvider,
-};
+use self::{failure::TransitAction, login::TokenProvider, server::Server};
 use crate::{
     deadline::with_deadline,
-    http_client::{Endpoint, SourceRequest, TlsTrust, secret_header, secret_json, send_request},
+    http_client::{Endpoint, TlsTrust, secret_json},
     source::{UnlockContext, UnlockError, UnlockFuture, UnlockSource},
     wrapped_key::WrappedKey,
 };
-
-const TOKEN: HeaderName = HeaderName::from_static("x-vault-token");
-const NAMESPACE: HeaderName = HeaderName::from_static("x-vault-namespace");
-const REQUEST: HeaderName = HeaderName::from_static("x-vault-request");
 
 /// A key of the Transit engine.
 pub struct Transit {
@@ -38,14 +29,6 @@ pub struct Transit {
     key: String,
     tokens: TokenProvider,
     deadline: Duration,
-}
-
-/// How the server is reached, for keys and for logins.
-#[derive(Debug)]
-struct Server {
-    endpoint: Endpoint,
-    trust: TlsTrust,
-    namespace: Option<HeaderValue>,
 }
 
 #[derive(Serialize)]
@@ -166,34 +149,6 @@ impl Transit {
         let body = Zeroizing::new(data.to_vec());
         let result = self.server.post(&path, Some(&token), body).await?;
         result.map_err(|failure| failure.explain(action, &path))
-    }
-}
-
-impl Server {
-    async fn post(
-        &self,
-        path: &str,
-        token: Option<&Secret>,
-        body: Zeroizing<Vec<u8>>,
-    ) -> Result<Result<Zeroizing<Vec<u8>>, TransitFailure>, UnlockError> {
-        let mut headers = vec![
-            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
-            // Agents and proxies require this header, against requests that a browser can send.
-            (REQUEST, HeaderValue::from_static("true")),
-        ];
-        if let Some(token) = token {
-            headers.push((TOKEN, secret_header(token)?));
-        }
-        if let Some(namespace) = &self.namespace {
-            headers.push((NAMESPACE, namespace.clone()));
-        }
-        let path = format!("/v1/{path}");
-        let request = SourceRequest { method: Method::POST, path, headers, body };
-        let response = send_request(&self.endpoint, &self.trust, request).await?;
-        if response.status.is_success() {
-            return Ok(Ok(response.body));
-        }
-        Ok(Err(TransitFailure::parse(response.status, &response.body)))
     }
 }
 

@@ -1,13 +1,13 @@
-//! Finds and compiles the expressions in JSON.
+//! Finds and compiles the expressions in a string.
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-
-use super::{Detokenization, Leaf, Reference, ReferenceKind, ReferenceOutput, TextPart};
+use super::{
+    leaf::{Leaf, ReferenceOutput, TextPart},
+    reference::{Reference, parse_reference},
+};
 use crate::{
-    ExpressionError, JSON_DEPTH_MAX, LeafError, SOURCE_BYTES_MAX, filter,
-    json_tree::JsonTree,
+    ExpressionError, SOURCE_BYTES_MAX, filter,
     syntax::{
         ast::{Operand, Output, Path, Root},
         lexeme::{SyntaxError, lexemes},
@@ -16,21 +16,14 @@ use crate::{
     },
 };
 
-pub(super) fn read_json(source: &Value) -> Result<Detokenization, LeafError> {
-    let mut reader =
-        DetokenizationReader { references: Vec::new(), index_by_reference: HashMap::new() };
-    let mut leaf = |read_text: &str| read_text.contains("{{").then(|| reader.read_text(read_text));
-    let read_node = JsonTree::compile(source, &mut leaf, JSON_DEPTH_MAX)?;
-    Ok(Detokenization { root: read_node, references: reader.references })
-}
-
-struct DetokenizationReader {
-    references: Vec<Reference>,
+#[derive(Default)]
+pub(super) struct DetokenizationReader {
+    pub(super) references: Vec<Reference>,
     index_by_reference: HashMap<Reference, usize>,
 }
 
 impl DetokenizationReader {
-    fn read_text(&mut self, source: &str) -> Result<Leaf, ExpressionError> {
+    pub(super) fn read_text(&mut self, source: &str) -> Result<Leaf, ExpressionError> {
         let mut parts = Vec::new();
         let (mut offset, mut position) = (0_usize, 1_usize);
         while let Some(remaining) = source.get(offset..).filter(|it| !it.is_empty()) {
@@ -110,27 +103,4 @@ pub(crate) fn find_id_end(inner: &str) -> Option<usize> {
     };
     let comma = head.match_indices(',').map(|(index, _)| index).find(begins_filter);
     Some(comma.unwrap_or(head_end))
-}
-
-pub(crate) fn parse_reference(id_text: &str) -> Result<Reference, &'static str> {
-    let strip_kind = |prefix: &str| {
-        let text_after = id_text.trim_start().strip_prefix(prefix)?;
-        text_after.trim_start().strip_prefix(':')
-    };
-    let (kind, id) = if let Some(id) = strip_kind("token_intent") {
-        (ReferenceKind::TokenIntent, id)
-    } else if let Some(id) = strip_kind("token") {
-        (ReferenceKind::Token, id)
-    } else {
-        (ReferenceKind::Data, id_text)
-    };
-    let id = id.trim();
-    if id.is_empty() {
-        return Err("an id was expected");
-    }
-    let forbidden = |it: char| "#/\\+?[]|&=%<>{}^".contains(it);
-    if !(3..=400).contains(&id.chars().count()) || id.contains(forbidden) {
-        return Err("this is not an id");
-    }
-    Ok(Reference { kind, id: id.to_owned() })
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     ExpressionError, OUTPUT_BYTES_MAX, Scope, VALUE_BYTES_MAX,
-    evaluation::budget::Budget,
+    budget::Budget,
     filter::{Arguments, Input},
     host_functions::HostFunctions,
     inner_steps::{count, count_value},

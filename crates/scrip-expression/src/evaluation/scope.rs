@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::{evaluation::budget::Budget, host_functions::HostFunctions};
+use crate::{
+    budget::{Budget, SpentWork},
+    host_functions::HostFunctions,
+};
 
 /// The values and the budget of one evaluation. All leaves of a template share the budget.
 pub struct Scope<'a> {
@@ -24,15 +27,6 @@ impl<'a> Scope<'a> {
         self.host = Some(host);
         self
     }
-}
-
-/// The charged work of an evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpentWork {
-    /// Bytes that were read or created; a step counts as 64 bytes.
-    pub work: usize,
-    /// Whether the evaluation reached the limit of [`Scope::with_work_limit`].
-    pub is_exhausted: bool,
 }
 
 impl Scope<'_> {

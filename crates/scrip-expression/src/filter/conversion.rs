@@ -4,8 +4,8 @@ use serde_json::{Number, Value};
 
 use super::{FilterResult, Input};
 use crate::{
-    evaluation::compare::is_blank,
     inner_steps::count,
+    value::comparison::is_blank,
     value::datum::{Datum, to_text},
 };
 

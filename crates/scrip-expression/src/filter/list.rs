@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{FilterResult, Input};
 use crate::{
-    evaluation::compare::values_equal,
     inner_steps::{count, count_value},
+    value::comparison::values_equal,
     value::datum::{Datum, to_text},
 };
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{FilterResult, Input, list};
 use crate::{
-    evaluation::budget::value_cost,
+    budget::value_cost,
     inner_steps::count,
     value::{
         datum::{Datum, to_text},

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Arguments, FilterResult, Input, argument};
+use super::{Arguments, FilterResult, Input, input::single_character};
 use crate::{
     OUTPUT_BYTES_MAX,
     inner_steps::{count, count_value},
@@ -59,7 +59,7 @@ fn build_padding(value: &Value, arguments: Arguments<'_, '_>) -> Result<String, 
     const TAKES: &str = "padding takes a length and one character";
     let length = arguments.count(0, TAKES)?.ok_or(TAKES)?;
     let character = arguments.non_null(1).map_or(" ".into(), to_text);
-    let character = argument::single_character(&character).ok_or(TAKES)?;
+    let character = single_character(&character).ok_or(TAKES)?;
     if length > OUTPUT_BYTES_MAX {
         return Err("the output is too large");
     }

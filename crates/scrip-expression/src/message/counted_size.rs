@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     ExpressionError, LeafError, OUTPUT_BYTES_MAX, Scope,
-    evaluation::budget::{padded_size, padded_value_size},
+    budget::{padded_size, padded_value_size},
     inner_steps::count,
     json_tree::JsonTree,
     syntax::ast::{Call, Operand},

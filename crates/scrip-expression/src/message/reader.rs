@@ -1,9 +1,11 @@
 //! Finds and compiles the expressions of a message.
 
-use super::{ExpressionPlace, MessageExpression, MessageObject, MessagePart, MessageSource};
+use super::expression::{
+    ExpressionPlace, MessageExpression, MessageObject, MessagePart, MessageSource,
+};
 use crate::{
     ExpressionError, SOURCE_BYTES_MAX,
-    detokenize::reader::{find_id_end, parse_reference},
+    detokenize::{reader::find_id_end, reference::parse_reference},
     filter::PlainStep,
     syntax::{
         ast::{Call, Operand, Path, Step},
@@ -23,6 +25,22 @@ impl ExpressionPlace {
             Self::Header => &["proxy", "config"],
             Self::Transform => &["req", "res", "encrypted", "config"],
         }
+    }
+}
+
+impl MessageExpression {
+    /// Reads an expression after its opening braces. Returns its length up to the end of the
+    /// closing braces, and no expression if it is not for this place. The position of an error is
+    /// relative to `inner`.
+    ///
+    /// # Errors
+    /// The expression is invalid.
+    pub fn read(
+        inner: &str,
+        place: ExpressionPlace,
+    ) -> Result<(Option<Self>, usize), ExpressionError> {
+        let result = read_expression(inner, place);
+        result.map_err(|(byte, problem)| ExpressionError::at(inner, byte, problem))
     }
 }
 
@@ -65,7 +83,7 @@ fn push_text(parts: &mut Vec<MessagePart>, text: &str) {
 }
 
 /// Reads an expression after `{{`. Returns its length in bytes, including the closing braces.
-pub(super) fn read_expression(
+fn read_expression(
     inner: &str,
     place: ExpressionPlace,
 ) -> ReadResult<(Option<MessageExpression>, usize)> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{MessageExpression, MessageObject, MessageSource, MessageText};
+use super::{MessageExpression, MessageSource, MessageText, expression::MessageObject};
 use crate::{
     filter::{PlainStep, mentions},
     syntax::ast::{Call, Operand, Step},

@@ -29,6 +29,12 @@ struct Segmenter<'s> {
     segments: Vec<Segment<'s>>,
 }
 
+/// Whether a text contains anything to evaluate.
+#[must_use]
+pub fn is_expression(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
+}
+
 pub(crate) fn split_segments(source: &str) -> Result<Vec<Segment<'_>>, SyntaxError> {
     let segments = Vec::new();
     let mut segmenter = Segmenter { source, at: 0, position: 1, trim_next: false, segments };

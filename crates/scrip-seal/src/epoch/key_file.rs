@@ -11,12 +11,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::{Secret, epoch::EpochFileError};
+use crate::Secret;
 
 const HEADER: &[u8] = b"scrip epoch 1\n";
 const ENTRY_LEN: usize = 8 + 4 + 32;
+
+/// Why the epoch key file cannot be used.
+#[derive(Debug, Error)]
+pub enum EpochFileError {
+    #[error("the epoch key file is damaged; remove it (stored CVCs become unreadable)")]
+    Damaged,
+    #[error("the epoch key file is readable by others or is not a regular file; remove it")]
+    Exposed,
+    #[error("the epoch key file is locked by another process")]
+    InUse,
+    #[error("cannot use the epoch key file: {0}")]
+    Io(#[from] io::Error),
+}
 
 pub(super) struct KeyFile {
     path: PathBuf,

@@ -11,7 +11,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use zeroize::Zeroizing;
 
-use crate::{KeySourceError, Secret, random::random_bytes, root::DISTINCT_BYTES_MIN};
+use crate::{KeySourceError, Secret, random::random_bytes, root::key_source::DISTINCT_BYTES_MIN};
 
 pub(crate) const KEY_BYTES: usize = 32;
 

@@ -10,7 +10,7 @@ use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use self::file::FileRandomness;
+use self::file::{FileRandomness, KEY_BYTES};
 use crate::Secret;
 
 /// The public key of a holder, of the X25519 type: a text that begins with `age1`.
@@ -38,7 +38,6 @@ pub enum AgeRecipientError {
     LowOrder,
 }
 
-pub(super) const KEY_BYTES: usize = 32;
 const PREFIX: &str = "age";
 const RECIPIENT_CHARS: usize = 62;
 const PRIVATE_KEY_BEGINNING: &str = "age-secret-key-";

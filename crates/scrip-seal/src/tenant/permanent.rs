@@ -1,8 +1,7 @@
 //! The keys inside of a tenant's permanent key.
 
 use crate::{
-    KeySource, KeySourceError, OpenError, Secret,
-    tenant::{WrappedTenantKeys, permanent_place},
+    KeySource, KeySourceError, OpenError, Place, Secret, tenant::wrapped_keys::WrappedTenantKeys,
 };
 
 /// One key until one of them is renewed.
@@ -50,4 +49,8 @@ impl PermanentKeys {
         let next = next.as_ref().map_or([].as_slice(), Secret::expose);
         Secret::new([permanent.expose(), renewable.expose(), session.expose(), next].concat())
     }
+}
+
+pub(super) fn permanent_place(tenant: &str) -> Place {
+    Place::new("tenant.permanent-key").text(tenant)
 }

@@ -17,11 +17,11 @@ use scrip_threeds::{
 
 use crate::{
     acs::{
-        app_encryption::JweEnvelope,
         browser_challenge::{ATTEMPTS_MAX, CORRECT_CODE},
         challenge_result::{EndReason, base_cres, final_cres, finish_challenge},
         timers,
     },
+    app_encryption::JweEnvelope,
     card::ChallengeKind,
     state::SimulatorState,
     transaction::{ChallengeFlow, ChallengePhase, ChallengeStart, Transaction},

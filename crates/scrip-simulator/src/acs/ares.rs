@@ -13,11 +13,11 @@ use scrip_threeds::{
 
 use crate::{
     acs::{
-        AppKeys,
         cryptogram::authentication_value,
         decision::{IssuerDecision, decide},
         timers,
     },
+    app_encryption::AppKeys,
     card::{ChallengeKind, ChallengeMandate, ChallengeScenario},
     page::Purchase,
     state::{SimulatorState, new_id},

@@ -9,10 +9,9 @@ use scrip_threeds::{
 };
 
 use crate::{
-    acs::cryptogram::authentication_value,
+    acs::{cryptogram::authentication_value, result_report::send_result},
     behavior::ResultBehavior,
     card::{ChallengeKind, ChallengeScenario},
-    directory,
     state::SimulatorState,
     transaction::{ChallengeFlow, ChallengePhase, Transaction, TransactionDetails},
 };
@@ -86,9 +85,9 @@ pub(super) fn finish_challenge(
         let mark_finished = || transaction.progress.finish(cres_status);
         if matches!(behavior, ResultBehavior::Late | ResultBehavior::Never) {
             mark_finished();
-            directory::send_result(&state, details, &rreq, behavior).await;
+            send_result(&state, details, &rreq, behavior).await;
         } else {
-            directory::send_result(&state, details, &rreq, behavior).await;
+            send_result(&state, details, &rreq, behavior).await;
             mark_finished();
         }
     });

@@ -10,7 +10,7 @@ use scrip_threeds::{
 };
 
 use crate::{
-    behavior::{ResponseBehavior, bounded_delay},
+    behavior::{ResponseBehavior, bounded_delay, replace_id},
     state::{SimulatorState, new_id},
 };
 
@@ -81,8 +81,4 @@ pub(super) fn injected_error(behavior: ResponseBehavior, document: &Document) ->
         | ResponseBehavior::Malformed
         | ResponseBehavior::WrongTransId => None,
     }
-}
-
-pub(super) fn replace_id(bytes: &[u8], old: &str, new: &str) -> Vec<u8> {
-    String::from_utf8_lossy(bytes).replace(old, new).into_bytes()
 }

@@ -2,7 +2,7 @@
 
 use scrip_threeds::{
     format::{CardNumber, Version},
-    message::{Document, Message, PRes, TransactionContext},
+    message::{Document, PRes, TransactionContext, parse_message},
     range::{CardRanges, negotiate_versions},
 };
 use serde_json::{Value, json};
@@ -23,7 +23,8 @@ fn preq(serial: Option<&str>) -> Value {
 fn request_ranges(harness: &SimulatorHarness, scheme: &str, serial: Option<&str>) -> PRes {
     let response =
         harness.post(&format!("/sim/ds/{scheme}"), JSON, preq(serial).to_string().as_bytes());
-    PRes::parse(response.text.as_bytes(), &TransactionContext::for_version(Version::V220)).unwrap()
+    parse_message::<PRes>(response.text.as_bytes(), &TransactionContext::for_version(Version::V220))
+        .unwrap()
 }
 
 const SCHEMES: [&str; 7] =

@@ -15,7 +15,7 @@ use scrip_core::{
 use scrip_threeds::{
     code::Scheme,
     format::Version,
-    message::{Message, PRes, TransactionContext},
+    message::{PRes, TransactionContext, parse_message},
     range::CardRanges,
 };
 use serde_json::json;
@@ -145,7 +145,7 @@ impl ScheduledDirectoryServers {
             "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0",
             "serialNum": "1", "cardRangeData": [range_with_method, build_range("400005")],
         });
-        let message = PRes::parse(
+        let message = parse_message::<PRes>(
             message.to_string().as_bytes(),
             &TransactionContext::for_version(Version::V220),
         )

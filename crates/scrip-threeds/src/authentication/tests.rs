@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::message::{Message, TransactionContext};
+use crate::message::{TransactionContext, parse_message};
 
 const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
 const VALUE: &str = "AAECAwQFBgcICQoLDA0ODxAREhM=";
@@ -24,9 +24,11 @@ fn authentication_from(elements: Value, parameters: AuthenticationParameters) ->
         "acsTransID": ID, "dsTransID": ID, "acsReferenceNumber": "acs", "dsReferenceNumber": "ds",
     });
     object.as_object_mut().unwrap().extend(elements.as_object().unwrap().clone());
-    let ares =
-        ARes::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
-            .unwrap();
+    let ares = parse_message::<ARes>(
+        object.to_string().as_bytes(),
+        &TransactionContext::for_version(Version::V220),
+    )
+    .unwrap();
     Authentication::from_ares(&ares, parameters)
 }
 
@@ -118,9 +120,11 @@ fn result_replaces_status_and_keeps_ares_attributes() {
         "acsTransID": ID, "dsTransID": ID, "messageCategory": "01", "transStatus": "N",
         "transStatusReason": "11", "interactionCounter": "02", "challengeCancel": "08",
     });
-    let result =
-        RReq::parse(result.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
-            .unwrap();
+    let result = parse_message::<RReq>(
+        result.to_string().as_bytes(),
+        &TransactionContext::for_version(Version::V220),
+    )
+    .unwrap();
     let completed = challenged.with_result(&result);
     assert_eq!((completed.status.code(), completed.directory_status.code()), ("N", "C"));
     assert_eq!(completed.authentication_status_reason(), Some("suspected-fraud"));

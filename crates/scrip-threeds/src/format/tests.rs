@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::message::{CHOICES_MAX, DATA_CHARS_MAX, EXTENSIONS_MAX, Extensions, SelectInfo};
+use crate::{
+    code::EmvCode,
+    message::{CHOICES_MAX, DATA_CHARS_MAX, EXTENSIONS_MAX, Extensions, SelectInfo},
+};
 
 pub(crate) trait Samples {
     /// Values at the boundaries of the format. The first one is typical.

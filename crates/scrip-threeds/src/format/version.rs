@@ -2,13 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
-use crate::{
-    code::{EmvCode, codes},
-    fault::ErrorCode,
-    format::{ElementContext, ElementFormat},
-};
+use crate::code::{EmvCode, codes};
 
 codes! {
     /// The supported versions, in ascending order.
@@ -75,20 +69,3 @@ impl VersionNumber {
 }
 
 crate::code::impl_code_serde! { VersionNumber }
-
-/// The `messageVersion` of a message. An unsupported version has its own error code.
-pub(crate) fn read_supported_version(
-    value: Option<&Value>,
-    context: &mut ElementContext<'_>,
-) -> Option<Version> {
-    let Some(value) = value else {
-        context.add_fault(ErrorCode::ElementMissing);
-        return None;
-    };
-    let number = VersionNumber::read(value, context)?;
-    let version = Version::from_code(&number.to_string());
-    if version.is_none() {
-        context.add_fault(ErrorCode::VersionUnsupported);
-    }
-    version
-}

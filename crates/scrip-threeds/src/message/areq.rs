@@ -16,11 +16,13 @@ use crate::{
         AccountInfo, AuthenticationInfo, DeviceRendering, ElementPresence, EphemeralKey,
         Extensions, MerchantRisk, Message, MessageElements, MessageType, Phone,
         PriorAuthenticationInfo, TransactionContext,
-        presence::{
-            app, browser, cardholder, cardholder_optional, payment, requestor, since_220,
-            whitelist_source,
+        record::{
+            presence::{
+                app, browser, cardholder, cardholder_optional, payment, requestor, since_220,
+                whitelist_source,
+            },
+            record,
         },
-        record::record,
     },
 };
 

@@ -9,8 +9,10 @@ use crate::{
     format::{Alphanumeric, AuthenticationValue, JoseCompact, Object, Text, TransId, Url, Version},
     message::{
         ElementPresence, Extensions, Message, MessageElements, MessageType, TransactionContext,
-        presence::{authentication_value, since_220, status_reason, whitelist_source},
-        record::record,
+        record::{
+            presence::{authentication_value, since_220, status_reason, whitelist_source},
+            record,
+        },
     },
 };
 

@@ -8,8 +8,10 @@ use crate::{
     message::{
         ElementPresence, Extensions, Message, MessageElements, MessageType, TransactionContext,
         challenge_app::{Image, SelectInfo},
-        presence::{app, since_220},
-        record::record,
+        record::{
+            presence::{app, since_220},
+            record,
+        },
     },
 };
 

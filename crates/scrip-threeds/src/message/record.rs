@@ -1,11 +1,13 @@
 //! The macro that generates a struct, its reader and its writer from one table.
 
+pub(crate) mod presence;
+
 use serde_json::{Map, Value};
 
 use crate::{
     fault::ErrorCode,
     format::{ElementContext, ElementFormat},
-    message::{ElementPresence, MessageElements},
+    message::record::presence::{ElementPresence, MessageElements},
 };
 
 /// One element of a message or of an object in a message.
@@ -148,8 +150,8 @@ macro_rules! record {
     (@type must $Type:ty) => { $Type };
     (@type may $Type:ty) => { Option<$Type> };
 
-    (@presence must) => { $crate::message::presence::always };
-    (@presence may) => { $crate::message::presence::optional };
+    (@presence must) => { $crate::message::record::presence::always };
+    (@presence may) => { $crate::message::record::presence::optional };
     (@presence may $presence:expr) => { $presence };
 
     (@read must $Type:ty, $object:ident, $context:ident, $name:literal,) => {
@@ -157,7 +159,7 @@ macro_rules! record {
     };
     (@read may $Type:ty, $object:ident, $context:ident, $name:literal,) => {
         $crate::message::record::read_conditional::<$Type>(
-            $object, $context, $name, $crate::message::presence::optional,
+            $object, $context, $name, $crate::message::record::presence::optional,
         )
     };
     (@read may $Type:ty, $object:ident, $context:ident, $name:literal, $presence:expr) => {

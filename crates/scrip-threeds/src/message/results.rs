@@ -10,8 +10,10 @@ use crate::{
     message::{
         AcsRendering, ElementPresence, Extensions, Message, MessageElements, MessageType,
         TransactionContext,
-        presence::{authentication_value, since_220, status_reason, whitelist_source},
-        record::record,
+        record::{
+            presence::{authentication_value, since_220, status_reason, whitelist_source},
+            record,
+        },
     },
 };
 

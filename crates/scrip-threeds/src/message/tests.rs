@@ -13,7 +13,9 @@ use crate::{
     format::Version,
     message::{
         AReq, ARes, CReq, CRes, ElementPresence, Erro, Message, MessageElements, PReq, PRes, RReq,
-        RRes, TransactionContext, element_tables,
+        RRes, TransactionContext,
+        document::element_tables::element_tables,
+        parse_message,
         record::{ElementDefinition, ElementTable},
     },
 };
@@ -34,7 +36,7 @@ impl MessageCase {
         let label = format!("{} {base:?} {:?}", M::TYPE.code(), transaction.channel);
         base.insert("messageType".to_owned(), M::TYPE.code().into());
         let parse = |bytes: &[u8], transaction: &TransactionContext| {
-            let message = M::parse(bytes, transaction)?;
+            let message = parse_message::<M>(bytes, transaction)?;
             message.check(transaction).expect("a parsed message can be written and parsed again");
             Ok(serde_json::from_slice(&message.to_json()).unwrap())
         };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     format::{Version, VersionNumber},
-    message::{Message, PRes, TransactionContext},
+    message::{PRes, TransactionContext, parse_message},
 };
 
 const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
@@ -20,8 +20,11 @@ fn pres(serial: &str, ranges: &[Value]) -> PRes {
     if !ranges.is_empty() {
         object["cardRangeData"] = ranges.into();
     }
-    PRes::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
-        .unwrap()
+    parse_message::<PRes>(
+        object.to_string().as_bytes(),
+        &TransactionContext::for_version(Version::V220),
+    )
+    .unwrap()
 }
 
 fn range(action: &str, start: &str, end: &str) -> Value {

@@ -13,7 +13,7 @@ use crate::{
         ThreeDsSessionType,
     },
     format::{TransId, Version},
-    message::{ARes, CRes, Message, RReq, TransactionContext},
+    message::{ARes, CRes, RReq, TransactionContext, parse_message},
 };
 
 pub(super) const SERVER_TRANS_ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
@@ -70,8 +70,11 @@ pub(super) fn ares(server: &str, status: &str) -> ARes {
     if status == "C" {
         object["acsURL"] = "https://acs.example/challenge".into();
     }
-    ARes::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
-        .unwrap()
+    parse_message::<ARes>(
+        object.to_string().as_bytes(),
+        &TransactionContext::for_version(Version::V220),
+    )
+    .unwrap()
 }
 
 /// An `RReq` with these ids: 3DS server, ACS, directory server.
@@ -86,8 +89,11 @@ pub(super) fn rreq(ids: [&str; 3], status: &str) -> RReq {
         "Y" | "A" => object["authenticationValue"] = VALUE.into(),
         _ => object["transStatusReason"] = "11".into(),
     }
-    RReq::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
-        .unwrap()
+    parse_message::<RReq>(
+        object.to_string().as_bytes(),
+        &TransactionContext::for_version(Version::V220),
+    )
+    .unwrap()
 }
 
 pub(super) fn cres(server: &str, acs: &str, status: Option<&str>) -> CRes {
@@ -99,8 +105,11 @@ pub(super) fn cres(server: &str, acs: &str, status: Option<&str>) -> CRes {
         object["challengeCompletionInd"] = "Y".into();
         object["transStatus"] = status.into();
     }
-    CRes::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
-        .unwrap()
+    parse_message::<CRes>(
+        object.to_string().as_bytes(),
+        &TransactionContext::for_version(Version::V220),
+    )
+    .unwrap()
 }
 
 pub(super) fn authenticate_event() -> StateMachineEvent {

@@ -1,18 +1,19 @@
 //! Credentials for AWS: read, cached, and renewed before they expire.
 
+mod access_key;
 mod instance_metadata;
 mod profile_file;
 mod web_identity;
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
-use scrip_seal::Secret;
 use tokio::sync::Mutex;
 
+pub(super) use self::access_key::AwsCredentials;
 use self::{instance_metadata::InstanceMetadata, web_identity::WebIdentity};
 use super::{
-    WallClock,
     settings::{AwsCredentialSource, service_url},
+    wall_clock::WallClock,
 };
 use crate::{
     http_client::{Endpoint, TlsTrust},
@@ -23,21 +24,6 @@ use crate::{
 /// Credentials are renewed this long before they expire.
 const RENEW_BEFORE_SECONDS: i64 = 300;
 const METADATA_URL: &str = "http://169.254.169.254";
-
-/// An access key, permanent or temporary.
-pub(super) struct AwsCredentials {
-    pub(super) access_key_id: String,
-    pub(super) secret_access_key: Secret,
-    pub(super) session_token: Option<Secret>,
-    /// In seconds since 1970.
-    pub(super) expires_at: Option<i64>,
-}
-
-impl fmt::Debug for AwsCredentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AwsCredentials")
-    }
-}
 
 /// Where current credentials are found.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::SourceStream;
+use super::source_stream::SourceStream;
 use crate::source::UnlockError;
 
 /// The authorities of a file, or those of the system. The authorities of the system are loaded for

@@ -8,7 +8,7 @@ use tokio::{sync::Mutex, time::Instant};
 use zeroize::Zeroizing;
 
 use super::{
-    Server,
+    server::Server,
     settings::{TransitAuth, check_path},
 };
 use crate::{http_client::secret_json, secret_file::read_secret_file, source::UnlockError};

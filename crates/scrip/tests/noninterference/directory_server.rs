@@ -13,7 +13,7 @@ use scrip_testing::directory_server::scheme_connection;
 use scrip_threeds::{
     code::Scheme,
     format::Version,
-    message::{Message, PRes, TransactionContext},
+    message::{PRes, TransactionContext, parse_message},
     range::CardRanges,
 };
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ impl Default for ApprovingServer {
             "dsTransID": id, "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0",
             "serialNum": "1", "cardRangeData": [range],
         });
-        let response = PRes::parse(
+        let response = parse_message::<PRes>(
             response.to_string().as_bytes(),
             &TransactionContext::for_version(Version::V220),
         )

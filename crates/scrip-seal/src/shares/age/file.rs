@@ -12,13 +12,14 @@ use base64::{
 };
 use zeroize::Zeroizing;
 
-use super::KEY_BYTES;
 use crate::{Secret, random::random_bytes, record::expand};
 
 const VERSION_LINE: &str = "age-encryption.org/v1\n";
 const RECIPIENT_INFO: &[u8] = b"age-encryption.org/v1/X25519";
 const HEADER_INFO: &[u8] = b"header";
 const PAYLOAD_INFO: &[u8] = b"payload";
+/// The size of X25519 keys.
+pub(super) const KEY_BYTES: usize = 32;
 const FILE_KEY_BYTES: usize = 16;
 const PAYLOAD_SALT_BYTES: usize = 16;
 pub(super) const CHUNK_BYTES: usize = 65_536;

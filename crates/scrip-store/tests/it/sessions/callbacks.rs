@@ -11,7 +11,7 @@ use scrip_core::operations::threeds_sessions::{
 use scrip_testing::vault_harness::test_origin;
 use scrip_threeds::{
     encoding::{MethodData, encode},
-    message::{CRes, Message, TransactionContext},
+    message::{CRes, TransactionContext, parse_message},
     session::StateMachineEvent,
 };
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ impl SessionSimulation {
         }
         let bytes = object.to_string().into_bytes();
         let harness = TransactionContext::for_version(scrip_threeds::format::Version::V220);
-        let response = Box::new(CRes::parse(&bytes, &harness).unwrap());
+        let response = Box::new(parse_message::<CRes>(&bytes, &harness).unwrap());
         let data = encode(&bytes);
         let operation = Box::pin(async move {
             let notified = notify_challenge(&vault, &directory, &test_origin(), id, &data).await;

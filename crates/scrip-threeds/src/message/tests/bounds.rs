@@ -65,7 +65,7 @@ fn unknown_critical_extension_is_rejected() {
 fn debug_output_contains_only_element_names() {
     let case = cases().into_iter().find(|it| it.label.starts_with("AReq")).unwrap();
     let bytes = serde_json::to_vec(&case.largest_message()).unwrap();
-    let request = AReq::parse(&bytes, &case.transaction).unwrap();
+    let request = parse_message::<AReq>(&bytes, &case.transaction).unwrap();
     let printed = format!("{request:?} {:?} {:?}", request.card_number, Document::parse(&bytes));
     assert!(printed.contains("\"acctNumber\"") && !printed.contains("1111111111111"), "{printed}");
     assert!(!printed.contains("a@b.example"));
@@ -92,7 +92,7 @@ fn erro_repeats_ids_and_version_of_the_rejected_message() {
             "threeDSServerTransID": id, "acsTransID": id, "dsTransID": id, "sdkTransID": id,
         })
     );
-    assert!(Erro::parse(&error.to_json(), &case.transaction).is_ok());
+    assert!(parse_message::<Erro>(&error.to_json(), &case.transaction).is_ok());
     assert_eq!(error.failure_kind(), FailureKind::RequestInvalid);
 }
 

@@ -1,6 +1,6 @@
 //! The cardholder: person, account and addresses.
 
-use super::{ElementMapping, code_value, elements, flag_value, text_value};
+use super::mapping::{ElementMapping, code_value, elements, flag_value, text_value};
 use crate::{
     code::{
         AccountAge, AccountChange, AccountType, LoginMethod, PasswordChange, PaymentAccountAge,

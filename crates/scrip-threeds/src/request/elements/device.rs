@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ElementMapping, elements, parse_object, text_value};
+use super::mapping::{ElementMapping, elements, parse_object, text_value};
 use crate::{code::ColorDepth, request::AReqInput};
 
 impl AReqInput<'_> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ElementMapping, code_value, elements, extension_data, text_value};
+use super::mapping::{ElementMapping, code_value, elements, extension_data, text_value};
 use crate::{
     code::{ChallengePreference, DeviceChannel, MethodCompletion, YesNo},
     request::{AReqInput, MessageExtension},

@@ -1,6 +1,6 @@
 //! The purchase, the merchant and the delivery.
 
-use super::{ElementMapping, code_value, elements, flag_value, text_value};
+use super::mapping::{ElementMapping, code_value, elements, flag_value, text_value};
 use crate::{
     code::{DeliveryTimeFrame, PreOrder, Reorder, ShippingMethod, TransactionType},
     request::{AReqInput, MerchantInfo, PurchaseInfo, RiskInfo},

@@ -1,13 +1,13 @@
 //! Rules 37 to 39: requirements of EMV in addition to those of the API.
 
-use super::{
-    AuthenticateContext, COUNTRY_OF_STATE_REQUIRED, MERCHANT_PURCHASE_REQUIRED, REQUIRED,
-    RequestRule, is_missing, required_attribute, rule,
+use super::rule::{
+    COUNTRY_OF_STATE_REQUIRED, MERCHANT_PURCHASE_REQUIRED, REQUIRED, RequestRule, is_missing,
+    required_attribute, rule,
 };
 use crate::{
     code::ChallengePreference,
     format::Version,
-    request::{Address, PhoneNumber},
+    request::{Address, AuthenticateContext, PhoneNumber},
 };
 
 const BOTH_PARTS: &str = "requires both country_code and number";

@@ -1,6 +1,6 @@
 //! Rules 31 to 35: attributes that must be valid if present.
 
-use super::{AuthenticateContext, NOT_AN_ALLOWED_VALUE, RequestRule, is_invalid, rule};
+use super::rule::{NOT_AN_ALLOWED_VALUE, RequestRule, is_invalid, rule};
 use crate::{
     code::{
         AccountAge, AccountChange, AccountType, CHANGE_WITHOUT_CODE, DeliveryTimeFrame,
@@ -9,8 +9,8 @@ use crate::{
     },
     format::{CheckedText, DateTimeMinutes, Day, Digits, FormatRule as Format},
     request::{
-        CardholderAccount, CardholderAuthentication, CardholderInfo, CardholderPriorAuthentication,
-        MessageExtension, RiskInfo,
+        AuthenticateContext, CardholderAccount, CardholderAuthentication, CardholderInfo,
+        CardholderPriorAuthentication, MessageExtension, RiskInfo,
         elements::extension_data,
         format_rules::{COUNTRY, CURRENCY, DAY, GIFT_CARD_AMOUNT, MINUTE},
     },

@@ -1,11 +1,12 @@
 //! Rules 4 to 30: required attributes.
 
-use super::{
-    AuthenticateContext, NOT_AN_ALLOWED_VALUE, PURCHASE_REQUIRED, REQUIRED, RequestRule,
-    is_invalid, is_missing, required_attribute, rule,
+use super::rule::{
+    NOT_AN_ALLOWED_VALUE, PURCHASE_REQUIRED, REQUIRED, RequestRule, is_invalid, is_missing,
+    required_attribute, rule,
 };
-use crate::code::{
-    AuthenticationCategory, AuthenticationType, ChallengePreference, TransactionType,
+use crate::{
+    code::{AuthenticationCategory, AuthenticationType, ChallengePreference, TransactionType},
+    request::AuthenticateContext,
 };
 
 fn always(_: &AuthenticateContext<'_>) -> bool {

@@ -12,7 +12,7 @@ use scrip_seal::Secret;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::AwsCredentials;
+use super::access_key::AwsCredentials;
 use crate::{
     http_client::{Endpoint, SourceRequest, SourceResponse, TlsTrust, secret_header, send_request},
     source::UnlockError,

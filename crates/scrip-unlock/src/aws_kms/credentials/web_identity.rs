@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use scrip_seal::Secret;
 use zeroize::Zeroizing;
 
-use super::AwsCredentials;
+use super::access_key::AwsCredentials;
 use crate::{
     http_client::{Endpoint, SourceRequest, SourceResponse, TlsTrust, send_request},
     secret_file::read_secret_file,

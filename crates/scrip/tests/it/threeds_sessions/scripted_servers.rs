@@ -16,7 +16,7 @@ use scrip_testing::directory_server::scheme_connection;
 use scrip_threeds::{
     code::Scheme,
     format::Version,
-    message::{Message, PRes, TransactionContext},
+    message::{PRes, TransactionContext, parse_message},
     range::CardRanges,
 };
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ fn scheme_ranges(scheme: Scheme, range: Value) -> SchemeRanges {
         "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0", "serialNum": "1",
         "cardRangeData": [range],
     });
-    let response = PRes::parse(
+    let response = parse_message::<PRes>(
         response.to_string().as_bytes(),
         &TransactionContext::for_version(Version::V220),
     )

@@ -1,10 +1,29 @@
-//! Typed access to filter arguments. A missing or null argument has its default value.
+//! The inputs of a filter, with typed access to its arguments. A missing or null argument has its
+//! default value.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::value::datum::{Datum, to_text};
+use crate::{
+    budget::Budget,
+    filter::json_path::JsonPathQuery,
+    host_functions::HostFunctions,
+    value::datum::{Datum, to_text},
+};
+
+pub(crate) type FilterResult<'a> = Result<Datum<'a>, &'static str>;
+
+/// The inputs of a filter. The evaluator charges the budget for reading the value and the
+/// arguments, and for the result. An amplifying filter must charge for its output before it
+/// allocates.
+pub(crate) struct Input<'c, 'a> {
+    pub(crate) value: Datum<'a>,
+    pub(crate) arguments: Arguments<'c, 'a>,
+    pub(crate) budget: &'c Budget,
+    pub(crate) host: Option<&'c dyn HostFunctions>,
+    pub(crate) query: Option<&'c JsonPathQuery>,
+}
 
 type ReadArgument<T> = Result<T, &'static str>;
 

@@ -6,12 +6,28 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use crate::{SHARED_WORK_EXCEEDED, STEPS_MAX, SpentWork, WORK_BYTES_MAX, inner_steps::count};
+use crate::{
+    inner_steps::count,
+    limits::{STEPS_MAX, WORK_BYTES_MAX},
+};
+
+/// The problem of an evaluation that reached the limit of [`Scope::with_work_limit`](crate::Scope::with_work_limit).
+pub const SHARED_WORK_EXCEEDED: &str =
+    "the expressions of this request exceed the shared evaluation limit";
 
 pub(crate) type ChargeResult = Result<(), &'static str>;
 
 /// A step takes about as long as reading this many bytes.
 const STEP_BYTES: usize = 64;
+
+/// The charged work of an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpentWork {
+    /// Bytes that were read or created; a step counts as 64 bytes.
+    pub work: usize,
+    /// Whether the evaluation reached the limit of [`Scope::with_work_limit`](crate::Scope::with_work_limit).
+    pub is_exhausted: bool,
+}
 
 #[derive(Debug)]
 pub(crate) struct Budget {

@@ -4,8 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     code::{AuthenticationCategory, DeviceChannel},
-    format::Version,
-    message::TransactionContext,
+    format::{Version, transaction_context::TransactionContext},
 };
 
 /// The presence rule of an element in one transaction.

@@ -3,8 +3,7 @@
 use scrip_threeds::message::{Document, Message, RReq, RRes};
 
 use crate::{
-    behavior::{ResultBehavior, bounded_delay},
-    directory::response::replace_id,
+    behavior::{ResultBehavior, bounded_delay, replace_id},
     outgoing_client::OutgoingError,
     state::{SimulatorState, new_id},
     transaction::TransactionDetails,
@@ -12,7 +11,7 @@ use crate::{
 
 /// Posts the result to the address that the 3DS server gave, as `behavior` says. Logs the outcome;
 /// the caller waits only for the attempt.
-pub(crate) async fn send_result(
+pub(super) async fn send_result(
     state: &SimulatorState,
     details: &TransactionDetails,
     result: &RReq,

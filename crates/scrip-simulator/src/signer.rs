@@ -17,7 +17,7 @@ use scrip_threeds::{
 };
 use serde_json::{Value, json};
 
-use crate::{acs::AppKeys, settings::StartError};
+use crate::{app_encryption::AppKeys, settings::StartError};
 
 /// Created at the first use after each start, so that no client can depend on its keys.
 pub(crate) struct Signer {

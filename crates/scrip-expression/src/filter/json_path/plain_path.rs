@@ -41,7 +41,7 @@ impl PlainPath {
     }
 
     /// The part of the value at this path; null if it does not exist.
-    pub(super) fn select_part<'a>(&self, value: Datum<'a>) -> Datum<'a> {
+    pub(crate) fn select_part<'a>(&self, value: Datum<'a>) -> Datum<'a> {
         if let Datum::Borrowed(value) = value {
             return self.find(value).map_or_else(Datum::null, Datum::Borrowed);
         }

@@ -1,0 +1,67 @@
+//! The mapping of one element, and the values that mappings share.
+
+use serde_json::{Map, Value};
+
+use crate::request::{AReqInput, MessageExtension};
+
+/// One element: the request attribute it comes from, its name, and the function that returns its
+/// value. The function does not check the format: that is done when the whole message is read.
+#[derive(Debug)]
+pub(crate) struct ElementMapping {
+    /// The path of the attribute, for violations. Empty if the element comes from no attribute.
+    pub(crate) path: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) value: fn(&AReqInput<'_>) -> Option<Value>,
+}
+
+macro_rules! elements {
+    ($($path:literal => $name:literal: $value:expr;)*) => {
+        &[$($crate::request::elements::mapping::ElementMapping { path: $path, name: $name, value: $value },)*]
+    };
+}
+
+pub(super) use elements;
+
+/// The text unchanged. Empty text counts as absent.
+pub(super) fn text_value(value: Option<&String>) -> Option<Value> {
+    value.filter(|it| !it.is_empty()).map(|it| Value::String(it.clone()))
+}
+
+/// The code of an API name. The rules have rejected unknown names.
+pub(super) fn code_value<C>(
+    name: Option<&String>,
+    parse: fn(&str) -> Option<C>,
+    code: fn(C) -> String,
+) -> Option<Value> {
+    name.and_then(|it| parse(it)).map(|it| Value::String(code(it)))
+}
+
+/// The code of a boolean.
+pub(super) fn flag_value<C: From<bool>>(
+    flag: Option<bool>,
+    code: fn(C) -> &'static str,
+) -> Option<Value> {
+    flag.map(|it| code(C::from(it)).into())
+}
+
+/// An object, or text that contains a JSON object.
+pub(super) fn parse_object(value: &Value) -> Option<Map<String, Value>> {
+    match value {
+        Value::Object(object) => Some(object.clone()),
+        Value::String(text) => {
+            crate::json::parse_object(text.as_bytes()).ok().map(|it| it.0.clone())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
+    }
+}
+
+/// The data of an extension, which is an object in the message. Text that is no JSON object is sent
+/// as its only member.
+pub(in crate::request) fn extension_data(
+    extension: &MessageExtension,
+) -> Option<Map<String, Value>> {
+    let data = extension.data.as_ref()?;
+    let text_member =
+        || data.is_string().then(|| Map::from_iter([("value".to_owned(), data.clone())]));
+    parse_object(data).or_else(text_member)
+}
