@@ -40,7 +40,7 @@ pub use crate::{
         MessageInputs, MessagePart, MessageRead, MessageSource, MessageTemplate, MessageText,
         NoReferences, ReadStep, ResolveReference, UNKNOWN_REFERENCE,
     },
-    syntax::{PlainPart, ast::Expression, is_expression},
+    syntax::{ast::Expression, is_expression},
     template::Template,
 };
 

@@ -7,4 +7,4 @@ pub(crate) mod parse;
 pub(crate) mod segment;
 pub(crate) mod tag;
 
-pub use self::{analysis::PlainPart, segment::is_expression};
+pub use self::segment::is_expression;

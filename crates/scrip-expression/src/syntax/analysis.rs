@@ -1,5 +1,5 @@
-//! Static analysis of an expression: which data it reads, whether it is a plain concatenation, and
-//! a canonical form that is independent of spacing.
+//! Static analysis of an expression: which data it reads, and a canonical form that is independent of
+//! spacing.
 
 use std::fmt::Write;
 
@@ -7,14 +7,6 @@ use crate::{
     Expression,
     syntax::ast::{Branch, Call, Case, Comparison, For, Node, Operand, Output, Path, Root, Step},
 };
-
-/// One part of a plain concatenation: literal text, or a property without a filter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlainPart<'e> {
-    Text(&'e str),
-    Data(Vec<&'e str>),
-    Metadata(Vec<&'e str>),
-}
 
 impl Expression {
     /// The paths into `data` that the expression can read. An empty path is all of the data. A path
@@ -41,12 +33,6 @@ impl Expression {
         reads_metadata
     }
 
-    /// The parts, if the expression consists only of literal text and properties without filters.
-    #[must_use]
-    pub fn plain_parts(&self) -> Option<Vec<PlainPart<'_>>> {
-        self.body.iter().map(plain_part).collect()
-    }
-
     /// Equal for two sources exactly if they are parsed into the same tree. Spaces inside the
     /// braces and the two notations of a property make no difference.
     #[must_use]
@@ -54,30 +40,6 @@ impl Expression {
         let mut text = String::new();
         write_nodes(&mut text, &self.body);
         text
-    }
-}
-
-fn plain_part(node: &Node) -> Option<PlainPart<'_>> {
-    match node {
-        Node::Text(text) => Some(PlainPart::Text(text)),
-        Node::Output(output) => plain_output(output),
-        Node::Assign { .. }
-        | Node::Capture { .. }
-        | Node::If(_)
-        | Node::Case(_)
-        | Node::For(_)
-        | Node::Break
-        | Node::Continue => None,
-    }
-}
-
-fn plain_output(output: &Output) -> Option<PlainPart<'_>> {
-    let Operand::Path(Path { root, steps }) = &output.operand else { return None };
-    let names = steps.iter().map(step_name).collect::<Option<_>>()?;
-    match root {
-        Root::Data if output.calls.is_empty() => Some(PlainPart::Data(names)),
-        Root::Metadata if output.calls.is_empty() => Some(PlainPart::Metadata(names)),
-        Root::Data | Root::Metadata | Root::Slot(_) => None,
     }
 }
 
@@ -339,22 +301,6 @@ mod tests {
             for right in different.iter().skip(at + 1) {
                 assert_ne!(parse(left).canonical_text(), parse(right).canonical_text());
             }
-        }
-    }
-
-    #[test]
-    fn plain_parts_are_text_and_unfiltered_properties_only() {
-        let expression = parse("a-{{ data.number }}{{ metadata.k }}");
-        let parts = expression.plain_parts().unwrap();
-        let number = PlainPart::Data(vec!["number"]);
-        assert_eq!(parts, [PlainPart::Text("a-"), number, PlainPart::Metadata(vec!["k"])]);
-        for source in [
-            "{{ data.number | last4 }}",
-            "{% if data.x %}{% endif %}",
-            "{{ data[0] }}",
-            "{{ 'x' }}",
-        ] {
-            assert_eq!(parse(source).plain_parts(), None, "{source}");
         }
     }
 }
