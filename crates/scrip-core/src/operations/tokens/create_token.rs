@@ -7,7 +7,6 @@ use crate::{
     policy::Caller,
     token::{
         NewToken, WrittenToken,
-        disclosure::misplaces_field_values,
         write::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
     },
 };
@@ -21,9 +20,7 @@ pub async fn create_token(
     recorder: Option<ResponseRecorder<WrittenToken>>,
 ) -> Result<WrittenToken, Error> {
     let now = vault.clock.now();
-    let mut source = load_data_source(vault, caller, &mut new).await?;
-    source.is_marked |= source.origin.is_request()
-        && misplaces_field_values(caller, source.token_type, source.data.expose());
+    let source = load_data_source(vault, caller, &mut new).await?;
     let pending = PendingToken::new(vault, caller, new, source, now)?;
     let counted = pending.count_numbers(vault, 1).await?;
     let batch = PendingBatch::new(caller, Operation::CreateToken, vec![counted], now);

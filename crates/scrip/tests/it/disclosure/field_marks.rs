@@ -347,6 +347,20 @@ fn value_outside_of_its_own_attribute_of_a_card_is_marked() {
     check_outline(&unnamed.json(&body).send().expect_status(201));
 }
 
+/// The frame decides which leaf has the value, and the vault marks all of them.
+#[test]
+fn leaf_of_a_tokenize_request_with_the_value_of_a_field_is_marked() {
+    let page = Page::new();
+    let body = json!({"a": "737", "b": {"type": "card", "data": {"number": "4242424242424242"}}});
+    for (kinds, is_marked) in [("none", false), ("number", true), ("code", true)] {
+        let ids = send_kinds(&page, &page.public, "/tokenize", kinds, &body).expect_status(201);
+        let leaf = page.read(ids["a"].as_str().unwrap());
+        assert_eq!(leaf["fingerprint"].is_null(), is_marked, "leaf with {kinds}: {leaf}");
+        let card = page.read(ids["b"]["id"].as_str().unwrap());
+        assert_eq!(card["fingerprint"].is_null(), kinds == "code", "card with {kinds}: {card}");
+    }
+}
+
 #[test]
 fn update_with_the_value_of_a_field_marks_a_token_with_other_data_or_expressions() {
     let page = Page::new();
