@@ -40,18 +40,38 @@ impl TokenDataSource {
         self.is_known_to(caller) || may_read_clear(caller, containers, self.read_limits())
     }
 
-    /// Whether hidden data has a number of its own to count. A text has none; that of an intent was
-    /// counted when the intent was created.
-    pub(crate) fn has_countable_number(&self) -> bool {
+    /// What the guessing budget counts of the data. A proxy that collects it counts for its sender, and
+    /// the sender may choose text next to data that only the owner of the proxy may read.
+    pub(crate) fn counted_part(&self, caller: &Caller, containers: &Containers) -> CountedPart {
+        let reads = |it: &Caller| may_read_clear(it, containers, self.read_limits());
+        let sender_reads =
+            || !caller.is_collecting() || caller.collection_sender().is_some_and(reads);
+        if self.is_known_to(caller) || reads(caller) && sender_reads() {
+            return CountedPart::Everything;
+        }
         let is_counted_intent =
             matches!(&self.origin, DataOrigin::Intent(intent) if intent.is_counted);
-        self.token_type != TokenType::Token || is_counted_intent
+        match self.token_type != TokenType::Token || is_counted_intent {
+            true => CountedPart::OwnNumber,
+            false => CountedPart::Nothing,
+        }
     }
 
     pub(crate) fn read_limits(&self) -> ReadLimits {
         let (is_marked, typed_at) = (self.is_marked, self.typed_at);
         ReadLimits { is_marked, typed_at, is_hidden: self.origin.is_hidden() }
     }
+}
+
+/// What the guessing budget counts of the data of a new token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountedPart {
+    Everything,
+    /// The number that the type names. A text of an intent has none; it was counted when the intent was
+    /// created.
+    OwnNumber,
+    /// A text that was not counted before: it must not be compared.
+    Nothing,
 }
 
 /// Who knows the data.

@@ -30,7 +30,7 @@ use crate::{
         reveal::{Audience, build_view},
         write::{
             TokenEvents,
-            conversion::{SourceIntent, TokenDataSource},
+            conversion::{CountedPart, SourceIntent, TokenDataSource},
         },
     },
 };
@@ -56,8 +56,7 @@ pub(crate) struct PendingToken {
     /// Whether the write may compare the data. A counter of data that is not compared would tell the
     /// caller about it.
     is_compared: bool,
-    /// Whether the caller sent the data or may read it.
-    knows_data: bool,
+    counted_part: CountedPart,
     /// Empty for data that the caller did not send: their number would disclose something about it.
     dropped_attributes: DroppedAttributes,
 }
@@ -102,7 +101,7 @@ impl PendingToken {
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
         let is_sent = source.is_known_to(caller);
         let knows_data = source.is_readable_by(caller, &containers);
-        let can_count = knows_data || source.has_countable_number();
+        let counted_part = source.counted_part(caller, &containers);
         let TokenDataSource { token_type, mut data, origin, is_marked, typed_at, .. } = source;
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
         // The caller did not send the data, so the response shows it only by the right to read.
@@ -162,8 +161,9 @@ impl PendingToken {
             id_assignment,
             texts,
             data_indexes,
-            is_compared: may_digest && can_count && !withheld_details || computes_id,
-            knows_data,
+            is_compared: may_digest && counted_part != CountedPart::Nothing && !withheld_details
+                || computes_id,
+            counted_part,
             dropped_attributes: dropped.unwrap_or_default(),
         };
         pending.seal()?;
@@ -183,7 +183,7 @@ impl PendingToken {
         let (caller, record) = (self.permit.caller(), &self.token.record);
         let texts = std::mem::take(&mut self.texts);
         let (token_type, data) = (record.token_type, &self.body.data);
-        let (texts, is_known) = (&texts, self.knows_data);
+        let (texts, is_known) = (&texts, self.counted_part == CountedPart::Everything);
         let evaluated = EvaluatedNumbers { token_type, data, texts, is_known, tokens };
         let comparison = match self.is_compared {
             true => vault.may_compare(caller, Comparable::Token(evaluated)).await?,

@@ -29,6 +29,13 @@ struct Collection {
 impl Collection {
     /// A collector with a reveal right on the root is exempt from the budget.
     fn new(disabled: &'static [DisclosureRule], rules: Value) -> Self {
+        let token = json!({"type": "card", "data": {"number": "{{ req.card }}"},
+            "containers": ["/own/"]});
+        Self::of_tokens(disabled, rules, &token)
+    }
+
+    /// A proxy that creates the token of a template, and sends its fingerprint to the destination.
+    fn of_tokens(disabled: &'static [DisclosureRule], rules: Value, token: &Value) -> Self {
         let harness = ProxyHarness::start_with_kind(TenantKind::Production, |setup, _| {
             setup.vault.disclosure = DisclosureRules::weakened_for_control_run(disabled);
         });
@@ -36,8 +43,7 @@ impl Collection {
         let application = harness.server.post(&harness.keys.management, "/applications", &body);
         let application = application.expect_status(201);
         let transforms = json!([
-            {"type": "tokenize", "options": {"identifier": "card", "token": {
-                "type": "card", "data": {"number": "{{ req.card }}"}, "containers": ["/own/"]}}},
+            {"type": "tokenize", "options": {"identifier": "card", "token": token}},
             {"type": "append_json", "options": {"location": "$.fingerprint",
                 "value": "{{ transform_identifier: 'card' | json: '$.fingerprint' | default: 'none' }}"}},
         ]);
@@ -106,4 +112,27 @@ fn collection_for_a_sender_with_a_key_counts_for_this_sender() {
     let rules = vec![grant("/", Reveal, &[TokenCreate, TokenRead, ProxyInvoke])];
     let revealing = server.key_with_rules(tenant, rules);
     assert_eq!(collection.count_fingerprints(Some(&revealing)), GUESSES, "both are exempt");
+}
+
+/// The owner of the proxy may read the data, and the sender may not: it chooses digits next to it.
+#[test]
+fn digits_of_the_sender_next_to_a_hidden_number_do_not_change_what_counts() {
+    let token = json!({"token_intent_id": "{{ req.intent }}", "metadata": {"m": "{{ req.m }}"},
+        "fingerprint_expression": "{{ metadata.m }}-{{ data.number }}"});
+    let rules = json!([{"description": "all", "priority": 1, "container": "/", "transform": "reveal",
+        "permissions": ["token:create", "token:read", "token-intent:create"]}]);
+    let collection = Collection::of_tokens(&[], rules, &token);
+    let (harness, server) = (&collection.harness, &collection.harness.server);
+    let sender = grant("/", Mask, &[TokenCreate, TokenRead, ProxyInvoke]);
+    let sender = server.key_with_rules(&harness.keys.tenant, vec![sender]);
+    let number = &lookalikes("411111", 1)[0];
+    // The text of many digits has more parts that can be card numbers than a request may have.
+    for digits in ["7".to_owned(), "1234567890".repeat(30)] {
+        let intent = server.post(&collection.collector_key, "/token-intents", &card(number));
+        let intent = text_field(&intent.expect_status(201), "id");
+        let request = harness.request("POST", "").proxy_key(&collection.proxy.key).api_key(&sender);
+        let response = request.json(&json!({"intent": intent, "m": digits})).send();
+        let text = response.expect_answer(200).text().to_owned();
+        assert!(!text.contains("none"), "{} digits: {text}", digits.len());
+    }
 }
