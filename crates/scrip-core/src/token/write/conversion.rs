@@ -74,6 +74,12 @@ pub(crate) enum CountedPart {
     Nothing,
 }
 
+impl CountedPart {
+    pub(crate) fn is_any(self) -> bool {
+        self != Self::Nothing
+    }
+}
+
 /// Who knows the data.
 pub(crate) enum DataOrigin {
     /// The caller sent it in clear.

@@ -161,8 +161,7 @@ impl PendingToken {
             id_assignment,
             texts,
             data_indexes,
-            is_compared: may_digest && counted_part != CountedPart::Nothing && !withheld_details
-                || computes_id,
+            is_compared: may_digest && counted_part.is_any() && !withheld_details || computes_id,
             counted_part,
             dropped_attributes: dropped.unwrap_or_default(),
         };
