@@ -7,7 +7,7 @@ mod data_size;
 
 pub use scrip_expression::{Reference, ReferenceKind};
 
-use scrip_expression::{FilteredPath, LeafError, padded_value_size};
+use scrip_expression::{FilteredPath, LeafError};
 use serde_json::Value;
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
     token::{
         AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
         TokenIntentRecord, TokenIntentView, TokenRecord, TokenView,
+        body::padded_data_size,
         cvc::{hidden_answer_end, with_cvc},
         disclosure::{hides_marked, withholds_typed},
         expression::enrichment,
@@ -306,7 +307,7 @@ impl ReferenceLoader<'_> {
         let StoredTokenIntent { record, cvc } = stored;
         let (tenant, mut transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
         let intent_body = IntentBody::open(caller.work(), tenant, &record)?;
-        size.add(padded_value_size(intent_body.data.expose()))?;
+        size.add(padded_data_size(intent_body.data.expose()))?;
         let typed_at = intent_body.is_typed.then_some(record.created_at);
         let is_withheld = withholds_typed(caller, typed_at);
         self.check_destination(is_withheld)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use scrip_expression::{padded_size, padded_value_size};
+use scrip_expression::{padded_size, value_cost};
 use scrip_seal::{Place, Purpose, Sealed, Secret, TenantKeys};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -146,7 +146,7 @@ impl TokenBody {
         let sources = self.search_indexes.iter().flatten().chain(&self.fingerprint_expression);
         let texts = texts.chain(sources).map(|it| padded_size(it.len()));
         let values = [Some(self.data.expose()), self.mask.as_ref()];
-        let values = values.into_iter().flatten().map(padded_value_size);
+        let values = values.into_iter().flatten().map(padded_data_size);
         texts.chain(values).fold(0, usize::saturating_add)
     }
 
@@ -174,6 +174,26 @@ impl TokenBody {
             is_marked: self.is_marked,
             typed_at_ms: self.typed_at_ms,
         }
+    }
+}
+
+/// The size of data for limits that a caller without a right to read can observe. Each leaf is padded
+/// on its own, because such a caller can patch one of them. An array is a leaf: a merge patch replaces
+/// it as a whole.
+pub(crate) fn padded_data_size(data: &Value) -> usize {
+    match data {
+        Value::Object(members) if !members.is_empty() => {
+            let sizes = members.iter().map(|(name, value)| {
+                padded_size(name.len()).saturating_add(padded_data_size(value))
+            });
+            sizes.fold(0, usize::saturating_add)
+        }
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => padded_size(value_cost(data)),
     }
 }
 
