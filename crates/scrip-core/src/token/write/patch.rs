@@ -313,7 +313,10 @@ impl PatchContext<'_> {
         patch: &TokenPatch,
     ) -> Option<KnownInputs> {
         if has_reveal_right(self.caller, before) {
-            body.withheld = WithheldDigests::default();
+            // New metadata says nothing about data that another caller may have patched in part.
+            if patch.data.is_some() {
+                body.withheld = WithheldDigests::default();
+            }
             return None;
         }
         let partial = PartialPatch {

@@ -80,6 +80,8 @@ fn patch_of_metadata_next_to_a_hidden_number_leaves_no_fingerprint() {
     assert!(fingerprint(&harness, &reader, &plain).is_string(), "over the number only");
     assert!(fingerprint(&harness, &reader, &joined).is_null(), "over number and metadata");
     patch(&harness, &reader, &joined, &json!({"metadata": {"m": "2"}}));
+    assert!(fingerprint(&harness, &reader, &joined).is_null(), "new metadata changes nothing");
+    patch(&harness, &reader, &joined, &json!({"data": {"expiration_month": 1}}));
     assert!(fingerprint(&harness, &reader, &joined).is_string(), "changed with a reveal right");
 }
 
