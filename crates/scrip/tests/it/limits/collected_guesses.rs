@@ -46,6 +46,8 @@ impl Collection {
             {"type": "tokenize", "options": {"identifier": "card", "token": token}},
             {"type": "append_json", "options": {"location": "$.fingerprint",
                 "value": "{{ transform_identifier: 'card' | json: '$.fingerprint' | default: 'none' }}"}},
+            {"type": "append_json", "options": {"location": "$.id",
+                "value": "{{ transform_identifier: 'card' | json: '$.id' }}"}},
         ]);
         let host = harness.destinations.host(&[DestinationBehavior::Echo]);
         let attributes = json!({"require_auth": false, "request_transforms": transforms,
@@ -132,7 +134,9 @@ fn digits_of_the_sender_next_to_a_hidden_number_do_not_change_what_counts() {
         let intent = text_field(&intent.expect_status(201), "id");
         let request = harness.request("POST", "").proxy_key(&collection.proxy.key).api_key(&sender);
         let response = request.json(&json!({"intent": intent, "m": digits})).send();
-        let text = response.expect_answer(200).text().to_owned();
-        assert!(!text.contains("none"), "{} digits: {text}", digits.len());
+        let answer: Value = serde_json::from_str(&response.expect_answer(200).text()).unwrap();
+        let id = text_field(&answer, "id");
+        let token = server.get_token(&collection.collector_key, &id).expect_status(200);
+        assert!(token["fingerprint"].is_string(), "{} digits: {token}", digits.len());
     }
 }
