@@ -31,11 +31,15 @@ impl Collection {
     fn new(disabled: &'static [DisclosureRule], rules: Value) -> Self {
         let token = json!({"type": "card", "data": {"number": "{{ req.card }}"},
             "containers": ["/own/"]});
-        Self::of_tokens(disabled, rules, &token)
+        Self::with_token_template(disabled, rules, &token)
     }
 
     /// A proxy that creates the token of a template, and sends its fingerprint to the destination.
-    fn of_tokens(disabled: &'static [DisclosureRule], rules: Value, token: &Value) -> Self {
+    fn with_token_template(
+        disabled: &'static [DisclosureRule],
+        rules: Value,
+        token: &Value,
+    ) -> Self {
         let harness = ProxyHarness::start_with_kind(TenantKind::Production, |setup, _| {
             setup.vault.disclosure = DisclosureRules::weakened_for_control_run(disabled);
         });
@@ -123,7 +127,7 @@ fn digits_of_the_sender_next_to_a_hidden_number_do_not_change_what_counts() {
         "fingerprint_expression": "{{ metadata.m }}-{{ data.number }}"});
     let rules = json!([{"description": "all", "priority": 1, "container": "/", "transform": "reveal",
         "permissions": ["token:create", "token:read", "token-intent:create"]}]);
-    let collection = Collection::of_tokens(&[], rules, &token);
+    let collection = Collection::with_token_template(&[], rules, &token);
     let (harness, server) = (&collection.harness, &collection.harness.server);
     let sender = grant("/", Mask, &[TokenCreate, TokenRead, ProxyInvoke]);
     let sender = server.key_with_rules(&harness.keys.tenant, vec![sender]);
