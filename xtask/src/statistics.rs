@@ -1,7 +1,6 @@
 //! The statistics of a tree for the decision records: `cargo run -p xtask -- figures [ROOT]`.
 
 use std::{
-    collections::BTreeMap,
     fmt::Write as _,
     path::{Path, PathBuf},
 };
@@ -9,9 +8,6 @@ use std::{
 use anyhow::Result;
 
 use crate::{graph, imports, lines, names, parameters, prose, sources};
-
-/// Folders with more source files are listed.
-const FOLDER_FILES_MAX: usize = 15;
 
 /// Describes the tree below `root`: sizes, import cycles and parameters of each crate.
 pub fn report(root: &Path) -> Result<String> {
@@ -42,12 +38,6 @@ pub fn report(root: &Path) -> Result<String> {
     let density = prose::dialect_density(root)?;
     let share = density.per_thousand_lines();
     writeln!(text, "dialect words: {}, {share:.1} for each 1,000 lines", density.words)?;
-    for (folder, count) in files_per_folder(root)? {
-        if count > FOLDER_FILES_MAX {
-            let name = folder.strip_prefix(root).unwrap_or(&folder).display();
-            writeln!(text, "folder {name}: {count} source files")?;
-        }
-    }
     Ok(text)
 }
 
@@ -62,15 +52,4 @@ pub fn import_cycles(crate_folder: &Path) -> Result<Vec<Vec<PathBuf>>> {
     }
     cycles.sort_by_key(|it| std::cmp::Reverse(it.len()));
     Ok(cycles)
-}
-
-/// The number of Rust files directly in each folder.
-pub fn files_per_folder(root: &Path) -> Result<BTreeMap<PathBuf, usize>> {
-    let mut counts = BTreeMap::new();
-    for file in sources::files_with_extension(root, "rs")? {
-        if let Some(folder) = file.parent() {
-            *counts.entry(folder.to_path_buf()).or_default() += 1;
-        }
-    }
-    Ok(counts)
 }

@@ -1,9 +1,6 @@
 //! Negative controls: each rule about the source code rejects a tree that violates it.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use xtask::{parameters, statistics};
 
@@ -27,16 +24,4 @@ fn tuple_parameters_and_eight_parameters_are_found() {
     assert_eq!(with_tuples, ["tuple", "reference_to_a_tuple"]);
     let largest = functions.iter().max_by_key(|it| it.parameter_count).unwrap();
     assert_eq!((largest.function.as_str(), largest.parameter_count), ("eight", 8));
-}
-
-#[test]
-fn folder_with_sixteen_source_files_is_found() {
-    let folder = std::env::temp_dir().join(format!("xtask-folder-{}", std::process::id()));
-    fs::create_dir_all(folder.join("src")).unwrap();
-    for number in 0..16 {
-        fs::write(folder.join(format!("src/file_{number}.rs")), "//! Empty.\n").unwrap();
-    }
-    let counts = statistics::files_per_folder(&folder).unwrap();
-    fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(counts.get(&folder.join("src")), Some(&16));
 }
