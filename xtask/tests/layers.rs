@@ -19,6 +19,7 @@ const FINISHED_CRATES: &[&str] = &[
     "scrip-expression",
     "scrip-seal",
     "scrip-simulator",
+    "scrip-store",
     "scrip-threeds",
     "scrip-unlock",
 ];
