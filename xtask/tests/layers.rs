@@ -20,6 +20,7 @@ const FINISHED_CRATES: &[&str] = &[
     "scrip-seal",
     "scrip-simulator",
     "scrip-store",
+    "scrip-testing",
     "scrip-threeds",
     "scrip-unlock",
 ];
