@@ -6,11 +6,13 @@ pub mod egress_client;
 pub mod field_hosting;
 pub mod in_flight;
 pub mod limits;
+pub(crate) mod long_evaluation;
 pub(crate) mod memory_pool;
 pub mod proxy_egress;
 pub(crate) mod proxy_programs;
 pub mod readiness;
 pub mod response_memory;
+pub mod trusted_proxies;
 pub mod webhook_key;
 
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use scrip_core::{
     proxy::LoopbackDestinations,
     time::MonotonicClock,
 };
-use scrip_seal::{KeySource, Pepper};
+use scrip_seal::{KeySource, Pepper, WebhookSigningKey};
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use tokio::sync::{Mutex, SetOnce};
 
@@ -36,14 +38,15 @@ use crate::{
         field_hosting::FieldHosting,
         in_flight::InFlightTasks,
         limits::RequestLimits,
+        long_evaluation::leave_worker,
         proxy_egress::{CallLimits, ProxyEgress},
         readiness::{DirectoryAge, NotReadyReason, Readiness, ReloadError, SharedReason},
         response_memory::ResponseMemory,
+        trusted_proxies::TrustedProxies,
         webhook_key::WebhookKeyCache,
     },
     limiter::Limiter,
     metrics::{Metrics, ReloadOutcome},
-    middleware::{client_address::TrustedProxies, long_evaluation::leave_worker},
 };
 
 #[derive(Debug)]
@@ -101,7 +104,7 @@ pub struct App {
     /// The deliverer, its attempts and the rotation of keys. A stopping server waits for them.
     pub deliveries_in_flight: InFlightTasks,
     /// The key that signs deliveries to webhooks.
-    pub(crate) webhook_key: WebhookKeyCache,
+    webhook_key: WebhookKeyCache,
     /// Measures the duration of requests.
     pub ticks: MonotonicClock,
 }
@@ -238,6 +241,16 @@ impl App {
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.rejection_reason().is_some_and(NotReadyReason::is_sealed)
+    }
+
+    /// The key that signs deliveries to webhooks.
+    ///
+    /// # Errors
+    /// The vault is sealed, the store is unavailable, or the stored key cannot be unwrapped.
+    pub async fn webhook_signing_key(&self) -> Result<Arc<WebhookSigningKey>, Error> {
+        let pepper = self.pepper()?;
+        let source = self.key_source.get().ok_or_else(|| Error::Unavailable("sealed".into()))?;
+        self.webhook_key.load(pepper, source, &*self.vault.store).await
     }
 
     /// Loads the directory from the store, if it has changed.

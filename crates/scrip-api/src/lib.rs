@@ -13,6 +13,8 @@ pub mod pipeline;
 pub mod problem;
 pub mod proxy;
 pub mod route;
-pub mod router;
 pub mod routes;
+pub mod trace_id;
 pub mod wire;
+
+pub use crate::routes::router;

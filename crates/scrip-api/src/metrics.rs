@@ -18,7 +18,6 @@ use scrip_core::{
 
 pub use crate::metrics::label::{Counters, Label};
 use crate::{
-    app::memory_pool::MemoryExhausted,
     labels,
     metrics::{key_rotation::KeyRotationMetrics, label::Gauges, webhooks::WebhookMetrics},
 };
@@ -129,15 +128,6 @@ labels! {
         AuditRecords "audit_records",
         UsageCounters "usage_counters",
         GuessBudgets "guess_budgets",
-    }
-}
-
-impl MemoryRejection {
-    pub fn from_exhausted(exhausted: MemoryExhausted) -> Self {
-        match exhausted {
-            MemoryExhausted::Pool => Self::Pool,
-            MemoryExhausted::NetworkShare => Self::NetworkShare,
-        }
     }
 }
 

@@ -51,7 +51,7 @@ use crate::{
     deprecation,
     metrics::{Metrics, UnroutedReason},
     middleware::{
-        authenticate::{authenticate, field_application, not_ready},
+        authenticate::{authenticate, field_application},
         body::read_body,
         cors,
         idempotency::{self, IdempotencyStep, KeyedRequest},
@@ -60,16 +60,17 @@ use crate::{
         request_observer::RequestObserver,
         response_body::ResponseBudget,
         throttle,
-        trace::{self, TraceId},
         trailing_slash::strip_trailing_slash,
         unread_body,
     },
-    problem::Problem,
-    proxy::call::{check_host, is_proxy_path, request_host},
+    problem::{Problem, not_ready::not_ready},
+    proxy::call::{check_host, request_host},
     route::{
         AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute, Handled,
         IncomingRequest, PublicCacheControl, Route, count_path_parameters,
+        proxy_path::is_proxy_path,
     },
+    trace_id::{self, TraceId},
 };
 
 /// The client's IP address, as reported by trusted proxies.
@@ -138,7 +139,7 @@ where
         };
         cors::add_headers(response.headers_mut());
         if let Some(value) = trace.header() {
-            response.headers_mut().insert(trace::HEADER, value);
+            response.headers_mut().insert(trace_id::HEADER, value);
         }
         response
     })
@@ -178,19 +179,9 @@ pub fn client_address(extensions: &Extensions) -> IpAddr {
     client.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.0)
 }
 
-/// Names the cause of an unavailable storage. Without a known cause the problem stays general, and
-/// its error is logged.
-pub(crate) fn name_storage_cause(app: &App, problem: Problem) -> Problem {
-    let is_unavailable = matches!(problem, Problem::Failed(Error::Unavailable(_)));
-    match app.storage_reason().filter(|_| is_unavailable) {
-        Some(reason) => Problem::NotReady(reason),
-        None => problem,
-    }
-}
-
 /// Runs one request through the route.
 pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Request) -> Response {
-    let (trace, address) = (trace::trace_id_of(&request), client_address(request.extensions()));
+    let (trace, address) = (trace_id::trace_id_of(&request), client_address(request.extensions()));
     let (head, body) = request.into_parts();
     let mut incoming = IncomingRequest { head, body, trace, address };
     if let Some(entry) = find_call_entry(app, route, &incoming.head) {

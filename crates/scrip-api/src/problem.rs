@@ -1,5 +1,6 @@
 //! Renders every failure as `application/problem+json`.
 
+pub(crate) mod not_ready;
 pub mod reason;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -18,8 +19,8 @@ use scrip_threeds::message::FailureKind;
 use serde::Serialize;
 
 use crate::{
-    app::readiness::NotReadyReason, deprecation::DeprecatedFeature, middleware::trace::TraceId,
-    problem::reason::ProblemReason, wire::ParseError,
+    app::readiness::NotReadyReason, deprecation::DeprecatedFeature, problem::reason::ProblemReason,
+    trace_id::TraceId, wire::ParseError,
 };
 
 /// Every failure that a client can receive.
@@ -335,6 +336,14 @@ impl Problem {
         failure.map(|_| BTreeMap::from([(CARD_NOT_SUPPORTED.0, vec![CARD_NOT_SUPPORTED.1])]))
     }
 
+    /// The reason for a log.
+    pub(crate) fn reason(&self) -> ProblemReason {
+        match self.errors() {
+            Some(errors) => ProblemReason::from_attributes(&errors),
+            None => ProblemReason::from_detail(self.detail()),
+        }
+    }
+
     /// Logs a failure of the server, or of a 3DS service.
     pub(crate) fn log(&self, trace: &TraceId) {
         let status = self.status();
@@ -385,7 +394,7 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         self.add_retry_headers(headers);
-        ProblemReason::new(self).add_to(&mut response);
+        self.reason().add_to(&mut response);
         response
     }
 }

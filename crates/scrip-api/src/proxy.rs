@@ -7,6 +7,7 @@
 
 pub mod body;
 pub(crate) mod call;
+pub mod edits;
 pub mod error;
 pub mod headers;
 pub mod json_scanner;

@@ -1,5 +1,7 @@
 //! Types of the route tables, and the requests that handlers receive.
 
+pub(crate) mod proxy_path;
+
 use std::{future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
 use axum::{body::Body, response::Response, routing::MethodFilter};
@@ -14,7 +16,7 @@ use scrip_core::{
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use zeroize::Zeroizing;
 
-use crate::{app::App, middleware::trace::TraceId, problem::Problem};
+use crate::{app::App, problem::Problem, trace_id::TraceId};
 
 /// The result of a handler.
 pub(crate) type Handled = Result<Response, Problem>;

@@ -3,6 +3,7 @@
 pub mod callbacks;
 pub(crate) mod keyless;
 pub(crate) mod missing_features;
+pub mod router;
 
 use BodyKind::{Ignored, Json, MergePatch, None, OptionalJson, ReadOnlyJson};
 use axum::routing::MethodFilter;

@@ -28,7 +28,7 @@ use hyper::{
         REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     },
 };
-use scrip_api::{app::App, middleware::trace, pipeline, problem::Problem};
+use scrip_api::{app::App, pipeline, problem::Problem, trace_id};
 use tokio::sync::SetOnce;
 
 use crate::backend::{BackendHandler, ShopBackend};
@@ -72,7 +72,7 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<SetOnce<Demo>>) -> R
     for (path, kind, text) in FILES {
         let demo = Arc::clone(demo);
         let serve_file = async move |request: Request| {
-            let trace = trace::trace_id_of(&request);
+            let trace = trace_id::trace_id_of(&request);
             let demo = demo.wait().await;
             let host = request_host(&request);
             let fields_origin = Demo::fields_origin(host);
@@ -117,7 +117,7 @@ fn file_response(content_type: &'static str, text: String, policy: HeaderValue) 
 
 /// Handles one request of the page to the backend.
 async fn respond(shop: &ShopBackend<'_>, handler: BackendHandler, request: Request) -> Response {
-    let trace = trace::trace_id_of(&request);
+    let trace = trace_id::trace_id_of(&request);
     // Any site may call the API with a key of its own; only the shop's page may use the shop's
     // private key.
     let host = request_host(&request);

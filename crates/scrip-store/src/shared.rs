@@ -10,6 +10,7 @@ pub(crate) mod key_versions;
 pub(crate) mod policy;
 pub(crate) mod session_cards;
 pub(crate) mod status;
+pub(crate) mod threeds_sessions;
 pub(crate) mod tokens;
 pub(crate) mod usage;
 

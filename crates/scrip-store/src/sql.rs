@@ -13,7 +13,7 @@ mod statements;
 
 pub(crate) use crate::sql::{
     column::{ColumnReader, MISSING_COLUMNS, read_optional, read_required},
-    dialect::{BatchDelete, Outcome, delete_batch, for_both_engines},
+    dialect::{BatchDelete, Outcome, delete_batch},
     key_versions::{KeyVersions, SealedAge},
     parameter::{Parameter, parameters},
     statements::{Execute, Statements, WriteTransaction, run_sync_future},

@@ -2,13 +2,14 @@
 
 mod access_sessions;
 mod approvals;
-pub(crate) mod deliveries;
+mod both_engines;
+mod deliveries;
 mod idempotency;
 mod key_rotations;
 mod listing;
 mod logs;
 mod policy;
-pub(crate) mod threeds_sessions;
+mod threeds_sessions;
 mod token_intents;
 mod unlocks;
 mod usage;

@@ -8,12 +8,14 @@
 
 pub mod authority;
 pub mod behavior;
+mod host_state;
 mod http1;
 mod http2;
+mod request;
 pub mod token_events;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     net::SocketAddr,
     sync::{
         Arc, Mutex,
@@ -35,63 +37,15 @@ use tokio_rustls::LazyConfigAcceptor;
 use crate::destination::{
     authority::{DestinationAuthority, HostTls, HttpVersions},
     behavior::DestinationBehavior,
+    host_state::{ConnectionInfo, HostState},
 };
+
+pub use crate::destination::request::DestinationRequest;
 
 /// The parent domain of all hosts. Its names never exist in the public DNS.
 pub const DESTINATION_DOMAIN: &str = "destination.test";
 /// The host that a destination without TLS serves.
 const PLAIN_HOST: &str = "localhost";
-
-/// A request as the destination received it.
-#[derive(Debug, Clone)]
-pub struct DestinationRequest {
-    pub method: String,
-    /// The path and the query.
-    pub target: String,
-    /// Names and values in the order and the letter case in which they arrived.
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-    /// The bytes of the head; empty for HTTP/2.
-    pub head: Vec<u8>,
-    pub is_http2: bool,
-    /// The number of the connection. A connection that is reused keeps its number.
-    pub connection: usize,
-    /// The certificate that the client presented.
-    pub client_certificate: Option<Vec<u8>>,
-    /// The protocol version of TLS, such as `TLSv1_3`; empty without TLS.
-    pub tls_version: String,
-}
-
-impl DestinationRequest {
-    /// The value of the only header with this name. Panics if there are several.
-    #[track_caller]
-    #[must_use]
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let values = self.headers_named(name);
-        assert!(values.len() < 2, "{name} arrived {} times", values.len());
-        values.first().copied()
-    }
-
-    #[must_use]
-    pub fn headers_named(&self, name: &str) -> Vec<&str> {
-        let matching = self.headers.iter().filter(|it| it.0.eq_ignore_ascii_case(name));
-        matching.map(|it| it.1.as_str()).collect()
-    }
-
-    /// The names of all headers in lower case, sorted.
-    #[must_use]
-    pub fn header_names(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.headers.iter().map(|it| it.0.to_ascii_lowercase()).collect();
-        names.sort_unstable();
-        names
-    }
-
-    #[track_caller]
-    #[must_use]
-    pub fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).expect("UTF-8 text")
-    }
-}
 
 /// A server with its own runtime, which ends when the server is dropped.
 pub struct DestinationServer {
@@ -106,56 +60,6 @@ struct ServerState {
     hosts: Mutex<HashMap<String, Arc<HostState>>>,
     next_host: AtomicUsize,
     connections: AtomicUsize,
-}
-
-/// One host and everything that it received.
-struct HostState {
-    name: String,
-    tls: HostTls,
-    versions: HttpVersions,
-    /// One behavior per request. The last one is repeated.
-    behaviors: Mutex<VecDeque<DestinationBehavior>>,
-    received: Mutex<Vec<DestinationRequest>>,
-    /// Connections, including those without a request.
-    connections: AtomicUsize,
-    /// A gated response waits for a permit.
-    gate: Semaphore,
-}
-
-impl HostState {
-    fn next_behavior(&self) -> DestinationBehavior {
-        let mut behaviors = self.behaviors.lock().unwrap();
-        let next = if behaviors.len() > 1 { behaviors.pop_front() } else { None };
-        next.or_else(|| behaviors.front().cloned()).unwrap_or(DestinationBehavior::Echo)
-    }
-
-    /// Waits as the behavior says. Returns the reaction, which is neither gated nor delayed.
-    async fn next_reaction(&self) -> DestinationBehavior {
-        let mut behavior = self.next_behavior();
-        loop {
-            behavior = match behavior {
-                DestinationBehavior::Gated(reaction) => {
-                    self.gate.acquire().await.unwrap().forget();
-                    *reaction
-                }
-                DestinationBehavior::Delayed(delay, reaction) => {
-                    tokio::time::sleep(delay).await;
-                    *reaction
-                }
-                DestinationBehavior::Echo
-                | DestinationBehavior::Respond(_)
-                | DestinationBehavior::Raw(_)
-                | DestinationBehavior::RawThenSilent(_)
-                | DestinationBehavior::Silent
-                | DestinationBehavior::HangUp
-                | DestinationBehavior::Endless => return behavior,
-            };
-        }
-    }
-
-    fn record(&self, request: DestinationRequest) {
-        self.received.lock().unwrap().push(request);
-    }
 }
 
 impl DestinationServer {
@@ -336,14 +240,6 @@ async fn accept_plain(stream: TcpStream, state: Arc<ServerState>, _: Arc<Destina
     host.connections.fetch_add(1, Ordering::SeqCst);
     let connection = ConnectionInfo { number: connection, ..ConnectionInfo::default() };
     http1::serve(stream, &host, &connection).await;
-}
-
-/// The facts that every request of a connection repeats.
-#[derive(Debug, Clone, Default)]
-struct ConnectionInfo {
-    number: usize,
-    client_certificate: Option<Vec<u8>>,
-    tls_version: String,
 }
 
 async fn accept_tls(

@@ -12,75 +12,22 @@ mod listing;
 mod logs;
 mod maintenance;
 mod policy;
-mod snapshot;
+mod state;
 mod threeds_sessions;
 mod tokens;
 mod usage;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use scrip_core::{
-    audit::{DeletedTenant, SignedWatermark},
-    id::TenantId,
-    policy::{
-        AccessSessionRecord, DirectoryRecords, SignedRow, approval::StoredApprovals,
-        guessing_budget::GuessRecord,
-    },
-    store::{StoreError, StoreFuture},
-    threeds::ThreeDsSessionRecord,
-    time::Timestamp,
-    token::{StoredToken, StoredTokenIntent},
-};
-use scrip_seal::Sealed;
+use scrip_core::store::{StoreError, StoreFuture};
 use scrip_store::claims::InFlightClaims;
 
-use crate::memory::{
-    deliveries::DeliveryRow, idempotency::MemoryIdempotencyRecord,
-    key_rotations::MemoryKeyRotation, logs::LogChains, usage::UsageCounts,
-};
-
-pub use self::snapshot::MemorySnapshot;
+use crate::memory::state::MemoryStoreState;
 
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: Mutex<MemoryStoreState>,
     claims: InFlightClaims,
-}
-
-#[derive(Debug, Default, Clone)]
-struct MemoryStoreState {
-    /// In the order of creation.
-    tokens: Vec<TokenRow>,
-    /// The last token number, if numbers are never reused.
-    last_number: Option<i64>,
-    intents: Vec<(TenantId, StoredTokenIntent)>,
-    idempotency_records: Vec<MemoryIdempotencyRecord>,
-    audit: LogChains,
-    read_log: LogChains,
-    directory: DirectoryRecords,
-    access_sessions: Vec<SignedRow<AccessSessionRecord>>,
-    threeds_sessions: Vec<ThreeDsSessionRecord>,
-    deliveries: Vec<DeliveryRow>,
-    webhook_signing_key: Option<Sealed>,
-    deleted_tenants: Vec<DeletedTenant>,
-    clock_watermark: Option<SignedWatermark>,
-    usage: UsageCounts,
-    guesses: Vec<(TenantId, GuessRecord)>,
-    key_rotations: Vec<MemoryKeyRotation>,
-    approvals: StoredApprovals,
-}
-
-#[derive(Debug, Clone)]
-struct TokenRow {
-    number: i64,
-    tenant: TenantId,
-    token: StoredToken,
-}
-
-impl TokenRow {
-    fn creation_order(&self) -> (Timestamp, i64) {
-        (self.token.record.created_at, self.number)
-    }
 }
 
 impl MemoryStore {
@@ -126,5 +73,21 @@ impl MemoryStore {
             }
             Ok(outcome)
         })
+    }
+}
+
+/// A copy of the state of a store. Tests restore it to run thousands of short sequences of requests
+/// from the same state.
+#[derive(Debug)]
+pub struct MemorySnapshot(MemoryStoreState);
+
+impl MemoryStore {
+    #[must_use]
+    pub fn snapshot(&self) -> MemorySnapshot {
+        MemorySnapshot(self.lock().clone())
+    }
+
+    pub fn restore(&self, snapshot: &MemorySnapshot) {
+        self.lock().clone_from(&snapshot.0);
     }
 }

@@ -15,9 +15,8 @@ use std::{
 };
 
 use scrip_api::{
-    app::App,
+    app::{App, trusted_proxies::TrustedProxies},
     limiter::{COUNTERS_MAX, Limiter},
-    middleware::client_address::TrustedProxies,
 };
 use scrip_core::{
     operations::tenants::create_tenant::initialize_vault_keys,

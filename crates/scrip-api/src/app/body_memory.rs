@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use scrip_core::policy::rate_limit::ClientNetwork;
 
-use crate::app::memory_pool::{MemoryExhausted, MemoryPool, PoolBounds};
+use crate::{
+    app::memory_pool::{MemoryPool, PoolBounds},
+    metrics::MemoryRejection,
+};
 
 /// The memory for the parsed form of a body, as a multiple of the body's length.
 pub const PARSED_FACTOR: usize = 16;
@@ -103,7 +106,7 @@ impl BodyMemory {
 
 impl BodyReservation {
     /// Counts bytes of the body that have arrived. On failure nothing is counted.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), MemoryRejection> {
         let counted_bytes = bytes.saturating_sub(self.uncounted_bytes_left);
         self.reserve(counted_bytes, self.incoming_bytes_max)?;
         self.uncounted_bytes_left = self.uncounted_bytes_left.saturating_sub(bytes);
@@ -111,13 +114,13 @@ impl BodyReservation {
     }
 
     /// Counts the memory for parsing a body of this length.
-    pub(crate) fn grow_for_parsing(&mut self, body_bytes: usize) -> Result<(), MemoryExhausted> {
+    pub(crate) fn grow_for_parsing(&mut self, body_bytes: usize) -> Result<(), MemoryRejection> {
         let counted_bytes = body_bytes.saturating_sub(self.uncounted_bytes);
         self.reserve(counted_bytes.saturating_mul(PARSED_FACTOR), self.memory.network_bytes_max)
     }
 
     /// Counts bytes of the answer to a proxied call, while the answer is collected.
-    pub(crate) fn grow_for_answer(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
+    pub(crate) fn grow_for_answer(&mut self, bytes: usize) -> Result<(), MemoryRejection> {
         self.reserve(bytes, self.memory.network_bytes_max)
     }
 
@@ -131,7 +134,7 @@ impl BodyReservation {
         }
     }
 
-    fn reserve(&mut self, bytes: usize, network_bytes: usize) -> Result<(), MemoryExhausted> {
+    fn reserve(&mut self, bytes: usize, network_bytes: usize) -> Result<(), MemoryRejection> {
         if bytes == 0 {
             return Ok(());
         }
@@ -166,13 +169,13 @@ mod tests {
         assert_eq!(memory.free_bytes(), 100);
         first.grow(30).unwrap();
         let mut same_network = memory.start_reservation(network(1));
-        assert_eq!(same_network.grow(21), Err(MemoryExhausted::NetworkShare));
+        assert_eq!(same_network.grow(21), Err(MemoryRejection::NetworkShare));
         same_network.grow(20).unwrap();
         let mut other_network = memory.start_reservation(network(2));
-        assert_eq!(other_network.grow(51), Err(MemoryExhausted::Pool));
+        assert_eq!(other_network.grow(51), Err(MemoryRejection::Pool));
         other_network.grow(50).unwrap();
         assert_eq!(memory.free_bytes(), 0);
-        assert_eq!(memory.start_reservation(network(3)).grow(1), Err(MemoryExhausted::Pool));
+        assert_eq!(memory.start_reservation(network(3)).grow(1), Err(MemoryRejection::Pool));
         drop(first);
         same_network.grow(30).unwrap();
         same_network.release_parsed(50);
@@ -209,7 +212,7 @@ mod tests {
             }
             reservations.push(reservation);
         };
-        assert_eq!((exhausted, reservations.len()), (MemoryExhausted::NetworkShare, 3));
+        assert_eq!((exhausted, reservations.len()), (MemoryRejection::NetworkShare, 3));
         // A notification is still accepted, and the largest body can be parsed.
         let mut notification = memory.start_keyless_reservation(network(1));
         notification.grow(4_096).unwrap();

@@ -3,8 +3,6 @@
 use scrip_core::policy::application::web_origin::{WebOrigin, host_without_port, is_loopback_host};
 use scrip_elements::release;
 
-use crate::problem::FieldHostRule;
-
 /// Where the hosted fields are served. Proxied answers share the origin of the API, so the fields
 /// have an origin of their own, except for development.
 #[derive(Debug, Clone, Default)]
@@ -46,14 +44,6 @@ impl FieldHosting {
             self.role(host) == HostRole::Shared && authority.eq_ignore_ascii_case(host)
         };
         self.origin.as_ref() == Some(origin) || is_own_host()
-    }
-
-    /// Why a host does not serve the fields.
-    pub(crate) fn absence_rule(&self) -> FieldHostRule {
-        match self.origin {
-            Some(_) => FieldHostRule::OtherHost,
-            None => FieldHostRule::NoOrigin,
-        }
     }
 }
 

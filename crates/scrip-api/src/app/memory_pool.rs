@@ -11,6 +11,8 @@ use std::{
 
 use scrip_core::policy::rate_limit::ClientNetwork;
 
+use crate::metrics::MemoryRejection;
+
 /// Shards reduce lock contention between requests of different networks.
 const SHARDS: usize = 16;
 
@@ -19,13 +21,6 @@ pub(crate) struct MemoryPool {
     bytes_max: usize,
     used_bytes: AtomicUsize,
     bytes_by_network: [Mutex<HashMap<ClientNetwork, usize>>; SHARDS],
-}
-
-/// Why a reservation failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryExhausted {
-    Pool,
-    NetworkShare,
 }
 
 /// The maximum memory in use after a reservation.
@@ -72,10 +67,10 @@ impl MemoryPool {
         network: Option<ClientNetwork>,
         bytes: usize,
         bounds: PoolBounds,
-    ) -> Result<(), MemoryExhausted> {
+    ) -> Result<(), MemoryRejection> {
         let add = |used: usize| used.checked_add(bytes).filter(|it| *it <= bounds.pool_bytes);
         let result = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-        result.map_err(|_| MemoryExhausted::Pool)?;
+        result.map_err(|_| MemoryRejection::Pool)?;
         let Some(network) = network else { return Ok(()) };
         let Some(shard) = self.shard(network) else { return Ok(()) };
         let mut networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +85,7 @@ impl MemoryPool {
         }
         drop(networks);
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        Err(MemoryExhausted::NetworkShare)
+        Err(MemoryRejection::NetworkShare)
     }
 
     pub(crate) fn release(&self, network: Option<ClientNetwork>, bytes: usize) {

@@ -7,7 +7,7 @@ use scrip_core::{
     proxy::{Proxy, ProxyDetails, ProxyLookup, ProxyProgram},
 };
 
-use crate::{app::App, middleware::long_evaluation};
+use crate::app::{App, long_evaluation};
 
 /// The program of a proxy. If it is not compiled yet, it is compiled in a slot for long evaluations.
 ///

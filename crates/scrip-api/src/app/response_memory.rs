@@ -9,7 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use scrip_core::policy::rate_limit::ClientNetwork;
 
-use crate::app::memory_pool::{MemoryExhausted, MemoryPool, PoolBounds};
+use crate::{
+    app::memory_pool::{MemoryPool, PoolBounds},
+    metrics::MemoryRejection,
+};
 
 #[derive(Debug)]
 pub struct ResponseMemory {
@@ -40,9 +43,9 @@ impl ResponseMemory {
     /// Fails if the client's network has used up its share. Called before a request is processed. A
     /// full pool is not a failure here, because most responses are too small to be counted.
     /// `network` is `None` if no share applies.
-    pub(crate) fn check(&self, network: Option<ClientNetwork>) -> Result<(), MemoryExhausted> {
+    pub(crate) fn check(&self, network: Option<ClientNetwork>) -> Result<(), MemoryRejection> {
         match network.map(|it| self.pool.used_by(it)) {
-            Some(used) if used >= self.network_bytes_max => Err(MemoryExhausted::NetworkShare),
+            Some(used) if used >= self.network_bytes_max => Err(MemoryRejection::NetworkShare),
             Some(_) | None => Ok(()),
         }
     }
@@ -53,7 +56,7 @@ impl ResponseMemory {
         self: &Arc<Self>,
         network: Option<ClientNetwork>,
         bytes: Bytes,
-    ) -> Result<Bytes, MemoryExhausted> {
+    ) -> Result<Bytes, MemoryRejection> {
         let bounds = PoolBounds {
             pool_bytes: self.pool.bytes_max().max(bytes.len()),
             network_bytes: self.network_bytes_max.max(bytes.len()),
@@ -75,7 +78,7 @@ impl ResponseMemory {
         bounds: PoolBounds,
         network: Option<ClientNetwork>,
         bytes: Bytes,
-    ) -> Result<Bytes, MemoryExhausted> {
+    ) -> Result<Bytes, MemoryRejection> {
         self.pool.reserve(network, bytes.len(), bounds)?;
         Ok(Bytes::from_owner(CountedResponse { memory: Arc::clone(self), network, bytes }))
     }
@@ -122,14 +125,14 @@ mod tests {
     fn pool_and_network_share_limit_responses() {
         let memory = ResponseMemory::new(100, 2);
         let first_response = memory.count(network(1), response(40)).unwrap();
-        assert_eq!(memory.count(network(1), response(11)), Err(MemoryExhausted::NetworkShare));
+        assert_eq!(memory.count(network(1), response(11)), Err(MemoryRejection::NetworkShare));
         let second_response = memory.count(network(1), response(10)).unwrap();
-        assert_eq!(memory.check(network(1)), Err(MemoryExhausted::NetworkShare));
+        assert_eq!(memory.check(network(1)), Err(MemoryRejection::NetworkShare));
         assert_eq!(memory.check(network(2)), Ok(()));
         // A trusted proxy has no share.
         let proxied_response = memory.count(None, response(50)).unwrap();
         assert_eq!(memory.check(network(2)), Ok(()));
-        assert_eq!(memory.count(network(2), response(1)), Err(MemoryExhausted::Pool));
+        assert_eq!(memory.count(network(2), response(1)), Err(MemoryRejection::Pool));
         let write_response = memory.count_always(network(2), response(30));
         drop((first_response, second_response, proxied_response));
         assert_eq!(memory.free_bytes(), 70);
@@ -141,7 +144,7 @@ mod tests {
     fn response_larger_than_its_share_is_sent_when_it_is_the_only_one() {
         let memory = ResponseMemory::new(100, 4);
         let large_response = memory.count(network(1), response(200)).unwrap();
-        assert_eq!(memory.count(network(1), response(1)), Err(MemoryExhausted::Pool));
+        assert_eq!(memory.count(network(1), response(1)), Err(MemoryRejection::Pool));
         drop(large_response);
         assert!(memory.count(network(1), response(1)).is_ok());
     }

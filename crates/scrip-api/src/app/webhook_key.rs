@@ -2,51 +2,52 @@
 
 use std::sync::Arc;
 
-use scrip_core::error::Error;
+use scrip_core::{error::Error, store::Store};
 use scrip_seal::{KeySource, Pepper, Sealed, WebhookKeyError, WebhookSigningKey};
 use tokio::{sync::Mutex, task::spawn_blocking};
-
-use crate::app::App;
 
 /// The key pair of the vault in memory, after its first use. The pepper that was loaded with it shows
 /// whether the vault key was rotated since: a compromise also replaces the key pair.
 #[derive(Debug, Default)]
 pub struct WebhookKeyCache(Mutex<Option<(Arc<Pepper>, Arc<WebhookSigningKey>)>>);
 
-impl App {
-    /// The key that signs deliveries to webhooks. It is made at the first need, because most vaults
-    /// have no webhook. Concurrent calls wait for one of them.
-    ///
-    /// # Errors
-    /// The vault is sealed, the store is unavailable, or the stored key cannot be unwrapped.
-    pub async fn webhook_signing_key(&self) -> Result<Arc<WebhookSigningKey>, Error> {
-        let pepper = self.pepper()?;
-        let mut cache = self.webhook_key.0.lock().await;
+impl WebhookKeyCache {
+    /// The key for this pepper. It is made at the first need, because most vaults have no webhook.
+    /// Concurrent calls wait for one of them.
+    pub(super) async fn load(
+        &self,
+        pepper: Arc<Pepper>,
+        source: &Arc<dyn KeySource>,
+        store: &dyn Store,
+    ) -> Result<Arc<WebhookSigningKey>, Error> {
+        let mut cache = self.0.lock().await;
         if let Some((_, key)) = cache.as_ref().filter(|(it, _)| Arc::ptr_eq(it, &pepper)) {
             return Ok(Arc::clone(key));
         }
-        let key = Arc::new(self.load_webhook_key().await?);
+        let key = Arc::new(load_webhook_key(source, store).await?);
         *cache = Some((pepper, Arc::clone(&key)));
         Ok(key)
     }
+}
 
-    async fn load_webhook_key(&self) -> Result<WebhookSigningKey, Error> {
-        let source = self.key_source.get().ok_or_else(|| Error::Unavailable("sealed".into()))?;
-        if let Some(wrapped) = self.vault.store.find_webhook_signing_key().await? {
-            return unwrap_key(source, wrapped).await;
-        }
-        let (key, wrapped) = create_key(source).await?;
-        let stored = self.vault.store.insert_webhook_signing_key(wrapped.clone()).await?;
-        if stored != wrapped {
-            // Another node stored its key first.
-            return unwrap_key(source, stored).await;
-        }
-        tracing::info!(
-            "made the key pair that signs deliveries to webhooks; receivers get the public key from \
-             /.well-known/webhooks.v1.key"
-        );
-        Ok(key)
+async fn load_webhook_key(
+    source: &Arc<dyn KeySource>,
+    store: &dyn Store,
+) -> Result<WebhookSigningKey, Error> {
+    if let Some(wrapped) = store.find_webhook_signing_key().await? {
+        return unwrap_key(source, wrapped).await;
     }
+    let (key, wrapped) = create_key(source).await?;
+    let stored = store.insert_webhook_signing_key(wrapped.clone()).await?;
+    if stored != wrapped {
+        // Another node stored its key first.
+        return unwrap_key(source, stored).await;
+    }
+    tracing::info!(
+        "made the key pair that signs deliveries to webhooks; receivers get the public key from \
+         /.well-known/webhooks.v1.key"
+    );
+    Ok(key)
 }
 
 /// Making an RSA key takes up to a second, and a key source may call another service. No request

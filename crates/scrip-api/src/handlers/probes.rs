@@ -11,8 +11,8 @@ use crate::{
         App,
         readiness::{NotReadyReason, ReadinessCheck, ReadinessResult},
     },
-    middleware::trace::TraceId,
     problem::Problem,
+    trace_id::TraceId,
     wire,
 };
 

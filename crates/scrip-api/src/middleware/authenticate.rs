@@ -4,10 +4,7 @@ pub(crate) mod field_application;
 
 use std::sync::Arc;
 
-use hyper::{
-    HeaderMap,
-    header::{AsHeaderName, HeaderName, HeaderValue},
-};
+use hyper::{HeaderMap, header::HeaderName};
 use scrip_core::{
     id::ApiKeyId,
     operations::access_sessions::resume_access_session::resume_access_session,
@@ -17,10 +14,10 @@ use scrip_core::{
 };
 
 use crate::{
-    app::{App, readiness::NotReadyReason},
+    app::{App, long_evaluation},
     metrics::AuthenticationFailure,
-    middleware::long_evaluation,
-    problem::{InvalidApiKey, Problem},
+    middleware::request_head::single_header,
+    problem::{InvalidApiKey, Problem, not_ready::not_ready},
 };
 
 pub(crate) const HEADER: &str = "bt-api-key";
@@ -137,24 +134,5 @@ fn look_up_key(app: &App, key: &str) -> Result<KeyLookup, Problem> {
         }
         Some(ApiKeyLookup::PolicyAltered) => Err(Problem::TenantPolicyAltered),
         None => Ok((digest, None)),
-    }
-}
-
-/// The problem while there is no directory.
-pub(crate) fn not_ready(app: &App) -> Problem {
-    Problem::NotReady(app.rejection_reason().unwrap_or(NotReadyReason::Starting))
-}
-
-/// Rejects a repeated header. Otherwise a proxy in front could use another one of the values than
-/// this server.
-pub fn single_header<'a>(
-    headers: &'a HeaderMap,
-    name: impl AsHeaderName,
-    display_name: &'static str,
-) -> Result<Option<&'a HeaderValue>, Problem> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (first, None) => Ok(first),
-        (_, Some(_)) => Err(Problem::BadHeader(display_name)),
     }
 }

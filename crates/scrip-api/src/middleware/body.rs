@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use crate::{
-    app::{App, body_memory::BodyReservation, memory_pool::MemoryExhausted},
+    app::{App, body_memory::BodyReservation},
     metrics::MemoryRejection,
     middleware::unread_body::TooManyFrames,
     problem::Problem,
@@ -41,8 +41,8 @@ fn explain(error: axum::Error) -> Problem {
     Problem::Malformed(rule.to_owned())
 }
 
-fn reject(app: &App, exhausted: MemoryExhausted) -> Problem {
-    app.metrics.bodies_rejected.increment(MemoryRejection::from_exhausted(exhausted));
+fn reject(app: &App, rejection: MemoryRejection) -> Problem {
+    app.metrics.bodies_rejected.increment(rejection);
     Problem::NoBodyMemory
 }
 

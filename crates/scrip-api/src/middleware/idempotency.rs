@@ -14,7 +14,7 @@ use scrip_core::{
 use crate::{
     app::App,
     metrics,
-    middleware::authenticate::single_header,
+    middleware::request_head::single_header,
     problem::Problem,
     route::{BodyKind, Route},
     wire,

@@ -1,10 +1,13 @@
-//! The ids in the path of a request, its query and its content type.
+//! The ids in the path of a request, its query, its content type and single headers.
 
 use axum::{RequestPartsExt, extract::Path};
-use hyper::{HeaderMap, header::CONTENT_TYPE, http::request::Parts};
+use hyper::{
+    HeaderMap,
+    header::{AsHeaderName, CONTENT_TYPE, HeaderValue},
+    http::request::Parts,
+};
 
 use crate::{
-    middleware::authenticate::single_header,
     problem::Problem,
     route::{BodyKind, Route},
     wire::list_parameters,
@@ -62,4 +65,18 @@ fn check_body_type(kind: BodyKind, is_omitted: bool, headers: &HeaderMap) -> Res
         return Ok(());
     }
     check_content_type(kind.content_type(), headers)
+}
+
+/// Rejects a repeated header. Otherwise a proxy in front could use another one of the values than
+/// this server.
+pub fn single_header<'a>(
+    headers: &'a HeaderMap,
+    name: impl AsHeaderName,
+    display_name: &'static str,
+) -> Result<Option<&'a HeaderValue>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (first, None) => Ok(first),
+        (_, Some(_)) => Err(Problem::BadHeader(display_name)),
+    }
 }

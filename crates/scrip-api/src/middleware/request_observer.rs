@@ -11,11 +11,9 @@ use tracing::{Instrument, Span};
 
 use crate::{
     app::App,
-    middleware::{
-        span::{self, RouteName},
-        trace::TraceId,
-    },
+    middleware::span::{self, RouteName},
     problem::Problem,
+    trace_id::TraceId,
 };
 
 pub(crate) struct RequestObserver {

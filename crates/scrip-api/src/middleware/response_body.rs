@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use scrip_core::{error::Error, policy::rate_limit::ClientNetwork};
 
 use crate::{
-    app::{App, memory_pool::MemoryExhausted},
+    app::App,
     metrics::MemoryRejection,
     problem::Problem,
     route::{BodyKind, Route},
@@ -72,8 +72,8 @@ impl<'a> ResponseBudget<'a> {
         self.app.response_memory.count_always(self.network, bytes)
     }
 
-    fn reject(&self, exhausted: MemoryExhausted) -> Problem {
-        self.app.metrics.responses_rejected.increment(MemoryRejection::from_exhausted(exhausted));
+    fn reject(&self, rejection: MemoryRejection) -> Problem {
+        self.app.metrics.responses_rejected.increment(rejection);
         Problem::NoResponseMemory
     }
 }

@@ -4,7 +4,7 @@ use hyper::HeaderMap;
 use scrip_core::{audit::Operation, metrics::SPAN_TARGET};
 use tracing::{Span, field::Empty};
 
-use crate::middleware::trace;
+use crate::trace_id::{TraceId, is_loggable};
 
 const TRACEPARENT: &str = "traceparent";
 /// Length of version 00; a later version may be longer.
@@ -20,7 +20,7 @@ pub(crate) struct RouteName {
 
 /// Creates the span of a request. Without a collector the fields are not evaluated. Fields named
 /// `otel.*` describe the span itself; all others become its attributes.
-pub(crate) fn request_span(name: &RouteName, trace: &trace::TraceId, headers: &HeaderMap) -> Span {
+pub(crate) fn request_span(name: &RouteName, trace: &TraceId, headers: &HeaderMap) -> Span {
     let RouteName { operation, method, path } = name;
     tracing::info_span!(
         target: SPAN_TARGET,
@@ -59,7 +59,7 @@ fn traceparent(headers: &HeaderMap) -> Option<&str> {
     // A later version may append fields; version 00 may not. An id that could be a card number is
     // not logged.
     let is_complete = version != "00" || parts.next().is_none();
-    let is_id = |it: &str| it.bytes().any(|b| b != b'0') && trace::is_loggable(it);
+    let is_id = |it: &str| it.bytes().any(|b| b != b'0') && is_loggable(it);
     let is_valid = version != "ff" && is_complete && is_id(trace) && is_id(span);
     text.get(..TRACEPARENT_BYTES).filter(|_| is_valid)
 }

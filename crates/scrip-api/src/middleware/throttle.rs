@@ -18,8 +18,8 @@ use scrip_core::{
 use crate::{
     app::App,
     limiter::RateLimitError,
-    middleware::authenticate::{AuthenticatedCaller, not_ready},
-    problem::Problem,
+    middleware::authenticate::AuthenticatedCaller,
+    problem::{Problem, not_ready::not_ready},
 };
 
 /// Checks the limit of the address without counting. The request is counted later, when all of its

@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use hyper::Uri;
 
-use crate::proxy::call::{ReceivedUri, is_proxy_path};
+use crate::route::proxy_path::{ReceivedUri, is_proxy_path};
 
 /// Some clients append a slash to every path. The path of a proxied call is not changed.
 pub(crate) fn strip_trailing_slash(request: &mut Request) {

@@ -1,10 +1,14 @@
 //! Renders the document as a page: plain HTML, no script, no external resources.
 
+mod html;
 mod schema_summary;
 
 use serde_json::Value;
 
-use crate::openapi::page::schema_summary::{attribute_table, describe_schema};
+use crate::openapi::page::{
+    html::{escape, inline_code, list, table, text},
+    schema_summary::{attribute_table, describe_schema},
+};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
@@ -237,10 +241,6 @@ fn schemas(document: &Value) -> String {
     format!("<section id=\"schemas\">\n<h2>Schemas</h2>\n{articles}</section>\n")
 }
 
-fn table(rows: &str) -> String {
-    format!("<div class=\"wide\"><table>\n{rows}</table></div>\n")
-}
-
 fn example(value: &Value) -> String {
     let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
     format!("<pre><code>{}</code></pre>\n", escape(&pretty))
@@ -260,41 +260,9 @@ fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     pointer.and_then(|it| document.pointer(it)).unwrap_or(value)
 }
 
-fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(name).and_then(Value::as_array).into_iter().flatten()
-}
-
 fn paragraphs(text: &str) -> String {
     let paragraphs = text.split("\n\n").filter(|it| !it.is_empty());
     paragraphs.map(|it| format!("<p>{}</p>\n", inline_code(it))).collect()
-}
-
-/// Renders text between backticks as code.
-fn inline_code(text: &str) -> String {
-    let parts = text.split('`').enumerate();
-    let render_part = |(index, part): (usize, &str)| match index.is_multiple_of(2) {
-        true => escape(part),
-        false => format!("<code>{}</code>", escape(part)),
-    };
-    parts.map(render_part).collect()
-}
-
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for it in text.chars() {
-        match it {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -16,7 +16,10 @@ pub(crate) use self::{
     api_path::strip_api_path, field_path::FieldPath, field_response::field_response,
 };
 use crate::{
-    app::{App, field_hosting::HostRole},
+    app::{
+        App,
+        field_hosting::{FieldHosting, HostRole},
+    },
     problem::{FieldHostRule, Problem},
     proxy::call::request_host,
 };
@@ -44,11 +47,19 @@ pub(crate) fn decide(app: &App, head: &Parts) -> FieldHostDecision {
     let field_path = if is_below_api { None } else { FieldPath::parse(path) };
     match (field_path, host_role(app, head)) {
         (Some(path), HostRole::Fields | HostRole::Shared) => FieldHostDecision::Serve(path),
-        (Some(_), HostRole::Api) => FieldHostDecision::Reject(app.field_hosting.absence_rule()),
+        (Some(_), HostRole::Api) => FieldHostDecision::Reject(absence_rule(&app.field_hosting)),
         (None, HostRole::Fields) if !is_below_api && !PROBES.contains(&path) => {
             FieldHostDecision::Reject(FieldHostRule::ApiIsBelowApiPath)
         }
         (None, HostRole::Api | HostRole::Fields | HostRole::Shared) => FieldHostDecision::Route,
+    }
+}
+
+/// Why a host does not serve the fields.
+fn absence_rule(hosting: &FieldHosting) -> FieldHostRule {
+    match hosting.origin {
+        Some(_) => FieldHostRule::OtherHost,
+        None => FieldHostRule::NoOrigin,
     }
 }
 

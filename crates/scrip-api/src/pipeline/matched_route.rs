@@ -6,10 +6,11 @@ use axum::response::Response;
 
 use crate::{
     app::App,
-    middleware::{span::RouteName, trace::TraceId},
-    pipeline::{elements::FieldPath, name_storage_cause},
-    problem::Problem,
+    middleware::span::RouteName,
+    pipeline::elements::FieldPath,
+    problem::{Problem, not_ready::name_storage_cause},
     route::{CallbackRoute, KeylessRoute, Route},
+    trace_id::TraceId,
 };
 
 /// The route that matches a request.

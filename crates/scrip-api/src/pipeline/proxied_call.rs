@@ -10,16 +10,18 @@ use crate::{
     app::App,
     middleware::{request_observer::RequestObserver, span::RouteName, throttle},
     pipeline::{
-        MatchedRoute,
         elements::{check_proxied_call, is_field_host, restrict_answer},
-        name_storage_cause,
+        matched_route::MatchedRoute,
     },
-    problem::{Problem, reason::ProblemReason},
+    problem::{Problem, not_ready::name_storage_cause},
     proxy::{
-        call::{CallEntry, PROXY_PATH, is_proxy_path, method_name, request_host, serve_call},
+        call::{CallEntry, method_name, request_host, serve_call},
         error::{CallDelivery, ProxyError},
     },
-    route::IncomingRequest,
+    route::{
+        IncomingRequest,
+        proxy_path::{PROXY_PATH, is_proxy_path},
+    },
 };
 
 /// Whether the request is a proxied call: by its path, or by a host that belongs to a proxy.
@@ -78,7 +80,7 @@ pub(super) async fn run_call(
             let error = name_cause(error);
             let mut response = error.response(&trace);
             if let Some(problem) = error.problem() {
-                ProblemReason::new(problem).add_to(&mut response);
+                problem.reason().add_to(&mut response);
             }
             response
         }))

@@ -1,8 +1,8 @@
 //! The reason of a failure, for a log.
 
-use axum::response::Response;
+use std::collections::BTreeMap;
 
-use crate::problem::Problem;
+use axum::response::Response;
 
 /// Attributes that a reason names.
 const FIELDS_MAX: usize = 3;
@@ -16,8 +16,12 @@ const DIGITS_MAX: usize = 4;
 pub struct ProblemReason(String);
 
 impl ProblemReason {
-    pub(crate) fn new(problem: &Problem) -> Self {
-        let Some(errors) = problem.errors() else { return Self(problem.detail()) };
+    pub(super) fn from_detail(detail: String) -> Self {
+        Self(detail)
+    }
+
+    /// The rules that each attribute breaks.
+    pub(super) fn from_attributes(errors: &BTreeMap<&str, Vec<&str>>) -> Self {
         let rules = errors.iter().take(FIELDS_MAX).map(|(field, rules)| {
             let field = if is_printable(field) { field } else { "an attribute" };
             format!("{field}: {}", rules.join(", "))
@@ -48,12 +52,12 @@ fn is_printable(field: &str) -> bool {
 mod tests {
     use scrip_core::error::{Error, FieldError};
 
-    use super::*;
+    use crate::problem::Problem;
 
     fn reason_of(field: &str) -> String {
         let problem =
             Problem::Failed(Error::Invalid(vec![FieldError::new(field.to_owned(), "is required")]));
-        ProblemReason::new(&problem).0
+        problem.reason().0
     }
 
     #[test]
@@ -63,6 +67,6 @@ mod tests {
         for field in ["metadata.4242424242424242", "a b", "\u{1b}[31m", &"a".repeat(61)] {
             assert_eq!(reason_of(field), "an attribute: is required");
         }
-        assert_eq!(ProblemReason::new(&Problem::NoRoute).text(), "Not found.");
+        assert_eq!(Problem::NoRoute.reason().text(), "Not found.");
     }
 }

@@ -3,9 +3,12 @@
 
 mod content_type;
 mod form;
+mod form_encoding;
 mod json;
 mod multipart;
 mod piece;
+mod piece_search;
+mod source_counting;
 mod text;
 mod xml;
 
@@ -33,13 +36,14 @@ use scrip_expression::{
 };
 use serde_json::Value;
 
-pub use self::content_type::BodyFormat;
 pub(crate) use self::content_type::read_charset;
 pub(in crate::proxy) use self::form::remove_form_fields;
+pub use self::{content_type::BodyFormat, source_counting::SourceCounting};
 use self::{
     content_type::read_format,
     multipart::{Boundary, DrawnBoundary},
     piece::{MessagePiece, PieceError, PieceFormat},
+    piece_search::{CHARSET_RULE, find_pieces},
 };
 use crate::proxy::{
     error::ProxyError,
@@ -78,35 +82,6 @@ pub struct BodyInputs<'v> {
     /// The maximum length of the rendered body.
     pub bytes_max: usize,
     pub counting: SourceCounting,
-}
-
-/// How values count, by their source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SourceCounting {
-    /// Data of tokens, intents and of the client.
-    pub data: ValueCounting,
-    /// The configuration of the proxy, and texts of its transforms.
-    pub configuration: ValueCounting,
-}
-
-impl SourceCounting {
-    pub const EXACT: Self =
-        Self { data: ValueCounting::Exact, configuration: ValueCounting::Exact };
-
-    /// Whether the exact length of the message is hidden.
-    #[must_use]
-    pub fn is_padded(self) -> bool {
-        self != Self::EXACT
-    }
-
-    fn of(self, source: &MessageSource) -> ValueCounting {
-        match source {
-            MessageSource::Configuration(_) => self.configuration,
-            MessageSource::Reference(_)
-            | MessageSource::Identifier(_)
-            | MessageSource::Object(_) => self.data,
-        }
-    }
 }
 
 /// A body with the results of its expressions.
@@ -359,21 +334,6 @@ fn check_fields(format: &BodyFormat, body: &[u8]) -> Result<(), ProxyError> {
         return Err(ProxyError::invalid("body", "a form has at most 100,000 fields"));
     }
     Ok(())
-}
-
-const CHARSET_RULE: &str = "a body with expressions must be UTF-8 text; change its charset";
-
-/// Finds the expressions of a body or a part.
-fn find_pieces(format: &BodyFormat, body: &[u8]) -> Result<Vec<MessagePiece>, ProxyError> {
-    let read_utf8 =
-        || std::str::from_utf8(body).map_err(|_| ProxyError::invalid("body", CHARSET_RULE));
-    match format {
-        BodyFormat::Json => json::find_pieces(read_utf8()?),
-        BodyFormat::Form => form::find_pieces(read_utf8()?),
-        BodyFormat::Xml => xml::find_pieces(read_utf8()?),
-        BodyFormat::Text => text::find_pieces(read_utf8()?),
-        BodyFormat::Multipart(_) | BodyFormat::Other => Ok(Vec::new()),
-    }
 }
 
 fn collect_references(pieces: &[MessagePiece]) -> Vec<MessageReference> {

@@ -12,6 +12,7 @@ mod failure;
 mod outgoing;
 mod party;
 mod plan;
+pub(crate) mod received_call;
 mod rejection;
 mod selection;
 mod target;
@@ -22,7 +23,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use axum::{body::HttpBody, response::Response};
 use bytes::Bytes;
-use hyper::{HeaderMap, Method, StatusCode, header::HOST, http::request::Parts};
+use hyper::{HeaderMap, StatusCode, header::HOST, http::request::Parts};
 use scrip_core::{
     error::{Denial, Error},
     idempotency::{CallContent, IdempotencyClaim},
@@ -47,6 +48,7 @@ use self::{
     },
     party::{CallParty, is_keyless},
     plan::CallPlan,
+    received_call::{ReceivedCall, honors_idempotency_key},
     rejection::record_rejected_call,
     selection::SelectedProxy,
     target::AppendedTarget,
@@ -54,65 +56,25 @@ use self::{
     unsent_tokens::UnsentTokens,
 };
 pub(crate) use self::{
+    received_call::method_name,
     selection::{CallEntry, request_host},
-    target::{PROXY_PATH, ReceivedUri, is_proxy_path},
 };
 use crate::{
-    app::{App, body_memory::BodyReservation},
+    app::{App, body_memory::BodyReservation, long_evaluation},
     metrics::{CallResult, IdempotencyOutcome},
     middleware::{
-        authenticate::{field_application, not_ready, single_header},
-        body::read_body,
-        cors, idempotency, long_evaluation,
-        response_body::ResponseBudget,
-        throttle,
-        trace::TraceId,
+        authenticate::field_application, body::read_body, cors, idempotency,
+        request_head::single_header, response_body::ResponseBudget, throttle,
     },
-    problem::Problem,
+    problem::{Problem, not_ready::not_ready},
     proxy::{
         error::{CallDelivery, ProxyError},
         headers::parse_encrypted_header,
         outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
     },
     route::IncomingRequest,
+    trace_id::TraceId,
 };
-
-/// The methods of calls, and whether a call with the method honors an idempotency key.
-pub(crate) const METHODS: [(&str, bool); 5] =
-    [("POST", true), ("GET", false), ("PUT", true), ("PATCH", true), ("DELETE", false)];
-
-/// A call with a known sender and a complete body.
-#[derive(Debug)]
-struct ReceivedCall {
-    method: Method,
-    headers: HeaderMap,
-    target: AppendedTarget,
-    body: Bytes,
-    entry: CallEntry,
-    selected: SelectedProxy,
-    party: CallParty,
-    /// The data that the client encrypted for this call.
-    encrypted: Option<Arc<DecryptedCallData<UsablePlaintext>>>,
-}
-
-impl ReceivedCall {
-    /// Whether `{{` begins an expression. A client without an API key has no rights by which an
-    /// expression could be evaluated.
-    fn evaluates_expressions(&self) -> bool {
-        let is_disabled =
-            |it: &SelectedProxy| it.proxy().is_some_and(|it| it.record().disable_detokenization);
-        self.party.caller().is_some() && !is_disabled(&self.selected)
-    }
-
-    fn method_name(&self) -> &'static str {
-        method_name(&self.method)
-    }
-}
-
-/// The name of a supported method; empty for another one.
-pub(crate) fn method_name(method: &Method) -> &'static str {
-    METHODS.iter().find(|(it, _)| *it == method.as_str()).map_or("", |(it, _)| it)
-}
 
 /// Serves a call.
 ///
@@ -300,11 +262,6 @@ async fn decrypt_header(
     let destinations = app.proxy_egress.destinations();
     let decrypted = decrypt_call_data(&app.vault, caller, &encrypted, *right, destinations).await?;
     Ok(Some(Arc::new(decrypted)))
-}
-
-/// Whether a call with this method honors an idempotency key.
-fn honors_idempotency_key(method: &str) -> bool {
-    METHODS.contains(&(method, true))
 }
 
 fn has_idempotency_key(head: &Parts) -> bool {

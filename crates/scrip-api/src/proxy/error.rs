@@ -11,7 +11,7 @@ use scrip_core::error::{Error, FieldError};
 pub use scrip_core::idempotency::CallDelivery;
 use serde::Serialize;
 
-use crate::{middleware::trace::TraceId, problem::Problem};
+use crate::{problem::Problem, trace_id::TraceId};
 
 /// The status of the destination. A response has this header exactly if the destination answered
 /// this call, or the first one of equal calls with the same idempotency key.

@@ -3,15 +3,10 @@
 //! A transform is never skipped. If it cannot be applied, the message is not passed on, because
 //! leaving out a mask would show what it hides.
 
-pub(in crate::proxy) mod append;
-mod error;
-pub mod mask;
-mod match_finder;
-mod message;
 mod objects;
 mod properties;
-mod stratus;
 mod target;
+mod template;
 pub mod tokenize;
 
 use bytes::Bytes;
@@ -30,20 +25,20 @@ use scrip_expression::{
 };
 use serde_json::{Map, Value};
 
-pub(in crate::proxy) use self::error::TransformError;
+use self::{
+    objects::{ClientMessage, TemplateObjects},
+    template::parse_template,
+};
 pub use self::{
-    error::TransformKind,
-    mask::MaskEdit,
-    message::TransformMessage,
     properties::{check_hidden_body, hidden_body_work, stores_encrypted, writes_body},
     target::TransformTarget,
     tokenize::{CollectedToken, CollectedTokenData},
 };
-use self::{
-    match_finder::WorkAllowance,
-    objects::{ClientMessage, TemplateObjects},
-};
 use crate::proxy::{
+    edits::{
+        MaskEdit, TransformError, TransformKind, TransformMessage, append,
+        match_finder::WorkAllowance,
+    },
     error::ProxyError,
     json_scanner::DEPTH_MAX,
     outgoing::{OutgoingMessage, TemplateInputs, UsablePlaintext, evaluate_template},
@@ -450,26 +445,6 @@ impl<'c> TransformRun<'c> {
         self.identifiers = Plaintext::new(Map::new().into());
         self.mask_work = 0;
     }
-}
-
-/// The template of a transform; `None` if it has none.
-fn parse_template(transform: &ProxyTransform) -> Result<Option<MessageTemplate>, TransformError> {
-    let text;
-    let source = match transform {
-        ProxyTransform::Tokenize { token, .. } => token,
-        ProxyTransform::AppendJson { value, .. }
-        | ProxyTransform::AppendText { value }
-        | ProxyTransform::AppendHeader { value, .. } => {
-            text = Value::String(value.clone());
-            &text
-        }
-        ProxyTransform::Code { .. }
-        | ProxyTransform::Mask { .. }
-        | ProxyTransform::OversizedMask
-        | ProxyTransform::RejectedTemplate => return Ok(None),
-    };
-    let template = MessageTemplate::parse(source, ExpressionPlace::Transform);
-    template.map(Some).map_err(TransformError::Expression)
 }
 
 /// Rejects a call before anything is sent if one of its transforms cannot run.

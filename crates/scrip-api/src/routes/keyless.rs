@@ -16,9 +16,9 @@ use crate::{
         probes,
         webhooks::public_key,
     },
-    middleware::trace::TraceId,
     openapi,
     route::{AddressLimit, KeylessRoute, ResponseFuture},
+    trace_id::TraceId,
 };
 
 #[rustfmt::skip]

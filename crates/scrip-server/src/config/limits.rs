@@ -1,7 +1,7 @@
 //! Creates the rate limiter from its settings.
 
 use anyhow::Context;
-use scrip_api::{limiter::Limiter, middleware::client_address::TrustedProxies};
+use scrip_api::{app::trusted_proxies::TrustedProxies, limiter::Limiter};
 use scrip_core::policy::rate_limit::{EffectiveRates, RateLimitName};
 
 use crate::{

@@ -10,12 +10,10 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
 };
 use scrip_api::{
-    middleware::{
-        throttle,
-        trace::{self, TraceId},
-    },
+    middleware::throttle,
     pipeline::client_address,
     problem::Problem,
+    trace_id::{self, TraceId},
 };
 
 use crate::{
@@ -39,7 +37,7 @@ pub(crate) fn with_metrics(router: Router, node: &Arc<Node>) -> Router {
 
 /// Handles a request for metrics. Attempts with a wrong key are counted by the rate limiter.
 async fn handle(node: &Node, request: Request) -> Response {
-    let trace = trace::trace_id_of(&request);
+    let trace = trace_id::trace_id_of(&request);
     let address = client_address(request.extensions());
     let result = throttle::count_anonymous(&node.app, address).await;
     // During an outage of the counters metrics are needed most: reject only if the limit is

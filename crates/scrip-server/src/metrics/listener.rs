@@ -24,9 +24,10 @@ use hyper_util::rt::TokioIo;
 use scrip_api::{
     app::{limits::MinimumRate, readiness::ReadinessResult},
     handlers::probes,
-    middleware::{authenticate::single_header, trace::TraceId},
+    middleware::request_head::single_header,
     pipeline::serve_request,
     problem::Problem,
+    trace_id::TraceId,
 };
 use tokio::{
     net::{TcpListener, TcpStream},

@@ -3,7 +3,7 @@
 mod deliveries;
 mod expiry;
 mod guesses;
-pub(crate) mod idempotency;
+mod idempotency;
 mod key_rotations;
 mod status;
-pub(crate) mod usage;
+mod usage;

@@ -1,8 +1,9 @@
 //! Tokens, token intents and the token index.
 
 pub(crate) mod index_entries;
-pub(crate) mod intents;
+mod intents;
 mod listing;
 mod newest_tokens;
+mod pending_idempotency_record;
 pub(crate) mod write_group;
 pub(crate) mod writes;

@@ -19,16 +19,18 @@ use scrip_core::{
 use uuid::Uuid;
 
 use crate::{
-    shared::tokens::{
-        intents::decode_token_intent,
-        rows::decode_token_record,
-        writes::{TokenTransaction, find_token},
+    shared::{
+        threeds_sessions::decode_threeds_session,
+        tokens::{
+            intents::decode_token_intent,
+            rows::decode_token_record,
+            writes::{TokenTransaction, find_token},
+        },
     },
     sql::{
         ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, read_optional,
         read_required,
     },
-    stores::threeds_sessions::decode_threeds_session,
 };
 
 /// A transaction that replaces sealed bodies.

@@ -2,9 +2,9 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod connection;
+pub(crate) mod delivery_rows;
 pub(crate) mod failure;
 pub(crate) mod open_chains;
-mod opening;
 pub(crate) mod probe;
 pub(crate) mod readers;
 pub(crate) mod statement;

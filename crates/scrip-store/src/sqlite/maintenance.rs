@@ -8,4 +8,4 @@ mod guesses;
 mod idempotency;
 pub(crate) mod key_rotations;
 mod status;
-pub(crate) mod usage;
+mod usage;

@@ -1,14 +1,13 @@
-//! Statements about tokens, 3DS sessions and deliveries, for tests of their query plans. The first line of each
-//! statement is its name.
+//! Statements about tokens, 3DS sessions and deliveries, for tests of their query plans. The first
+//! line of each statement is its name.
 
 use crate::{
-    shared::{self, session_cards},
+    shared,
     sqlite::{
-        engine::write_transaction,
+        engine::{delivery_rows, write_transaction},
         maintenance::{deliveries, expiry, key_rotations},
         tokens::{index_entries, listing, newest_tokens, writes},
     },
-    stores::threeds_sessions,
 };
 
 #[must_use]
@@ -20,9 +19,10 @@ pub fn list_statements() -> Vec<&'static str> {
         newest_tokens::STATEMENTS,
         expiry::STATEMENTS,
         write_transaction::STATEMENTS,
-        session_cards::STATEMENTS,
-        threeds_sessions::STATEMENTS,
+        shared::session_cards::STATEMENTS,
+        shared::threeds_sessions::STATEMENTS,
         shared::deliveries::STATEMENTS,
+        delivery_rows::STATEMENTS,
         deliveries::STATEMENTS,
         shared::key_rotations::STATEMENTS,
         key_rotations::STATEMENTS,

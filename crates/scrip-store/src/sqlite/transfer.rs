@@ -11,13 +11,13 @@ use crate::{
     shared::status::query_number,
     sql::{MISSING_COLUMNS, Parameter, Statements, parameters, run_sync_future},
     sqlite::{
-        audit::read_log::read_log_path,
+        audit::{
+            read_deliveries::{copy_read_deliveries, delete_read_deliveries, list_read_deliveries},
+            read_log::read_log_path,
+        },
         engine::{
             connection::{self, DatabaseKind},
             statement::{execute, store_error},
-        },
-        maintenance::deliveries::{
-            copy_read_deliveries, delete_read_deliveries, list_read_deliveries,
         },
         tokens::index_entries::INSERT_INDEX_ENTRY,
         transfer::table::{SqliteTable, TransferDatabase},

@@ -13,9 +13,10 @@ use scrip_core::{
 use crate::{
     shared::idempotency::insert_commit_extras,
     sql::{
-        BatchDelete, ColumnReader, Execute, Statements, delete_batch, for_both_engines, parameters,
-        read_optional, read_required,
+        BatchDelete, ColumnReader, Execute, Statements, delete_batch, parameters, read_optional,
+        read_required,
     },
+    stores::both_engines::for_both_engines,
 };
 
 const INSERT_SESSION: &str = "

@@ -8,7 +8,7 @@ use scrip_core::{
 
 use crate::{
     shared::policy::approvals::{change_approvals, load_approvals},
-    sql::for_both_engines,
+    stores::both_engines::for_both_engines,
 };
 
 for_both_engines! {

@@ -24,10 +24,8 @@ use crate::{
         },
         idempotency::insert_commit_extras,
     },
-    sql::{
-        ColumnReader, Statements, WriteTransaction, for_both_engines, parameters, read_optional,
-        read_required,
-    },
+    sql::{ColumnReader, Statements, WriteTransaction, parameters, read_optional, read_required},
+    stores::both_engines::for_both_engines,
 };
 
 for_both_engines! {

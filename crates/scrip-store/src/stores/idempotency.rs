@@ -11,7 +11,8 @@ use scrip_core::{
 
 use crate::{
     shared::idempotency::insert_idempotency_record,
-    sql::{BatchDelete, Execute, WriteTransaction, delete_batch, for_both_engines, parameters},
+    sql::{BatchDelete, Execute, WriteTransaction, delete_batch, parameters},
+    stores::both_engines::for_both_engines,
 };
 
 /// The record of one call. A later call with the same key has another creation time.

@@ -14,7 +14,7 @@ use crate::{
         advance_key_rotation, claim_key_rotation, count_key_versions, insert_key_rotation,
         list_key_rotations, list_sealed_rows, mark_key_rotation, replace_digests,
     },
-    sql::for_both_engines,
+    stores::both_engines::for_both_engines,
 };
 
 for_both_engines! {

@@ -9,7 +9,7 @@ use scrip_core::{
 
 use crate::{
     shared::tokens::{listing::scan_tokens, newest_tokens::find_newest_tokens},
-    sql::for_both_engines,
+    stores::both_engines::for_both_engines,
 };
 
 for_both_engines! {

@@ -15,7 +15,8 @@ use crate::{
         log::{decode_checkpoint, decode_head, list_records, prune_chain, resign_chain},
         record_scan::scan_records,
     },
-    sql::{ColumnReader, Statements, for_both_engines, parameters, read_optional},
+    sql::{ColumnReader, Statements, parameters, read_optional},
+    stores::both_engines::for_both_engines,
 };
 
 for_both_engines! {

@@ -21,7 +21,7 @@ use crate::{
             restore::restore_policy,
         },
     },
-    sql::for_both_engines,
+    stores::both_engines::for_both_engines,
 };
 
 for_both_engines! {

@@ -21,7 +21,7 @@ use crate::{
             replace_audit_key, rotate_vault_key, save_unlock_check,
         },
     },
-    sql::for_both_engines,
+    stores::both_engines::for_both_engines,
 };
 
 for_both_engines! {

@@ -10,7 +10,7 @@ use scrip_core::{
 
 use crate::{
     shared::usage::{DELETE_OLD_ACTIVE_MONTHS, DELETE_OLD_ACTIVE_TOKENS, DELETE_OLD_USAGE_MONTHS},
-    sql::for_both_engines,
+    stores::both_engines::for_both_engines,
 };
 
 for_both_engines! {

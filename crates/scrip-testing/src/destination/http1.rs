@@ -6,8 +6,9 @@ use std::{future::pending, io};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::destination::{
-    ConnectionInfo, DestinationRequest, HostState,
     behavior::{CannedResponse, DestinationBehavior},
+    host_state::{ConnectionInfo, HostState},
+    request::DestinationRequest,
 };
 
 /// A longer request ends the connection.

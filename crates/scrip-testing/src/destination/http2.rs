@@ -15,8 +15,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::destination::{
-    ConnectionInfo, DestinationRequest, HostState,
     behavior::{CannedResponse, DestinationBehavior},
+    host_state::{ConnectionInfo, HostState},
+    request::DestinationRequest,
 };
 
 type Http2Body = BoxBody<Bytes, io::Error>;

@@ -10,7 +10,7 @@ use scrip_core::{
     },
 };
 
-use crate::memory::{MemoryStoreState, TokenRow};
+use crate::memory::state::{MemoryStoreState, TokenRow};
 
 /// The outcome of one write and its token.
 type MemoryWriteAttempt = Result<(WriteOutcome, TokenId), WriteConflict>;

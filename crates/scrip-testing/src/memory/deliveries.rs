@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use scrip_core::{
     audit::AuditRecord,
     event::{
-        AttemptResult, ClaimedDelivery, DeliveryChange, DeliveryProgress, DeliveryRecord,
-        DeliveryState, NewDelivery, WebhookKey,
+        AttemptResult, ClaimedDelivery, DeliveryRecord, DeliveryState, NewDelivery, WebhookKey,
     },
     id::{EventId, WebhookId},
     policy::{PolicyPermit, PolicyRecords},
@@ -18,72 +17,11 @@ use scrip_core::{
     },
     time::Timestamp,
 };
-use scrip_seal::Sealed;
 
-use crate::memory::{MemoryStore, MemoryStoreState};
-
-#[derive(Debug, Clone)]
-pub(super) struct DeliveryRow {
-    pub(super) key: WebhookKey,
-    pub(super) body: Sealed,
-    pending_since: Timestamp,
-    first_attempt_at: Option<Timestamp>,
-    next_at: Timestamp,
-    pub(super) record: DeliveryRecord,
-}
-
-impl DeliveryRow {
-    fn is_pending(&self) -> bool {
-        self.record.state == DeliveryState::Pending
-    }
-
-    fn is_due(&self, now: Timestamp) -> bool {
-        self.is_pending() && self.next_at <= now
-    }
-
-    /// Claims the delivery for an attempt.
-    fn claim(&mut self, claim: DeliveryClaim) -> ClaimedDelivery {
-        self.record.attempts += 1;
-        self.next_at = claim.lease_until;
-        let first_attempt_at = *self.first_attempt_at.get_or_insert(claim.now);
-        ClaimedDelivery {
-            key: self.key,
-            event: self.record.event,
-            event_type: self.record.event_type.clone(),
-            occurred_at: self.record.occurred_at,
-            progress: DeliveryProgress { attempts: self.record.attempts, first_attempt_at },
-            body: self.body.clone(),
-        }
-    }
-
-    fn finish(&mut self, result: &AttemptResult) {
-        match result.change {
-            DeliveryChange::Deliver => self.record.state = DeliveryState::Delivered,
-            DeliveryChange::Exhaust => self.record.state = DeliveryState::Exhausted,
-            DeliveryChange::RetryAt(at) => self.next_at = at,
-            DeliveryChange::PostponeTo(at) => {
-                self.next_at = at;
-                self.record.attempts -= 1;
-                self.first_attempt_at.take_if(|_| self.record.attempts == 0);
-                return;
-            }
-        }
-        self.record.last_attempt_at = Some(result.at);
-        self.record.last_status = result.status;
-        self.record.last_error.clone_from(&result.error);
-    }
-
-    fn replay(&mut self, now: Timestamp) {
-        self.record.state = DeliveryState::Pending;
-        self.record.attempts = 0;
-        (self.pending_since, self.next_at, self.first_attempt_at) = (now, now, None);
-    }
-
-    fn to_record(&self) -> DeliveryRecord {
-        let next_attempt_at = self.is_pending().then_some(self.next_at);
-        DeliveryRecord { next_attempt_at, ..self.record.clone() }
-    }
-}
+use crate::memory::{
+    MemoryStore,
+    state::{DeliveryRow, MemoryStoreState},
+};
 
 impl DeliveryStore for MemoryStore {
     fn list_due_webhooks(&self, now: Timestamp) -> StoreFuture<'_, Vec<WebhookKey>> {

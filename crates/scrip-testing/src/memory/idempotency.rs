@@ -13,15 +13,10 @@ use scrip_core::{
     time::Timestamp,
 };
 
-use crate::memory::{MemoryStore, MemoryStoreState};
-
-/// An idempotency record, and the token of each entry of its token data.
-#[derive(Debug, Clone)]
-pub(super) struct MemoryIdempotencyRecord {
-    pub(super) tenant: TenantId,
-    pub(super) record: IdempotencyRecord,
-    pub(super) tokens: Vec<TokenId>,
-}
+use crate::memory::{
+    MemoryStore,
+    state::{MemoryIdempotencyRecord, MemoryStoreState},
+};
 
 impl IdempotencyStore for MemoryStore {
     fn claim_idempotency_key(&self, lookup: IdempotencyLookup) -> StoreFuture<'_, ClaimOutcome> {

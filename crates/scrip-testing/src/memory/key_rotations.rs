@@ -12,19 +12,13 @@ use scrip_core::{
         DigestChanges, KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
     },
     store::{ChangeOutcome, StoreFuture},
-    time::Timestamp,
 };
 use scrip_seal::Sealed;
-use uuid::Uuid;
 
-use crate::memory::{MemoryStore, MemoryStoreState};
-
-/// A rotation, and the lease of its node.
-#[derive(Debug, Clone)]
-pub(super) struct MemoryKeyRotation {
-    rotation: KeyRotation,
-    lease: Option<(Uuid, Timestamp)>,
-}
+use crate::memory::{
+    MemoryStore,
+    state::{MemoryKeyRotation, MemoryStoreState},
+};
 
 impl MemoryStoreState {
     /// The rows of a table in the order of their keys.

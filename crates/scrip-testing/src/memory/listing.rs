@@ -12,7 +12,7 @@ use scrip_core::{
     token::TokenRecord,
 };
 
-use crate::memory::{MemoryStore, TokenRow};
+use crate::memory::{MemoryStore, state::TokenRow};
 
 impl ListingStore for MemoryStore {
     fn scan_tokens(&self, lookup: LookupPermit, scan: TokenScan) -> StoreFuture<'_, ScannedTokens> {

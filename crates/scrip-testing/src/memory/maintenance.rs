@@ -10,7 +10,7 @@ use scrip_core::{
     token::StoredTokenIntent,
 };
 
-use crate::memory::{MemoryStore, MemoryStoreState};
+use crate::memory::{MemoryStore, state::MemoryStoreState};
 
 impl Maintenance for MemoryStore {
     fn delete_expired(

@@ -19,7 +19,7 @@ use scrip_core::{
 };
 use scrip_seal::Sealed;
 
-use crate::memory::{MemoryStore, MemoryStoreState};
+use crate::memory::{MemoryStore, state::MemoryStoreState};
 
 impl DirectoryStore for MemoryStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {

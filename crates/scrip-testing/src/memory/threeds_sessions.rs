@@ -11,7 +11,7 @@ use scrip_core::{
     time::Timestamp,
 };
 
-use crate::memory::{MemoryStore, MemoryStoreState};
+use crate::memory::{MemoryStore, state::MemoryStoreState};
 
 impl ThreeDsSessionStore for MemoryStore {
     fn insert_threeds_session(

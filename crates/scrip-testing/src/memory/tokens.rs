@@ -13,7 +13,10 @@ use scrip_core::{
     },
 };
 
-use crate::memory::{MemoryStore, MemoryStoreState, TokenRow};
+use crate::memory::{
+    MemoryStore,
+    state::{MemoryStoreState, TokenRow},
+};
 
 impl TokenStore for MemoryStore {
     fn write_tokens(

@@ -7,8 +7,10 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use scrip_core::error::Error;
 
 use crate::{
-    app::App, middleware::trace::TraceId, pipeline::name_storage_cause, problem::Problem,
+    app::App,
+    problem::{Problem, not_ready::name_storage_cause},
     route::PublicCacheControl,
+    trace_id::TraceId,
 };
 
 /// The key pair stays the same while the vault exists. An hour is short enough for a vault that was

@@ -15,8 +15,11 @@ use scrip_core::{
     policy::{ApiKeyLookup, ApplicationKind, Caller, FieldKinds},
 };
 
-use super::{not_ready, single_header};
-use crate::{app::App, problem::Problem};
+use crate::{
+    app::App,
+    middleware::request_head::single_header,
+    problem::{Problem, not_ready::not_ready},
+};
 
 // Parsed once: every request looks for these headers.
 const HEADER: HeaderName = HeaderName::from_static("scrip-field-application");

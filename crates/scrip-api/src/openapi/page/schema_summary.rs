@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::openapi::page::{escape, inline_code, list, table, text};
+use crate::openapi::page::html::{escape, inline_code, list, table, text};
 
 /// Describes a value in a few words.
 pub(super) fn describe_schema(schema: &Value) -> String {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::{
     deprecation,
     openapi::{document, tests::operations},
-    proxy::call::{METHODS, PROXY_PATH},
-    route::{AddressLimit, BodyKind, CallbackFormat, Route},
+    proxy::call::received_call::METHODS,
+    route::{AddressLimit, BodyKind, CallbackFormat, Route, proxy_path::PROXY_PATH},
     routes::{ROUTES, callbacks::CALLBACKS, keyless::KEYLESS_ROUTES},
 };
 

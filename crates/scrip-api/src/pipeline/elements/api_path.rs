@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use hyper::Uri;
 
-use crate::proxy::call::ReceivedUri;
+use crate::route::proxy_path::ReceivedUri;
 
 const API_PATH: &str = "/api";
 

@@ -1,12 +1,15 @@
 //! Form bodies: expressions in the values of fields. Other fields are forwarded byte for byte.
 
-use std::{borrow::Cow, ops::Range};
+use std::ops::Range;
 
 use bytes::Bytes;
-use scrip_core::{error::FieldError, token::AttributePath};
+use scrip_core::error::FieldError;
 use scrip_expression::{ExpressionPlace, MessageText};
 
-use super::piece::{MessagePiece, PieceFormat, check_count};
+use super::{
+    form_encoding::{decode_value, name_path},
+    piece::{MessagePiece, PieceFormat, check_count},
+};
 use crate::proxy::{error::ProxyError, secret_buffer::SecretBuffer};
 
 pub(super) fn find_pieces(body: &str) -> Result<Vec<MessagePiece>, ProxyError> {
@@ -67,49 +70,4 @@ fn compile_field(
     let text = MessageText::parse(decoded, ExpressionPlace::Body)
         .map_err(|error| FieldError::from_expression_error(path(), error))?;
     Ok(Some(MessagePiece::new(value, PieceFormat::Form { name }, text, body)))
-}
-
-/// Decodes `+` and percent escapes. A percent sign without two digits stays.
-fn decode_value(encoded: &str) -> Cow<'_, [u8]> {
-    let bytes = encoded.as_bytes();
-    if !encoded.contains(['+', '%']) {
-        return Cow::Borrowed(bytes);
-    }
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    loop {
-        rest = match rest {
-            [] => return Cow::Owned(decoded),
-            [b'%', high, low, after @ ..]
-                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
-                let digit = |it: &u8| char::from(*it).to_digit(16).unwrap_or_default();
-                let byte = digit(high).saturating_mul(16).saturating_add(digit(low));
-                decoded.push(u8::try_from(byte).unwrap_or_default());
-                after
-            }
-            [b'+', after @ ..] => {
-                decoded.push(b' ');
-                after
-            }
-            [byte, after @ ..] => {
-                decoded.push(*byte);
-                after
-            }
-        };
-    }
-}
-
-/// The path of a field: `card[number]` is `card.number`.
-pub(super) fn name_path(encoded_name: &[u8]) -> AttributePath {
-    let name = std::str::from_utf8(encoded_name).map(decode_value).unwrap_or_default();
-    let name = String::from_utf8_lossy(&name);
-    let mut path = AttributePath::default();
-    for step in name.split('[').map(|it| it.trim_end_matches(']')) {
-        match step.parse() {
-            Ok(index) => path.enter_index(index),
-            Err(_) => path.enter(step),
-        };
-    }
-    path
 }

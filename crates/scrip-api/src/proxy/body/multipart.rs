@@ -9,10 +9,9 @@ use hyper::header::HeaderValue;
 use memchr::memmem;
 
 use super::{
-    BodyFormat, CHARSET_RULE,
-    content_type::{ContentType, find_parameter},
-    find_pieces as find_part_pieces,
+    content_type::{BodyFormat, ContentType, find_parameter},
     piece::{MessagePiece, body_path, check_count},
+    piece_search::{CHARSET_RULE, find_pieces as find_part_pieces},
 };
 use crate::proxy::{
     error::ProxyError,

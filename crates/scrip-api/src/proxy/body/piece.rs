@@ -12,7 +12,7 @@ use scrip_expression::{
 };
 use serde_json::Value;
 
-use super::{SourceCounting, form};
+use super::{form_encoding::name_path, source_counting::SourceCounting};
 use crate::proxy::{
     error::ProxyError,
     json_scanner,
@@ -223,9 +223,7 @@ impl MessagePiece {
                 let offset = self.span.start.saturating_sub(self.document.start);
                 json_scanner::find_path(document, offset)
             }
-            PieceFormat::Form { name } => {
-                form::name_path(body.get(name.clone()).unwrap_or_default())
-            }
+            PieceFormat::Form { name } => name_path(body.get(name.clone()).unwrap_or_default()),
             PieceFormat::XmlText | PieceFormat::XmlAttribute | PieceFormat::Plain => {
                 AttributePath::default()
             }

@@ -30,15 +30,16 @@ use crate::{
     middleware::response_body::ResponseBudget,
     proxy::{
         call::{
-            ReceivedCall,
             exchange::{CallEnd, SentCall},
             plan::CallPlan,
+            received_call::ReceivedCall,
             selection::CallEntry,
             transforms::{CallTransforms, TokenStorage},
         },
+        edits::TransformMessage,
         error::{CallDelivery, ProxyError},
         headers::{filter_replayed_headers, forward_response_headers},
-        transform::{TransformMessage, TransformTarget},
+        transform::TransformTarget,
     },
 };
 

@@ -22,9 +22,9 @@ use crate::{
     metrics::{CallFailureReason, CallResult, label::Label},
     proxy::{
         call::{
-            ReceivedCall,
             failure::{classify_send_failure, explain_send_error},
             plan::CallPlan,
+            received_call::ReceivedCall,
             unsent_tokens::UnsentTokens,
         },
         error::{CallDelivery, ProxyError},

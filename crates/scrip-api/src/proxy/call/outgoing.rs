@@ -8,7 +8,7 @@ use scrip_core::{
         },
         reference_data::ReferenceUse,
     },
-    policy::{Caller, CallerRequirement, Permission, guessing_budget::EvaluatedEntity},
+    policy::{Caller, guessing_budget::EvaluatedEntity},
     token::{
         WorkMeter,
         disclosure::{DisclosureRule, DisclosureRules},
@@ -21,9 +21,9 @@ use crate::{
     proxy::{
         body::{ExpressionSearch, MessageBody, SourceCounting},
         call::{
-            ReceivedCall,
             party::CallParty,
             plan::CallPlan,
+            received_call::ReceivedCall,
             transforms::{CallTransforms, TokenStorage},
         },
         error::ProxyError,
@@ -193,18 +193,6 @@ pub(super) async fn load_tokens(
     Ok(use_tokens(&app.vault, caller, *right, references, WHOLE_TOKEN_RENDERERS, encrypted).await?)
 }
 
-/// Whether the client may read the configuration and the transforms of the proxy.
-pub(super) fn may_read_proxy(call: &ReceivedCall) -> bool {
-    let needed = CallerRequirement::Permission(Permission::ProxyRead);
-    let may_read = |it: &Caller| it.check_requirement(needed).is_ok();
-    call.selected.proxy().is_none() || call.party.caller().is_some_and(may_read)
-}
-
-/// How values count that can contain the configuration or a text of a transform.
-pub(super) fn count_configuration(call: &ReceivedCall) -> ValueCounting {
-    if may_read_proxy(call) { ValueCounting::Exact } else { ValueCounting::Padded }
-}
-
 /// Whether the body as it is sent contains the configuration, or a text of a transform.
 fn has_hidden_configuration(plan: &CallPlan, message: &MessageBody) -> bool {
     message.reads_configuration() || plan.request_transforms().iter().any(writes_body)
@@ -235,7 +223,7 @@ pub(super) fn find_hidden_inputs(
                 true => ValueCounting::Padded,
                 false => ValueCounting::Exact,
             },
-            configuration: count_configuration(call),
+            configuration: call.count_configuration(),
         },
         in_body: has_data || (configuration && has_hidden_configuration(plan, message)),
         configuration,
@@ -249,7 +237,7 @@ pub(super) fn find_hidden_configuration(
     call: &ReceivedCall,
     message: &MessageBody,
 ) -> Option<EvaluatedEntity> {
-    let caller = call.party.caller().filter(|it| !it.is_browser() && !may_read_proxy(call))?;
+    let caller = call.party.caller().filter(|it| !it.is_browser() && !call.may_read_proxy())?;
     let is_read = message.reads_configuration() || has_header_expressions(&call.headers);
     let proxy = call.selected.proxy().filter(|_| is_read && call.evaluates_expressions())?;
     Some(EvaluatedEntity::from_configuration(caller.tenant(), proxy.record().id))

@@ -16,9 +16,10 @@ use scrip_core::{
 use crate::{
     app::App,
     middleware::{
-        authenticate::{self, AuthenticatedCaller, authenticate, not_ready},
+        authenticate::{self, AuthenticatedCaller, authenticate},
         throttle,
     },
+    problem::not_ready::not_ready,
     proxy::{
         call::selection::{CallEntry, SelectedProxy, request_host},
         error::ProxyError,

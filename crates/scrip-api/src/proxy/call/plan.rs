@@ -12,10 +12,9 @@ use scrip_core::{
 use scrip_egress::{ConnectionScope, Destination, TlsOptions};
 
 use crate::{
-    app::{App, proxy_programs::compile_in_slot},
-    middleware::long_evaluation,
+    app::{App, long_evaluation, proxy_programs::compile_in_slot},
     proxy::{
-        call::{ReceivedCall, failure::reject_by_guard, selection::SelectedProxy},
+        call::{failure::reject_by_guard, received_call::ReceivedCall, selection::SelectedProxy},
         error::{CallDelivery, ProxyError},
     },
 };

@@ -14,7 +14,7 @@ use scrip_core::{
 };
 
 use crate::{
-    middleware::authenticate::single_header,
+    middleware::request_head::single_header,
     problem::Problem,
     proxy::{error::ProxyError, headers::ResponseOrigin},
 };

@@ -2,23 +2,10 @@
 
 use hyper::{Uri, http::request::Parts};
 
-use crate::proxy::{call::selection::CallEntry, error::ProxyError};
-
-/// Every path below this one is a call.
-pub(crate) const PROXY_PATH: &str = "/proxy";
-
-/// The URI as the client sent it, if the pipeline changed it.
-#[derive(Debug, Clone)]
-pub(crate) struct ReceivedUri(pub(crate) Uri);
-
-/// Whether the path is the one of calls, or below it.
-pub(crate) fn is_proxy_path(path: &str) -> bool {
-    strip_proxy_path(path).is_some()
-}
-
-fn strip_proxy_path(path: &str) -> Option<&str> {
-    path.strip_prefix(PROXY_PATH).filter(|it| it.is_empty() || it.starts_with('/'))
-}
+use crate::{
+    proxy::{call::selection::CallEntry, error::ProxyError},
+    route::proxy_path::{ReceivedUri, strip_proxy_path},
+};
 
 /// The appended part of the destination.
 #[derive(Debug, Clone)]

@@ -19,20 +19,17 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    app::App,
-    middleware::{
-        authenticate::{field_application::has_field_values, has_field_mark},
-        long_evaluation,
-    },
+    app::{App, long_evaluation},
+    middleware::authenticate::{field_application::has_field_values, has_field_mark},
     problem::Problem,
     proxy::{
-        call::{ReceivedCall, outgoing::count_configuration, plan::CallPlan},
+        call::{plan::CallPlan, received_call::ReceivedCall},
+        edits::TransformKind,
         error::{CallDelivery, ProxyError},
         outgoing::UsablePlaintext,
         transform::{
             CollectedToken, CollectedTokenData, INLINE_BYTES_MAX, TransformEffect, TransformInputs,
-            TransformKind, TransformRun, TransformTarget, stores_encrypted,
-            tokenize::check_field_values,
+            TransformRun, TransformTarget, stores_encrypted, tokenize::check_field_values,
         },
     },
     wire::{
@@ -91,7 +88,7 @@ impl<'c> CallTransforms<'c> {
             fill_random: app.vault.fill_random,
             bytes_max: app.proxy_egress.limits.body_bytes_max,
             evaluates_expressions: call.evaluates_expressions(),
-            counting: count_configuration(call),
+            counting: call.count_configuration(),
             is_from_browser: call.party.caller().is_some_and(Caller::is_browser),
             rules: app.vault.disclosure,
         };

@@ -14,7 +14,7 @@ use crate::{
     app::App,
     metrics::CallFailureReason,
     proxy::{
-        call::{ReceivedCall, plan::CallPlan},
+        call::{plan::CallPlan, received_call::ReceivedCall},
         error::ProxyError,
     },
 };

@@ -29,14 +29,14 @@ use tokio::time::Instant;
 use super::UsablePlaintext;
 use crate::proxy::{
     body::{BodyInputs, MessageBody, RenderedBody, SourceCounting, remove_form_fields},
+    edits::{
+        MaskEdit, TransformError, TransformMessage,
+        append::{self, JsonLimits},
+    },
     error::ProxyError,
     headers::{HeaderInputs, evaluate_headers},
     json_scanner::{RENDERED_DEPTH_MAX, has_similar_property},
     secret_buffer::ENCODED_GROWTH,
-    transform::{
-        MaskEdit, TransformError, TransformMessage,
-        append::{self, JsonLimits},
-    },
 };
 
 /// A message to a destination. It can contain data that the caller may not read, so its bytes go to

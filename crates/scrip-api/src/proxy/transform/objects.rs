@@ -6,8 +6,10 @@ use scrip_core::token::{Plaintext, WorkMeter, expression::message::charge_messag
 use scrip_expression::MessageTemplate;
 use serde_json::{Map, Value};
 
-use super::{error::TransformError, message::TransformMessage};
-use crate::wire::json;
+use crate::{
+    proxy::edits::{TransformError, TransformMessage},
+    wire::json,
+};
 
 /// A body, and how to parse it.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use scrip_core::{
     proxy::{ProxyTransform, transform::LocationStep},
 };
 
-use super::{parse_template, tokenize};
+use super::{template::parse_template, tokenize};
 use crate::proxy::body::MessageBody;
 
 /// Whether the transform writes into the body: the configuration of the proxy, or a text of its

@@ -2,8 +2,10 @@
 
 use hyper::StatusCode;
 
-use super::{error::TransformKind, message::TransformMessage};
-use crate::proxy::outgoing::OutgoingMessage;
+use crate::proxy::{
+    edits::{TransformKind, TransformMessage},
+    outgoing::OutgoingMessage,
+};
 
 /// The message that a transform changes.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use scrip_core::proxy::TransformSource;
 use serde_json::json;
 
 use super::*;
-use crate::proxy::{error::CallDelivery, outgoing::OutgoingMessage};
+use crate::proxy::{edits::masked_bytes::mark, error::CallDelivery, outgoing::OutgoingMessage};
 
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 const OK: TransformKind = TransformKind::Answer(StatusCode::OK);
@@ -82,7 +82,7 @@ fn mask(transform: Value, body: &str) -> Result<String, ProxyError> {
 }
 
 fn detail(error: &ProxyError) -> String {
-    let body = error.response(&crate::middleware::trace::TraceId("t".into()));
+    let body = error.response(&crate::trace_id::TraceId("t".into()));
     assert_eq!(
         body.headers().contains_key("bt-proxy-destination-status"),
         error.problem().is_none()
@@ -441,9 +441,9 @@ proptest! {
         for captures in pattern.captures_iter(&body) {
             let found = captures.get_match().unwrap();
             for span in captures.iter().skip(1).flatten() {
-                mask::mark(&mut expected, span.start, span.end);
+                mark(&mut expected, span.start, span.end);
                 for (offset, value) in body[found.range()].match_indices(&body[span.range()]) {
-                    mask::mark(&mut expected, found.start() + offset, found.start() + offset + value.len());
+                    mark(&mut expected, found.start() + offset, found.start() + offset + value.len());
                 }
             }
         }

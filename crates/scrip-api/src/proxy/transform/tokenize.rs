@@ -9,7 +9,8 @@ use scrip_core::{
 use scrip_expression::{MessageTemplate, PathStep, ReadStep, is_expression};
 use serde_json::Value;
 
-use super::{error::TransformError, parse_template};
+use super::template::parse_template;
+use crate::proxy::edits::TransformError;
 
 /// A token that a transform creates.
 #[derive(Debug)]

@@ -20,9 +20,13 @@ use zeroize::Zeroizing;
 
 use crate::{
     app::App,
-    middleware::{authenticate::not_ready, body::read_body, throttle, trace::TraceId},
-    pipeline::{name_storage_cause, serve_request},
-    problem::Problem,
+    middleware::{body::read_body, throttle},
+    pipeline::serve_request,
+    problem::{
+        Problem,
+        not_ready::{name_storage_cause, not_ready},
+    },
+    trace_id::TraceId,
     wire::response,
 };
 

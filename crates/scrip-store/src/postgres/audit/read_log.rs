@@ -10,13 +10,13 @@ use scrip_core::{
 
 use crate::{
     postgres::{
+        audit::active_tokens::record_active_tokens,
         engine::{
             pool::ConnectionPool,
             tenant_lock::TenantLog,
             transaction::PostgresTransaction,
             write_queue::{Drain, TenantQueues},
         },
-        maintenance::usage::record_active_tokens,
     },
     shared::clone_error,
     sql::WriteTransaction,

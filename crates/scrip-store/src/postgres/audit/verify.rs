@@ -5,16 +5,13 @@
 
 use deadpool_postgres::Transaction;
 use scrip_core::{
-    audit::{
-        LogKind,
-        verify::{ChainAnchors, Verifier},
-    },
+    audit::verify::{ChainAnchors, Verifier},
     store::StoreError,
 };
 
 use crate::{
-    postgres::{PostgresStore, engine::error::store_error},
-    shared::audit::log::{VerificationStart, begin_verification, verify_row},
+    postgres::engine::error::store_error,
+    shared::audit::log::{ChainStatements, VerificationStart, begin_verification, verify_row},
 };
 
 /// Records fetched per portal read. Progress is reported after each fetch.
@@ -23,11 +20,10 @@ const PORTAL_ROWS: i32 = 4096;
 /// Verifies a log. The caller provides one read snapshot.
 pub(crate) async fn verify_log(
     transaction: &Transaction<'_>,
-    log: LogKind,
+    statements: &ChainStatements,
     create_verifier: impl FnOnce(ChainAnchors) -> Verifier,
     mut report_progress: impl FnMut(u64, u64),
 ) -> Result<Verifier, StoreError> {
-    let statements = PostgresStore::chain_statements(log);
     let start = begin_verification(transaction, statements, create_verifier).await?;
     let VerificationStart { mut verifier, expected_records } = start;
     let statement =

@@ -4,11 +4,22 @@
 //! server. `disable` and `verify-full` are accepted because they are unambiguous; all other values
 //! are rejected.
 
-use std::{net::IpAddr, str::FromStr};
+use std::{error::Error, fmt, net::IpAddr, str::FromStr};
 
 use tokio_postgres::{Config, config::Host};
 
-use crate::postgres::connect::settings::InvalidAddress;
+/// The reason why an address is invalid. Never contains the address, because it may include a
+/// password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidAddress(&'static str);
+
+impl fmt::Display for InvalidAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Error for InvalidAddress {}
 
 /// Transport of the connection to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Connection settings of PostgreSQL: address, TLS and pool size.
 
-use std::{error::Error, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod, Runtime};
 use scrip_core::store::StoreError;
@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::postgres::{
     connect::{
-        address::{PostgresAddress, PostgresTransport},
+        address::{InvalidAddress, PostgresAddress, PostgresTransport},
         directory_listener::ConnectionTarget,
     },
     engine::{
@@ -45,19 +45,6 @@ pub struct PostgresSettings {
     redacted: String,
     clock: DeletionClock,
 }
-
-/// The reason why an address is invalid. Never contains the address, because it may include a
-/// password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InvalidAddress(pub(crate) &'static str);
-
-impl fmt::Display for InvalidAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl Error for InvalidAddress {}
 
 impl fmt::Debug for PostgresSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,17 +5,14 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::{id::TenantId, store::StoreError, time::Timestamp};
+use scrip_core::{store::StoreError, time::Timestamp};
 use tokio_postgres::{Row, types::ToSql};
 
 use crate::{
-    postgres::{
-        PostgresStore,
-        engine::{
-            error::store_error,
-            pool::{ConnectionPool, DeletionClock, PooledConnection},
-            scope::RowScope,
-        },
+    postgres::engine::{
+        error::store_error,
+        pool::{ConnectionPool, DeletionClock, PooledConnection},
+        scope::RowScope,
     },
     sql::{ColumnReader, Execute, Parameter, Statements, read_required},
 };
@@ -239,22 +236,4 @@ pub(crate) async fn cap_at_database_clock(
 /// Converts the number of changed rows.
 fn to_row_count(rows: u64) -> usize {
     usize::try_from(rows).unwrap_or(usize::MAX)
-}
-
-impl PostgresStore {
-    /// Client for single statements about one tenant.
-    pub(crate) fn for_tenant(&self, tenant: TenantId) -> AutocommitClient<'_> {
-        AutocommitClient::new(&self.pool, RowScope::for_tenant(tenant))
-    }
-
-    /// Client for rows that are found by a key without a tenant, and for background work. The row
-    /// names its tenant; callers must check it before they return the row.
-    pub(crate) fn for_all_tenants(&self) -> AutocommitClient<'_> {
-        AutocommitClient::new(&self.pool, RowScope::all_tenants())
-    }
-
-    /// Client for tables without tenant data.
-    pub(crate) fn without_tenant(&self) -> AutocommitClient<'_> {
-        AutocommitClient::new(&self.pool, RowScope::no_tenant())
-    }
 }

@@ -1,20 +1,16 @@
 //! Token intents.
 
 use scrip_core::{
-    id::TenantId,
     store::{CommitExtras, StoreError},
     token::StoredTokenIntent,
 };
 
 use crate::{
-    postgres::{
-        PostgresStore,
-        engine::{statement::driver_parameters, transaction::PostgresTransaction},
-    },
+    postgres::engine::{statement::driver_parameters, transaction::PostgresTransaction},
     shared::{
         idempotency::insert_commit_extras,
         key_versions::check_sealed,
-        tokens::intents::{insert_intent_columns, insert_intent_parameters, intent_columns},
+        tokens::intents::{insert_intent_columns, insert_intent_parameters},
     },
     sql::parameters,
 };
@@ -44,23 +40,4 @@ pub(crate) async fn insert_token_intent(
     columns.extend(driver_parameters(&cvc_columns));
     transaction.execute_raw(INSERT_TOKEN_INTENT, &columns).await?;
     insert_commit_extras(transaction, tenant, extras, "created").await
-}
-
-impl PostgresStore {
-    pub(crate) const FIND_TOKEN_INTENT: &str = concat!(
-        "-- find_token_intent\nSELECT ",
-        intent_columns!(),
-        " FROM token_intents AS it
-          LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent = it.id
-          WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3"
-    );
-
-    pub(crate) async fn put_token_intent(
-        &self,
-        tenant: TenantId,
-        intent: StoredTokenIntent,
-        extras: CommitExtras,
-    ) -> Result<(), StoreError> {
-        self.write_queue.insert_token_intent(tenant, intent, extras).await
-    }
 }

@@ -29,8 +29,9 @@ use crate::{
             write_queue::{Drain, QueuedWrite, Reply, TenantQueues},
             write_set::{ConflictLookup, WriteSet, decode_conflicts},
         },
-        maintenance::idempotency::PendingIdempotencyRecord,
-        tokens::intents::insert_token_intent,
+        tokens::{
+            intents::insert_token_intent, pending_idempotency_record::PendingIdempotencyRecord,
+        },
     },
     shared::{
         clone_error,

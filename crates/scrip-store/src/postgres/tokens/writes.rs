@@ -1,20 +1,15 @@
 //! Finds, inserts, updates and deletes tokens.
 
 use scrip_core::{
-    id::{TenantId, TokenId},
-    policy::{LookupPermit, Permit},
-    store::{ChangeOutcome, StoreError, StoreFuture, TokenStore},
+    id::TenantId,
+    store::StoreError,
     time::Timestamp,
-    token::{
-        BatchOutcome, CvcChange, DeleteToken, StoredToken, TokenBatch, TokenRecord, TokenType,
-        disclosure::DuplicateLookup,
-    },
+    token::{CvcChange, StoredToken, TokenRecord, TokenType, disclosure::DuplicateLookup},
 };
 
 use crate::{
     facets::index_entry_columns,
     postgres::{
-        PostgresStore,
         engine::{
             statement::{PostgresClient, cap_at_database_clock, driver_parameters},
             transaction::PostgresTransaction,
@@ -26,10 +21,9 @@ use crate::{
             NumberedToken, decode_numbered_token, insert_token_columns, insert_token_parameters,
             update_token, update_token_parameters,
         },
-        writes::{TokenTransaction, delete_token, find_token},
+        writes::TokenTransaction,
     },
     sql::{Execute, Statements, parameters, read_required},
-    token_activity::TokenActivity,
 };
 
 /// Selects tokens with their CVCs.
@@ -52,7 +46,7 @@ pub(crate) const FIND_TOKEN: &str = concat!(
       AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
 );
 
-const FIND_TOKENS: &str = concat!(
+pub(crate) const FIND_TOKENS: &str = concat!(
     "-- find_tokens\n",
     select_tokens!(),
     " WHERE tokens.tenant = $1 AND tokens.id = ANY ($2)
@@ -215,57 +209,4 @@ pub(crate) async fn delete_token_row(
         transaction.usage.count_removed(tenant, token_type);
     }
     Ok(())
-}
-
-impl TokenStore for PostgresStore {
-    fn write_tokens(
-        &self,
-        lookup: LookupPermit,
-        batch: TokenBatch,
-    ) -> StoreFuture<'_, BatchOutcome> {
-        Box::pin(async move {
-            let tenant = lookup.tenant().id;
-            let activity = TokenActivity::from_batch(&batch);
-            let outcome = self.write_queue.write_tokens(tenant, batch).await?;
-            self.read_log.record_activity(tenant, activity.active_tokens(&outcome));
-            Ok(outcome)
-        })
-    }
-
-    fn find_token<'a>(
-        &'a self,
-        lookup: LookupPermit,
-        id: &'a TokenId,
-        now: Timestamp,
-    ) -> StoreFuture<'a, Option<StoredToken>> {
-        Box::pin(async move {
-            let tenant = lookup.tenant().id;
-            let token = find_token(&self.for_tenant(tenant), FIND_TOKEN, tenant, id, now).await?;
-            Ok(token.map(|it| it.token))
-        })
-    }
-
-    /// Returns each token at the position of its id. One statement reads one snapshot.
-    fn find_tokens<'a>(
-        &'a self,
-        lookup: LookupPermit,
-        ids: &'a [TokenId],
-        now: Timestamp,
-    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
-        Box::pin(async move {
-            let tenant = lookup.tenant().id;
-            let id_texts: Vec<_> = ids.iter().map(TokenId::as_str).collect();
-            let client = self.for_tenant(tenant);
-            let rows = client.rows(FIND_TOKENS, &[&tenant.0, &id_texts, &now.unix_ms]).await?;
-            let tokens = rows.iter().map(|row| decode_numbered_token(row).map(|it| it.token));
-            let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
-            let find_by_id = |id: &TokenId| tokens.iter().find(|it| it.record.id == *id).cloned();
-            Ok(ids.iter().map(find_by_id).collect())
-        })
-    }
-
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome> {
-        let tenant = permit.tenant().id;
-        Box::pin(self.write(tenant, async move |it| delete_token(it, tenant, &delete).await))
-    }
 }

@@ -21,6 +21,7 @@ use crate::{
     health::StoreHealth,
     shared::{clone_error, deliveries::delivery_parameters},
     sqlite::{
+        audit::{active_tokens::record_active_token, read_deliveries::INSERT_READ_DELIVERY},
         engine::{
             checkpoint::Checkpointer,
             connection::PageMode,
@@ -31,7 +32,6 @@ use crate::{
             transaction::SqliteTransaction,
             writer::{TaskResult, Writer, writer_stopped},
         },
-        maintenance::{deliveries::INSERT_READ_DELIVERY, usage::record_active_token},
     },
 };
 

@@ -17,10 +17,10 @@ use crate::{
         read_optional, read_required,
     },
     sqlite::engine::{
+        delivery_rows::INSERT_DELIVERY,
         statement::{execute, try_insert},
         transaction::SqliteTransaction,
     },
-    sqlite::maintenance::deliveries::INSERT_DELIVERY,
 };
 
 impl Statements for SqliteTransaction<'_> {

@@ -33,7 +33,7 @@ use crate::sqlite::engine::{
 
 /// Maximum length of the queue. Further writes are rejected immediately: clients would time out
 /// before their turn.
-pub(crate) const QUEUE_MAX: usize = 4096;
+const QUEUE_MAX: usize = 4096;
 /// Maximum number of tasks per commit: large enough to share the cost of a sync, small enough to
 /// keep the delay short.
 const GROUP_MAX: usize = 256;
@@ -182,6 +182,7 @@ impl Writer {
             |it: &mpsc::Sender<WriterTask>| it.max_capacity().saturating_sub(it.capacity());
         WriterMetrics {
             log,
+            queue_capacity: QUEUE_MAX.try_into().unwrap_or(u64::MAX),
             queued: self.queue.as_ref().map_or(0, queue_length).try_into().unwrap_or(u64::MAX),
             wal_pages_pending: self.progress.pages_pending.get(),
             ..self.counts.metrics(path)

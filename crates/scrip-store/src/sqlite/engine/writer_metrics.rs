@@ -4,8 +4,6 @@ use std::{fs, path::Path, time::Duration};
 
 use scrip_core::metrics::{Counter, Histogram, MICROS_BOUNDS, WriterMetrics};
 
-use crate::sqlite::engine::writer::QUEUE_MAX;
-
 /// Histogram bounds of group sizes, up to the largest group.
 const GROUP_SIZE_BOUNDS: &[u64; 9] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 
@@ -40,7 +38,6 @@ impl WriterCounts {
     pub(crate) fn metrics(&self, database: &Path) -> WriterMetrics {
         let wal = fs::metadata(database.with_extension("db-wal"));
         WriterMetrics {
-            queue_capacity: QUEUE_MAX.try_into().unwrap_or(u64::MAX),
             rejected: self.rejected.get(),
             batch_sizes: self.group_sizes.snapshot(),
             commit_micros: self.commit_micros.snapshot(),

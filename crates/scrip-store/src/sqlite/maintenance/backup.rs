@@ -33,33 +33,18 @@ use crate::{
             },
             statement::store_error,
         },
-        maintenance::backup_schema::{EXAMINE_PRAGMAS, check_backup_schema, list_vault_objects},
+        maintenance::backup_schema::{
+            EXAMINE_PRAGMAS, check_backup_schema, list_vault_objects, read_log_tables,
+        },
         policy::directory::load_directory,
     },
 };
 
+pub use crate::sqlite::maintenance::backup_schema::READ_LOG_TABLES;
+
 /// Tables that are empty in the copy. CVCs are encrypted with keys that stay in memory for little
 /// more than an hour, so a backup of them would be useless.
 pub const EXCLUDED_TABLES: [&str; 2] = ["cvcs", "intent_cvcs"];
-
-/// The read log is a separate database. The copy contains its tables under other names: (name in
-/// the read log, name in the copy).
-pub const READ_LOG_TABLES: [(&str, &str); 6] = [
-    ("log_records", "read_log_records"),
-    ("chain_heads", "read_log_heads"),
-    ("chain_checkpoints", "read_log_checkpoints"),
-    ("active_tokens", "active_tokens"),
-    ("active_months", "active_months"),
-    ("read_deliveries", "read_deliveries"),
-];
-
-/// The tables of a read log with these migrations.
-pub(crate) fn read_log_tables(
-    migrations: usize,
-) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let has_table = move |(name, _): &(&str, &str)| *name != "read_deliveries" || migrations >= 4;
-    READ_LOG_TABLES.into_iter().filter(has_table)
-}
 
 /// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

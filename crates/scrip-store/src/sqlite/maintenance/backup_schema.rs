@@ -6,13 +6,29 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 use scrip_core::store::StoreError;
 
-use crate::sqlite::{
-    engine::{
-        connection::{DatabaseKind, run_migrations},
-        statement::store_error,
-    },
-    maintenance::backup::{READ_LOG_TABLES, read_log_tables},
+use crate::sqlite::engine::{
+    connection::{DatabaseKind, run_migrations},
+    statement::store_error,
 };
+
+/// The read log is a separate database. The copy contains its tables under other names: (name in
+/// the read log, name in the copy).
+pub const READ_LOG_TABLES: [(&str, &str); 6] = [
+    ("log_records", "read_log_records"),
+    ("chain_heads", "read_log_heads"),
+    ("chain_checkpoints", "read_log_checkpoints"),
+    ("active_tokens", "active_tokens"),
+    ("active_months", "active_months"),
+    ("read_deliveries", "read_deliveries"),
+];
+
+/// The tables of a read log with these migrations.
+pub(crate) fn read_log_tables(
+    migrations: usize,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let has_table = move |(name, _): &(&str, &str)| *name != "read_deliveries" || migrations >= 4;
+    READ_LOG_TABLES.into_iter().filter(has_table)
+}
 
 /// Disables functions with side effects in the schema and checks the structure of each page.
 pub(crate) const EXAMINE_PRAGMAS: &str = "

@@ -8,8 +8,8 @@ use crate::{
     sql::{Statements, delete_batch, parameters, run_sync_future},
     sqlite::{
         SqliteStore,
+        audit::active_tokens::delete_activity,
         engine::{statement::execute, transaction::SqliteTransaction},
-        maintenance::usage::delete_activity,
     },
 };
 

@@ -26,9 +26,12 @@ fn every_token_and_session_statement_is_in_the_statement_list() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
     let token_files = ["writes", "index_entries", "listing", "newest_tokens"]
         .map(|it| format!("sqlite/tokens/{it}"));
-    let other_files =
-        ["sqlite/maintenance/expiry", "sqlite/engine/write_transaction", "stores/threeds_sessions"];
-    let shared_files = ["shared/session_cards", "shared/deliveries"];
+    let other_files = [
+        "sqlite/maintenance/expiry",
+        "sqlite/engine/delivery_rows",
+        "sqlite/engine/write_transaction",
+    ];
+    let shared_files = ["shared/session_cards", "shared/threeds_sessions", "shared/deliveries"];
     let other_files = other_files.into_iter().chain(shared_files).map(str::to_owned);
     for file in token_files.into_iter().chain(other_files) {
         let source = std::fs::read_to_string(format!("{folder}/{file}.rs")).unwrap();

@@ -12,7 +12,7 @@ use scrip_core::{
 };
 use scrip_seal::Sealed;
 
-use crate::memory::{MemoryStore, MemoryStoreState};
+use crate::memory::{MemoryStore, state::MemoryStoreState};
 
 impl MemoryStoreState {
     /// Fails for a key that another version of the vault key wrapped.

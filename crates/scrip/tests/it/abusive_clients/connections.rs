@@ -10,9 +10,8 @@ use std::{
     time::Duration,
 };
 
-use scrip_api::{
-    app::{body_memory::BodyMemory, limits::MinimumRate},
-    middleware::client_address::TrustedProxies,
+use scrip_api::app::{
+    body_memory::BodyMemory, limits::MinimumRate, trusted_proxies::TrustedProxies,
 };
 use scrip_core::policy::TenantSettings;
 use scrip_server::metrics::{

@@ -1,6 +1,6 @@
 //! The client address that the rate limits count. Clients cannot choose it.
 
-use scrip_api::{limiter::Limiter, middleware::client_address::TrustedProxies};
+use scrip_api::{app::trusted_proxies::TrustedProxies, limiter::Limiter};
 use scrip_core::policy::{
     TenantKind,
     rate_limit::{EffectiveRates, RateLimitName},

@@ -2,7 +2,10 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use scrip_api::{app::App, limiter::Limiter, middleware::client_address::TrustedProxies};
+use scrip_api::{
+    app::{App, trusted_proxies::TrustedProxies},
+    limiter::Limiter,
+};
 use scrip_core::{
     operations::tenants::update_tenant::set_tenant_quotas,
     policy::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use scrip_api::{limiter::Limiter, middleware::client_address::TrustedProxies};
+use scrip_api::{app::trusted_proxies::TrustedProxies, limiter::Limiter};
 use scrip_core::{
     id::ProxyId,
     operations::proxies::set_proxy_host::{add_proxy_host, remove_proxy_host},

@@ -5,12 +5,12 @@
 //! fill to 19 characters, or that the end of a line cuts short. A number that only looks like a card
 //! number is masked too: that is better than to show a card.
 
-use super::mask::mark;
+use super::masked_bytes::{MaskedBytes, mark};
 
 pub(super) const FIELD_CHARACTERS: usize = 19;
 const DIGITS_MIN: usize = 12;
 
-pub(super) fn find_fields(text: &str) -> Vec<bool> {
+pub(super) fn find_fields(text: &str) -> MaskedBytes {
     let mut masked = vec![false; text.len()];
     let bytes = text.as_bytes();
     let mut run_start = 0_usize;

@@ -105,6 +105,12 @@ impl PostgresStore {
         let transaction = builder.read_only(true).start().await.map_err(store_error)?;
         let set_scope = RowScope::all_tenants().set_statement();
         transaction.batch_execute(&set_scope).await.map_err(store_error)?;
-        verify::verify_log(&transaction, log, create_verifier, report_progress).await
+        verify::verify_log(
+            &transaction,
+            Self::chain_statements(log),
+            create_verifier,
+            report_progress,
+        )
+        .await
     }
 }

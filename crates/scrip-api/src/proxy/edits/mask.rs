@@ -9,6 +9,7 @@ use scrip_core::proxy::transform::{MaskMatcher, MaskPattern};
 
 use super::{
     error::TransformError,
+    masked_bytes::{MaskedBytes, mark},
     match_finder::{MatchFinder, WorkAllowance},
     message::TransformMessage,
     stratus,
@@ -36,10 +37,10 @@ const UNMASKED_HEADERS: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_LENGTH, DATE];
 /// A mask with the work that it may do.
 #[derive(Debug)]
 pub struct MaskEdit<'m> {
-    pub(super) matcher: &'m MaskMatcher,
-    pub(super) replacement: char,
-    pub(super) bytes_max: usize,
-    pub(super) work: WorkAllowance,
+    pub(in crate::proxy) matcher: &'m MaskMatcher,
+    pub(in crate::proxy) replacement: char,
+    pub(in crate::proxy) bytes_max: usize,
+    pub(in crate::proxy) work: WorkAllowance,
 }
 
 impl MaskEdit<'_> {
@@ -56,7 +57,7 @@ impl MaskEdit<'_> {
 
     /// Masks the body and the values of headers. The message stays unchanged if the work is not
     /// enough.
-    pub(super) fn apply_to_answer(
+    pub(in crate::proxy) fn apply_to_answer(
         &mut self,
         message: &mut TransformMessage,
     ) -> Result<(), TransformError> {
@@ -125,9 +126,6 @@ impl MaskEdit<'_> {
     }
 }
 
-/// For each byte, whether it belongs to a masked character.
-type MaskedBytes = Vec<bool>;
-
 /// In each match, every occurrence of every captured value.
 fn find_captured(
     pattern: &MaskPattern,
@@ -157,12 +155,6 @@ fn find_captured(
         }
     }
     Ok(masked)
-}
-
-pub(super) fn mark(masked: &mut [bool], start: usize, end: usize) {
-    if let Some(range) = masked.get_mut(start..end) {
-        range.fill(true);
-    }
 }
 
 fn replace_characters(

@@ -19,22 +19,22 @@ use scrip_core::proxy::transform::MaskPattern;
 
 /// The work that is left for the masks of a call.
 #[derive(Debug)]
-pub(super) struct WorkAllowance(u64);
+pub(in crate::proxy) struct WorkAllowance(u64);
 
 /// The masks of the call need more work than allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WorkExceeded;
+pub(in crate::proxy) struct WorkExceeded;
 
 impl WorkAllowance {
-    pub(super) fn new(work: u64) -> Self {
+    pub(in crate::proxy) fn new(work: u64) -> Self {
         Self(work)
     }
 
-    pub(super) fn left(&self) -> u64 {
+    pub(in crate::proxy) fn left(&self) -> u64 {
         self.0
     }
 
-    pub(super) fn charge(&mut self, work: u64) -> Result<(), WorkExceeded> {
+    pub(in crate::proxy) fn charge(&mut self, work: u64) -> Result<(), WorkExceeded> {
         match self.0.checked_sub(work) {
             Some(left) => {
                 self.0 = left;
@@ -59,7 +59,7 @@ const CHARGED_BYTES: usize = 1024;
 /// The size of one transition in the memory of an automaton.
 const TRANSITION_BYTES: usize = size_of::<LazyStateID>();
 
-pub(super) struct MatchFinder<'p, 'w> {
+pub(in crate::proxy) struct MatchFinder<'p, 'w> {
     pattern: &'p MaskPattern,
     text: &'p str,
     forward: AutomatonRun<'p>,
@@ -70,7 +70,7 @@ pub(super) struct MatchFinder<'p, 'w> {
 }
 
 impl<'p, 'w> MatchFinder<'p, 'w> {
-    pub(super) fn new(
+    pub(in crate::proxy) fn new(
         pattern: &'p MaskPattern,
         text: &'p str,
         work: &'w mut WorkAllowance,
@@ -80,7 +80,10 @@ impl<'p, 'w> MatchFinder<'p, 'w> {
     }
 
     /// Finds the next match at or after this byte, which must be the first byte of a character.
-    pub(super) fn find(&mut self, start: usize) -> Result<Option<&Captures>, WorkExceeded> {
+    pub(in crate::proxy) fn find(
+        &mut self,
+        start: usize,
+    ) -> Result<Option<&Captures>, WorkExceeded> {
         let Some((start, end)) = self.find_bounds(start)? else { return Ok(None) };
         let slots = self.pattern.captures().get_nfa().group_info().explicit_slot_len();
         let groups = u64::try_from(slots / 2).unwrap_or(u64::MAX);

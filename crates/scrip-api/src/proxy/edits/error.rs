@@ -40,7 +40,7 @@ impl From<WorkExceeded> for TransformError {
 }
 
 impl TransformError {
-    pub(super) fn explain(self, index: usize, kind: TransformKind) -> ProxyError {
+    pub(in crate::proxy) fn explain(self, index: usize, kind: TransformKind) -> ProxyError {
         let list = match kind {
             TransformKind::Request => "request_transforms",
             TransformKind::Response | TransformKind::Answer(_) => "response_transforms",
