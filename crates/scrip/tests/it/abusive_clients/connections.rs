@@ -15,9 +15,9 @@ use scrip_api::{
     middleware::client_address::TrustedProxies,
 };
 use scrip_core::policy::TenantSettings;
-use scrip_server::metrics::{
-    key::MetricsKey,
-    listener::{OperatorAccess, OperatorListener},
+use scrip_server::{
+    metrics::listener::{OperatorAccess, OperatorListener},
+    node::metrics_key::MetricsKey,
 };
 use serde_json::json;
 use tokio::net::TcpSocket;
