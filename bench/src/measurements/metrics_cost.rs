@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use scrip_api::metrics::Metrics;
 use scrip_core::{audit::Operation, time::Timestamp};
-use scrip_server::process::clock::ticks;
+use scrip_server::clock::ticks;
 
 use crate::measurements::expressions::nanos_per_call;
 

@@ -11,10 +11,7 @@ mod line;
 mod position;
 mod sink;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context;
 use scrip_core::{
@@ -29,9 +26,9 @@ use crate::{
         position::{ChainKey, SinkPosition, SinkPositions},
         sink::LineSink,
     },
-    background::delayed_interval,
     config::AuditSinkTarget,
-    storage::explain,
+    operator_error::explain,
+    periodic_tasks::delayed_interval,
 };
 
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -239,11 +236,6 @@ impl SinkState {
     }
 }
 
-/// Path of the file with the positions.
-fn position_file(data_dir: &Path) -> PathBuf {
-    data_dir.join("audit.sink-position")
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -255,7 +247,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::config::{Environment, Settings};
+    use crate::{
+        audit_sink::position::position_file,
+        config::{Environment, Settings},
+    };
 
     /// A vault with one tenant, and a writer of its records to a file.
     struct SinkHarness {

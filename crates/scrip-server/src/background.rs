@@ -2,14 +2,12 @@
 
 mod client_keys;
 mod directory;
-pub(crate) mod failure_series;
 mod key_rotation;
 pub mod unseal;
 pub mod webhooks;
 
-use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
 use scrip_api::{
     app::{App, auth_failures},
     metrics::{Label, SweepTarget},
@@ -32,21 +30,20 @@ use scrip_core::{
     store::StoreError,
     time::{ClockWatermark, Month},
 };
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
 use crate::{
-    background::{
-        client_keys::expire_due_client_keys,
-        directory::reload_directory_on_change,
-        failure_series::{FailureSeries, SeriesChange},
-    },
-    directory_servers::refresh_periodically,
+    background::{client_keys::expire_due_client_keys, directory::reload_directory_on_change},
+    directory_servers::range_refresh::refresh_periodically,
     node::Node,
+    periodic_tasks::{
+        PAUSE_BETWEEN_STEPS, delayed_interval,
+        failure_series::{FailureSeries, SeriesChange},
+        restart_after_panic,
+    },
 };
 
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
-/// Pause between the steps of a sweep, for the write queue and other processes.
-const PAUSE_BETWEEN_STEPS: Duration = Duration::from_millis(5);
 /// After this many steps (about 15 minutes) the backlog needs the short pause to end within the hour.
 const GENTLE_STEPS_MAX: u32 = 100_000;
 const PAUSE_WHEN_BEHIND: Duration = Duration::from_millis(1);
@@ -63,7 +60,6 @@ const RENEW_KEYS_EVERY: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 /// Detects an outage of PostgreSQL, and the end of an outage of any storage.
 const PROBE_STORAGE_EVERY: Duration = Duration::from_millis(500);
-const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// The future of a background task, which runs as long as the runtime.
 type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -114,20 +110,6 @@ pub(crate) fn start(node: &Node) {
             refresh_periodically(vault.clone(), Arc::clone(&scheme), interval)
         });
     }
-}
-
-/// Spawns a task and restarts it after a panic.
-fn restart_after_panic<F: Future<Output = ()> + Send + 'static>(
-    task: &'static str,
-    run: impl Fn() -> F + Send + 'static,
-) {
-    tokio::spawn(async move {
-        loop {
-            drop(AssertUnwindSafe(run()).catch_unwind().await);
-            tracing::error!(task, "background task panicked; restarting");
-            sleep(PAUSE_AFTER_PANIC).await;
-        }
-    });
 }
 
 /// Evicts expired counters. Requests do so too, but there may be few of them.
@@ -201,13 +183,6 @@ where
         })
         .await;
     }
-}
-
-/// An interval that ticks immediately and does not make up for missed ticks.
-pub(crate) fn delayed_interval(period: Duration) -> Interval {
-    let mut ticks = interval(period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks
 }
 
 /// Deletes all other expired data. Waits until the vault is unsealed: a sealed vault may be the

@@ -1,9 +1,11 @@
-//! Directory servers over HTTP: connected schemes, their card ranges, and the listener for results.
+//! Directory servers over HTTP: connected schemes, their card ranges, and the client
+//! certificates that are accepted with results.
 
 pub mod address;
 mod client;
+pub mod client_cert;
+pub(crate) mod range_refresh;
 mod ranges;
-pub mod results;
 mod scheme_client;
 mod transport;
 mod write_tracking_stream;
@@ -24,17 +26,17 @@ use zeroize::Zeroizing;
 use crate::{
     directory_servers::{
         address::LoopbackUrl,
-        scheme_client::{SchemeClient, TenantTransport},
-        transport::{MutualTlsTransport, SimulatorTransport, TestTenantTransport},
+        scheme_client::SchemeClient,
+        transport::{MutualTlsTransport, SimulatorTransport, TenantTransport, TestTenantTransport},
     },
-    listen::tls::ReloadFiles,
+    tls::ReloadFiles,
 };
 
 pub use crate::directory_servers::{
     client::ExchangeTimeouts, ranges::RangeFetchError, transport::MutualTlsSettings,
 };
 pub(crate) use crate::directory_servers::{
-    ranges::refresh_periodically, scheme_client::ConnectedScheme,
+    scheme_client::ConnectedScheme, transport::tenant_kind_name,
 };
 
 /// Reference number sent to the simulator, which requires no `EMVCo` approval.
@@ -210,12 +212,4 @@ fn find_client<W: TenantTransport>(
     scheme: Scheme,
 ) -> Option<&SchemeClient<W>> {
     clients.iter().map(|it| &**it).find(|it| it.scheme() == scheme)
-}
-
-/// Name of a tenant kind in settings and labels.
-pub(crate) fn tenant_kind_name(kind: TenantKind) -> &'static str {
-    match kind {
-        TenantKind::Test => "test",
-        TenantKind::Production => "production",
-    }
 }

@@ -14,7 +14,7 @@ use scrip_seal::EpochKeys;
 use crate::{
     config::{CvcSettings, EpochKeyLocation, Settings},
     epoch_keys::redis_exchange::{DiskPolicy, RedisKeyExchange},
-    storage::create_folder,
+    files::folder::create_folder,
 };
 
 /// A CVC key is destroyed at most this long after the end of the retention of its CVCs.

@@ -3,7 +3,7 @@
 pub mod atomic_file;
 pub mod bin_file;
 pub mod disk_space;
+pub mod folder;
 pub mod head_file;
 pub mod secret_file;
-pub mod secret_files;
 pub mod stamp;

@@ -1,14 +1,8 @@
 //! The listener: accepts connections up to a total limit and a limit per client network, applies
 //! deadlines, and drains at shutdown.
 
-pub mod certificate_validity;
-pub mod connection;
-pub mod connection_counts;
-pub mod connection_limits;
-pub mod connection_table;
-pub mod limited_stream;
-pub mod request_log;
-pub mod tls;
+mod connection_service;
+pub mod results;
 mod tracked_body;
 
 use std::{
@@ -38,17 +32,19 @@ use tokio_rustls::server::TlsStream;
 
 use crate::{
     background,
-    listen::{
-        connection::{Activity, ConnectionService},
-        connection_counts::{ConnectionRejection, EvictionReason},
-        connection_limits::ConnectionLimits,
-        connection_table::{Admission, ConnectionSlot, ConnectionTable, Eviction},
+    connections::{
+        activity::Activity,
+        counts::{ConnectionRejection, EvictionReason},
+        http1_builder,
         limited_stream::{LimitedStream, StreamLimits},
-        request_log::RequestLog,
-        tls::{Certificates, H2},
+        limits::ConnectionLimits,
+        table::{Admission, ConnectionSlot, ConnectionTable, Eviction},
     },
+    listen::connection_service::ConnectionService,
     metrics::endpoint,
     node::{Node, SealedStart},
+    request_log::RequestLog,
+    tls::{Certificates, H2},
 };
 
 /// Buffer of an HTTP/1.1 connection. The head of a request must fit into it; a body is read in
@@ -374,17 +370,6 @@ impl ConnectionServer {
             }
         }
     }
-}
-
-/// Creates a builder of HTTP/1.1 connections. The head of a request must arrive within
-/// `header_deadline` and fit into the buffer.
-pub(crate) fn http1_builder(header_deadline: Duration, buffer_bytes_max: usize) -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_deadline)
-        .max_buf_size(buffer_bytes_max);
-    builder
 }
 
 /// Creates a builder of HTTP/2 connections. HTTP/2 is offered over TLS only, where ALPN selects the

@@ -2,7 +2,6 @@
 
 mod collect;
 pub mod endpoint;
-pub mod key;
 pub mod listener;
 mod page;
 mod process_metrics;

@@ -1,18 +1,21 @@
 //! State of one server: the API state, settings and metrics.
 
+pub mod metrics_key;
+
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use scrip_api::app::App;
 
 use crate::{
+    config::key_rotation::KeyRotationPace,
+    connections::{counts::ConnectionCounts, limits::ConnectionLimits},
     directory_servers::HttpDirectoryServers,
-    listen::{
-        connection_counts::ConnectionCounts, connection_limits::ConnectionLimits,
-        request_log::RequestLog, tls::Certificates,
-    },
-    metrics::key::MetricsKey,
+    dual_control::DualControl,
+    node::metrics_key::MetricsKey,
     process,
-    storage::{dual_control::DualControl, unlock::manager::KeyManager},
+    request_log::RequestLog,
+    tls::Certificates,
+    unlock::manager::KeyManager,
 };
 
 /// Default refresh interval of card ranges. EMV allows at most one day.
@@ -52,39 +55,6 @@ pub struct NodeSettings {
     pub dual_control: Option<Arc<DualControl>>,
     /// Gets every request of the client listener.
     pub request_log: Option<Arc<dyn RequestLog>>,
-}
-
-/// The pace of rotations of tenants' sealing keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyRotationPace {
-    /// Rows that are sealed again in a second.
-    pub rows_per_second: usize,
-    /// The time between the addition of a version and its promotion. Every node must have loaded
-    /// the version by then, or reject all requests.
-    pub promote_after: Duration,
-    /// The time between the promotion of a version and the destruction of the old ones. Clients
-    /// hold cursors of old versions.
-    pub destroy_after: Duration,
-    /// The cryptoperiod of sealing keys; `None` for no limit.
-    pub max_age: Option<Duration>,
-    /// Whether the vault rotates keys that are older.
-    pub is_automatic: bool,
-    /// The cryptoperiod of the vault key; `None` for no limit. Only an operator rotates it.
-    pub vault_max_age: Option<Duration>,
-}
-
-impl Default for KeyRotationPace {
-    fn default() -> Self {
-        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-        Self {
-            rows_per_second: 1000,
-            promote_after: Duration::from_secs(30),
-            destroy_after: DAY,
-            max_age: Some(DAY.saturating_mul(365)),
-            is_automatic: false,
-            vault_max_age: Some(DAY.saturating_mul(365)),
-        }
-    }
 }
 
 /// How requests are served from the start of the server until the vault is unsealed for the first

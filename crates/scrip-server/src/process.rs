@@ -1,8 +1,6 @@
 //! Hardening of the process before it reads a secret: no core dumps, no debugging, no swap, no root
 //! rights.
 
-pub mod clock;
-
 use anyhow::{Context, bail};
 use nix::{
     sys::resource::{Resource, getrlimit, setrlimit},

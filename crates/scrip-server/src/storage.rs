@@ -1,21 +1,11 @@
 //! Opens the store from the settings, for both engines.
 
-pub mod dual_control;
-pub mod unlock;
-
-use std::{
-    fs::{self, File},
-    io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs::File, os::unix::fs::OpenOptionsExt, sync::Arc};
 
 use anyhow::Context;
 use scrip_core::{
     Vault,
     audit::AuditTrail,
-    error::Error,
     store::{Store, StoreError},
     threeds::{DirectoryServers, NoDirectoryServers},
 };
@@ -28,44 +18,15 @@ use scrip_store::{
 };
 
 use crate::{
+    clock::{SteadyClock, SystemClock, ticks},
     config::{Settings, Switch},
-    control, epoch_keys,
-    process::{
-        MemoryState,
-        clock::{SteadyClock, SystemClock, ticks},
-    },
+    control::status::query_status,
+    epoch_keys,
+    operator_error::explain,
+    process::MemoryState,
 };
 
 impl Settings {
-    pub fn database_file(&self) -> PathBuf {
-        self.storage.data_dir.join("scrip.db")
-    }
-
-    /// Returns whether this directory contains the database. Always false with PostgreSQL.
-    pub fn has_data_in(&self, folder: Option<&Path>) -> bool {
-        self.storage.url.is_none() && folder == Some(&self.storage.data_dir)
-    }
-
-    /// Path of the file with the chain heads.
-    pub fn head_file(&self) -> PathBuf {
-        let default = || self.storage.data_dir.join("audit.head");
-        self.audit.head_file.clone().unwrap_or_else(default)
-    }
-
-    /// Path of the file in which `scrip dev` keeps its API keys.
-    pub fn dev_keys_file(&self) -> PathBuf {
-        self.storage.data_dir.join("dev-keys.json")
-    }
-
-    pub fn bin_file(&self) -> PathBuf {
-        self.storage.data_dir.join("bin-data")
-    }
-
-    pub fn root_key_file(&self) -> PathBuf {
-        let default = || self.storage.data_dir.join("root.key");
-        self.keys.root_key_file.clone().unwrap_or_else(default)
-    }
-
     /// Opens the store for a server, exclusively if it is the embedded engine.
     ///
     /// # Errors
@@ -83,7 +44,7 @@ impl Settings {
         };
         let store = SqliteStore::open_with(&self.database_file(), pages, ticks);
         let store = store.map_err(explain);
-        let store = store.with_context(|| match control::query_status(folder) {
+        let store = store.with_context(|| match query_status(folder) {
             Some(it) => format!("{} is in use by server process {}", folder.display(), it.pid),
             None => format!("{} cannot be opened", folder.display()),
         });
@@ -117,7 +78,7 @@ impl Settings {
         let mut options = File::options();
         let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&file);
         let lock = lock.with_context(error_context)?;
-        lock.try_lock().map_err(|_| match control::query_status(folder) {
+        lock.try_lock().map_err(|_| match query_status(folder) {
             Some(it) => {
                 anyhow::anyhow!("{} is in use by server process {}", folder.display(), it.pid)
             }
@@ -167,7 +128,7 @@ impl Settings {
     /// # Errors
     /// A server uses this data directory, or as [`Settings::open_store`].
     pub async fn open_vault_exclusively(&self) -> anyhow::Result<Vault> {
-        if let Some(it) = control::query_status(&self.storage.data_dir) {
+        if let Some(it) = query_status(&self.storage.data_dir) {
             let folder = self.storage.data_dir.display();
             anyhow::bail!("{folder} is in use by server process {}; stop it first", it.pid);
         }
@@ -181,7 +142,7 @@ impl Settings {
     /// A server uses this data directory, or as [`Settings::open_store`].
     pub async fn open_transfer_engine(&self) -> anyhow::Result<Box<dyn TransferEngine>> {
         let folder = &self.storage.data_dir;
-        if let Some(it) = control::query_status(folder) {
+        if let Some(it) = query_status(folder) {
             anyhow::bail!(
                 "{} is in use by server process {}; stop it first",
                 folder.display(),
@@ -196,42 +157,6 @@ impl Settings {
         let engine = engine.with_context(|| format!("{} cannot be opened", folder.display()))?;
         let in_use = || format!("{} is in use by another process; stop it first", folder.display());
         Ok(Box::new(engine.with_context(in_use)?))
-    }
-
-    /// Returns the data directory, which must exist; with the embedded engine it must contain a
-    /// database.
-    ///
-    /// # Errors
-    /// The directory or the database is missing, or this user may not use the directory.
-    pub fn existing_data_dir(&self) -> anyhow::Result<&Path> {
-        self.check_data_dir()?;
-        let folder = &self.storage.data_dir;
-        if self.storage.url.is_none() && !self.database_file().is_file() {
-            anyhow::bail!("{} contains no vault. {ADVICE_WITHOUT_VAULT}", folder.display());
-        }
-        Ok(folder)
-    }
-
-    /// Checks that the data directory exists and that this user may use it.
-    ///
-    /// # Errors
-    /// The directory is missing, or this user may not use it.
-    pub fn check_data_dir(&self) -> anyhow::Result<()> {
-        let folder = &self.storage.data_dir;
-        // The dot requires the right to search the directory. Without this right, its files would
-        // look like missing files.
-        match fs::metadata(folder.join(".")) {
-            Ok(it) if it.is_dir() => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => anyhow::bail!(
-                "data directory {} cannot be used: {error}. Run scrip as the user of the server, \
-                 or give the directory to this user with chown",
-                folder.display()
-            ),
-            Ok(_) | Err(_) => anyhow::bail!(
-                "data directory {} does not exist. {ADVICE_WITHOUT_VAULT}",
-                folder.display()
-            ),
-        }
     }
 
     /// Creates the database or the PostgreSQL schema; an existing one is not changed. No other
@@ -305,27 +230,4 @@ fn command_vault(store: Arc<dyn Store>) -> Vault {
         outcome_queue: Arc::default(),
         directory_servers: Arc::new(NoDirectoryServers::default()),
     }
-}
-
-/// Creates the directory for its owner only. Returns whether it was created.
-///
-/// # Errors
-/// The directory cannot be created.
-pub fn create_folder(folder: &Path) -> anyhow::Result<bool> {
-    if folder.is_dir() {
-        return Ok(false);
-    }
-    let result = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    result.with_context(|| format!("{} cannot be created", folder.display()))?;
-    Ok(true)
-}
-
-/// A disk that is not mounted looks like a vault that was never created.
-const ADVICE_WITHOUT_VAULT: &str = "If this vault existed before, check storage.data_dir and that \
-     its disk is mounted; for a new vault run: scrip init";
-
-/// Converts an error to a message for the operator, with its cause. The cause is for the operator
-/// only.
-pub fn explain(error: impl Into<Error>) -> anyhow::Error {
-    anyhow::Error::msg(error.into().cause_text())
 }

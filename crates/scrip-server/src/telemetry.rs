@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal, Write};
 use scrip_core::metrics::SPAN_TARGET;
 use tracing::Level;
 use tracing_subscriber::{
-    Layer, Registry,
+    Layer,
     filter::{FilterExt, Targets, filter_fn},
     fmt,
     layer::SubscriberExt,
@@ -20,10 +20,8 @@ use tracing_subscriber::{
 
 use crate::{
     config::{LogFormat, LogSettings, Settings},
-    telemetry::traces::Traces,
+    telemetry::{span_layer::BoxedLayer, traces::Traces},
 };
-
-type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Starts logging. Returns the traces if a collector is configured.
 pub fn start(settings: &Settings) -> anyhow::Result<Option<Traces>> {

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod command_table;
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -15,8 +15,8 @@ use scrip_server::config::{
 
 use crate::{
     commands::{
-        CommonArguments,
-        approval::{self, Decision, DecisionArguments},
+        approve::{self, Decision, DecisionArguments},
+        arguments::CommonArguments,
         audit::{self, AuditCommand},
         bin::{self, BinCommand},
         doctor, init,
@@ -41,7 +41,7 @@ use crate::{
             restore::{self, RestoreArguments},
         },
     },
-    dev,
+    dev::{self, arguments::DevArguments},
     serve::{self, Announcement},
 };
 
@@ -121,16 +121,16 @@ enum Command {
     #[command(subcommand)]
     Audit(AuditCommand),
     /// List the requests that wait for a second operator.
-    #[command(after_help = approval::EXAMPLES)]
+    #[command(after_help = approve::EXAMPLES)]
     Approvals {
         #[command(flatten)]
         common: CommonArguments,
     },
     /// Approve a request of another operator.
-    #[command(after_help = approval::EXAMPLES)]
+    #[command(after_help = approve::EXAMPLES)]
     Approve(DecisionArguments),
     /// Reject a request of an operator, or withdraw an own one.
-    #[command(after_help = approval::EXAMPLES)]
+    #[command(after_help = approve::EXAMPLES)]
     Reject(DecisionArguments),
     /// Enter one share of the vault key, to unseal the vault of a running server.
     #[command(after_help = unseal::EXAMPLES)]
@@ -167,41 +167,6 @@ enum Command {
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completions { shell: Shell },
-}
-
-const DEV_EXAMPLES: &str = "\
-Examples:
-  scrip dev
-  scrip dev --print-webhooks
-  scrip dev --listen 127.0.0.1:0 --json --data-dir /tmp/vault";
-
-/// The first run creates the data directory, a root key and a test tenant with three applications.
-/// Later runs use them again.
-#[derive(Debug, Args)]
-#[command(args_override_self = true, after_help = DEV_EXAMPLES)]
-pub(crate) struct DevArguments {
-    /// Data directory with the database and the keys [default: scrip-data].
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: Option<String>,
-    /// Address to listen on; port 0 selects a free port [default: 127.0.0.1:4242].
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) listen: Option<SocketAddr>,
-    /// Print one line of JSON on standard output when ready.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Rate limits, as for every test tenant: 50 requests in 10 seconds [default: off].
-    #[arg(long, value_name = "MODE", value_parser = ["on", "off"])]
-    pub(crate) rate_limits: Option<String>,
-    /// Allow plain HTTP on addresses other than loopback, such as in a container.
-    #[arg(long)]
-    pub(crate) plain_http: bool,
-    /// Do not print a line for each request.
-    #[arg(long)]
-    pub(crate) quiet: bool,
-    /// Create a webhook with all event types, and print its deliveries after a check of their
-    /// signatures.
-    #[arg(long)]
-    pub(crate) print_webhooks: bool,
 }
 
 const SERVE_EXAMPLES: &str = "\
@@ -348,9 +313,9 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Bin(command) => bin::run(&command, environment),
         Command::Audit(command) => audit::run(&command, environment),
         Command::Unseal { common } => unseal::run(&common, environment),
-        Command::Approvals { common } => approval::list(&common, environment),
-        Command::Approve(arguments) => approval::decide(&arguments, Decision::Approve, environment),
-        Command::Reject(arguments) => approval::decide(&arguments, Decision::Reject, environment),
+        Command::Approvals { common } => approve::list(&common, environment),
+        Command::Approve(arguments) => approve::decide(&arguments, Decision::Approve, environment),
+        Command::Reject(arguments) => approve::decide(&arguments, Decision::Reject, environment),
         Command::Status { common } => status::run(&common, environment),
         Command::Doctor { common } => doctor::run(&common, environment),
         Command::Migrate { common } => migrate::run(&common, environment),

@@ -1,13 +1,13 @@
 //! `scrip dev`: a working vault in one command.
 
 mod announcement;
+pub(crate) mod arguments;
+mod dev_keys;
 mod print_webhooks;
 mod request_lines;
 
 use std::{
-    fs,
-    io::{self, IsTerminal, Write},
-    path::Path,
+    io::{self, IsTerminal},
     sync::Arc,
 };
 
@@ -15,53 +15,28 @@ use anyhow::{Context, bail};
 use scrip_core::{
     Vault,
     id::TenantId,
-    operations::{
-        applications::create_application::{CreateKey, NewApplication, create_application},
-        tenants::create_tenant::{create_tenant, create_vault_chain},
-    },
-    policy::{
-        AccessPolicy, AccessRule, AccessScope, ApplicationKind, Directory, DisplayName, Permission,
-        Permissions, PolicyPermit, Tenant, TenantKind, Transform,
-        application::origins::ApplicationOrigins,
-        approval::StoredDualControl,
-        tenant::{self},
-    },
-    token::Container,
+    policy::{Directory, approval::StoredDualControl},
 };
 use scrip_demo::{Demo, ShopKeys, authority, provider};
-use scrip_seal::{KeySource, Pepper, Secret, VaultKeyRing};
+use scrip_seal::{Secret, VaultKeyRing};
 use scrip_server::{
     config::{Environment, FlagValue, Settings},
-    files::{atomic_file, head_file},
-    storage::{create_folder, explain, unlock::manager::KeyManager},
+    files::{folder::create_folder, head_file},
+    operator_error::explain,
+    unlock::manager::KeyManager,
 };
-use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
 use crate::{
-    cli::DevArguments,
-    commands::runtime,
+    commands::async_runtime::runtime,
     dev::{
         announcement::{DevAnnouncement, announce, announce_json, field_script_url, simulator_url},
+        arguments::DevArguments,
+        dev_keys::{DevApiKeys, DevKeys, load_or_create_keys},
         request_lines::RequestLines,
     },
     serve::{self, Addresses, server_mode::ServerMode},
 };
-
-/// Keys for a first try. Stored in the clear with the data, which is acceptable for a development
-/// vault only.
-#[derive(Debug, Serialize, Deserialize)]
-struct DevKeys {
-    tenant_id: String,
-    keys: DevApiKeys,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct DevApiKeys {
-    management: String,
-    private: String,
-    public: String,
-}
 
 /// Runs the same server as `serve`, and creates the vault if necessary.
 pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
@@ -213,89 +188,4 @@ async fn open_or_create_vault(
     let directory = Directory::open(records, &*source, None).map_err(explain)?;
     vault.audit_trail.set_key(directory.audit_key());
     Ok(source)
-}
-
-/// Loads the keys of earlier runs, or creates new ones.
-async fn load_or_create_keys(
-    vault: &Vault,
-    source: &dyn KeySource,
-    file: &Path,
-) -> anyhow::Result<DevKeys> {
-    create_vault_chain(vault).await.map_err(explain)?;
-    if file.exists() {
-        let name = file.display();
-        let text = fs::read(file).with_context(|| format!("{name} cannot be read"))?;
-        // Without the message of the parser, which may quote a key.
-        return serde_json::from_slice(&text).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            anyhow::anyhow!(
-                "{name} is damaged at line {line}, column {column}; without the file, the next \
-                 start creates new keys for the same tokens"
-            )
-        });
-    }
-    // An interrupted start may have left the tenant; its tokens stay accessible.
-    let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
-    if directory.tenants().iter().any(|it| it.kind != TenantKind::Test) {
-        bail!(
-            "this vault has a production tenant, for which `scrip dev` creates no keys; check \
-             SCRIP_STORAGE_URL and the data directory"
-        );
-    }
-    let existing_tenant = directory.tenants().first().map(|it| it.id);
-    let id = match existing_tenant {
-        Some(id) => id,
-        None => {
-            let name = DisplayName::parse("Development").map_err(explain)?;
-            create_tenant(vault, source, name, TenantKind::Test, tenant::TenantSettings::default())
-                .await
-                .map_err(explain)?
-        }
-    };
-    let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
-    let tenant = directory.tenant(id).context("the new tenant is missing")?;
-    let keys = DevKeys {
-        tenant_id: id.to_string(),
-        keys: create_applications(vault, tenant, directory.pepper()).await?,
-    };
-    let text = serde_json::to_string_pretty(&keys)?;
-    atomic_file::replace(file, &file.with_extension("tmp"), |out| writeln!(out, "{text}"))?;
-    Ok(keys)
-}
-
-async fn create_applications(
-    vault: &Vault,
-    tenant: &Arc<Tenant>,
-    pepper: &Pepper,
-) -> anyhow::Result<DevApiKeys> {
-    let create = async |name, kind, access| {
-        let name = DisplayName::parse(name).map_err(explain)?;
-        let origins = ApplicationOrigins::default();
-        let new = NewApplication { name, kind, access, origins, create_key: CreateKey::Yes };
-        let permit = PolicyPermit::for_operator(Arc::clone(tenant));
-        let created = create_application(vault, permit, pepper, new, None).await;
-        let key = created.map_err(explain)?.api_key.context("the new application has no key")?;
-        anyhow::Ok(key.expose().to_owned())
-    };
-    let management = AccessPolicy {
-        permissions: Permission::grantable(ApplicationKind::Management).collect(),
-        rules: Vec::new(),
-    };
-    let full_access = AccessRule {
-        description: "Everything, in clear".to_owned(),
-        priority: 1,
-        scope: AccessScope::Container(Container::root()),
-        transform: Transform::Reveal,
-        permissions: Permission::grantable(ApplicationKind::Private).collect(),
-    };
-    let private = AccessPolicy { permissions: Permissions::default(), rules: vec![full_access] };
-    let public = AccessPolicy {
-        permissions: Permission::grantable(ApplicationKind::Public).collect(),
-        rules: Vec::new(),
-    };
-    Ok(DevApiKeys {
-        management: create("Management", ApplicationKind::Management, management).await?,
-        private: create("Private", ApplicationKind::Private, private).await?,
-        public: create("Public", ApplicationKind::Public, public).await?,
-    })
 }

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod dev;
 mod serve;
+mod signals;
 
 use std::process::ExitCode;
 

@@ -21,30 +21,22 @@ use scrip_demo::{Demo, authority, with_demo};
 use scrip_server::{
     audit_sink,
     background::unseal,
+    clock::ticks,
     config::{Environment, Settings, TlsSettings},
     control::ControlSocket,
-    directory_servers::{
-        HttpDirectoryServers,
-        address::LoopbackUrl,
-        results::{ResultsServer, ResultsTls},
-    },
+    directory_servers::{HttpDirectoryServers, address::LoopbackUrl, client_cert::ResultsTls},
+    dual_control::DualControl,
     files::{bin_file, head_file},
-    listen::{
-        ListenSocket, serve_on,
-        tls::{Certificates, ReloadFiles, Reloadable, reload_periodically},
-    },
+    listen::{ListenSocket, results::ResultsServer, serve_on},
     metrics::{
         endpoint,
-        key::MetricsKey,
         listener::{OperatorAccess, OperatorListener},
     },
-    node::{Node, NodeSettings},
-    process::{self, MemoryState, clock::ticks},
-    storage::{
-        dual_control::DualControl,
-        unlock::{health, manager::KeyManager},
-    },
+    node::{Node, NodeSettings, metrics_key::MetricsKey},
+    process::{self, MemoryState},
     telemetry,
+    tls::{Certificates, ReloadFiles, Reloadable, reload_periodically},
+    unlock::{health, manager::KeyManager},
 };
 use serde::Serialize;
 use tokio::{
@@ -62,6 +54,7 @@ use crate::{
         server_mode::ServerMode,
         stop_time::StopTime,
     },
+    signals::termination_signal,
 };
 
 const LISTENER_FAILED: &str = "the listener failed";
@@ -450,17 +443,5 @@ fn stop_signal(stop_time: Arc<StopTime>) -> anyhow::Result<impl Future<Output = 
     Ok(async move {
         signal.await;
         stop_time.record(ticks(), || tracing::info!("stopping"));
-    })
-}
-
-/// Completes at SIGTERM or SIGINT.
-pub(crate) fn termination_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => (),
-            _ = interrupt.recv() => (),
-        }
     })
 }

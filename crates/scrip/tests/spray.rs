@@ -30,9 +30,9 @@ use scrip_core::{
 };
 use scrip_seal::Pepper;
 use scrip_server::{
+    clock::ticks,
     listen::serve_plain,
     node::{Node, NodeSettings},
-    process::clock::ticks,
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{

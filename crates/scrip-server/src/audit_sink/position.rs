@@ -4,14 +4,13 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::Context;
 use scrip_core::{audit::LogKind, id::TenantId};
 use scrip_seal::Mac;
 
-use super::position_file;
 use crate::files::atomic_file;
 
 /// The chain of one tenant in one log.
@@ -59,6 +58,11 @@ impl SinkPositions {
     pub(super) fn set(&mut self, chain: ChainKey, position: SinkPosition) {
         self.0.insert(chain, position);
     }
+}
+
+/// Path of the file with the positions.
+pub(super) fn position_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("audit.sink-position")
 }
 
 fn parse_line(line: &str) -> Option<(ChainKey, SinkPosition)> {

@@ -9,7 +9,7 @@ use scrip_api::app::{
 use scrip_core::error::Error;
 use tokio::time::Instant;
 
-use crate::background::delayed_interval;
+use crate::periodic_tasks::delayed_interval;
 
 /// Changes by other processes take effect within a second.
 const POLL_DIRECTORY_EVERY: Duration = Duration::from_millis(250);

@@ -33,8 +33,9 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::{
-    background::{PAUSE_BETWEEN_STEPS, delayed_interval, restart_after_panic},
-    node::{KeyRotationPace, Node},
+    config::key_rotation::KeyRotationPace,
+    node::Node,
+    periodic_tasks::{PAUSE_BETWEEN_STEPS, delayed_interval, restart_after_panic},
 };
 
 const CHECK_EVERY: Duration = Duration::from_secs(1);

@@ -10,8 +10,8 @@ use scrip_api::app::readiness::NotReadyReason;
 use scrip_core::error::Error;
 use tokio::time::sleep;
 
-use crate::storage::{
-    explain,
+use crate::{
+    operator_error::explain,
     unlock::{
         manager::{KeyManager, UnsealError},
         open::open_vault_key,

@@ -7,6 +7,7 @@
 pub mod attempt;
 mod attempt_slots;
 mod deliverer;
+mod delivery_context;
 mod disable;
 mod opened_webhook;
 mod pace;
@@ -14,13 +15,13 @@ mod results;
 pub mod signed_delivery;
 mod signer;
 mod sweep;
+mod webhook_state;
 mod worker;
 
 use std::sync::Arc;
 
 use crate::{
-    background::{restart_after_panic, webhooks::deliverer::Deliverer},
-    node::Node,
+    background::webhooks::deliverer::Deliverer, node::Node, periodic_tasks::restart_after_panic,
 };
 
 /// Starts the deliverer, unless this node does not deliver, and the sweep.

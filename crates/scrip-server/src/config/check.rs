@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::config::{
-    Environment, SettingProblems, SettingSource, Settings,
-    table::{SETTINGS, Setting},
+    Environment, Settings,
+    setting::{Setting, SettingProblems, SettingSource},
+    table::SETTINGS,
     value::{ValueKind, threeds::SCHEME_SETTINGS},
 };
 

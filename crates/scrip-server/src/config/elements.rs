@@ -1,26 +1,12 @@
 //! The origin of the hosted fields.
 
 use scrip_api::app::field_hosting::FieldHosting;
-use scrip_core::policy::application::web_origin::{WebOrigin, host_without_port};
+use scrip_core::policy::application::web_origin::host_without_port;
 
 use crate::config::{
-    Settings,
-    value::{SettingValue, threeds::PublicUrl},
+    table::Settings,
+    value::{elements::FieldOrigin, threeds::PublicUrl},
 };
-
-/// An origin with https: card numbers are typed there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldOrigin(pub WebOrigin);
-
-impl SettingValue for FieldOrigin {
-    fn parse(text: &str) -> Result<Self, String> {
-        let origin = WebOrigin::parse(text).ok().filter(WebOrigin::is_https);
-        origin.map(Self).ok_or_else(|| {
-            "must be an origin such as https://fields.example, with https and without a path"
-                .to_owned()
-        })
-    }
-}
 
 impl Settings {
     /// The hosts that serve the hosted fields. `is_on_loopback` is for development.
@@ -47,7 +33,7 @@ pub(super) fn find_contradictions(settings: &Settings) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::tests::{assert_rejected, load};
+    use crate::config::load::tests::{assert_rejected, load};
 
     #[test]
     fn field_origin_must_be_an_https_origin() {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use nix::unistd::{Uid, User};
 use scrip_seal::Secret;
 
-use crate::config::table::{SETTINGS, Setting};
+use crate::config::{setting::Setting, table::SETTINGS};
 
 /// Variables of API clients, as in the guides. A client may run in the shell of the server, and the
 /// server reads none of them.

@@ -1,10 +1,42 @@
-//! The pace of key rotations from the settings.
+//! The pace of key rotations.
 
 use std::time::Duration;
 
-use crate::{config::table::KeySettings, node::KeyRotationPace};
+use crate::config::table::KeySettings;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The pace of rotations of tenants' sealing keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyRotationPace {
+    /// Rows that are sealed again in a second.
+    pub rows_per_second: usize,
+    /// The time between the addition of a version and its promotion. Every node must have loaded
+    /// the version by then, or reject all requests.
+    pub promote_after: Duration,
+    /// The time between the promotion of a version and the destruction of the old ones. Clients
+    /// hold cursors of old versions.
+    pub destroy_after: Duration,
+    /// The cryptoperiod of sealing keys; `None` for no limit.
+    pub max_age: Option<Duration>,
+    /// Whether the vault rotates keys that are older.
+    pub is_automatic: bool,
+    /// The cryptoperiod of the vault key; `None` for no limit. Only an operator rotates it.
+    pub vault_max_age: Option<Duration>,
+}
+
+impl Default for KeyRotationPace {
+    fn default() -> Self {
+        Self {
+            rows_per_second: 1000,
+            promote_after: Duration::from_secs(30),
+            destroy_after: DAY,
+            max_age: Some(DAY.saturating_mul(365)),
+            is_automatic: false,
+            vault_max_age: Some(DAY.saturating_mul(365)),
+        }
+    }
+}
 
 impl KeySettings {
     /// The cryptoperiod of sealing keys; `None` for no limit.
@@ -40,7 +72,7 @@ fn days_limit(days: usize) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::{assert_rejected, load};
+    use crate::config::load::tests::{assert_rejected, load};
 
     #[test]
     fn default_settings_equal_the_default_pace() {

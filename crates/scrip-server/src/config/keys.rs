@@ -98,7 +98,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::{assert_rejected, load};
+    use crate::config::load::tests::{assert_rejected, load};
 
     #[test]
     fn unlock_order_puts_its_kinds_first() {

@@ -61,7 +61,8 @@ impl RateLimitSettings {
 mod tests {
     use super::*;
     use crate::config::{
-        Environment, Settings, setting_names,
+        Environment, Settings,
+        load::setting_names,
         value::{
             SettingValue,
             limits::{NetworkList, RedisUrl},

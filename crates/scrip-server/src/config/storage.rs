@@ -11,11 +11,11 @@ use scrip_store::postgres::{MakeRustlsConnect, PostgresSettings, PostgresTranspo
 
 use crate::{
     config::{
-        EffectiveSetting, SettingSource,
+        setting::{EffectiveSetting, SettingSource},
         table::{Settings, StorageSettings},
         value::storage::StorageUrl,
     },
-    listen::tls::read_roots,
+    tls::read_roots,
 };
 
 /// Returns the problems that depend on more than one storage setting.
@@ -102,7 +102,7 @@ fn load_system_roots() -> anyhow::Result<RootCertStore> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::tests::load;
+    use crate::config::load::tests::load;
 
     #[test]
     fn password_is_never_printed() {

@@ -8,14 +8,15 @@ use scrip_seal::Secret;
 use scrip_threeds::format::Text;
 
 use crate::{
+    clock::steady::StartTrust,
     config::{
-        EffectiveSetting, SettingText,
-        elements::FieldOrigin,
         keys::{AllowedSources, CheckInterval, SourceLossLimit, UnlockOrder},
-        parse,
+        setting::{EffectiveSetting, Setting, SettingText, parse},
         value::{
-            AuditSinkTarget, BoundedNumber, CollectorUrl, EpochKeyLocation, HostNames, LockMemory,
-            LogFilter, LogFormat, SettingValue, Switch, ValueKind,
+            AuditSinkTarget, BoundedNumber, CollectorUrl, HostNames, LockMemory, LogFilter,
+            LogFormat, SettingValue, Switch,
+            elements::FieldOrigin,
+            epoch_keys::EpochKeyLocation,
             limits::{NetworkList, RateSetting, RedisUrl},
             proxy::{AllowedDestinations, ForwardProxyUrl, PortList},
             storage::StorageUrl,
@@ -23,32 +24,7 @@ use crate::{
         },
     },
     directory_servers::address::LoopbackUrl,
-    process::clock::steady::StartTrust,
 };
-
-/// One row of the table.
-#[derive(Debug)]
-pub struct Setting {
-    pub section: &'static str,
-    pub name: &'static str,
-    pub kind: ValueKind,
-    /// Returns the text without its secret parts.
-    pub redact: fn(&str) -> String,
-    pub default: &'static str,
-    pub description: &'static [&'static str],
-}
-
-impl Setting {
-    /// Name in the file: `server.listen`.
-    pub fn path(&self) -> String {
-        format!("{}.{}", self.section, self.name)
-    }
-
-    /// Name of the variable: `SCRIP_SERVER_LISTEN`.
-    pub fn variable(&self) -> String {
-        format!("SCRIP_{}_{}", self.section, self.name).to_ascii_uppercase()
-    }
-}
 
 macro_rules! settings {
     ($($section:ident: $Section:ident {

@@ -11,15 +11,14 @@ use scrip_threeds::code::Scheme;
 
 use crate::{
     config::{
-        SettingText,
         file::FileEntry,
-        parse,
+        setting::{SettingText, parse},
         table::Settings,
         value::threeds::{BaseUrl, PublicUrl, SchemeSettings, SecureUrls, scheme_sections},
     },
     directory_servers::{
         DirectoryServersSettings, ExchangeTimeouts, MutualTlsSettings, SchemeClientSettings,
-        results::{ResultsListenerSettings, TrustedScheme},
+        client_cert::{ResultsListenerSettings, TrustedScheme},
     },
 };
 

@@ -1,5 +1,7 @@
 //! Types of setting values. `parse` validates each value once.
 
+pub mod elements;
+pub mod epoch_keys;
 pub mod limits;
 pub mod proxy;
 pub mod storage;
@@ -11,10 +13,7 @@ use scrip_api::limiter::OutagePolicy;
 use scrip_core::audit::ReadRecording;
 use tracing_subscriber::filter::Targets;
 
-use crate::{
-    config::value::limits::RedisUrl, directory_servers::address::HttpAddress,
-    process::clock::steady::StartTrust,
-};
+use crate::{clock::steady::StartTrust, directory_servers::address::HttpAddress};
 
 /// Type of a value in the file. Environment variables are always text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,33 +142,6 @@ pub enum Switch {
 }
 
 keyword_setting! { Switch, "must be on or off": "on" => On, "off" => Off }
-
-/// Location of the CVC epoch keys. A PKCS#11 token could become another location.
-#[derive(Debug, Clone)]
-pub enum EpochKeyLocation {
-    Memory,
-    File(PathBuf),
-    /// Shared with other servers of the vault.
-    Redis(Box<RedisUrl>),
-}
-
-impl SettingValue for EpochKeyLocation {
-    fn parse(text: &str) -> Result<Self, String> {
-        if text.starts_with("redis") {
-            return RedisUrl::parse(text).map(|it| Self::Redis(Box::new(it)));
-        }
-        let file = text.strip_prefix("file:").map(PathBuf::from);
-        match file.filter(|it| it.is_absolute() && it.file_name().is_some()) {
-            Some(path) => Ok(Self::File(path)),
-            None if text == "memory" => Ok(Self::Memory),
-            None => {
-                Err("must be memory, or file: with an absolute path, or the address of a Redis \
-                     such as redis://10.0.0.5:6379/0"
-                    .to_owned())
-            }
-        }
-    }
-}
 
 /// Target of the audit sink.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,15 +11,13 @@ use serde_json::{Value, json};
 
 use crate::{
     control::protocol::{ControlRequest, ControlResponse},
-    storage::{
-        dual_control::{
-            DualControl,
-            requests::{ApprovalTicket, Authorization},
-        },
-        unlock::{
-            create::NewMethod, manager::KeyManager, rotation::RotationReason,
-            unlock_settings::UnlockSettings,
-        },
+    dual_control::{
+        DualControl,
+        requests::{ApprovalTicket, Authorization},
+    },
+    unlock::{
+        create::NewMethod, manager::KeyManager, rotation::RotationReason,
+        unlock_settings::UnlockSettings,
     },
 };
 

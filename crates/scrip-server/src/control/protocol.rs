@@ -19,10 +19,8 @@ use zeroize::Zeroizing;
 
 use crate::{
     config::Settings,
-    storage::{
-        dual_control::requests::ApprovalTicket,
-        unlock::shares::{ShareCount, ShareText},
-    },
+    dual_control::requests::ApprovalTicket,
+    unlock::shares::{ShareCount, ShareText},
 };
 
 pub(crate) const SOCKET_FILE: &str = "scrip.sock";

@@ -16,7 +16,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::control::ControlClients;
+use crate::control::clients::ControlClients;
 
 /// Maximum number of concurrent requests of one user, who must not block the others.
 const REQUESTS_PER_USER_MAX: usize = 4;

@@ -17,13 +17,12 @@ use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX, range::CardRanges}
 use zeroize::Zeroizing;
 
 use crate::{
+    clock::ticks,
     directory_servers::{
         client::{self, DirectoryRequest, ExchangeTimeouts, RequestFailure},
-        ranges::{self, RangeFetchError},
-        tenant_kind_name,
-        transport::{MutualTlsTransport, TestTenantTransport, Transport},
+        ranges::{RangeFetchError, RangeSource},
+        transport::{TenantTransport, Transport, tenant_kind_name},
     },
-    process::clock::ticks,
 };
 
 labels! {
@@ -55,22 +54,9 @@ pub(crate) struct SchemeClient<W> {
     scheme: Scheme,
     pub(super) transport: W,
     pub(super) connection: SchemeConnection,
-    pub(super) timeouts: ExchangeTimeouts,
+    timeouts: ExchangeTimeouts,
     ranges: ArcSwapOption<CardRanges>,
     metrics: SchemeMetrics,
-}
-
-/// The kind of tenants that use a transport.
-pub(crate) trait TenantTransport: Transport {
-    const KIND: TenantKind;
-}
-
-impl TenantTransport for MutualTlsTransport {
-    const KIND: TenantKind = TenantKind::Production;
-}
-
-impl TenantTransport for TestTenantTransport {
-    const KIND: TenantKind = TenantKind::Test;
 }
 
 pub(crate) type RefreshFuture<'a> =
@@ -101,6 +87,14 @@ impl<W: Transport> SchemeClient<W> {
             range_failures: Counter::default(),
         };
         Self { scheme, transport, connection, timeouts, ranges: ArcSwapOption::empty(), metrics }
+    }
+
+    fn range_source(&self) -> RangeSource<'_, W> {
+        RangeSource {
+            transport: &self.transport,
+            connection: &self.connection,
+            timeouts: self.timeouts,
+        }
     }
 
     pub(crate) fn current_ranges(&self) -> Option<Arc<CardRanges>> {
@@ -169,7 +163,7 @@ impl<W: TenantTransport> ConnectedScheme for SchemeClient<W> {
 
     fn refresh_ranges(&self, now: Timestamp) -> RefreshFuture<'_> {
         Box::pin(async move {
-            let result = ranges::fetch_ranges(self).await;
+            let result = self.range_source().fetch(self.current_ranges()).await;
             let ranges = result.inspect_err(|_| self.metrics.range_failures.increment())?;
             let count = ranges.len();
             self.ranges.store(Some(Arc::new(ranges)));

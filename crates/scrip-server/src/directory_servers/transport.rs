@@ -9,6 +9,7 @@ use rustls::{
     pki_types::ServerName,
     version::{TLS12, TLS13},
 };
+use scrip_core::policy::TenantKind;
 use scrip_threeds::code::Scheme;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -18,7 +19,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::{
     directory_servers::address::{HttpAddress, LoopbackUrl, SecureUrl},
-    listen::tls::{Reloadable, read_certificate_and_key, read_roots},
+    tls::{Reloadable, read_certificate_and_key, read_roots},
 };
 
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -55,6 +56,27 @@ pub(crate) struct SimulatorTransport {
 pub(crate) enum TestTenantTransport {
     MutualTls(MutualTlsTransport),
     Simulator(SimulatorTransport),
+}
+
+/// The kind of tenants that use a transport.
+pub(crate) trait TenantTransport: Transport {
+    const KIND: TenantKind;
+}
+
+impl TenantTransport for MutualTlsTransport {
+    const KIND: TenantKind = TenantKind::Production;
+}
+
+impl TenantTransport for TestTenantTransport {
+    const KIND: TenantKind = TenantKind::Test;
+}
+
+/// Name of a tenant kind in settings and labels.
+pub(crate) fn tenant_kind_name(kind: TenantKind) -> &'static str {
+    match kind {
+        TenantKind::Test => "test",
+        TenantKind::Production => "production",
+    }
 }
 
 /// Settings of the connection to one scheme.

@@ -12,8 +12,8 @@ use anyhow::Context;
 use scrip_core::card::bin_data::{BinData, BinTable};
 
 use crate::{
-    background::delayed_interval,
     files::{atomic_file, stamp::FileStamp},
+    periodic_tasks::delayed_interval,
 };
 
 const POLL_EVERY: Duration = Duration::from_secs(1);

@@ -32,12 +32,12 @@ use scrip_seal::AuditKey;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
-    background::{
+    files::atomic_file::{self, path_with_suffix},
+    operator_error::explain,
+    periodic_tasks::{
         delayed_interval,
         failure_series::{FailureSeries, SeriesChange},
     },
-    files::atomic_file::{self, path_with_suffix},
-    storage::explain,
 };
 
 const UPDATE_EVERY: Duration = Duration::from_secs(2);

@@ -13,7 +13,7 @@ use axum::body::HttpBody;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-use crate::listen::connection::Activity;
+use crate::connections::activity::Activity;
 
 /// This many bytes count as progress. A client that sends single bytes now and then makes none.
 const PROGRESS_BYTES: usize = 256;

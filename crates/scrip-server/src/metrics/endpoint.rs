@@ -17,8 +17,8 @@ use scrip_api::{
 };
 
 use crate::{
-    metrics::{collect::render, key::MetricsKey},
-    node::Node,
+    metrics::collect::render,
+    node::{Node, metrics_key::MetricsKey},
 };
 
 pub const PATH: &str = "/metrics";

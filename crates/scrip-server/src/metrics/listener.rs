@@ -38,14 +38,14 @@ use tokio::{
 };
 
 use crate::{
-    listen::{
-        connection::Activity,
-        connection_table::{Admission, ConnectionSlot, ConnectionTable},
+    connections::{
+        activity::Activity,
         http1_builder,
         limited_stream::{LimitedStream, StreamLimits},
+        table::{Admission, ConnectionSlot, ConnectionTable},
     },
-    metrics::{collect::render, endpoint, key::MetricsKey, recent_page::RecentPage},
-    node::Node,
+    metrics::{collect::render, endpoint, recent_page::RecentPage},
+    node::{Node, metrics_key::MetricsKey},
 };
 
 /// Enough for scrapers and probes. The limit of client connections is separate.

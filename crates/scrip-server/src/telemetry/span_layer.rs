@@ -14,12 +14,14 @@ use tracing::{
     field::{Field, Visit},
     span::{Attributes, Id, Record},
 };
-use tracing_subscriber::{Layer, filter::filter_fn, layer::Context, registry::LookupSpan};
-
-use crate::{
-    process::clock::{ticks, unix_time},
-    telemetry::BoxedLayer,
+use tracing_subscriber::{
+    Layer, Registry, filter::filter_fn, layer::Context, registry::LookupSpan,
 };
+
+use crate::clock::{ticks, unix_time};
+
+/// A layer of the subscriber of this process.
+pub(super) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// The position of a span in its trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -17,10 +17,9 @@ use tokio::{
 use crate::{
     config::{CollectorUrl, TelemetrySettings},
     telemetry::{
-        BoxedLayer,
         collector::Collector,
         otlp::export_request,
-        span_layer::{TraceSpan, span_layer},
+        span_layer::{BoxedLayer, TraceSpan, span_layer},
     },
 };
 

@@ -8,7 +8,7 @@ use scrip_core::{
     operations::tenants::recorded_deletion::list_completed_deletions,
     policy::{Directory, PolicyAlteration},
 };
-use scrip_server::storage::explain;
+use scrip_server::operator_error::explain;
 
 /// How to repair an altered policy.
 const REPAIR_ADVICE: &str =

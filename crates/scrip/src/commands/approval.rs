@@ -1,64 +1,28 @@
-//! Dual control on the command line: `scrip approvals`, `approve` and `reject`, and the commands
-//! that wait for an approval.
+//! Approvals of a second operator under dual control, for the commands that wait for one.
 
 pub(crate) mod offline;
 
-use std::{
-    io::{self, BufRead, IsTerminal},
-    thread::sleep,
-    time::Duration,
-};
+use std::{thread::sleep, time::Duration};
 
 use anyhow::{Context, bail};
-use clap::Args;
-use nix::unistd::{Uid, User};
 use scrip_core::policy::approval::{
     ActionText, StoredDualControl,
     ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
 };
 use scrip_server::{
-    config::{Environment, Settings},
+    clock::ticks,
+    config::Settings,
     control::protocol::{ControlAddress, ControlAnswer, ControlRequest, send_request, try_request},
-    process::clock::ticks,
-    storage::{dual_control::requests::ApprovalTicket, explain},
+    dual_control::requests::ApprovalTicket,
+    operator_error::explain,
 };
 use scrip_store::sqlite::backup::read_dual_control;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::commands::{
-    CommonArguments, Operator,
-    output::{CommandOutput, print_message, table},
-    runtime,
-};
-
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  scrip approvals
-  scrip approve 7k2m9qxd
-  SCRIP_SERVER_CONTROL_SOCKET=/run/scrip/control.sock scrip approvals
-
-A request has the exact parameters of a command. It can be approved for 24 hours, by another user than
-the one who made it, and is used once.";
+use crate::commands::{async_runtime::runtime, operator::Operator, output::print_message};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-#[derive(Debug, Args)]
-pub(crate) struct DecisionArguments {
-    /// Id of the request, from `scrip approvals`.
-    id: String,
-    /// Do not ask.
-    #[arg(long)]
-    yes: bool,
-    #[command(flatten)]
-    common: CommonArguments,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Decision {
-    Approve,
-    Reject,
-}
 
 /// Parses a time such as 90s, 10m or 1h.
 pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
@@ -74,78 +38,9 @@ pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(number.saturating_mul(seconds)))
 }
 
-pub(crate) fn list(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
-    let settings = common.socket_settings(environment)?;
-    let tickets = load_tickets(&settings.control_address())?;
-    let rows: Vec<_> = tickets
-        .iter()
-        .map(|it| {
-            let state = it
-                .approved_by
-                .map_or_else(|| "open".to_owned(), |uid| format!("approved by {}", user_name(uid)));
-            let requester = user_name(it.requested_by);
-            [it.id.clone(), state, requester, it.expires_at.clone(), it.action.clone()]
-        })
-        .collect();
-    let text = table(["ID", "STATE", "REQUESTED BY", "EXPIRES", "ACTION"], &rows);
-    common.print_output(&CommandOutput::new(text, json!({ "requests": tickets })))
-}
-
-fn load_tickets(address: &ControlAddress) -> anyhow::Result<Vec<ApprovalTicket>> {
+/// The requests that wait for a second operator.
+pub(super) fn load_tickets(address: &ControlAddress) -> anyhow::Result<Vec<ApprovalTicket>> {
     send_request(address, &ControlRequest::ListApprovals {})
-}
-
-/// The number decides; the name is for the reader.
-fn user_name(uid: u32) -> String {
-    match User::from_uid(Uid::from_raw(uid)) {
-        Ok(Some(user)) => format!("{} (uid {uid})", user.name),
-        Ok(None) | Err(_) => format!("uid {uid}"),
-    }
-}
-
-pub(crate) fn decide(
-    arguments: &DecisionArguments,
-    decision: Decision,
-    environment: &Environment,
-) -> anyhow::Result<()> {
-    let (common, id) = (&arguments.common, arguments.id.trim().to_ascii_lowercase());
-    let settings = common.socket_settings(environment)?;
-    let address = settings.control_address();
-    let tickets = load_tickets(&address)?;
-    let ticket = tickets.into_iter().find(|it| it.id == id).with_context(|| {
-        format!("request {id} does not exist: it was used or rejected, or has expired")
-    })?;
-    let requester = user_name(ticket.requested_by);
-    print_message(&format!("request {id} of {requester}, until {}:", ticket.expires_at));
-    print_message(&format!("  {}", ticket.action));
-    let (verb, done) = match decision {
-        Decision::Approve => ("approve", "approved"),
-        Decision::Reject => ("reject", "rejected"),
-    };
-    if !arguments.yes {
-        confirm(verb)?;
-    }
-    let action = ticket.action.clone();
-    let request = match decision {
-        Decision::Approve => ControlRequest::Approve { id: id.clone(), action },
-        Decision::Reject => ControlRequest::Reject { id: id.clone(), action },
-    };
-    send_request::<Value>(&address, &request)?;
-    let text = format!("{done} request {id}\n");
-    common.print_output(&CommandOutput::new(text, json!({ "id": id, done: true })))
-}
-
-fn confirm(verb: &str) -> anyhow::Result<()> {
-    if !io::stdin().is_terminal() {
-        bail!("nothing was changed. Use --yes to {verb} this action");
-    }
-    print_message(&format!("type yes to {verb} exactly this action:"));
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    match line.trim() {
-        "yes" => Ok(()),
-        _ => bail!("nothing was changed"),
-    }
 }
 
 /// Sends a change to the server, and waits until a second operator has approved it.
@@ -154,11 +49,11 @@ fn confirm(verb: &str) -> anyhow::Result<()> {
 /// No server answers, it rejects the change, or the request was not approved in time.
 pub(crate) fn send_change<T: DeserializeOwned>(
     settings: &Settings,
-    common: &CommonArguments,
+    wait: Duration,
     request: &ControlRequest,
 ) -> anyhow::Result<T> {
     let address = settings.control_address();
-    match try_change(&address, common, request)? {
+    match try_change(&address, wait, request)? {
         Some(value) => Ok(value),
         None => send_request(&address, request),
     }
@@ -167,7 +62,7 @@ pub(crate) fn send_change<T: DeserializeOwned>(
 /// As [`send_change`]. Returns `None` if no server runs.
 fn try_change<T: DeserializeOwned>(
     address: &ControlAddress,
-    common: &CommonArguments,
+    wait: Duration,
     request: &ControlRequest,
 ) -> anyhow::Result<Option<T>> {
     let ticket = match try_request(address, request)? {
@@ -175,7 +70,7 @@ fn try_change<T: DeserializeOwned>(
         Some(ControlAnswer::Waiting(ticket)) => ticket,
         None => return Ok(None),
     };
-    wait_for_approval(address, common, &ticket)?;
+    wait_for_approval(address, wait, &ticket)?;
     match try_request(address, request)? {
         Some(ControlAnswer::Done(value)) => Ok(Some(value)),
         Some(ControlAnswer::Waiting(_)) => {
@@ -188,7 +83,7 @@ fn try_change<T: DeserializeOwned>(
 /// Prints what the second operator must do, and waits.
 fn wait_for_approval(
     address: &ControlAddress,
-    common: &CommonArguments,
+    wait: Duration,
     ticket: &ApprovalTicket,
 ) -> anyhow::Result<()> {
     let id = &ticket.id;
@@ -206,7 +101,7 @@ fn wait_for_approval(
         if current.approved_by.is_some() {
             return Ok(());
         }
-        let remaining = common.wait.saturating_sub(ticks().saturating_sub(start));
+        let remaining = wait.saturating_sub(ticks().saturating_sub(start));
         if remaining.is_zero() {
             bail!(
                 "request {id} is not approved yet; nothing was changed. After the approval, run \
@@ -238,13 +133,13 @@ pub(crate) fn action_text(command: &str, parameters: &Value) -> anyhow::Result<A
 /// There is no approval, or dual control is on and no server runs.
 pub(crate) fn require(
     settings: &Settings,
-    common: &CommonArguments,
+    wait: Duration,
     command: &str,
     parameters: &Value,
 ) -> anyhow::Result<Approved> {
     let action = action_text(command, parameters)?;
     let request = ControlRequest::UseApproval { action: action.text().to_owned() };
-    match try_change::<bool>(&settings.control_address(), common, &request)? {
+    match try_change::<bool>(&settings.control_address(), wait, &request)? {
         Some(true) => Ok(Approved::Used),
         Some(false) => Ok(Approved::NotNeeded),
         None if is_on_without_server(settings)? => bail!(NEEDS_SERVER),

@@ -9,17 +9,19 @@ use scrip_core::audit::{
 use scrip_server::{
     config::{Environment, Settings},
     files::head_file,
-    storage::{connect_postgres, explain},
+    operator_error::explain,
+    storage::connect_postgres,
 };
 use scrip_store::sqlite::verify::verify_log;
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, Operator, explain_record_failure,
-    output::{CommandOutput, format_count},
-    runtime,
-    transfer::progress::{Progress, ProgressUnit},
-    warn,
+    arguments::CommonArguments,
+    async_runtime::runtime,
+    operator::Operator,
+    output::{CommandOutput, format_count, warn},
+    progress::{Progress, ProgressUnit},
+    record_failure::explain_record_failure,
 };
 
 const EXAMPLES: &str = "\

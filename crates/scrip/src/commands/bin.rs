@@ -15,16 +15,17 @@ use clap::Subcommand;
 use scrip_core::card::bin_data::BinTable;
 use scrip_server::{
     config::{Environment, Settings},
-    control,
+    control::status::query_status,
     files::bin_file,
 };
 use serde_json::json;
 
 use self::import::ImportReport;
 use crate::commands::{
-    CommonArguments,
+    arguments::CommonArguments,
+    async_runtime::runtime,
+    command_record::record_if_key_present,
     output::{CommandOutput, format_bytes, format_count, name_value_list},
-    record_if_key_present, runtime,
 };
 
 const IMPORT_EXAMPLES: &str = "\
@@ -121,7 +122,7 @@ fn status_output(settings: &Settings) -> anyhow::Result<CommandOutput> {
     let file = settings.bin_file();
     let error_context = || format!("{} cannot be used; import the list again", file.display());
     let table = bin_file::read(&file).with_context(error_context)?;
-    let server = control::query_status(&settings.storage.data_dir);
+    let server = query_status(&settings.storage.data_dir);
     let mut rows = vec![("file", file.display().to_string())];
     match &table {
         None => rows.push(("imported", "nothing; the built-in ranges are in force".to_owned())),

@@ -6,6 +6,8 @@ mod deletions;
 mod dual_control;
 mod elements;
 mod epoch_keys;
+mod files;
+mod finding;
 mod keys;
 mod masks;
 mod postgres;
@@ -15,8 +17,6 @@ mod tenant_types;
 mod unlock;
 mod webhooks;
 
-use std::{fs, os::unix::fs::PermissionsExt};
-
 use anyhow::bail;
 use scrip_core::{
     Vault,
@@ -25,47 +25,20 @@ use scrip_core::{
     time::{Clock, ClockWatermark},
 };
 use scrip_server::{
-    config::{Environment, EpochKeyLocation, LockMemory, Settings},
+    clock::SystemClock,
+    config::{Environment, Settings},
     files::bin_file,
-    process::clock::SystemClock,
-    storage::explain,
+    operator_error::explain,
 };
-use serde::Serialize;
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, explain_record_failure,
+    arguments::CommonArguments,
+    async_runtime::runtime,
+    doctor::finding::{CheckVerdict, Finding, failed, passed, warning},
     output::{CommandOutput, format_bytes, format_count},
-    runtime,
+    record_failure::explain_record_failure,
 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum CheckVerdict {
-    Passed,
-    Warning,
-    Failed,
-}
-
-#[derive(Debug, Serialize)]
-struct Finding {
-    check: &'static str,
-    verdict: CheckVerdict,
-    /// The result, and how to fix it.
-    message: String,
-}
-
-fn passed(check: &'static str, message: impl Into<String>) -> Finding {
-    Finding { check, verdict: CheckVerdict::Passed, message: message.into() }
-}
-
-fn warning(check: &'static str, message: impl Into<String>) -> Finding {
-    Finding { check, verdict: CheckVerdict::Warning, message: message.into() }
-}
-
-fn failed(check: &'static str, message: impl Into<String>) -> Finding {
-    Finding { check, verdict: CheckVerdict::Failed, message: message.into() }
-}
 
 pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = common.confined_settings(environment)?;
@@ -75,12 +48,12 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
         Ok(_) => findings.extend(check_data_dir(&settings)),
         Err(error) => {
             findings.push(failed("data directory", format!("{error:#}")));
-            findings.extend(check_secret_files(&settings));
+            findings.extend(files::check_secret_files(&settings));
         }
     }
-    findings.extend(check_unused_password(&settings));
+    findings.extend(files::check_unused_password(&settings));
     findings.push(keys::check_module());
-    findings.push(check_swap(&settings));
+    findings.push(files::check_swap(&settings));
     findings.extend(certificates::check_transport(&settings));
     findings.extend(certificates::check_directory_servers(&settings));
     findings.push(elements::check_fields(&settings));
@@ -99,7 +72,7 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
 
 /// Checks the files in the data directory, and those that the settings place elsewhere.
 fn check_data_dir(settings: &Settings) -> Vec<Finding> {
-    let mut findings = check_files(settings);
+    let mut findings = files::check_files(settings);
     findings.push(storage::check_disk(settings));
     findings.push(check_bin_data(settings));
     findings.push(audit::check_settings(settings));
@@ -116,7 +89,7 @@ async fn check_store(settings: &Settings) -> Vec<Finding> {
     match settings.open_vault_for_command().await {
         Ok(vault) => findings.extend(check_vault(settings, &vault).await),
         Err(error) => {
-            findings.push(check_root_key(settings));
+            findings.push(unlock::check_root_key(settings));
             findings.push(failed("store", format!("{error:#}")));
         }
     }
@@ -143,99 +116,6 @@ fn report(findings: &[Finding]) -> CommandOutput {
     let text: String = findings.iter().map(format_line).collect();
     let is_ok = !findings.iter().any(|it| it.verdict == CheckVerdict::Failed);
     CommandOutput::new(text, json!({ "ok": is_ok, "checks": findings }))
-}
-
-/// Checks that only the owner can read or write the files, and that the root key can be used.
-fn check_files(settings: &Settings) -> Vec<Finding> {
-    let folder = &settings.storage.data_dir;
-    let mut paths = vec![folder.clone()];
-    let names = ["scrip.db", "read_log.db"].into_iter();
-    let names = names.flat_map(|it| ["", "-wal", "-shm"].map(|suffix| format!("{it}{suffix}")));
-    paths.extend(names.map(|it| folder.join(it)));
-    paths.push(settings.head_file());
-    let mut findings = Vec::new();
-    for path in paths {
-        let Ok(metadata) = fs::metadata(&path) else { continue };
-        let mode = metadata.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            let fix = if metadata.is_dir() { "700" } else { "600" };
-            let path = path.display();
-            findings.push(failed(
-                "permissions",
-                format!(
-                    "{path} is accessible to other users (mode {mode:o}); run: chmod {fix} {path}"
-                ),
-            ));
-        }
-    }
-    findings.extend(check_secret_files(settings));
-    if findings.is_empty() {
-        let message = "files other than unlock keys are accessible to their owner only";
-        findings.push(passed("permissions", message));
-    }
-    findings
-}
-
-/// Checks the root key: the vault key of a vault without unlock methods, or the wrapping key of the
-/// default method.
-fn check_root_key(settings: &Settings) -> Finding {
-    let key = settings.root_key_file();
-    match settings.check_root_key() {
-        Err(error) => failed("root key", format!("{error:#}")),
-        Ok(()) if settings.root_key.is_some() => warning(
-            "root key",
-            "the root key comes from SCRIP_ROOT_KEY, which stays in the environment of the process \
-             and its children; put the key into a file and set keys.root_key_file",
-        ),
-        Ok(()) if settings.has_data_in(key.parent()) => warning(
-            "root key",
-            format!(
-                "{} is stored with the data: a copy of the data directory contains both. Set \
-                 keys.root_key_file to another location",
-                key.display()
-            ),
-        ),
-        Ok(()) => passed("root key", format!("{} is readable", key.display())),
-    }
-}
-
-/// Checks the files with keys and passwords, except the root key: the settings file too, if it
-/// contains a password. They may be outside of the data directory.
-fn check_secret_files(settings: &Settings) -> Vec<Finding> {
-    let root_key = settings.root_key_file();
-    let files = settings.secret_files().into_iter().filter(|it| it.path != root_key);
-    let errors = files.filter_map(|it| it.check().err());
-    errors.map(|it| failed("permissions", format!("{it:#}"))).collect()
-}
-
-/// Checks the settings file if it contains a password that is not in use, because a variable
-/// overrides it. The password may still be valid.
-fn check_unused_password(settings: &Settings) -> Option<Finding> {
-    let error = settings.file_with_unused_password()?.check().err()?;
-    let message = format!("{error:#}; or remove the password, which SCRIP_STORAGE_URL overrides");
-    Some(warning("permissions", message))
-}
-
-fn check_swap(settings: &Settings) -> Finding {
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    if swaps.lines().skip(1).all(|it| it.trim().is_empty()) {
-        return passed("swap", "swap is off or unknown");
-    }
-    if let EpochKeyLocation::File(path) = &settings.cvc.epoch_keys {
-        let message = format!(
-            "swap is on, and {} may be written to it; turn swap off or encrypt it",
-            path.display()
-        );
-        return warning("swap", message);
-    }
-    match settings.server.lock_memory {
-        LockMemory::On => passed("swap", "swap is on, but server.lock_memory is on"),
-        LockMemory::Auto | LockMemory::Off => warning(
-            "swap",
-            "swap is on, and secrets in memory may be written to it; set server.lock_memory to on, \
-             or turn swap off",
-        ),
-    }
 }
 
 /// Checks that require an open vault.

@@ -9,13 +9,15 @@ use scrip_core::{
 };
 use scrip_server::{
     config::{Environment, Settings},
-    files::head_file,
+    files::{folder::create_folder, head_file},
+    operator_error::explain,
     process,
-    storage::{create_folder, explain},
 };
 
 use crate::commands::{
-    explain_record_failure, output::print_output, runtime, warn, warn_about_outcome,
+    async_runtime::runtime,
+    output::{print_output, warn},
+    record_failure::{explain_record_failure, warn_about_outcome},
 };
 
 pub(crate) fn run(

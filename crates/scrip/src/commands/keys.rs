@@ -18,15 +18,11 @@ use clap::Subcommand;
 use scrip_server::config::Environment;
 
 use crate::commands::{
-    CommonArguments,
+    arguments::CommonArguments,
     keys::{
-        add::{AddArguments, AddCommand},
-        adopt::AdoptArguments,
-        dual_control::DualControlCommand,
-        remove::AfterRemoval,
-        rotate_fingerprints::RotateFingerprintsArguments,
-        rotate_tenant::RotateTenantArguments,
-        rotate_vault::RotateVaultArguments,
+        add::AddCommand, adopt::AdoptArguments, dual_control::DualControlCommand,
+        remove::AfterRemoval, rotate_fingerprints::RotateFingerprintsArguments,
+        rotate_tenant::RotateTenantArguments, rotate_vault::RotateVaultArguments,
         rotation::RotationCommand,
     },
 };
@@ -96,9 +92,4 @@ pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::R
         KeysCommand::DualControl(it) => dual_control::run(it, environment),
         KeysCommand::Rotation(it) => rotation::run(it, environment),
     }
-}
-
-/// The label of a method without `--label`.
-fn default_label(arguments: &AddArguments, kind: &str) -> String {
-    arguments.label.clone().unwrap_or_else(|| kind.to_owned())
 }

@@ -4,7 +4,10 @@ use scrip_server::{config::Environment, storage::migrate_postgres};
 use scrip_store::postgres::MigrationResult;
 use serde_json::json;
 
-use crate::commands::{CommonArguments, output::CommandOutput, record_if_key_present, runtime};
+use crate::commands::{
+    arguments::CommonArguments, async_runtime::runtime, command_record::record_if_key_present,
+    output::CommandOutput,
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

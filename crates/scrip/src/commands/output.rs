@@ -39,6 +39,11 @@ pub(crate) fn print_message(text: &str) {
     drop(writeln!(io::stderr().lock(), "scrip: {text}"));
 }
 
+/// Prints a warning; the command itself succeeded.
+pub(crate) fn warn(error: &anyhow::Error) {
+    print_message(&format!("warning: {error:#}"));
+}
+
 /// Formats a table with headings; each column is as wide as its widest cell.
 pub(crate) fn table<const N: usize>(names: [&str; N], rows: &[[String; N]]) -> String {
     let names = names.map(str::to_owned);

@@ -12,7 +12,7 @@ use scrip_server::{
 use scrip_simulator::{ResultDestinations, Simulator, SimulatorSettings, Timers};
 use tokio::net::TcpListener;
 
-use crate::{commands::output::print_output, serve::termination_signal};
+use crate::{commands::output::print_output, signals::termination_signal};
 
 const EXAMPLES: &str = "\
 Examples:

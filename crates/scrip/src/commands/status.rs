@@ -2,21 +2,22 @@
 
 use scrip_server::{
     config::Environment,
-    control::{self, PoolStatus, SchemeStatus},
-    storage::explain,
+    control::status::{PoolStatus, SchemeStatus, query_status},
+    operator_error::explain,
 };
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments,
+    arguments::CommonArguments,
+    async_runtime::runtime,
+    command_record::record_if_key_present,
     output::{CommandOutput, format_bytes, format_count, name_value_list},
-    record_if_key_present, runtime,
 };
 
 /// Prints the status. The command needs no root key, because the output is not secret.
 pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = common.confined_settings(environment)?;
-    let server = control::query_status(&settings.storage.data_dir);
+    let server = query_status(&settings.storage.data_dir);
     let (status, alterations) = runtime()?.block_on(async {
         let vault = settings.open_vault_for_command().await?;
         let status = vault.store.status().await.map_err(explain)?;

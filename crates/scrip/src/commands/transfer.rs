@@ -3,5 +3,4 @@
 pub(crate) mod backup;
 pub(crate) mod export;
 pub(crate) mod import;
-pub(crate) mod progress;
 pub(crate) mod restore;

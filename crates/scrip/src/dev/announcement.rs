@@ -2,7 +2,7 @@
 
 use scrip_server::config::{Settings, Switch};
 
-use crate::{commands::output::print_output, dev::DevKeys, serve::Addresses};
+use crate::{commands::output::print_output, dev::dev_keys::DevKeys, serve::Addresses};
 
 /// What is announced when all listeners are ready.
 pub(super) struct DevAnnouncement<'a> {

@@ -12,7 +12,7 @@ use scrip_core::{
     webhook::{EventList, EventType, WebhookDraft},
 };
 use scrip_demo::webhook_receiver::{self, InvalidDelivery, ReceivedDelivery, ReceiverKeys};
-use scrip_server::storage::explain;
+use scrip_server::operator_error::explain;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::net::TcpListener;

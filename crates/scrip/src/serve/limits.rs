@@ -11,7 +11,7 @@ use scrip_api::app::{
 use scrip_core::audit::Operation;
 use scrip_server::{
     config::{DeprecatedSettings, ServerSettings, Settings, Switch},
-    listen::connection_limits::ConnectionLimits,
+    connections::limits::ConnectionLimits,
 };
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 

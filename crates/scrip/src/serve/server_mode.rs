@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use scrip_server::{config::Settings, listen::request_log::RequestLog, node::SealedStart};
+use scrip_server::{config::Settings, node::SealedStart, request_log::RequestLog};
 
 /// The command that starts the server.
 #[derive(Debug, Clone)]

@@ -13,10 +13,10 @@ use scrip_api::{
 use scrip_core::{policy::Directory, proxy::LoopbackDestinations, store::Store};
 use scrip_egress::{EgressSettings, TrustedRoots};
 use scrip_server::{
-    config::{Environment, Settings},
+    clock::{SystemClock, ticks},
+    config::{Environment, Settings, key_rotation::KeyRotationPace},
     listen::serve_plain,
-    node::{KeyRotationPace, Node, NodeSettings},
-    process::clock::{SystemClock, ticks},
+    node::{Node, NodeSettings},
 };
 use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::{

@@ -35,7 +35,7 @@ use scrip_core::{
 };
 use scrip_egress::{EgressSettings, TrustedRoots};
 use scrip_seal::RootKey;
-use scrip_server::process::clock::ticks;
+use scrip_server::clock::ticks;
 use scrip_testing::{
     MemorySnapshot, MemoryStore,
     clock::StoppedClock,

@@ -22,7 +22,7 @@ use std::{fs, path::Path, process::Output, time::Duration};
 use rusqlite::Connection;
 use scrip_core::id::{UnlockId, VaultId};
 use scrip_seal::{Place, Sealed, WrappingKey};
-use scrip_server::control::query_status;
+use scrip_server::control::status::query_status;
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::Value;
 use uuid::Uuid;

@@ -16,12 +16,12 @@ use scrip_core::{
 };
 use tokio::time::sleep;
 
-use crate::background::{
-    PAUSE_BETWEEN_STEPS, delayed_interval,
-    webhooks::{
+use crate::{
+    background::webhooks::{
         disable::disable_failing,
         opened_webhook::{EnabledWebhook, find_tenant},
     },
+    periodic_tasks::{PAUSE_BETWEEN_STEPS, delayed_interval},
 };
 
 const SWEEP_EVERY: Duration = Duration::from_secs(10);

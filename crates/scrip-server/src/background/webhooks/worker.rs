@@ -24,13 +24,14 @@ use tokio::{
 };
 
 use crate::background::webhooks::{
-    attempt::{ATTEMPT_TIMEOUT, AttemptReport, LEASE, WebhookReceiver},
+    attempt::{AttemptReport, LEASE},
     attempt_slots::AttemptSlot,
-    deliverer::{Deliverer, WebhookState},
+    delivery_context::DeliveryContext,
     disable::{disable_failing, disable_gone},
     opened_webhook::{OpenedWebhook, find_tenant},
     results::ResultBuffer,
     signer::UnsignedDelivery,
+    webhook_state::WebhookState,
 };
 
 /// A worker without a free slot looks again after this time, even without a notice.
@@ -41,7 +42,7 @@ const RELOAD_EVERY: Duration = Duration::from_secs(5);
 const POSTPONED_BY: Duration = Duration::from_secs(1);
 
 pub(super) struct Worker {
-    deliverer: Arc<Deliverer>,
+    context: Arc<DeliveryContext>,
     key: WebhookKey,
     state: Arc<WebhookState>,
     attempts: JoinSet<FinishedAttempt>,
@@ -77,12 +78,12 @@ struct AttemptParts {
 
 impl Worker {
     pub(super) fn new(
-        deliverer: Arc<Deliverer>,
+        context: Arc<DeliveryContext>,
         key: WebhookKey,
         state: Arc<WebhookState>,
     ) -> Self {
         Self {
-            deliverer,
+            context,
             key,
             state,
             attempts: JoinSet::new(),
@@ -97,7 +98,7 @@ impl Worker {
     /// Runs until no delivery is due, or until the server stops: then no delivery is claimed, and
     /// attempts in progress can finish.
     pub(super) async fn run(mut self) {
-        let mut guard = self.deliverer.app.deliveries_in_flight.track();
+        let mut guard = self.context.app.deliveries_in_flight.track();
         loop {
             self.needs_slot = false;
             if self.can_start(&guard) {
@@ -128,7 +129,7 @@ impl Worker {
         tokio::select! {
             Some(joined) = self.attempts.join_next() => self.finish(joined),
             () = self.state.due.notified() => self.is_due = true,
-            () = self.deliverer.slots.freed.notified(), if self.needs_slot => (),
+            () = self.context.slots.freed.notified(), if self.needs_slot => (),
             () = wait_until(wake_at) => (),
             () = guard.wait_for_stop(), if !is_stopping => (),
         }
@@ -139,7 +140,7 @@ impl Worker {
 
     /// Claims due deliveries and starts their attempts.
     async fn start_attempts(&mut self, guard: &InFlightGuard) {
-        let Some(webhook) = self.deliverer.open_webhook(self.key, &self.state) else {
+        let Some(webhook) = self.context.open_webhook(self.key, &self.state) else {
             self.is_due = false;
             return;
         };
@@ -156,7 +157,7 @@ impl Worker {
         if free == 0 || (free < pace.concurrency / 2) {
             return;
         }
-        let take = || self.deliverer.slots.try_take(self.key.tenant, pace.speed);
+        let take = || self.context.slots.try_take(self.key.tenant, pace.speed);
         let slots: Vec<_> = std::iter::from_fn(take).take(free).collect();
         if slots.is_empty() {
             self.needs_slot = true;
@@ -164,7 +165,7 @@ impl Worker {
         }
         if let Err(error) = self.claim(webhook, slots, guard).await {
             self.is_due = false;
-            self.deliverer.log_failure(&error);
+            self.context.log_failure(&error);
         }
     }
 
@@ -174,7 +175,7 @@ impl Worker {
         slots: Vec<AttemptSlot>,
         guard: &InFlightGuard,
     ) -> Result<(), Error> {
-        let app = Arc::clone(&self.deliverer.app);
+        let app = Arc::clone(&self.context.app);
         let key = app.webhook_signing_key().await?;
         app.webhook_egress.get()?;
         let now = app.vault.clock.now();
@@ -198,8 +199,8 @@ impl Worker {
         let mut event = delivery.open(&parts.webhook.webhook.tenant);
         if event.is_err() && self.may_reload() {
             // Another node may have sealed the row with a key that this one has not loaded.
-            drop(self.deliverer.app.reload().await);
-            let directory = self.deliverer.app.directory.load_full();
+            drop(self.context.app.reload().await);
+            let directory = self.context.app.directory.load_full();
             let tenant = directory.as_ref().and_then(|it| find_tenant(it, self.key));
             event = tenant.map_or(event, |it| delivery.open(it));
         }
@@ -210,10 +211,10 @@ impl Worker {
             event_id: delivery.event,
             event,
         };
-        let deliverer = Arc::clone(&self.deliverer);
+        let context = Arc::clone(&self.context);
         let (webhook, guard) = (Arc::clone(&parts.webhook), parts.guard.clone());
         self.attempts.spawn(async move {
-            let report = deliverer.attempt(unsigned, &webhook, &guard).await;
+            let report = context.attempt(unsigned, &webhook, &guard).await;
             drop(slot);
             FinishedAttempt { delivery, webhook, report }
         });
@@ -237,12 +238,12 @@ impl Worker {
             event = %delivery.event,
             "a delivery was altered outside of the vault and is not sent; run: scrip doctor"
         );
-        self.deliverer.app.metrics.webhooks.deliveries.increment(DeliveryLabel::Altered);
+        self.context.app.metrics.webhooks.deliveries.increment(DeliveryLabel::Altered);
         let result = AttemptResult {
             event: delivery.event,
             attempts: delivery.progress.attempts,
             change: DeliveryChange::Exhaust,
-            at: self.deliverer.app.vault.clock.now(),
+            at: self.context.app.vault.clock.now(),
             status: None,
             error: Some("the stored event was altered".to_owned()),
         };
@@ -259,7 +260,7 @@ impl Worker {
             );
             return;
         };
-        let now = self.deliverer.app.vault.clock.now();
+        let now = self.context.app.vault.clock.now();
         let change = match report {
             None => DeliveryChange::PostponeTo(now),
             Some(report) => {
@@ -274,7 +275,7 @@ impl Worker {
                 }
             }
         };
-        let deliveries = &self.deliverer.app.metrics.webhooks.deliveries;
+        let deliveries = &self.context.app.metrics.webhooks.deliveries;
         match change {
             DeliveryChange::Deliver => deliveries.increment(DeliveryLabel::Delivered),
             DeliveryChange::Exhaust => deliveries.increment(DeliveryLabel::Exhausted),
@@ -302,7 +303,7 @@ impl Worker {
         retry_after: Option<Duration>,
     ) -> DeliveryChange {
         let mut random = [0; 4];
-        (self.deliverer.app.vault.fill_random)(&mut random);
+        (self.context.app.vault.fill_random)(&mut random);
         let random = u32::from_le_bytes(random);
         match delivery.progress.next_attempt(now, retry_after, random) {
             NextAttempt::At(at) => DeliveryChange::RetryAt(at),
@@ -311,7 +312,7 @@ impl Worker {
     }
 
     fn record_report(&self, report: &AttemptReport) {
-        let metrics = &self.deliverer.app.metrics.webhooks;
+        let metrics = &self.context.app.metrics.webhooks;
         metrics.attempts.increment(match report.outcome {
             AttemptOutcome::Delivered => AttemptLabel::Delivered,
             AttemptOutcome::Gone => AttemptLabel::Gone,
@@ -333,13 +334,13 @@ impl Worker {
     async fn store_due_results(&mut self) {
         let is_last = self.attempts.is_empty();
         let Some(results) = self.results.due_results(Instant::now(), is_last) else { return };
-        match self.deliverer.app.vault.store.finish_deliveries(self.key, results).await {
+        match self.context.app.vault.store.finish_deliveries(self.key, results).await {
             Ok(_) => {
                 self.results.clear();
                 self.check_suspicion().await;
             }
             Err(error) => {
-                self.deliverer.log_failure(&error.into());
+                self.context.log_failure(&error.into());
                 if self.results.retry_or_give_up(Instant::now()) {
                     self.suspicion = None;
                 }
@@ -350,7 +351,7 @@ impl Worker {
     /// Disables the webhook if its failures are a reason.
     async fn check_suspicion(&mut self) {
         let Some(Suspicion { webhook, is_gone }) = self.suspicion.take() else { return };
-        let app = &self.deliverer.app;
+        let app = &self.context.app;
         match is_gone {
             true => disable_gone(app, &webhook.webhook).await,
             false => disable_failing(app, &webhook.webhook).await,
@@ -362,50 +363,5 @@ async fn wait_until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
-    }
-}
-
-impl Deliverer {
-    /// Signs and sends. `None` if the server stops before anything was sent.
-    async fn attempt(
-        &self,
-        unsigned: UnsignedDelivery,
-        webhook: &OpenedWebhook,
-        guard: &InFlightGuard,
-    ) -> Option<AttemptReport> {
-        if guard.must_stop() {
-            return None;
-        }
-        let postponed = AttemptReport {
-            outcome: AttemptOutcome::Postponed,
-            status: None,
-            failure: None,
-            elapsed: Duration::ZERO,
-        };
-        let client = match self.app.webhook_egress.get() {
-            Ok(client) => client,
-            Err(error) => {
-                self.log_failure(&error);
-                return Some(postponed);
-            }
-        };
-        let signed = self.signer.sign(unsigned, || self.app.vault.clock.now()).await;
-        let (request, now) = match signed {
-            Ok(signed) => signed,
-            Err(error) => {
-                self.log_failure(&error);
-                return Some(postponed);
-            }
-        };
-        if guard.must_stop() {
-            return None;
-        }
-        let receiver = WebhookReceiver {
-            client,
-            destination: &webhook.destination,
-            scope: webhook.scope(),
-            timeout: ATTEMPT_TIMEOUT,
-        };
-        Some(receiver.attempt(request, now).await)
     }
 }

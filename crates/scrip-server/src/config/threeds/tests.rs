@@ -1,7 +1,7 @@
 //! Tests of valid and invalid 3-D Secure settings.
 
 use super::*;
-use crate::config::{SettingProblems, tests::load};
+use crate::config::{load::tests::load, setting::SettingProblems};
 
 const VISA: &str = r#"
 [threeds.production.visa]

@@ -20,7 +20,7 @@ use scrip_testing::{
 use uuid::Uuid;
 
 use super::*;
-use crate::{config::tests::load, process::clock::ticks};
+use crate::{clock::ticks, config::load::tests::load};
 
 const SERVER: u32 = 500;
 const ALICE: u32 = 1001;

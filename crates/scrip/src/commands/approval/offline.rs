@@ -1,6 +1,8 @@
 //! Approvals of commands that need a stopped server: they are given while the server runs, and used
 //! after it was stopped.
 
+use std::time::Duration;
+
 use anyhow::bail;
 use nix::unistd::Uid;
 use scrip_core::{
@@ -12,17 +14,20 @@ use scrip_core::{
 };
 use scrip_server::{
     config::Settings,
-    control::protocol::{ControlRequest, send_request},
-    control::query_status,
-    storage::dual_control::requests::ApprovalTicket,
-    storage::explain,
+    control::{
+        protocol::{ControlRequest, send_request},
+        status::query_status,
+    },
+    dual_control::requests::ApprovalTicket,
+    operator_error::explain,
 };
 use serde_json::Value;
 
 use crate::commands::{
-    CommonArguments, Operator,
     approval::{action_text, is_on_without_server, load_ledger, load_state, wait_for_approval},
-    explain_record_failure, runtime,
+    async_runtime::runtime,
+    operator::Operator,
+    record_failure::explain_record_failure,
 };
 
 /// Whether a command without a server may run.
@@ -40,7 +45,7 @@ pub(crate) enum OfflineApproval {
 /// The approval is missing, or was given: then the server must be stopped.
 pub(crate) fn request_from_server(
     settings: &Settings,
-    common: &CommonArguments,
+    wait: Duration,
     action: &ActionText,
 ) -> anyhow::Result<()> {
     if query_status(&settings.storage.data_dir).is_none() {
@@ -51,7 +56,7 @@ pub(crate) fn request_from_server(
     let ticket: Option<ApprovalTicket> = send_request(&address, &request)?;
     // The command itself reports that the server runs.
     let Some(ticket) = ticket else { return Ok(()) };
-    wait_for_approval(&address, common, &ticket)?;
+    wait_for_approval(&address, wait, &ticket)?;
     bail!("request {} is approved. Stop every server, and run the same command again", ticket.id);
 }
 
@@ -108,12 +113,12 @@ pub(crate) async fn is_in_force(operator: &Operator, is_set: bool) -> anyhow::Re
 /// The approval is missing, or the server still runs.
 pub(crate) fn require_for_export(
     settings: &Settings,
-    common: &CommonArguments,
+    wait: Duration,
     parameters: &Value,
     has_root_key: bool,
 ) -> anyhow::Result<OfflineApproval> {
     let action = action_text("export", parameters)?;
-    request_from_server(settings, common, &action)?;
+    request_from_server(settings, wait, &action)?;
     if query_status(&settings.storage.data_dir).is_some() {
         return Ok(OfflineApproval::NotNeeded);
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::columns::Columns;
 use crate::commands::{
     output::format_count,
-    transfer::progress::{Progress, ProgressUnit, WithoutTerminal},
+    progress::{Progress, ProgressUnit, WithoutTerminal},
 };
 
 /// Maximum number of line numbers in a report.

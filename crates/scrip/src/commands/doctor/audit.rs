@@ -7,9 +7,9 @@ use scrip_core::{
     id::TenantId,
     policy::Directory,
 };
-use scrip_server::{config::Settings, files::head_file, storage::explain};
+use scrip_server::{config::Settings, files::head_file, operator_error::explain};
 
-use crate::commands::doctor::{Finding, failed, passed, warning};
+use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 
 const VERIFY: &str = "to verify every record run: scrip audit verify";
 

@@ -4,17 +4,17 @@ use std::path::Path;
 
 use scrip_core::time::{Clock, Timestamp};
 use scrip_server::{
+    clock::SystemClock,
     config::Settings,
-    directory_servers::{HttpDirectoryServers, results::ResultsTls},
-    listen::{
+    directory_servers::{HttpDirectoryServers, client_cert::ResultsTls},
+    tls::{
+        Certificates,
         certificate_validity::{CertificateValidity, ValidityStatus},
-        tls::Certificates,
     },
-    process::clock::SystemClock,
 };
 
 use crate::commands::{
-    doctor::{CheckVerdict, Finding, failed, passed, warning},
+    doctor::finding::{CheckVerdict, Finding, failed, passed, warning},
     output::format_count,
 };
 

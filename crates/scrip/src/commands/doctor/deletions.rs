@@ -4,11 +4,11 @@ use scrip_core::{
     Vault, id::TenantId, operations::tenants::purge_tenants::find_forged_deletions,
     policy::Directory,
 };
-use scrip_server::storage::explain;
+use scrip_server::operator_error::explain;
 
 use crate::commands::{
     alterations::AlteredPolicies,
-    doctor::{Finding, failed, warning},
+    doctor::finding::{Finding, failed, warning},
 };
 
 /// Reports altered policy rows.

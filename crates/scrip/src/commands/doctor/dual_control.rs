@@ -11,9 +11,9 @@ use scrip_core::{
     },
     store::StoreError,
 };
-use scrip_server::{config::Settings, storage::explain};
+use scrip_server::{config::Settings, operator_error::explain};
 
-use crate::commands::doctor::{Finding, failed, passed, warning};
+use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 
 const CHECK: &str = "dual control";
 

@@ -3,7 +3,7 @@
 use scrip_api::app::field_hosting::pinned_script_tag;
 use scrip_server::config::Settings;
 
-use super::{Finding, passed, warning};
+use crate::commands::doctor::finding::{Finding, passed, warning};
 
 const CHECK: &str = "hosted fields";
 

@@ -2,15 +2,15 @@
 
 use scrip_core::time::Clock;
 
-use super::{Finding, failed, passed, warning};
+use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 use scrip_server::{
+    clock::SystemClock,
     config::{EpochKeyLocation, Settings},
     epoch_keys::{
         check_sharing,
         persistence::{Persistence, read_setting, redis_time_ms},
         redis_exchange::{RedisKeyExchange, RedisUnusable},
     },
-    process::clock::SystemClock,
 };
 
 const CHECK: &str = "epoch keys";

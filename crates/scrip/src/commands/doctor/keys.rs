@@ -7,10 +7,10 @@ use scrip_core::{
     time::Timestamp,
 };
 use scrip_seal::has_fips_module;
-use scrip_server::{config::Settings, storage::explain};
+use scrip_server::{config::Settings, operator_error::explain};
 
 use crate::commands::{
-    doctor::{Finding, failed, passed, warning},
+    doctor::finding::{Finding, failed, passed, warning},
     output::format_count,
 };
 

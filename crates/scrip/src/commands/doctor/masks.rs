@@ -2,7 +2,7 @@
 
 use scrip_core::{policy::Directory, proxy::ProxySettings};
 
-use crate::commands::doctor::{Finding, failed, warning};
+use crate::commands::doctor::finding::{Finding, failed, warning};
 
 /// Names the proxies with a mask that this version does not run. Their calls get 422.
 pub(super) fn check_masks(directory: &Directory) -> Vec<Finding> {

@@ -1,12 +1,9 @@
 //! Checks the PostgreSQL server: durability of commits, role, connections and version.
 
-use scrip_server::{
-    config::Settings,
-    storage::{connect_postgres, explain},
-};
+use scrip_server::{config::Settings, operator_error::explain, storage::connect_postgres};
 use scrip_store::postgres::{PostgresSettings, PostgresTransport, ServerHealth};
 
-use crate::commands::doctor::{Finding, failed, passed, warning};
+use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 
 /// The oldest supported version; older ones lack statements that the store uses.
 const VERSION_MIN: i32 = 14;
@@ -95,7 +92,7 @@ fn check_durability(health: &ServerHealth) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::doctor::CheckVerdict;
+    use crate::commands::doctor::finding::CheckVerdict;
 
     fn verdicts(health: &ServerHealth, connections: usize) -> Vec<(&'static str, CheckVerdict)> {
         assess_health(health, connections).into_iter().map(|it| (it.check, it.verdict)).collect()

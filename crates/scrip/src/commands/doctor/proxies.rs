@@ -5,7 +5,7 @@ use scrip_core::{
     proxy::{ProxySettings, transform::TransformStage},
 };
 
-use super::{Finding, warning};
+use crate::commands::doctor::finding::{Finding, warning};
 
 /// Names each proxy with a template that breaks a rule. Calls of such a proxy are rejected.
 pub(super) fn check_templates(directory: &Directory) -> Vec<Finding> {

@@ -3,12 +3,12 @@
 use scrip_api::{app::readiness::NotReadyReason, metrics::label::Label};
 use scrip_server::{
     config::Settings,
-    control::{self, ServerStatus},
+    control::status::{ServerStatus, query_status},
     files::disk_space::DiskSpace,
 };
 
 use crate::commands::{
-    doctor::{Finding, failed, passed, warning},
+    doctor::finding::{Finding, failed, passed, warning},
     output::format_bytes,
 };
 
@@ -51,7 +51,7 @@ fn assess_space(space: DiskSpace, effect: &str) -> Finding {
 
 /// Reports the state of the server, as the server itself sees it.
 pub(super) fn check_server(settings: &Settings) -> Finding {
-    match control::query_status(&settings.storage.data_dir) {
+    match query_status(&settings.storage.data_dir) {
         None => passed("server", "not running"),
         Some(status) => assess_server(&status),
     }
@@ -107,7 +107,7 @@ mod tests {
     use scrip_server::config::Environment;
 
     use super::*;
-    use crate::commands::doctor::CheckVerdict;
+    use crate::commands::doctor::finding::CheckVerdict;
 
     #[test]
     fn little_free_space_is_a_warning_and_almost_none_an_error() {

@@ -3,7 +3,7 @@
 use scrip_core::policy::{Directory, TenantKind};
 use scrip_server::config::Settings;
 
-use super::{Finding, warning};
+use crate::commands::doctor::finding::{Finding, warning};
 
 /// The type of a tenant cannot change, so real cards in a test tenant have to move to another one.
 /// A vault of `scrip dev` has its test tenant on purpose. The type in altered rows is unknown.

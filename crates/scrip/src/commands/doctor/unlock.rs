@@ -4,13 +4,13 @@ use scrip_core::policy::{DirectoryRecords, UnlockRecord, VaultUnlocks};
 use scrip_seal::AuditKey;
 use scrip_server::{
     config::Settings,
-    storage::unlock::{
+    unlock::{
         open::{MethodName, altered_methods, try_single_method},
         unlock_settings::UnlockSettings,
     },
 };
 
-use crate::commands::doctor::{Finding, check_root_key, failed, passed, warning};
+use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 
 /// Asks every method that needs no people. A failing method is an error only if no other one works.
 pub(super) async fn check_methods(settings: &Settings, records: &DirectoryRecords) -> Vec<Finding> {
@@ -52,6 +52,29 @@ pub(super) async fn check_methods(settings: &Settings, records: &DirectoryRecord
         findings.push(failed("unlock", "a row of unlocks was altered outside the vault"));
     }
     findings
+}
+
+/// Checks the root key: the vault key of a vault without unlock methods, or the wrapping key of the
+/// default method.
+pub(super) fn check_root_key(settings: &Settings) -> Finding {
+    let key = settings.root_key_file();
+    match settings.check_root_key() {
+        Err(error) => failed("root key", format!("{error:#}")),
+        Ok(()) if settings.root_key.is_some() => warning(
+            "root key",
+            "the root key comes from SCRIP_ROOT_KEY, which stays in the environment of the process \
+             and its children; put the key into a file and set keys.root_key_file",
+        ),
+        Ok(()) if settings.has_data_in(key.parent()) => warning(
+            "root key",
+            format!(
+                "{} is stored with the data: a copy of the data directory contains both. Set \
+                 keys.root_key_file to another location",
+                key.display()
+            ),
+        ),
+        Ok(()) => passed("root key", format!("{} is readable", key.display())),
+    }
 }
 
 /// The checks that need the vault key, for a vault that only the holders of its shares can open.

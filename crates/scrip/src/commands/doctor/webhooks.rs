@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use scrip_core::{Vault, policy::Directory, time::Clock, webhook::WebhookStatus};
-use scrip_server::{process::clock::SystemClock, storage::explain};
+use scrip_server::{clock::SystemClock, operator_error::explain};
 
-use super::{Finding, failed, warning};
+use crate::commands::doctor::finding::{Finding, failed, warning};
 
 /// A receiver that works again within this time gets its events without a warning.
 const BACKLOG_AGE_MAX: Duration = Duration::from_secs(60 * 60);

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlRequest, RequestRefusal, send_request},
-    storage::unlock::{
+    unlock::{
         methods::{MethodList, MethodStatus},
         shares::{IssuedShares, ShareCount},
     },
@@ -18,11 +18,9 @@ use scrip_server::{
 use serde_json::{Map, Value, json};
 
 use crate::commands::{
-    CommonArguments,
     approval::send_change,
-    keys::{
-        adopt::prepare_key_file, default_label, share_output::ShareOutput, shares::read_shares,
-    },
+    arguments::CommonArguments,
+    keys::{adopt::prepare_key_file, share_output::ShareOutput, shares::read_shares},
     output::CommandOutput,
 };
 
@@ -40,9 +38,16 @@ The server wraps the vault key with the new method and stays in service. Existin
 pub(crate) struct AddArguments {
     /// Name of the method in lists and messages [default: its kind].
     #[arg(long)]
-    pub(super) label: Option<String>,
+    label: Option<String>,
     #[command(flatten)]
     common: CommonArguments,
+}
+
+impl AddArguments {
+    /// The label, or the kind of the method without `--label`.
+    fn label_or(&self, kind: &str) -> String {
+        self.label.clone().unwrap_or_else(|| kind.to_owned())
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -162,9 +167,9 @@ fn add_method(
     settings: &Settings,
 ) -> anyhow::Result<()> {
     let parameters = parameters.as_object().cloned().unwrap_or_default();
-    let label = default_label(arguments, kind);
+    let label = arguments.label_or(kind);
     let request = ControlRequest::AddMethod { kind: kind.to_owned(), label, parameters };
-    let method: MethodStatus = send_change(settings, &arguments.common, &request)?;
+    let method: MethodStatus = send_change(settings, arguments.common.wait, &request)?;
     arguments.common.print_output(&report(&method))
 }
 
@@ -185,9 +190,9 @@ fn add_shares(
 ) -> anyhow::Result<()> {
     output.check(Some(count.shares.into()))?;
     let settings = arguments.common.socket_settings(environment)?;
-    let label = default_label(arguments, "shamir");
+    let label = arguments.label_or("shamir");
     let request = ControlRequest::AddShares { label, count };
-    let issued: IssuedShares = send_change(&settings, &arguments.common, &request)?;
+    let issued: IssuedShares = send_change(&settings, arguments.common.wait, &request)?;
     let handed_over = output.hand_over(&issued);
     let shares = handed_over.and_then(|()| read_shares(&issued)).with_context(|| {
         format!(

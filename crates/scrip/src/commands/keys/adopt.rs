@@ -7,18 +7,16 @@ use clap::{Args, ValueEnum};
 use scrip_seal::WrappingKey;
 use scrip_server::{
     config::{Environment, Settings},
-    storage::{
-        explain,
-        unlock::{
-            create::NewMethod,
-            methods::MethodStatus,
-            unlock_settings::{EnvParameters, FileParameters, UnlockSettings},
-        },
+    operator_error::explain,
+    unlock::{
+        create::NewMethod,
+        methods::MethodStatus,
+        unlock_settings::{EnvParameters, FileParameters, UnlockSettings},
     },
 };
 use serde_json::json;
 
-use crate::commands::{CommonArguments, Operator, output::CommandOutput};
+use crate::commands::{arguments::CommonArguments, operator::Operator, output::CommandOutput};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

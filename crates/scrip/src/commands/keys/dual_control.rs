@@ -4,13 +4,13 @@ use clap::Subcommand;
 use scrip_server::{
     config::Environment,
     control::protocol::{ControlRequest, send_request},
-    storage::dual_control::DualControlReport,
+    dual_control::DualControlReport,
 };
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments,
     approval::send_change,
+    arguments::CommonArguments,
     output::{CommandOutput, format_count},
 };
 
@@ -50,7 +50,7 @@ pub(super) fn run(command: &DualControlCommand, environment: &Environment) -> an
         }
         DualControlCommand::Off { common } => {
             let settings = common.socket_settings(environment)?;
-            send_change::<Value>(&settings, common, &ControlRequest::SwitchOff {})?;
+            send_change::<Value>(&settings, common.wait, &ControlRequest::SwitchOff {})?;
             common.print_output(&state_output(false))
         }
         DualControlCommand::Status { common } => {

@@ -5,14 +5,14 @@ use scrip_seal::{AuditKey, KeyHistory};
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlAnswer, ControlRequest, try_request},
-    storage::unlock::methods::{MethodList, MethodStatus, VaultKeyAge},
+    unlock::methods::{MethodList, MethodStatus, VaultKeyAge},
 };
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments,
+    arguments::CommonArguments,
+    async_runtime::runtime,
     output::{CommandOutput, table},
-    runtime,
 };
 
 /// Asks the running server, which knows the last checks. Without a server, reads the rows; only the

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use scrip_server::{
     files::atomic_file::{folder_of, sync_folder},
-    storage::unlock::compromise::NewKey,
+    unlock::compromise::NewKey,
 };
 
 /// A new file that only its owner can read. It is removed unless the rotation may have happened.

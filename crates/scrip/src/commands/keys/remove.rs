@@ -4,13 +4,13 @@ use anyhow::Context;
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlRequest, send_request},
-    storage::unlock::methods::MethodList,
+    unlock::methods::MethodList,
 };
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments,
     approval::send_change,
+    arguments::CommonArguments,
     keys::{
         rotate_vault::{self, RotationPlan},
         share_output::ShareOutput,
@@ -41,7 +41,7 @@ pub(super) fn run(
     }
     let is_pending = is_pending(&settings, id)?;
     let request = ControlRequest::RemoveMethod { id: id.to_owned() };
-    send_change::<Value>(&settings, common, &request)?;
+    send_change::<Value>(&settings, common.wait, &request)?;
     let removed = format!("removed unlock method {id} and overwrote its row\n");
     let (advice, mut json) = match after {
         AfterRemoval::RotateVault => {

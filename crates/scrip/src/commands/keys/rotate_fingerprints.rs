@@ -13,19 +13,20 @@ use scrip_core::{
 };
 use scrip_server::{
     config::{Environment, Settings},
-    storage::explain,
+    operator_error::explain,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::commands::{
-    CommonArguments, Operator,
     approval::{
         action_text,
         offline::{is_in_force, request_from_server, use_without_server},
     },
+    arguments::CommonArguments,
+    async_runtime::runtime,
+    operator::Operator,
     output::{CommandOutput, print_message},
-    runtime,
 };
 
 pub(super) const EXAMPLES: &str = "\
@@ -65,7 +66,7 @@ pub(super) fn run(
     let settings = arguments.common.confined_settings(environment)?;
     let parameters = json!({ "tenant": arguments.tenant });
     let action = action_text("keys rotate fingerprints", &parameters)?;
-    request_from_server(&settings, &arguments.common, &action)?;
+    request_from_server(&settings, arguments.common.wait, &action)?;
     let output = runtime()?.block_on(async {
         let _lock = settings.lock_data_dir()?;
         let vault = settings.open_vault_exclusively().await?;

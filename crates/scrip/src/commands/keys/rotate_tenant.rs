@@ -4,10 +4,10 @@ use clap::Args;
 use scrip_core::{
     key_rotation::RotationPhase, operations::key_rotations::start_key_rotation::start_key_rotation,
 };
-use scrip_server::{config::Environment, storage::explain};
+use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};
 
-use crate::commands::{CommonArguments, Operator, output::CommandOutput};
+use crate::commands::{arguments::CommonArguments, operator::Operator, output::CommandOutput};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

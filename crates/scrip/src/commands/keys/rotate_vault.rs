@@ -7,13 +7,13 @@ use clap::Args;
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlRequest, send_request},
-    storage::unlock::{methods::MethodList, rotation::RotationStatus, shares::ShareCount},
+    unlock::{methods::MethodList, rotation::RotationStatus, shares::ShareCount},
 };
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments,
     approval::send_change,
+    arguments::CommonArguments,
     keys::{new_keys_file::NewKeysFile, share_output::ShareOutput, shares::read_shares},
     output::CommandOutput,
 };
@@ -103,7 +103,7 @@ pub(super) fn rotate(
     let compromised = file.is_some();
     let address = settings.control_address();
     let request = ControlRequest::RotateVault { count, compromised };
-    let status: RotationStatus = send_change(settings, common, &request)?;
+    let status: RotationStatus = send_change(settings, common.wait, &request)?;
     let (from, to) = (status.from, status.to);
     if let Some((file, keys)) = file.as_mut().zip(status.new_keys.as_ref()) {
         file.write(keys, to)?;

@@ -12,11 +12,12 @@ use scrip_core::{
     store::key_rotations::RotationMark,
 };
 use scrip_seal::{AuditKeyPhase, KeyHistory};
-use scrip_server::{config::Environment, storage::explain};
+use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator,
+    arguments::CommonArguments,
+    operator::Operator,
     output::{CommandOutput, table},
 };
 

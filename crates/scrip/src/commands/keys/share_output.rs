@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use scrip_server::{
     config::Settings,
     control::protocol::{ControlRequest, send_request},
-    storage::unlock::{
+    unlock::{
         methods::{MethodList, MethodStatus},
         shares::{IssuedShares, ShareText},
     },

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IsTerminal};
 use anyhow::bail;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use scrip_seal::{Share, ShareCollection, ShareError};
-use scrip_server::storage::unlock::shares::{IssuedShares, ShareText};
+use scrip_server::unlock::shares::{IssuedShares, ShareText};
 
 use crate::commands::output::print_message;
 

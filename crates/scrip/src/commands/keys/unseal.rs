@@ -3,11 +3,13 @@
 use scrip_server::{
     config::Environment,
     control::protocol::{ControlRequest, send_request},
-    storage::unlock::shares::UnsealProgress,
+    unlock::shares::UnsealProgress,
 };
 use serde_json::json;
 
-use crate::commands::{CommonArguments, keys::shares::read_share, output::CommandOutput};
+use crate::commands::{
+    arguments::CommonArguments, keys::shares::read_share, output::CommandOutput,
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -20,11 +20,12 @@ use scrip_core::{
     },
     token::Plaintext,
 };
-use scrip_server::{config::Environment, storage::explain};
+use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator,
+    arguments::CommonArguments,
+    operator::Operator,
     output::{CommandOutput, table},
 };
 

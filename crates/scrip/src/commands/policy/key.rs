@@ -17,12 +17,13 @@ use scrip_core::{
     },
     policy::ApiKeyText,
 };
-use scrip_server::{config::Environment, storage::explain};
+use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::commands::{
-    CommonArguments, Operator,
+    arguments::CommonArguments,
+    operator::Operator,
     output::{CommandOutput, table},
     policy::{application::body_as_json, key_find},
 };

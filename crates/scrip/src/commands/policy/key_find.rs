@@ -11,11 +11,11 @@ use scrip_core::{
         ApplicationRecord, Tenant,
     },
 };
-use scrip_server::storage::explain;
+use scrip_server::operator_error::explain;
 use serde_json::{Value, json};
 
 use crate::commands::{
-    Operator,
+    operator::Operator,
     output::{CommandOutput, name_value_list},
 };
 

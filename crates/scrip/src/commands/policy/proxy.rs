@@ -11,11 +11,12 @@ use scrip_core::{
     policy::Tenant,
     proxy::{HostName, ProxyRecord},
 };
-use scrip_server::{config::Environment, storage::explain};
+use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, Operator,
+    arguments::CommonArguments,
+    operator::Operator,
     output::{CommandOutput, table},
 };
 

@@ -1,13 +1,15 @@
 //! `scrip policy restore`: put the policy of one tenant back from a backup.
 
+mod arguments;
 mod deletion;
 mod plan;
+mod replacement;
 mod source;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use scrip_core::{
     id::TenantId,
     operations::tenants::restore_policy::{NewPolicyRestore, restore_policy},
@@ -15,13 +17,17 @@ use scrip_core::{
     time::Timestamp,
 };
 use scrip_seal::TenantKeys;
-use scrip_server::{config::Environment, storage::explain};
+use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, Operator,
+    operator::Operator,
     output::CommandOutput,
-    policy::restore::plan::{RestorePlan, describe_tenant_alterations},
+    policy::restore::{
+        arguments::PolicyRestoreArguments,
+        plan::{RestorePlan, describe_tenant_alterations},
+        replacement::PolicyReplacement,
+    },
 };
 
 const EXAMPLES: &str = "\
@@ -38,24 +44,6 @@ pub(crate) enum PolicyCommand {
     /// backup.
     #[command(after_help = EXAMPLES)]
     Restore(PolicyRestoreArguments),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PolicyRestoreArguments {
-    /// File of `scrip backup` or `scrip export`.
-    #[arg(long, value_name = "BACKUP")]
-    from: PathBuf,
-    /// Id of the tenant, or its name in the backup.
-    #[arg(long)]
-    tenant: String,
-    /// Restore although the audit log is altered and cannot show whether the tenant was deleted.
-    #[arg(long)]
-    ignore_audit_log: bool,
-    /// Confirm the changes.
-    #[arg(long)]
-    yes: bool,
-    #[command(flatten)]
-    common: CommonArguments,
 }
 
 pub(crate) fn run(command: &PolicyCommand, environment: &Environment) -> anyhow::Result<()> {
@@ -78,15 +66,6 @@ pub(crate) fn run(command: &PolicyCommand, environment: &Environment) -> anyhow:
 struct BackupPolicy {
     tenant: Arc<Tenant>,
     records: PolicyRecords,
-}
-
-/// The policy of a backup, and the stored rows that it replaces.
-struct PolicyReplacement<'a> {
-    /// The tenant as it is in the backup.
-    tenant: &'a Tenant,
-    stored: Option<&'a PolicyRecords>,
-    replaces_keys: bool,
-    backup: &'a PolicyRecords,
 }
 
 async fn restore(

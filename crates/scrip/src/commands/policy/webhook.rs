@@ -16,11 +16,12 @@ use scrip_core::{
     policy::Tenant,
     webhook::{WebhookRecord, WebhookSettings},
 };
-use scrip_server::{config::Environment, storage::explain};
+use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator,
+    arguments::CommonArguments,
+    operator::Operator,
     output::{CommandOutput, format_count, table},
 };
 

@@ -16,24 +16,25 @@ use scrip_core::{
 };
 use scrip_seal::VaultKeyRing;
 use scrip_server::{
+    clock::SystemClock,
     config::{Environment, Settings},
     files::atomic_file::{AtomicFile, OnFailure, folder_of},
-    process::{self, clock::SystemClock},
-    storage::explain,
+    operator_error::explain,
+    process,
 };
 use scrip_store::sqlite::backup::{CopyResult, ExaminedBackup, copy_database, examine};
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, Operator,
     alterations::describe_alterations,
     approval,
+    arguments::CommonArguments,
+    async_runtime::runtime,
+    command_record::{record_completion, record_start},
+    operator::Operator,
     output::{self, CommandOutput, format_bytes, format_count},
-    record_completion, record_start, runtime,
-    transfer::{
-        backup::file::{BackupFile, Manifest, finish_backup},
-        progress::{Progress, ProgressUnit},
-    },
+    progress::{Progress, ProgressUnit},
+    transfer::backup::file::{BackupFile, Manifest, finish_backup},
 };
 
 const EXAMPLES: &str = "\
@@ -114,7 +115,7 @@ fn create_backup(
         "force": arguments.force,
         "without_root_key": arguments.without_root_key,
     });
-    let approved = approval::require(&settings, common, "backup", &parameters)?;
+    let approved = approval::require(&settings, common.wait, "backup", &parameters)?;
     if !arguments.without_root_key {
         runtime()?.block_on(async {
             record_start(&settings, "backup").await?;

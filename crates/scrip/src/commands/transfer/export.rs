@@ -9,9 +9,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 use scrip_core::time::Clock;
 use scrip_server::{
+    clock::SystemClock,
     config::{Environment, Settings},
     files::atomic_file::{AtomicFile, OnFailure},
-    process::clock::SystemClock,
 };
 use scrip_store::transfer::{
     ExportOptions, ExportResult, ExportSummary, PageBounds, RowKind, TransferError, export,
@@ -19,10 +19,11 @@ use scrip_store::transfer::{
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments,
     approval::offline::{OfflineApproval, require_for_export},
+    arguments::CommonArguments,
+    async_runtime::runtime,
+    command_record::{record_completion, record_start},
     output::{self, CommandOutput, format_bytes},
-    record_completion, record_start, runtime,
     transfer::backup::folder_outside_data_dir,
 };
 
@@ -62,7 +63,8 @@ pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> any
         bail!("{name} exists already; choose another name, or use --force to replace it");
     }
     let parameters = json!({ "file": std::path::absolute(file)?, "force": arguments.force });
-    let approval = require_for_export(&settings, common, &parameters, !arguments.without_root_key)?;
+    let approval =
+        require_for_export(&settings, common.wait, &parameters, !arguments.without_root_key)?;
     let mut temporary = AtomicFile::open(file, "export", OnFailure::Keep)?;
     // An approval is for one complete export, which must not begin with rows of another one.
     if arguments.force || approval == OfflineApproval::Used {

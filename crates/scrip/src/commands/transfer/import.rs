@@ -7,22 +7,23 @@ use clap::Args;
 use scrip_core::policy::{Directory, DirectoryRecords};
 use scrip_server::{
     config::{Environment, Settings},
+    operator_error::explain,
     process,
-    storage::explain,
 };
 use scrip_store::transfer::{CheckedExport, ImportPhase, ImportResult, TransferError, import};
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, init,
-    output::{CommandOutput, format_count},
-    record_completion, runtime,
+    arguments::CommonArguments,
+    async_runtime::runtime,
+    command_record::record_completion,
+    init,
+    output::{CommandOutput, format_count, warn},
     transfer::{
         backup::{file::open_regular_file, unlock_copy},
         export::{contents_text, summary_json},
         restore::{describe_old_heads, move_head_file_aside},
     },
-    warn,
 };
 
 const EXAMPLES: &str = "\

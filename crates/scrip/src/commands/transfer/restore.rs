@@ -11,20 +11,23 @@ use anyhow::{Context, bail};
 use clap::Args;
 use scrip_core::time::{Clock, Timestamp};
 use scrip_server::{
+    clock::SystemClock,
     config::{Environment, Settings},
-    control,
+    control::status::query_status,
     files::atomic_file::{path_with_suffix, sync_folder},
-    process::{self, clock::SystemClock},
-    storage::explain,
+    operator_error::explain,
+    process,
 };
 use scrip_store::sqlite::backup::{extract_read_log, lock_exclusively, upgrade};
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, init,
+    arguments::CommonArguments,
+    async_runtime::runtime,
+    command_record::record_completion,
+    init,
     keys::list::load_key_history,
     output::CommandOutput,
-    record_completion, runtime,
     transfer::backup::{
         READING, age_text, check_root_key, contents_text, examine_database,
         file::{BackupFile, Manifest},
@@ -74,7 +77,7 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     let settings = common.settings(environment)?;
     reject_postgres(&settings, "its own tools to restore its backups")?;
     let folder = settings.storage.data_dir.clone();
-    if let Some(it) = control::query_status(&folder) {
+    if let Some(it) = query_status(&folder) {
         bail!("{} is in use by server process {}; stop it first", folder.display(), it.pid);
     }
     if !arguments.force {

@@ -14,9 +14,9 @@ use scrip_api::app::{
     body_memory::BodyMemory, limits::MinimumRate, trusted_proxies::TrustedProxies,
 };
 use scrip_core::policy::TenantSettings;
-use scrip_server::metrics::{
-    key::MetricsKey,
-    listener::{OperatorAccess, OperatorListener},
+use scrip_server::{
+    metrics::listener::{OperatorAccess, OperatorListener},
+    node::metrics_key::MetricsKey,
 };
 use serde_json::json;
 use tokio::net::TcpSocket;

@@ -9,7 +9,7 @@ use std::{
 
 use scrip_api::limiter::Limiter;
 use scrip_core::policy::TenantSettings;
-use scrip_server::metrics::key::MetricsKey;
+use scrip_server::node::metrics_key::MetricsKey;
 use serde_json::json;
 
 use crate::harness::server::{SHARED_SERVER, TestServer, text_field};

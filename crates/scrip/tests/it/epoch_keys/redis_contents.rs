@@ -32,7 +32,7 @@ async fn start_node(redis: &RedisServer, epoch: Duration, root: Arc<RootKey>) ->
 }
 
 fn now_ms() -> i64 {
-    let now = scrip_server::process::clock::SystemClock;
+    let now = scrip_server::clock::SystemClock;
     scrip_core::time::Clock::now(&now).unix_ms
 }
 

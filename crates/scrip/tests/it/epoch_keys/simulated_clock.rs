@@ -29,7 +29,7 @@ use scrip_core::{
     token::NewToken,
 };
 use scrip_seal::EpochKeys;
-use scrip_server::process::clock::steady::{
+use scrip_server::clock::steady::{
     ClockReading, FOLLOW_AFTER, SLEW_WITHIN, StartTrust, SteadyTime, TimeBounds,
 };
 use scrip_testing::{

@@ -29,9 +29,9 @@ use scrip_core::{
 };
 use scrip_seal::RootKey;
 use scrip_server::{
+    clock::{SystemClock, ticks},
     listen::serve_plain,
     node::{Node, NodeSettings},
-    process::clock::{SystemClock, ticks},
 };
 use scrip_testing::{
     clock::OffsetClock,

@@ -15,7 +15,7 @@ use scrip_core::{
     },
     time::{Clock, Timestamp},
 };
-use scrip_server::process::clock::SystemClock;
+use scrip_server::clock::SystemClock;
 use scrip_testing::clock::StoppedClock;
 
 use crate::harness::server::{TenantApiKeys, TestRequest, TestResponse, TestServer};

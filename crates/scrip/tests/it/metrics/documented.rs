@@ -8,7 +8,7 @@ use std::{
 };
 
 use scrip_api::{app::readiness::NotReadyReason, metrics::label::Label};
-use scrip_server::metrics::key::MetricsKey;
+use scrip_server::node::metrics_key::MetricsKey;
 use serde_json::Value;
 
 use crate::{harness::server::TestServer, metrics::endpoint::scrape};

@@ -14,7 +14,7 @@ use scrip_api::{app::body_memory::BodyMemory, limiter::Limiter, routes::ROUTES};
 use scrip_core::policy::{
     Permission, TenantSettings, Transform, guessing_budget::GuessBudget, rate_limit::RateLimitName,
 };
-use scrip_server::metrics::key::MetricsKey;
+use scrip_server::node::metrics_key::MetricsKey;
 use scrip_testing::process::prometheus::ParsedMetricsPage;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use scrip_server::process::clock::ticks;
+use scrip_server::clock::ticks;
 use scrip_testing::destination::{
     authority::{HostTls, HttpVersions},
     behavior::{CannedResponse, DestinationBehavior},

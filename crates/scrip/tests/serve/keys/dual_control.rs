@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_server::process::clock::ticks;
+use scrip_server::clock::ticks;
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use std::{
 
 use rcgen::{CertificateParams, date_time_ymd};
 use scrip_core::time::Clock;
-use scrip_server::process::clock::SystemClock;
+use scrip_server::clock::SystemClock;
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::Value;
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use scrip_core::time::Clock;
-use scrip_server::process::clock::SystemClock;
+use scrip_server::clock::SystemClock;
 use scrip_testing::process::{
     harness::{ProcessHarness, RunningServer, becomes_true},
     terminate, wait,

@@ -10,12 +10,12 @@ use scrip_core::{
     policy::{PolicyRecords, SignedRow, TenantRecord},
     time::Timestamp,
 };
-use scrip_server::{files::head_file, storage::explain};
+use scrip_server::{files::head_file, operator_error::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    Operator,
-    policy::restore::{PolicyReplacement, PolicyRestoreArguments},
+    operator::Operator,
+    policy::restore::{arguments::PolicyRestoreArguments, replacement::PolicyReplacement},
 };
 
 /// The minimum grace period that starts again, so that the operator can still undo the deletion.

@@ -12,8 +12,8 @@ use scrip_seal::TenantKeys;
 use serde_json::{Value, json};
 
 use crate::commands::{
-    Operator,
-    policy::restore::{PolicyReplacement, deletion::KeptDeletion},
+    operator::Operator,
+    policy::restore::{deletion::KeptDeletion, replacement::PolicyReplacement},
 };
 
 /// What happens to a row.

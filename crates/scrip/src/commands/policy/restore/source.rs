@@ -9,12 +9,12 @@ use anyhow::{Context, bail};
 use scrip_core::policy::DirectoryRecords;
 use scrip_store::transfer::read_policy;
 
-use crate::commands::transfer::{
-    backup::{
+use crate::commands::{
+    progress::{Progress, ProgressUnit},
+    transfer::backup::{
         READING, examine_database,
         file::{BackupFile, open_regular_file},
     },
-    progress::{Progress, ProgressUnit},
 };
 
 /// The start of every SQLite database, and therefore of every backup.

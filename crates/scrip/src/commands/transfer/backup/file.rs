@@ -16,7 +16,7 @@ use scrip_core::time::Timestamp;
 use scrip_seal::Checksum;
 use serde::{Deserialize, Serialize};
 
-use crate::commands::transfer::progress::Progress;
+use crate::commands::progress::Progress;
 
 /// The number is incremented when older programs cannot read the format.
 const MAGIC: [u8; 16] = *b"\nscrip backup 1\n";
@@ -198,7 +198,7 @@ fn copy_with_checksum(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::transfer::progress::{ProgressUnit, WithoutTerminal};
+    use crate::commands::progress::{ProgressUnit, WithoutTerminal};
 
     fn hidden_progress() -> Progress {
         Progress::new("test", ProgressUnit::Bytes, WithoutTerminal::Hidden)

@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "a comparison of times is reported, not asserted")]
 
-use scrip_server::process::clock::ticks;
+use scrip_server::clock::ticks;
 use scrip_testing::{destination::behavior::DestinationBehavior, process::harness::becomes_true};
 
 use super::{DelivererHarness, DeliveryRow, respond};

@@ -12,8 +12,8 @@ use scrip_core::{
 };
 use scrip_seal::KeySource;
 use scrip_server::{
+    clock::SystemClock,
     config::{Environment, Settings},
-    process::clock::SystemClock,
 };
 use scrip_store::{
     SqliteStore,

@@ -1,0 +1,377 @@
+//! Methods of shares: the ceremony that creates them, and unsealing with them.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use scrip_core::{
+    id::UnlockId,
+    policy::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
+    store::ChangeOutcome,
+};
+use scrip_seal::{
+    AgeRecipient, Secret, Share, ShareCollection, ShareLabel, VaultKey, WrappingKey, split_secret,
+};
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+use zeroize::Zeroizing;
+
+use crate::{
+    clock::ticks,
+    unlock::{
+        create::{NewMethod, blank_record},
+        local_key::{unwrap_with, wrap_with},
+        manager::{KeyManager, UnsealError},
+        manager_state::EnteredShares,
+        methods::{MethodStatus, check_label},
+        open::{MethodName, OpenedKey, check_key, unlock_context},
+        unlock_settings::{ShamirParameters, UnlockSettings},
+    },
+};
+
+/// How long entered shares stay in memory.
+const SHARE_TIME: Duration = Duration::from_secs(10 * 60);
+
+/// The text of a share, wiped when dropped.
+#[derive(Clone)]
+pub struct ShareText(Zeroizing<String>);
+
+impl ShareText {
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for ShareText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ShareText")
+    }
+}
+
+impl Serialize for ShareText {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for ShareText {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
+    }
+}
+
+/// How many shares there are, and who gets them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareCount {
+    pub shares: u8,
+    pub threshold: u8,
+    /// Public age keys of the holders; empty for shares in clear.
+    #[serde(default)]
+    pub recipients: Vec<String>,
+}
+
+/// New shares, in clear or encrypted for their holders. They are shown once.
+#[derive(Serialize, Deserialize)]
+pub struct IssuedShares {
+    pub method: String,
+    pub threshold: u8,
+    pub texts: Vec<ShareText>,
+}
+
+impl std::fmt::Debug for IssuedShares {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "IssuedShares({} of {})", self.threshold, self.texts.len())
+    }
+}
+
+/// The progress of unsealing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsealProgress {
+    pub entered: usize,
+    pub threshold: u8,
+    pub is_open: bool,
+}
+
+/// Splits a new wrapping key into shares and wraps the vault key with it.
+pub(crate) fn issue_shares(
+    identity: VaultIdentity,
+    mut record: UnlockRecord,
+    key: &VaultKey,
+    count: &ShareCount,
+) -> anyhow::Result<(UnlockRecord, IssuedShares)> {
+    let ShareCount { shares, threshold, recipients } = count;
+    if !recipients.is_empty() && recipients.len() != usize::from(*shares) {
+        bail!(
+            "each of the {shares} shares needs one recipient, but there are {}",
+            recipients.len()
+        );
+    }
+    let recipients = recipients.iter().map(|it| AgeRecipient::parse(it));
+    let recipients = recipients.collect::<Result<Vec<_>, _>>()?;
+    let label = ShareLabel::create(&identity.id.to_string());
+    let wrapping_key = WrappingKey::generate();
+    let split = split_secret(wrapping_key.secret(), label, *threshold, *shares)?;
+    let clear_text = |it: &Share| {
+        let text = it.to_text();
+        ShareText::new(String::from_utf8_lossy(text.expose()).into_owned())
+    };
+    let texts = match recipients.is_empty() {
+        true => split.iter().map(clear_text).collect(),
+        false => {
+            let pairs = split.iter().zip(&recipients);
+            pairs.map(|(share, it)| ShareText::new(it.encrypt(&share.to_text()))).collect()
+        }
+    };
+    let parameters =
+        ShamirParameters { set: label.to_string(), shares: *shares, threshold: *threshold };
+    record.parameters = UnlockSettings::Shamir(parameters).parameters();
+    record.wrapped = wrap_with(&wrapping_key, &unlock_context(identity, &record), key.secret());
+    let issued = IssuedShares { method: record.id.to_string(), threshold: *threshold, texts };
+    Ok((record, issued))
+}
+
+/// Combines shares and opens the row with them. Returns the vault key, which is not checked yet.
+///
+/// # Errors
+/// A share is not valid, belongs to another set, or there are too few.
+pub(crate) fn combine_shares(
+    identity: VaultIdentity,
+    record: &UnlockRecord,
+    texts: &[ShareText],
+) -> anyhow::Result<Secret> {
+    let mut collection = start_collection(record)?;
+    for text in texts {
+        collection.add(Share::parse(text.expose())?)?;
+    }
+    open_with_shares(identity, record, &collection)
+}
+
+fn start_collection(record: &UnlockRecord) -> anyhow::Result<ShareCollection> {
+    let UnlockSettings::Shamir(parameters) = UnlockSettings::from_record(record)? else {
+        bail!("this unlock method has no shares");
+    };
+    let label = ShareLabel::parse(&parameters.set);
+    let label = label.context("the parameters of the unlock method were altered")?;
+    Ok(ShareCollection::new(label, parameters.threshold))
+}
+
+fn open_with_shares(
+    identity: VaultIdentity,
+    record: &UnlockRecord,
+    collection: &ShareCollection,
+) -> anyhow::Result<Secret> {
+    let wrapping_key = WrappingKey::from_secret(collection.combine()?)?;
+    let opened = unwrap_with(&wrapping_key, &unlock_context(identity, record), &record.wrapped);
+    opened.map_err(|_| {
+        anyhow::anyhow!(
+            "the shares do not open the vault: one of them is forged or of another set. All \
+             shares are forgotten; enter them again"
+        )
+    })
+}
+
+impl KeyManager {
+    /// Creates a method of shares. It does not count until [`KeyManager::confirm_shares`].
+    ///
+    /// # Errors
+    /// The vault is sealed, or the numbers are not valid.
+    pub async fn add_shares(
+        &self,
+        label: &str,
+        count: &ShareCount,
+        uid: u32,
+    ) -> anyhow::Result<IssuedShares> {
+        let _guard = self.changes.lock().await;
+        let vault = self.open_vault().await?;
+        check_label(&vault, label)?;
+        let (shares, threshold) = (count.shares, count.threshold);
+        let parameters = ShamirParameters { set: String::new(), shares, threshold };
+        let settings = UnlockSettings::Shamir(parameters);
+        let method = NewMethod { settings, label: label.to_owned() };
+        let core_vault = &self.app.vault;
+        let mut record =
+            blank_record(core_vault, &method, vault.key.version(), core_vault.clock.now());
+        record.state = UnlockState::Pending;
+        let command = format!(
+            "keys add shamir {} with {threshold} of {shares} shares by uid {uid}",
+            record.id
+        );
+        self.record_start(&command).await?;
+        let result = async {
+            let (record, issued) = issue_shares(vault.identity, record, &vault.key, count)?;
+            self.insert(&vault, record).await?;
+            Ok(issued)
+        };
+        match result.await {
+            // The end is recorded when the shares are confirmed.
+            Ok(issued) => Ok(issued),
+            Err(error) => self.record_end(&command, Err(error)).await,
+        }
+    }
+
+    /// Makes a method of shares active, after enough holders have entered their shares.
+    ///
+    /// # Errors
+    /// The shares do not return the vault key.
+    pub async fn confirm_shares(
+        &self,
+        method: &str,
+        shares: &[ShareText],
+        uid: u32,
+    ) -> anyhow::Result<MethodStatus> {
+        let _guard = self.changes.lock().await;
+        let vault = self.open_vault().await?;
+        let id = UnlockId::parse(method).context("this is not the id of an unlock method")?;
+        let record = vault.unlocks.find(id).filter(|it| it.state == UnlockState::Pending);
+        let record = record.context("no unlock method with this id waits for its shares")?;
+        let key = combine_shares(vault.identity, record, shares)?;
+        if !key.constant_time_eq(vault.key.secret().expose()) {
+            bail!("the shares return another key than the vault key; the method stays pending");
+        }
+        let active = UnlockRecord { state: UnlockState::Active, ..record.clone() };
+        let active = active.signed(&vault.audit_key, vault.identity.id);
+        let result = match self.app.vault.store.activate_unlock(active.clone()).await? {
+            ChangeOutcome::Done => Ok(MethodStatus::new(&active)),
+            ChangeOutcome::Stale => Err(anyhow::anyhow!("the unlock method was removed")),
+        };
+        self.record_end(&format!("keys add shamir {id} by uid {uid}"), result).await
+    }
+
+    /// Accepts one share of a sealed vault. The last share that is needed unseals the vault.
+    ///
+    /// # Errors
+    /// The vault is open, the share is not valid, or the shares do not open the vault.
+    pub async fn enter_share(
+        self: &Arc<Self>,
+        text: &ShareText,
+        uid: u32,
+    ) -> anyhow::Result<UnsealProgress> {
+        if self.app.directory.load().is_some() {
+            bail!("the vault is open; no share is needed");
+        }
+        let share = Share::parse(text.expose())?;
+        let records = self.app.vault.store.load_directory().await?;
+        let method = find_share_method(&records.unlocks, &share)?.clone();
+        let identity = records.unlocks.identity.context("the vault has no unlock methods")?;
+        let index = share.index();
+        check_share(&method, &share)?;
+        let (progress, complete) = {
+            let mut entered = self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
+            forget_expired(&mut entered, ticks());
+            let is_other = |it: &mut EnteredShares| it.method != method.id;
+            drop(entered.take_if(is_other));
+            let mut current = match entered.take() {
+                Some(it) => it,
+                None => EnteredShares {
+                    method: method.id,
+                    collection: start_collection(&method)?,
+                    last_entry: ticks(),
+                    records: Vec::new(),
+                },
+            };
+            let added = current.collection.add(share);
+            if added.is_ok() {
+                current.last_entry = ticks();
+                current.records.push(format!("unseal share {index} by uid {uid}"));
+            }
+            let is_complete = added.as_ref().is_ok_and(|it| it.is_complete());
+            let complete = match is_complete {
+                true => Some(current),
+                false => {
+                    *entered = Some(current);
+                    None
+                }
+            };
+            (added?, complete)
+        };
+        tracing::info!(share = index, uid, "accepted a share to unseal the vault");
+        let (entered, threshold) = (usize::from(progress.have), progress.need);
+        let Some(complete) = complete else {
+            self.forget_shares_later();
+            return Ok(UnsealProgress { entered, threshold, is_open: false });
+        };
+        let key = open_with_shares(identity, &method, &complete.collection)?;
+        let system_keys = records.system_keys.as_ref().context("the vault is empty")?;
+        let key = check_key(VaultKey::from_secret(method.key_version, key), system_keys)?;
+        let opened = OpenedKey { key, method: Some(MethodName::new(&method)) };
+        let unsealed = self.unseal(records, opened).await;
+        unsealed.map_err(UnsealError::explain)?;
+        for record in complete.records {
+            self.record(&record, "completed").await;
+        }
+        tracing::info!("the vault is open");
+        Ok(UnsealProgress { entered, threshold, is_open: true })
+    }
+
+    /// Wipes the entered shares when their time is over.
+    fn forget_shares_later(self: &Arc<Self>) {
+        let manager = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(SHARE_TIME).await;
+            let mut entered = manager.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
+            forget_expired(&mut entered, ticks());
+        });
+    }
+}
+
+/// Rejects a share that the set cannot have, so that it does not stop the real ones.
+fn check_share(method: &UnlockRecord, share: &Share) -> anyhow::Result<()> {
+    let UnlockSettings::Shamir(parameters) = UnlockSettings::from_record(method)? else {
+        bail!("this unlock method has no shares");
+    };
+    if share.index() == 0 || share.index() > parameters.shares {
+        bail!("this share is forged: the set has only {} shares", parameters.shares);
+    }
+    Ok(())
+}
+
+fn forget_expired(entered: &mut Option<EnteredShares>, now: Duration) {
+    let is_expired = |it: &mut EnteredShares| now.saturating_sub(it.last_entry) >= SHARE_TIME;
+    drop(entered.take_if(is_expired));
+}
+
+fn find_share_method<'a>(
+    unlocks: &'a VaultUnlocks,
+    share: &Share,
+) -> anyhow::Result<&'a UnlockRecord> {
+    let set = share.label().to_string();
+    let is_set = |it: &&UnlockRecord| {
+        it.kind == UnlockKind::Shamir
+            && matches!(UnlockSettings::from_record(it), Ok(UnlockSettings::Shamir(it)) if it.set == set)
+    };
+    unlocks.active_methods().find(is_set).context(
+        "this share belongs to another vault, or to a set that was replaced or never confirmed",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entered_shares_are_forgotten_ten_minutes_after_the_last_one() {
+        let entered = || {
+            let label = ShareLabel::create("vault");
+            Some(EnteredShares {
+                method: UnlockId(uuid::Uuid::nil()),
+                collection: ShareCollection::new(label, 3),
+                last_entry: Duration::from_secs(5),
+                records: Vec::new(),
+            })
+        };
+        let mut before = entered();
+        forget_expired(&mut before, Duration::from_secs(604));
+        assert!(before.is_some());
+        let mut after = entered();
+        forget_expired(&mut after, Duration::from_secs(605));
+        assert!(after.is_none());
+    }
+}
