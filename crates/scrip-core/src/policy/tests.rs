@@ -5,6 +5,8 @@ use std::sync::Arc;
 use scrip_seal::{AuditKey, RootKey, Sealed, WrappedTenantKeys};
 use uuid::Uuid;
 
+mod place_bytes;
+
 use super::*;
 use crate::{
     policy::{
