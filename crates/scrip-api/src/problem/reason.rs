@@ -1,6 +1,7 @@
 //! The reason of a failure, for a log.
 
 use axum::response::Response;
+use scrip_core::threeds::ServiceFailure;
 
 use crate::problem::Problem;
 
@@ -11,12 +12,17 @@ const FIELD_CHARS_MAX: usize = 60;
 /// A path with a longer number is not printed: the number may be a value.
 const DIGITS_MAX: usize = 4;
 
-/// Attributes and rules, as in the problem of the response. It never contains values of the request.
+/// Attributes and rules, or the failure of a 3DS service, as in the problem of the response. It never contains values of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProblemReason(String);
 
 impl ProblemReason {
     pub(crate) fn new(problem: &Problem) -> Self {
+        // The errors of a failed service are texts for the browser SDK, not attributes.
+        if let Some(ServiceFailure { message, detail, .. }) = problem.service_failure() {
+            let separator = if detail.is_empty() { "" } else { ": " };
+            return Self(format!("{message}{separator}{detail}"));
+        }
         let Some(errors) = problem.errors() else { return Self(problem.detail()) };
         let rules = errors.iter().take(FIELDS_MAX).map(|(field, rules)| {
             let field = if is_printable(field) { field } else { "an attribute" };
@@ -46,7 +52,11 @@ fn is_printable(field: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use scrip_core::error::{Error, FieldError};
+    use scrip_core::{
+        error::{Error, FieldError},
+        threeds::FailureReason,
+    };
+    use scrip_threeds::{fault::Component, message::FailureKind};
 
     use super::*;
 
@@ -64,5 +74,25 @@ mod tests {
             assert_eq!(reason_of(field), "an attribute: is required");
         }
         assert_eq!(ProblemReason::new(&Problem::NoRoute).text(), "Not found.");
+    }
+
+    #[test]
+    fn reason_of_a_failed_3ds_service_is_its_message_and_detail() {
+        let reason = |reason, detail: &str| {
+            let failure = ServiceFailure {
+                reason,
+                session: None,
+                source: Component::DirectoryServer,
+                kind: FailureKind::NotFound,
+                message: "The card is not supported",
+                detail: detail.to_owned(),
+            };
+            ProblemReason::new(&Problem::Failed(Error::Service(Box::new(failure)))).0
+        };
+        assert_eq!(
+            reason(FailureReason::CardNotSupported, "The number is in no card range"),
+            "The card is not supported: The number is in no card range"
+        );
+        assert_eq!(reason(FailureReason::ErrorResponse, ""), "The card is not supported");
     }
 }
