@@ -62,6 +62,9 @@ pub struct ServerStatus {
     pub not_ready: Option<String>,
     pub url: String,
     pub connections: usize,
+    /// `scrip dev`, which also serves hosted fields on loopback hosts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_development: bool,
     /// Number of writes that wait in the queues of the server.
     pub write_queue: u64,
     /// Connections to the database.
@@ -155,6 +158,7 @@ impl ControlSocket {
             not_ready: node.app.not_ready_reason().map(|it| it.as_str().to_owned()),
             url: url.clone(),
             connections: node.connection_counts.open.load(Ordering::Relaxed),
+            is_development: node.app.field_hosting.is_on_loopback,
             write_queue: node.app.vault.store.metrics().queued(),
             pool: Some(pool_status(&node.app)),
             bin_rows: node.app.vault.bin_data.imported().map(|it| it.row_count()),
