@@ -15,7 +15,8 @@ use scrip_server::{
 };
 
 use crate::commands::{
-    explain_record_failure, output::print_output, runtime, warn, warn_about_outcome,
+    doctor::development::describe_dev_keys, explain_record_failure, output::print_output, runtime,
+    warn, warn_about_outcome,
 };
 
 pub(crate) fn run(
@@ -28,6 +29,9 @@ pub(crate) fn run(
     create_data_dir(&settings)?;
     process::confine_command(&settings.server)?;
     let created = runtime()?.block_on(create_vault(&settings))?;
+    if let Some(problem) = describe_dev_keys(&settings) {
+        warn(&anyhow::Error::msg(problem));
+    }
     print_outcome(&settings, created)
 }
 

@@ -185,3 +185,20 @@ fn doctor_reports_a_missing_or_altered_chain_head() {
     connection.execute_batch("DROP TABLE saved").unwrap();
     assert_eq!(failed_checks(&process), []);
 }
+
+#[test]
+fn doctor_and_init_warn_of_left_over_development_keys() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    assert!(verdicts_of_check(&run_doctor(&process).1, "dev keys").is_empty());
+    let server = process.start(&["dev", "--json"]);
+    // A running `scrip dev` uses its keys.
+    assert!(verdicts_of_check(&run_doctor(&process).1, "dev keys").is_empty());
+    drop(server);
+    let (well, report) = run_doctor(&process);
+    assert_eq!((well, verdicts_of_check(&report, "dev keys")), (true, vec!["warning".to_owned()]));
+    let output = process.run(&["init"]);
+    let warning = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{warning}");
+    assert!(warning.contains("dev-keys.json has three API keys in clear"), "{warning}");
+    assert!(!warning.contains("key_test_"), "{warning}");
+}
