@@ -8,6 +8,7 @@
 mod handler;
 pub mod protocol;
 mod shared_socket;
+pub mod socket_check;
 
 use std::{
     fs::{self, Permissions},
@@ -61,10 +62,10 @@ pub struct ServerStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<String>,
     pub url: String,
-    pub connections: usize,
     /// `scrip dev`, which also serves hosted fields on loopback hosts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_development: bool,
+    pub connections: usize,
     /// Number of writes that wait in the queues of the server.
     pub write_queue: u64,
     /// Connections to the database.
@@ -157,8 +158,8 @@ impl ControlSocket {
             sealed_cause: status_manager.as_ref().and_then(|it| it.sealed_cause()),
             not_ready: node.app.not_ready_reason().map(|it| it.as_str().to_owned()),
             url: url.clone(),
-            connections: node.connection_counts.open.load(Ordering::Relaxed),
             is_development: node.app.field_hosting.is_on_loopback,
+            connections: node.connection_counts.open.load(Ordering::Relaxed),
             write_queue: node.app.vault.store.metrics().queued(),
             pool: Some(pool_status(&node.app)),
             bin_rows: node.app.vault.bin_data.imported().map(|it| it.row_count()),

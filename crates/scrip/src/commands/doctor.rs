@@ -2,6 +2,7 @@
 
 mod audit;
 mod certificates;
+mod control_sockets;
 mod deletions;
 pub(crate) mod development;
 mod dual_control;
@@ -85,6 +86,7 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
     findings.extend(certificates::check_directory_servers(&settings));
     findings.push(elements::check_fields(&settings));
     findings.extend(development::check_dev_keys(&settings));
+    findings.extend(control_sockets::check_sockets(&settings));
     findings.extend(runtime()?.block_on(check_store(&settings)));
     if let Some(it) = settings.storage.postgres()? {
         findings.extend(runtime()?.block_on(postgres::check_postgres(&settings, it)));

@@ -202,3 +202,26 @@ fn doctor_and_init_warn_of_left_over_development_keys() {
     assert!(warning.contains("dev-keys.json has three API keys in clear"), "{warning}");
     assert!(!warning.contains("key_test_"), "{warning}");
 }
+
+#[test]
+fn doctor_reports_a_control_socket_that_cannot_be_created() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    assert_eq!(verdicts_of_check(&run_doctor(&process).1, "control socket"), ["passed"]);
+    let group = nix::unistd::Gid::effective().to_string();
+    let missing = process.path("missing/control.sock").display().to_string();
+    let process = process
+        .with_variable("SCRIP_SERVER_CONTROL_SOCKET", &missing)
+        .with_variable("SCRIP_SERVER_CONTROL_GROUP", &group);
+    let (well, report) = run_doctor(&process);
+    let verdicts = verdicts_of_check(&report, "control socket");
+    assert_eq!((well, verdicts), (false, vec!["failed".to_owned()]), "{report}");
+
+    let folder = process.path(&"x".repeat(100));
+    let process = ProcessHarness::new(crate::SCRIP)
+        .with_variable("SCRIP_STORAGE_DATA_DIR", &folder.display().to_string());
+    assert!(process.run(&["init"]).status.success());
+    let (well, report) = run_doctor(&process);
+    let verdicts = verdicts_of_check(&report, "control socket");
+    assert_eq!((well, verdicts), (true, vec!["warning".to_owned()]), "{report}");
+    assert!(report.to_string().contains("use a shorter storage.data_dir"), "{report}");
+}
