@@ -3,6 +3,7 @@
 pub mod auth_failures;
 pub mod body_memory;
 pub mod egress_client;
+pub mod failed_call_log;
 pub mod field_hosting;
 pub mod in_flight;
 pub mod limits;

@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
     let (json, prints_webhooks) = (arguments.json, arguments.print_webhooks);
     let prints_requests = !json && !arguments.quiet;
     let request_log = prints_requests.then(RequestLines::start).transpose()?;
-    let result = serve::start(
+    serve::start(
         settings,
         ServerMode::Development(request_log),
         async |settings: &Settings, manager: &KeyManager, addresses: &Addresses| {
@@ -89,20 +89,6 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             }
             Ok(demo_shop)
         },
-    );
-    result.map_err(suggest_free_port)
-}
-
-/// Explains what to do when the port of the server is in use, most often by an earlier `scrip dev`.
-fn suggest_free_port(error: anyhow::Error) -> anyhow::Error {
-    let is_in_use = |it: &(dyn std::error::Error + 'static)| {
-        it.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::AddrInUse)
-    };
-    if !error.chain().any(is_in_use) {
-        return error;
-    }
-    anyhow::anyhow!(
-        "{error:#}; end the other program, or use a free port: scrip dev --listen 127.0.0.1:0"
     )
 }
 

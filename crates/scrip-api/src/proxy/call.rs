@@ -60,7 +60,7 @@ pub(crate) use self::{
     selection::{CallEntry, request_host},
 };
 use crate::{
-    app::{App, body_memory::BodyReservation, long_evaluation},
+    app::{App, body_memory::BodyReservation, failed_call_log::FailedCall, long_evaluation},
     metrics::{CallResult, IdempotencyOutcome},
     middleware::{
         authenticate::field_application, body::read_body, cors, idempotency,
@@ -361,8 +361,26 @@ async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, 
     })
 }
 
-/// Sends the call and passes the answer on. Takes the claim when the call is started.
+/// Runs the call and logs its failure.
 async fn run_call(
+    app: &App,
+    pending: PendingCall,
+    claim: &mut Option<IdempotencyClaim>,
+) -> Result<Response, ProxyError> {
+    let trace = Arc::clone(&pending.call.party.origin().trace);
+    let proxy = pending.call.selected.proxy().map(|it| it.record().id);
+    let result = exchange_messages(app, pending, claim).await;
+    if let Err(error) = &result
+        && let Some(cause) = error.logged_cause()
+    {
+        let (status, delivery) = (error.status().as_u16(), error.delivery());
+        FailedCall { trace: &trace, proxy, delivery, status, cause }.log();
+    }
+    result
+}
+
+/// Sends the call and passes the answer on. Takes the claim when the call is started.
+async fn exchange_messages(
     app: &App,
     pending: PendingCall,
     claim: &mut Option<IdempotencyClaim>,

@@ -25,7 +25,7 @@ use scrip_core::{
 use scrip_egress::{BodyError, EgressBody};
 
 use crate::{
-    app::{App, body_memory::BodyReservation},
+    app::{App, body_memory::BodyReservation, failed_call_log::CallFailureCause},
     metrics::CallFailureReason,
     middleware::response_body::ResponseBudget,
     proxy::{
@@ -77,6 +77,7 @@ enum CollectError {
     NoMemory,
 }
 
+const TRANSFORM_CAUSE: &str = "a transform cannot be applied to the answer";
 const MEMORY_RULE: &str = "the memory for the answers of destinations is used up";
 
 impl AnswerBuilder<'_, '_> {
@@ -124,9 +125,10 @@ impl AnswerBuilder<'_, '_> {
                     Ok(()) => error,
                     Err(count_error) => count_error,
                 };
-                let error = error.after_answer(status);
-                let error = if self.is_explained { error } else { error.without_cause() };
                 let failure = CallFailureReason::Transform;
+                let cause = CallFailureCause::new(failure, TRANSFORM_CAUSE);
+                let error = error.with_logged_cause(cause).after_answer(status);
+                let error = if self.is_explained { error } else { error.without_cause() };
                 let end = CallEnd { status: error.status(), failure: Some(failure) };
                 sent.finish_without_response(status, end).await;
                 self.app.metrics.proxy_failures.increment(failure);
@@ -166,7 +168,10 @@ impl AnswerBuilder<'_, '_> {
         let end = CallEnd { status: end_status, failure: Some(reason) };
         sent.finish_without_response(status, end).await;
         self.app.metrics.proxy_failures.increment(reason);
-        ProxyError::new(end_status, CallDelivery::Answered, detail).after_answer(status)
+        let cause = CallFailureCause::new(reason, detail.clone());
+        ProxyError::new(end_status, CallDelivery::Answered, detail)
+            .with_logged_cause(cause)
+            .after_answer(status)
     }
 
     /// Counts a failed transform for the data that the answer can repeat.

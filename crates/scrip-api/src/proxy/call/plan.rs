@@ -12,7 +12,10 @@ use scrip_core::{
 use scrip_egress::{ConnectionScope, Destination, TlsOptions};
 
 use crate::{
-    app::{App, long_evaluation, proxy_programs::compile_in_slot},
+    app::{
+        App, failed_call_log::CallFailureCause, long_evaluation, proxy_programs::compile_in_slot,
+    },
+    metrics::CallFailureReason,
     proxy::{
         call::{failure::reject_by_guard, received_call::ReceivedCall, selection::SelectedProxy},
         error::{CallDelivery, ProxyError},
@@ -126,8 +129,11 @@ fn find_token_creator(
     call: &ReceivedCall,
 ) -> Result<Option<Caller>, ProxyError> {
     let mut transforms = program.request_transforms.iter().chain(&program.response_transforms);
-    let unprocessable =
-        |rule| ProxyError::new(StatusCode::UNPROCESSABLE_ENTITY, CallDelivery::NotSent, rule);
+    let unprocessable = |rule| {
+        let cause = CallFailureCause::new(CallFailureReason::Transform, rule);
+        ProxyError::new(StatusCode::UNPROCESSABLE_ENTITY, CallDelivery::NotSent, rule)
+            .with_logged_cause(cause)
+    };
     if transforms.clone().any(|it| matches!(it, ProxyTransform::Code { .. })) {
         return Err(unprocessable(CODE_RULE));
     }

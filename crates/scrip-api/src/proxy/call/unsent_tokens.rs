@@ -109,7 +109,7 @@ impl<'a> UnsentTokens<'a> {
     fn hide_cause(&self, error: ProxyError) -> ProxyError {
         let is_hidden = self.are_hidden() || self.configuration.is_some();
         if is_hidden && error.status().is_client_error() {
-            return ProxyError::new(StatusCode::BAD_REQUEST, error.delivery(), DATA_RULE);
+            return error.with_detail(StatusCode::BAD_REQUEST, DATA_RULE);
         }
         error
     }
