@@ -1,4 +1,5 @@
-//! The store of tokens and token intents.
+//! The store of tokens and token intents. It is above `tokens`, because the store has the write
+//! queue of `tokens/write_group.rs`.
 
 use scrip_core::{
     id::{TenantId, TokenId},
