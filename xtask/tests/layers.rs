@@ -25,6 +25,7 @@ const FINISHED_CRATES: &[&str] = &[
     "scrip-store",
     "scrip-testing",
     "scrip-threeds",
+    "scrip-types",
     "scrip-unlock",
 ];
 

@@ -15,13 +15,14 @@ use xtask::{parameters, sources, statistics};
 /// The allowed dependencies of each crate within the workspace. Any other dependency is a design
 /// change.
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
+    ("scrip-types", &[]),
     ("scrip-expression", &[]),
     ("scrip-seal", &[]),
     ("scrip-egress", &[]),
     ("scrip-elements", &["scrip-seal"]),
     ("scrip-unlock", &["scrip-seal"]),
-    ("scrip-threeds", &[]),
-    ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds"]),
+    ("scrip-threeds", &["scrip-types"]),
+    ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds", "scrip-types"]),
     ("scrip-store", &["scrip-core", "scrip-seal"]),
     ("scrip-simulator", &["scrip-threeds"]),
     (
@@ -33,6 +34,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "scrip-expression",
             "scrip-seal",
             "scrip-threeds",
+            "scrip-types",
         ],
     ),
     (

@@ -147,9 +147,10 @@ impl ShopBackend<'_> {
     ) -> Result<T, Problem> {
         let mut reservation = self
             .app
-            .keyless_body_memory
+            .memory
+            .keyless_bodies
             .start_reservation(ClientNetwork::from_address(self.client));
-        let deadline = self.app.limits.body_deadline;
+        let deadline = self.app.settings.limits.body_deadline;
         let bytes =
             read_body(self.app, &mut body, deadline, BODY_BYTES_MAX, &mut reservation).await?;
         let malformed =

@@ -358,11 +358,11 @@ async fn build_node(
     let mut app = App::new_sealed(vault, ticks);
     apply_limits(&mut app, settings);
     app.limiter = settings.limits.limiter().await?;
-    app.webhook_egress = settings.webhooks.egress(&settings.proxy, own_addresses.clone())?;
-    app.proxy_egress = settings.proxy.egress(own_addresses)?;
-    app.field_hosting = settings.field_hosting(mode.is_development());
+    app.egress.webhooks = settings.webhooks.egress(&settings.proxy, own_addresses.clone())?;
+    app.egress.proxied_calls = settings.proxy.egress(own_addresses)?;
+    app.settings.field_hosting = settings.field_hosting(mode.is_development());
     if settings.proxy.loopback_http {
-        app.loopback_destinations = LoopbackDestinations::Allowed;
+        app.settings.loopback_destinations = LoopbackDestinations::Allowed;
     }
     let key = settings.metrics.key_file.as_deref().map(MetricsKey::from_file).transpose()?;
     let (listener_key, metrics_key) = if has_metrics_listener { (key, None) } else { (None, key) };

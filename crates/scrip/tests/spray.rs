@@ -106,7 +106,7 @@ fn check_over_http(runtime: &Runtime, bytes_before: u64) {
         let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
         let mut app = App::new(vault, directory, root, ticks);
         app.limiter = Limiter::new(EffectiveRates::default(), COUNTERS);
-        app.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
+        app.settings.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, app) = (listener.local_addr().unwrap(), Arc::new(app));
         let node = Node::new(Arc::clone(&app), NodeSettings::default());

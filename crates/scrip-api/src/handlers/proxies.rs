@@ -79,7 +79,7 @@ pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn patch(mut request: AuthenticatedRequest) -> Handled {
-    let (id, loopback) = (proxy_id(&request)?, request.app.loopback_destinations);
+    let (id, loopback) = (proxy_id(&request)?, request.app.settings.loopback_destinations);
     let (work, body) = (request.caller.work(), wire::json::read(&request.body)?);
     // Charged here, so that the patch is applied and compiled outside of the async workers.
     work.charge_ahead(proxy_request::count_check_work(request.body.len()));
@@ -131,7 +131,7 @@ fn compile_draft(
     request: &AuthenticatedRequest,
     current: Option<ProxyId>,
 ) -> Result<CompiledDraft, Problem> {
-    let (tenant, loopback) = (request.caller.tenant(), request.app.loopback_destinations);
+    let (tenant, loopback) = (request.caller.tenant(), request.app.settings.loopback_destinations);
     let work = request.caller.work();
     let parse = || {
         let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;

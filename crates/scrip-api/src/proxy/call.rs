@@ -150,7 +150,7 @@ async fn select_proxy(
 ) -> Result<(Arc<Directory>, SelectedProxy), ProxyError> {
     throttle::check_address(app, address)?;
     let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
-    let selected = SelectedProxy::find(&directory, head, entry, app.loopback_destinations);
+    let selected = SelectedProxy::find(&directory, head, entry, app.settings.loopback_destinations);
     match selected {
         Ok(selected) => Ok((directory, selected)),
         Err(error) => {
@@ -191,7 +191,7 @@ async fn receive(
     let IdentifiedCall { directory, selected, party } = identified;
     // Here and not earlier, so that a denial is recorded.
     if let Some(caller) = party.caller() {
-        let (head, hosting) = (&incoming.head, &app.field_hosting);
+        let (head, hosting) = (&incoming.head, &app.settings.field_hosting);
         cors::check_origin(hosting, &head.headers, request_host(head), caller)?;
     }
     check_sender(app, &incoming.head, &selected, &party)?;
@@ -199,14 +199,14 @@ async fn receive(
     let network = ClientNetwork::from_address(incoming.address);
     let (mut reservation, deadline) = match &party {
         CallParty::Caller { .. } => {
-            (app.body_memory.start_reservation(network), app.limits.body_deadline)
+            (app.memory.bodies.start_reservation(network), app.settings.limits.body_deadline)
         }
         CallParty::Keyless(_) => (
-            app.keyless_body_memory.start_keyless_reservation(network),
-            app.limits.keyless_deadline(),
+            app.memory.keyless_bodies.start_keyless_reservation(network),
+            app.settings.limits.keyless_deadline(),
         ),
     };
-    let bytes_max = app.proxy_egress.limits.body_bytes_max;
+    let bytes_max = app.egress.proxied_calls.limits.body_bytes_max;
     let body = match incoming.body.is_end_stream() {
         true => Bytes::new(),
         false => read_body(app, &mut incoming.body, deadline, bytes_max, &mut reservation).await?,
@@ -219,7 +219,8 @@ async fn receive(
         (selected, party)
     } else {
         let head = &incoming.head;
-        let selected = SelectedProxy::find(&current, head, entry, app.loopback_destinations)?;
+        let selected =
+            SelectedProxy::find(&current, head, entry, app.settings.loopback_destinations)?;
         let origin = party.origin().clone();
         let party = CallParty::identify_again(app, head, &selected, origin).await?;
         check_sender(app, head, &selected, &party)?;
@@ -259,7 +260,7 @@ async fn decrypt_header(
     let CallParty::Caller { caller, right } = party else {
         return Err(Error::Forbidden(Denial::NoRule(Permission::TokenUse)).into());
     };
-    let destinations = app.proxy_egress.destinations();
+    let destinations = app.egress.proxied_calls.destinations();
     let decrypted = decrypt_call_data(&app.vault, caller, &encrypted, *right, destinations).await?;
     Ok(Some(Arc::new(decrypted)))
 }
@@ -285,7 +286,7 @@ async fn claim_and_run(
     };
     // In a separate task: a client that disconnects drops this future, and the outcome must be
     // stored.
-    let (task_app, in_flight) = (Arc::clone(app), app.calls_in_flight.track());
+    let (task_app, in_flight) = (Arc::clone(app), app.tasks.calls.track());
     let task = async move {
         let mut in_flight = in_flight;
         tokio::select! {
@@ -420,7 +421,7 @@ async fn exchange_messages(
         configuration: &configuration,
         work,
         fill_random: app.vault.fill_random,
-        bytes_max: app.proxy_egress.limits.body_bytes_max,
+        bytes_max: app.egress.proxied_calls.limits.body_bytes_max,
         hidden,
     };
     let request = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await;

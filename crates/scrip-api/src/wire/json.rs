@@ -2,7 +2,7 @@
 //! rule and the position, never the input.
 
 use scrip_core::token::plaintext::{Plaintext, VALUES_MAX, count_values};
-use scrip_threeds::strict_json::{self, JsonLimits, JsonRule, StrictJsonError};
+use scrip_types::strict_json::{self, JsonLimits, JsonRule, StrictJsonError};
 
 use crate::wire::ParseError;
 

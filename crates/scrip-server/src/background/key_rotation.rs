@@ -61,7 +61,7 @@ pub(super) fn start(node: &Node) {
 
 async fn rotate_keys(app: Arc<App>, pace: KeyRotationPace) {
     app.wait_until_unsealed().await;
-    let mut stop = app.deliveries_in_flight.track();
+    let mut stop = app.tasks.deliveries.track();
     let mut worker = RotationWorker::new(Arc::clone(&app), pace, stop.clone());
     let mut ticks = delayed_interval(CHECK_EVERY);
     loop {

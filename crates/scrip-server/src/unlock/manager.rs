@@ -141,7 +141,7 @@ impl KeyManager {
 
     /// Forgets the keys, and rejects all requests until a method returns the vault key again.
     pub(crate) fn seal(&self) {
-        self.app.sealed_by.replace(Some(NotReadyReason::UnlockUnavailable));
+        self.app.health.sealed_by.replace(Some(NotReadyReason::UnlockUnavailable));
         self.app.directory.store(None);
         self.ring.clear();
         // They have keys of the vault, too.

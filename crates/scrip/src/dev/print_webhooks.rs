@@ -40,7 +40,7 @@ pub(super) async fn start(app: &App, tenant: TenantId, json: bool) -> anyhow::Re
     let listener = TcpListener::bind("127.0.0.1:0").await;
     let listener = listener.context("binding the listener of the webhook receiver failed")?;
     let url = format!("http://{}/", listener.local_addr()?);
-    let destination = DestinationUrl::parse(&url, app.loopback_destinations);
+    let destination = DestinationUrl::parse(&url, app.settings.loopback_destinations);
     let destination = destination.map_err(|FieldError { problem, .. }| {
         anyhow::anyhow!("the receiver of --print-webhooks is on this machine: its URL {problem}")
     })?;

@@ -117,8 +117,8 @@ impl InProcessVault {
         let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
         let mut app = App::new(vault, directory, Arc::<RootKey>::clone(&root), ticks);
         app.limiter = Limiter::disabled();
-        app.loopback_destinations = LoopbackDestinations::Allowed;
-        app.proxy_egress = build_egress();
+        app.settings.loopback_destinations = LoopbackDestinations::Allowed;
+        app.egress.proxied_calls = build_egress();
         let app = Arc::new(app);
         let mut keys_by_tenant = Vec::new();
         for (index, plan) in tenants.iter().enumerate() {

@@ -91,7 +91,8 @@ impl AnswerBuilder<'_, '_> {
         answer: hyper::Response<EgressBody>,
     ) -> Result<Response, ProxyError> {
         let (head, body) = answer.into_parts();
-        let (status, bytes_max) = (head.status, self.app.proxy_egress.limits.body_bytes_max);
+        let (status, bytes_max) =
+            (head.status, self.app.egress.proxied_calls.limits.body_bytes_max);
         let length = HttpBody::size_hint(&body);
         let length_max = u64::try_from(bytes_max).unwrap_or(u64::MAX);
         if length.lower() > length_max {

@@ -203,7 +203,7 @@ pub(super) async fn send<'a>(
     tokens.start();
     let mut sent = SentCall { app, started: Some(started), started_at };
     sent.add_created_tokens(&created_tokens);
-    let client = app.proxy_egress.client()?;
+    let client = app.egress.proxied_calls.client()?;
     let sent_at = (app.ticks)();
     let (method, tls) = (call.method.clone(), plan.tls.as_ref());
     let result = request.send(client, method, &plan.destination, plan.scope, tls, deadline).await;

@@ -188,7 +188,7 @@ pub(super) async fn load_tokens(
             filtered: &it.filtered,
         })
         .collect();
-    let destinations = app.proxy_egress.destinations();
+    let destinations = app.egress.proxied_calls.destinations();
     let references = CallReferences { references: &references, has_computed_header, destinations };
     Ok(use_tokens(&app.vault, caller, *right, references, WHOLE_TOKEN_RENDERERS, encrypted).await?)
 }

@@ -62,7 +62,7 @@ impl CallPlan {
                     program: None,
                     destination: join_destination(url, call)?,
                     tls: None,
-                    timeout: app.proxy_egress.timeout(None),
+                    timeout: app.egress.proxied_calls.timeout(None),
                     scope: scope(application.unwrap_or_default()),
                     token_creator: None,
                 }
@@ -77,15 +77,15 @@ impl CallPlan {
                 let token_creator = find_token_creator(directory, program, call)?;
                 Self {
                     destination,
-                    tls: app.proxy_egress.tls_options(proxy, program)?,
-                    timeout: app.proxy_egress.timeout(program.timeout),
+                    tls: app.egress.proxied_calls.tls_options(proxy, program)?,
+                    timeout: app.egress.proxied_calls.timeout(program.timeout),
                     scope: scope(proxy.record().id.0),
                     token_creator,
                     program: Some(Arc::clone(program)),
                 }
             }
         };
-        let client = app.proxy_egress.client()?;
+        let client = app.egress.proxied_calls.client()?;
         client.check_name(&plan.destination).map_err(|it| reject_by_guard(app, it))?;
         Ok(plan)
     }

@@ -86,7 +86,7 @@ impl<'c> CallTransforms<'c> {
             encrypted: call.encrypted.as_ref().map(|it| it.value()),
             work,
             fill_random: app.vault.fill_random,
-            bytes_max: app.proxy_egress.limits.body_bytes_max,
+            bytes_max: app.egress.proxied_calls.limits.body_bytes_max,
             evaluates_expressions: call.evaluates_expressions(),
             counting: call.count_configuration(),
             is_from_browser: call.party.caller().is_some_and(Caller::is_browser),

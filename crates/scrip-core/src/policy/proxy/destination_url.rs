@@ -30,9 +30,10 @@ pub struct DestinationUrl {
 }
 
 /// Whether a URL may have a loopback host: only a server for development allows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoopbackDestinations {
     Allowed,
+    #[default]
     Rejected,
 }
 

@@ -5,7 +5,7 @@
 //! the type is outside of the encryption.
 
 use scrip_seal::{Jwe, JweError};
-use scrip_threeds::strict_json::{self, JsonLimits};
+use scrip_types::strict_json::{self, JsonLimits};
 use serde_json::Value;
 
 use crate::{

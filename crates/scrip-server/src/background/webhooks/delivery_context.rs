@@ -93,7 +93,7 @@ impl DeliveryContext {
             failure: None,
             elapsed: Duration::ZERO,
         };
-        let client = match self.app.webhook_egress.get() {
+        let client = match self.app.egress.webhooks.get() {
             Ok(client) => client,
             Err(error) => {
                 self.log_failure(&error);

@@ -135,7 +135,7 @@ impl TestServer {
             // limiter.
             setup.limiter = Limiter::disabled();
             // All test clients have one address.
-            setup.body_memory = BodyMemory::new(1 << 30, 1);
+            setup.memory.bodies = BodyMemory::new(1 << 30, 1);
             configure(&mut setup);
             (setup.node(), TcpListener::bind("127.0.0.1:0").await.unwrap())
         });

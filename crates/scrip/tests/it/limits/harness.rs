@@ -37,7 +37,7 @@ impl RateLimitHarness {
         let clock = Arc::new(StoppedClock::at(SystemClock.now()));
         let server = TestServer::start_with(|app| {
             app.vault.clock = Arc::<StoppedClock>::clone(&clock);
-            app.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
+            app.settings.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
             configure(app);
         });
         let keys = server.create_tenant_of_kind(kind, TenantSettings::default());

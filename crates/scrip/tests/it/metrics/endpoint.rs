@@ -175,7 +175,7 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
 fn server_errors_are_counted_by_the_metrics() {
     let server = TestServer::start_with(|app| {
         app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
-        app.body_memory = BodyMemory::new(1024 * 1024, 1);
+        app.memory.bodies = BodyMemory::new(1024 * 1024, 1);
     });
     let keys = server.create_test_tenant(TenantSettings::default());
     let large_body = json!({"type": "token", "data": "x".repeat(100_000)});

@@ -92,7 +92,7 @@ const CLIENT: &str = "198.51.100.1";
 fn limited_harness() -> ProxyHarness {
     ProxyHarness::start_with_kind(TenantKind::Production, |setup, _| {
         setup.limiter = Limiter::new(EffectiveRates::default(), 10_000);
-        setup.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
+        setup.settings.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
     })
 }
 

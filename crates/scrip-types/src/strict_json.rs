@@ -76,7 +76,7 @@ pub fn parse(text: &str, limits: JsonLimits) -> Result<Value, StrictJsonError> {
 }
 
 /// Overwrites text. Numbers inside the library cannot be overwritten, but no secret is a number.
-pub(crate) fn wipe(value: &mut Value) {
+pub fn wipe(value: &mut Value) {
     match value {
         Value::String(text) => text.zeroize(),
         Value::Array(items) => items.iter_mut().for_each(wipe),
@@ -87,7 +87,7 @@ pub(crate) fn wipe(value: &mut Value) {
 
 /// An object that cannot be printed and is wiped when dropped, also after a parse error.
 #[derive(Default, PartialEq)]
-pub(crate) struct WipedObject(pub(crate) Map<String, Value>);
+pub struct WipedObject(pub(crate) Map<String, Value>);
 
 impl Drop for WipedObject {
     fn drop(&mut self) {
