@@ -25,11 +25,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use scrip_core::{
-    Vault,
-    audit::{Operation, authentic_time::load_authentic_time},
-    error::Error,
-    policy::Directory,
-    time::MonotonicClock,
+    Error, Vault, log_tasks::authentic_time::load_authentic_time, policy::Directory,
+    types::time::MonotonicClock,
 };
 use scrip_seal::{KeySource, Pepper, WebhookSigningKey};
 use tokio::sync::{Mutex, SetOnce};

@@ -30,12 +30,12 @@ use hyper::{
     http::{Extensions, request::Parts},
 };
 use scrip_core::{
-    audit::Operation,
-    error::Error,
+    Error,
     policy::{
         Caller, Directory, RequestOrigin,
         rate_limit::{ClientNetwork, RateLimitTarget},
     },
+    types::Operation,
 };
 use tower::ServiceExt;
 use tracing::Instrument;
@@ -447,7 +447,7 @@ async fn reauthenticate_if_changed(
 mod tests {
     use axum::routing::get;
     use http_body_util::BodyExt;
-    use scrip_core::time::Timestamp;
+    use scrip_core::Timestamp;
 
     use super::*;
 

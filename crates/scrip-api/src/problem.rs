@@ -11,9 +11,8 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
 use scrip_core::{
-    error::{Error, FieldError, RateLimitExceeded},
-    policy::MissingFeature,
-    threeds::{FailureReason, ServiceFailure},
+    Error, FieldError,
+    types::{FailureReason, MissingFeature, ServiceFailure, error::RateLimitExceeded},
 };
 use scrip_threeds::message::FailureKind;
 use serde::Serialize;

@@ -9,7 +9,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use scrip_api::{
     app::App, middleware::body::read_body, pipeline, problem::Problem, wire::response,
 };
-use scrip_core::{error::Error, id::ThreeDsSessionId, policy::rate_limit::ClientNetwork};
+use scrip_core::{Error, policy::rate_limit::ClientNetwork, types::id::ThreeDsSessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -87,7 +87,7 @@ pub fn wipe(value: &mut Value) {
 
 /// An object that cannot be printed and is wiped when dropped, also after a parse error.
 #[derive(Default, PartialEq)]
-pub struct WipedObject(pub(crate) Map<String, Value>);
+pub struct WipedObject(pub Map<String, Value>);
 
 impl Drop for WipedObject {
     fn drop(&mut self) {

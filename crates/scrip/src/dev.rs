@@ -12,11 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use scrip_core::{
-    Vault,
-    id::TenantId,
-    policy::{Directory, approval::StoredDualControl},
-};
+use scrip_core::{Vault, approval::StoredDualControl, policy::Directory, types::id::TenantId};
 use scrip_demo::{Demo, ShopKeys, authority, provider};
 use scrip_seal::{Secret, VaultKeyRing};
 use scrip_server::{

@@ -18,7 +18,7 @@ use std::{
 use anyhow::Context;
 use nix::sys::socket::{Backlog, listen};
 use scrip_api::app::App;
-use scrip_core::{Vault, proxy::LoopbackDestinations};
+use scrip_core::{Vault, policy::destination::LoopbackDestinations};
 use scrip_demo::{Demo, authority, with_demo};
 use scrip_server::{
     audit_sink,

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use scrip_core::{id::ProxyId, idempotency::CallDelivery};
+use scrip_core::{idempotency::CallDelivery, types::id::ProxyId};
 
 use crate::metrics::{CallFailureReason, label::Label};
 

@@ -1,6 +1,6 @@
 //! The settings that requests read.
 
-use scrip_core::{audit::Operation, proxy::LoopbackDestinations};
+use scrip_core::{policy::destination::LoopbackDestinations, types::Operation};
 
 use crate::app::{
     field_hosting::FieldHosting, limits::RequestLimits, trusted_proxies::TrustedProxies,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::response::Response;
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use tokio::time::timeout;
 
 use crate::{

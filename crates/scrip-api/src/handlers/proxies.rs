@@ -1,8 +1,7 @@
 //! Handlers of proxies.
 
 use scrip_core::{
-    error::Error,
-    id::ProxyId,
+    Error,
     operations::proxies::{
         create_proxy::create_proxy,
         delete_proxy::delete_proxy,
@@ -12,8 +11,11 @@ use scrip_core::{
         },
         update_proxy::{patch_proxy, update_proxy},
     },
-    policy::{Caller, CallerRequirement, Permission},
-    proxy::{CompiledDraft, ProxyDetails},
+    policy::{
+        Caller, CallerRequirement,
+        proxy::{CompiledDraft, ProxyDetails},
+    },
+    types::{Permission, id::ProxyId},
 };
 
 use crate::{

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    error::Error,
-    id::ThreeDsSessionId,
+    Error,
     operations::threeds_sessions::{
         authenticate_threeds_session::authenticate_threeds_session,
         create_threeds_session::create_threeds_session, get_challenge_result::get_challenge_result,
         get_threeds_session::get_threeds_session, update_threeds_session::update_threeds_session,
     },
+    types::id::ThreeDsSessionId,
 };
 use tracing::Instrument;
 

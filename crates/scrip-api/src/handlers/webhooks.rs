@@ -3,7 +3,6 @@
 pub(crate) mod public_key;
 
 use scrip_core::{
-    id::WebhookId,
     operations::webhooks::{
         create_webhook::create_webhook,
         delete_webhook::delete_webhook,
@@ -14,6 +13,7 @@ use scrip_core::{
         test_webhook::test_webhook,
         update_webhook::update_webhook,
     },
+    types::id::WebhookId,
 };
 
 use crate::{

@@ -9,7 +9,7 @@ use axum::{
 };
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use scrip_core::{error::Error, policy::rate_limit::ClientNetwork};
+use scrip_core::{Error, policy::rate_limit::ClientNetwork};
 
 use crate::{
     app::App,

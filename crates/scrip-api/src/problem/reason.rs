@@ -52,8 +52,8 @@ fn is_printable(field: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use scrip_core::{
-        error::{Error, FieldError},
-        threeds::{FailureReason, ServiceFailure},
+        Error, FieldError,
+        types::{FailureReason, ServiceFailure},
     };
     use scrip_threeds::{fault::Component, message::FailureKind};
 

@@ -25,15 +25,19 @@ use axum::{body::HttpBody, response::Response};
 use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode, header::HOST, http::request::Parts};
 use scrip_core::{
-    error::{Denial, Error},
+    Error,
     idempotency::{CallContent, IdempotencyClaim},
-    operations::proxy_calls::{
-        claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
-        decrypt_call_data::{DecryptedCallData, decrypt_call_data},
-        use_tokens::TokenUse,
+    operations::{
+        proxy_calls::{
+            claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
+            decrypt_call_data::decrypt_call_data,
+            use_tokens::TokenUse,
+        },
+        reference_data::DecryptedCallData,
     },
-    policy::{Caller, Directory, Permission, RequestOrigin, rate_limit::ClientNetwork},
-    token::WorkMeter,
+    policy::{Caller, Directory, RequestOrigin, rate_limit::ClientNetwork},
+    types::{Permission, error::Denial},
+    work_meter::WorkMeter,
 };
 use tokio::time::Instant;
 use tracing::Instrument;

@@ -7,8 +7,8 @@ use hyper::{
     StatusCode,
     header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue},
 };
-use scrip_core::error::{Error, FieldError};
 pub use scrip_core::idempotency::CallDelivery;
+use scrip_core::{Error, FieldError};
 use serde::Serialize;
 
 use crate::{app::failed_call_log::CallFailureCause, problem::Problem, trace_id::TraceId};

@@ -6,7 +6,7 @@ use scrip_api::app::{
     App, ReloadMode,
     readiness::{NotReadyReason, ReloadError},
 };
-use scrip_core::error::Error;
+use scrip_core::Error;
 use tokio::time::Instant;
 
 use crate::periodic_tasks::delayed_interval;

@@ -12,11 +12,11 @@ use std::{
 
 use scrip_api::app::{App, in_flight::InFlightGuard};
 use scrip_core::{
-    Timestamp,
-    error::Error,
-    id::{TenantId, random_uuid},
-    key_rotation::{
-        KeyRotation, RotatedTable, RotationPhase, VersionCount, sealing_key_created_at,
+    Error, Timestamp,
+    change::ChangeOutcome,
+    keys::{
+        RotatedTable,
+        key_rotation::{KeyRotation, RotationPhase, VersionCount, sealing_key_created_at},
     },
     operations::key_rotations::{
         advance_audit_key::advance_audit_key,
@@ -26,8 +26,8 @@ use scrip_core::{
         start_key_rotation::start_key_rotation,
     },
     policy::{Directory, PolicyPermit, Tenant},
-    store::ChangeOutcome,
-    store::key_rotations::{RotationLease, RotationMark},
+    store::{RotationLease, RotationMark},
+    types::id::{TenantId, random_uuid},
 };
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;

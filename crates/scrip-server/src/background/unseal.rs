@@ -7,7 +7,7 @@ use std::{
 };
 
 use scrip_api::app::readiness::NotReadyReason;
-use scrip_core::error::Error;
+use scrip_core::Error;
 use tokio::time::sleep;
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::{os::unix::net::UnixStream, path::Path, sync::Arc, time::Duration};
 
 use scrip_api::app::App;
-use scrip_core::{metrics::ReaderPoolMetrics, time::Timestamp};
+use scrip_core::{Timestamp, types::metrics::ReaderPoolMetrics};
 use serde::{Deserialize, Serialize};
 
 use crate::{

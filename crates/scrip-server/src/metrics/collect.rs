@@ -13,9 +13,11 @@ use scrip_api::{
     routes::ROUTES,
 };
 use scrip_core::{
-    audit::Operation,
-    metrics::{Counter, LONG_WORK_MICROS, StoreMetrics, WriterMetrics},
-    token::expression::compilation,
+    expression::compilation,
+    types::{
+        Operation,
+        metrics::{Counter, LONG_WORK_MICROS, StoreMetrics, WriterMetrics},
+    },
 };
 use scrip_egress::EgressStats;
 use scrip_seal::{EpochKeys, KeyExchange};

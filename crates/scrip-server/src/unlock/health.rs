@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::policy::UnlockRecord;
+use scrip_core::unlock::UnlockRecord;
 use tokio::time::sleep;
 
 use crate::{

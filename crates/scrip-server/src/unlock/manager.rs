@@ -8,9 +8,10 @@ use std::sync::{
 use anyhow::{Context, bail};
 use scrip_api::app::{App, ReloadMode, readiness::NotReadyReason};
 use scrip_core::{
-    error::Error,
-    policy::{Directory, DirectoryRecords, REPLACED_KEYS, VaultIdentity, VaultUnlocks},
-    store::StoreError,
+    Error,
+    policy::{Directory, DirectoryRecords, REPLACED_KEYS},
+    types::StoreError,
+    unlock::{VaultIdentity, VaultUnlocks},
 };
 use scrip_seal::{AuditKey, KeySource, VaultKey, VaultKeyRing};
 use tokio::sync::{Mutex, Notify};

@@ -2,11 +2,16 @@
 //! queue of `tokens/write_group.rs`.
 
 use scrip_core::{
-    id::{TenantId, TokenId},
+    Timestamp,
+    change::{ChangeOutcome, CommitExtras},
     policy::{LookupPermit, Permit},
-    store::{ChangeOutcome, CommitExtras, StoreError, StoreFuture, TokenStore},
-    time::Timestamp,
-    token::{BatchOutcome, DeleteToken, StoredToken, StoredTokenIntent, TokenBatch},
+    store::TokenStore,
+    token::{StoredToken, StoredTokenIntent},
+    token_batch::{BatchOutcome, DeleteToken, TokenBatch},
+    types::{
+        StoreError, StoreFuture,
+        id::{TenantId, TokenId},
+    },
 };
 
 use crate::{

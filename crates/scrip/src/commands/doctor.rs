@@ -21,9 +21,9 @@ mod webhooks;
 use anyhow::bail;
 use scrip_core::{
     Vault,
-    audit::authentic_time::load_authentic_time,
+    log_tasks::authentic_time::load_authentic_time,
     policy::Directory,
-    time::{Clock, ClockWatermark},
+    types::time::{Clock, ClockWatermark},
 };
 use scrip_server::{
     clock::SystemClock,

@@ -4,12 +4,14 @@
 use anyhow::Context;
 use scrip_api::app::App;
 use scrip_core::{
-    error::FieldError,
-    id::TenantId,
+    FieldError,
     operations::webhooks::{create_webhook::create_webhook, delete_webhook::delete_webhook},
-    policy::{DisplayName, PolicyPermit},
-    proxy::DestinationUrl,
-    webhook::{EventList, EventType, WebhookDraft},
+    policy::{
+        DisplayName, PolicyPermit,
+        destination::DestinationUrl,
+        webhook::{EventList, WebhookDraft},
+    },
+    types::{EventType, id::TenantId},
 };
 use scrip_demo::webhook_receiver::{self, InvalidDelivery, ReceivedDelivery, ReceiverKeys};
 use scrip_server::operator_error::explain;

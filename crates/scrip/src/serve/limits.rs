@@ -8,7 +8,7 @@ use scrip_api::app::{
     limits::{MinimumRate, RequestLimits},
     response_memory::ResponseMemory,
 };
-use scrip_core::audit::Operation;
+use scrip_core::types::Operation;
 use scrip_server::{
     config::{DeprecatedSettings, ServerSettings, Settings, Switch},
     connections::limits::ConnectionLimits,

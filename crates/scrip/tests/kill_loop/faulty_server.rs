@@ -10,7 +10,10 @@ use scrip_api::{
     },
     limiter::Limiter,
 };
-use scrip_core::{policy::Directory, proxy::LoopbackDestinations, store::Store};
+use scrip_core::{
+    policy::{Directory, destination::LoopbackDestinations},
+    store::Store,
+};
 use scrip_egress::{EgressSettings, TrustedRoots};
 use scrip_server::{
     clock::{SystemClock, ticks},

@@ -16,11 +16,11 @@ use hyper::{
     header::{CONTENT_RANGE, HeaderName, HeaderValue},
 };
 use scrip_core::{
+    equality::EvaluatedEntity,
     idempotency::CallResponse,
     operations::proxy_calls::{
         finish_proxy_call::CallOutcome, use_tokens::count_rejected_evaluation,
     },
-    policy::guessing_budget::EvaluatedEntity,
 };
 use scrip_egress::{BodyError, EgressBody};
 

@@ -1,19 +1,18 @@
 //! Builds the request to the destination: body, transforms, headers.
 
 use scrip_core::{
-    error::{Denial, Error},
+    Error,
+    equality::EvaluatedEntity,
+    expression::message::ValueCounting,
     operations::{
         proxy_calls::use_tokens::{
             CallReferences, TokenUse, check_configuration_budget, use_tokens,
         },
         reference_data::ReferenceUse,
     },
-    policy::{Caller, guessing_budget::EvaluatedEntity},
-    token::{
-        WorkMeter,
-        disclosure::{DisclosureRule, DisclosureRules},
-        expression::message::ValueCounting,
-    },
+    policy::Caller,
+    types::{DisclosureRule, DisclosureRules, error::Denial},
+    work_meter::WorkMeter,
 };
 
 use crate::{

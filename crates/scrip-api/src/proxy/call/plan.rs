@@ -5,9 +5,13 @@ use std::{sync::Arc, time::Duration};
 
 use hyper::StatusCode;
 use scrip_core::{
-    error::FieldError,
-    policy::{Caller, CallerRequirement, Directory, Permission},
-    proxy::{DestinationUrl, ProxyProgram, ProxyTransform},
+    FieldError,
+    policy::{
+        Caller, CallerRequirement, Directory,
+        destination::DestinationUrl,
+        proxy::{ProxyProgram, ProxyTransform},
+    },
+    types::Permission,
 };
 use scrip_egress::{ConnectionScope, Destination, TlsOptions};
 

@@ -2,18 +2,16 @@
 
 use hyper::StatusCode;
 use scrip_core::{
-    error::Error,
-    id::TenantId,
+    Error,
+    card::TokenType,
     operations::{
         proxy_calls::rehearse_collection::{check_collected_places, rehearse_collection},
         tokens::create_token::create_token,
     },
-    policy::{AccessTarget, Caller, Permission},
-    proxy::ProxyTransform,
-    token::{
-        CollectedData, Containers, DataPlace, NewToken, Plaintext, TokenSource, TokenType,
-        TokenView, WorkMeter,
-    },
+    policy::{AccessTarget, Caller, proxy::ProxyTransform},
+    token::{CollectedData, DataPlace, NewToken, TokenSource, TokenView},
+    types::{Containers, Permission, Plaintext, id::TenantId},
+    work_meter::WorkMeter,
 };
 use serde_json::Value;
 use tokio::time::Instant;

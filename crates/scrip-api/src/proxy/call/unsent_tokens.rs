@@ -2,12 +2,13 @@
 
 use hyper::StatusCode;
 use scrip_core::{
+    equality::EvaluatedEntity,
     operations::proxy_calls::{
         record_rejected_use::{queue_rejected_use, queue_unsent_call, record_rejected_use},
         start_proxy_call::CallDestination,
         use_tokens::{UsedTokens, count_rejected_evaluation},
     },
-    policy::{Caller, guessing_budget::EvaluatedEntity},
+    policy::Caller,
 };
 
 use crate::{

@@ -1,7 +1,7 @@
 //! Why a transform cannot be applied.
 
 use hyper::StatusCode;
-use scrip_core::{error::FieldError, token::AttributePath};
+use scrip_core::{FieldError, types::AttributePath};
 use scrip_expression::LeafError;
 
 use super::match_finder::WorkExceeded;

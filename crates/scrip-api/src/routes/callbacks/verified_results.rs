@@ -10,10 +10,9 @@ use axum::{
 use bytes::Bytes;
 use hyper::{Method, Request};
 use scrip_core::{
-    audit::Operation,
-    id::ThreeDsSessionId,
     operations::threeds_sessions::receive_result::{PostedResult, ResultChannel, receive_result},
     policy::{RequestOrigin, rate_limit::ClientNetwork},
+    types::{Operation, id::ThreeDsSessionId},
 };
 use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX};
 use zeroize::Zeroizing;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use scrip_api::app::App;
-use scrip_core::{error::Error, event::WebhookKey, policy::Directory};
+use scrip_core::{Error, events::WebhookKey, policy::Directory};
 
 use crate::{
     background::webhooks::{

@@ -7,8 +7,8 @@ use std::{
 
 use scrip_api::app::{App, in_flight::InFlightGuard};
 use scrip_core::{
-    error::Error,
-    event::{AttemptOutcome, WebhookKey},
+    Error,
+    events::{AttemptOutcome, WebhookKey},
 };
 use tokio::time::Instant;
 

@@ -10,9 +10,8 @@ use scrip_api::{
     metrics::webhooks::{AttemptLabel, DeliveryLabel},
 };
 use scrip_core::{
-    Timestamp,
-    error::Error,
-    event::{
+    Error, Timestamp,
+    events::{
         AttemptOutcome, AttemptResult, ClaimedDelivery, DeliveryChange, NextAttempt, WebhookKey,
     },
     store::deliveries::DeliveryClaim,

@@ -1,9 +1,9 @@
 //! Token intents.
 
 use scrip_core::{
-    id::TenantId,
-    store::{CommitExtras, StoreError},
+    change::CommitExtras,
     token::StoredTokenIntent,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -2,13 +2,17 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    id::{TenantId, TokenId},
+    Timestamp,
+    card::TokenType,
+    change::ChangeOutcome,
+    disclosure::{DuplicateKey, DuplicateLookup},
     policy::{LookupPermit, Permit},
-    store::{ChangeOutcome, StoreError, StoreFuture, TokenStore},
-    time::Timestamp,
-    token::{
-        BatchOutcome, CvcChange, DeleteToken, StoredToken, TokenBatch, TokenRecord, TokenType,
-        disclosure::{DuplicateKey, DuplicateLookup},
+    store::TokenStore,
+    token::{StoredToken, TokenRecord},
+    token_batch::{BatchOutcome, CvcChange, DeleteToken, TokenBatch},
+    types::{
+        StoreError, StoreFuture,
+        id::{TenantId, TokenId},
     },
 };
 

@@ -1,7 +1,7 @@
 //! Warns of what is left from development: a vault with only test tenants, and the keys of
 //! `scrip dev`, whose secrets stay valid.
 
-use scrip_core::policy::{Directory, TenantKind};
+use scrip_core::{policy::Directory, types::TenantKind};
 use scrip_server::{config::Settings, control::status::query_status};
 
 use crate::commands::doctor::finding::{Finding, warning};

@@ -1,9 +1,9 @@
 //! The client address that the rate limits count. Clients cannot choose it.
 
 use scrip_api::{app::trusted_proxies::TrustedProxies, limiter::Limiter};
-use scrip_core::policy::{
-    TenantKind,
-    rate_limit::{EffectiveRates, RateLimitName},
+use scrip_core::{
+    policy::rate_limit::{EffectiveRates, RateLimitName},
+    types::TenantKind,
 };
 
 use crate::{

@@ -7,13 +7,14 @@ use scrip_api::{
     limiter::Limiter,
 };
 use scrip_core::{
+    Timestamp,
     operations::tenants::update_tenant::set_tenant_quotas,
     policy::{
-        PolicyPermit, Quotas, TenantKind, TenantSettings,
+        PolicyPermit, Quotas, TenantSettings,
         rate_limit::{EffectiveRates, RATE_LIMITS, Rate, RateLimitName},
         tenant::quota::RateLimitShare,
     },
-    time::{Clock, Timestamp},
+    types::{TenantKind, time::Clock},
 };
 use scrip_server::clock::SystemClock;
 use scrip_testing::clock::StoppedClock;

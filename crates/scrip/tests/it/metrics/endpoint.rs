@@ -11,8 +11,10 @@ use std::{
 };
 
 use scrip_api::{app::body_memory::BodyMemory, limiter::Limiter, routes::ROUTES};
-use scrip_core::policy::{
-    Permission, TenantSettings, Transform, guessing_budget::GuessBudget, rate_limit::RateLimitName,
+use scrip_core::{
+    equality::guessing_budget::GuessBudget,
+    policy::{TenantSettings, rate_limit::RateLimitName},
+    types::{Permission, Transform},
 };
 use scrip_server::node::metrics_key::MetricsKey;
 use scrip_testing::process::prometheus::ParsedMetricsPage;

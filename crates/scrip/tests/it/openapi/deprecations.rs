@@ -1,8 +1,8 @@
 //! Deprecated and removed parts of the API.
 
 use scrip_core::{
-    audit::Operation,
-    policy::{ApplicationKind, Permission, TenantSettings},
+    policy::TenantSettings,
+    types::{ApplicationKind, Operation, Permission},
 };
 use serde_json::{Value, json};
 

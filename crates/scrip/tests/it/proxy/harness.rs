@@ -7,7 +7,7 @@ use std::{
 };
 
 use scrip_api::app::proxy_egress::{CallLimits, DestinationRoots, ProxyEgress};
-use scrip_core::policy::{TenantKind, TenantSettings};
+use scrip_core::{policy::TenantSettings, types::TenantKind};
 use scrip_egress::{AllowList, EgressSettings, LookupFuture, Resolve, TrustedRoots};
 use scrip_testing::{
     destination::{DESTINATION_DOMAIN, DestinationHost, DestinationServer},

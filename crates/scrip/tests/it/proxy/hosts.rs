@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use scrip_api::{app::trusted_proxies::TrustedProxies, limiter::Limiter};
 use scrip_core::{
-    id::ProxyId,
     operations::proxies::set_proxy_host::{add_proxy_host, remove_proxy_host},
     policy::{
-        PolicyPermit, TenantKind, TenantSettings,
+        PolicyPermit, TenantSettings,
+        destination::HostName,
         rate_limit::{EffectiveRates, RateLimitName},
     },
-    proxy::HostName,
+    types::{TenantKind, id::ProxyId},
 };
 use serde_json::json;
 

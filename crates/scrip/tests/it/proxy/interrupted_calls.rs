@@ -13,10 +13,11 @@ use std::{
 };
 
 use scrip_core::{
-    audit::ReadLogBatch,
     idempotency::{ClaimOutcome, IdempotencyClaim, IdempotencyLookup, IdempotencyRecord},
     policy::LookupPermit,
-    store::{Store, StoreFuture},
+    read_log::ReadLogBatch,
+    store::Store,
+    types::StoreFuture,
 };
 use scrip_server::listen::serve_plain;
 use scrip_testing::{

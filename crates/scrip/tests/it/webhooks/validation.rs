@@ -1,7 +1,7 @@
 //! Invalid webhooks, and the limit of webhooks.
 
-use scrip_core::proxy::LoopbackDestinations;
-use scrip_core::{policy::TenantSettings, webhook::EventType};
+use scrip_core::policy::destination::LoopbackDestinations;
+use scrip_core::{policy::TenantSettings, types::EventType};
 use serde_json::{Value, json};
 
 use super::{create_keys, create_webhook, get_webhook, try_create, update_webhook, webhook_body};

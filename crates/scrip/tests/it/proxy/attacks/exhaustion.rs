@@ -11,12 +11,14 @@ use std::{
 
 use scrip_api::app::body_memory::BodyMemory;
 use scrip_core::{
-    id::ProxyId,
     operations::proxies::update_proxy::update_proxy,
-    policy::{LookupPermit, PolicyPermit},
-    proxy::{ProxyDetails, ProxyDraft, TransformList},
-    store::{Store, StoreFuture},
-    token::{BatchOutcome, TokenBatch},
+    policy::{
+        LookupPermit, PolicyPermit,
+        proxy::{ProxyDetails, ProxyDraft, TransformList},
+    },
+    store::Store,
+    token_batch::{BatchOutcome, TokenBatch},
+    types::{StoreFuture, id::ProxyId},
 };
 use scrip_testing::{
     destination::behavior::DestinationBehavior,

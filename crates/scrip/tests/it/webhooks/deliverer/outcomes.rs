@@ -1,6 +1,6 @@
 //! Successful deliveries.
 
-use scrip_core::{policy::TenantSettings, proxy::LoopbackDestinations};
+use scrip_core::policy::{TenantSettings, destination::LoopbackDestinations};
 use scrip_seal::{WebhookSecret, sign_with_secrets};
 use scrip_testing::destination::DestinationServer;
 
