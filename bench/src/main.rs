@@ -5,19 +5,14 @@ mod harness;
 mod measurements;
 mod report;
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
-    harness::{bare_server, process},
+    harness::{bare_server, output::print, process},
     measurements::{
         cost, duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, proxy,
         rotation, rounds, start, sweep, webhooks,
@@ -174,10 +169,4 @@ fn run_single_measurement(
         return Ok(None);
     };
     Ok(Some(report))
-}
-
-fn print(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{text}")?;
-    stdout.flush()
 }

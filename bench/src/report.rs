@@ -1,21 +1,20 @@
 //! The final report: result tables, then targets.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::{
-    harness::results::{MeasurementResult, result_row},
+    harness::{
+        results::{MeasurementResult, TABLE_HEAD, result_row},
+        target::{Bound, PerformanceTarget},
+    },
     measurements::{
         expressions::ExpressionCost,
         rounds::{BenchResults, HttpRound, MillionTokensResult},
         sweep::SweepResult,
     },
 };
-
-pub(crate) const TABLE_HEAD: &str = "\
-| what                  | conn |  per sec. |  p50 us |  p99 us | server cpu | load cpu |
-|-----------------------|-----:|----------:|--------:|--------:|-----------:|---------:|";
 
 pub(crate) fn report_table(results: &BenchResults, cores: usize) -> String {
     let mut text =
@@ -80,42 +79,6 @@ fn list_results(results: &BenchResults) -> Vec<&MeasurementResult> {
         list.extend(&million.pages);
     }
     list
-}
-
-/// A performance target and whether this run met it. Missing a target is a finding, not a failure.
-#[derive(Debug)]
-pub(crate) struct PerformanceTarget {
-    pub(crate) name: String,
-    pub(crate) bound: Bound,
-    pub(crate) measured: f64,
-    pub(crate) unit: &'static str,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl PerformanceTarget {
-    fn is_met(&self) -> bool {
-        match self.bound {
-            Bound::AtLeast(bound) => self.measured >= bound,
-            Bound::AtMost(bound) => self.measured <= bound,
-        }
-    }
-}
-
-impl fmt::Display for PerformanceTarget {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bound = match self.bound {
-            Bound::AtLeast(bound) => format!(">= {bound:.0}"),
-            Bound::AtMost(bound) => format!("<= {bound:.0}"),
-        };
-        let verdict = if self.is_met() { "met" } else { "MISSED" };
-        let measured = format!("{:.1} {}", self.measured, self.unit);
-        write!(out, "| {:<39} | {bound:>8} | {measured:>10} | {verdict:<6} |", self.name)
-    }
 }
 
 fn target(name: &str, bound: Bound, measured: f64, unit: &'static str) -> PerformanceTarget {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::{HeaderMap, header::HeaderValue};
 use libfuzzer_sys::fuzz_target;
 use scrip_api::proxy::body::{BodyInputs, MessageBody, SourceCounting};
-use scrip_core::token::WorkMeter;
+use scrip_core::work_meter::WorkMeter;
 use scrip_expression::{Reference, ResolveReference};
 use serde_json::{Value, json};
 

@@ -2,7 +2,6 @@
 //! tests turn these facts into rules.
 
 pub mod graph;
-pub mod imports;
 pub mod layers;
 pub mod lines;
 pub mod modules;

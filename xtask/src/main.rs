@@ -1,8 +1,7 @@
 //! Project automation. `cargo run -p xtask -- figures [ROOT]` prints the statistics of a tree,
-//! `cargo run -p xtask -- cycles CRATE_FOLDER` the import cycles of a crate, `cargo run -p xtask --
-//! parameters FOLDER` the functions with parameters that break a rule, `cargo run -p xtask -- names
-//! [FOLDER]` the names that break a rule, `cargo run -p xtask -- layers [ROOT] [--verbose]` the cycles
-//! among the modules of each folder.
+//! `cargo run -p xtask -- parameters FOLDER` the functions with parameters that break a rule,
+//! `cargo run -p xtask -- names [FOLDER]` the names that break a rule, `cargo run -p xtask -- layers
+//! [ROOT] [--verbose]` the cycles among the modules of each folder.
 
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
@@ -23,22 +22,6 @@ fn main() -> Result<()> {
     }
     match command.as_deref() {
         Some("figures") => print!("{}", xtask::statistics::report(&folder)?),
-        Some("cycles") => {
-            for cycle in xtask::statistics::import_cycles(&folder)? {
-                println!("cycle of {} files", cycle.len());
-                for file in cycle {
-                    println!("  {}", file.display());
-                }
-            }
-        }
-        Some("imports") => {
-            for (file, imported) in xtask::imports::import_graph(&folder.join("src/lib.rs"))? {
-                println!("{}", file.display());
-                for file in imported {
-                    println!("  {}", file.display());
-                }
-            }
-        }
         Some("parameters") => {
             for (file, it) in xtask::parameters::find_violations(&folder)? {
                 let location = format!("{}:{}", file.display(), it.line);
@@ -66,9 +49,7 @@ fn main() -> Result<()> {
             }
         }
         _ => {
-            bail!(
-                "usage: xtask figures|cycles|imports|parameters|names|layers [FOLDER] [--verbose]"
-            )
+            bail!("usage: xtask figures|parameters|names|layers [FOLDER] [--verbose]")
         }
     }
     Ok(())

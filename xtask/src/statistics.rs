@@ -1,15 +1,12 @@
 //! The statistics of a tree for the decision records: `cargo run -p xtask -- figures [ROOT]`.
 
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{fmt::Write as _, path::Path};
 
 use anyhow::Result;
 
-use crate::{graph, imports, lines, names, parameters, prose, sources};
+use crate::{lines, names, parameters, prose, sources};
 
-/// Describes the tree below `root`: sizes, import cycles and parameters of each crate.
+/// Describes the tree below `root`: sizes and parameters of each crate.
 pub fn report(root: &Path) -> Result<String> {
     let mut text = String::new();
     let mut total_lines = 0;
@@ -23,9 +20,7 @@ pub fn report(root: &Path) -> Result<String> {
                 parameters::list_functions(file)?.iter().map(|it| it.tuple_count).sum::<usize>();
         }
         total_lines += lines;
-        let cycles: Vec<_> = import_cycles(&folder)?;
-        let longest = cycles.first().map_or(1, Vec::len);
-        writeln!(text, "{name}: {} files, {lines} lines, longest cycle {longest}", files.len())?;
+        writeln!(text, "{name}: {} files, {lines} lines", files.len())?;
     }
     writeln!(text, "Rust lines without tests: {total_lines}")?;
     writeln!(text, "anonymous tuple parameters in src folders: {tuple_count}")?;
@@ -39,17 +34,4 @@ pub fn report(root: &Path) -> Result<String> {
     let share = density.per_thousand_lines();
     writeln!(text, "dialect words: {}, {share:.1} for each 1,000 lines", density.words)?;
     Ok(text)
-}
-
-/// The import cycles of a crate, the largest first.
-pub fn import_cycles(crate_folder: &Path) -> Result<Vec<Vec<PathBuf>>> {
-    let mut cycles = Vec::new();
-    for root in ["src/lib.rs", "src/main.rs"] {
-        let root = crate_folder.join(root);
-        if root.exists() {
-            cycles.extend(graph::find_cycles(&imports::import_graph(&root)?));
-        }
-    }
-    cycles.sort_by_key(|it| std::cmp::Reverse(it.len()));
-    Ok(cycles)
 }

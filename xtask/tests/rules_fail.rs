@@ -2,18 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use xtask::{parameters, statistics};
+use xtask::parameters;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
-}
-
-#[test]
-fn cycle_through_a_reexport_is_found_and_parent_with_child_is_not() {
-    let cycles = statistics::import_cycles(&fixture("cycle")).unwrap();
-    let [cycle] = cycles.as_slice() else { panic!("one cycle: {cycles:?}") };
-    let names: Vec<_> = cycle.iter().map(|it| it.file_name().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["first.rs", "second.rs", "third.rs"]);
 }
 
 #[test]

@@ -5,6 +5,10 @@ use std::{
     time::Duration,
 };
 
+pub(crate) const TABLE_HEAD: &str = "\
+| what                  | conn |  per sec. |  p50 us |  p99 us | server cpu | load cpu |
+|-----------------------|-----:|----------:|--------:|--------:|-----------:|---------:|";
+
 #[derive(Debug, Clone)]
 pub(crate) struct MeasurementResult {
     pub(crate) name: &'static str,

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use scrip_api::{route::Route, routes::ROUTES};
-use scrip_core::policy::{ApplicationKind, CallerRequirement};
+use scrip_core::{policy::CallerRequirement, types::ApplicationKind};
 use scrip_testing::requests::worst_inputs::{
     EXCUSED_OPERATIONS, TOKEN_ID, WORST_CALLS, WORST_INPUTS, WorstCall, WorstInput,
 };

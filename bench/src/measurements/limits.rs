@@ -3,16 +3,15 @@
 use std::{cell::Cell, hint::black_box};
 
 use scrip_core::{
-    audit::Operation,
+    Timestamp,
     policy::{
-        ApplicationKind, TenantKind,
         rate_limit::{
             ClientNetwork, CounterDigest, EffectiveRates, RateLimitCaller, RateLimitRequest,
             RateLimitTarget, address_check, counter_checks, counters::RateLimitCounters,
         },
         tenant::quota::RateLimitShare,
     },
-    time::Timestamp,
+    types::{ApplicationKind, Operation, TenantKind},
 };
 use scrip_seal::{Pepper, RootKey};
 

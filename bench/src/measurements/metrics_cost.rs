@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use scrip_api::metrics::Metrics;
-use scrip_core::{audit::Operation, time::Timestamp};
+use scrip_core::{Timestamp, types::Operation};
 use scrip_server::clock::ticks;
 
 use crate::measurements::expressions::nanos_per_call;

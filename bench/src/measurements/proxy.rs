@@ -1,6 +1,7 @@
 //! Proxied calls, compared with nginx as a reverse proxy to the same upstream.
 
 mod report;
+mod results;
 mod slow_destinations;
 
 use std::{fs, path::Path, sync::Arc};
@@ -10,7 +11,7 @@ use scrip_testing::directory_server::authority::CertificateAuthority;
 use serde_json::{Value, json};
 
 pub(crate) use self::report::report_proxy;
-use self::slow_destinations::SlowDestinationsResult;
+use self::results::{ProxyResults, ProxyRound};
 use crate::{
     harness::{
         call_script::CallScript,
@@ -32,23 +33,6 @@ const CONNECTIONS: [usize; 2] = [1, 64];
 /// Tokens that calls name at random.
 const TOKENS: u32 = 10_000;
 const CREATE_CONNECTIONS: usize = 16;
-
-/// Measurements at one number of connections.
-#[derive(Debug)]
-struct ProxyRound {
-    nginx: [MeasurementResult; 2],
-    with_token: MeasurementResult,
-    without_expression: MeasurementResult,
-}
-
-#[derive(Debug)]
-pub(crate) struct ProxyResults {
-    /// In the order of the numbers of connections.
-    rounds: Vec<ProxyRound>,
-    /// A durable commit of one row.
-    commit: MeasurementResult,
-    slow: SlowDestinationsResult,
-}
 
 struct ProxyBench<'a> {
     plan: &'a BenchPlan,

@@ -15,11 +15,11 @@ use crate::{
         clock::now,
         load::{self, LoadDuration, LoadPlan},
         process::BenchServer,
-        results::{MeasurementResult, print_result, result_row},
+        results::{MeasurementResult, TABLE_HEAD, print_result, result_row},
         script::{CreateScript, CreateVariant, IdText, ReadScript},
+        target::{Bound, PerformanceTarget},
     },
     measurements::rounds::BenchPlan,
-    report::{Bound, PerformanceTarget, TABLE_HEAD},
 };
 
 /// Connections that create, and as many that read.

@@ -3,49 +3,21 @@
 mod burst;
 mod hanging_receiver;
 mod report;
+mod results;
+mod setup;
 mod vault;
 
-pub(crate) use self::report::report_webhooks;
+pub(crate) use self::{report::report_webhooks, setup::Engine};
 use self::{
-    burst::BurstResult,
-    hanging_receiver::HangingReceiverResult,
-    vault::{CreateTurn, DeliverySwitch, WebhookVault},
+    results::{TurnComparison, WebhooksResults},
+    setup::SUBSCRIBED_EVENT,
+    vault::{DeliverySwitch, WebhookVault},
 };
 use crate::{harness::webhook_receiver::WebhookReceiver, measurements::rounds::BenchPlan};
 
-/// Creates per second.
-const RATE: u32 = 500;
 /// Each comparison is repeated, because p99 and processor time vary from second to second.
 const ROUNDS: usize = 5;
-const SUBSCRIBED_EVENT: &str = "token.created";
 const OTHER_EVENT: &str = "token.deleted";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Engine {
-    Sqlite,
-    Postgres,
-}
-
-/// Turns without a webhook and with one. There is one more without it, so that each turn with it is
-/// between two without.
-#[derive(Debug, Default)]
-struct TurnComparison {
-    without: Vec<CreateTurn>,
-    with: Vec<CreateTurn>,
-}
-
-#[derive(Debug)]
-pub(crate) struct WebhooksResults {
-    engine: Engine,
-    /// The webhook wants other events.
-    other_event: TurnComparison,
-    /// Events are written and delivered.
-    delivered: TurnComparison,
-    /// Events are written and not delivered.
-    written: TurnComparison,
-    burst: BurstResult,
-    hanging: HangingReceiverResult,
-}
 
 pub(crate) async fn measure_webhooks(
     plan: &BenchPlan,

@@ -3,7 +3,10 @@
 pub mod auth_failures;
 pub mod body_memory;
 pub mod egress_client;
+pub mod egress_clients;
+pub mod failed_call_log;
 pub mod field_hosting;
+pub mod health;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod long_evaluation;
@@ -11,7 +14,10 @@ pub(crate) mod memory_pool;
 pub mod proxy_egress;
 pub(crate) mod proxy_programs;
 pub mod readiness;
+pub mod request_memory;
+pub mod request_settings;
 pub mod response_memory;
+pub mod running_tasks;
 pub mod trusted_proxies;
 pub mod webhook_key;
 
@@ -19,30 +25,22 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use scrip_core::{
-    Vault,
-    audit::{Operation, authentic_time::load_authentic_time},
-    error::Error,
-    policy::Directory,
-    proxy::LoopbackDestinations,
-    time::MonotonicClock,
+    Error, Vault, log_tasks::authentic_time::load_authentic_time, policy::Directory,
+    types::time::MonotonicClock,
 };
 use scrip_seal::{KeySource, Pepper, WebhookSigningKey};
-use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use tokio::sync::{Mutex, SetOnce};
 
 use crate::{
     app::{
         auth_failures::AuthFailures,
-        body_memory::BodyMemory,
-        egress_client::LazyEgressClient,
-        field_hosting::FieldHosting,
-        in_flight::InFlightTasks,
-        limits::RequestLimits,
+        egress_clients::EgressClients,
+        health::Health,
         long_evaluation::leave_worker,
-        proxy_egress::{CallLimits, ProxyEgress},
-        readiness::{DirectoryAge, NotReadyReason, Readiness, ReloadError, SharedReason},
-        response_memory::ResponseMemory,
-        trusted_proxies::TrustedProxies,
+        readiness::{NotReadyReason, ReloadError},
+        request_memory::RequestMemory,
+        request_settings::RequestSettings,
+        running_tasks::RunningTasks,
         webhook_key::WebhookKeyCache,
     },
     limiter::Limiter,
@@ -59,52 +57,18 @@ pub struct App {
     pub key_source: SetOnce<Arc<dyn KeySource>>,
     /// Serializes reloads, so that an older directory never replaces a newer one.
     reload_lock: Mutex<()>,
-    pub limits: RequestLimits,
+    /// The key that signs deliveries to webhooks.
+    webhook_key: WebhookKeyCache,
+    pub settings: RequestSettings,
     /// Checks the rate limits.
     pub limiter: Limiter,
-    /// Proxies that may report a client's address.
-    pub trusted_proxies: TrustedProxies,
-    /// Deprecated operations that the operator switched off. Other operations cannot be switched
-    /// off.
-    pub disabled_operations: Vec<Operation>,
-    /// Whether proxies may have a destination on this machine: for development only.
-    pub loopback_destinations: LoopbackDestinations,
-    /// The hosts that serve the hosted fields.
-    pub field_hosting: FieldHosting,
-    /// Memory for bodies of authenticated callers, and for the values parsed from them.
-    pub body_memory: Arc<BodyMemory>,
-    /// Memory for bodies of routes that need no key.
-    pub keyless_body_memory: Arc<BodyMemory>,
-    /// Memory for large responses until their clients have read them.
-    pub response_memory: Arc<ResponseMemory>,
-    /// The last result of `/readyz`.
-    pub readiness: Readiness,
-    /// Why the vault is not open yet.
-    pub sealed_by: SharedReason,
-    /// Why the directory in memory could not be compared with the store for too long; `None` while
-    /// it is up to date.
-    pub stale_by: SharedReason,
-    /// Why the key of a rotation by another node cannot be loaded.
-    pub new_key_missing_by: SharedReason,
-    pub directory_age: DirectoryAge,
+    pub memory: RequestMemory,
+    pub egress: EgressClients,
+    pub tasks: RunningTasks,
+    pub health: Health,
     pub metrics: Metrics,
     /// Requests without a valid API key that are not in the audit log yet.
     pub auth_failures: Arc<AuthFailures>,
-    /// Running calls to directory servers. Their outcome is stored even if the client has
-    /// disconnected.
-    pub authentications_in_flight: InFlightTasks,
-    /// The client of proxied calls.
-    pub proxy_egress: ProxyEgress,
-    /// Running proxied calls with an idempotency key. Their outcome is stored even if the client
-    /// has disconnected.
-    pub calls_in_flight: InFlightTasks,
-    /// The client of deliveries to webhooks. Proxied calls have another one, so that neither uses
-    /// the limits of the other.
-    pub webhook_egress: LazyEgressClient,
-    /// The deliverer, its attempts and the rotation of keys. A stopping server waits for them.
-    pub deliveries_in_flight: InFlightTasks,
-    /// The key that signs deliveries to webhooks.
-    webhook_key: WebhookKeyCache,
     /// Measures the duration of requests.
     pub ticks: MonotonicClock,
 }
@@ -115,12 +79,6 @@ pub enum ReloadMode {
     IfChanged,
     Always,
 }
-
-const BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
-const KEYLESS_BODY_MEMORY_BYTES: usize = 16 * 1024 * 1024;
-const BODY_MEMORY_NETWORK_SHARE: usize = 4;
-const RESPONSE_MEMORY_BYTES: usize = 256 * 1024 * 1024;
-const RESPONSE_MEMORY_NETWORK_SHARE: usize = 8;
 
 impl App {
     /// Creates the state of an unsealed vault.
@@ -141,39 +99,19 @@ impl App {
     pub fn new_sealed(vault: Vault, ticks: MonotonicClock) -> Self {
         Self {
             metrics: Metrics::new(vault.clock.now()),
-            auth_failures: Arc::default(),
-            authentications_in_flight: InFlightTasks::default(),
-            ticks,
             vault,
             directory: ArcSwapOption::empty(),
             key_source: SetOnce::new(),
             reload_lock: Mutex::default(),
-            limits: RequestLimits::default(),
-            limiter: Limiter::default(),
-            trusted_proxies: TrustedProxies::default(),
-            disabled_operations: Vec::new(),
-            loopback_destinations: LoopbackDestinations::Rejected,
-            field_hosting: FieldHosting::default(),
-            proxy_egress: ProxyEgress::default(),
-            calls_in_flight: InFlightTasks::default(),
-            webhook_egress: LazyEgressClient::default(),
-            deliveries_in_flight: InFlightTasks::default(),
             webhook_key: WebhookKeyCache::default(),
-            body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
-            keyless_body_memory: BodyMemory::with_body_size(
-                MESSAGE_BYTES_MAX.max(CallLimits::default().body_bytes_max),
-                KEYLESS_BODY_MEMORY_BYTES,
-                BODY_MEMORY_NETWORK_SHARE,
-            ),
-            response_memory: ResponseMemory::new(
-                RESPONSE_MEMORY_BYTES,
-                RESPONSE_MEMORY_NETWORK_SHARE,
-            ),
-            readiness: Readiness::default(),
-            sealed_by: SharedReason::default(),
-            stale_by: SharedReason::default(),
-            new_key_missing_by: SharedReason::default(),
-            directory_age: DirectoryAge::default(),
+            settings: RequestSettings::default(),
+            limiter: Limiter::default(),
+            memory: RequestMemory::default(),
+            egress: EgressClients::default(),
+            tasks: RunningTasks::default(),
+            health: Health::default(),
+            auth_failures: Arc::default(),
+            ticks,
         }
     }
 
@@ -216,10 +154,11 @@ impl App {
     #[must_use]
     pub fn rejection_reason(&self) -> Option<NotReadyReason> {
         let reason = if self.directory.load().is_none() {
-            self.sealed_by.get().unwrap_or(NotReadyReason::Starting)
+            self.health.sealed_by.get().unwrap_or(NotReadyReason::Starting)
         } else {
-            let is_old = || self.directory_age.is_exceeded().then_some(NotReadyReason::Starting);
-            self.stale_by.get().or_else(is_old)?
+            let is_old =
+                || self.health.directory_age.is_exceeded().then_some(NotReadyReason::Starting);
+            self.health.stale_by.get().or_else(is_old)?
         };
         // A storage that fails is the cause, although it also prevents a reload.
         Some(self.storage_reason().unwrap_or(reason))
@@ -290,7 +229,7 @@ impl App {
         let records = store.load_directory().await.map_err(ReloadError::from_store)?;
         // A large policy has many rows, and each has a MAC.
         let reloaded = leave_worker(|| Directory::open(records, &**source, Some(&current)));
-        let key_reason = self.new_key_missing_by.get();
+        let key_reason = self.health.new_key_missing_by.get();
         let reloaded = reloaded.map_err(|it| ReloadError::from_keys(it, key_reason))?;
         reloaded.check_servable().map_err(ReloadError::from_rotation)?;
         log_alterations(Some(&current), &reloaded);

@@ -13,7 +13,7 @@ use hyper::{
     header::{HeaderName, HeaderValue, LINK},
 };
 use jiff::{civil::Date, fmt::rfc2822::DateTimePrinter, tz::TimeZone};
-use scrip_core::audit::Operation;
+use scrip_core::types::Operation;
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// One row of the table. The dates are those of the public API; days begin at midnight UTC.

@@ -9,12 +9,13 @@ pub mod rejection_cache;
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use scrip_core::{
+    Timestamp,
     policy::rate_limit::{
         ClientNetwork, CounterCheck, EffectiveRates, RateLimitName, RateLimitRequest,
         address_check, counter_checks,
         counters::{CounterUsage, RateLimitCounters, RateLimitRejection},
     },
-    time::{Clock, Timestamp},
+    types::time::Clock,
 };
 use scrip_seal::Pepper;
 

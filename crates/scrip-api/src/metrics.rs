@@ -11,9 +11,11 @@ pub mod webhooks;
 use std::time::Duration;
 
 use scrip_core::{
-    audit::Operation,
-    metrics::{Counter, Gauge, Histogram, MICROS_BOUNDS},
-    time::Timestamp,
+    Timestamp,
+    types::{
+        Operation,
+        metrics::{Counter, Gauge, Histogram, MICROS_BOUNDS},
+    },
 };
 
 pub use crate::metrics::label::{Counters, Label};

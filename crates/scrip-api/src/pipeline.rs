@@ -30,12 +30,12 @@ use hyper::{
     http::{Extensions, request::Parts},
 };
 use scrip_core::{
-    audit::Operation,
-    error::Error,
+    Error,
     policy::{
         Caller, Directory, RequestOrigin,
         rate_limit::{ClientNetwork, RateLimitTarget},
     },
+    types::Operation,
 };
 use tower::ServiceExt;
 use tracing::Instrument;
@@ -248,8 +248,8 @@ async fn handle_callback(
         return Err(Problem::LengthRequired);
     }
     let mut reservation =
-        app.keyless_body_memory.start_keyless_reservation(ClientNetwork::from_address(*address));
-    let (deadline, bytes_max) = (app.limits.keyless_deadline(), route.format.bytes_max);
+        app.memory.keyless_bodies.start_keyless_reservation(ClientNetwork::from_address(*address));
+    let (deadline, bytes_max) = (app.settings.limits.keyless_deadline(), route.format.bytes_max);
     let body = read_body(app, body, deadline, bytes_max, &mut reservation).await?;
     let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
     let (id, secret) = extract_path_ids(count_path_parameters(route.path), head).await;
@@ -313,7 +313,8 @@ async fn read_route_body(
     match kind {
         BodyKind::None | BodyKind::Ignored => Ok(Bytes::new()),
         BodyKind::Json | BodyKind::OptionalJson | BodyKind::ReadOnlyJson | BodyKind::MergePatch => {
-            let (deadline, bytes_max) = (app.limits.body_deadline, app.limits.body_bytes_max);
+            let (deadline, bytes_max) =
+                (app.settings.limits.body_deadline, app.settings.limits.body_bytes_max);
             read_body(app, body, deadline, bytes_max, reservation).await
         }
     }
@@ -321,7 +322,7 @@ async fn read_route_body(
 
 /// Checks the page and the rights of a caller.
 fn check_caller(app: &App, route: &Route, head: &Parts, caller: &Caller) -> Result<(), Problem> {
-    cors::check_origin(&app.field_hosting, &head.headers, request_host(head), caller)?;
+    cors::check_origin(&app.settings.field_hosting, &head.headers, request_host(head), caller)?;
     field_application::check_key(app, &head.headers, Some(caller))?;
     caller.check_requirement(route.requirement)?;
     Ok(())
@@ -349,7 +350,8 @@ async fn handle_authenticated(
 ) -> Result<Response, Problem> {
     let IncomingRequest { head, body, .. } = incoming;
     check_caller(app, route, head, &caller)?;
-    deprecation::check_enabled(route.operation, &app.disabled_operations).map_err(Problem::Gone)?;
+    deprecation::check_enabled(route.operation, &app.settings.disabled_operations)
+        .map_err(Problem::Gone)?;
     let is_omitted = route.body == BodyKind::OptionalJson && body.is_end_stream();
     check_head(route, is_omitted, head)?;
     let mut keyed = KeyedRequest::read_head(route, head)?;
@@ -365,7 +367,7 @@ async fn handle_authenticated(
     }
     let (id, inner_id) = extract_path_ids(route.path_parameter_count, head).await;
     let mut reservation =
-        app.body_memory.start_reservation(ClientNetwork::from_address(caller.origin().address));
+        app.memory.bodies.start_reservation(ClientNetwork::from_address(caller.origin().address));
     let body = read_route_body(app, route.body, body, &mut reservation).await?;
     let caller =
         reauthenticate_if_changed(app, directory_at_authentication, caller, &head.headers).await?;
@@ -445,7 +447,7 @@ async fn reauthenticate_if_changed(
 mod tests {
     use axum::routing::get;
     use http_body_util::BodyExt;
-    use scrip_core::time::Timestamp;
+    use scrip_core::Timestamp;
 
     use super::*;
 

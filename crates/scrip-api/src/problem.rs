@@ -11,9 +11,8 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
 use scrip_core::{
-    error::{Error, FieldError, RateLimitExceeded},
-    policy::MissingFeature,
-    threeds::{FailureReason, ServiceFailure},
+    Error, FieldError,
+    types::{FailureReason, MissingFeature, ServiceFailure, error::RateLimitExceeded},
 };
 use scrip_threeds::message::FailureKind;
 use serde::Serialize;
@@ -338,6 +337,11 @@ impl Problem {
 
     /// The reason for a log.
     pub(crate) fn reason(&self) -> ProblemReason {
+        // The errors of a failed service are texts for the browser SDK, not attributes.
+        if let Some(ServiceFailure { message, detail, .. }) = self.service_failure() {
+            let separator = if detail.is_empty() { "" } else { ": " };
+            return ProblemReason::from_detail(format!("{message}{separator}{detail}"));
+        }
         match self.errors() {
             Some(errors) => ProblemReason::from_attributes(&errors),
             None => ProblemReason::from_detail(self.detail()),

@@ -8,10 +8,10 @@ use axum::{body::Body, response::Response, routing::MethodFilter};
 use bytes::Bytes;
 use hyper::{header::HeaderValue, http::request::Parts};
 use scrip_core::{
-    audit::Operation,
-    error::Error,
+    Error,
     idempotency::{IdempotencyClaim, RenderedResponse, ResponseRecorder},
     policy::{Caller, CallerRequirement, Directory, PolicyPermit, RequestOrigin},
+    types::Operation,
 };
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use zeroize::Zeroizing;

@@ -8,8 +8,8 @@ pub mod router;
 use BodyKind::{Ignored, Json, MergePatch, None, OptionalJson, ReadOnlyJson};
 use axum::routing::MethodFilter;
 use scrip_core::{
-    audit::Operation,
-    policy::{ApplicationKind, CallerRequirement, Permission},
+    policy::CallerRequirement,
+    types::{ApplicationKind, Operation, Permission},
 };
 
 use crate::{

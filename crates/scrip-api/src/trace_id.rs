@@ -7,7 +7,7 @@ use std::sync::{
 
 use axum::extract::Request;
 use hyper::{HeaderMap, header::HeaderValue};
-use scrip_core::{card::contains_card_number, id::is_random_uuid};
+use scrip_core::{card::contains_card_number, types::id::is_random_uuid};
 use uuid::Uuid;
 
 pub(crate) const HEADER: &str = "bt-trace-id";

@@ -13,7 +13,7 @@ pub(crate) mod threeds;
 pub(crate) mod tokens;
 pub(crate) mod webhooks;
 
-use scrip_core::error::Error;
+use scrip_core::Error;
 
 /// Why a request cannot be parsed.
 #[derive(Debug)]

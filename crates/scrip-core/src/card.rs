@@ -5,22 +5,27 @@ pub mod bin_data;
 pub mod connection_formula;
 pub(crate) mod fields;
 pub mod number;
+pub mod token_type;
 
-use serde_json::Value;
-
-use crate::{
-    card::{
-        bin_data::{BinData, BinDetails, BinLookup, BinSource, is_sandbox_number},
-        fields::{check_required, is_out_of_range},
-    },
-    error::FieldError,
-    policy::TenantKind,
+pub use self::{
+    number::{check_number, contains_card_number},
+    token_type::TokenType,
 };
 
 pub(crate) use self::number::{
     bin_len, contains_lookalike, has_same_mask, make_lookalike, mask_number,
 };
-pub use self::number::{check_number, contains_card_number};
+
+use serde_json::Value;
+
+use crate::{
+    FieldError,
+    card::{
+        bin_data::{BinData, BinDetails, BinLookup, BinSource, is_sandbox_number},
+        fields::{check_required, is_out_of_range},
+    },
+    types::TenantKind,
+};
 
 /// The details of a card in a response, without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]

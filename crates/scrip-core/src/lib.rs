@@ -2,6 +2,17 @@
 //!
 //! Architecture invariant: no HTTP, no SQL, no algorithm, no ambient time or randomness in this
 //! crate.
+//!
+//! The modules import each other in one direction. Bottom first:
+//!
+//! - Values: [`types`], [`card`], [`work_meter`], [`unlock`], [`approval`].
+//! - Rules: [`policy`], [`equality`], [`token`], [`expression`], [`disclosure`].
+//! - Records: [`audit`], [`events`], [`read_log`], [`idempotency`], [`listing`], [`token_batch`],
+//!   [`threeds`], [`change`], [`keys`].
+//! - Storage: [`store`] with the traits that engines implement, [`log_tasks`], and [`vault`] with all
+//!   dependencies of an operation.
+//! - Operations: [`recording`], `reveal`, `writes`, `policy_change`, `threeds_session`, and
+//!   [`operations`] with one file for each.
 
 /// Declares an enum with a text for each value, as in requests, responses, rows and metrics. Append
 /// new values at the end: some files store the index in `ALL`.
@@ -30,25 +41,36 @@ macro_rules! words {
     };
 }
 
+pub mod approval;
 pub mod audit;
 pub mod card;
-pub mod error;
-pub mod id;
+pub mod change;
+pub mod disclosure;
+pub mod equality;
+pub mod events;
+pub mod expression;
 pub mod idempotency;
+pub mod keys;
 pub mod listing;
-pub mod metrics;
+pub mod log_tasks;
 pub mod operations;
 pub mod policy;
+pub(crate) mod policy_change;
+pub mod read_log;
+pub mod recording;
+pub(crate) mod reveal;
 pub mod store;
 pub mod threeds;
-pub mod time;
+pub(crate) mod threeds_session;
 pub mod token;
+pub mod token_batch;
+pub mod types;
+pub mod unlock;
 pub mod vault;
+pub mod work_meter;
+pub(crate) mod writes;
 
 pub use self::{
-    audit::event,
-    error::{Error, FieldError},
-    policy::{proxy, tenant::key_rotation, webhook},
-    time::Timestamp,
+    types::{error::Error, field_error::FieldError, time::Timestamp},
     vault::Vault,
 };

@@ -1,27 +1,19 @@
 //! Lists and searches of tokens: scans, positions and results.
 
 pub(crate) mod cursor;
-pub mod cursor_page;
-pub mod offset_page;
 pub mod page;
 
-pub use self::{
-    cursor_page::{CursorPage, ListTokensQuery, TokenFilter},
-    offset_page::OffsetPageQuery,
-    page::{Page, PageRequest},
-};
+pub use self::page::{Page, PageRequest};
 
 use scrip_seal::{Fingerprint, IndexDigest};
 
 use crate::{
-    Error,
-    id::TokenId,
-    policy::{Tenant, equality::Comparison},
-    time::Timestamp,
-    token::{
-        Container, ContainerRanges, Containers, StoredToken, TokenRecord, TokenType,
-        expression::evaluation::metadata_index_digest,
-    },
+    Error, Timestamp,
+    card::TokenType,
+    equality::Comparison,
+    policy::Tenant,
+    token::{StoredToken, TokenRecord},
+    types::{Container, ContainerRanges, Containers, id::TokenId},
 };
 
 /// The error of a search with an exhausted budget.
@@ -157,4 +149,9 @@ pub enum NewestTokens {
 pub struct TokenOutline {
     pub id: TokenId,
     pub containers: Containers,
+}
+
+pub(crate) fn metadata_index_digest(tenant: &Tenant, name: &str, value: &str) -> IndexDigest {
+    let (name, value) = (name.to_lowercase(), value.to_lowercase());
+    tenant.keys.metadata_index_digest(name.as_bytes(), value.as_bytes())
 }

@@ -16,22 +16,7 @@ pub mod token_intents;
 pub mod tokens;
 pub mod webhooks;
 
-use std::{future::poll_fn, task::Poll};
-
-use crate::error::{Error, FieldError};
-
-/// Yields to other requests between two pieces of work of one request.
-pub(crate) async fn yield_now() {
-    let mut has_yielded = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut has_yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
+use crate::{Error, FieldError};
 
 /// Checks a quota on the number of tokens in one request.
 fn check_request_quota(count: usize, limit: u64, quota: &'static str) -> Result<(), Error> {

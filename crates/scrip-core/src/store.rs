@@ -2,11 +2,8 @@
 
 mod access_sessions;
 mod audit;
-pub mod commit_extras;
 pub mod deliveries;
 mod directory;
-pub mod error;
-pub mod guesses;
 mod idempotency;
 mod listing;
 mod maintenance;
@@ -16,27 +13,28 @@ mod token_intents;
 mod tokens;
 mod usage;
 
-pub use self::commit_extras::{ChangeOutcome, CommitExtras};
-pub use self::deliveries::DeliveryStore;
-pub use self::guesses::GuessStore;
 pub use self::{
     access_sessions::AccessSessionStore,
     audit::AuditStore,
-    directory::{DirectoryStore, approvals::ApprovalStore, unlocks::UnlockStore},
+    deliveries::DeliveryStore,
+    directory::{DirectoryStore, approvals::ApprovalStore, open_directory, unlocks::UnlockStore},
     idempotency::IdempotencyStore,
     listing::ListingStore,
-    maintenance::Maintenance,
-    policy::{PolicyStore, key_rotations, key_rotations::KeyRotationStore},
+    maintenance::{ExpiringEntity, Maintenance, StoreCondition, StoreStatus},
+    policy::{
+        PolicyStore,
+        key_rotations::{
+            DigestChanges, FinishedPass, KeyRotationStore, RotationLease, RotationMark,
+            RotationStep, VersionPage,
+        },
+    },
     threeds_sessions::ThreeDsSessionStore,
     token_intents::TokenIntentStore,
     tokens::TokenStore,
     usage::UsageStore,
 };
 
-pub(crate) use self::error::IN_FLIGHT;
-pub use self::error::{StoreError, StoreFuture};
-
-pub use self::maintenance::{ExpiringEntity, StoreCondition, StoreStatus};
+use crate::equality::GuessStore;
 
 /// All storage traits together.
 macro_rules! store {

@@ -1,43 +1,35 @@
 //! Tokens: parsed requests, stored records, and views for responses.
 
-pub mod attribute_path;
 pub mod body;
-pub mod container;
-pub mod container_range;
+pub mod collected_data;
 pub mod cvc;
-pub mod disclosure;
+mod data_origin;
 pub mod dropped_attributes;
-pub mod expression;
+pub mod encrypted_data;
 pub mod intent;
-pub mod plaintext;
+mod number_change;
+pub mod provenance;
 pub mod record;
-pub mod reveal;
-pub mod token_type;
 pub mod usage;
-pub mod write;
 
 pub use self::{
-    attribute_path::AttributePath,
     body::{TokenBody, WithheldDigests},
-    container::{Container, Containers},
-    container_range::{ContainerRange, ContainerRanges},
+    collected_data::{CollectedData, DataPlace},
     cvc::{Cvc, CvcRecord},
     dropped_attributes::DroppedAttributes,
-    expression::{provenance::ExpressionProvenance, work_meter::WorkMeter},
+    encrypted_data::EncryptedData,
     intent::{
         IntentAuthentication, IntentData, NewTokenIntent, StoredTokenIntent, TokenIntentRecord,
         TokenIntentView,
     },
-    plaintext::Plaintext,
+    provenance::ExpressionProvenance,
     record::{StoredToken, TokenModification, TokenRecord},
-    token_type::TokenType,
     usage::{TenantUsage, TokenTypeUsage},
-    write::{
-        BatchOutcome, BuildIdempotencyRecord, CvcChange, Deduplicate, DeleteToken, InsertToken,
-        TokenBatch, TokenWrite, UpdateToken, WriteConflict, WriteOutcome,
-        collected_data::{CollectedData, DataPlace},
-        encrypted_data::EncryptedData,
-    },
+};
+
+pub(crate) use self::{
+    data_origin::{CountedPart, DataOrigin, SourceIntent},
+    number_change::{number_in_use_error, patch_has_card_number},
 };
 
 use std::{borrow::Cow, collections::BTreeMap};
@@ -45,12 +37,15 @@ use std::{borrow::Cow, collections::BTreeMap};
 use scrip_seal::Fingerprint;
 use serde_json::Value;
 
-use self::cvc::with_cvc;
 use crate::{
-    card::{CardDetails, bank::BankDetails},
-    id::{ApplicationId, TenantId, TokenId},
-    policy::{DeduplicationBehavior, Transform},
-    time::Timestamp,
+    Timestamp,
+    card::{CardDetails, TokenType, bank::BankDetails},
+    policy::DeduplicationBehavior,
+    token::cvc::with_cvc,
+    types::{
+        Containers, Plaintext, Transform,
+        id::{ApplicationId, TenantId, TokenId},
+    },
 };
 
 /// A parsed request that creates a token.

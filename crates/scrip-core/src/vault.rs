@@ -5,13 +5,13 @@ use std::sync::Arc;
 use scrip_seal::EpochKeys;
 
 use crate::{
-    audit::{AuditTrail, OutcomeQueue},
+    audit::AuditTrail,
     card::bin_data::BinData,
-    policy::guessing_budget::ledger::GuessLedger,
+    equality::ledger::GuessLedger,
+    log_tasks::OutcomeQueue,
     store::Store,
     threeds::DirectoryServers,
-    time::Clock,
-    token::disclosure::DisclosureRules,
+    types::{DisclosureRules, time::Clock},
 };
 
 /// All dependencies of the operations.

@@ -9,19 +9,20 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    id::{ApiKeyId, ApplicationId, TenantId, TokenId},
+    Timestamp,
     policy::{
         AccessCondition, AccessPolicy, AccessRule, AccessScope, AccessSessionId, AccessTarget,
-        ApplicationKind::Private,
-        Caller, ChangeStamp, DisplayName,
-        Permission::{self, ThreeDsSessionCreate, TokenCreate, TokenRead, TokenUpdate, TokenUse},
-        PolicyRecords, Principal, Quotas, RequestOrigin, Tenant, TenantKind, TenantRecord,
-        TenantSettings,
-        Transform::{self, Mask, Redact, Reveal},
-        principal::DelegatedRights,
+        Caller, ChangeStamp, DisplayName, PolicyRecords, Principal, Quotas, RequestOrigin, Tenant,
+        TenantRecord, TenantSettings, principal::DelegatedRights,
     },
-    time::Timestamp,
-    token::{Container, Containers},
+    types::{
+        ApplicationKind::Private,
+        Container, Containers,
+        Permission::{self, ThreeDsSessionCreate, TokenCreate, TokenRead, TokenUpdate, TokenUse},
+        TenantKind,
+        Transform::{self, Mask, Redact, Reveal},
+        id::{ApiKeyId, ApplicationId, TenantId, TokenId},
+    },
 };
 use scrip_seal::{AuditKey, RootKey, TenantKeys};
 use uuid::Uuid;

@@ -9,7 +9,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use scrip_api::{
     app::App, middleware::body::read_body, pipeline, problem::Problem, wire::response,
 };
-use scrip_core::{error::Error, id::ThreeDsSessionId, policy::rate_limit::ClientNetwork};
+use scrip_core::{Error, policy::rate_limit::ClientNetwork, types::id::ThreeDsSessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -147,9 +147,10 @@ impl ShopBackend<'_> {
     ) -> Result<T, Problem> {
         let mut reservation = self
             .app
-            .keyless_body_memory
+            .memory
+            .keyless_bodies
             .start_reservation(ClientNetwork::from_address(self.client));
-        let deadline = self.app.limits.body_deadline;
+        let deadline = self.app.settings.limits.body_deadline;
         let bytes =
             read_body(self.app, &mut body, deadline, BODY_BYTES_MAX, &mut reservation).await?;
         let malformed =

@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use scrip_api::{problem::Problem, wire::response};
-use scrip_core::error::Error;
+use scrip_core::Error;
 use serde_json::{Value, json};
 
 use crate::backend::{

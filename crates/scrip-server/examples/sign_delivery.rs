@@ -10,9 +10,13 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use scrip_core::{
     Timestamp,
-    event::{Event, EventType, payload::token::describe_token},
-    id::{ApplicationId, EventId, TenantId, TokenId},
-    token::{Container, ExpressionProvenance, TokenBody, TokenRecord, TokenType},
+    card::TokenType,
+    events::{Event, payload::token::describe_token},
+    token::{ExpressionProvenance, TokenBody, TokenRecord},
+    types::{
+        Container, EventType,
+        id::{ApplicationId, EventId, TenantId, TokenId},
+    },
 };
 use scrip_seal::{RootKey, Sealed, WebhookSecret, WebhookSigningKey};
 use scrip_server::background::webhooks::signed_delivery::EventDelivery;

@@ -241,9 +241,10 @@ mod tests {
     use std::fs;
 
     use scrip_core::{
-        id::TenantId,
         operations::tenants::{create_tenant::create_tenant, delete_tenant::delete_tenant_by_id},
-        policy::{Directory, DisplayName, TenantKind, TenantSettings},
+        policy::{DisplayName, TenantSettings},
+        store::open_directory,
+        types::{TenantKind, id::TenantId},
     };
 
     use super::*;
@@ -271,7 +272,7 @@ mod tests {
             settings.create_vault_keys(&vault).await.unwrap();
             let records = vault.store.load_directory().await.unwrap();
             let source = settings.unlock(&records).await.unwrap();
-            let directory = Directory::load(&*vault.store, &*source, None).await.unwrap();
+            let directory = open_directory(&*vault.store, &*source, None).await.unwrap();
             vault.audit_trail.set_key(directory.audit_key());
             let (name, kind) = (DisplayName::parse("Acme").unwrap(), TenantKind::Test);
             let tenant =

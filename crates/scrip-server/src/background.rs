@@ -15,7 +15,6 @@ use scrip_api::{
 use scrip_core::{
     Vault,
     audit::SignedWatermark,
-    id::TenantId,
     operations::{
         claim_idempotency_key::RESPONSE_RETENTION,
         logs::prune_logs::prune_logs,
@@ -27,8 +26,11 @@ use scrip_core::{
         tokens::expire_token::{erase_cvcs, expire_token, expire_token_intent},
     },
     policy::Directory,
-    store::StoreError,
-    time::{ClockWatermark, Month},
+    types::{
+        StoreError,
+        id::TenantId,
+        time::{ClockWatermark, Month},
+    },
 };
 use tokio::time::sleep;
 

@@ -8,7 +8,10 @@ use std::{
 };
 
 use nix::time::{ClockId, clock_gettime};
-use scrip_core::time::{Clock, ClockWatermark, Timestamp};
+use scrip_core::{
+    Timestamp,
+    types::time::{Clock, ClockWatermark},
+};
 
 use crate::clock::steady::{ClockNotice, ClockReading, StartTrust, SteadyTime, TimeBounds};
 

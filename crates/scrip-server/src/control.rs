@@ -9,6 +9,7 @@ mod clients;
 mod handler;
 pub mod protocol;
 mod shared_socket;
+pub mod socket_check;
 pub mod status;
 
 use std::{
@@ -70,6 +71,7 @@ impl ControlSocket {
             sealed_cause: status_manager.as_ref().and_then(|it| it.sealed_cause()),
             not_ready: node.app.not_ready_reason().map(|it| it.as_str().to_owned()),
             url: url.clone(),
+            is_development: node.app.settings.field_hosting.is_on_loopback,
             connections: node.connection_counts.open.load(Ordering::Relaxed),
             write_queue: node.app.vault.store.metrics().queued(),
             pool: Some(pool_status(&node.app)),

@@ -13,12 +13,12 @@ mod write_tracking_stream;
 use std::sync::Arc;
 
 use scrip_core::{
-    policy::TenantKind,
+    Timestamp,
     threeds::{
         DirectoryServerError, DirectoryServerFuture, DirectoryServers, SchemeConnection,
         SchemeRanges, ThreeDsSettings,
     },
-    time::Timestamp,
+    types::TenantKind,
 };
 use scrip_threeds::code::Scheme;
 use zeroize::Zeroizing;

@@ -13,15 +13,13 @@ use std::{
 use anyhow::{Context, bail};
 use scrip_api::app::App;
 use scrip_core::{
-    id::VaultId,
-    policy::{
-        Directory,
-        approval::{
-            ApprovalChange, StoredApprovals, StoredDualControl,
-            ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
-        },
+    approval::{
+        ApprovalChange, StoredApprovals, StoredDualControl,
+        ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
     },
-    store::ChangeOutcome,
+    change::ChangeOutcome,
+    policy::Directory,
+    types::id::VaultId,
 };
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Mutex, time::sleep};

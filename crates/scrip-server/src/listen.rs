@@ -121,7 +121,7 @@ pub async fn serve_on(
     drop((tcp, drain_signal));
     drain_sender.send_replace(());
     // No delivery starts from now on. Those in progress use the time of the requests.
-    app.deliveries_in_flight.stop();
+    app.tasks.deliveries.stop();
     let drain_end = Instant::now() + limits.drain_deadline;
     if timeout(limits.drain_deadline, drain_sender.closed()).await.is_err() {
         tracing::warn!("some requests did not finish before the drain deadline");
@@ -135,10 +135,10 @@ pub async fn serve_on(
     }
     // Without its outcome, a call that was answered would count as one that may have been sent.
     let rest = drain_end.saturating_duration_since(Instant::now());
-    if !app.calls_in_flight.wait_until_idle(rest).await {
+    if !app.tasks.calls.wait_until_idle(rest).await {
         tracing::warn!("some proxied calls did not finish before the drain deadline");
-        app.calls_in_flight.stop();
-        if !app.calls_in_flight.wait_until_idle(CALL_WRITE_TIME_MAX).await {
+        app.tasks.calls.stop();
+        if !app.tasks.calls.wait_until_idle(CALL_WRITE_TIME_MAX).await {
             tracing::warn!("the outcome of some proxied calls is unknown");
         }
     }
@@ -147,14 +147,14 @@ pub async fn serve_on(
         tracing::warn!(lost_outcomes, "writing the last outcomes of proxied calls failed");
     }
     let rest = drain_end.saturating_duration_since(Instant::now());
-    if !app.deliveries_in_flight.wait_until_idle(rest).await {
+    if !app.tasks.deliveries.wait_until_idle(rest).await {
         tracing::warn!(
             "some deliveries to webhooks did not finish before the drain deadline; they are \
              repeated within a minute"
         );
     }
     // A sent authentication cannot be recalled: without its outcome the session would be lost.
-    if !app.authentications_in_flight.wait_until_idle(limits.authentication_deadline).await {
+    if !app.tasks.authentications.wait_until_idle(limits.authentication_deadline).await {
         tracing::warn!("the outcome of some authentications is unknown");
     }
 }
@@ -209,7 +209,7 @@ async fn admit(
     peer: SocketAddr,
 ) -> Option<AdmittedConnection> {
     // A proxy forwards many clients.
-    let is_proxy = node.app.trusted_proxies.contains(peer.ip().to_canonical());
+    let is_proxy = node.app.settings.trusted_proxies.contains(peer.ip().to_canonical());
     let network = (!is_proxy).then(|| ClientNetwork::from_address(peer.ip()));
     let activity =
         Arc::new(Activity::with_stall_time(node.settings.connection_limits.evictable_after));

@@ -1,6 +1,6 @@
 //! The text of an error for the operator.
 
-use scrip_core::error::Error;
+use scrip_core::Error;
 
 /// Converts an error to a message for the operator, with its cause. The cause is for the operator
 /// only.

@@ -6,8 +6,9 @@ use anyhow::Context;
 use scrip_core::{
     Vault,
     audit::AuditTrail,
-    store::{Store, StoreError},
+    store::Store,
     threeds::{DirectoryServers, NoDirectoryServers},
+    types::StoreError,
 };
 use scrip_seal::EpochKeys;
 use scrip_store::{
@@ -224,7 +225,7 @@ fn command_vault(store: Arc<dyn Store>) -> Vault {
         bin_data: Arc::default(),
         clock: Arc::new(SystemClock),
         fill_random: scrip_seal::fill_random,
-        disclosure: scrip_core::token::disclosure::DisclosureRules::default(),
+        disclosure: scrip_core::types::DisclosureRules::default(),
         audit_trail: Arc::default(),
         guess_ledger: Arc::default(),
         outcome_queue: Arc::default(),

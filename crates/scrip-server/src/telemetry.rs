@@ -8,7 +8,7 @@ pub(crate) mod traces;
 
 use std::io::{self, IsTerminal, Write};
 
-use scrip_core::metrics::SPAN_TARGET;
+use scrip_core::types::metrics::SPAN_TARGET;
 use tracing::Level;
 use tracing_subscriber::{
     Layer,

@@ -17,7 +17,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     version::{TLS12, TLS13},
 };
-use scrip_core::time::Clock;
+use scrip_core::types::time::Clock;
 use tokio_rustls::TlsAcceptor;
 
 use crate::{

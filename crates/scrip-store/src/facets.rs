@@ -1,9 +1,6 @@
 //! Facets of the token index, encoded as both engines store them.
 
-use scrip_core::{
-    listing::Facet,
-    token::{TokenRecord, TokenType},
-};
+use scrip_core::{card::TokenType, listing::Facet, token::TokenRecord};
 
 /// Encodes a tag byte for the kind of facet, then the value. The first half of a fingerprint is
 /// enough for a lookup; the token's row stores all of it.

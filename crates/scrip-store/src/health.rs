@@ -5,10 +5,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use scrip_core::{
-    audit::LogKind,
-    store::{StoreCondition, StoreError},
-};
+use scrip_core::{audit::LogKind, store::StoreCondition, types::StoreError};
 
 /// The conditions of both logs in one atomic value. Each change of the worse one is logged once,
 /// even if many writers report it at the same time.

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use scrip_core::{id::TenantId, policy::PolicyTurn};
+use scrip_core::{change::PolicyTurn, types::id::TenantId};
 use tokio::sync::OwnedMutexGuard;
 
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use scrip_core::{key_rotation::RotatedTable, operations::claim_idempotency_key};
+use scrip_core::{keys::RotatedTable, operations::claim_idempotency_key};
 use scrip_seal::{Purpose, Sealed};
 
 /// What a rotation does with the values of a column.

@@ -14,7 +14,7 @@ pub(crate) mod threeds_sessions;
 pub(crate) mod tokens;
 pub(crate) mod usage;
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 /// Copies an error for all writes that shared a transaction.
 pub(crate) fn clone_error(error: &StoreError) -> StoreError {

@@ -7,7 +7,6 @@ mod opening;
 mod policy;
 pub mod statement_list;
 mod store;
-mod token_store;
 mod tokens;
 pub mod transfer;
 

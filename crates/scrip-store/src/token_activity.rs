@@ -1,10 +1,10 @@
 //! Collects the tokens that a batch uses, for the count of active tokens.
 
 use scrip_core::{
-    audit::read_log::active_month,
-    id::TokenId,
-    time::{Month, Timestamp},
-    token::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
+    Timestamp,
+    read_log::active_month,
+    token_batch::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
+    types::{id::TokenId, time::Month},
 };
 
 /// Creation time and time of use of each token of a batch. A token created before the month of its

@@ -17,7 +17,7 @@ mod token;
 mod totals;
 mod vault_digest;
 
-use scrip_core::store::StoreFuture;
+use scrip_core::types::StoreFuture;
 
 pub(crate) use crate::transfer::token::token_entries;
 pub use crate::transfer::{

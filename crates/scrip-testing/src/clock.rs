@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::time::{Clock, Timestamp};
+use scrip_core::{Timestamp, types::time::Clock};
 
 /// The start time of every test with a stopped clock.
 pub const START: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };

@@ -19,7 +19,7 @@ mod usage;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use scrip_core::store::{StoreError, StoreFuture};
+use scrip_core::types::{StoreError, StoreFuture};
 use scrip_store::claims::InFlightClaims;
 
 use crate::memory::state::MemoryStoreState;

@@ -1,10 +1,8 @@
 //! Access policies of applications in tests.
 
 use scrip_core::{
-    policy::{
-        AccessPolicy, AccessRule, AccessScope, ApplicationKind, Permission, Permissions, Transform,
-    },
-    token::Container,
+    policy::{AccessPolicy, AccessRule, AccessScope},
+    types::{ApplicationKind, Container, Permission, Permissions, Transform},
 };
 
 /// All token permissions.

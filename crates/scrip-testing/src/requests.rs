@@ -5,15 +5,15 @@ pub mod http_client;
 pub mod worst_inputs;
 
 use scrip_core::{
-    Vault,
-    error::{Denial, Error},
-    id::TokenId,
+    Error, Vault,
+    card::TokenType,
     idempotency::RequestContent,
     operations::tokens::{
         create_token::create_token, get_token::get_token, update_token::update_token,
     },
     policy::Caller,
-    token::{NewToken, Plaintext, TokenPatch, TokenSource, TokenType, TokenView, WrittenToken},
+    token::{NewToken, TokenPatch, TokenSource, TokenView, WrittenToken},
+    types::{Plaintext, error::Denial, id::TokenId},
 };
 use serde_json::{Value, json};
 

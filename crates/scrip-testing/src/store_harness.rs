@@ -6,19 +6,26 @@ pub mod sessions;
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{AuditRecord, Operation},
-    event::ExpiryEvents,
-    id::ApplicationId,
+    Timestamp,
+    audit::AuditRecord,
+    card::TokenType,
+    change::ChangeOutcome,
+    disclosure::Deduplicate,
+    equality::Comparison,
+    events::ExpiryEvents,
     idempotency::{ClaimOutcome, IdempotencyLookup, IdempotencyRecord, ResponseTokenData},
     listing::{Facet, SearchFacet},
-    policy::{Caller, LookupPermit, Permission, Permit, TenantSettings, equality::Comparison},
-    store::{ChangeOutcome, ExpiringEntity, Store, StoreError},
-    time::{Clock, Month, Timestamp},
-    token::{
-        BatchOutcome, BuildIdempotencyRecord, CvcChange, CvcRecord, Deduplicate, DeleteToken,
-        ExpressionProvenance, StoredToken, TokenBatch, TokenModification, TokenRecord, TokenType,
-        TokenWrite, WriteConflict, WriteOutcome,
-        write::{self, TokenEvents},
+    policy::{Caller, LookupPermit, Permit, TenantSettings},
+    store::{ExpiringEntity, Store},
+    token::{CvcRecord, ExpressionProvenance, StoredToken, TokenModification, TokenRecord},
+    token_batch::{
+        self, BatchOutcome, BuildIdempotencyRecord, CvcChange, DeleteToken, TokenBatch,
+        TokenEvents, TokenWrite, WriteConflict, WriteOutcome,
+    },
+    types::{
+        Operation, Permission, StoreError,
+        id::ApplicationId,
+        time::{Clock, Month},
     },
 };
 use scrip_seal::{Fingerprint, Sealed};
@@ -155,7 +162,8 @@ impl StoreHarness {
         let SingleInsert { token, deduplicate, audit, build_record } = insert;
         let permit = self.permit(Permission::TokenCreate);
         let events = no_events();
-        let insert = write::InsertToken { permit, token, intent: None, deduplicate, audit, events };
+        let insert =
+            token_batch::InsertToken { permit, token, intent: None, deduplicate, audit, events };
         (
             self.lookup_permit(),
             TokenBatch { writes: vec![TokenWrite::Insert(insert)], build_record },
@@ -197,7 +205,7 @@ impl StoreHarness {
     pub async fn update_token(&self, update: SingleUpdate) -> Result<UpdateOutcome, StoreError> {
         let SingleUpdate { token, cvc, deduplicate, audit, build_record } = update;
         let permit = self.permit(Permission::TokenUpdate);
-        let update = write::UpdateToken {
+        let update = token_batch::UpdateToken {
             permit,
             token,
             cvc,

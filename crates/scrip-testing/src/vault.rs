@@ -4,24 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     Vault,
-    id::ApplicationId,
     operations::{
         applications::create_application::{CreateKey, NewApplication, create_application},
         proxies::{create_proxy::create_proxy, set_proxy_host::add_proxy_host},
     },
     policy::{
-        AccessPolicy, ApplicationKind, DisplayName, PolicyPermit,
+        AccessPolicy, DisplayName, PolicyPermit,
         application::origins::ApplicationOrigins,
-    },
-    proxy::{
-        DestinationUrl, HostName, LoopbackDestinations, ProxyConfiguration, ProxyDetails,
-        ProxyDraft, TlsMinimum, TransformList,
+        destination::{DestinationUrl, HostName, LoopbackDestinations},
+        proxy::{ProxyConfiguration, ProxyDetails, ProxyDraft, TlsMinimum, TransformList},
+        webhook::{EventList, NotifyEmail, WebhookDraft},
     },
     store::Store,
     threeds::NoDirectoryServers,
-    time::Clock,
-    token::disclosure::DisclosureRules,
-    webhook::{EventList, NotifyEmail, WebhookDraft},
+    types::{ApplicationKind, DisclosureRules, id::ApplicationId, time::Clock},
 };
 use scrip_seal::{EpochKeys, Pepper, RootKey, fill_random};
 

@@ -3,16 +3,17 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use scrip_core::{
-    Vault,
-    error::Error,
-    id::{ApplicationId, TokenId},
+    Error, Vault,
     operations::tenants::create_tenant::{create_tenant, initialize_vault_keys},
     policy::{
-        AccessPolicy, ApiKeyLookup, ApplicationKind, Caller, Directory, DisplayName, PolicyPermit,
-        Principal, RequestOrigin, Tenant, TenantKind, TenantSettings,
+        AccessPolicy, ApiKeyLookup, Caller, Directory, DisplayName, PolicyPermit, Principal,
+        RequestOrigin, Tenant, TenantSettings,
     },
-    store::{Store, StoreError},
-    token::Containers,
+    store::{Store, open_directory},
+    types::{
+        ApplicationKind, Containers, StoreError, TenantKind,
+        id::{ApplicationId, TokenId},
+    },
 };
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_store::{
@@ -163,7 +164,7 @@ impl VaultHarness {
     }
 
     pub async fn directory(&self) -> Directory {
-        Directory::load(&*self.vault.store, &self.root, None).await.unwrap()
+        open_directory(&*self.vault.store, &self.root, None).await.unwrap()
     }
 
     /// The current directory, as background tasks share it.
@@ -173,7 +174,7 @@ impl VaultHarness {
 
     /// Loads the directory like a process that has an earlier one.
     pub async fn reload(&self, previous: Option<&Directory>) -> Result<Directory, Error> {
-        Directory::load(&*self.vault.store, &self.root, previous).await
+        open_directory(&*self.vault.store, &self.root, previous).await
     }
 
     pub async fn tenant(&self, settings: TenantSettings) -> Arc<Tenant> {

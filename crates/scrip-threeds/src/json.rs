@@ -1,10 +1,9 @@
 //! Strict parsing of a message's JSON: bounded in size and depth, without duplicate names. The
 //! parsed object is wiped when dropped, because it may contain a card number.
 
+pub(crate) use scrip_types::strict_json::WipedObject;
+use scrip_types::strict_json::{self, JsonLimits, JsonRule, wipe};
 use serde_json::Value;
-
-pub(crate) use crate::strict_json::WipedObject;
-use crate::strict_json::{self, JsonLimits, JsonRule, wipe};
 
 /// The messages need five levels; extensions and broadcast information may need more.
 pub(crate) const DEPTH_MAX: usize = 16;

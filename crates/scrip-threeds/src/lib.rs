@@ -14,5 +14,4 @@ pub mod message;
 pub mod range;
 pub mod request;
 pub mod session;
-pub mod strict_json;
 pub mod webhook;

@@ -12,11 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use scrip_core::{
-    Vault,
-    id::TenantId,
-    policy::{Directory, approval::StoredDualControl},
-};
+use scrip_core::{Vault, approval::StoredDualControl, policy::Directory, types::id::TenantId};
 use scrip_demo::{Demo, ShopKeys, authority, provider};
 use scrip_seal::{Secret, VaultKeyRing};
 use scrip_server::{
@@ -51,7 +47,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
     let (json, prints_webhooks) = (arguments.json, arguments.print_webhooks);
     let prints_requests = !json && !arguments.quiet;
     let request_log = prints_requests.then(RequestLines::start).transpose()?;
-    let result = serve::start(
+    serve::start(
         settings,
         ServerMode::Development(request_log),
         async |settings: &Settings, manager: &KeyManager, addresses: &Addresses| {
@@ -89,20 +85,6 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             }
             Ok(demo_shop)
         },
-    );
-    result.map_err(suggest_free_port)
-}
-
-/// Explains what to do when the port of the server is in use, most often by an earlier `scrip dev`.
-fn suggest_free_port(error: anyhow::Error) -> anyhow::Error {
-    let is_in_use = |it: &(dyn std::error::Error + 'static)| {
-        it.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::AddrInUse)
-    };
-    if !error.chain().any(is_in_use) {
-        return error;
-    }
-    anyhow::anyhow!(
-        "{error:#}; end the other program, or use a free port: scrip dev --listen 127.0.0.1:0"
     )
 }
 

@@ -2,11 +2,13 @@
 //! signal.
 
 mod limits;
+mod port_in_use;
 pub(crate) mod server_mode;
 mod simulator;
 mod stop_time;
 
 use std::{
+    io,
     net::{self, SocketAddr},
     path::Path,
     sync::Arc,
@@ -16,7 +18,7 @@ use std::{
 use anyhow::Context;
 use nix::sys::socket::{Backlog, listen};
 use scrip_api::app::App;
-use scrip_core::{Vault, proxy::LoopbackDestinations};
+use scrip_core::{Vault, policy::destination::LoopbackDestinations};
 use scrip_demo::{Demo, authority, with_demo};
 use scrip_server::{
     audit_sink,
@@ -51,6 +53,7 @@ use crate::{
     commands::{init, output::print_output},
     serve::{
         limits::{apply_limits, connection_limits},
+        port_in_use::ListenerSetting,
         server_mode::ServerMode,
         stop_time::StopTime,
     },
@@ -118,7 +121,7 @@ pub(crate) fn start(
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
-    let listeners = bind_all(&settings)?;
+    let listeners = bind_all(&settings, &mode)?;
     // With PostgreSQL the directory contains only files of this node, which can be recreated. With
     // the embedded engine it contains the vault, and a wrong path must not create an empty one.
     if settings.storage.url.is_some() {
@@ -158,25 +161,28 @@ struct Listeners {
 }
 
 impl Listeners {
-    fn addresses(&self) -> std::io::Result<Vec<SocketAddr>> {
+    fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let others = self.metrics.iter().chain(&self.results);
         std::iter::once(&self.clients).chain(others).map(net::TcpListener::local_addr).collect()
     }
 }
 
 /// Binds all listeners. Call it before the process gives up root, which low ports require.
-fn bind_all(settings: &Settings) -> anyhow::Result<Listeners> {
-    let clients = bind(settings.server.listen)?;
-    let metrics = settings.metrics.listen.map(bind).transpose().context("metrics.listen")?;
-    let results = settings.threeds.results_listen.map(bind).transpose();
-    let results = results.context("threeds.results_listen")?;
+fn bind_all(settings: &Settings, mode: &ServerMode) -> anyhow::Result<Listeners> {
+    let bind = |name, address| {
+        let result = bind(address);
+        result.map_err(|error| ListenerSetting { name, address }.explain(error, mode))
+    };
+    let clients = bind(ListenerSetting::CLIENTS, settings.server.listen)?;
+    let metrics = settings.metrics.listen.map(|it| bind("metrics.listen", it)).transpose()?;
+    let results = settings.threeds.results_listen;
+    let results = results.map(|it| bind("threeds.results_listen", it)).transpose()?;
     Ok(Listeners { clients, metrics, results })
 }
 
-fn bind(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
-    let error_context = || format!("cannot listen on {address}");
-    let listener = net::TcpListener::bind(address).with_context(error_context)?;
-    listen(&listener, Backlog::new(BACKLOG)?).with_context(error_context)?;
+fn bind(address: SocketAddr) -> io::Result<net::TcpListener> {
+    let listener = net::TcpListener::bind(address)?;
+    listen(&listener, Backlog::new(BACKLOG)?)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
@@ -352,11 +358,11 @@ async fn build_node(
     let mut app = App::new_sealed(vault, ticks);
     apply_limits(&mut app, settings);
     app.limiter = settings.limits.limiter().await?;
-    app.webhook_egress = settings.webhooks.egress(&settings.proxy, own_addresses.clone())?;
-    app.proxy_egress = settings.proxy.egress(own_addresses)?;
-    app.field_hosting = settings.field_hosting(mode.is_development());
+    app.egress.webhooks = settings.webhooks.egress(&settings.proxy, own_addresses.clone())?;
+    app.egress.proxied_calls = settings.proxy.egress(own_addresses)?;
+    app.settings.field_hosting = settings.field_hosting(mode.is_development());
     if settings.proxy.loopback_http {
-        app.loopback_destinations = LoopbackDestinations::Allowed;
+        app.settings.loopback_destinations = LoopbackDestinations::Allowed;
     }
     let key = settings.metrics.key_file.as_deref().map(MetricsKey::from_file).transpose()?;
     let (listener_key, metrics_key) = if has_metrics_listener { (key, None) } else { (None, key) };

@@ -20,13 +20,11 @@ use scrip_api::{
 };
 use scrip_core::{
     operations::tenants::create_tenant::initialize_vault_keys,
-    policy::{
-        Directory,
-        rate_limit::{
-            ClientNetwork, EffectiveRates, RateLimitName, RateLimitRequest, RateLimitTarget,
-        },
+    policy::rate_limit::{
+        ClientNetwork, EffectiveRates, RateLimitName, RateLimitRequest, RateLimitTarget,
     },
-    time::Clock,
+    store::open_directory,
+    types::time::Clock,
 };
 use scrip_seal::Pepper;
 use scrip_server::{
@@ -103,10 +101,10 @@ fn check_over_http(runtime: &Runtime, bytes_before: u64) {
     let vault = new_vault(Arc::new(store), Arc::new(StoppedClock::default()));
     let (address, app) = runtime.block_on(async {
         initialize_vault_keys(&vault, &*root).await.unwrap();
-        let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
+        let directory = open_directory(&*vault.store, &*root, None).await.unwrap();
         let mut app = App::new(vault, directory, root, ticks);
         app.limiter = Limiter::new(EffectiveRates::default(), COUNTERS);
-        app.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
+        app.settings.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, app) = (listener.local_addr().unwrap(), Arc::new(app));
         let node = Node::new(Arc::clone(&app), NodeSettings::default());

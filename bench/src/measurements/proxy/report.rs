@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::{
     harness::results::{MeasurementResult, format_cpu},
-    measurements::proxy::{ProxyResults, ProxyRound},
+    measurements::proxy::results::{ProxyResults, ProxyRound},
 };
 
 const SHARE_MIN: f64 = 40.0;

@@ -15,7 +15,7 @@ use crate::{
     measurements::{
         rounds::BenchPlan,
         webhooks::{
-            Engine, SUBSCRIBED_EVENT,
+            setup::{Engine, SUBSCRIBED_EVENT},
             vault::{DeliverySwitch, SILENCE_MAX, WebhookVault},
         },
     },

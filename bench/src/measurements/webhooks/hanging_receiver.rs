@@ -11,7 +11,7 @@ use crate::{
     measurements::{
         rounds::BenchPlan,
         webhooks::{
-            Engine, SUBSCRIBED_EVENT,
+            setup::{Engine, SUBSCRIBED_EVENT},
             vault::{CONNECTIONS, DeliverySwitch, WebhookVault},
         },
     },

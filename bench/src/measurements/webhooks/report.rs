@@ -3,7 +3,9 @@
 use crate::{
     harness::results::{MeasurementResult, result_row},
     measurements::webhooks::{
-        Engine, RATE, SUBSCRIBED_EVENT, TurnComparison, WebhooksResults, vault::CreateTurn,
+        results::{TurnComparison, WebhooksResults},
+        setup::{Engine, RATE, SUBSCRIBED_EVENT},
+        vault::CreateTurn,
     },
 };
 

@@ -27,7 +27,7 @@ use crate::{
     },
     measurements::{
         rounds::BenchPlan,
-        webhooks::{Engine, RATE},
+        webhooks::setup::{Engine, RATE},
     },
 };
 

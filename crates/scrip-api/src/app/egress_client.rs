@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use scrip_core::error::Error;
+use scrip_core::Error;
 use scrip_egress::{EgressClient, EgressSettings, EgressStats, TrustedRoots};
 
 /// The certificate authorities of destinations.

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::{id::TenantId, metrics::LONG_WORK_MICROS};
+use scrip_core::types::{id::TenantId, metrics::LONG_WORK_MICROS};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task::block_in_place,

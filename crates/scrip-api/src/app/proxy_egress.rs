@@ -7,10 +7,12 @@ use std::{
 };
 
 use scrip_core::{
-    error::Error,
-    id::ProxyId,
-    policy::DestinationChoice,
-    proxy::{self, Proxy, ProxyProgram},
+    Error,
+    policy::{
+        DestinationChoice, Proxy,
+        proxy::{self, ProxyProgram},
+    },
+    types::id::ProxyId,
 };
 use scrip_egress::{
     ClientCertificate, EgressClient, EgressSettings, EgressStats, TlsMaterial, TlsMinimum,

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    error::Error,
-    proxy::{Proxy, ProxyDetails, ProxyLookup, ProxyProgram},
+    Error,
+    policy::{
+        Proxy, ProxyLookup,
+        proxy::{ProxyDetails, ProxyProgram},
+    },
 };
 
 use crate::app::{App, long_evaluation};

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::{error::Error, store::StoreCondition};
+use scrip_core::{Error, store::StoreCondition};
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{labels, metrics::label::Label};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use scrip_core::{error::Error, store::Store};
+use scrip_core::{Error, store::Store};
 use scrip_seal::{KeySource, Pepper, Sealed, WebhookKeyError, WebhookSigningKey};
 use tokio::{sync::Mutex, task::spawn_blocking};
 

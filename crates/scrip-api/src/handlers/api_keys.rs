@@ -1,7 +1,6 @@
 //! Handlers of API keys.
 
 use scrip_core::{
-    id::{ApiKeyId, ApplicationId},
     listing::Page,
     operations::applications::{
         create_api_key::create_api_key,
@@ -9,6 +8,7 @@ use scrip_core::{
         list_api_keys::{get_api_key, list_api_keys},
     },
     policy::ApiKeyRecord,
+    types::id::{ApiKeyId, ApplicationId},
 };
 
 use crate::{

@@ -1,7 +1,6 @@
 //! Handlers of applications.
 
 use scrip_core::{
-    id::ApplicationId,
     operations::applications::{
         create_application::create_application,
         delete_application::delete_application,
@@ -10,6 +9,7 @@ use scrip_core::{
         },
         update_application::update_application,
     },
+    types::id::ApplicationId,
 };
 
 use crate::{

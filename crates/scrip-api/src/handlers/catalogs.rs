@@ -1,6 +1,6 @@
 //! Handlers of the catalogs, which need no lookup in the store.
 
-use scrip_core::{card::bin_data::BinPrefix, error::Error, policy::ApplicationKind};
+use scrip_core::{Error, card::bin_data::BinPrefix, types::ApplicationKind};
 
 use crate::{
     route::{AuthenticatedRequest, Handled},

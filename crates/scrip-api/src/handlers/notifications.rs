@@ -3,12 +3,12 @@
 mod page;
 
 use scrip_core::{
-    id::ThreeDsSessionId,
     operations::threeds_sessions::{
         notify_challenge::notify_challenge,
         notify_method::notify_method,
         receive_result::{PostedResult, ResultChannel, receive_result},
     },
+    types::id::ThreeDsSessionId,
 };
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::response::Response;
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use tokio::time::timeout;
 
 use crate::{
@@ -61,7 +61,7 @@ pub async fn find_readiness(app: &Arc<App>) -> ReadinessResult {
     if let Some(reason) = app.not_ready_reason() {
         return ReadinessResult::NotReady(reason);
     }
-    let last_check = app.readiness.0.try_lock().ok().and_then(|it| *it);
+    let last_check = app.health.readiness.0.try_lock().ok().and_then(|it| *it);
     if let Some(last_check) = last_check.filter(|it| is_fresh(*it, app)) {
         return last_check.result;
     }
@@ -75,7 +75,7 @@ pub async fn find_readiness(app: &Arc<App>) -> ReadinessResult {
 }
 
 async fn check_readiness(app: Arc<App>) -> ReadinessResult {
-    let mut last = app.readiness.0.lock().await;
+    let mut last = app.health.readiness.0.lock().await;
     if let Some(last) = last.filter(|it| is_fresh(*it, &app)) {
         return last.result;
     }

@@ -1,8 +1,7 @@
 //! Handlers of proxies.
 
 use scrip_core::{
-    error::Error,
-    id::ProxyId,
+    Error,
     operations::proxies::{
         create_proxy::create_proxy,
         delete_proxy::delete_proxy,
@@ -12,8 +11,11 @@ use scrip_core::{
         },
         update_proxy::{patch_proxy, update_proxy},
     },
-    policy::{Caller, CallerRequirement, Permission},
-    proxy::{CompiledDraft, ProxyDetails},
+    policy::{
+        Caller, CallerRequirement,
+        proxy::{CompiledDraft, ProxyDetails},
+    },
+    types::{Permission, id::ProxyId},
 };
 
 use crate::{
@@ -79,7 +81,7 @@ pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn patch(mut request: AuthenticatedRequest) -> Handled {
-    let (id, loopback) = (proxy_id(&request)?, request.app.loopback_destinations);
+    let (id, loopback) = (proxy_id(&request)?, request.app.settings.loopback_destinations);
     let (work, body) = (request.caller.work(), wire::json::read(&request.body)?);
     // Charged here, so that the patch is applied and compiled outside of the async workers.
     work.charge_ahead(proxy_request::count_check_work(request.body.len()));
@@ -131,7 +133,7 @@ fn compile_draft(
     request: &AuthenticatedRequest,
     current: Option<ProxyId>,
 ) -> Result<CompiledDraft, Problem> {
-    let (tenant, loopback) = (request.caller.tenant(), request.app.loopback_destinations);
+    let (tenant, loopback) = (request.caller.tenant(), request.app.settings.loopback_destinations);
     let work = request.caller.work();
     let parse = || {
         let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    error::Error,
-    id::ThreeDsSessionId,
+    Error,
     operations::threeds_sessions::{
         authenticate_threeds_session::authenticate_threeds_session,
         create_threeds_session::create_threeds_session, get_challenge_result::get_challenge_result,
         get_threeds_session::get_threeds_session, update_threeds_session::update_threeds_session,
     },
+    types::id::ThreeDsSessionId,
 };
 use tracing::Instrument;
 
@@ -54,7 +54,7 @@ pub(crate) async fn authenticate(mut request: AuthenticatedRequest) -> Handled {
     let new = threeds::parse_authentication(wire::json::read(&request.body)?)?;
     let recorder = request.response_recorder(threeds::render_authentication);
     let app = Arc::clone(&request.app);
-    let guard = app.authentications_in_flight.track();
+    let guard = app.tasks.authentications.track();
     let authentication = async move {
         let _guard = guard;
         authenticate_threeds_session(&request.app.vault, &request.caller, id, new, recorder).await

@@ -1,11 +1,11 @@
 //! Handlers of token intents.
 
 use scrip_core::{
-    id::TokenIntentId,
     operations::token_intents::{
         create_token_intent::create_token_intent, delete_token_intent::delete_token_intent,
         get_token_intent::get_token_intent,
     },
+    types::id::TokenIntentId,
 };
 
 use crate::{

@@ -1,12 +1,12 @@
 //! Handlers of tokens.
 
 use scrip_core::{
-    id::TokenId,
     operations::tokens::{
         create_token::create_token, delete_token::delete_token, get_token::get_token,
         list_tokens::list_tokens, list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
         search_tokens_v1::search_tokens_v1, update_token::update_token,
     },
+    types::id::TokenId,
 };
 
 use crate::{

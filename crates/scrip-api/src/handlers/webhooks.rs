@@ -3,7 +3,6 @@
 pub(crate) mod public_key;
 
 use scrip_core::{
-    id::WebhookId,
     operations::webhooks::{
         create_webhook::create_webhook,
         delete_webhook::delete_webhook,
@@ -14,6 +13,7 @@ use scrip_core::{
         test_webhook::test_webhook,
         update_webhook::update_webhook,
     },
+    types::id::WebhookId,
 };
 
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 };
 
 pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
-    let loopback = request.app.loopback_destinations;
+    let loopback = request.app.settings.loopback_destinations;
     let draft = webhook_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
     let recorder = request.response_recorder(webhook_response::render_created);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
@@ -50,7 +50,7 @@ pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
-    let (id, loopback) = (webhook_id(&request)?, request.app.loopback_destinations);
+    let (id, loopback) = (webhook_id(&request)?, request.app.settings.loopback_destinations);
     let draft = webhook_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
     let recorder = request.response_recorder(webhook_response::render_webhook);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);

@@ -1,8 +1,8 @@
 //! Counts the accepted and rejected requests of each limit, for metrics.
 
 use scrip_core::{
-    metrics::Counter,
     policy::rate_limit::{CounterCheck, RateLimitName},
+    types::metrics::Counter,
 };
 
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use std::{
 };
 
 use scrip_core::{
+    Timestamp,
     policy::rate_limit::{CounterCheck, CounterKey, RateLimitName, counters::RateLimitRejection},
-    time::Timestamp,
 };
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Metrics of rotations of sealing keys.
 
-use scrip_core::metrics::{Counter, Gauge};
+use scrip_core::types::metrics::{Counter, Gauge};
 
 #[derive(Debug, Default)]
 pub struct KeyRotationMetrics {

@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use scrip_core::metrics::{Counter, Gauge};
+use scrip_core::types::metrics::{Counter, Gauge};
 
 /// A closed set of label values.
 pub trait Label: Copy + 'static {

@@ -1,6 +1,6 @@
 //! Metrics of deliveries to webhooks.
 
-use scrip_core::metrics::{Gauge, Histogram, MICROS_BOUNDS};
+use scrip_core::types::metrics::{Gauge, Histogram, MICROS_BOUNDS};
 
 use crate::{labels, metrics::Counters};
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use hyper::{HeaderMap, header::HeaderName};
 use scrip_core::{
-    id::ApiKeyId,
     operations::access_sessions::resume_access_session::resume_access_session,
     policy::{
         ApiKeyLookup, ApiKeyText, Caller, Principal, RequestOrigin, rate_limit::CounterDigest,
     },
+    types::id::ApiKeyId,
 };
 
 use crate::{

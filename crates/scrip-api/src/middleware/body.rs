@@ -65,7 +65,7 @@ impl BodyBuffer {
         body: &mut Body,
         reservation: &mut BodyReservation,
     ) -> Result<Bytes, Problem> {
-        let rate = app.limits.request_rate;
+        let rate = app.settings.limits.request_rate;
         loop {
             let length_before = self.len();
             let read_future = self.read_chunks(app, body, reservation);

@@ -9,8 +9,9 @@ use hyper::{
     },
 };
 use scrip_core::{
-    error::{Denial, Error},
+    Error,
     policy::{Caller, application::web_origin::WebOrigin},
+    types::error::Denial,
 };
 
 use crate::app::field_hosting::FieldHosting;

@@ -3,12 +3,11 @@
 use axum::response::Response;
 use hyper::{header::HeaderValue, http::request::Parts};
 use scrip_core::{
-    audit::Operation,
-    error::Error,
+    Error,
     idempotency::{IdempotencyClaim, RequestContent},
     operations::claim_idempotency_key::{ClaimDecision, claim_idempotency_key},
     policy::Caller,
-    token::Plaintext,
+    types::{Operation, Plaintext},
 };
 
 use crate::{

@@ -2,9 +2,9 @@
 
 use hyper::http::request::Parts;
 use scrip_core::{
-    audit::EntityType,
     operations::record_rejection::{RejectedRequest, record_rejection},
     policy::Caller,
+    types::EntityType,
 };
 
 use crate::{app::App, middleware::request_head::extract_path_ids, problem::Problem, route::Route};

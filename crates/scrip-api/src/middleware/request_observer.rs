@@ -6,7 +6,7 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 use axum::response::Response;
 use futures_util::FutureExt;
 use hyper::HeaderMap;
-use scrip_core::{audit::Operation, error::Error};
+use scrip_core::{Error, types::Operation};
 use tracing::{Instrument, Span};
 
 use crate::{

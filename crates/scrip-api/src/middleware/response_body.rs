@@ -9,7 +9,7 @@ use axum::{
 };
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use scrip_core::{error::Error, policy::rate_limit::ClientNetwork};
+use scrip_core::{Error, policy::rate_limit::ClientNetwork};
 
 use crate::{
     app::App,
@@ -30,14 +30,14 @@ pub(crate) struct ResponseBudget<'a> {
 
 impl<'a> ResponseBudget<'a> {
     pub(crate) fn new(app: &'a App, address: IpAddr) -> Self {
-        let network =
-            (!app.trusted_proxies.contains(address)).then(|| ClientNetwork::from_address(address));
+        let network = (!app.settings.trusted_proxies.contains(address))
+            .then(|| ClientNetwork::from_address(address));
         Self { app, network }
     }
 
     /// Fails if the network has used up its share. Called before a request is processed.
     pub(crate) fn check(&self) -> Result<(), Problem> {
-        self.app.response_memory.check(self.network).map_err(|it| self.reject(it))
+        self.app.memory.responses.check(self.network).map_err(|it| self.reject(it))
     }
 
     /// Counts a response. The response to a write is sent regardless of the limits, because the
@@ -53,7 +53,7 @@ impl<'a> ResponseBudget<'a> {
         let (head, body) = response.into_parts();
         let broken = |_| Error::Internal("the body of a response is incomplete".into());
         let bytes = body.collect().await.map_err(broken)?.to_bytes();
-        let memory = &self.app.response_memory;
+        let memory = &self.app.memory.responses;
         let counted_bytes = if is_read(route) {
             memory.count(self.network, bytes).map_err(|it| self.reject(it))?
         } else {
@@ -69,7 +69,7 @@ impl<'a> ResponseBudget<'a> {
         if length <= UNCOUNTED_BYTES {
             return bytes;
         }
-        self.app.response_memory.count_always(self.network, bytes)
+        self.app.memory.responses.count_always(self.network, bytes)
     }
 
     fn reject(&self, rejection: MemoryRejection) -> Problem {

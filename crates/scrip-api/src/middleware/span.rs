@@ -1,7 +1,7 @@
 //! The tracing span of a request: operation, status and trace ids. Never data of the request.
 
 use hyper::HeaderMap;
-use scrip_core::{audit::Operation, metrics::SPAN_TARGET};
+use scrip_core::types::{Operation, metrics::SPAN_TARGET};
 use tracing::{Span, field::Empty};
 
 use crate::trace_id::{TraceId, is_loggable};

@@ -4,15 +4,15 @@
 use std::{net::IpAddr, time::Duration};
 
 use scrip_core::{
-    error::{Error, RateLimitExceeded},
+    Error, Timestamp,
     policy::{
-        ApplicationKind, Caller,
+        Caller,
         rate_limit::{
             ClientNetwork, CounterDigest, RateLimitCaller, RateLimitRequest, RateLimitTarget,
             counters::RateLimitRejection,
         },
     },
-    time::Timestamp,
+    types::{ApplicationKind, error::RateLimitExceeded},
 };
 
 use crate::{

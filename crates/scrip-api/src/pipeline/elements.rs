@@ -47,7 +47,9 @@ pub(crate) fn decide(app: &App, head: &Parts) -> FieldHostDecision {
     let field_path = if is_below_api { None } else { FieldPath::parse(path) };
     match (field_path, host_role(app, head)) {
         (Some(path), HostRole::Fields | HostRole::Shared) => FieldHostDecision::Serve(path),
-        (Some(_), HostRole::Api) => FieldHostDecision::Reject(absence_rule(&app.field_hosting)),
+        (Some(_), HostRole::Api) => {
+            FieldHostDecision::Reject(absence_rule(&app.settings.field_hosting))
+        }
         (None, HostRole::Fields) if !is_below_api && !PROBES.contains(&path) => {
             FieldHostDecision::Reject(FieldHostRule::ApiIsBelowApiPath)
         }
@@ -102,7 +104,7 @@ pub(crate) fn restrict_answer(headers: &mut HeaderMap) {
 }
 
 fn host_role(app: &App, head: &Parts) -> HostRole {
-    app.field_hosting.role(request_host(head).unwrap_or_default())
+    app.settings.field_hosting.role(request_host(head).unwrap_or_default())
 }
 
 fn is_below_api(head: &Parts) -> bool {

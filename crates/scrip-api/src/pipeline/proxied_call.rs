@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use hyper::http::request::Parts;
-use scrip_core::audit::Operation;
+use scrip_core::types::Operation;
 
 use crate::{
     app::App,

@@ -1,6 +1,6 @@
 //! Problems of a vault that is not ready, and the cause of its storage.
 
-use scrip_core::error::Error;
+use scrip_core::Error;
 
 use crate::{
     app::{App, readiness::NotReadyReason},

@@ -11,7 +11,8 @@ const FIELD_CHARS_MAX: usize = 60;
 /// A path with a longer number is not printed: the number may be a value.
 const DIGITS_MAX: usize = 4;
 
-/// Attributes and rules, as in the problem of the response. It never contains values of the request.
+/// Attributes and rules, or the failure of a 3DS service, as in the problem of the response. It
+/// never contains values of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProblemReason(String);
 
@@ -50,7 +51,11 @@ fn is_printable(field: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use scrip_core::error::{Error, FieldError};
+    use scrip_core::{
+        Error, FieldError,
+        types::{FailureReason, ServiceFailure},
+    };
+    use scrip_threeds::{fault::Component, message::FailureKind};
 
     use crate::problem::Problem;
 
@@ -68,5 +73,25 @@ mod tests {
             assert_eq!(reason_of(field), "an attribute: is required");
         }
         assert_eq!(Problem::NoRoute.reason().text(), "Not found.");
+    }
+
+    #[test]
+    fn reason_of_a_failed_3ds_service_is_its_message_and_detail() {
+        let reason = |reason, detail: &str| {
+            let failure = ServiceFailure {
+                reason,
+                session: None,
+                source: Component::DirectoryServer,
+                kind: FailureKind::NotFound,
+                message: "The card is not supported",
+                detail: detail.to_owned(),
+            };
+            Problem::Failed(Error::Service(Box::new(failure))).reason().0
+        };
+        assert_eq!(
+            reason(FailureReason::CardNotSupported, "The number is in no card range"),
+            "The card is not supported: The number is in no card range"
+        );
+        assert_eq!(reason(FailureReason::ErrorResponse, ""), "The card is not supported");
     }
 }

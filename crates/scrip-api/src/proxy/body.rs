@@ -23,12 +23,10 @@ use hyper::{
     header::{CONTENT_ENCODING, HeaderValue},
 };
 use scrip_core::{
-    error::FieldError,
-    proxy::transform::LocationStep,
-    token::{
-        WorkMeter,
-        expression::message::{ValueCounting, evaluate_message},
-    },
+    FieldError,
+    expression::message::{ValueCounting, evaluate_message},
+    policy::proxy::transform::LocationStep,
+    work_meter::WorkMeter,
 };
 use scrip_expression::{
     ExpressionError, FilteredPath, MessageInputs, MessageSource, Reference, ResolveReference,

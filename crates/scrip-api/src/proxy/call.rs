@@ -25,15 +25,19 @@ use axum::{body::HttpBody, response::Response};
 use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode, header::HOST, http::request::Parts};
 use scrip_core::{
-    error::{Denial, Error},
+    Error,
     idempotency::{CallContent, IdempotencyClaim},
-    operations::proxy_calls::{
-        claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
-        decrypt_call_data::{DecryptedCallData, decrypt_call_data},
-        use_tokens::TokenUse,
+    operations::{
+        proxy_calls::{
+            claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
+            decrypt_call_data::decrypt_call_data,
+            use_tokens::TokenUse,
+        },
+        reference_data::DecryptedCallData,
     },
-    policy::{Caller, Directory, Permission, RequestOrigin, rate_limit::ClientNetwork},
-    token::WorkMeter,
+    policy::{Caller, Directory, RequestOrigin, rate_limit::ClientNetwork},
+    types::{Permission, error::Denial},
+    work_meter::WorkMeter,
 };
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -60,7 +64,7 @@ pub(crate) use self::{
     selection::{CallEntry, request_host},
 };
 use crate::{
-    app::{App, body_memory::BodyReservation, long_evaluation},
+    app::{App, body_memory::BodyReservation, failed_call_log::FailedCall, long_evaluation},
     metrics::{CallResult, IdempotencyOutcome},
     middleware::{
         authenticate::field_application, body::read_body, cors, idempotency,
@@ -150,7 +154,7 @@ async fn select_proxy(
 ) -> Result<(Arc<Directory>, SelectedProxy), ProxyError> {
     throttle::check_address(app, address)?;
     let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
-    let selected = SelectedProxy::find(&directory, head, entry, app.loopback_destinations);
+    let selected = SelectedProxy::find(&directory, head, entry, app.settings.loopback_destinations);
     match selected {
         Ok(selected) => Ok((directory, selected)),
         Err(error) => {
@@ -191,7 +195,7 @@ async fn receive(
     let IdentifiedCall { directory, selected, party } = identified;
     // Here and not earlier, so that a denial is recorded.
     if let Some(caller) = party.caller() {
-        let (head, hosting) = (&incoming.head, &app.field_hosting);
+        let (head, hosting) = (&incoming.head, &app.settings.field_hosting);
         cors::check_origin(hosting, &head.headers, request_host(head), caller)?;
     }
     check_sender(app, &incoming.head, &selected, &party)?;
@@ -199,14 +203,14 @@ async fn receive(
     let network = ClientNetwork::from_address(incoming.address);
     let (mut reservation, deadline) = match &party {
         CallParty::Caller { .. } => {
-            (app.body_memory.start_reservation(network), app.limits.body_deadline)
+            (app.memory.bodies.start_reservation(network), app.settings.limits.body_deadline)
         }
         CallParty::Keyless(_) => (
-            app.keyless_body_memory.start_keyless_reservation(network),
-            app.limits.keyless_deadline(),
+            app.memory.keyless_bodies.start_keyless_reservation(network),
+            app.settings.limits.keyless_deadline(),
         ),
     };
-    let bytes_max = app.proxy_egress.limits.body_bytes_max;
+    let bytes_max = app.egress.proxied_calls.limits.body_bytes_max;
     let body = match incoming.body.is_end_stream() {
         true => Bytes::new(),
         false => read_body(app, &mut incoming.body, deadline, bytes_max, &mut reservation).await?,
@@ -219,7 +223,8 @@ async fn receive(
         (selected, party)
     } else {
         let head = &incoming.head;
-        let selected = SelectedProxy::find(&current, head, entry, app.loopback_destinations)?;
+        let selected =
+            SelectedProxy::find(&current, head, entry, app.settings.loopback_destinations)?;
         let origin = party.origin().clone();
         let party = CallParty::identify_again(app, head, &selected, origin).await?;
         check_sender(app, head, &selected, &party)?;
@@ -259,7 +264,7 @@ async fn decrypt_header(
     let CallParty::Caller { caller, right } = party else {
         return Err(Error::Forbidden(Denial::NoRule(Permission::TokenUse)).into());
     };
-    let destinations = app.proxy_egress.destinations();
+    let destinations = app.egress.proxied_calls.destinations();
     let decrypted = decrypt_call_data(&app.vault, caller, &encrypted, *right, destinations).await?;
     Ok(Some(Arc::new(decrypted)))
 }
@@ -285,7 +290,7 @@ async fn claim_and_run(
     };
     // In a separate task: a client that disconnects drops this future, and the outcome must be
     // stored.
-    let (task_app, in_flight) = (Arc::clone(app), app.calls_in_flight.track());
+    let (task_app, in_flight) = (Arc::clone(app), app.tasks.calls.track());
     let task = async move {
         let mut in_flight = in_flight;
         tokio::select! {
@@ -361,8 +366,26 @@ async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, 
     })
 }
 
-/// Sends the call and passes the answer on. Takes the claim when the call is started.
+/// Runs the call and logs its failure.
 async fn run_call(
+    app: &App,
+    pending: PendingCall,
+    claim: &mut Option<IdempotencyClaim>,
+) -> Result<Response, ProxyError> {
+    let trace = Arc::clone(&pending.call.party.origin().trace);
+    let proxy = pending.call.selected.proxy().map(|it| it.record().id);
+    let result = exchange_messages(app, pending, claim).await;
+    if let Err(error) = &result
+        && let Some(cause) = error.logged_cause()
+    {
+        let (status, delivery) = (error.status().as_u16(), error.delivery());
+        FailedCall { trace: &trace, proxy, delivery, status, cause }.log();
+    }
+    result
+}
+
+/// Sends the call and passes the answer on. Takes the claim when the call is started.
+async fn exchange_messages(
     app: &App,
     pending: PendingCall,
     claim: &mut Option<IdempotencyClaim>,
@@ -402,7 +425,7 @@ async fn run_call(
         configuration: &configuration,
         work,
         fill_random: app.vault.fill_random,
-        bytes_max: app.proxy_egress.limits.body_bytes_max,
+        bytes_max: app.egress.proxied_calls.limits.body_bytes_max,
         hidden,
     };
     let request = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await;

@@ -7,11 +7,11 @@ use hyper::{
     StatusCode,
     header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue},
 };
-use scrip_core::error::{Error, FieldError};
 pub use scrip_core::idempotency::CallDelivery;
+use scrip_core::{Error, FieldError};
 use serde::Serialize;
 
-use crate::{problem::Problem, trace_id::TraceId};
+use crate::{app::failed_call_log::CallFailureCause, problem::Problem, trace_id::TraceId};
 
 /// The status of the destination. A response has this header exactly if the destination answered
 /// this call, or the first one of equal calls with the same idempotency key.
@@ -26,6 +26,7 @@ pub struct ProxyError {
     failure: CallFailure,
     delivery: CallDelivery,
     destination_status: Option<StatusCode>,
+    logged_cause: Option<CallFailureCause>,
 }
 
 #[derive(Debug)]
@@ -41,8 +42,7 @@ enum CallFailure {
 impl From<Problem> for ProxyError {
     /// Most checks run before the request is sent.
     fn from(problem: Problem) -> Self {
-        let failure = CallFailure::Vault(Box::new(problem));
-        Self { failure, delivery: CallDelivery::NotSent, destination_status: None }
+        Self::not_answered(CallFailure::Vault(Box::new(problem)), CallDelivery::NotSent)
     }
 }
 
@@ -79,8 +79,11 @@ impl ProxyError {
         delivery: CallDelivery,
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
-        let failure = CallFailure::Call { status, detail: detail.into() };
-        Self { failure, delivery, destination_status: None }
+        Self::not_answered(CallFailure::Call { status, detail: detail.into() }, delivery)
+    }
+
+    fn not_answered(failure: CallFailure, delivery: CallDelivery) -> Self {
+        Self { failure, delivery, destination_status: None, logged_cause: None }
     }
 
     /// A part of the request that cannot be forwarded. The destination was not called.
@@ -103,6 +106,23 @@ impl ProxyError {
             failure @ CallFailure::Call { .. } => failure,
         };
         Self { failure, ..self }
+    }
+
+    /// The same failure with another text for the client.
+    #[must_use]
+    pub fn with_detail(self, status: StatusCode, detail: &'static str) -> Self {
+        Self { failure: CallFailure::Call { status, detail: detail.into() }, ..self }
+    }
+
+    /// The same failure with a cause for the log, unless it has one.
+    #[must_use]
+    pub fn with_logged_cause(self, cause: CallFailureCause) -> Self {
+        Self { logged_cause: self.logged_cause.or(Some(cause)), ..self }
+    }
+
+    #[must_use]
+    pub fn logged_cause(&self) -> Option<&CallFailureCause> {
+        self.logged_cause.as_ref()
     }
 
     #[must_use]
@@ -133,8 +153,8 @@ impl ProxyError {
             }
             failure @ (CallFailure::Vault(_) | CallFailure::Call { .. }) => failure,
         };
-        let destination_status = Some(destination_status);
-        Self { failure, delivery: CallDelivery::Answered, destination_status }
+        let (delivery, destination_status) = (CallDelivery::Answered, Some(destination_status));
+        Self { failure, delivery, destination_status, logged_cause: self.logged_cause }
     }
 
     /// The same failure of an answer without its cause, which can depend on data that the caller may

@@ -8,7 +8,7 @@ mod text;
 
 use std::{borrow::Cow, collections::HashSet, ops::Range};
 
-use scrip_core::token::AttributePath;
+use scrip_core::types::AttributePath;
 
 pub use self::location::{JsonEdit, crosses_value, find_edit, has_similar_property};
 

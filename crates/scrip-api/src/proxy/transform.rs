@@ -12,13 +12,11 @@ pub mod tokenize;
 use bytes::Bytes;
 use hyper::{HeaderMap, header::CONTENT_TYPE};
 use scrip_core::{
-    error::{Denial, Error},
-    proxy::{ProxyTransform, transform::MaskMatcher},
-    token::{
-        Plaintext, WorkMeter,
-        disclosure::{DisclosureRule, DisclosureRules},
-        expression::message::{ValueCounting, charge_message_bytes, evaluate_message},
-    },
+    Error,
+    expression::message::{ValueCounting, charge_message_bytes, evaluate_message},
+    policy::proxy::{ProxyTransform, transform::MaskMatcher},
+    types::{DisclosureRule, DisclosureRules, Plaintext, error::Denial},
+    work_meter::WorkMeter,
 };
 use scrip_expression::{
     ExpressionPlace, MessageInputs, MessageRead, MessageTemplate, NoReferences, Scope,

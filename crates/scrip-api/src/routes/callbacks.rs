@@ -4,7 +4,7 @@
 
 pub mod verified_results;
 
-use scrip_core::audit::Operation;
+use scrip_core::types::Operation;
 
 use crate::{
     handlers::notifications,

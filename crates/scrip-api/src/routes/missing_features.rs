@@ -1,6 +1,6 @@
 //! The paths of features that this server does not have.
 
-use scrip_core::policy::MissingFeature;
+use scrip_core::types::MissingFeature;
 
 /// Each path stands for itself and for all paths below it.
 const PATHS: &[(&str, MissingFeature)] = &[

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use scrip_core::{
-    error::{Error, FieldError},
-    token::Plaintext,
-};
+use scrip_core::{Error, FieldError, types::Plaintext};
 use scrip_threeds::request::{AttributeReader, AttributeValue};
 use serde_json::{Map, Value};
 

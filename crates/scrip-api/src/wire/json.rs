@@ -1,8 +1,11 @@
 //! Strict JSON parsing: no duplicate names, limited depth, numbers as written. An error states the
 //! rule and the position, never the input.
 
-use scrip_core::token::plaintext::{Plaintext, VALUES_MAX, count_values};
-use scrip_threeds::strict_json::{self, JsonLimits, JsonRule, StrictJsonError};
+use scrip_core::types::{
+    Plaintext,
+    plaintext::{VALUES_MAX, count_values},
+};
+use scrip_types::strict_json::{self, JsonLimits, JsonRule, StrictJsonError};
 
 use crate::wire::ParseError;
 

@@ -5,9 +5,8 @@
 mod tests;
 
 use scrip_core::{
-    audit::Operation,
-    error::{Error, FieldError},
-    token::AttributePath,
+    Error, FieldError,
+    types::{AttributePath, Operation},
 };
 
 use crate::wire::{ParseError, query::QueryParameters};

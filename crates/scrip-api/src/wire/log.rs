@@ -5,16 +5,18 @@ mod tests;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
+    Error, Timestamp,
     audit::{
-        EntityType, LogKind, LogRecord, Operation, RecordFilter,
+        LogKind, LogRecord, RecordFilter,
         message::{message, parse_outcome},
     },
-    error::Error,
-    id::{ApiKeyId, ApplicationId},
     idempotency::RenderedResponse,
     listing::page::PAGE_SIZE_DEFAULT,
     operations::logs::list_logs::{ListLogsQuery, LogPage},
-    time::Timestamp,
+    types::{
+        EntityType, Operation,
+        id::{ApiKeyId, ApplicationId},
+    },
 };
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use scrip_core::{
-    error::{Error, FieldError},
+    Error, FieldError,
     listing::{
         Page, PageRequest,
         page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},

@@ -11,7 +11,8 @@ use scrip_core::{
         RenderedResponse, Replay,
         response::{TokenSpan, replay::ReplayVisibility},
     },
-    token::{Plaintext, TokenView, VisibleData},
+    token::{TokenView, VisibleData},
+    types::Plaintext,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use scrip_seal::{AuditKey, Mac, Place};
 
 use crate::{
+    Timestamp,
     audit::AuditRecord,
-    id::{ApiKeyId, ApplicationId, TenantId},
     policy::Actor,
-    time::Timestamp,
+    types::id::{ApiKeyId, ApplicationId, TenantId},
 };
 
 words! {

@@ -1,6 +1,6 @@
 //! The message of a record: a sentence from its operation and its outcome, never with a value.
 
-use crate::audit::Operation;
+use crate::types::Operation;
 
 /// Every outcome of a record, and its phrase in the message.
 pub const OUTCOMES: &[(&str, &str)] = &[

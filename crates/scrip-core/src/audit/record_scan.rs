@@ -1,9 +1,12 @@
 //! The scan of a chain's records: filter, start and result.
 
 use crate::{
-    audit::{EntityType, LogKind, LogRecord, LogRow, Operation},
-    id::{ApiKeyId, ApplicationId},
-    time::Timestamp,
+    Timestamp,
+    audit::{LogKind, LogRecord, LogRow},
+    types::{
+        EntityType, Operation,
+        id::{ApiKeyId, ApplicationId},
+    },
 };
 
 /// A filter of records. All given attributes must match.

@@ -4,10 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use scrip_seal::AuditKey;
 
-use crate::{
-    Error, Timestamp,
-    audit::{AuditRecord, Operation},
-};
+use crate::{Error, Timestamp, audit::AuditRecord, types::Operation};
 
 /// Whether reads and rejected requests are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,7 +20,7 @@ pub enum ReadRecording {
 #[derive(Debug, Default)]
 pub struct AuditTrail {
     key: OnceLock<Arc<AuditKey>>,
-    pub(super) read_recording: ReadRecording,
+    pub(crate) read_recording: ReadRecording,
     /// The operating-system user of an operator's command.
     os_user: OnceLock<Arc<str>>,
 }

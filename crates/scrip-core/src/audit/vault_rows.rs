@@ -8,9 +8,9 @@
 use scrip_seal::{AuditKey, Mac, Place};
 
 use crate::{
+    Timestamp,
     audit::AuditRecord,
-    id::TenantId,
-    time::{ClockWatermark, Timestamp},
+    types::{id::TenantId, time::ClockWatermark},
 };
 
 /// The clock watermark, signed by a server.

@@ -9,8 +9,8 @@ use std::{
 use scrip_seal::{AuditKey, Mac};
 
 use crate::{
-    audit::{ChainHead, Checkpoint, LogKind, LogRow, Operation, SavedHead, chain::NO_LINK},
-    id::TenantId,
+    audit::{ChainHead, Checkpoint, LogKind, LogRow, SavedHead, chain::NO_LINK},
+    types::{Operation, id::TenantId},
 };
 
 words! {

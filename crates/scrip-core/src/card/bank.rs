@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{card::fields::check_required, error::FieldError};
+use crate::{FieldError, card::fields::check_required};
 
 /// The details of a bank account in a response, without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,12 +13,6 @@ mod prefix;
 mod sandbox;
 mod table;
 
-use std::sync::Arc;
-
-use arc_swap::ArcSwapOption;
-
-use crate::policy::TenantKind;
-
 pub use self::{
     bin_file::BinFileError,
     brand::{AuthenticationRequirement, Brand, Funding},
@@ -28,6 +22,12 @@ pub use self::{
     sandbox::is_sandbox_number,
     table::{BinRow, BinTable, PrefixRange},
 };
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+
+use crate::types::TenantKind;
 
 /// BIN data for requests. An import can replace it at any time.
 #[derive(Debug, Default)]
@@ -106,5 +106,6 @@ impl BinData {
 
 #[cfg(test)]
 mod field_brands;
+
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use crate::error::FieldError;
+use crate::FieldError;
 
 /// Checks an attribute that must exist and be text.
 pub(crate) fn check_required(

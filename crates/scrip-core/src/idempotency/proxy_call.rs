@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use crate::{
     Error, Timestamp,
-    audit::{Operation, ReadLogEntry},
-    id::TokenId,
+    equality::Comparison,
     idempotency::{
         IdempotencyDigests, IdempotencyRecord, RequestDigest, StoredResponse,
         request_digest::encode_without_cvc, response::place,
     },
-    policy::{AccessTarget, Caller, UseRight, equality::Comparison},
-    token::{Containers, Plaintext},
+    policy::{AccessTarget, Caller, UseRight},
+    read_log::ReadLogEntry,
+    types::{Containers, Operation, Plaintext, id::TokenId},
 };
 
 words! {

@@ -8,10 +8,7 @@
 use scrip_seal::Secret;
 use serde_json::Value;
 
-use crate::{
-    policy::{Caller, equality::Comparison},
-    token::Plaintext,
-};
+use crate::{equality::Comparison, policy::Caller, types::Plaintext};
 
 /// The content by which requests are compared. The body is the parsed body; an encrypted body is
 /// decrypted first.

@@ -15,10 +15,13 @@ use serde_json::Value;
 
 use crate::{
     Error, Timestamp,
-    id::{ThreeDsSessionId, TokenId},
     idempotency::{IdempotencyClaim, IdempotencyDigests},
-    policy::{Caller, CallerRequirement, DeduplicationBehavior, Permission, Permit},
-    token::{Plaintext, VisibleData, WrittenToken},
+    policy::{Caller, CallerRequirement, DeduplicationBehavior, Permit},
+    token::{VisibleData, WrittenToken},
+    types::{
+        Permission, Plaintext,
+        id::{ThreeDsSessionId, TokenId},
+    },
 };
 
 /// A rendered response: its status, and its body without the data of tokens.

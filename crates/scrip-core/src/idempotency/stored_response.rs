@@ -5,10 +5,12 @@ use std::any::Any;
 use scrip_seal::Sealed;
 
 use crate::{
-    id::{TenantId, TokenId},
+    Timestamp,
     idempotency::IdempotencyDigests,
-    time::Timestamp,
-    token::Containers,
+    types::{
+        Containers,
+        id::{TenantId, TokenId},
+    },
 };
 
 /// The lookup of a stored response.

@@ -5,7 +5,7 @@ use scrip_seal::{Place, Purpose, Sealed, Secret};
 use uuid::Uuid;
 
 use crate::{
-    Error, FieldError, Timestamp, listing::ListPosition, policy::Caller, token::Container,
+    Error, FieldError, Timestamp, listing::ListPosition, policy::Caller, types::Container,
 };
 
 /// The place of a cursor. `query` contains the operation and all attributes of the filter.

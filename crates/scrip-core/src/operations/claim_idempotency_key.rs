@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use crate::{
     Error, FieldError, Vault,
-    audit::{EntityType, Operation, ReadLogEntry},
+    equality::Comparable,
     idempotency::{
         ClaimOutcome, IdempotencyClaim, IdempotencyLookup, Replay, RequestContent, StoredResponse,
         request_digest::RepeatedRequest,
         response::replay::{KEY_REUSED, open_response},
     },
-    policy::{Caller, equality::Comparable},
-    store::IN_FLIGHT,
-    threeds::check_replayed_outcome,
+    policy::Caller,
+    read_log::ReadLogEntry,
+    threeds_session::check_replayed_outcome,
+    types::{EntityType, IN_FLIGHT, Operation},
 };
 
 /// The time for which a response is stored.

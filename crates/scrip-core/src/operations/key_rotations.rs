@@ -9,11 +9,11 @@ pub mod start_key_rotation;
 
 use crate::{
     Error, Vault,
-    audit::{AuditRecord, Operation},
-    policy::{
-        LoadedPolicy, PolicyEdit, PolicyPermit, PolicyRecords, PolicyWrite, SignedRow, TenantRecord,
-    },
-    store::{ChangeOutcome, CommitExtras, key_rotations::FinishedPass},
+    audit::AuditRecord,
+    change::{ChangeOutcome, CommitExtras, LoadedPolicy, PolicyEdit},
+    policy::{PolicyPermit, PolicyRecords, PolicyWrite, SignedRow, TenantRecord},
+    store::FinishedPass,
+    types::Operation,
 };
 
 /// A change of a tenant's keys, decided on the current rows.

@@ -4,9 +4,12 @@ use uuid::Uuid;
 
 use crate::{
     Error, Vault,
-    audit::{EntityType, Operation, ReadLogEntry},
-    id::{TokenId, is_random_uuid},
     policy::{Caller, CallerRequirement},
+    read_log::ReadLogEntry,
+    types::{
+        EntityType, Operation,
+        id::{TokenId, is_random_uuid},
+    },
 };
 
 /// A rejected request: its operation, the entity id in its path, and the outcome.

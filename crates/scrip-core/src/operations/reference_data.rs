@@ -1,36 +1,39 @@
 //! The data of the tokens and intents that expressions name: for Detokenize, and for the body of a
 //! proxied call.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 mod data_size;
+mod decrypted_call_data;
 
+pub use self::decrypted_call_data::DecryptedCallData;
 pub use scrip_expression::{Reference, ReferenceKind};
+
+pub(crate) use self::{data_size::DataAccess, decrypted_call_data::DecryptedPart};
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use scrip_expression::{FilteredPath, LeafError};
 use serde_json::Value;
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
-    error::Denial,
-    id::{TenantId, TokenId, TokenIntentId},
-    operations::{
-        proxy_calls::decrypt_call_data::DecryptedCallData, reference_data::data_size::DataSize,
-        yield_now,
-    },
-    policy::{
-        AccessTarget, Caller, DestinationChoice, LookupPermit, Permission, Permit, Transform,
-        UseRight, guessing_budget::EvaluatedEntity,
-    },
+    disclosure::{hides_marked, withholds_typed},
+    equality::EvaluatedEntity,
+    expression::enrichment,
+    operations::reference_data::data_size::DataSize,
+    policy::{AccessTarget, Caller, LookupPermit, Permit, UseRight},
+    reveal::{Audience, IntentReader, build_view, mask_within_budget},
     token::{
-        AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
-        TokenIntentRecord, TokenIntentView, TokenRecord, TokenView,
+        Cvc, CvcRecord, StoredToken, StoredTokenIntent, TokenBody, TokenIntentRecord,
+        TokenIntentView, TokenRecord, TokenView,
         body::padded_data_size,
         cvc::{hidden_answer_end, with_cvc},
-        disclosure::{hides_marked, withholds_typed},
-        expression::enrichment,
-        intent::{self, IntentBody, IntentReader, cvc_place},
-        reveal::{Audience, build_view, mask_within_budget},
+        intent::{IntentBody, cvc_place},
+    },
+    types::{
+        AttributePath, Permission, Plaintext, Transform,
+        error::Denial,
+        id::{TenantId, TokenId, TokenIntentId},
+        yield_now,
     },
 };
 
@@ -39,15 +42,6 @@ use crate::{
 pub struct DetokenizeRenderers {
     pub token: fn(TokenView) -> Plaintext,
     pub intent: fn(&TokenIntentView, Option<Plaintext>) -> Plaintext,
-}
-
-/// The right by which the data is loaded.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum DataAccess {
-    /// The caller sees the data, as far as its transform allows.
-    Read,
-    /// The data goes to the destination of a proxied call.
-    Use { right: UseRight, destinations: DestinationChoice },
 }
 
 /// A reference, and what its expressions read. Only a reference that reads the CVC gets it.
@@ -342,7 +336,7 @@ impl ReferenceLoader<'_> {
         {
             data = None;
         }
-        let view = intent::token_intent_view(&vault.bin_data, reader, &record, intent_body);
+        let view = crate::reveal::token_intent_view(&vault.bin_data, reader, &record, intent_body);
         let input = (self.renderers.intent)(&view, data);
         let reads_cvc = needs_cvc && record.token_type.has_cvc();
         let answer_ends_at = self.find_answer_end(hidden_data, reads_cvc, cvc_expires_at);

@@ -4,10 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::FieldError,
-    id::TokenId,
-    policy::{ApplicationKind, Permission, Permissions, Transform},
-    token::{Container, ContainerRange, Containers},
+    FieldError,
+    types::{
+        ApplicationKind, Container, ContainerRange, Containers, Permission, Permissions, Transform,
+        id::TokenId,
+    },
 };
 
 /// Plain permissions, access rules, or both.

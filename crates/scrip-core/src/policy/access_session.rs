@@ -6,9 +6,9 @@ use std::{fmt, time::Duration};
 use scrip_seal::Place;
 
 use crate::{
-    id::{ApiKeyId, ApplicationId, TenantId},
+    Timestamp,
     policy::{AccessPolicy, PolicyRow, Tenant},
-    time::Timestamp,
+    types::id::{ApiKeyId, ApplicationId, TenantId},
 };
 
 /// The id of an access session: the digest of its key.

@@ -1,32 +1,29 @@
 //! The caller of a request and the proofs of its permissions.
 
-mod field_kinds;
 mod sender;
 mod tenant_deletion;
 mod use_right;
 
 pub use self::{
-    field_kinds::FieldKinds,
     tenant_deletion::TenantDeletion,
     use_right::{DestinationChoice, UseRight},
 };
 
 use std::{net::IpAddr, sync::Arc};
 
-use self::sender::CollectionSender;
-
 use crate::{
-    error::{Denial, Error},
-    id::{ApiKeyId, ApplicationId, TokenId},
+    Error, Timestamp,
     policy::{
-        AccessSessionId, AccessTarget, ApplicationKind, ApplicationRecord, ChangeStamp, Permission,
-        PolicyRecords, Principal, SignedRow, Tenant, Transform, principal::VIEWING_PERMISSIONS,
+        AccessSessionId, AccessTarget, ApplicationRecord, ChangeStamp, FieldKinds, PolicyRecords,
+        Principal, SignedRow, Tenant, principal::VIEWING_PERMISSIONS,
     },
-    time::Timestamp,
-    token::{
-        Container, ContainerRange, ContainerRanges, Containers, WorkMeter,
-        expression::work_meter::RunLongEvaluation,
+    types::{
+        ApplicationKind, Container, ContainerRange, ContainerRanges, Containers, Permission,
+        Transform,
+        error::Denial,
+        id::{ApiKeyId, ApplicationId, TokenId},
     },
+    work_meter::{RunLongEvaluation, WorkMeter},
 };
 
 /// The callers that a route accepts. This is the first check of a request.
@@ -476,6 +473,13 @@ impl Permit {
         let permit = self.caller.permit(self.permission, target)?;
         Ok(Self { limited_to_read: self.limited_to_read, ..permit.limit_transform(self.transform) })
     }
+}
+
+/// The sender of a proxied call whose data a proxy collects.
+#[derive(Debug, Clone)]
+pub(super) enum CollectionSender {
+    Keyless,
+    Caller(Arc<Caller>),
 }
 
 #[cfg(test)]

@@ -1,10 +1,6 @@
 //! The directory: all API keys, applications, proxies and tenants, in memory.
 
-pub mod approval;
-pub mod compromise;
 pub mod directory_records;
-pub mod key_rotation;
-pub mod unlock_record;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,14 +10,12 @@ use std::{
 use scrip_seal::{AuditKey, KeySource, Pepper, Sealed, TenantKeys, WrappedTenantKeys};
 
 use crate::{
-    error::Error,
-    id::{ApiKeyId, ApplicationId, ProxyId, TenantId},
+    Error,
     policy::{
-        DirectoryRecords, PolicyAlteration, PolicyRecords, PolicySeal, Principal, SystemKeys,
-        Tenant,
+        DirectoryRecords, PolicyAlteration, PolicyRecords, PolicySeal, Principal, Proxy,
+        ProxyLookup, SystemKeys, Tenant, destination::HostName, proxy::ProxyRecord,
     },
-    proxy::{HostName, Proxy, ProxyLookup, ProxyRecord},
-    store::Store,
+    types::id::{ApiKeyId, ApplicationId, ProxyId, TenantId},
 };
 
 /// The loaded policies of all tenants, and the lookup of API keys and proxies.
@@ -82,20 +76,8 @@ pub enum ApiKeyLookup {
 }
 
 impl Directory {
-    /// Loads and unwraps the stored directory. A wrong root key fails here, before the first
-    /// request. Keys that have not changed since `previous` are not unwrapped again.
-    ///
-    /// # Errors
-    /// The store or the key source is unavailable, or the keys belong to another vault.
-    pub async fn load(
-        store: &dyn Store,
-        source: &dyn KeySource,
-        previous: Option<&Self>,
-    ) -> Result<Self, Error> {
-        Self::open(store.load_directory().await?, source, previous)
-    }
-
-    /// As [`Directory::load`], for records that are already loaded.
+    /// Unwraps the loaded directory. A wrong root key fails here, before the first request. Keys
+    /// that have not changed since `previous` are not unwrapped again.
     ///
     /// # Errors
     /// The key source is unavailable, or the keys belong to another vault.

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use crate::{
-    id::{ApiKeyId, ApplicationId, TokenId},
+    Timestamp,
     policy::{
-        AccessPolicy, AccessRule, AccessScope, AccessSessionId, AccessTarget, ApplicationKind,
-        Permission, Permissions, Tenant, Transform, application::origins::ApplicationOrigins,
+        AccessPolicy, AccessRule, AccessScope, AccessSessionId, AccessTarget, Tenant,
+        application::origins::ApplicationOrigins,
     },
-    time::Timestamp,
-    token::{Container, ContainerRanges},
+    types::{
+        ApplicationKind, Container, ContainerRanges, Permission, Permissions, Transform,
+        id::{ApiKeyId, ApplicationId, TokenId},
+    },
 };
 
 /// An application with its rights, loaded once and shared by its requests; or an access session.

@@ -2,7 +2,7 @@
 
 use scrip_seal::{Mac, Place, TenantKeys};
 
-use crate::{id::ApplicationId, time::Timestamp};
+use crate::{Timestamp, types::id::ApplicationId};
 
 /// A row of the policy.
 pub trait PolicyRow {

@@ -20,4 +20,3 @@ pub use self::{
     secrets::{PreviousSecret, SECRET_OVERLAP, WebhookSecrets},
     settings::WebhookSettings,
 };
-pub use crate::event::event_type::EventType;

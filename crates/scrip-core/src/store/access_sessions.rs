@@ -1,9 +1,10 @@
 //! Access sessions.
 
 use crate::{
+    Timestamp,
+    change::{ChangeOutcome, CommitExtras},
     policy::{AccessSessionId, AccessSessionRecord, PolicyPermit, SignedRow},
-    store::{ChangeOutcome, CommitExtras, StoreFuture},
-    time::Timestamp,
+    types::StoreFuture,
 };
 
 /// Access sessions. Each method is one transaction.

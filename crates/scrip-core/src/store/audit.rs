@@ -2,12 +2,12 @@
 
 use crate::{
     audit::{
-        Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, ReadLogBatch, ResignChain,
-        ScanRecords, ScannedRecords,
+        Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, ResignChain, ScanRecords,
+        ScannedRecords,
     },
-    id::TenantId,
     policy::LookupPermit,
-    store::StoreFuture,
+    read_log::ReadLogBatch,
+    types::{StoreFuture, id::TenantId},
 };
 
 /// The audit log and the read log: records, chains and their heads. Each method is one transaction.

@@ -1,12 +1,15 @@
 //! Deliveries of events to webhooks.
 
 use crate::{
+    Timestamp,
     audit::AuditRecord,
-    event::{AttemptResult, ClaimedDelivery, DeliveryRecord, WebhookKey},
-    id::{EventId, WebhookId},
+    change::CommitExtras,
+    events::{AttemptResult, ClaimedDelivery, DeliveryRecord, WebhookKey},
     policy::PolicyPermit,
-    store::{CommitExtras, StoreFuture},
-    time::Timestamp,
+    types::{
+        StoreFuture,
+        id::{EventId, WebhookId},
+    },
 };
 
 /// Deliveries of events to webhooks. New deliveries are written in the transaction of their event:

@@ -3,11 +3,12 @@
 pub(super) mod approvals;
 pub(super) mod unlocks;
 
-use scrip_seal::Sealed;
+use scrip_seal::{KeySource, Sealed};
 
 use crate::{
-    policy::{DirectoryRecords, SystemKeys},
-    store::StoreFuture,
+    Error,
+    policy::{Directory, DirectoryRecords, SystemKeys},
+    types::StoreFuture,
 };
 
 /// The policies of all tenants, and the keys of the vault. Each method is one transaction.
@@ -34,4 +35,17 @@ pub trait DirectoryStore: Send + Sync {
     /// Stores the wrapped key unless there is one; returns the stored key. Two nodes may make one
     /// at the same time. Fails if the vault key has another version than the one that wrapped it.
     fn insert_webhook_signing_key(&self, wrapped: Sealed) -> StoreFuture<'_, Sealed>;
+}
+
+/// Loads the stored directory and unwraps it. A wrong root key fails here, before the first
+/// request. Keys that have not changed since `previous` are not unwrapped again.
+///
+/// # Errors
+/// The store or the key source is unavailable, or the keys belong to another vault.
+pub async fn open_directory(
+    store: &dyn DirectoryStore,
+    source: &dyn KeySource,
+    previous: Option<&Directory>,
+) -> Result<Directory, Error> {
+    Directory::open(store.load_directory().await?, source, previous)
 }

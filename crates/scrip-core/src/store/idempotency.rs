@@ -1,11 +1,12 @@
 //! Stored responses for repeated requests with the same idempotency key.
 
 use crate::{
-    audit::ReadLogBatch,
+    Timestamp,
+    change::ChangeOutcome,
     idempotency::{CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord},
     policy::LookupPermit,
-    store::{ChangeOutcome, StoreFuture},
-    time::Timestamp,
+    read_log::ReadLogBatch,
+    types::StoreFuture,
 };
 
 /// Stored responses for repeated requests with the same idempotency key. Each method is one

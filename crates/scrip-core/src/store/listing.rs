@@ -3,7 +3,7 @@
 use crate::{
     listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
     policy::LookupPermit,
-    store::StoreFuture,
+    types::StoreFuture,
 };
 
 /// Lists and searches of tokens. Each method is one transaction.

@@ -1,11 +1,10 @@
 //! Background work of the server: expiry, clock watermark, readiness, metrics.
 
 use crate::{
+    Timestamp,
     audit::{AuditRecord, SignedWatermark},
-    event::ExpiryEvents,
-    metrics::StoreMetrics,
-    store::StoreFuture,
-    time::Timestamp,
+    events::ExpiryEvents,
+    types::{StoreFuture, metrics::StoreMetrics},
 };
 
 /// Background work of the server: expiry, clock watermark, readiness, metrics. Each method is one

@@ -1,16 +1,14 @@
 //! Tenants and changes of their policy.
 
-pub mod key_rotations;
+pub(super) mod key_rotations;
 
 use crate::{
+    Error, Timestamp,
     audit::{AuditRecord, DeletedTenant},
-    error::Error,
-    id::TenantId,
-    policy::{
-        DecidePolicyRestore, LoadedPolicy, PolicyEdit, PolicyPermit, PolicyRecords, TenantDeletion,
-    },
-    store::{ChangeOutcome, StoreFuture, key_rotations::FinishedPass},
-    time::Timestamp,
+    change::{ChangeOutcome, DecidePolicyRestore, LoadedPolicy, PolicyEdit},
+    policy::{PolicyPermit, PolicyRecords, TenantDeletion},
+    store::FinishedPass,
+    types::{StoreFuture, id::TenantId},
 };
 
 /// Tenants and changes of their policy. Each method is one transaction.

@@ -1,11 +1,14 @@
 //! 3-D Secure sessions.
 
 use crate::{
-    id::{ThreeDsSessionId, TokenId},
+    Timestamp,
+    change::ChangeOutcome,
     policy::LookupPermit,
-    store::{ChangeOutcome, StoreFuture},
     threeds::{ThreeDsSessionRecord, ThreeDsSessionWrite},
-    time::Timestamp,
+    types::{
+        StoreFuture,
+        id::{ThreeDsSessionId, TokenId},
+    },
 };
 
 /// 3-D Secure sessions. Each method is one transaction.

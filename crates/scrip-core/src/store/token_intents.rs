@@ -1,13 +1,13 @@
 //! Token intents.
 
 use crate::{
+    Timestamp,
     audit::AuditRecord,
-    event::NewDelivery,
-    id::TokenIntentId,
+    change::{ChangeOutcome, CommitExtras},
+    events::NewDelivery,
     policy::LookupPermit,
-    store::{ChangeOutcome, CommitExtras, StoreFuture},
-    time::Timestamp,
     token::StoredTokenIntent,
+    types::{StoreFuture, id::TokenIntentId},
 };
 
 /// Token intents. Each method is one transaction.

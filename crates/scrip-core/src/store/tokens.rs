@@ -1,11 +1,12 @@
 //! Tokens: batch writes, lookups by id, deletion.
 
 use crate::{
-    id::TokenId,
+    Timestamp,
+    change::ChangeOutcome,
     policy::{LookupPermit, Permit},
-    store::{ChangeOutcome, StoreFuture},
-    time::Timestamp,
-    token::{BatchOutcome, DeleteToken, StoredToken, TokenBatch},
+    token::StoredToken,
+    token_batch::{BatchOutcome, DeleteToken, TokenBatch},
+    types::{StoreFuture, id::TokenId},
 };
 
 /// Tokens: batch writes, lookups by id, deletion. Each method is one transaction.

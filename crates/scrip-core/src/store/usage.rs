@@ -1,6 +1,10 @@
 //! Token usage of a tenant.
 
-use crate::{policy::PolicyPermit, store::StoreFuture, time::Month, token::TenantUsage};
+use crate::{
+    policy::PolicyPermit,
+    token::TenantUsage,
+    types::{StoreFuture, time::Month},
+};
 
 /// Token usage of a tenant. Each method is one transaction.
 pub trait UsageStore: Send + Sync {

@@ -1,9 +1,11 @@
 //! The token or intent with which a 3DS session was created.
 
 use crate::{
-    audit::Operation,
-    id::{TokenId, TokenIntentId},
     threeds::ThreeDsSessionCard,
+    types::{
+        Operation,
+        id::{TokenId, TokenIntentId},
+    },
 };
 
 /// The token or intent with which a 3DS session was created.

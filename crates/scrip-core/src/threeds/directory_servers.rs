@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use scrip_threeds::{code::Scheme, range::CardRanges};
 use zeroize::Zeroizing;
 
-use crate::policy::TenantKind;
+use crate::types::{FailureReason, ServiceFailure, TenantKind, id::ThreeDsSessionId};
 
 /// The connections to directory servers.
 ///
@@ -96,5 +96,19 @@ impl DirectoryServers for NoDirectoryServers {
         _: Zeroizing<Vec<u8>>,
     ) -> DirectoryServerFuture<'a> {
         Box::pin(std::future::ready(Err(DirectoryServerError::NotSent)))
+    }
+}
+
+impl ServiceFailure {
+    pub(crate) fn from_directory_server_error(
+        error: DirectoryServerError,
+        session: ThreeDsSessionId,
+    ) -> Self {
+        let reason = match error {
+            DirectoryServerError::NotSent => FailureReason::NotSent,
+            DirectoryServerError::TimedOut => FailureReason::TimedOut,
+            DirectoryServerError::Broken => FailureReason::Broken,
+        };
+        Self::new(reason, Some(session))
     }
 }

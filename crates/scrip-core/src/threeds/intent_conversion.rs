@@ -5,10 +5,12 @@ use std::sync::Arc;
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
-    id::{CardNumberVersion, TenantId, TokenId, TokenIntentId},
     policy::{PolicyRow, SignedRow},
-    token::{
-        Containers, InsertToken, TokenWrite, UpdateToken, WriteOutcome, body::read_number_version,
+    token::body::read_number_version,
+    token_batch::{InsertToken, TokenWrite, UpdateToken, WriteOutcome},
+    types::{
+        Containers,
+        id::{CardNumberVersion, TenantId, TokenId, TokenIntentId},
     },
 };
 

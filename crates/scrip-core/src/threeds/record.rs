@@ -14,12 +14,16 @@ use serde_json::{Map, Value};
 use crate::{
     Error, Timestamp,
     audit::AuditRecord,
-    event::NewDelivery,
-    id::{ApplicationId, CardNumberVersion, TenantId, ThreeDsSessionId, TokenId, TokenIntentId},
+    events::NewDelivery,
     idempotency::IdempotencyRecord,
     policy::Tenant,
     threeds::{CardReference, SchemeSupport, ThreeDsSessionCard},
-    token::Containers,
+    types::{
+        Containers,
+        id::{
+            ApplicationId, CardNumberVersion, TenantId, ThreeDsSessionId, TokenId, TokenIntentId,
+        },
+    },
 };
 
 /// The stored row of a session. The clear columns are bound to the sealed body.

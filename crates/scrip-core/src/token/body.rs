@@ -8,11 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    error::{Error, FieldError},
-    id::{ApplicationId, CardNumberVersion, TenantId},
+    Error, FieldError, Timestamp,
+    card::TokenType,
     policy::Tenant,
-    time::Timestamp,
-    token::{Plaintext, TokenRecord, TokenType, WorkMeter, expression::work_meter::BodyWork},
+    token::TokenRecord,
+    types::{
+        Plaintext,
+        id::{ApplicationId, CardNumberVersion, TenantId},
+    },
+    work_meter::{BodyWork, WorkMeter},
 };
 
 /// The maximum size of a body, which repeated patches could exceed. A request body is smaller.

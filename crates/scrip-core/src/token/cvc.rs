@@ -8,9 +8,12 @@ use serde_json::Value;
 
 use crate::{
     Error, Timestamp,
-    id::{TenantId, TokenId},
+    card::TokenType,
     policy::Caller,
-    token::{Plaintext, TokenType},
+    types::{
+        Plaintext,
+        id::{TenantId, TokenId},
+    },
 };
 
 /// A CVC between parsing and sealing, or between opening and response. `Debug` does not print it.

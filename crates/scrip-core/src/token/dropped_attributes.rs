@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::token::TokenType;
+use crate::card::TokenType;
 
 /// Attributes that a client sent and that the type does not have. A name can be a secret, such as a
 /// card number, so only names of a fixed list are repeated; others are counted.

@@ -4,9 +4,13 @@ use scrip_seal::{EpochKeys, Fingerprint, IndexDigest, Sealed};
 
 use crate::{
     Error, Timestamp,
-    id::{ApplicationId, TokenId},
-    policy::{AccessTarget, Transform},
-    token::{Containers, CvcRecord, ExpressionProvenance, TokenType},
+    card::TokenType,
+    policy::AccessTarget,
+    token::{CvcRecord, ExpressionProvenance},
+    types::{
+        Containers, Transform,
+        id::{ApplicationId, TokenId},
+    },
 };
 
 /// The stored row of a token. The clear columns are bound to the sealed body.

@@ -1,7 +1,7 @@
 //! The usage of a tenant. The counts are updated when tokens are created and deleted, so a read
 //! takes only a few rows for any number of tokens.
 
-use crate::{time::Timestamp, token::TokenType};
+use crate::{Timestamp, card::TokenType};
 
 /// The stored counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

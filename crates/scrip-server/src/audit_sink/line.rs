@@ -4,7 +4,7 @@
 use scrip_api::wire::log::{LogBody, body};
 use scrip_core::{
     audit::{LogKind, LogRecord},
-    id::TenantId,
+    types::id::TenantId,
 };
 use serde::Serialize;
 use serde_json::json;

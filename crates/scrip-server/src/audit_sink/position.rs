@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context;
-use scrip_core::{audit::LogKind, id::TenantId};
+use scrip_core::{audit::LogKind, types::id::TenantId};
 use scrip_seal::Mac;
 
 use crate::files::atomic_file;

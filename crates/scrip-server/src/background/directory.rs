@@ -6,7 +6,7 @@ use scrip_api::app::{
     App, ReloadMode,
     readiness::{NotReadyReason, ReloadError},
 };
-use scrip_core::error::Error;
+use scrip_core::Error;
 use tokio::time::Instant;
 
 use crate::periodic_tasks::delayed_interval;
@@ -44,13 +44,13 @@ pub(super) async fn reload_directory_on_change(app: Arc<App>) {
         match app.reload_with_mode(mode).await {
             Ok(()) => {
                 failures = 0;
-                app.directory_age.set_compared();
+                app.health.directory_age.set_compared();
                 if mode == ReloadMode::Always {
                     let cost = started.elapsed().saturating_mul(RELOAD_COST_FACTOR);
                     reload_every = cost.clamp(RELOAD_EVERY_MIN, RELOAD_EVERY_MAX);
                     reloaded_at = Instant::now();
                 }
-                if app.stale_by.replace(None).is_some() {
+                if app.health.stale_by.replace(None).is_some() {
                     tracing::info!("tenants, applications and keys are up to date again");
                 }
             }
@@ -69,7 +69,7 @@ pub(super) async fn reload_directory_on_change(app: Arc<App>) {
                     );
                 }
                 if failures >= FAILURES_MAX
-                    && app.stale_by.replace(Some(reason)).is_none()
+                    && app.health.stale_by.replace(Some(reason)).is_none()
                     && app.storage_reason().is_none()
                 {
                     log_stale_directory(reason, &error);

@@ -12,11 +12,11 @@ use std::{
 
 use scrip_api::app::{App, in_flight::InFlightGuard};
 use scrip_core::{
-    Timestamp,
-    error::Error,
-    id::{TenantId, random_uuid},
-    key_rotation::{
-        KeyRotation, RotatedTable, RotationPhase, VersionCount, sealing_key_created_at,
+    Error, Timestamp,
+    change::ChangeOutcome,
+    keys::{
+        RotatedTable,
+        key_rotation::{KeyRotation, RotationPhase, VersionCount, sealing_key_created_at},
     },
     operations::key_rotations::{
         advance_audit_key::advance_audit_key,
@@ -26,8 +26,8 @@ use scrip_core::{
         start_key_rotation::start_key_rotation,
     },
     policy::{Directory, PolicyPermit, Tenant},
-    store::ChangeOutcome,
-    store::key_rotations::{RotationLease, RotationMark},
+    store::{RotationLease, RotationMark},
+    types::id::{TenantId, random_uuid},
 };
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
@@ -61,7 +61,7 @@ pub(super) fn start(node: &Node) {
 
 async fn rotate_keys(app: Arc<App>, pace: KeyRotationPace) {
     app.wait_until_unsealed().await;
-    let mut stop = app.deliveries_in_flight.track();
+    let mut stop = app.tasks.deliveries.track();
     let mut worker = RotationWorker::new(Arc::clone(&app), pace, stop.clone());
     let mut ticks = delayed_interval(CHECK_EVERY);
     loop {

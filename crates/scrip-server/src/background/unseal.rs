@@ -7,7 +7,7 @@ use std::{
 };
 
 use scrip_api::app::readiness::NotReadyReason;
-use scrip_core::error::Error;
+use scrip_core::Error;
 use tokio::time::sleep;
 
 use crate::{
@@ -47,7 +47,7 @@ async fn unseal_with_retries(manager: &KeyManager) {
         if app.directory.load().is_some() {
             return;
         }
-        app.sealed_by.replace(Some(reason));
+        app.health.sealed_by.replace(Some(reason));
         let cause = format!("{error:#}");
         set_cause(manager, Some(cause.clone()));
         // The store logs its own outage.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use scrip_core::time::{ClockWatermark, Timestamp};
+use scrip_core::{Timestamp, types::time::ClockWatermark};
 
 /// Readings of both clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::UnlockKind;
+use scrip_core::unlock::UnlockKind;
 
 use crate::config::value::SettingValue;
 

@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use scrip_core::{
-    policy::TenantKind,
     threeds::{SchemeConnection, ThreeDsSettings},
+    types::TenantKind,
 };
 use scrip_threeds::code::Scheme;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use scrip_api::{labels, metrics::label::Counters};
-use scrip_core::metrics::Counter;
+use scrip_core::types::metrics::Counter;
 
 #[derive(Debug, Default)]
 pub struct ConnectionCounts {

@@ -6,7 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use scrip_core::policy::{UnlockKind, approval::ActionText};
+use scrip_core::{approval::ActionText, unlock::UnlockKind};
 use serde_json::{Value, json};
 
 use crate::{

@@ -27,17 +27,7 @@ const REQUESTS_MAX: usize = 64;
 /// the server's user.
 pub(super) fn bind_shared(path: &Path, group: &str) -> anyhow::Result<UnixListener> {
     let group = find_group(group)?;
-    let folder = path.parent().context("the path has no directory")?;
-    let metadata =
-        fs::metadata(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
-    let is_trusted = metadata.uid() == 0 || metadata.uid() == Uid::effective().as_raw();
-    if !is_trusted || metadata.mode() & 0o022 != 0 {
-        bail!(
-            "{} is writable by other users, who could replace the socket; use a directory of root \
-             or of the server's user with mode 755 or 750",
-            folder.display()
-        );
-    }
+    check_folder(path)?;
     let temporary = path.with_extension("tmp");
     drop(fs::remove_file(&temporary));
     let listener = UnixListener::bind(&temporary)?;
@@ -49,7 +39,23 @@ pub(super) fn bind_shared(path: &Path, group: &str) -> anyhow::Result<UnixListen
     Ok(listener)
 }
 
-fn find_group(name: &str) -> anyhow::Result<Gid> {
+/// Checks that no other user could replace the socket.
+pub(super) fn check_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = path.parent().context("the path has no directory")?;
+    let metadata =
+        fs::metadata(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
+    let is_trusted = metadata.uid() == 0 || metadata.uid() == Uid::effective().as_raw();
+    if !is_trusted || metadata.mode() & 0o022 != 0 {
+        bail!(
+            "{} is writable by other users, who could replace the socket; use a directory of root \
+             or of the server's user with mode 755 or 750",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn find_group(name: &str) -> anyhow::Result<Gid> {
     if let Ok(number) = name.parse() {
         return Ok(Gid::from_raw(number));
     }

@@ -3,7 +3,7 @@
 use std::{os::unix::net::UnixStream, path::Path, sync::Arc, time::Duration};
 
 use scrip_api::app::App;
-use scrip_core::{metrics::ReaderPoolMetrics, time::Timestamp};
+use scrip_core::{Timestamp, types::metrics::ReaderPoolMetrics};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -29,6 +29,9 @@ pub struct ServerStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<String>,
     pub url: String,
+    /// `scrip dev`, which also serves hosted fields on loopback hosts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_development: bool,
     pub connections: usize,
     /// Number of writes that wait in the queues of the server.
     pub write_queue: u64,

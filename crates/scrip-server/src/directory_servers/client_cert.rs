@@ -13,7 +13,7 @@ use rustls::{
         danger::{ClientCertVerified, ClientCertVerifier},
     },
 };
-use scrip_core::time::Timestamp;
+use scrip_core::Timestamp;
 use scrip_threeds::code::Scheme;
 
 use crate::tls::{

@@ -8,10 +8,12 @@ use scrip_api::{
     metrics::{Counters, Label},
 };
 use scrip_core::{
-    metrics::{Counter, Gauge, Histogram, MICROS_BOUNDS},
-    policy::TenantKind,
+    Timestamp,
     threeds::{DirectoryServerError, SchemeConnection, SchemeRanges},
-    time::Timestamp,
+    types::{
+        TenantKind,
+        metrics::{Counter, Gauge, Histogram, MICROS_BOUNDS},
+    },
 };
 use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX, range::CardRanges};
 use zeroize::Zeroizing;

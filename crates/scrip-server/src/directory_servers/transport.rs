@@ -9,7 +9,7 @@ use rustls::{
     pki_types::ServerName,
     version::{TLS12, TLS13},
 };
-use scrip_core::policy::TenantKind;
+use scrip_core::types::TenantKind;
 use scrip_threeds::code::Scheme;
 use tokio::{
     io::{AsyncRead, AsyncWrite},

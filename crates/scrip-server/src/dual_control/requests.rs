@@ -2,11 +2,11 @@
 
 use anyhow::{Context, bail};
 use scrip_core::{
-    policy::approval::{
+    Timestamp,
+    approval::{
         ActionText, ApprovalId, ApprovalRecord, OPEN_APPROVALS_MAX, OPEN_APPROVALS_PER_USER_MAX,
         ledger::NewApproval,
     },
-    time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
 

@@ -22,11 +22,9 @@ use std::{
 use anyhow::{Context, bail};
 use scrip_core::{
     Vault,
-    audit::{
-        LogKind, SavedHead, SavedHeads,
-        head_file::{HeadChange, chain_contains},
-    },
-    id::TenantId,
+    audit::{HeadChange, LogKind, SavedHead},
+    log_tasks::{SavedHeads, head_file::chain_contains},
+    types::id::TenantId,
 };
 use scrip_seal::AuditKey;
 use tokio::{task::spawn_blocking, time::timeout};

@@ -56,7 +56,8 @@ impl Service<Request<Incoming>> for ConnectionService {
         let must_wait = is_rejecting && self.must_wait(request.uri().path());
         let router =
             if is_rejecting && !must_wait { &self.rejecting_router } else { &self.unsealed_router };
-        let client = self.app.trusted_proxies.client_address(self.peer.ip(), request.headers());
+        let client =
+            self.app.settings.trusted_proxies.client_address(self.peer.ip(), request.headers());
         let (router, app) = (router.clone(), Arc::clone(&self.app));
         let guard = RequestGuard::new(Arc::clone(&self.activity), Arc::clone(&app));
         let activity = Arc::clone(&self.activity);

@@ -116,7 +116,7 @@ async fn serve_connection(
         // Verify for every request: a connection can outlive a certificate, and the roots can
         // change.
         let schemes = tls.current().schemes_that_trust(&certificates, app.vault.clock.now());
-        let client = app.trusted_proxies.client_address(peer.ip(), request.headers());
+        let client = app.settings.trusted_proxies.client_address(peer.ip(), request.headers());
         Ok::<_, Infallible>(receive_verified_result(app, &schemes, client, request).await)
     });
     let builder = http1_builder(head_timeout, HEAD_BYTES_MAX);

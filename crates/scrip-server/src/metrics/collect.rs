@@ -13,9 +13,11 @@ use scrip_api::{
     routes::ROUTES,
 };
 use scrip_core::{
-    audit::Operation,
-    metrics::{Counter, LONG_WORK_MICROS, StoreMetrics, WriterMetrics},
-    token::expression::compilation,
+    expression::compilation,
+    types::{
+        Operation,
+        metrics::{Counter, LONG_WORK_MICROS, StoreMetrics, WriterMetrics},
+    },
 };
 use scrip_egress::EgressStats;
 use scrip_seal::{EpochKeys, KeyExchange};
@@ -146,7 +148,7 @@ fn write_proxy(page: &mut MetricsPage, app: &App) {
     write_labelled(page, &table::PROXY_FAILURES, "reason", counter_values(&metrics.proxy_failures));
     page.start_family(&table::PROXY_DURATION);
     page.write_histogram(&[], &metrics.proxy_answer_micros.snapshot(), HistogramUnit::Micros);
-    let stats = app.proxy_egress.stats();
+    let stats = app.egress.proxied_calls.stats();
     let gauge = |read: fn(&EgressStats) -> usize| stats.as_ref().map_or(0, read);
     page.write_single(&table::PROXY_IN_PROGRESS, gauge(|it| it.requests_in_progress));
     page.write_single(&table::PROXY_WAITING, gauge(|it| it.requests_waiting));
@@ -169,7 +171,7 @@ fn write_webhooks(page: &mut MetricsPage, app: &App) {
         counter_values(&metrics.deliveries),
     );
     write_labelled(page, &table::WEBHOOK_DISABLED, "reason", counter_values(&metrics.disabled));
-    let in_progress = app.webhook_egress.stats().map_or(0, |it| it.requests_in_progress);
+    let in_progress = app.egress.webhooks.stats().map_or(0, |it| it.requests_in_progress);
     page.write_single(&table::WEBHOOK_IN_PROGRESS, in_progress);
     page.write_single(&table::WEBHOOK_PENDING, metrics.pending.get());
     page.write_single(&table::WEBHOOK_OLDEST_PENDING, metrics.oldest_pending_seconds.get());
@@ -231,15 +233,15 @@ fn write_connections(page: &mut MetricsPage, node: &Node) {
 fn write_memory(page: &mut MetricsPage, app: &App) {
     let metrics = &app.metrics;
     page.start_family(&table::BODY_MEMORY);
-    page.write_sample(&[("pool", "keyed")], app.body_memory.free_bytes());
-    page.write_sample(&[("pool", "keyless")], app.keyless_body_memory.free_bytes());
+    page.write_sample(&[("pool", "keyed")], app.memory.bodies.free_bytes());
+    page.write_sample(&[("pool", "keyless")], app.memory.keyless_bodies.free_bytes());
     write_labelled(
         page,
         &table::BODIES_REJECTED,
         "reason",
         counter_values(&metrics.bodies_rejected),
     );
-    page.write_single(&table::RESPONSE_MEMORY, app.response_memory.free_bytes());
+    page.write_single(&table::RESPONSE_MEMORY, app.memory.responses.free_bytes());
     write_labelled(
         page,
         &table::RESPONSES_REJECTED,

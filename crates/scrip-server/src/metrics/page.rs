@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, time::Duration};
 
-use scrip_core::metrics::HistogramSnapshot;
+use scrip_core::types::metrics::HistogramSnapshot;
 
 use crate::metrics::table::MetricFamily;
 

@@ -8,7 +8,7 @@
 
 use std::{fmt, time::Duration};
 
-use scrip_core::metrics::SPAN_TARGET;
+use scrip_core::types::metrics::SPAN_TARGET;
 use tracing::{
     Subscriber,
     field::{Field, Visit},

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use rustls::pki_types::{CertificateDer, pem::PemObject};
-use scrip_core::time::Timestamp;
+use scrip_core::Timestamp;
 use x509_cert::{Certificate, der::Decode};
 
 /// A certificate that expires within this time is reported.

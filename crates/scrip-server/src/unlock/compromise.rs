@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::bail;
-use scrip_core::policy::{IssuedKey, KeyOwner, KeyRenewal};
+use scrip_core::keys::{IssuedKey, KeyOwner, KeyRenewal};
 use scrip_seal::{AuditKeyPhase, VaultKey};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;

@@ -2,12 +2,12 @@
 
 use anyhow::{Context, bail};
 use scrip_core::{
-    Vault,
-    id::{UnlockId, VaultId, random_uuid},
+    Timestamp, Vault,
+    change::ChangeOutcome,
     operations::tenants::create_tenant::initialize_vault,
-    policy::{DirectoryRecords, UnlockRecord, UnlockState, VaultIdentity},
-    store::ChangeOutcome,
-    time::Timestamp,
+    policy::DirectoryRecords,
+    types::id::{UnlockId, VaultId, random_uuid},
+    unlock::{UnlockRecord, UnlockState, VaultIdentity},
 };
 use scrip_seal::{AuditKey, Mac, VaultKey, WrappingKey};
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::policy::UnlockRecord;
+use scrip_core::unlock::UnlockRecord;
 use tokio::time::sleep;
 
 use crate::{
@@ -148,7 +148,7 @@ pub async fn follow_rotations(manager: Arc<KeyManager>) {
             Err(_) => pause.saturating_mul(2).min(RETRY_EVERY),
         };
         let problem = result.as_ref().err().and_then(|it| it.downcast_ref::<UnlockProblem>());
-        manager.app.new_key_missing_by.replace(problem.map(|it| it.reason));
+        manager.app.health.new_key_missing_by.replace(problem.map(|it| it.reason));
         if let Err(error) = &result {
             let cause = format!("{error:#}");
             // The store logs its own outage.

@@ -8,9 +8,10 @@ use std::sync::{
 use anyhow::{Context, bail};
 use scrip_api::app::{App, ReloadMode, readiness::NotReadyReason};
 use scrip_core::{
-    error::Error,
-    policy::{Directory, DirectoryRecords, REPLACED_KEYS, VaultIdentity, VaultUnlocks},
-    store::StoreError,
+    Error,
+    policy::{Directory, DirectoryRecords, REPLACED_KEYS},
+    types::StoreError,
+    unlock::{VaultIdentity, VaultUnlocks},
 };
 use scrip_seal::{AuditKey, KeySource, VaultKey, VaultKeyRing};
 use tokio::sync::{Mutex, Notify};
@@ -141,7 +142,7 @@ impl KeyManager {
 
     /// Forgets the keys, and rejects all requests until a method returns the vault key again.
     pub(crate) fn seal(&self) {
-        self.app.sealed_by.replace(Some(NotReadyReason::UnlockUnavailable));
+        self.app.health.sealed_by.replace(Some(NotReadyReason::UnlockUnavailable));
         self.app.directory.store(None);
         self.ring.clear();
         // They have keys of the vault, too.

@@ -7,8 +7,9 @@ use std::{
 };
 
 use scrip_core::{
-    id::UnlockId,
-    policy::{KeyRenewal, UnlockRecord, VaultIdentity},
+    keys::KeyRenewal,
+    types::id::UnlockId,
+    unlock::{UnlockRecord, VaultIdentity},
 };
 use scrip_seal::{ShareCollection, VaultKey};
 

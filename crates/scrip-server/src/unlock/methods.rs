@@ -5,10 +5,11 @@ use std::sync::PoisonError;
 use anyhow::{Context, bail};
 use scrip_api::app::ReloadMode;
 use scrip_core::{
-    id::UnlockId,
-    policy::{MethodRemoval, UnlockRecord, UnlockRemoval, UnlockState, VaultUnlocks},
-    store::ChangeOutcome,
-    time::Timestamp,
+    Timestamp,
+    change::ChangeOutcome,
+    keys::{MethodRemoval, UnlockRemoval},
+    types::id::UnlockId,
+    unlock::{UnlockRecord, UnlockState, VaultUnlocks},
 };
 use scrip_seal::{AuditKey, KeyHistory};
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,9 @@ use std::{fmt::Display, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use scrip_api::app::readiness::NotReadyReason;
-use scrip_core::policy::{
-    DirectoryRecords, SystemKeys, UnlockKind, UnlockRecord, VaultIdentity, VaultUnlocks,
+use scrip_core::{
+    policy::{DirectoryRecords, SystemKeys},
+    unlock::{UnlockKind, UnlockRecord, VaultIdentity, VaultUnlocks},
 };
 use scrip_seal::{AuditKey, Pepper, VaultKey};
 use scrip_unlock::{UnlockContext, UnlockError};

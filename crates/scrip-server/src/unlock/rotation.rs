@@ -8,8 +8,9 @@ use std::{
 use anyhow::{Context, bail};
 use scrip_api::app::ReloadMode;
 use scrip_core::{
-    id::random_uuid,
-    policy::{UnlockRecord, UnlockState, VaultKeyRotation},
+    keys::VaultKeyRotation,
+    types::id::random_uuid,
+    unlock::{UnlockRecord, UnlockState},
 };
 use scrip_seal::{AuditKey, VaultKey};
 use serde::{Deserialize, Serialize};
@@ -222,7 +223,7 @@ impl KeyManager {
         let now = self.app.vault.clock.now();
         let (from, to) = (vault.key.version(), new_key.version());
         let (old, new) = (Arc::clone(&vault.key), Arc::clone(&new_key));
-        let rewrap = Box::new(move |keys: scrip_core::policy::WrappedKeys| {
+        let rewrap = Box::new(move |keys: scrip_core::keys::WrappedKeys| {
             let tenants = keys.tenant_count();
             let keys = match renewal {
                 Some(renewal) => renewal.apply(keys, &old, &new)?,

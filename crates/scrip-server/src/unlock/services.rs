@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use scrip_core::{policy::UnlockKind, time::Clock};
+use scrip_core::{types::time::Clock, unlock::UnlockKind};
 use scrip_seal::Secret;
 use scrip_unlock::{
     AwsKms, AwsKmsSettings, AwsVariables, DEFAULT_DEADLINE, Pkcs11, Pkcs11Settings, TokenSelector,

@@ -7,9 +7,9 @@ use std::{
 
 use anyhow::{Context, bail};
 use scrip_core::{
-    id::UnlockId,
-    policy::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
-    store::ChangeOutcome,
+    change::ChangeOutcome,
+    types::id::UnlockId,
+    unlock::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
 };
 use scrip_seal::{
     AgeRecipient, Secret, Share, ShareCollection, ShareLabel, VaultKey, WrappingKey, split_secret,

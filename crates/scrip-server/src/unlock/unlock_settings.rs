@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use scrip_core::policy::{UnlockKind, UnlockRecord};
+use scrip_core::unlock::{UnlockKind, UnlockRecord};
 use scrip_unlock::UnlockError;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};

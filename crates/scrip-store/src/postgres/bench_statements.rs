@@ -3,7 +3,7 @@
 //!
 //! The first line of each statement is its name; parameters are `$1` and so on.
 
-use scrip_core::id::TenantId;
+use scrip_core::types::id::TenantId;
 use uuid::Uuid;
 
 use crate::postgres::{

@@ -6,7 +6,7 @@ use scrip_core::{
         LogKind,
         verify::{ChainAnchors, Verifier},
     },
-    store::StoreError,
+    types::StoreError,
 };
 use tokio_postgres::IsolationLevel;
 

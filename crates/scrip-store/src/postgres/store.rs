@@ -1,6 +1,9 @@
 //! The store, its clients and its transactions.
 
-use scrip_core::{audit::LogKind, id::TenantId, store::StoreError};
+use scrip_core::{
+    audit::LogKind,
+    types::{StoreError, id::TenantId},
+};
 
 use crate::{
     claims::InFlightClaims,

@@ -1,11 +1,17 @@
-//! The store of tokens and token intents.
+//! The store of tokens and token intents. It is above `tokens`, because the store has the write
+//! queue of `tokens/write_group.rs`.
 
 use scrip_core::{
-    id::{TenantId, TokenId},
+    Timestamp,
+    change::{ChangeOutcome, CommitExtras},
     policy::{LookupPermit, Permit},
-    store::{ChangeOutcome, CommitExtras, StoreError, StoreFuture, TokenStore},
-    time::Timestamp,
-    token::{BatchOutcome, DeleteToken, StoredToken, StoredTokenIntent, TokenBatch},
+    store::TokenStore,
+    token::{StoredToken, StoredTokenIntent},
+    token_batch::{BatchOutcome, DeleteToken, TokenBatch},
+    types::{
+        StoreError, StoreFuture,
+        id::{TenantId, TokenId},
+    },
 };
 
 use crate::{

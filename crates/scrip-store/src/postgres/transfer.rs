@@ -4,7 +4,7 @@ mod table;
 
 use std::{iter, time::Duration};
 
-use scrip_core::store::{StoreError, StoreFuture};
+use scrip_core::types::{StoreError, StoreFuture};
 
 use crate::{
     postgres::{

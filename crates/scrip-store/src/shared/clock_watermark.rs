@@ -1,6 +1,9 @@
 //! The clock watermark: the latest known time, for the next start.
 
-use scrip_core::{audit::SignedWatermark, store::StoreError, time::ClockWatermark};
+use scrip_core::{
+    audit::SignedWatermark,
+    types::{StoreError, time::ClockWatermark},
+};
 use scrip_seal::Mac;
 
 use crate::sql::{ColumnReader, Execute, Statements, parameters, read_required};

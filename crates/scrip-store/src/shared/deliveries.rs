@@ -2,14 +2,14 @@
 
 use scrip_core::{
     audit::AuditRecord,
-    event::{
+    events::{
         AttemptResult, ClaimedDelivery, DeliveryChange, DeliveryProgress, DeliveryRecord,
         DeliveryState, NewDelivery, WebhookKey,
     },
-    id::{EventId, TenantId},
-    store::{
+    store::deliveries::{DeliveryBounds, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries},
+    types::{
         StoreError,
-        deliveries::{DeliveryBounds, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries},
+        id::{EventId, TenantId},
     },
 };
 use uuid::Uuid;

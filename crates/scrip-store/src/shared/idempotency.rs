@@ -1,10 +1,10 @@
 //! Idempotency records: a request with an idempotency key takes effect once.
 
 use scrip_core::{
-    id::TenantId,
+    change::CommitExtras,
     idempotency::{IdempotencyRecord, ResponseTokenData, StoredResponse, StoredTokenData},
     operations::claim_idempotency_key::RESPONSE_RETENTION,
-    store::{CommitExtras, StoreError},
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

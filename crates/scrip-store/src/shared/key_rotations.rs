@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 
 use scrip_core::{
-    event::WebhookKey,
-    id::TenantId,
-    key_rotation::{
-        KeyRotation, ResealedRow, RotatedTable, RotationProgress, RowKey, SealedDelivery,
-        SealedRow, SealedRows,
+    Timestamp,
+    change::ChangeOutcome,
+    events::WebhookKey,
+    keys::{
+        ResealedRow, RotatedTable, RowKey, SealedDelivery, SealedRow, SealedRows,
+        key_rotation::{KeyRotation, RotationProgress},
     },
-    store::key_rotations::{
-        DigestChanges, FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage,
-    },
-    store::{ChangeOutcome, StoreError},
-    time::Timestamp,
-    token::CvcChange,
+    store::{DigestChanges, FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage},
+    token_batch::CvcChange,
+    types::{StoreError, id::TenantId},
 };
 use uuid::Uuid;
 

@@ -4,7 +4,10 @@
 //! would write this value fails, because no key could open it. A value of an old version that still
 //! exists is written, and the rotation goes through the rows again before it destroys the version.
 
-use scrip_core::{id::TenantId, key_rotation::RotatedTable, store::StoreError};
+use scrip_core::{
+    keys::RotatedTable,
+    types::{StoreError, id::TenantId},
+};
 use scrip_seal::Sealed;
 
 use crate::sql::{Execute, SealedAge, WriteTransaction, parameters};

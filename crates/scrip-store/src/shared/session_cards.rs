@@ -1,11 +1,13 @@
 //! The cards that 3DS sessions use, as token writes access them.
 
 use scrip_core::{
-    id::{TenantId, TokenId},
+    Timestamp,
     policy::SignedRow,
-    store::StoreError,
     threeds::ConvertedIntent,
-    time::Timestamp,
+    types::{
+        StoreError,
+        id::{TenantId, TokenId},
+    },
 };
 
 use crate::sql::{Execute, Statements, parameters};

@@ -1,6 +1,6 @@
 //! Row counts for the operator.
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 use crate::sql::{ColumnReader, Statements, read_required};
 

@@ -1,12 +1,12 @@
 //! 3DS sessions.
 
 use scrip_core::{
-    id::TenantId,
-    store::{ChangeOutcome, StoreError},
+    change::ChangeOutcome,
     threeds::{
         CardReference, ThreeDsSessionCard, ThreeDsSessionCardColumns, ThreeDsSessionRecord,
         ThreeDsSessionWrite,
     },
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -1,9 +1,10 @@
 //! Usage of a tenant, and counters of guesses.
 
 use scrip_core::{
-    policy::guessing_budget::{GuessBucket, GuessRecord},
-    store::StoreError,
-    token::{TokenType, TokenTypeUsage},
+    card::TokenType,
+    equality::{GuessBucket, GuessRecord},
+    token::TokenTypeUsage,
+    types::StoreError,
 };
 
 use crate::sql::{BatchDelete, ColumnReader, delete_batch, read_required};

@@ -1,22 +1,25 @@
 //! Decodes the columns of a row. Never panics: a malformed row is an error.
 
 use scrip_core::{
-    event::DeliveryState,
-    id::{
-        ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
-        ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, VaultId, WebhookId,
-    },
+    Timestamp,
+    approval::{ActionText, ApprovalId},
+    card::TokenType,
+    events::DeliveryState,
     policy::{
-        AccessPolicy, AccessSessionId, ApplicationKind, DisplayName, Quotas, TenantKind,
-        TenantSettings, UnlockKind, UnlockState,
+        AccessPolicy, AccessSessionId, DisplayName, Quotas, TenantSettings,
         application::origins::ApplicationOrigins,
-        approval::{ActionText, ApprovalId},
+        destination::HostName,
+        webhook::{EventList, WebhookStatus},
     },
-    proxy::HostName,
-    store::StoreError,
-    time::Timestamp,
-    token::{Container, Containers, ExpressionProvenance, TokenType},
-    webhook::{EventList, WebhookStatus},
+    token::ExpressionProvenance,
+    types::{
+        ApplicationKind, Container, Containers, StoreError, TenantKind,
+        id::{
+            ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
+            ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, VaultId, WebhookId,
+        },
+    },
+    unlock::{UnlockKind, UnlockState},
 };
 use scrip_seal::{Fingerprint, IndexDigest, Mac, Sealed};
 use uuid::Uuid;

@@ -1,12 +1,10 @@
 //! Differences between the engines, hidden so that a store trait is implemented once for both.
 
 use scrip_core::{
-    error::Error,
-    policy::UnlockRemoval,
-    store::{
-        ChangeOutcome,
-        deliveries::{ReplayedDeliveries, TrimmedDeliveries},
-    },
+    Error,
+    change::ChangeOutcome,
+    keys::UnlockRemoval,
+    store::deliveries::{ReplayedDeliveries, TrimmedDeliveries},
 };
 use scrip_seal::Sealed;
 

@@ -1,6 +1,6 @@
 //! The versions of a tenant's sealing key at the time of a write.
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use scrip_seal::Sealed;
 
 /// The stored versions of a tenant's sealing key.

@@ -4,13 +4,17 @@ use std::borrow::Cow;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use scrip_core::{
-    id::{
-        ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
-        ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, VaultId, WebhookId,
-    },
+    Timestamp,
+    card::TokenType,
+    disclosure::DuplicateKey,
     policy::AccessSessionId,
-    time::{Month, Timestamp},
-    token::{TokenType, disclosure::DuplicateKey},
+    types::{
+        id::{
+            ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
+            ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, VaultId, WebhookId,
+        },
+        time::Month,
+    },
 };
 use scrip_seal::{Fingerprint, Mac, Sealed};
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};

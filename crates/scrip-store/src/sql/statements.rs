@@ -10,8 +10,10 @@ use std::{
 };
 
 use scrip_core::{
-    audit::AuditRecord, event::NewDelivery, id::TenantId, idempotency::IdempotencyRecord,
-    store::StoreError,
+    audit::AuditRecord,
+    events::NewDelivery,
+    idempotency::IdempotencyRecord,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::sql::{column::ColumnReader, key_versions::KeyVersions, parameter::Parameter};

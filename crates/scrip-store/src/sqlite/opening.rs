@@ -2,7 +2,10 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use scrip_core::{audit::LogKind, store::StoreError, time::MonotonicClock};
+use scrip_core::{
+    audit::LogKind,
+    types::{StoreError, time::MonotonicClock},
+};
 
 use crate::{
     claims::InFlightClaims,

@@ -5,8 +5,7 @@ use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
 use rusqlite::Connection;
 use scrip_core::{
     audit::LogKind,
-    id::TenantId,
-    store::{StoreError, StoreFuture},
+    types::{StoreError, StoreFuture, id::TenantId},
 };
 
 use crate::{

@@ -1,6 +1,7 @@
 //! Tokens, token intents and the token index.
 
 pub(crate) mod index_entries;
+mod intents;
 pub(crate) mod listing;
 pub(crate) mod newest_tokens;
 pub(crate) mod writes;

@@ -5,7 +5,7 @@ mod table;
 use std::{fs::File, path::Path, time::Duration};
 
 use rusqlite::Connection;
-use scrip_core::store::{StoreError, StoreFuture};
+use scrip_core::types::{StoreError, StoreFuture};
 
 use crate::{
     shared::status::query_number,

@@ -1,13 +1,15 @@
 //! Access sessions.
 
 use scrip_core::{
+    Timestamp,
     audit::LogKind,
+    change::{ChangeOutcome, CommitExtras},
     policy::{
         AccessSessionId, AccessSessionRecord, PolicyPermit, SignedRow,
         access_session::AccessSessionGrant,
     },
-    store::{AccessSessionStore, ChangeOutcome, CommitExtras, StoreError, StoreFuture},
-    time::Timestamp,
+    store::AccessSessionStore,
+    types::{StoreError, StoreFuture},
 };
 
 use crate::{

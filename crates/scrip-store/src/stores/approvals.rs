@@ -1,9 +1,10 @@
 //! The requests of dual control.
 
 use scrip_core::{
-    id::TenantId,
-    policy::approval::{ApprovalChange, StoredApprovals},
-    store::{ApprovalStore, ChangeOutcome, StoreFuture},
+    approval::{ApprovalChange, StoredApprovals},
+    change::ChangeOutcome,
+    store::ApprovalStore,
+    types::{StoreFuture, id::TenantId},
 };
 
 use crate::{

@@ -1,17 +1,21 @@
 //! Deliveries of events to webhooks.
 
 use scrip_core::{
+    Timestamp,
     audit::AuditRecord,
-    event::{AttemptResult, ClaimedDelivery, DeliveryRecord, WebhookKey},
-    id::{EventId, WebhookId},
+    change::CommitExtras,
+    events::{AttemptResult, ClaimedDelivery, DeliveryRecord, WebhookKey},
     policy::PolicyPermit,
     store::{
-        CommitExtras, DeliveryStore, StoreFuture,
+        DeliveryStore,
         deliveries::{
             DeliveryBounds, DeliveryClaim, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries,
         },
     },
-    time::Timestamp,
+    types::{
+        StoreFuture,
+        id::{EventId, WebhookId},
+    },
 };
 use uuid::Uuid;
 

@@ -1,12 +1,14 @@
 //! Responses that are stored for repeated requests with the same idempotency key.
 
 use scrip_core::{
-    audit::{LogKind, ReadLogBatch},
-    id::TokenId,
+    Timestamp,
+    audit::LogKind,
+    change::ChangeOutcome,
     idempotency::{CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord},
     policy::LookupPermit,
-    store::{ChangeOutcome, IdempotencyStore, StoreError, StoreFuture},
-    time::{Month, Timestamp},
+    read_log::ReadLogBatch,
+    store::IdempotencyStore,
+    types::{StoreError, StoreFuture, id::TokenId, time::Month},
 };
 
 use crate::{

@@ -1,12 +1,15 @@
 //! Rotations of sealing keys.
 
 use scrip_core::{
-    id::TenantId,
-    key_rotation::{KeyRotation, RotatedTable, RowKey, SealedRows, VersionCount},
-    store::key_rotations::{
+    change::ChangeOutcome,
+    keys::{
+        RotatedTable, RowKey, SealedRows,
+        key_rotation::{KeyRotation, VersionCount},
+    },
+    store::{
         DigestChanges, KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
     },
-    store::{ChangeOutcome, StoreFuture},
+    types::{StoreFuture, id::TenantId},
 };
 
 use crate::{

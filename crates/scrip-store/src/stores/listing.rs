@@ -4,7 +4,8 @@ use scrip_core::{
     audit::LogKind,
     listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
     policy::LookupPermit,
-    store::{ListingStore, StoreFuture},
+    store::ListingStore,
+    types::StoreFuture,
 };
 
 use crate::{

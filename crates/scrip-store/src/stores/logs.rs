@@ -2,12 +2,13 @@
 
 use scrip_core::{
     audit::{
-        Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, ReadLogBatch, ResignChain,
-        ScanRecords, ScannedRecords,
+        Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, ResignChain, ScanRecords,
+        ScannedRecords,
     },
-    id::TenantId,
     policy::LookupPermit,
-    store::{AuditStore, StoreFuture},
+    read_log::ReadLogBatch,
+    store::AuditStore,
+    types::{StoreFuture, id::TenantId},
 };
 
 use crate::{

@@ -1,14 +1,12 @@
 //! Tenants and policy changes.
 
 use scrip_core::{
+    Error, Timestamp,
     audit::{AuditRecord, DeletedTenant},
-    error::Error,
-    id::TenantId,
-    policy::{
-        DecidePolicyRestore, LoadedPolicy, PolicyEdit, PolicyPermit, PolicyRecords, TenantDeletion,
-    },
-    store::{ChangeOutcome, PolicyStore, StoreError, StoreFuture, key_rotations::FinishedPass},
-    time::Timestamp,
+    change::{ChangeOutcome, DecidePolicyRestore, LoadedPolicy, PolicyEdit},
+    policy::{PolicyPermit, PolicyRecords, TenantDeletion},
+    store::{FinishedPass, PolicyStore},
+    types::{StoreError, StoreFuture, id::TenantId},
 };
 
 use crate::{

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    id::{ThreeDsSessionId, TokenId},
+    Timestamp,
+    change::ChangeOutcome,
     policy::LookupPermit,
-    store::{ChangeOutcome, StoreFuture, ThreeDsSessionStore},
+    store::ThreeDsSessionStore,
     threeds::{ThreeDsSessionRecord, ThreeDsSessionWrite},
-    time::Timestamp,
+    types::{
+        StoreFuture,
+        id::{ThreeDsSessionId, TokenId},
+    },
 };
 
 use crate::{

@@ -1,13 +1,14 @@
 //! Token intents.
 
 use scrip_core::{
+    Timestamp,
     audit::AuditRecord,
-    event::NewDelivery,
-    id::TokenIntentId,
+    change::{ChangeOutcome, CommitExtras},
+    events::NewDelivery,
     policy::LookupPermit,
-    store::{ChangeOutcome, CommitExtras, StoreFuture, TokenIntentStore},
-    time::Timestamp,
+    store::TokenIntentStore,
     token::StoredTokenIntent,
+    types::{StoreFuture, id::TokenIntentId},
 };
 
 use crate::{

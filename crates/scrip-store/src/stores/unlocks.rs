@@ -1,14 +1,16 @@
 //! The unlock methods of the vault.
 
 use scrip_core::{
-    error::Error,
-    id::{TenantId, UnlockId},
-    policy::{
-        MethodRemoval, SystemKeys, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation,
-        VaultUnlocks,
+    Error, Timestamp,
+    change::ChangeOutcome,
+    keys::{MethodRemoval, UnlockRemoval, VaultKeyRotation},
+    policy::SystemKeys,
+    store::UnlockStore,
+    types::{
+        StoreFuture,
+        id::{TenantId, UnlockId},
     },
-    store::{ChangeOutcome, StoreFuture, UnlockStore},
-    time::Timestamp,
+    unlock::{UnlockRecord, VaultIdentity, VaultUnlocks},
 };
 
 use scrip_seal::Sealed;

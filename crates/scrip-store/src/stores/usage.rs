@@ -3,9 +3,9 @@
 use scrip_core::{
     audit::LogKind,
     policy::PolicyPermit,
-    store::{StoreFuture, UsageStore},
-    time::Month,
+    store::UsageStore,
     token::TenantUsage,
+    types::{StoreFuture, time::Month},
 };
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 /// An error of an export or import. It contains a position in the file, never content of the file.
 #[derive(Debug)]

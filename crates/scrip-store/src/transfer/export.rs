@@ -181,7 +181,7 @@ impl<'f> PartialExport<'f> {
     /// Appends a portion and returns its page.
     fn append_portion(&mut self, kind: RowKind, page: RowPage) -> Result<RowPage, TransferError> {
         let portion = Portion { kind, rows_before: 0, page };
-        check_rows(&portion).map_err(scrip_core::store::StoreError::Corrupt)?;
+        check_rows(&portion).map_err(scrip_core::types::StoreError::Corrupt)?;
         let number = self.portions.saturating_add(1);
         let body = encode_portion(number, kind, &portion.page).ok_or(WRONG_COLUMNS)?;
         self.totals.add_all(kind, &portion.page.rows).ok_or(WRONG_COLUMNS)?;

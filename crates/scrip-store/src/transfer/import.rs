@@ -6,7 +6,7 @@ use std::{
     io::{BufReader, Seek, SeekFrom},
 };
 
-use scrip_core::policy::{SystemKeys, VaultUnlocks};
+use scrip_core::{policy::SystemKeys, unlock::VaultUnlocks};
 
 use crate::{
     sql::read_required,

@@ -3,9 +3,9 @@
 use std::{fs::File, io::BufReader};
 
 use scrip_core::{
-    id::TenantId,
-    policy::{DirectoryRecords, PolicyAlteration, SystemKeys, VaultUnlocks},
-    store::StoreError,
+    policy::{DirectoryRecords, PolicyAlteration, SystemKeys},
+    types::{StoreError, id::TenantId},
+    unlock::VaultUnlocks,
 };
 use scrip_seal::Sealed;
 

@@ -1,7 +1,7 @@
 //! Encodes a row as bytes and decodes it. The row kind determines the columns, so only the values
 //! are written. Decoding never panics.
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use uuid::Uuid;
 
 use crate::{

@@ -1,7 +1,7 @@
 //! Tables of each kind of row, and the order in which an engine reads them, which an index must
 //! support.
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 use crate::{
     sql::{

@@ -1,13 +1,10 @@
 //! Decodes a token's row as the engines do, and derives its index entries.
 
 use scrip_core::{
-    id::TenantId,
-    store::StoreError,
-    time::Timestamp,
-    token::{
-        TokenRecord,
-        disclosure::{DuplicateKey, DuplicateKeys},
-    },
+    Timestamp,
+    disclosure::{DuplicateKey, DuplicateKeys},
+    token::TokenRecord,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -2,7 +2,7 @@
 //! its logs, except the deletion of expired rows, which changes a row count, and attempts of
 //! deliveries.
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use scrip_seal::Checksum;
 
 use crate::transfer::{PageBounds, RowPage, TransferEngine, kind::RowKind, row::encode_row};

@@ -3,42 +3,48 @@
 use std::sync::Arc;
 
 use scrip_core::{
+    Error, Timestamp,
+    approval::{ApprovalChange, StoredApprovals},
     audit::{
         AuditRecord, Chain, ChainHead, Checkpoint, DeletedTenant, LogKind, LogRecord, PruneChain,
-        ReadLogBatch, ResignChain, ScanRecords, ScannedRecords, SignedWatermark,
+        ResignChain, ScanRecords, ScannedRecords, SignedWatermark,
     },
-    error::Error,
-    event::{
+    change::{ChangeOutcome, CommitExtras, DecidePolicyRestore, LoadedPolicy, PolicyEdit},
+    equality::{GuessBucket, GuessRecord, GuessStore},
+    events::{
         AttemptResult, ClaimedDelivery, DeliveryRecord, ExpiryEvents, NewDelivery, WebhookKey,
     },
-    id::{EventId, TenantId, ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, WebhookId},
     idempotency::{CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord},
-    key_rotation::{KeyRotation, RotatedTable, RowKey, SealedRows, VersionCount},
+    keys::{
+        MethodRemoval, RotatedTable, RowKey, SealedRows, UnlockRemoval, VaultKeyRotation,
+        key_rotation::{KeyRotation, VersionCount},
+    },
     listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
-    metrics::StoreMetrics,
     policy::{
-        AccessSessionId, AccessSessionRecord, DecidePolicyRestore, DirectoryRecords, LoadedPolicy,
-        LookupPermit, MethodRemoval, Permit, PolicyEdit, PolicyPermit, PolicyRecords, SignedRow,
-        SystemKeys, TenantDeletion, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation,
-        VaultUnlocks,
-        approval::{ApprovalChange, StoredApprovals},
-        guessing_budget::{GuessBucket, GuessRecord},
+        AccessSessionId, AccessSessionRecord, DirectoryRecords, LookupPermit, Permit, PolicyPermit,
+        PolicyRecords, SignedRow, SystemKeys, TenantDeletion,
     },
-    store::key_rotations::{
-        DigestChanges, FinishedPass, RotationLease, RotationMark, RotationStep, VersionPage,
-    },
+    read_log::ReadLogBatch,
     store::{
-        AccessSessionStore, ApprovalStore, AuditStore, ChangeOutcome, CommitExtras, DeliveryStore,
-        DirectoryStore, ExpiringEntity, GuessStore, IdempotencyStore, KeyRotationStore,
-        ListingStore, Maintenance, PolicyStore, Store, StoreCondition, StoreFuture, StoreStatus,
-        ThreeDsSessionStore, TokenIntentStore, TokenStore, UnlockStore, UsageStore,
+        AccessSessionStore, ApprovalStore, AuditStore, DeliveryStore, DigestChanges,
+        DirectoryStore, ExpiringEntity, FinishedPass, IdempotencyStore, KeyRotationStore,
+        ListingStore, Maintenance, PolicyStore, RotationLease, RotationMark, RotationStep, Store,
+        StoreCondition, StoreStatus, ThreeDsSessionStore, TokenIntentStore, TokenStore,
+        UnlockStore, UsageStore, VersionPage,
         deliveries::{
             DeliveryBounds, DeliveryClaim, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries,
         },
     },
     threeds::{ThreeDsSessionRecord, ThreeDsSessionWrite},
-    time::{Month, Timestamp},
-    token::{BatchOutcome, DeleteToken, StoredToken, StoredTokenIntent, TenantUsage, TokenBatch},
+    token::{StoredToken, StoredTokenIntent, TenantUsage},
+    token_batch::{BatchOutcome, DeleteToken, TokenBatch},
+    types::{
+        StoreFuture,
+        id::{EventId, TenantId, ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, WebhookId},
+        metrics::StoreMetrics,
+        time::Month,
+    },
+    unlock::{UnlockRecord, VaultIdentity, VaultUnlocks},
 };
 use scrip_seal::Sealed;
 

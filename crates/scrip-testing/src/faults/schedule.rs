@@ -4,13 +4,14 @@
 use std::{pin::Pin, sync::Arc};
 
 use scrip_core::{
-    id::ThreeDsSessionId,
-    policy::{LookupPermit, TenantKind},
-    store::{ChangeOutcome, Store, StoreError, StoreFuture},
+    change::ChangeOutcome,
+    policy::LookupPermit,
+    store::Store,
     threeds::{
         DirectoryServerError, DirectoryServerFuture, DirectoryServers, SchemeConnection,
         SchemeRanges, ThreeDsSessionWrite, ThreeDsSettings,
     },
+    types::{StoreError, StoreFuture, TenantKind, id::ThreeDsSessionId},
 };
 use scrip_threeds::{
     code::Scheme,

@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::ReadLogBatch,
+    change::CommitExtras,
     idempotency::IdempotencyRecord,
-    key_rotation::SealedRows,
+    keys::SealedRows,
     policy::{CallerRequirement, LookupPermit, PolicyPermit},
-    store::key_rotations::VersionPage,
-    store::{CommitExtras, Store, StoreFuture},
-    token::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
+    read_log::ReadLogBatch,
+    store::{Store, VersionPage},
+    token_batch::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
+    types::StoreFuture,
 };
 use tokio::time::sleep;
 

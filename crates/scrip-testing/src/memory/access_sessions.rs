@@ -1,9 +1,11 @@
 //! Access sessions.
 
 use scrip_core::{
+    Timestamp,
+    change::{ChangeOutcome, CommitExtras},
     policy::{AccessSessionId, AccessSessionRecord, PolicyPermit, SignedRow},
-    store::{AccessSessionStore, ChangeOutcome, CommitExtras, StoreFuture},
-    time::Timestamp,
+    store::AccessSessionStore,
+    types::StoreFuture,
 };
 
 use crate::memory::MemoryStore;

@@ -1,12 +1,16 @@
 //! Token writes, one after another. The caller rolls them back if one is rejected.
 
 use scrip_core::{
-    audit::{AuditRecord, Operation},
-    id::{TenantId, TokenId, TokenIntentId},
-    store::{ChangeOutcome, StoreError},
-    token::{
-        BatchOutcome, CvcChange, Deduplicate, InsertToken, TokenBatch, TokenWrite, UpdateToken,
-        WriteConflict, WriteOutcome,
+    audit::AuditRecord,
+    change::ChangeOutcome,
+    disclosure::Deduplicate,
+    token_batch::{
+        BatchOutcome, CvcChange, InsertToken, TokenBatch, TokenWrite, UpdateToken, WriteConflict,
+        WriteOutcome,
+    },
+    types::{
+        Operation, StoreError,
+        id::{TenantId, TokenId, TokenIntentId},
     },
 };
 

@@ -3,19 +3,23 @@
 use std::collections::BTreeSet;
 
 use scrip_core::{
+    Timestamp,
     audit::AuditRecord,
-    event::{
+    change::CommitExtras,
+    events::{
         AttemptResult, ClaimedDelivery, DeliveryRecord, DeliveryState, NewDelivery, WebhookKey,
     },
-    id::{EventId, WebhookId},
     policy::{PolicyPermit, PolicyRecords},
     store::{
-        CommitExtras, DeliveryStore, StoreFuture,
+        DeliveryStore,
         deliveries::{
             DeliveryBounds, DeliveryClaim, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries,
         },
     },
-    time::Timestamp,
+    types::{
+        StoreFuture,
+        id::{EventId, WebhookId},
+    },
 };
 
 use crate::memory::{

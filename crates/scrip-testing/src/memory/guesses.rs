@@ -1,10 +1,9 @@
 //! The counts of the guessing budget and the search budget.
 
 use scrip_core::{
-    id::TenantId,
-    policy::guessing_budget::{GuessBucket, GuessRecord},
-    store::{GuessStore, StoreFuture},
-    time::Timestamp,
+    Timestamp,
+    equality::{GuessBucket, GuessRecord, GuessStore},
+    types::{StoreFuture, id::TenantId},
 };
 
 use crate::memory::MemoryStore;

@@ -1,16 +1,20 @@
 //! Idempotency records, in a list.
 
 use scrip_core::{
-    audit::ReadLogBatch,
-    id::{TenantId, TokenId},
+    Timestamp,
+    change::ChangeOutcome,
     idempotency::{
         CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord, ResponseTokenData,
         StoredResponse, StoredTokenData,
     },
     operations::claim_idempotency_key::RESPONSE_RETENTION,
     policy::LookupPermit,
-    store::{ChangeOutcome, IdempotencyStore, StoreError, StoreFuture},
-    time::Timestamp,
+    read_log::ReadLogBatch,
+    store::IdempotencyStore,
+    types::{
+        StoreError, StoreFuture,
+        id::{TenantId, TokenId},
+    },
 };
 
 use crate::memory::{

@@ -1,13 +1,17 @@
 //! Token intents, in a list.
 
 use scrip_core::{
+    Timestamp,
     audit::AuditRecord,
-    event::NewDelivery,
-    id::{TenantId, TokenIntentId},
+    change::{ChangeOutcome, CommitExtras},
+    events::NewDelivery,
     policy::LookupPermit,
-    store::{ChangeOutcome, CommitExtras, StoreFuture, TokenIntentStore},
-    time::Timestamp,
+    store::TokenIntentStore,
     token::StoredTokenIntent,
+    types::{
+        StoreFuture,
+        id::{TenantId, TokenIntentId},
+    },
 };
 
 use crate::memory::{MemoryStore, state::MemoryStoreState};

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use scrip_core::{
-    id::TenantId,
-    key_rotation::{
-        KeyRotation, ResealedRow, RotatedTable, RowKey, SealedDelivery, SealedRow, SealedRows,
-        VersionCount,
+    change::ChangeOutcome,
+    keys::{
+        ResealedRow, RotatedTable, RowKey, SealedDelivery, SealedRow, SealedRows,
+        key_rotation::{KeyRotation, VersionCount},
     },
-    store::key_rotations::{
+    store::{
         DigestChanges, KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
     },
-    store::{ChangeOutcome, StoreFuture},
+    types::{StoreFuture, id::TenantId},
 };
 use scrip_seal::Sealed;
 

@@ -8,8 +8,9 @@ use scrip_core::{
         TokenOutline, TokenScan,
     },
     policy::LookupPermit,
-    store::{ListingStore, StoreFuture},
+    store::ListingStore,
     token::TokenRecord,
+    types::StoreFuture,
 };
 
 use crate::memory::{MemoryStore, state::TokenRow};

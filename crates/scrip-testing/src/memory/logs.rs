@@ -2,12 +2,13 @@
 
 use scrip_core::{
     audit::{
-        AuditRecord, Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, ReadLogBatch,
-        RecordSubject, ResignChain, ScanRecords, ScannedRecords,
+        AuditRecord, Chain, ChainHead, Checkpoint, LogKind, LogRecord, PruneChain, RecordSubject,
+        ResignChain, ScanRecords, ScannedRecords,
     },
-    id::TenantId,
     policy::LookupPermit,
-    store::{AuditStore, StoreFuture},
+    read_log::ReadLogBatch,
+    store::AuditStore,
+    types::{StoreFuture, id::TenantId},
 };
 
 use crate::memory::{

@@ -1,13 +1,13 @@
 //! Deletion of all expired entities in one step, and the status for the operator.
 
 use scrip_core::{
+    Timestamp,
     audit::{AuditRecord, SignedWatermark},
-    event::ExpiryEvents,
-    metrics::StoreMetrics,
-    store::{ExpiringEntity, Maintenance, StoreFuture, StoreStatus},
+    events::ExpiryEvents,
+    store::{ExpiringEntity, Maintenance, StoreStatus},
     threeds::ThreeDsSessionRecord,
-    time::Timestamp,
     token::StoredTokenIntent,
+    types::{StoreFuture, metrics::StoreMetrics},
 };
 
 use crate::memory::{MemoryStore, state::MemoryStoreState};

@@ -4,18 +4,14 @@ mod approvals;
 mod unlocks;
 
 use scrip_core::{
+    Error, Timestamp,
     audit::{AuditRecord, DeletedTenant},
-    error::Error,
-    id::TenantId,
+    change::{ChangeOutcome, DecidePolicyRestore, LoadedPolicy, PolicyEdit, StoredPolicy},
     policy::{
-        DecidePolicyRestore, DirectoryRecords, LoadedPolicy, PolicyEdit, PolicyPermit,
-        PolicyRecords, PolicyWrite, StoredPolicy, SystemKeys, TenantDeletion,
+        DirectoryRecords, PolicyPermit, PolicyRecords, PolicyWrite, SystemKeys, TenantDeletion,
     },
-    store::{
-        ChangeOutcome, DirectoryStore, KeyRotationStore, PolicyStore, StoreError, StoreFuture,
-        key_rotations::{FinishedPass, RotationMark},
-    },
-    time::Timestamp,
+    store::{DirectoryStore, FinishedPass, KeyRotationStore, PolicyStore, RotationMark},
+    types::{StoreError, StoreFuture, id::TenantId},
 };
 use scrip_seal::Sealed;
 

@@ -5,17 +5,16 @@ mod log_chains;
 mod usage_counts;
 
 use scrip_core::{
+    Timestamp,
+    approval::StoredApprovals,
     audit::{DeletedTenant, SignedWatermark},
-    id::{TenantId, TokenId},
+    equality::GuessRecord,
     idempotency::IdempotencyRecord,
-    key_rotation::KeyRotation,
-    policy::{
-        AccessSessionRecord, DirectoryRecords, SignedRow, approval::StoredApprovals,
-        guessing_budget::GuessRecord,
-    },
+    keys::key_rotation::KeyRotation,
+    policy::{AccessSessionRecord, DirectoryRecords, SignedRow},
     threeds::ThreeDsSessionRecord,
-    time::Timestamp,
     token::{StoredToken, StoredTokenIntent},
+    types::id::{TenantId, TokenId},
 };
 use scrip_seal::Sealed;
 use uuid::Uuid;

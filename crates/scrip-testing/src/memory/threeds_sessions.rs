@@ -1,14 +1,18 @@
 //! 3-D Secure sessions, in a list.
 
 use scrip_core::{
-    id::{TenantId, ThreeDsSessionId, TokenId},
+    Timestamp,
+    change::ChangeOutcome,
     policy::{LookupPermit, SignedRow},
-    store::{ChangeOutcome, StoreError, StoreFuture, ThreeDsSessionStore},
+    store::ThreeDsSessionStore,
     threeds::{
         CardReference, ConvertedIntent, ThreeDsSessionCard, ThreeDsSessionRecord,
         ThreeDsSessionWrite,
     },
-    time::Timestamp,
+    types::{
+        StoreError, StoreFuture,
+        id::{TenantId, ThreeDsSessionId, TokenId},
+    },
 };
 
 use crate::memory::{MemoryStore, state::MemoryStoreState};

@@ -3,13 +3,16 @@
 use std::cmp::Reverse;
 
 use scrip_core::{
-    id::{TenantId, TokenId},
+    Timestamp,
+    change::{ChangeOutcome, CommitExtras},
+    disclosure::{Deduplicate, DuplicateLookup},
     policy::{LookupPermit, Permit},
-    store::{ChangeOutcome, CommitExtras, StoreError, StoreFuture, TokenStore},
-    time::Timestamp,
-    token::{
-        BatchOutcome, Deduplicate, DeleteToken, StoredToken, TokenBatch, TokenRecord,
-        disclosure::DuplicateLookup,
+    store::TokenStore,
+    token::{StoredToken, TokenRecord},
+    token_batch::{BatchOutcome, DeleteToken, TokenBatch},
+    types::{
+        StoreError, StoreFuture,
+        id::{TenantId, TokenId},
     },
 };
 

@@ -2,9 +2,9 @@
 
 use scrip_core::{
     policy::PolicyPermit,
-    store::{StoreFuture, UsageStore},
-    time::Month,
+    store::UsageStore,
     token::{TenantUsage, TokenTypeUsage},
+    types::{StoreFuture, time::Month},
 };
 
 use crate::memory::{MemoryStore, state::TokenRow};

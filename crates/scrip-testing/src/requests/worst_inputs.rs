@@ -1,7 +1,7 @@
 //! The most expensive requests that the limits allow, for every route. The cost test sends them in a
 //! debug build and checks the charged work; `bench --cost` measures their processor time.
 
-use scrip_core::audit::Operation;
+use scrip_core::types::Operation;
 use serde_json::{Value, json};
 
 /// A request of a route that costs as much as the limits allow.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    event::{DeliveryRecord, NewDelivery, WebhookKey},
-    id::{EventId, WebhookId},
+    Timestamp,
+    events::{DeliveryRecord, NewDelivery, WebhookKey},
     policy::PolicyPermit,
-    time::Timestamp,
+    types::id::{EventId, WebhookId},
 };
 use scrip_seal::Sealed;
 use uuid::Uuid;

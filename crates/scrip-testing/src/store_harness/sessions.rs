@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use scrip_core::{
-    audit::{LogKind, LogRecord, Operation},
-    id::{TenantId, ThreeDsSessionId, TokenIntentId},
-    store::{ChangeOutcome, ExpiringEntity, StoreError},
+    Timestamp,
+    audit::{LogKind, LogRecord},
+    change::ChangeOutcome,
+    store::ExpiringEntity,
     threeds::{ThreeDsSessionCard, ThreeDsSessionRecord, ThreeDsSessionWrite},
-    time::Timestamp,
+    types::{
+        Operation, StoreError,
+        id::{TenantId, ThreeDsSessionId, TokenIntentId},
+    },
 };
 use scrip_seal::Sealed;
 use uuid::Uuid;

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use scrip_core::{
     Vault,
-    id::TenantId,
     operations::tenants::recorded_deletion::list_completed_deletions,
     policy::{Directory, PolicyAlteration},
+    types::id::TenantId,
 };
 use scrip_server::operator_error::explain;
 

@@ -5,7 +5,7 @@ pub(crate) mod offline;
 use std::{thread::sleep, time::Duration};
 
 use anyhow::{Context, bail};
-use scrip_core::policy::approval::{
+use scrip_core::approval::{
     ActionText, StoredDualControl,
     ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
 };
@@ -197,7 +197,7 @@ impl Approved {
 /// The verified requests, with the id of the vault. `None` if dual control was never on.
 async fn load_ledger(
     operator: &Operator,
-) -> anyhow::Result<Option<(ApprovalLedger, scrip_core::id::VaultId)>> {
+) -> anyhow::Result<Option<(ApprovalLedger, scrip_core::types::id::VaultId)>> {
     let store = &operator.vault.store;
     let stored = store.load_approvals().await.map_err(explain)?;
     if stored.dual_control == StoredDualControl::Missing {

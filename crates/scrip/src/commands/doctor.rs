@@ -2,7 +2,9 @@
 
 mod audit;
 mod certificates;
+mod control_sockets;
 mod deletions;
+pub(crate) mod development;
 mod dual_control;
 mod elements;
 mod epoch_keys;
@@ -13,16 +15,15 @@ mod masks;
 mod postgres;
 mod proxies;
 mod storage;
-mod tenant_types;
 mod unlock;
 mod webhooks;
 
 use anyhow::bail;
 use scrip_core::{
     Vault,
-    audit::authentic_time::load_authentic_time,
+    log_tasks::authentic_time::load_authentic_time,
     policy::Directory,
-    time::{Clock, ClockWatermark},
+    types::time::{Clock, ClockWatermark},
 };
 use scrip_server::{
     clock::SystemClock,
@@ -57,6 +58,8 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
     findings.extend(certificates::check_transport(&settings));
     findings.extend(certificates::check_directory_servers(&settings));
     findings.push(elements::check_fields(&settings));
+    findings.extend(development::check_dev_keys(&settings));
+    findings.extend(control_sockets::check_sockets(&settings));
     findings.extend(runtime()?.block_on(check_store(&settings)));
     if let Some(it) = settings.storage.postgres()? {
         findings.extend(runtime()?.block_on(postgres::check_postgres(&settings, it)));
@@ -172,7 +175,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.extend(record_run(settings, vault).await);
             findings.push(check_clock(vault, &directory).await);
             findings.extend(deletions::check_deletions(vault, &directory).await);
-            findings.extend(tenant_types::check_tenant_types(settings, &directory));
+            findings.extend(development::check_tenant_types(settings, &directory));
             findings.extend(masks::check_masks(&directory));
             findings.extend(webhooks::check_webhooks(vault, &directory).await);
             findings.extend(keys::check_vault_key(settings, vault, &directory).await);

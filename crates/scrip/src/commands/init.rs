@@ -16,6 +16,7 @@ use scrip_server::{
 
 use crate::commands::{
     async_runtime::runtime,
+    doctor::development::describe_dev_keys,
     output::{print_output, warn},
     record_failure::{explain_record_failure, warn_about_outcome},
 };
@@ -30,6 +31,9 @@ pub(crate) fn run(
     create_data_dir(&settings)?;
     process::confine_command(&settings.server)?;
     let created = runtime()?.block_on(create_vault(&settings))?;
+    if let Some(problem) = describe_dev_keys(&settings) {
+        warn(&anyhow::Error::msg(problem));
+    }
     print_outcome(&settings, created)
 }
 

@@ -5,8 +5,9 @@ use std::{future::Future, path::PathBuf, sync::Arc};
 use anyhow::{Context, bail};
 use scrip_core::{
     Vault,
-    id::{ApplicationId, TenantId},
     policy::{Application, Directory, DirectoryRecords, PolicyPermit, Tenant},
+    store::open_directory,
+    types::id::{ApplicationId, TenantId},
 };
 use scrip_seal::KeySource;
 use scrip_server::{config::Settings, operator_error::explain};
@@ -91,7 +92,7 @@ impl Operator {
     /// Loads the directory after a change.
     pub(crate) async fn reload(&self) -> anyhow::Result<Directory> {
         let (store, current) = (&*self.vault.store, Some(&self.directory));
-        Directory::load(store, &*self.key_source, current).await.map_err(explain)
+        open_directory(store, &*self.key_source, current).await.map_err(explain)
     }
 
     /// Finds a tenant by id, or by a unique name.

@@ -2,11 +2,7 @@
 
 use std::io;
 
-use scrip_core::{
-    Vault,
-    error::Error,
-    store::{StoreCondition, StoreError},
-};
+use scrip_core::{Error, Vault, store::StoreCondition, types::StoreError};
 use scrip_server::operator_error::explain;
 
 use crate::commands::output::warn;

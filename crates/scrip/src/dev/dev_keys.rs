@@ -10,12 +10,11 @@ use scrip_core::{
         tenants::create_tenant::{create_tenant, create_vault_chain},
     },
     policy::{
-        AccessPolicy, AccessRule, AccessScope, ApplicationKind, Directory, DisplayName, Permission,
-        Permissions, PolicyPermit, Tenant, TenantKind, Transform,
-        application::origins::ApplicationOrigins,
-        tenant::{self},
+        AccessPolicy, AccessRule, AccessScope, DisplayName, PolicyPermit, Tenant,
+        application::origins::ApplicationOrigins, tenant,
     },
-    token::Container,
+    store::open_directory,
+    types::{ApplicationKind, Container, Permission, Permissions, TenantKind, Transform},
 };
 use scrip_seal::{KeySource, Pepper};
 use scrip_server::{files::atomic_file, operator_error::explain};
@@ -56,7 +55,7 @@ pub(super) async fn load_or_create_keys(
         });
     }
     // An interrupted start may have left the tenant; its tokens stay accessible.
-    let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
+    let directory = open_directory(&*vault.store, source, None).await.map_err(explain)?;
     if directory.tenants().iter().any(|it| it.kind != TenantKind::Test) {
         bail!(
             "this vault has a production tenant, for which `scrip dev` creates no keys; check \
@@ -73,7 +72,7 @@ pub(super) async fn load_or_create_keys(
                 .map_err(explain)?
         }
     };
-    let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
+    let directory = open_directory(&*vault.store, source, None).await.map_err(explain)?;
     let tenant = directory.tenant(id).context("the new tenant is missing")?;
     let keys = DevKeys {
         tenant_id: id.to_string(),

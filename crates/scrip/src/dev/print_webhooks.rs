@@ -4,12 +4,14 @@
 use anyhow::Context;
 use scrip_api::app::App;
 use scrip_core::{
-    error::FieldError,
-    id::TenantId,
+    FieldError,
     operations::webhooks::{create_webhook::create_webhook, delete_webhook::delete_webhook},
-    policy::{DisplayName, PolicyPermit},
-    proxy::DestinationUrl,
-    webhook::{EventList, EventType, WebhookDraft},
+    policy::{
+        DisplayName, PolicyPermit,
+        destination::DestinationUrl,
+        webhook::{EventList, WebhookDraft},
+    },
+    types::{EventType, id::TenantId},
 };
 use scrip_demo::webhook_receiver::{self, InvalidDelivery, ReceivedDelivery, ReceiverKeys};
 use scrip_server::operator_error::explain;
@@ -40,7 +42,7 @@ pub(super) async fn start(app: &App, tenant: TenantId, json: bool) -> anyhow::Re
     let listener = TcpListener::bind("127.0.0.1:0").await;
     let listener = listener.context("binding the listener of the webhook receiver failed")?;
     let url = format!("http://{}/", listener.local_addr()?);
-    let destination = DestinationUrl::parse(&url, app.loopback_destinations);
+    let destination = DestinationUrl::parse(&url, app.settings.loopback_destinations);
     let destination = destination.map_err(|FieldError { problem, .. }| {
         anyhow::anyhow!("the receiver of --print-webhooks is on this machine: its URL {problem}")
     })?;

@@ -8,7 +8,7 @@ use scrip_api::app::{
     limits::{MinimumRate, RequestLimits},
     response_memory::ResponseMemory,
 };
-use scrip_core::audit::Operation;
+use scrip_core::types::Operation;
 use scrip_server::{
     config::{DeprecatedSettings, ServerSettings, Settings, Switch},
     connections::limits::ConnectionLimits,
@@ -30,13 +30,13 @@ fn body_memory(settings: &Settings) -> (Arc<BodyMemory>, Arc<BodyMemory>) {
 
 /// Applies the limits for clients.
 pub(super) fn apply_limits(app: &mut App, settings: &Settings) {
-    app.limits = request_limits(&settings.server);
-    (app.body_memory, app.keyless_body_memory) = body_memory(settings);
+    app.settings.limits = request_limits(&settings.server);
+    (app.memory.bodies, app.memory.keyless_bodies) = body_memory(settings);
     let server = &settings.server;
     let share = server.response_memory_network_share.get();
-    app.response_memory = ResponseMemory::new(server.response_memory_bytes.get(), share);
-    app.disabled_operations = disabled_operations(&settings.deprecated);
-    app.trusted_proxies = settings.limits.trusted_proxies();
+    app.memory.responses = ResponseMemory::new(server.response_memory_bytes.get(), share);
+    app.settings.disabled_operations = disabled_operations(&settings.deprecated);
+    app.settings.trusted_proxies = settings.limits.trusted_proxies();
 }
 
 fn minimum_rate(server: &ServerSettings, bytes_per_second: u32) -> MinimumRate {

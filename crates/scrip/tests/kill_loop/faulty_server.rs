@@ -10,7 +10,10 @@ use scrip_api::{
     },
     limiter::Limiter,
 };
-use scrip_core::{policy::Directory, proxy::LoopbackDestinations, store::Store};
+use scrip_core::{
+    policy::{Directory, destination::LoopbackDestinations},
+    store::Store,
+};
 use scrip_egress::{EgressSettings, TrustedRoots};
 use scrip_server::{
     clock::{SystemClock, ticks},
@@ -50,12 +53,12 @@ pub(crate) fn run(fault: StoreFault, data: &Path, postgres_url: Option<&str>) {
         let mut app = App::new(vault, directory, source, ticks);
         app.limiter = Limiter::disabled();
         // Like the development server, so that a destination or a receiver can be on this machine.
-        app.loopback_destinations = LoopbackDestinations::Allowed;
+        app.settings.loopback_destinations = LoopbackDestinations::Allowed;
         let mut egress = EgressSettings::new(TrustedRoots::none());
         egress.loopback_http = true;
-        app.webhook_egress = LazyEgressClient::new(egress.clone(), DestinationRoots::Given);
+        app.egress.webhooks = LazyEgressClient::new(egress.clone(), DestinationRoots::Given);
         let limits = CallLimits::default();
-        app.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
+        app.egress.proxied_calls = ProxyEgress::new(egress, DestinationRoots::Given, limits);
         let second = Duration::from_secs(1);
         let key_rotation = KeyRotationPace {
             promote_after: second,

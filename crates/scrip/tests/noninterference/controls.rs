@@ -1,6 +1,6 @@
 //! Negative controls: without one of the disclosure rules, the test must find a difference.
 
-use scrip_core::token::disclosure::{DisclosureRule, DisclosureRules};
+use scrip_core::types::{DisclosureRule, DisclosureRules};
 
 use crate::{
     build_runtime, first_seed, generator::generate, sequence_run::TwinVaults, shrink::shrink,

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    policy::TenantKind,
     threeds::{
         DirectoryServerFuture, DirectoryServers, SchemeConnection, SchemeRanges, ThreeDsSettings,
     },
+    types::TenantKind,
 };
 use scrip_testing::directory_server::scheme_connection;
 use scrip_threeds::{

@@ -15,8 +15,7 @@ use scrip_api::{
 use scrip_core::{
     Vault,
     audit::{AuditTrail, ReadRecording},
-    event::{ClaimedDelivery, WebhookKey},
-    id::{ApplicationId, ProxyId, TenantId, WebhookId},
+    events::{ClaimedDelivery, WebhookKey},
     operations::{
         proxies::set_proxy_host::add_proxy_host,
         tenants::{
@@ -25,13 +24,16 @@ use scrip_core::{
         },
     },
     policy::{
-        AccessPolicy, ApplicationKind, DeduplicationBehavior, Directory, DisplayName, Permission,
-        Permissions, PolicyPermit, Quotas, Tenant, TenantKind, TenantSettings, Transform,
+        AccessPolicy, DeduplicationBehavior, Directory, DisplayName, PolicyPermit, Quotas, Tenant,
+        TenantSettings,
+        destination::{HostName, LoopbackDestinations},
         tenant::quota::QuotaLimit,
     },
-    proxy::{HostName, LoopbackDestinations},
-    store::{Store, deliveries::DeliveryClaim},
-    token::disclosure::DisclosureRules,
+    store::{Store, deliveries::DeliveryClaim, open_directory},
+    types::{
+        ApplicationKind, DisclosureRules, Permission, Permissions, TenantKind, Transform,
+        id::{ApplicationId, ProxyId, TenantId, WebhookId},
+    },
 };
 use scrip_egress::{EgressSettings, TrustedRoots};
 use scrip_seal::RootKey;
@@ -114,11 +116,11 @@ impl InProcessVault {
             ..new_vault(store, Arc::<StoppedClock>::clone(&clock))
         };
         initialize_vault_keys(&vault, &*root).await.unwrap();
-        let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
+        let directory = open_directory(&*vault.store, &*root, None).await.unwrap();
         let mut app = App::new(vault, directory, Arc::<RootKey>::clone(&root), ticks);
         app.limiter = Limiter::disabled();
-        app.loopback_destinations = LoopbackDestinations::Allowed;
-        app.proxy_egress = build_egress();
+        app.settings.loopback_destinations = LoopbackDestinations::Allowed;
+        app.egress.proxied_calls = build_egress();
         let app = Arc::new(app);
         let mut keys_by_tenant = Vec::new();
         for (index, plan) in tenants.iter().enumerate() {

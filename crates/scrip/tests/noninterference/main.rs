@@ -31,7 +31,7 @@ mod step;
 
 use std::{env, ops::Range, thread};
 
-use scrip_core::token::disclosure::DisclosureRules;
+use scrip_core::types::DisclosureRules;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{generator::generate, sequence_run::TwinVaults, shrink::shrink};

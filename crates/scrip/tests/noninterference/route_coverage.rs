@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use scrip_api::{route::Route, routes::ROUTES};
-use scrip_core::token::disclosure::DisclosureRules;
+use scrip_core::types::DisclosureRules;
 
 use crate::{build_runtime, generator::generate, sequence_run::TwinVaults, step::Step};
 

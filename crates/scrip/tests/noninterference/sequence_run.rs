@@ -12,7 +12,10 @@ use axum::{body::Body, extract::Request, http::HeaderMap};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures_util::future::join_all;
 use http_body_util::BodyExt;
-use scrip_core::{id::WebhookId, store::Store, token::disclosure::DisclosureRules};
+use scrip_core::{
+    store::Store,
+    types::{DisclosureRules, id::WebhookId},
+};
 use scrip_testing::{
     MemoryStore,
     contract::{Contract, Exchange, document},

@@ -20,7 +20,7 @@ mod transit;
 use std::{fs, path::Path, process::Output, time::Duration};
 
 use rusqlite::Connection;
-use scrip_core::id::{UnlockId, VaultId};
+use scrip_core::types::id::{UnlockId, VaultId};
 use scrip_seal::{Place, Sealed, WrappingKey};
 use scrip_server::control::status::query_status;
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};

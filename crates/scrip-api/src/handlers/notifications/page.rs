@@ -5,7 +5,7 @@
 //! coarse status.
 
 use axum::response::Response;
-use scrip_core::id::ThreeDsSessionId;
+use scrip_core::types::id::ThreeDsSessionId;
 use serde_json::{Value, json};
 
 use crate::{

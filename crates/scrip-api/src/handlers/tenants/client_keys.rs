@@ -1,13 +1,13 @@
 //! Handlers of client encryption keys.
 
 use scrip_core::{
-    error::Error,
-    id::ClientKeyId,
+    Error,
     operations::client_keys::{
         create_client_key::create_client_key,
         delete_client_key::delete_client_key,
         list_client_keys::{get_client_key, list_client_keys},
     },
+    types::id::ClientKeyId,
 };
 
 use crate::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{body::Body, response::Response};
 use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use scrip_core::error::Error;
+use scrip_core::Error;
 
 use crate::{
     app::App,

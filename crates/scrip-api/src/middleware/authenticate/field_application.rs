@@ -10,9 +10,9 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 use scrip_core::{
-    error::{Denial, Error},
-    id::ApplicationId,
-    policy::{ApiKeyLookup, ApplicationKind, Caller, FieldKinds},
+    Error,
+    policy::{ApiKeyLookup, Caller, FieldKinds},
+    types::{ApplicationKind, error::Denial, id::ApplicationId},
 };
 
 use crate::{

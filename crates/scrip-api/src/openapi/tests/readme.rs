@@ -1,6 +1,6 @@
 //! Compares the first page of the repository with the OpenAPI document and the missing features.
 
-use scrip_core::policy::MissingFeature;
+use scrip_core::types::MissingFeature;
 
 use crate::openapi::document;
 

@@ -3,30 +3,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
-    audit::{EntityType, Operation, message::OUTCOMES},
-    card::bin_data::{AuthenticationRequirement, Brand, Funding},
-    event::DeliveryState,
+    audit::message::OUTCOMES,
+    card::{
+        TokenType,
+        bin_data::{AuthenticationRequirement, Brand, Funding},
+    },
+    events::DeliveryState,
     idempotency::CallDelivery,
     listing::{
         NEWEST_TOKENS_MAX,
         page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},
     },
     policy::{
-        AccessCondition, ApplicationKind, DeduplicationBehavior, Permission, TenantKind, Transform,
-        access::RULES_MAX, application::origins::ORIGINS_MAX,
-    },
-    proxy::{
-        TlsMinimum,
-        certificate::PEM_BYTES_MAX,
-        destination_url::URL_CHARS_MAX,
-        draft::TIMEOUT_SECONDS_MAX,
-        transform::{
-            MatcherType, TRANSFORMS_MAX, TransformType,
-            source::{CODE_CHARS_MAX, IDENTIFIER_CHARS_MAX, OPTION_BYTES_MAX},
+        AccessCondition, DeduplicationBehavior,
+        access::RULES_MAX,
+        application::origins::ORIGINS_MAX,
+        destination::destination_url::URL_CHARS_MAX,
+        proxy::{
+            TlsMinimum,
+            certificate::PEM_BYTES_MAX,
+            draft::TIMEOUT_SECONDS_MAX,
+            transform::{
+                MatcherType, TRANSFORMS_MAX, TransformType,
+                source::{CODE_CHARS_MAX, IDENTIFIER_CHARS_MAX, OPTION_BYTES_MAX},
+            },
         },
+        webhook::{WebhookStatus, notify_email::EMAIL_CHARS_MAX},
     },
-    token::TokenType,
-    webhook::{EventType, WebhookStatus, notify_email::EMAIL_CHARS_MAX},
+    types::{ApplicationKind, EntityType, EventType, Operation, Permission, TenantKind, Transform},
 };
 use scrip_threeds::{
     code::{

@@ -1,7 +1,8 @@
 //! The pages that may put a field into a frame.
 
-use scrip_core::policy::{
-    ApiKeyLookup, ApplicationKind, Principal, application::web_origin::WebOrigin,
+use scrip_core::{
+    policy::{ApiKeyLookup, Principal, application::web_origin::WebOrigin},
+    types::ApplicationKind,
 };
 
 use crate::app::App;

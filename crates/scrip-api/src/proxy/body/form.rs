@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use scrip_core::error::FieldError;
+use scrip_core::FieldError;
 use scrip_expression::{ExpressionPlace, MessageText};
 
 use super::{

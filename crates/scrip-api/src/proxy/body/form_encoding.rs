@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use scrip_core::token::AttributePath;
+use scrip_core::types::AttributePath;
 
 /// Decodes `+` and percent escapes. A percent sign without two digits stays.
 pub(super) fn decode_value(encoded: &str) -> Cow<'_, [u8]> {

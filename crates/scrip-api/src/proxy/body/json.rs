@@ -1,6 +1,6 @@
 //! JSON bodies: expressions in text values. Names of properties are not evaluated.
 
-use scrip_core::error::FieldError;
+use scrip_core::FieldError;
 use scrip_expression::{ExpressionPlace, MessageText};
 
 use super::piece::{MessagePiece, PieceFormat, check_count};

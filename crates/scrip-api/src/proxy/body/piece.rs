@@ -3,8 +3,9 @@
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use scrip_core::{
-    error::FieldError,
-    token::{AttributePath, Plaintext, expression::message::ValueCounting},
+    FieldError,
+    expression::message::ValueCounting,
+    types::{AttributePath, Plaintext},
 };
 use scrip_expression::{
     EvaluatedMessage, ExpressionError, MessageExpression, MessageInputs, MessagePart, MessageText,

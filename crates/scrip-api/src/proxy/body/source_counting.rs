@@ -1,6 +1,6 @@
 //! How values count toward the length of a message, by their source.
 
-use scrip_core::token::expression::message::ValueCounting;
+use scrip_core::expression::message::ValueCounting;
 use scrip_expression::MessageSource;
 
 /// How values count, by their source.

@@ -1,6 +1,6 @@
 //! Text bodies: expressions anywhere, results without escapes.
 
-use scrip_core::error::FieldError;
+use scrip_core::FieldError;
 use scrip_expression::{ExpressionError, ExpressionPlace, MessageText};
 
 use super::piece::{MessagePiece, PieceFormat, check_count};

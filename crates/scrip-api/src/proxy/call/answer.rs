@@ -16,16 +16,16 @@ use hyper::{
     header::{CONTENT_RANGE, HeaderName, HeaderValue},
 };
 use scrip_core::{
+    equality::EvaluatedEntity,
     idempotency::CallResponse,
     operations::proxy_calls::{
         finish_proxy_call::CallOutcome, use_tokens::count_rejected_evaluation,
     },
-    policy::guessing_budget::EvaluatedEntity,
 };
 use scrip_egress::{BodyError, EgressBody};
 
 use crate::{
-    app::{App, body_memory::BodyReservation},
+    app::{App, body_memory::BodyReservation, failed_call_log::CallFailureCause},
     metrics::CallFailureReason,
     middleware::response_body::ResponseBudget,
     proxy::{
@@ -77,6 +77,7 @@ enum CollectError {
     NoMemory,
 }
 
+const TRANSFORM_CAUSE: &str = "a transform cannot be applied to the answer";
 const MEMORY_RULE: &str = "the memory for the answers of destinations is used up";
 
 impl AnswerBuilder<'_, '_> {
@@ -90,7 +91,8 @@ impl AnswerBuilder<'_, '_> {
         answer: hyper::Response<EgressBody>,
     ) -> Result<Response, ProxyError> {
         let (head, body) = answer.into_parts();
-        let (status, bytes_max) = (head.status, self.app.proxy_egress.limits.body_bytes_max);
+        let (status, bytes_max) =
+            (head.status, self.app.egress.proxied_calls.limits.body_bytes_max);
         let length = HttpBody::size_hint(&body);
         let length_max = u64::try_from(bytes_max).unwrap_or(u64::MAX);
         if length.lower() > length_max {
@@ -124,9 +126,10 @@ impl AnswerBuilder<'_, '_> {
                     Ok(()) => error,
                     Err(count_error) => count_error,
                 };
-                let error = error.after_answer(status);
-                let error = if self.is_explained { error } else { error.without_cause() };
                 let failure = CallFailureReason::Transform;
+                let cause = CallFailureCause::new(failure, TRANSFORM_CAUSE);
+                let error = error.with_logged_cause(cause).after_answer(status);
+                let error = if self.is_explained { error } else { error.without_cause() };
                 let end = CallEnd { status: error.status(), failure: Some(failure) };
                 sent.finish_without_response(status, end).await;
                 self.app.metrics.proxy_failures.increment(failure);
@@ -166,7 +169,10 @@ impl AnswerBuilder<'_, '_> {
         let end = CallEnd { status: end_status, failure: Some(reason) };
         sent.finish_without_response(status, end).await;
         self.app.metrics.proxy_failures.increment(reason);
-        ProxyError::new(end_status, CallDelivery::Answered, detail).after_answer(status)
+        let cause = CallFailureCause::new(reason, detail.clone());
+        ProxyError::new(end_status, CallDelivery::Answered, detail)
+            .with_logged_cause(cause)
+            .after_answer(status)
     }
 
     /// Counts a failed transform for the data that the answer can repeat.

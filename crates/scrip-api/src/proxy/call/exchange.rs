@@ -4,15 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use hyper::{HeaderMap, Response, StatusCode};
 use scrip_core::{
-    error::Error,
-    event::payload::proxy::{DestinationAnswer, InvocationErrors, InvokedProxy, ProxyInvocation},
+    Error,
+    events::payload::proxy::{DestinationAnswer, InvocationErrors, InvokedProxy, ProxyInvocation},
     idempotency::IdempotencyClaim,
     operations::proxy_calls::{
         finish_proxy_call::{CallOutcome, abandon_proxy_call, finish_proxy_call},
         record_rejected_use::queue_unsent_call,
         start_proxy_call::{StartedCall, start_proxy_call},
     },
-    proxy::Proxy,
+    policy::Proxy,
 };
 use scrip_egress::{Delivery, Destination, EgressBody};
 use tokio::time::Instant;
@@ -203,7 +203,7 @@ pub(super) async fn send<'a>(
     tokens.start();
     let mut sent = SentCall { app, started: Some(started), started_at };
     sent.add_created_tokens(&created_tokens);
-    let client = app.proxy_egress.client()?;
+    let client = app.egress.proxied_calls.client()?;
     let sent_at = (app.ticks)();
     let (method, tls) = (call.method.clone(), plan.tls.as_ref());
     let result = request.send(client, method, &plan.destination, plan.scope, tls, deadline).await;

@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use scrip_egress::{Delivery, GuardRejection, SendError, SendFailure};
 
 use crate::{
-    app::App,
+    app::{App, failed_call_log::CallFailureCause},
     metrics::CallFailureReason,
     proxy::error::{CallDelivery, ProxyError},
 };
@@ -13,6 +13,7 @@ use crate::{
 pub(super) fn reject_by_guard(app: &App, rejection: GuardRejection) -> ProxyError {
     app.metrics.proxy_failures.increment(CallFailureReason::Guard);
     ProxyError::new(StatusCode::FORBIDDEN, CallDelivery::NotSent, rejection.to_string())
+        .with_logged_cause(CallFailureCause::new(CallFailureReason::Guard, rejection.to_string()))
 }
 
 pub(super) fn explain_send_error(app: &App, error: SendError) -> ProxyError {
@@ -21,18 +22,26 @@ pub(super) fn explain_send_error(app: &App, error: SendError) -> ProxyError {
         Delivery::NotSent => CallDelivery::NotSent,
         Delivery::MaybeSent => CallDelivery::MaybeSent,
     };
-    if let SendFailure::Rejected(rejection) = failure {
-        let Some(reason) = rejection.address_reason() else {
-            return reject_by_guard(app, rejection);
-        };
-        tracing::warn!(
-            reason,
-            "the guard rejected the addresses of a destination; see proxy.allow"
-        );
-    }
+    let cause = match failure {
+        SendFailure::Rejected(rejection) => match rejection.address_reason() {
+            Some(reason) => reason.to_owned(),
+            None => return reject_by_guard(app, rejection),
+        },
+        SendFailure::Connect(kind) => format!("{failure}: {kind}"),
+        SendFailure::InvalidRequest
+        | SendFailure::Overloaded
+        | SendFailure::Lookup
+        | SendFailure::ConnectTimeout
+        | SendFailure::ForwardProxy
+        | SendFailure::Tls(_)
+        | SendFailure::Timeout
+        | SendFailure::Closed
+        | SendFailure::Malformed => failure.to_string(),
+    };
     let (status, reason) = classify_send_failure(&failure);
     app.metrics.proxy_failures.increment(reason);
     ProxyError::new(status, delivery, failure.to_string())
+        .with_logged_cause(CallFailureCause::new(reason, cause))
 }
 
 /// The status for the client, and the reason for metrics and for the event of the call.

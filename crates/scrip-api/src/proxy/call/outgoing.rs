@@ -1,19 +1,18 @@
 //! Builds the request to the destination: body, transforms, headers.
 
 use scrip_core::{
-    error::{Denial, Error},
+    Error,
+    equality::EvaluatedEntity,
+    expression::message::ValueCounting,
     operations::{
         proxy_calls::use_tokens::{
             CallReferences, TokenUse, check_configuration_budget, use_tokens,
         },
         reference_data::ReferenceUse,
     },
-    policy::{Caller, guessing_budget::EvaluatedEntity},
-    token::{
-        WorkMeter,
-        disclosure::{DisclosureRule, DisclosureRules},
-        expression::message::ValueCounting,
-    },
+    policy::Caller,
+    types::{DisclosureRule, DisclosureRules, error::Denial},
+    work_meter::WorkMeter,
 };
 
 use crate::{
@@ -188,7 +187,7 @@ pub(super) async fn load_tokens(
             filtered: &it.filtered,
         })
         .collect();
-    let destinations = app.proxy_egress.destinations();
+    let destinations = app.egress.proxied_calls.destinations();
     let references = CallReferences { references: &references, has_computed_header, destinations };
     Ok(use_tokens(&app.vault, caller, *right, references, WHOLE_TOKEN_RENDERERS, encrypted).await?)
 }

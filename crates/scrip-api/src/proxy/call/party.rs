@@ -3,14 +3,13 @@
 
 use hyper::{HeaderMap, StatusCode, http::request::Parts};
 use scrip_core::{
-    audit::Operation,
-    error::{Denial, Error},
+    Error,
     operations::proxy_calls::start_proxy_call::CallSender,
     policy::{
-        Caller, RequestOrigin, Tenant, UseRight,
+        Caller, Proxy, RequestOrigin, Tenant, UseRight,
         rate_limit::{ClientNetwork, CounterDigest, RateLimitTarget},
     },
-    proxy::Proxy,
+    types::{Operation, error::Denial},
 };
 
 use crate::{

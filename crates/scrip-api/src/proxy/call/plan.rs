@@ -5,14 +5,21 @@ use std::{sync::Arc, time::Duration};
 
 use hyper::StatusCode;
 use scrip_core::{
-    error::FieldError,
-    policy::{Caller, CallerRequirement, Directory, Permission},
-    proxy::{DestinationUrl, ProxyProgram, ProxyTransform},
+    FieldError,
+    policy::{
+        Caller, CallerRequirement, Directory,
+        destination::DestinationUrl,
+        proxy::{ProxyProgram, ProxyTransform},
+    },
+    types::Permission,
 };
 use scrip_egress::{ConnectionScope, Destination, TlsOptions};
 
 use crate::{
-    app::{App, long_evaluation, proxy_programs::compile_in_slot},
+    app::{
+        App, failed_call_log::CallFailureCause, long_evaluation, proxy_programs::compile_in_slot,
+    },
+    metrics::CallFailureReason,
     proxy::{
         call::{failure::reject_by_guard, received_call::ReceivedCall, selection::SelectedProxy},
         error::{CallDelivery, ProxyError},
@@ -59,7 +66,7 @@ impl CallPlan {
                     program: None,
                     destination: join_destination(url, call)?,
                     tls: None,
-                    timeout: app.proxy_egress.timeout(None),
+                    timeout: app.egress.proxied_calls.timeout(None),
                     scope: scope(application.unwrap_or_default()),
                     token_creator: None,
                 }
@@ -74,15 +81,15 @@ impl CallPlan {
                 let token_creator = find_token_creator(directory, program, call)?;
                 Self {
                     destination,
-                    tls: app.proxy_egress.tls_options(proxy, program)?,
-                    timeout: app.proxy_egress.timeout(program.timeout),
+                    tls: app.egress.proxied_calls.tls_options(proxy, program)?,
+                    timeout: app.egress.proxied_calls.timeout(program.timeout),
                     scope: scope(proxy.record().id.0),
                     token_creator,
                     program: Some(Arc::clone(program)),
                 }
             }
         };
-        let client = app.proxy_egress.client()?;
+        let client = app.egress.proxied_calls.client()?;
         client.check_name(&plan.destination).map_err(|it| reject_by_guard(app, it))?;
         Ok(plan)
     }
@@ -126,8 +133,11 @@ fn find_token_creator(
     call: &ReceivedCall,
 ) -> Result<Option<Caller>, ProxyError> {
     let mut transforms = program.request_transforms.iter().chain(&program.response_transforms);
-    let unprocessable =
-        |rule| ProxyError::new(StatusCode::UNPROCESSABLE_ENTITY, CallDelivery::NotSent, rule);
+    let unprocessable = |rule| {
+        let cause = CallFailureCause::new(CallFailureReason::Transform, rule);
+        ProxyError::new(StatusCode::UNPROCESSABLE_ENTITY, CallDelivery::NotSent, rule)
+            .with_logged_cause(cause)
+    };
     if transforms.clone().any(|it| matches!(it, ProxyTransform::Code { .. })) {
         return Err(unprocessable(CODE_RULE));
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
 use scrip_core::{
-    operations::proxy_calls::decrypt_call_data::DecryptedCallData,
-    policy::{Caller, CallerRequirement, Permission},
-    token::expression::message::ValueCounting,
+    expression::message::ValueCounting,
+    operations::reference_data::DecryptedCallData,
+    policy::{Caller, CallerRequirement},
+    types::Permission,
 };
 
 use super::{

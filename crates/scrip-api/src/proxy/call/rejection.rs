@@ -2,12 +2,12 @@
 
 use hyper::StatusCode;
 use scrip_core::{
-    audit::Operation,
     operations::{
         proxy_calls::{record_rejected_use::queue_unsent_call, start_proxy_call::CallDestination},
         record_rejection::RejectedRequest,
     },
     policy::CallerRequirement,
+    types::Operation,
 };
 
 use crate::{

@@ -5,11 +5,10 @@ use std::{borrow::Cow, sync::Arc};
 
 use hyper::http::request::Parts;
 use scrip_core::{
-    error::{Error, FieldError},
-    policy::Directory,
-    proxy::{
-        DestinationUrl, LoopbackDestinations, Proxy, ProxyLookup,
-        destination_url::PROXY_KEY_PARAMETER,
+    Error, FieldError,
+    policy::{
+        Directory, Proxy, ProxyLookup,
+        destination::{DestinationUrl, LoopbackDestinations, destination_url::PROXY_KEY_PARAMETER},
     },
 };
 

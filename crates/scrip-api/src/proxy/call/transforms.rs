@@ -2,18 +2,16 @@
 
 use hyper::StatusCode;
 use scrip_core::{
-    error::Error,
-    id::TenantId,
+    Error,
+    card::TokenType,
     operations::{
         proxy_calls::rehearse_collection::{check_collected_places, rehearse_collection},
         tokens::create_token::create_token,
     },
-    policy::{AccessTarget, Caller, Permission},
-    proxy::ProxyTransform,
-    token::{
-        CollectedData, Containers, DataPlace, NewToken, Plaintext, TokenSource, TokenType,
-        TokenView, WorkMeter,
-    },
+    policy::{AccessTarget, Caller, proxy::ProxyTransform},
+    token::{CollectedData, DataPlace, NewToken, TokenSource, TokenView},
+    types::{Containers, Permission, Plaintext, id::TenantId},
+    work_meter::WorkMeter,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -86,7 +84,7 @@ impl<'c> CallTransforms<'c> {
             encrypted: call.encrypted.as_ref().map(|it| it.value()),
             work,
             fill_random: app.vault.fill_random,
-            bytes_max: app.proxy_egress.limits.body_bytes_max,
+            bytes_max: app.egress.proxied_calls.limits.body_bytes_max,
             evaluates_expressions: call.evaluates_expressions(),
             counting: call.count_configuration(),
             is_from_browser: call.party.caller().is_some_and(Caller::is_browser),

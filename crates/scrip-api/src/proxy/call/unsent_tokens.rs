@@ -2,12 +2,13 @@
 
 use hyper::StatusCode;
 use scrip_core::{
+    equality::EvaluatedEntity,
     operations::proxy_calls::{
         record_rejected_use::{queue_rejected_use, queue_unsent_call, record_rejected_use},
         start_proxy_call::CallDestination,
         use_tokens::{UsedTokens, count_rejected_evaluation},
     },
-    policy::{Caller, guessing_budget::EvaluatedEntity},
+    policy::Caller,
 };
 
 use crate::{
@@ -109,7 +110,7 @@ impl<'a> UnsentTokens<'a> {
     fn hide_cause(&self, error: ProxyError) -> ProxyError {
         let is_hidden = self.are_hidden() || self.configuration.is_some();
         if is_hidden && error.status().is_client_error() {
-            return ProxyError::new(StatusCode::BAD_REQUEST, error.delivery(), DATA_RULE);
+            return error.with_detail(StatusCode::BAD_REQUEST, DATA_RULE);
         }
         error
     }

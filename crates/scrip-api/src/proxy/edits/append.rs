@@ -4,7 +4,7 @@ use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
-use scrip_core::proxy::transform::JsonLocation;
+use scrip_core::policy::proxy::transform::JsonLocation;
 use serde_json::Value;
 
 use super::{error::TransformError, message::TransformMessage};

@@ -1,12 +1,17 @@
 //! Why a transform cannot be applied.
 
 use hyper::StatusCode;
-use scrip_core::{error::FieldError, token::AttributePath};
+use scrip_core::{FieldError, types::AttributePath};
 use scrip_expression::LeafError;
 
 use super::match_finder::WorkExceeded;
-use crate::proxy::error::{CallDelivery, ProxyError};
+use crate::{
+    app::failed_call_log::CallFailureCause,
+    metrics::CallFailureReason,
+    proxy::error::{CallDelivery, ProxyError},
+};
 
+const CODE_RULE: &str = "is code, which this server cannot run";
 const WORK_RULE: &str =
     "cannot be applied: the masks of the proxy need too much work for this body";
 
@@ -46,6 +51,7 @@ impl TransformError {
             TransformKind::Response | TransformKind::Answer(_) => "response_transforms",
         };
         let path = format!("{list}[{index}]");
+        let cause = self.logged_cause(&path);
         let error = match self {
             Self::Code => ProxyError::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
@@ -63,9 +69,27 @@ impl TransformError {
             Self::TooLarge => ProxyError::too_large(),
             Self::Failed(error) => *error,
         };
+        let error = match cause {
+            Some(cause) => error.with_logged_cause(cause),
+            None => error,
+        };
         match kind {
             TransformKind::Request | TransformKind::Response => error,
             TransformKind::Answer(status) => error.after_answer(status),
         }
+    }
+
+    /// The cause without the path of an attribute and the text of an expression, which can contain
+    /// data. A failure with another kind of error is no failure of the transform.
+    fn logged_cause(&self, path: &str) -> Option<CallFailureCause> {
+        let rule = match self {
+            Self::Code => CODE_RULE,
+            Self::Rule(rule) => rule,
+            Self::Expression(_) => "cannot be applied: an expression of its template fails",
+            Self::TooLarge => "cannot be applied: the body would be larger than proxy.body_max",
+            Self::Work => WORK_RULE,
+            Self::Failed(_) => return None,
+        };
+        Some(CallFailureCause::new(CallFailureReason::Transform, format!("{path} {rule}")))
     }
 }

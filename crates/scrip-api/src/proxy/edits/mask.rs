@@ -5,7 +5,7 @@ use hyper::{
     HeaderMap,
     header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue},
 };
-use scrip_core::proxy::transform::{MaskMatcher, MaskPattern};
+use scrip_core::policy::proxy::transform::{MaskMatcher, MaskPattern};
 
 use super::{
     error::TransformError,

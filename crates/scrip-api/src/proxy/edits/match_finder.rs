@@ -15,7 +15,7 @@ use regex_automata::{
     nfa::thompson::pikevm,
     util::captures::Captures,
 };
-use scrip_core::proxy::transform::MaskPattern;
+use scrip_core::policy::proxy::transform::MaskPattern;
 
 /// The work that is left for the masks of a call.
 #[derive(Debug)]

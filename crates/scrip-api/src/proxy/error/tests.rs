@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use scrip_core::{
     Timestamp,
-    error::{Denial, RateLimitExceeded},
+    types::error::{Denial, RateLimitExceeded},
 };
 use serde_json::{Value, json};
 

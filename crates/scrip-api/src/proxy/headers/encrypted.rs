@@ -7,9 +7,8 @@ use base64::{
 };
 use hyper::HeaderMap;
 use scrip_core::{
-    error::FieldError,
-    operations::proxy_calls::decrypt_call_data::EncryptedCallData,
-    token::{EncryptedData, TokenType},
+    FieldError, card::TokenType, operations::proxy_calls::decrypt_call_data::EncryptedCallData,
+    token::EncryptedData,
 };
 use serde_json::{Map, Value};
 

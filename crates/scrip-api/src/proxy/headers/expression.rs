@@ -7,11 +7,10 @@ use hyper::{
 };
 use memchr::memmem;
 use scrip_core::{
-    error::FieldError,
-    token::{
-        Plaintext, WorkMeter,
-        expression::message::{ValueCounting, evaluate_message, evaluate_rehearsed},
-    },
+    FieldError,
+    expression::message::{ValueCounting, evaluate_message, evaluate_rehearsed},
+    types::Plaintext,
+    work_meter::WorkMeter,
 };
 use scrip_expression::{
     ExpressionError, ExpressionPlace, MessageExpression, MessageInputs, MessageSource, MessageText,

@@ -4,7 +4,7 @@ use hyper::{
     HeaderMap, StatusCode,
     header::{HeaderName, HeaderValue},
 };
-use scrip_core::token::WorkMeter;
+use scrip_core::work_meter::WorkMeter;
 use serde_json::{Value, json};
 
 use super::*;

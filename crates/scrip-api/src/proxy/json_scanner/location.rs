@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use scrip_core::proxy::transform::LocationStep;
+use scrip_core::policy::proxy::transform::LocationStep;
 
 use super::{JsonScanError, JsonScanner};
 

@@ -1,7 +1,7 @@
 //! The scanner accepts the same texts as the parser of the other requests.
 
 use proptest::prelude::*;
-use scrip_core::proxy::transform::JsonLocation;
+use scrip_core::policy::proxy::transform::JsonLocation;
 
 use super::*;
 use crate::wire::json;

@@ -8,16 +8,14 @@ use hyper::{
     header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use scrip_core::{
+    expression::message::{ValueCounting, evaluate_message},
     operations::reference_data::ReferenceData,
-    proxy::{
-        FieldNames,
-        transform::{JsonLocation, LocationStep},
+    policy::{
+        destination::destination_url::FieldNames,
+        proxy::transform::{JsonLocation, LocationStep},
     },
-    token::{
-        Plaintext, WorkMeter,
-        disclosure::{DisclosureRule, DisclosureRules},
-        expression::message::{ValueCounting, evaluate_message},
-    },
+    types::{DisclosureRule, DisclosureRules, Plaintext},
+    work_meter::WorkMeter,
 };
 use scrip_egress::{ConnectionScope, Destination, EgressBody, EgressClient, SendError, TlsOptions};
 use scrip_expression::{

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use scrip_core::token::{CollectedData, Plaintext, TokenType};
+use scrip_core::{card::TokenType, token::CollectedData, types::Plaintext};
 use serde_json::Value;
 
 /// Data that goes into the message of a proxied call, and that its caller may not see: the data of a
@@ -31,7 +31,7 @@ use serde_json::Value;
 /// ```compile_fail,E0277
 /// // No token takes it as plaintext.
 /// let data = scrip_api::proxy::outgoing::UsablePlaintext::default();
-/// let plaintext: scrip_core::token::Plaintext = data.into();
+/// let plaintext: scrip_core::types::Plaintext = data.into();
 /// ```
 /// ```compile_fail,E0308
 /// use scrip_core::token::{NewToken, TokenType};
@@ -41,7 +41,7 @@ use serde_json::Value;
 /// ```compile_fail,E0277
 /// // No error takes it as text.
 /// let data = scrip_api::proxy::outgoing::UsablePlaintext::default();
-/// let error = scrip_core::error::FieldError::new(data.to_string(), "is required");
+/// let error = scrip_core::FieldError::new(data.to_string(), "is required");
 /// ```
 /// ```compile_fail,E0277
 /// // No log field shows it.

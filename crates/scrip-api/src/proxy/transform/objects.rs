@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use scrip_core::token::{Plaintext, WorkMeter, expression::message::charge_message_bytes};
+use scrip_core::{
+    expression::message::charge_message_bytes, types::Plaintext, work_meter::WorkMeter,
+};
 use scrip_expression::MessageTemplate;
 use serde_json::{Map, Value};
 

@@ -1,8 +1,9 @@
 //! What a transform can do, by its template alone.
 
 use scrip_core::{
-    error::{Denial, Error},
-    proxy::{ProxyTransform, transform::LocationStep},
+    Error,
+    policy::proxy::{ProxyTransform, transform::LocationStep},
+    types::error::Denial,
 };
 
 use super::{template::parse_template, tokenize};

@@ -1,6 +1,6 @@
 //! The templates of transforms.
 
-use scrip_core::proxy::ProxyTransform;
+use scrip_core::policy::proxy::ProxyTransform;
 use scrip_expression::{ExpressionPlace, MessageTemplate};
 use serde_json::Value;
 

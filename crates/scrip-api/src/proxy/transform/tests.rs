@@ -7,7 +7,7 @@ use hyper::{
     header::{CONTENT_ENCODING, HeaderName, HeaderValue},
 };
 use proptest::prelude::*;
-use scrip_core::proxy::TransformSource;
+use scrip_core::policy::proxy::TransformSource;
 use serde_json::json;
 
 use super::*;

@@ -2,9 +2,9 @@
 
 use scrip_core::{
     Error,
-    error::Denial,
-    proxy::transform::ProxyTransform,
-    token::{CollectedData, Plaintext},
+    policy::proxy::ProxyTransform,
+    token::CollectedData,
+    types::{Plaintext, error::Denial},
 };
 use scrip_expression::{MessageTemplate, PathStep, ReadStep, is_expression};
 use serde_json::Value;

@@ -10,10 +10,9 @@ use axum::{
 use bytes::Bytes;
 use hyper::{Method, Request};
 use scrip_core::{
-    audit::Operation,
-    id::ThreeDsSessionId,
     operations::threeds_sessions::receive_result::{PostedResult, ResultChannel, receive_result},
     policy::{RequestOrigin, rate_limit::ClientNetwork},
+    types::{Operation, id::ThreeDsSessionId},
 };
 use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX};
 use zeroize::Zeroizing;
@@ -76,9 +75,9 @@ async fn process_request(
     // The sender is authenticated by its certificate, so its body uses the pool of authenticated
     // callers.
     let mut reservation =
-        app.body_memory.start_reservation(ClientNetwork::from_address(origin.address));
+        app.memory.bodies.start_reservation(ClientNetwork::from_address(origin.address));
     let mut body = request.into_body();
-    let deadline = app.limits.body_deadline;
+    let deadline = app.settings.limits.body_deadline;
     let message = read_body(app, &mut body, deadline, MESSAGE_BYTES_MAX, &mut reservation).await?;
     let directory = app.directory.load_full().filter(|_| app.rejection_reason().is_none());
     let directory = directory.ok_or_else(|| not_ready(app))?;

@@ -1,9 +1,12 @@
 //! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::{
-    audit::{LogKind, LogRecord, Operation},
-    id::{ApiKeyId, ApplicationId, TenantId},
-    time::Timestamp,
+    Timestamp,
+    audit::{LogKind, LogRecord},
+    types::{
+        Operation,
+        id::{ApiKeyId, ApplicationId, TenantId},
+    },
 };
 use scrip_seal::Mac;
 use serde_json::{Value, json};

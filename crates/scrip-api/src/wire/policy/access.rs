@@ -4,12 +4,9 @@
 mod tests;
 
 use scrip_core::{
-    error::FieldError,
-    policy::{
-        AccessCondition, AccessPolicy, AccessRule, AccessScope, MissingFeature, Permission,
-        Permissions, Transform, access::RULES_MAX,
-    },
-    token::Container,
+    FieldError,
+    policy::{AccessCondition, AccessPolicy, AccessRule, AccessScope, access::RULES_MAX},
+    types::{Container, MissingFeature, Permission, Permissions, Transform},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -4,13 +4,13 @@
 mod tests;
 
 use scrip_core::{
+    Timestamp,
     idempotency::RenderedResponse,
     operations::access_sessions::{
         authorize_access_session::AccessSessionAuthorization,
         create_access_session::CreatedAccessSession,
     },
-    time::Timestamp,
-    token::Plaintext,
+    types::Plaintext,
 };
 use serde::Serialize;
 

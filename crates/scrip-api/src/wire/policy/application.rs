@@ -12,10 +12,10 @@ use scrip_core::{
         update_application::ApplicationUpdate,
     },
     policy::{
-        ApiKeyRecord, ApiKeyText, Application, ApplicationKind, DisplayName, Permission,
+        ApiKeyRecord, ApiKeyText, Application, DisplayName,
         application::{origins::ApplicationOrigins, web_origin::WebOrigin},
     },
-    token::Plaintext,
+    types::{ApplicationKind, Permission, Plaintext},
 };
 use serde::Serialize;
 

@@ -6,9 +6,11 @@ mod tests;
 use std::sync::Arc;
 
 use scrip_core::{
-    id::ClientKeyId, idempotency::RenderedResponse,
-    operations::client_keys::create_client_key::CreatedClientKey, policy::ClientKeyRecord,
-    time::Timestamp, token::Plaintext,
+    Timestamp,
+    idempotency::RenderedResponse,
+    operations::client_keys::create_client_key::CreatedClientKey,
+    policy::ClientKeyRecord,
+    types::{Plaintext, id::ClientKeyId},
 };
 use serde::Serialize;
 

@@ -6,15 +6,14 @@ mod tests;
 use std::collections::BTreeMap;
 
 use scrip_core::{
-    error::FieldError,
-    id::TenantId,
+    FieldError,
     idempotency::RenderedResponse,
     operations::tenants::update_tenant::EditSettings,
     policy::{
-        ChangeStamp, DeduplicationBehavior, DisplayName, Quotas, Tenant, TenantKind, TenantRecord,
+        ChangeStamp, DeduplicationBehavior, DisplayName, Quotas, Tenant, TenantRecord,
         TenantSettings,
     },
-    token::Plaintext,
+    types::{Plaintext, TenantKind, id::TenantId},
 };
 use serde::Serialize;
 use serde_json::Value;

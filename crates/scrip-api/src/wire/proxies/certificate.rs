@@ -1,10 +1,10 @@
 //! JSON of the client certificate of a proxy. A response never contains the private key.
 
 use scrip_core::{
-    error::Error,
+    Error,
     idempotency::RenderedResponse,
-    proxy::{CertificateSummary, ClientCertificate, ProxyDetails},
-    token::Plaintext,
+    policy::proxy::{CertificateSummary, ClientCertificate, ProxyDetails},
+    types::Plaintext,
 };
 use serde::Serialize;
 use zeroize::Zeroizing;

@@ -1,15 +1,17 @@
 //! Requests that create or change a proxy.
 
 use scrip_core::{
-    error::{Error, FieldError},
-    id::ApplicationId,
+    Error, FieldError,
     operations::proxies::update_proxy::ProxyPatch,
-    proxy::{
-        AuthorityCertificates, DestinationUrl, LoopbackDestinations, ProxyConfiguration,
-        ProxyDetails, ProxyDraft, ProxyTimeout, TlsMinimum,
-        draft::{TIMEOUT_SECONDS_MAX, count_pattern_work},
+    policy::{
+        destination::{DestinationUrl, LoopbackDestinations},
+        proxy::{
+            AuthorityCertificates, ProxyConfiguration, ProxyDetails, ProxyDraft, ProxyTimeout,
+            TlsMinimum,
+            draft::{TIMEOUT_SECONDS_MAX, count_pattern_work},
+        },
     },
-    token::Plaintext,
+    types::{Plaintext, id::ApplicationId},
 };
 use serde_json::{Map, Value, json};
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use scrip_core::{
     idempotency::RenderedResponse,
     listing::Page,
-    proxy::{
+    policy::proxy::{
         CertificateSummary, ProxyDetails, ProxyTimeout, TransformList, TransformSource,
         transform::TransformOptions,
     },

@@ -1,9 +1,10 @@
 //! JSON of transforms. The rules of each type are in the core; here are the types of the attributes.
 
 use scrip_core::{
-    error::FieldError,
-    proxy::transform::{
-        MatcherType, TransformList, TransformOptions, TransformSource, TransformType,
+    FieldError,
+    policy::proxy::{
+        TransformList, TransformSource,
+        transform::{MatcherType, TransformOptions, TransformType},
     },
 };
 use serde_json::{Map, Value};

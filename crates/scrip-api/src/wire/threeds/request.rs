@@ -3,13 +3,15 @@
 use std::net::IpAddr;
 
 use scrip_core::{
-    error::FieldError,
-    id::{TokenId, TokenIntentId},
+    FieldError,
     operations::threeds_sessions::{
         authenticate_threeds_session::NewAuthentication, create_threeds_session::NewThreeDsSession,
     },
     threeds::{CardReference, ChallengeMode},
-    token::Plaintext,
+    types::{
+        Plaintext,
+        id::{TokenId, TokenIntentId},
+    },
 };
 use scrip_threeds::{
     code::{Device, ThreeDsSessionType},

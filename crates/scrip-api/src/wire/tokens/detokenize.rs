@@ -3,7 +3,8 @@
 use scrip_core::{
     idempotency::RenderedResponse,
     operations::reference_data::DetokenizeRenderers,
-    token::{Plaintext, TokenIntentView, TokenView},
+    token::{TokenIntentView, TokenView},
+    types::Plaintext,
 };
 use serde_json::{Map, Value};
 

@@ -6,12 +6,12 @@ mod tests;
 use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
-    id::TokenId,
+    card::TokenType,
     idempotency::{RenderedResponse, response::TokenSpan},
-    listing::{
-        CursorPage, ListTokensQuery, OffsetPageQuery, Page, TokenFilter, page::PAGE_SIZE_DEFAULT,
-    },
-    token::{Container, TokenType, TokenView},
+    listing::{Page, page::PAGE_SIZE_DEFAULT},
+    operations::tokens::{CursorPage, ListTokensQuery, OffsetPageQuery, TokenFilter},
+    token::TokenView,
+    types::{Container, id::TokenId},
 };
 use scrip_seal::{Fingerprint, Sealed};
 use serde::Serialize;

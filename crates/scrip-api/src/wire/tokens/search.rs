@@ -4,12 +4,12 @@
 //! is rejected with the violated rule.
 
 use scrip_core::{
-    id::TokenId,
     listing::{
-        ListTokensQuery, OffsetPageQuery, PageRequest, TokenFilter,
+        PageRequest,
         page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},
     },
-    token::Plaintext,
+    operations::tokens::{ListTokensQuery, OffsetPageQuery, TokenFilter},
+    types::{Plaintext, id::TokenId},
 };
 use scrip_seal::Fingerprint;
 
@@ -67,12 +67,12 @@ fn parse_size(fields: &mut JsonFields) -> usize {
 fn parse_query_terms(fields: &mut JsonFields) -> Option<Vec<Term>> {
     let query = fields.required_text("query");
     let parse = |it: String| {
-        parse_terms(&it).map_err(|rule| vec![scrip_core::error::FieldError::new("query", rule)])
+        parse_terms(&it).map_err(|rule| vec![scrip_core::FieldError::new("query", rule)])
     };
     fields.parse(query, parse).into_option()
 }
 
-type Container = scrip_core::token::Container;
+type Container = scrip_core::types::Container;
 
 fn parse_cursor_terms(terms: Vec<Term>) -> Result<(TokenFilter, Option<Container>), ParseError> {
     const TERMS_RULE: RuleText = "must have one term for type, fingerprint, data or \

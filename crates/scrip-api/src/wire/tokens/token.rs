@@ -1,9 +1,10 @@
 //! Requests about tokens: parses JSON into a new token or a patch.
 
 use scrip_core::{
-    error::FieldError,
-    time::Timestamp,
-    token::{Containers, EncryptedData, NewToken, Plaintext, TokenPatch, TokenSource, TokenType},
+    FieldError, Timestamp,
+    card::TokenType,
+    token::{EncryptedData, NewToken, TokenPatch, TokenSource},
+    types::{Containers, Plaintext},
 };
 
 use crate::wire::{

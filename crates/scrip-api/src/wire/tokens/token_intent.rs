@@ -4,11 +4,11 @@
 mod tests;
 
 use scrip_core::{
-    error::FieldError,
+    FieldError,
+    card::TokenType,
     idempotency::RenderedResponse,
-    token::{
-        IntentAuthentication, IntentData, NewTokenIntent, Plaintext, TokenIntentView, TokenType,
-    },
+    token::{IntentAuthentication, IntentData, NewTokenIntent, TokenIntentView},
+    types::Plaintext,
 };
 use serde::Serialize;
 

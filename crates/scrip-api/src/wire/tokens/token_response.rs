@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use scrip_core::{
     card::bank::BankDetails,
     idempotency::RenderedResponse,
-    policy::{DeduplicationBehavior, Transform},
+    policy::DeduplicationBehavior,
     token::{TokenDetail, TokenView, WrittenToken},
+    types::Transform,
 };
 use serde::Serialize;
 use serde_json::Value;

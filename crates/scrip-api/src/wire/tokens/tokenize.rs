@@ -1,10 +1,12 @@
 //! Parses the body of Tokenize: any JSON with values to tokenize.
 
 use scrip_core::{
-    error::{Error, FieldError},
+    Error, FieldError,
+    card::TokenType,
     idempotency::{RenderedResponse, response::TokenSpan},
     operations::tokens::tokenize::RequestedToken,
-    token::{AttributePath, NewToken, Plaintext, TokenType, WrittenToken},
+    token::{NewToken, WrittenToken},
+    types::{AttributePath, Plaintext},
 };
 use serde_json::{Map, Value};
 

@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
     Timestamp,
-    event::DeliveryRecord,
+    events::DeliveryRecord,
     idempotency::RenderedResponse,
     operations::webhooks::{
         list_webhook_deliveries::DeliveryPage, replay_webhook_deliveries::DeliveryReplayCount,
@@ -70,7 +70,7 @@ fn delivery_body(record: &DeliveryRecord) -> DeliveryBody<'_> {
 
 #[cfg(test)]
 mod tests {
-    use scrip_core::{event::DeliveryState, id::EventId};
+    use scrip_core::{events::DeliveryState, types::id::EventId};
     use serde_json::Value;
 
     use super::*;

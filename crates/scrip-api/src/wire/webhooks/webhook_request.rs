@@ -1,15 +1,16 @@
 //! Requests that create, replace or list webhooks, and requests about their deliveries.
 
 use scrip_core::{
-    Timestamp,
-    error::FieldError,
+    FieldError, Timestamp,
     listing::page::PAGE_SIZE_DEFAULT,
     operations::webhooks::{
         list_webhook_deliveries::ListDeliveriesQuery, list_webhooks::ListWebhooksQuery,
     },
-    proxy::{DestinationUrl, LoopbackDestinations},
-    token::Plaintext,
-    webhook::{EventList, NotifyEmail, WebhookDraft, WebhookStatus},
+    policy::{
+        destination::{DestinationUrl, LoopbackDestinations},
+        webhook::{EventList, NotifyEmail, WebhookDraft, WebhookStatus},
+    },
+    types::Plaintext,
 };
 
 use crate::wire::{

@@ -5,9 +5,8 @@ mod tests;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
-    idempotency::RenderedResponse,
-    operations::webhooks::list_webhooks::WebhookPage,
-    webhook::{EventType, WebhookDetails},
+    idempotency::RenderedResponse, operations::webhooks::list_webhooks::WebhookPage,
+    policy::webhook::WebhookDetails, types::EventType,
 };
 use serde::Serialize;
 

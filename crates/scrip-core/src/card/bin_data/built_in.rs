@@ -8,12 +8,14 @@
 
 use std::sync::LazyLock;
 
-use Brand::{
-    AmericanExpress, Dankort, DinersClub, Discover, Ebt, Elo, Hipercard, Jcb, Mastercard, Mir,
-    Unionpay, Visa,
+use crate::card::bin_data::{
+    BinDetails, BinRow, BinTable,
+    Brand::{
+        self, AmericanExpress, Dankort, DinersClub, Discover, Ebt, Elo, Hipercard, Jcb, Mastercard,
+        Mir, Unionpay, Visa,
+    },
+    Country, PrefixRange,
 };
-
-use super::{BinDetails, BinRow, BinTable, Brand, Country, PrefixRange};
 
 /// First and last prefix, which may be equal; the brand; and other networks that accept the same
 /// card.

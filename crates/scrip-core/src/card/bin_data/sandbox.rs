@@ -1,9 +1,13 @@
 //! The sandbox cards: invented numbers for test tenants only.
 
-use Brand::{AmericanExpress, DinersClub, Discover, Jcb, Mastercard, Visa};
-
-use super::{BinDetails, Brand, Country, Funding};
-use crate::card::has_same_mask;
+use crate::card::{
+    bin_data::{
+        BinDetails,
+        Brand::{self, AmericanExpress, DinersClub, Discover, Jcb, Mastercard, Visa},
+        Country, Funding,
+    },
+    has_same_mask,
+};
 
 /// Finds a sandbox card by its masked number, like all BIN data.
 pub(super) fn find(number: &str) -> Option<BinDetails> {

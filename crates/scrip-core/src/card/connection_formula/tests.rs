@@ -1,12 +1,11 @@
 //! The rules of the catalog. Invalid entries fail these tests, not a request.
 
-mod iso;
-
 use std::collections::BTreeSet;
 
-use iso::{COUNTRIES, CURRENCIES, NON_CURRENCY_CODES};
-
-use super::{CATALOG, CredentialField};
+use crate::card::connection_formula::{
+    CATALOG, CredentialField,
+    tests::iso::{COUNTRIES, CURRENCIES, NON_CURRENCY_CODES},
+};
 
 /// The processors in the order of the API.
 #[rustfmt::skip]
@@ -123,3 +122,5 @@ fn every_connection_formula_names_its_sources() {
         }
     }
 }
+
+mod iso;

@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use crate::{
     Error,
-    id::{ThreeDsSessionId, TokenId},
     idempotency::{
         StoredResponse, StoredTokenData,
         request_digest::RepeatedRequest,
@@ -16,8 +15,11 @@ use crate::{
             unreadable,
         },
     },
-    policy::{AccessTarget, Caller, CallerRequirement, Permission, Transform},
-    token::{Containers, Plaintext},
+    policy::{AccessTarget, Caller, CallerRequirement},
+    types::{
+        Containers, Permission, Plaintext, Transform,
+        id::{ThreeDsSessionId, TokenId},
+    },
 };
 
 /// A stored response, limited to what its caller may see now.

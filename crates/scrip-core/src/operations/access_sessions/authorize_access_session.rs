@@ -5,16 +5,16 @@ use std::fmt;
 use scrip_seal::Pepper;
 
 use crate::{
-    Timestamp, Vault,
-    audit::{AuditRecord, Operation},
-    error::{Denial, Error, FieldError},
-    event::{EventSource, EventType, payload::access_session::describe_access_session},
+    Error, FieldError, Timestamp, Vault,
+    audit::AuditRecord,
+    change::{ChangeOutcome, CommitExtras},
+    events::{EventSource, payload::access_session::describe_access_session},
     idempotency::{ResponseRecorder, response::seal_response},
     policy::{
-        AccessPolicy, ApplicationKind, PolicyPermit, SignedRow,
+        AccessPolicy, PolicyPermit, SignedRow,
         access_session::{ACCESS_SESSION_LIFETIME_MAX, AccessSessionGrant},
     },
-    store::{ChangeOutcome, CommitExtras},
+    types::{ApplicationKind, EventType, Operation, error::Denial},
 };
 
 /// A parsed request that authorizes a session.

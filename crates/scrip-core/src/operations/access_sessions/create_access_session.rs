@@ -7,14 +7,15 @@ use scrip_seal::Pepper;
 
 use crate::{
     Error, Timestamp, Vault,
-    audit::{AuditRecord, Operation},
-    event::{EventSource, EventType, payload::access_session::describe_access_session},
+    audit::AuditRecord,
+    change::CommitExtras,
+    events::{EventSource, payload::access_session::describe_access_session},
     policy::{
         AccessSessionId, AccessSessionRecord, ApiKeyText, PolicyPermit, SignedRow,
         access_session::ACCESS_SESSION_LIFETIME,
         application::{SESSION_KEY_SEGMENT, random_text},
     },
-    store::CommitExtras,
+    types::{EventType, Operation},
 };
 
 /// A new session, as the response returns it.

@@ -2,8 +2,8 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
     policy::{AccessSessionRecord, PolicyPermit},
+    types::Operation,
 };
 
 /// The maximum number of listed sessions of a tenant.

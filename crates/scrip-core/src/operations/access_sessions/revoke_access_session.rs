@@ -2,9 +2,10 @@
 
 use crate::{
     Error, Vault,
-    audit::{AuditRecord, Operation},
+    audit::AuditRecord,
+    change::{ChangeOutcome, CommitExtras},
     policy::{AccessSessionId, PolicyPermit},
-    store::{ChangeOutcome, CommitExtras},
+    types::Operation,
 };
 
 /// # Errors

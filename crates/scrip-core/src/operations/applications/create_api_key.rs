@@ -4,13 +4,10 @@ use scrip_seal::Pepper;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ApplicationId,
     idempotency::ResponseRecorder,
-    policy::{
-        ApiKeyRecord, ApiKeyText, PolicyPermit, PolicyWrite, SignedRow,
-        change::{PolicyDecision, change_policy, load_application, new_api_key_record},
-    },
+    policy::{ApiKeyRecord, ApiKeyText, PolicyPermit, PolicyWrite, SignedRow},
+    policy_change::{PolicyDecision, change_policy, load_application, new_api_key_record},
+    types::{Operation, id::ApplicationId},
 };
 
 const API_KEYS_MAX: usize = 100;

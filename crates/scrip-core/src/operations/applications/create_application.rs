@@ -4,14 +4,15 @@ use scrip_seal::Pepper;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::{ApplicationId, random_uuid},
     idempotency::ResponseRecorder,
     policy::{
-        AccessPolicy, ApiKeyText, Application, ApplicationKind, ApplicationRecord, DisplayName,
-        PolicyPermit, PolicyWrite, SignedRow,
-        application::origins::ApplicationOrigins,
-        change::{PolicyDecision, change_policy, new_api_key_record},
+        AccessPolicy, ApiKeyText, Application, ApplicationRecord, DisplayName, PolicyPermit,
+        PolicyWrite, SignedRow, application::origins::ApplicationOrigins,
+    },
+    policy_change::{PolicyDecision, change_policy, new_api_key_record},
+    types::{
+        ApplicationKind, Operation,
+        id::{ApplicationId, random_uuid},
     },
 };
 

@@ -2,11 +2,11 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::{ApiKeyId, ApplicationId},
-    policy::{
-        PolicyPermit, PolicyWrite,
-        change::{PolicyDecision, change_policy, load_application},
+    policy::{PolicyPermit, PolicyWrite},
+    policy_change::{PolicyDecision, change_policy, load_application},
+    types::{
+        Operation,
+        id::{ApiKeyId, ApplicationId},
     },
 };
 

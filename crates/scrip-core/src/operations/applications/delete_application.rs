@@ -2,12 +2,9 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ApplicationId,
-    policy::{
-        PolicyPermit, PolicyWrite,
-        change::{PolicyDecision, change_policy, load_application},
-    },
+    policy::{PolicyPermit, PolicyWrite},
+    policy_change::{PolicyDecision, change_policy, load_application},
+    types::{Operation, id::ApplicationId},
 };
 
 /// # Errors

@@ -2,10 +2,12 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::{ApiKeyId, ApplicationId},
     operations::applications::list_applications::find_application,
-    policy::{ApiKeyRecord, ApplicationKind, PolicyPermit},
+    policy::{ApiKeyRecord, PolicyPermit},
+    types::{
+        ApplicationKind, Operation,
+        id::{ApiKeyId, ApplicationId},
+    },
 };
 
 /// Lists the API keys of an application, oldest first. An API key has the kind of its application;

@@ -3,10 +3,9 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ApplicationId,
     listing::{Page, PageRequest},
-    policy::{Application, ApplicationKind, PolicyPermit},
+    policy::{Application, PolicyPermit},
+    types::{ApplicationKind, Operation, id::ApplicationId},
 };
 
 /// A filter of applications. An empty list matches all.

@@ -2,14 +2,13 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ApplicationId,
     idempotency::ResponseRecorder,
     policy::{
         AccessPolicy, Application, DisplayName, PolicyPermit, PolicyWrite, SignedRow,
         application::origins::ApplicationOrigins,
-        change::{PolicyDecision, change_policy, load_application},
     },
+    policy_change::{PolicyDecision, change_policy, load_application},
+    types::{Operation, id::ApplicationId},
 };
 
 /// The attributes of an application after an update.

@@ -4,13 +4,15 @@ use scrip_seal::{ClientKeyPair, Sealed};
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
-    audit::Operation,
-    id::{ClientKeyId, random_uuid},
     idempotency::ResponseRecorder,
     policy::{
         CLIENT_KEY_LIFETIME_MAX, CLIENT_KEYS_MAX, ClientKeyRecord, PolicyPermit, PolicyRecords,
         PolicyWrite,
-        change::{PolicyDecision, change_policy},
+    },
+    policy_change::{PolicyDecision, change_policy},
+    types::{
+        Operation,
+        id::{ClientKeyId, random_uuid},
     },
 };
 

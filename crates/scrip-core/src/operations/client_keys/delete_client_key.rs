@@ -2,12 +2,9 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ClientKeyId,
-    policy::{
-        PolicyPermit, PolicyWrite,
-        change::{PolicyDecision, change_policy},
-    },
+    policy::{PolicyPermit, PolicyWrite},
+    policy_change::{PolicyDecision, change_policy},
+    types::{Operation, id::ClientKeyId},
 };
 
 /// # Errors

@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ClientKeyId,
-    policy::{
-        Directory, PolicyPermit, PolicyWrite, Tenant,
-        change::{PolicyDecision, change_policy},
-    },
+    policy::{Directory, PolicyPermit, PolicyWrite, Tenant},
+    policy_change::{PolicyDecision, change_policy},
+    types::{Operation, id::ClientKeyId},
 };
 
 /// Deletes the expired keys of all tenants, each with an audit record; returns how many. A failure

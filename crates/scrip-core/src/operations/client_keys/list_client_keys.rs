@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ClientKeyId,
     policy::{ClientKeyRecord, PolicyPermit},
+    types::{Operation, id::ClientKeyId},
 };
 
 /// Lists live keys, oldest first.

@@ -7,15 +7,13 @@ use scrip_seal::{AuditKey, AuditKeyPhase, KeySource};
 
 use crate::{
     Error, Timestamp, Vault,
-    audit::{LogKind, ResignChain},
-    policy::{
-        Directory,
-        approval::{
-            StoredDualControl,
-            ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
-        },
+    approval::{
+        StoredDualControl,
+        ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
     },
-    store::ChangeOutcome,
+    audit::{LogKind, ResignChain},
+    change::ChangeOutcome,
+    policy::Directory,
 };
 
 /// Takes the next step if it is due: `phase_time` after the step before it. Returns the new phase.

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    key_rotation::{KeyRotation, RotatedTable, VersionCount},
-    operations::{
-        key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
-        yield_now,
+    keys::{
+        RotatedTable,
+        key_rotation::{KeyRotation, VersionCount},
     },
+    operations::key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
     policy::{PolicyPermit, Tenant, TenantRecord},
-    store::key_rotations::{FinishedPass, VersionPage},
+    store::{FinishedPass, VersionPage},
+    types::{Operation, yield_now},
 };
 
 /// Rows of one statement that counts versions.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
     operations::key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
     policy::{PolicyPermit, Tenant, TenantRecord},
+    types::Operation,
 };
 
 /// Makes the newest version seal, and seals the policy of the tenant with it in the same

@@ -2,10 +2,10 @@
 
 use crate::{
     Error, Vault,
-    key_rotation::{KeyRotation, SealedRows},
+    change::ChangeOutcome,
+    keys::{SealedRows, key_rotation::KeyRotation},
     policy::Tenant,
-    store::ChangeOutcome,
-    store::key_rotations::RotationStep,
+    store::RotationStep,
 };
 
 /// The result of one step.

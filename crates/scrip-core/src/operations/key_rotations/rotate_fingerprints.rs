@@ -10,21 +10,17 @@ use scrip_seal::{KeySource, Sealed, TenantKeys};
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ApplicationId,
-    key_rotation::{RotatedTable, RowKey, SealedRow, SealedRows},
+    disclosure::with_expression_digests,
+    keys::{RotatedTable, RowKey, SealedRow, SealedRows},
     operations::key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
     policy::{
-        AccessPolicy, ApplicationKind, Caller, PolicyPermit, PolicyRecords, Principal,
-        RequestOrigin, Tenant, TenantRecord,
+        AccessPolicy, Caller, PolicyPermit, PolicyRecords, Principal, RequestOrigin, Tenant,
+        TenantRecord,
     },
-    store::key_rotations::DigestChanges,
-    token::{
-        TokenBody, TokenIntentRecord, TokenRecord,
-        disclosure::with_expression_digests,
-        expression::evaluation::{Evaluation, EvaluationResult, FailureMode},
-        intent::IntentBody,
-    },
+    store::DigestChanges,
+    token::{TokenBody, TokenIntentRecord, TokenRecord, intent::IntentBody},
+    types::{ApplicationKind, Operation, id::ApplicationId},
+    writes::evaluation::{Evaluation, EvaluationResult, FailureMode},
 };
 
 /// The tables with fingerprints.

@@ -4,10 +4,10 @@ use scrip_seal::KeySource;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    key_rotation::{KeyRotation, RotationPhase},
+    keys::key_rotation::{KeyRotation, RotationPhase},
     operations::key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
     policy::{PolicyPermit, TenantRecord},
+    types::Operation,
 };
 
 /// Starts a rotation. A background task of a server does the rest.

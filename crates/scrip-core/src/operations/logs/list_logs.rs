@@ -5,12 +5,12 @@ use scrip_seal::{Place, Sealed};
 
 use crate::{
     Error, Vault,
-    audit::{
-        LogKind, LogRecord, Operation, ReadLogEntry, RecordFilter,
-        log_page::{LogPageRequest, NEWEST_POSITIONS, fill_log_page},
-    },
+    audit::{LogKind, LogRecord, RecordFilter},
     listing::cursor,
-    policy::{Caller, Permission},
+    policy::Caller,
+    read_log::ReadLogEntry,
+    recording::log_page::{LogPageRequest, NEWEST_POSITIONS, fill_log_page},
+    types::{Operation, Permission},
 };
 
 /// A filter, and the page to return.

@@ -6,8 +6,8 @@ use std::{collections::HashMap, time::Duration};
 use crate::{
     Error, Timestamp, Vault,
     audit::{Chain, LogKind, PruneChain},
-    id::TenantId,
     policy::Directory,
+    types::id::TenantId,
 };
 
 /// The retention of the vault's own chain: commands and failed authentication. PCI DSS requires

@@ -4,15 +4,19 @@ use scrip_seal::{Pepper, Sealed};
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::{ProxyId, random_uuid},
     idempotency::ResponseRecorder,
     operations::proxies::proxy_rights::{check_application, check_application_update},
     policy::{
         PolicyPermit, PolicyWrite,
-        change::{PolicyDecision, change_policy},
+        proxy::{
+            CompiledDraft, ProxyDetails, ProxyKeyText, ProxyRecord, ProxySecrets, ProxySettings,
+        },
     },
-    proxy::{CompiledDraft, ProxyDetails, ProxyKeyText, ProxyRecord, ProxySecrets, ProxySettings},
+    policy_change::{PolicyDecision, change_policy},
+    types::{
+        Operation,
+        id::{ProxyId, random_uuid},
+    },
 };
 
 pub const PROXIES_MAX: usize = 1000;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ProxyId,
     listing::{Page, PageRequest},
-    policy::PolicyPermit,
-    proxy::{ProxyDetails, ProxyRecord},
+    policy::{
+        PolicyPermit,
+        proxy::{ProxyDetails, ProxyRecord},
+    },
+    types::{Operation, id::ProxyId},
 };
 
 /// A filter of proxies. An empty filter matches all.

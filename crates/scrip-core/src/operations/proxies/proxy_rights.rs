@@ -1,9 +1,9 @@
 //! The rights that a change of a proxy needs besides those of its route.
 
 use crate::{
-    error::{Denial, Error, FieldError},
-    id::ApplicationId,
-    policy::{ApplicationKind, Permission, PolicyPermit, PolicyRecords},
+    Error, FieldError,
+    policy::{PolicyPermit, PolicyRecords},
+    types::{ApplicationKind, Permission, error::Denial, id::ApplicationId},
 };
 
 /// Checks `application:update` in the rows on which the change is decided. The operator needs no permission.

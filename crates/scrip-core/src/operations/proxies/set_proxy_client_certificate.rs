@@ -3,15 +3,16 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ProxyId,
     idempotency::ResponseRecorder,
     operations::proxies::{
         proxy_rights::check_application_update,
         update_proxy::{ProxyChange, rewrite_proxy},
     },
-    policy::PolicyPermit,
-    proxy::{ClientCertificate, ProxyDetails},
+    policy::{
+        PolicyPermit,
+        proxy::{ClientCertificate, ProxyDetails},
+    },
+    types::{Operation, id::ProxyId},
 };
 
 /// # Errors

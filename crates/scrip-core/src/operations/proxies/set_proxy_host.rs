@@ -3,11 +3,9 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ProxyId,
     operations::proxies::update_proxy::{ProxyChange, rewrite_proxy},
-    policy::PolicyPermit,
-    proxy::{HostName, ProxyDetails},
+    policy::{PolicyPermit, destination::HostName, proxy::ProxyDetails},
+    types::{Operation, id::ProxyId},
 };
 
 /// Sets the host of a proxy. It replaces an earlier host of the proxy.

@@ -5,17 +5,16 @@ use std::fmt::{Debug, Formatter};
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ProxyId,
     idempotency::ResponseRecorder,
     operations::proxies::proxy_rights::{
         check_application, check_application_update, has_permission,
     },
     policy::{
-        Permission, PolicyPermit, PolicyRecords, PolicyWrite,
-        change::{PolicyDecision, change_policy},
+        PolicyPermit, PolicyRecords, PolicyWrite,
+        proxy::{CompiledDraft, ProxyDetails, ProxyDraft},
     },
-    proxy::{CompiledDraft, ProxyDetails, ProxyDraft},
+    policy_change::{PolicyDecision, change_policy},
+    types::{Operation, Permission, id::ProxyId},
 };
 
 /// Edits the current attributes, so that two concurrent patches both apply. It may run several

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, FieldError, Vault,
-    audit::Operation,
+    equality::Comparable,
     idempotency::{
         CallContent, CallDelivery, CallResponse, ClaimOutcome, IdempotencyClaim, IdempotencyLookup,
         StoredResponse,
@@ -11,8 +11,8 @@ use crate::{
     operations::claim_idempotency_key::{
         IDEMPOTENCY_KEY_BYTES_MAX, INVALID_KEY, RESPONSE_RETENTION, key_scope,
     },
-    policy::{Caller, equality::Comparable},
-    store::IN_FLIGHT,
+    policy::Caller,
+    types::{IN_FLIGHT, Operation},
 };
 
 /// The decision on a call with an idempotency key.

@@ -1,29 +1,23 @@
 //! Decrypts the data that a client encrypted for one proxied call.
 
-use std::sync::Arc;
-
-use scrip_expression::{Reference, ReferenceKind};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Error, FieldError, Timestamp, Vault,
-    error::Denial,
-    id::ClientKeyId,
+    Error, FieldError, Vault,
+    disclosure::withholds_typed,
+    equality::EvaluatedEntity,
     idempotency::proxy_call::CallDataComparison,
-    operations::check_request_quota,
-    policy::{
-        Caller, DestinationChoice, Permission, Transform, UseRight,
-        guessing_budget::EvaluatedEntity,
+    operations::{
+        check_request_quota,
+        reference_data::{DecryptedCallData, DecryptedPart},
     },
+    policy::{Caller, DestinationChoice, UseRight},
     token::{
-        Containers, EncryptedData, Plaintext,
+        EncryptedData,
         cvc::{cvc_expiry, hidden_answer_end},
-        disclosure::withholds_typed,
     },
+    types::{Containers, Permission, Plaintext, Transform, error::Denial},
 };
-
-/// The name by which expressions of a call read the data.
-const REFERENCE_NAME: &str = "encrypted";
 
 /// The encrypted data of a call, as the header contains it.
 #[derive(Debug)]
@@ -31,39 +25,6 @@ pub enum EncryptedCallData {
     Single(EncryptedData),
     /// With the names that the client chose.
     Named(Vec<(String, EncryptedData)>),
-}
-
-/// The decrypted data of a call. It is wiped at the end of the call. `P` decides who can read it.
-#[derive(Debug)]
-pub struct DecryptedCallData<P> {
-    /// An object with `type` and `data`, or an object of such objects.
-    value: P,
-    /// By which calls with the same idempotency key are compared. The decrypted value for a caller
-    /// that may read it; otherwise the data as it was sent, because an equal guess would confirm it.
-    comparison: CallDataComparison,
-    pub(super) parts: Arc<[DecryptedPart]>,
-}
-
-/// One decrypted value.
-#[derive(Debug)]
-pub(super) struct DecryptedPart {
-    pub(super) key: Option<ClientKeyId>,
-    /// The default container of its type, in which the caller needs the right.
-    pub(super) containers: Containers,
-    pub(super) cvc_expires_at: Option<Timestamp>,
-    /// As in [`LoadedEntity`](crate::operations::reference_data::LoadedEntity).
-    pub(super) answer_ends_at: Option<Timestamp>,
-    /// The data, if the caller may use and not read it.
-    pub(super) hidden_data: Option<EvaluatedEntity>,
-    /// As in [`HiddenData`](crate::operations::reference_data::HiddenData).
-    pub(super) is_sent_anywhere: bool,
-}
-
-impl DecryptedPart {
-    /// Whether the caller may not read the data, and could not send it to a destination of its own.
-    pub(super) fn is_restricted(&self) -> bool {
-        self.hidden_data.is_some() && !self.is_sent_anywhere
-    }
 }
 
 /// Decrypts the data.
@@ -153,9 +114,11 @@ impl Decryption<'_> {
         };
         let right_to_read = caller.transform(Permission::TokenRead, &containers);
         let is_hidden = is_withheld || right_to_read != Some(Transform::Reveal);
-        let hidden_data =
-            is_hidden.then(|| EvaluatedEntity::from_encrypted(caller.tenant(), encrypted));
-        let mut data = encrypted.decrypt_any_type(vault, caller).map_err(with_path)?;
+        let hidden_data = is_hidden.then(|| {
+            EvaluatedEntity::from_encryption(caller.tenant(), encrypted.encrypted_parts())
+        });
+        let mut data =
+            encrypted.decrypt_any_type(caller, vault.clock.latest()).map_err(with_path)?;
         let checked = encrypted.check_type(&data).map_err(Error::from).and_then(|()| {
             let checked = token_type.check(data.expose_mut(), caller.tenant().kind);
             checked.map_err(Error::Invalid)
@@ -190,24 +153,5 @@ impl Decryption<'_> {
         object.insert("type".to_owned(), token_type.as_str().into());
         object.insert("data".to_owned(), data.into_exposed());
         Ok(Plaintext::new(Value::Object(object)))
-    }
-}
-
-impl<P> DecryptedCallData<P> {
-    /// The value of `encrypted` in expressions.
-    #[must_use]
-    pub fn value(&self) -> &P {
-        &self.value
-    }
-
-    /// The value by which calls are compared.
-    #[must_use]
-    pub fn comparison(&self) -> &CallDataComparison {
-        &self.comparison
-    }
-
-    /// Whether the reference means this data, and not a token.
-    pub(crate) fn is_named_by(reference: &Reference) -> bool {
-        reference.kind == ReferenceKind::Data && reference.id == REFERENCE_NAME
     }
 }

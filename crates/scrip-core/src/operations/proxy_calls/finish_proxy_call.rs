@@ -2,12 +2,13 @@
 
 use crate::{
     Error, Vault,
-    audit::ReadLogBatch,
+    change::ChangeOutcome,
     idempotency::{
         CallDelivery, CallRecordKey, CallResponse, IdempotencyRecord, proxy_call::CallState,
     },
     operations::proxy_calls::start_proxy_call::{StartedCall, StartedRecord},
-    store::{ChangeOutcome, StoreError},
+    read_log::ReadLogBatch,
+    types::StoreError,
 };
 
 /// The outcome of a call.

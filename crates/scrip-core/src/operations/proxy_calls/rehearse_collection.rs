@@ -2,13 +2,13 @@
 
 use crate::{
     Error, Vault,
+    card::TokenType,
+    disclosure::check_sender_rights,
     policy::{AccessTarget, Caller},
-    token::{
-        Containers, DataPlace, NewToken, TokenType, WrittenToken,
-        disclosure::check_sender_rights,
-        reveal::Audience,
-        write::{conversion::load_data_source, pending_token::PendingToken},
-    },
+    reveal::Audience,
+    token::{DataPlace, NewToken, WrittenToken},
+    types::Containers,
+    writes::{conversion::load_data_source, pending_token::PendingToken},
 };
 
 /// Checks that the sender of a call has no more rights on a new token of this type in these containers

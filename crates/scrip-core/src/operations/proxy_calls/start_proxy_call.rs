@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use crate::{
     Error, Timestamp, Vault,
-    audit::{AuditRecord, Operation, ReadLogBatch, ReadLogEntry},
+    audit::AuditRecord,
     card::contains_card_number,
-    event::{
-        EventSource, EventType,
+    events::{
+        EventSource,
         payload::proxy::{ProxyInvocation, describe_invocation},
     },
-    id::TenantId,
     idempotency::{
         IdempotencyClaim,
         proxy_call::{CallSealer, CallState, CallTarget},
     },
     operations::proxy_calls::use_tokens::{UsePurpose, UsedTokens},
     policy::{Actor, Caller, LookupPermit, RequestOrigin, Tenant, UseRight},
+    read_log::{ReadLogBatch, ReadLogEntry},
+    types::{EventType, Operation, id::TenantId},
 };
 
 /// The sender of a call.

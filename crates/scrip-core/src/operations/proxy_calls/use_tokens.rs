@@ -2,27 +2,25 @@
 
 use std::sync::Arc;
 
+use scrip_expression::{FilteredPath, ReferenceKind};
+
 use crate::{
     Error, Timestamp, Vault,
-    audit::{Operation, ReadLogEntry},
-    error::Denial,
-    id::TokenIntentId,
+    card::TokenType,
+    equality::EvaluatedEntity,
     idempotency::proxy_call::CallTarget,
     operations::{
         check_request_quota,
-        proxy_calls::decrypt_call_data::{DecryptedCallData, DecryptedPart},
         reference_data::{
-            DataAccess, DetokenizeRenderers, HiddenData, LoadedEntities, ReferenceData,
-            ReferenceUse, load_references,
+            DataAccess, DecryptedCallData, DecryptedPart, DetokenizeRenderers, HiddenData,
+            LoadedEntities, ReferenceData, ReferenceUse, load_references,
         },
     },
-    policy::{
-        Caller, DestinationChoice, Permission, Transform, UseRight,
-        guessing_budget::EvaluatedEntity,
-    },
-    token::{DataPlace, Plaintext, TokenType},
+    policy::{Caller, DestinationChoice, UseRight},
+    read_log::ReadLogEntry,
+    token::DataPlace,
+    types::{Operation, Permission, Plaintext, Transform, error::Denial, id::TokenIntentId},
 };
-use scrip_expression::{FilteredPath, ReferenceKind};
 
 /// The tokens, intents and encrypted data that a call uses, for its records.
 #[derive(Debug, Default)]

@@ -1,6 +1,9 @@
 //! The maximum size of the data that one proxied call loads.
 
-use crate::{Error, FieldError, operations::reference_data::DataAccess};
+use crate::{
+    Error, FieldError,
+    policy::{DestinationChoice, UseRight},
+};
 
 /// The tokens and intents of one proxied call have at most this size together, each counted by its
 /// padded size: 4 MiB of large texts, and 64 KiB for names and short values. A message to a
@@ -32,4 +35,13 @@ impl DataSize {
             DataAccess::Use { .. } | DataAccess::Read => Ok(()),
         }
     }
+}
+
+/// The right by which the data is loaded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DataAccess {
+    /// The caller sees the data, as far as its transform allows.
+    Read,
+    /// The data goes to the destination of a proxied call.
+    Use { right: UseRight, destinations: DestinationChoice },
 }

@@ -6,12 +6,16 @@ use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys, VaultKey};
 
 use crate::{
     Error, Vault,
-    audit::{LogKind, Operation, ReadLogEntry},
-    id::{TenantId, random_uuid},
+    audit::LogKind,
     policy::{
-        ChangeStamp, DisplayName, PolicyRecords, Quotas, SystemKeys, TenantKind, TenantRecord,
-        TenantSettings, UnlockRecord, VaultIdentity,
+        ChangeStamp, DisplayName, PolicyRecords, Quotas, SystemKeys, TenantRecord, TenantSettings,
     },
+    read_log::ReadLogEntry,
+    types::{
+        Operation, TenantKind,
+        id::{TenantId, random_uuid},
+    },
+    unlock::{UnlockRecord, VaultIdentity},
 };
 
 /// Creates the system keys of a new vault, before the first tenant; existing keys do not change.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::{
     Error, Timestamp, Vault,
-    audit::{AuditRecord, Operation},
-    id::TenantId,
+    audit::AuditRecord,
+    change::ChangeOutcome,
     operations::tenants::update_tenant::rewrite_tenant,
     policy::{Directory, PolicyPermit, PolicyRecords, Quotas, TenantDeletion, TenantRecord},
-    store::ChangeOutcome,
+    types::{Operation, id::TenantId},
 };
 
 /// Deletes a tenant. Returns the end of the grace period; `None` when the keys are already

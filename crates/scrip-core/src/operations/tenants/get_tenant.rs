@@ -2,8 +2,8 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
     policy::{PolicyPermit, Quotas, Tenant},
+    types::Operation,
 };
 
 /// # Errors

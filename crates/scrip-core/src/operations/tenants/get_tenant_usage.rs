@@ -1,8 +1,10 @@
 //! Get Tenant Usage: the number of tokens, and of tokens active in this month.
 
 use crate::{
-    audit::Operation, error::Error, policy::PolicyPermit, time::Month, token::TenantUsage,
-    vault::Vault,
+    Error, Vault,
+    policy::PolicyPermit,
+    token::TenantUsage,
+    types::{Operation, time::Month},
 };
 
 /// # Errors

@@ -2,7 +2,10 @@
 //! task calls it.
 
 use crate::{
-    audit::LogKind, error::Error, id::TenantId, policy::Directory, store::StoreError, vault::Vault,
+    Error, Vault,
+    audit::LogKind,
+    policy::Directory,
+    types::{StoreError, id::TenantId},
 };
 
 /// Removes some of the rows of deleted tenants; returns how many. Rows with an invalid MAC in the

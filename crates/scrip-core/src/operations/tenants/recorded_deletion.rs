@@ -7,10 +7,8 @@ use scrip_seal::{AuditKey, Mac};
 
 use crate::{
     Timestamp, Vault,
-    audit::{LogKind, LogRecord, Operation, chain::NO_LINK},
-    id::TenantId,
-    operations::yield_now,
-    store::StoreError,
+    audit::{LogKind, LogRecord, chain::NO_LINK},
+    types::{Operation, StoreError, id::TenantId, yield_now},
 };
 
 /// The number of records per step of a search.

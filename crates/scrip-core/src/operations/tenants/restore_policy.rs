@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use crate::{
     Error, Timestamp, Vault,
-    audit::{AuditRecord, ChainHead, LogKind, Operation},
-    policy::{PolicyPermit, PolicyRecords, PolicyRestore, SignedRow, StoredPolicy},
+    audit::{AuditRecord, ChainHead, LogKind},
+    change::{PolicyRestore, StoredPolicy},
+    policy::{PolicyPermit, PolicyRecords, SignedRow},
+    types::Operation,
 };
 
 /// A policy of a backup, and the stored rows that it replaces.

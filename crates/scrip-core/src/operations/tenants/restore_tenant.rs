@@ -2,9 +2,9 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
     operations::tenants::update_tenant::rewrite_tenant,
     policy::{PolicyPermit, PolicyRecords, TenantRecord},
+    types::Operation,
 };
 
 /// # Errors

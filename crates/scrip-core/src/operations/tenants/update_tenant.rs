@@ -2,14 +2,14 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
     idempotency::ResponseRecorder,
     operations::proxies::proxy_rights::check_application_update,
     policy::{
         DisplayName, PolicyPermit, PolicyRecords, PolicyWrite, Quotas, SignedRow, TenantRecord,
         TenantSettings,
-        change::{PolicyDecision, change_policy},
     },
+    policy_change::{PolicyDecision, change_policy},
+    types::Operation,
 };
 
 /// Edits the current settings. It may run several times.

@@ -17,16 +17,15 @@ use zeroize::Zeroizing;
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
-    audit::Operation,
-    id::ThreeDsSessionId,
+    change::ChangeOutcome,
     idempotency::{ResponseRecorder, response::seal_permitted_response},
-    policy::{Caller, Permission, Permit},
-    store::ChangeOutcome,
-    threeds::{
-        AuthenticationView, DirectoryServerError, FailureReason, FoundCard, LoadedSession,
-        OpenedSession, SESSION_ATTEMPTS_MAX, SchemeConnection, SchemeSupport, ServiceFailure,
-        SessionChange, load_session, rejection_error, session_conflict_error,
+    policy::{Caller, Permit},
+    threeds::{AuthenticationView, DirectoryServerError, SchemeConnection, SchemeSupport},
+    threeds_session::{
+        FoundCard, LoadedSession, OpenedSession, SESSION_ATTEMPTS_MAX, SessionChange, load_session,
+        rejection_error, session_conflict_error,
     },
+    types::{FailureReason, Operation, Permission, ServiceFailure, id::ThreeDsSessionId},
 };
 
 const REQUIRED_PERMISSION: Permission = Permission::ThreeDsSessionAuthenticate;

@@ -14,14 +14,18 @@ use serde_json::{Map, Value};
 
 use crate::{
     Error, FieldError, Vault,
-    audit::Operation,
-    id::{ThreeDsSessionId, random_uuid},
     idempotency::{ResponseRecorder, response::seal_permitted_response},
-    policy::{Caller, Permission},
+    policy::Caller,
     threeds::{
-        CardReference, ChallengeMode, LoadedSession, SessionChange, ThreeDsSessionBody,
-        ThreeDsSessionRecord, ThreeDsSessionView, check_threeds_enabled, find_card,
-        find_supported_schemes, to_moment,
+        CardReference, ChallengeMode, ThreeDsSessionBody, ThreeDsSessionRecord, ThreeDsSessionView,
+    },
+    threeds_session::{
+        LoadedSession, SessionChange, check_threeds_enabled, find_card, find_supported_schemes,
+        to_moment,
+    },
+    types::{
+        Operation, Permission,
+        id::{ThreeDsSessionId, random_uuid},
     },
 };
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::{
-    audit::Operation,
+    Vault,
     operations::tokens::expire_token::expiry_events,
     policy::Directory,
-    store::{ExpiringEntity, StoreError},
-    vault::Vault,
+    store::ExpiringEntity,
+    types::{Operation, StoreError},
 };
 
 /// Deletes some of the expired sessions; returns how many.

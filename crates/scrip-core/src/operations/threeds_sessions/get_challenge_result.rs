@@ -4,14 +4,13 @@ use scrip_threeds::session::StateMachineEvent;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ThreeDsSessionId,
-    policy::{Caller, Permission},
-    store::ChangeOutcome,
-    threeds::{
-        AuthenticationView, SESSION_ATTEMPTS_MAX, SessionChange, load_session, rejection_error,
-        session_conflict_error,
+    change::ChangeOutcome,
+    policy::Caller,
+    threeds::AuthenticationView,
+    threeds_session::{
+        SESSION_ATTEMPTS_MAX, SessionChange, load_session, rejection_error, session_conflict_error,
     },
+    types::{Operation, Permission, id::ThreeDsSessionId},
 };
 
 /// Returns the result of a challenge.

@@ -2,10 +2,11 @@
 
 use crate::{
     Error, Vault,
-    audit::{Operation, ReadLogEntry},
-    id::ThreeDsSessionId,
-    policy::{Caller, Permission},
-    threeds::{ThreeDsSessionView, load_session},
+    policy::Caller,
+    read_log::ReadLogEntry,
+    threeds::ThreeDsSessionView,
+    threeds_session::load_session,
+    types::{Operation, Permission, id::ThreeDsSessionId},
 };
 
 /// # Errors

@@ -9,10 +9,10 @@ use scrip_threeds::{
 
 use crate::{
     Error, FieldError, Vault,
-    audit::Operation,
-    id::ThreeDsSessionId,
     policy::{Directory, RequestOrigin},
-    threeds::{ChallengeMode, apply_notification},
+    threeds::ChallengeMode,
+    threeds_session::apply_notification,
+    types::{Operation, id::ThreeDsSessionId},
 };
 
 /// The result for the page that opened the challenge window.

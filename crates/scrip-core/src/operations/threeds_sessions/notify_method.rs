@@ -7,10 +7,9 @@ use scrip_threeds::{encoding::MethodData, session::StateMachineEvent};
 
 use crate::{
     Error, FieldError, Vault,
-    audit::Operation,
-    id::ThreeDsSessionId,
     policy::{Directory, RequestOrigin},
-    threeds::apply_notification,
+    threeds_session::apply_notification,
+    types::{Operation, id::ThreeDsSessionId},
 };
 
 /// # Errors

@@ -15,10 +15,9 @@ use zeroize::Zeroizing;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::ThreeDsSessionId,
-    policy::{Directory, RequestOrigin, TenantKind},
-    threeds::{apply_notification, load_notified_session},
+    policy::{Directory, RequestOrigin},
+    threeds_session::{apply_notification, load_notified_session},
+    types::{Operation, TenantKind, id::ThreeDsSessionId},
 };
 
 /// The channel of a result.

@@ -4,17 +4,16 @@
 use scrip_threeds::{code::Device, request::DeviceInfo, session::StateMachineEvent};
 
 use crate::{
-    audit::Operation,
-    error::{Denial, Error, FieldError},
-    id::ThreeDsSessionId,
+    Error, FieldError, Vault,
+    change::ChangeOutcome,
     idempotency::{ResponseRecorder, response::seal_permitted_response},
-    policy::{Caller, Permission},
-    store::ChangeOutcome,
-    threeds::{
-        OpenedSession, SESSION_ATTEMPTS_MAX, SessionChange, ThreeDsSessionView, load_session,
-        rejection_error, session_conflict_error,
+    policy::Caller,
+    threeds::ThreeDsSessionView,
+    threeds_session::{
+        OpenedSession, SESSION_ATTEMPTS_MAX, SessionChange, load_session, rejection_error,
+        session_conflict_error,
     },
-    vault::Vault,
+    types::{Operation, Permission, error::Denial, id::ThreeDsSessionId},
 };
 
 const REQUIRED_PERMISSION: Permission = Permission::ThreeDsSessionCreate;

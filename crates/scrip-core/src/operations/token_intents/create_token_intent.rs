@@ -4,23 +4,29 @@ use scrip_seal::{Fingerprint, Sealed};
 
 use crate::{
     Error, FieldError, Vault,
-    audit::{AuditRecord, Operation},
-    event::{EventSource, EventType, payload},
-    id::{TokenIntentId, random_uuid},
-    idempotency::{ResponseRecorder, response::seal_permitted_response},
-    policy::{Caller, Permission, equality::Comparable, guessing_budget::EvaluatedNumbers},
-    store::CommitExtras,
-    token::{
-        Containers, IntentData, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
-        TokenIntentView, TokenType,
-        cvc::{cvc_expiry, load_cvc_key, take_cvc},
-        disclosure::{
-            DisclosureRule, check_data, check_field_place, check_no_added_rights, hides_marked,
-            marks_encrypted, may_digest_marked, misplaces_field_values,
-        },
-        expression::evaluation::{Evaluation, EvaluationResult, FailureMode},
-        intent::{IntentBody, IntentReader, cvc_place, token_intent_view},
+    audit::AuditRecord,
+    card::TokenType,
+    change::CommitExtras,
+    disclosure::{
+        check_data, check_field_place, check_no_added_rights, hides_marked, marks_encrypted,
+        may_digest_marked, misplaces_field_values,
     },
+    equality::{Comparable, numbers::EvaluatedNumbers},
+    events::{EventSource, payload},
+    idempotency::{ResponseRecorder, response::seal_permitted_response},
+    policy::Caller,
+    reveal::{IntentReader, token_intent_view},
+    token::{
+        IntentData, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
+        TokenIntentView,
+        cvc::{cvc_expiry, load_cvc_key, take_cvc},
+        intent::{IntentBody, cvc_place},
+    },
+    types::{
+        Containers, DisclosureRule, EventType, Operation, Permission,
+        id::{TokenIntentId, random_uuid},
+    },
+    writes::evaluation::{Evaluation, EvaluationResult, FailureMode},
 };
 
 /// # Errors
@@ -49,7 +55,7 @@ pub async fn create_token_intent(
                 let default = Containers::from(token_type.default_container());
                 check_no_added_rights(caller, token_type, (&default).into(), (&containers).into())?;
             }
-            (encrypted.decrypt(vault, caller)?, FailureMode::Hide)
+            (encrypted.decrypt(caller, vault.clock.latest())?, FailureMode::Hide)
         }
     };
     check_data(caller, token_type, &mut data, is_marked)?;

@@ -2,11 +2,11 @@
 
 use crate::{
     Error, Vault,
-    audit::{AuditRecord, Operation},
-    event::{EventSource, EventType, payload},
-    id::TokenIntentId,
-    policy::{Caller, Permission},
-    store::ChangeOutcome,
+    audit::AuditRecord,
+    change::ChangeOutcome,
+    events::{EventSource, payload},
+    policy::Caller,
+    types::{EventType, Operation, Permission, id::TokenIntentId},
 };
 
 /// # Errors

@@ -2,13 +2,11 @@
 
 use crate::{
     Error, Vault,
-    audit::{Operation, ReadLogEntry},
-    id::TokenIntentId,
-    policy::{Caller, Permission},
-    token::{
-        TokenIntentView,
-        intent::{IntentBody, IntentReader, token_intent_view},
-    },
+    policy::Caller,
+    read_log::ReadLogEntry,
+    reveal::{IntentReader, token_intent_view},
+    token::{TokenIntentView, intent::IntentBody},
+    types::{Operation, Permission, id::TokenIntentId},
 };
 
 /// # Errors

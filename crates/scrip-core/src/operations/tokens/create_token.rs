@@ -2,13 +2,11 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
     idempotency::ResponseRecorder,
     policy::Caller,
-    token::{
-        NewToken, WrittenToken,
-        write::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
-    },
+    token::{NewToken, WrittenToken},
+    types::Operation,
+    writes::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
 };
 
 /// # Errors

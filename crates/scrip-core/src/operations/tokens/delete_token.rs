@@ -2,12 +2,14 @@
 
 use crate::{
     Error, Vault,
-    audit::{AuditRecord, Operation},
-    event::{EventSource, EventType, payload},
-    id::TokenId,
-    policy::{Caller, Permission},
-    store::ChangeOutcome,
-    token::{DeleteToken, expression::work_meter::contention_error, write::batch::ATTEMPTS_MAX},
+    audit::AuditRecord,
+    change::ChangeOutcome,
+    events::{EventSource, payload},
+    policy::Caller,
+    token_batch::DeleteToken,
+    types::{EventType, Operation, Permission, id::TokenId},
+    work_meter::contention_error,
+    writes::batch::ATTEMPTS_MAX,
 };
 
 /// # Errors

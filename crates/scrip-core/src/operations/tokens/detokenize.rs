@@ -4,8 +4,9 @@ use scrip_expression::{Detokenization, Reference, Scope};
 use serde_json::Value;
 
 use crate::{
-    Error, Vault,
-    audit::{self, Operation, ReadLogEntry},
+    Error, Vault, audit,
+    equality::EvaluatedEntity,
+    expression::compilation::ReplayableRandom,
     operations::{
         check_request_quota,
         reference_data::{
@@ -13,14 +14,10 @@ use crate::{
             load_references,
         },
     },
-    policy::{Caller, Transform, guessing_budget::EvaluatedEntity},
-    token::{
-        Plaintext,
-        expression::{
-            compilation::ReplayableRandom,
-            work_meter::{EvaluationAttempt, EvaluationInput},
-        },
-    },
+    policy::Caller,
+    read_log::ReadLogEntry,
+    types::{Operation, Plaintext, Transform},
+    work_meter::{EvaluationAttempt, EvaluationInput},
 };
 
 /// # Errors

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use crate::{
-    audit::{AuditRecord, Operation},
-    event::ExpiryEvents,
+    Vault,
+    audit::AuditRecord,
+    events::ExpiryEvents,
     policy::Directory,
-    store::{ExpiringEntity, StoreError},
-    vault::Vault,
+    store::ExpiringEntity,
+    types::{Operation, StoreError},
 };
 
 /// Deletes some of the expired tokens; returns how many. Deletes none while the vault is sealed,

@@ -2,13 +2,11 @@
 
 use crate::{
     Error, Vault,
-    audit::{Operation, ReadLogEntry},
-    id::TokenId,
-    policy::{Caller, Permission},
-    token::{
-        TokenView,
-        reveal::{Audience, reveal},
-    },
+    policy::Caller,
+    read_log::ReadLogEntry,
+    reveal::{Audience, reveal},
+    token::TokenView,
+    types::{Operation, Permission, id::TokenId},
 };
 
 /// # Errors

@@ -2,10 +2,11 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    listing::{OffsetPageQuery, Page, offset_page::load_offset_page},
-    policy::{Caller, Permission},
+    listing::Page,
+    operations::tokens::{OffsetPageQuery, offset_page::load_offset_page},
+    policy::Caller,
     token::TokenView,
+    types::{Operation, Permission},
 };
 
 /// # Errors

@@ -2,9 +2,9 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    listing::{CursorPage, ListTokensQuery, cursor_page::load_cursor_page},
-    policy::{Caller, Permission},
+    operations::tokens::{CursorPage, ListTokensQuery, cursor_page::load_cursor_page},
+    policy::Caller,
+    types::{Operation, Permission},
 };
 
 /// # Errors

@@ -2,14 +2,12 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
     idempotency::ResponseRecorder,
-    operations::{check_request_quota, yield_now},
+    operations::check_request_quota,
     policy::Caller,
-    token::{
-        NewToken, WrittenToken,
-        write::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
-    },
+    token::{NewToken, WrittenToken},
+    types::{Operation, yield_now},
+    writes::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
 };
 
 /// One token of a body.

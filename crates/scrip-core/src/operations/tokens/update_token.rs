@@ -4,23 +4,28 @@ use std::sync::Arc;
 
 use crate::{
     Error, Timestamp, Vault,
-    audit::{AuditRecord, Operation},
-    id::TokenId,
+    audit::AuditRecord,
+    disclosure::Deduplicate,
+    equality::Comparison,
     idempotency::{ResponseRecorder, response::ResponseSealer},
-    policy::{Caller, Permission, Permit, equality::Comparison},
-    threeds::{number_in_use_error, reject_number_change},
+    policy::{Caller, Permit},
+    reveal::Audience,
+    threeds_session::reject_number_change,
     token::{
-        BatchOutcome, BuildIdempotencyRecord, Deduplicate, TokenBatch, TokenPatch, WriteConflict,
-        WriteOutcome, WrittenToken,
+        TokenPatch, WrittenToken,
         cvc::{has_cvc_value, load_cvc_key},
-        expression::work_meter::contention_error,
-        reveal::Audience,
-        write::{
-            batch::{ATTEMPTS_MAX, existing_token_result},
-            check_index_entries, count_index_entries,
-            patch::{PatchCause, PatchContext, PatchedToken},
-            pending_token::resolve_deduplication,
-        },
+        number_in_use_error,
+    },
+    token_batch::{
+        BatchOutcome, BuildIdempotencyRecord, TokenBatch, WriteConflict, WriteOutcome,
+        check_index_entries, count_index_entries,
+    },
+    types::{Operation, Permission, id::TokenId},
+    work_meter::contention_error,
+    writes::{
+        batch::{ATTEMPTS_MAX, existing_token_result},
+        patch::{PatchCause, PatchContext, PatchedToken},
+        pending_token::resolve_deduplication,
     },
 };
 

@@ -3,17 +3,19 @@
 use scrip_seal::Sealed;
 
 use crate::{
-    Error, Vault,
-    audit::Operation,
-    error::FieldError,
-    id::{WebhookId, random_uuid},
+    Error, FieldError, Vault,
     idempotency::ResponseRecorder,
     policy::{
         PolicyPermit, PolicyRecords, PolicyWrite,
-        change::{PolicyDecision, change_policy},
+        webhook::{
+            WebhookDetails, WebhookDraft, WebhookRecord, WebhookSecrets, WebhookSettings,
+            WebhookStatus,
+        },
     },
-    webhook::{
-        WebhookDetails, WebhookDraft, WebhookRecord, WebhookSecrets, WebhookSettings, WebhookStatus,
+    policy_change::{PolicyDecision, change_policy},
+    types::{
+        Operation,
+        id::{WebhookId, random_uuid},
     },
 };
 

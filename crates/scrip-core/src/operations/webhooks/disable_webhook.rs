@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::{
     Error, Vault,
-    audit::Operation,
     policy::{
         PolicyPermit, PolicyWrite, Tenant,
-        change::{PolicyDecision, change_policy},
+        webhook::{WebhookDetails, WebhookRecord, WebhookStatus},
     },
-    webhook::{WebhookDetails, WebhookRecord, WebhookStatus},
+    policy_change::{PolicyDecision, change_policy},
+    types::Operation,
 };
 
 /// Disables a webhook as its tenant can, with an audit record. Returns whether it did: a webhook

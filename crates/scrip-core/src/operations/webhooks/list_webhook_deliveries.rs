@@ -4,11 +4,13 @@ use scrip_seal::{Place, Sealed};
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    event::DeliveryRecord,
-    id::{EventId, WebhookId},
+    events::DeliveryRecord,
     listing::cursor::{self, EntityPosition},
     policy::PolicyPermit,
+    types::{
+        Operation,
+        id::{EventId, WebhookId},
+    },
 };
 
 /// The page of a list.

@@ -6,11 +6,12 @@ use scrip_seal::{Place, Sealed};
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::WebhookId,
     listing::cursor::{self, EntityPosition},
-    policy::{Permission, PolicyPermit},
-    webhook::{WebhookDetails, WebhookRecord},
+    policy::{
+        PolicyPermit,
+        webhook::{WebhookDetails, WebhookRecord},
+    },
+    types::{Operation, Permission, id::WebhookId},
 };
 
 /// The page of a list.

@@ -2,12 +2,13 @@
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
-    audit::{AuditRecord, Operation},
-    id::WebhookId,
+    audit::AuditRecord,
+    change::CommitExtras,
     idempotency::{ResponseRecorder, response::seal_response},
     operations::webhooks::test_webhook::find_enabled_webhook,
     policy::PolicyPermit,
-    store::{CommitExtras, deliveries::DeliveryReplay},
+    store::deliveries::DeliveryReplay,
+    types::{Operation, id::WebhookId},
 };
 
 /// Each step is one transaction, so that a replay of many deliveries does not hold the writer.

@@ -2,12 +2,10 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::WebhookId,
     idempotency::ResponseRecorder,
     operations::webhooks::update_webhook::{WebhookChange, rewrite_webhook},
-    policy::PolicyPermit,
-    webhook::WebhookDetails,
+    policy::{PolicyPermit, webhook::WebhookDetails},
+    types::{Operation, id::WebhookId},
 };
 
 /// # Errors

@@ -2,13 +2,15 @@
 
 use crate::{
     Error, FieldError, Vault,
-    audit::{AuditRecord, Operation},
-    event::{DeliveryRecord, DeliveryState, EventSource, NewDelivery, payload},
-    id::WebhookId,
+    audit::AuditRecord,
+    change::CommitExtras,
+    events::{DeliveryRecord, DeliveryState, EventSource, NewDelivery, payload},
     idempotency::{ResponseRecorder, response::seal_response},
-    policy::PolicyPermit,
-    store::CommitExtras,
-    webhook::{WebhookRecord, WebhookStatus},
+    policy::{
+        PolicyPermit,
+        webhook::{WebhookRecord, WebhookStatus},
+    },
+    types::{Operation, id::WebhookId},
 };
 
 /// Stores a test event for the webhook, also if the webhook does not name this type of event.

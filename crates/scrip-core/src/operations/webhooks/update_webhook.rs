@@ -2,14 +2,13 @@
 
 use crate::{
     Error, Vault,
-    audit::Operation,
-    id::WebhookId,
     idempotency::ResponseRecorder,
     policy::{
         PolicyPermit, PolicyWrite,
-        change::{PolicyDecision, change_policy},
+        webhook::{WebhookDetails, WebhookDraft, WebhookStatus},
     },
-    webhook::{WebhookDetails, WebhookDraft, WebhookStatus},
+    policy_change::{PolicyDecision, change_policy},
+    types::{Operation, id::WebhookId},
 };
 
 /// Replaces all attributes. The secret stays, so that the receiver can check deliveries without a

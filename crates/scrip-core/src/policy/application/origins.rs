@@ -1,7 +1,6 @@
 //! The origins of the pages that may use the keys of a public application.
 
-use super::web_origin::WebOrigin;
-use crate::error::FieldError;
+use crate::{FieldError, policy::application::web_origin::WebOrigin};
 
 /// Allowed origins of pages, in the order of the request. An empty list allows every page.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

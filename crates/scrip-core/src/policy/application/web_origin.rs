@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::proxy::HostName;
+use crate::policy::destination::HostName;
 
 /// Scheme, host and port of a web page, in the form of the `Origin` header: lower case, without the
 /// default port of the scheme.

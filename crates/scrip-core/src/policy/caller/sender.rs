@@ -3,16 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    id::ApplicationId,
-    policy::{ApplicationKind, caller::Caller, principal::Principal},
+    policy::{Caller, FieldKinds, Principal, caller::CollectionSender},
+    types::{ApplicationKind, id::ApplicationId},
 };
-
-/// The sender of a proxied call whose data a proxy collects.
-#[derive(Debug, Clone)]
-pub(super) enum CollectionSender {
-    Keyless,
-    Caller(Arc<Caller>),
-}
 
 impl Caller {
     /// The same caller. With `marks_fields`, the tokens and intents that it writes hold the text of a
@@ -122,5 +115,18 @@ impl Caller {
         has_browser_sender
             || self.access_session().is_some()
             || self.principal().kind() == ApplicationKind::Public
+    }
+}
+
+impl Caller {
+    /// The same caller, with these kinds of values of hosted fields in its request.
+    #[must_use]
+    pub fn with_field_kinds(self, field_kinds: FieldKinds) -> Self {
+        Self { field_kinds, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn field_kinds(&self) -> FieldKinds {
+        self.field_kinds
     }
 }

@@ -1,10 +1,9 @@
 //! The proof that a tenant may be deleted.
 
 use crate::{
-    error::Error,
-    id::TenantId,
+    Error, Timestamp,
     policy::{PolicyPermit, PolicyRecords, Quotas},
-    time::Timestamp,
+    types::id::TenantId,
 };
 
 /// Proof that a tenant may be deleted.

@@ -1,18 +1,20 @@
 //! Tables of access decisions, and a comparison with a simple reference implementation.
 
-use Permission::{TokenCreate, TokenRead, TokenUse};
-use Transform::{Mask, Redact, Reveal};
 use proptest::prelude::*;
 use scrip_seal::{AuditKey, RootKey, TenantKeys};
 use uuid::Uuid;
 
 use super::*;
 use crate::{
-    id::TenantId,
     policy::{
-        AccessCondition, AccessPolicy, AccessRule, AccessScope, DisplayName, Permissions,
-        PolicyRecords, Quotas, TenantKind, TenantRecord, TenantSettings,
-        principal::DelegatedRights,
+        AccessCondition, AccessPolicy, AccessRule, AccessScope, DisplayName, PolicyRecords, Quotas,
+        TenantRecord, TenantSettings, principal::DelegatedRights,
+    },
+    types::{
+        Permission::{TokenCreate, TokenRead, TokenUse},
+        Permissions, TenantKind,
+        Transform::{Mask, Redact, Reveal},
+        id::TenantId,
     },
 };
 

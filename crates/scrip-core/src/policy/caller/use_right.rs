@@ -6,12 +6,9 @@
 use std::sync::Arc;
 
 use crate::{
-    error::Error,
-    policy::{
-        AccessTarget, Permission, Transform,
-        caller::{Caller, LookupPermit, Permit},
-    },
-    token::Container,
+    Error,
+    policy::{AccessTarget, Caller, LookupPermit, Permit},
+    types::{Container, Permission, Transform},
 };
 
 /// The destinations that the operator allows.

@@ -2,7 +2,10 @@
 
 use scrip_seal::Sealed;
 
-use crate::policy::{PolicyAlteration, PolicyRecords, directory::unlock_record::VaultUnlocks};
+use crate::{
+    policy::{PolicyAlteration, PolicyRecords},
+    unlock::VaultUnlocks,
+};
 
 /// The stored directory.
 #[derive(Debug, Clone, Default)]

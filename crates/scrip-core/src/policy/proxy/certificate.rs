@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use x509_cert::{Certificate, der::Decode};
 use zeroize::Zeroizing;
 
-use crate::{error::FieldError, time::Timestamp};
+use crate::{FieldError, Timestamp};
 
 words! {
     /// The lowest TLS version that a proxy accepts.

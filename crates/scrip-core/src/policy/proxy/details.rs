@@ -3,9 +3,11 @@
 use scrip_seal::TenantKeys;
 
 use crate::{
-    error::Error,
-    policy::SignedRow,
-    proxy::{CompiledDraft, ProxyDraft, ProxyRecord, ProxySecrets, ProxySettings},
+    Error,
+    policy::{
+        SignedRow,
+        proxy::{CompiledDraft, ProxyDraft, ProxyRecord, ProxySecrets, ProxySettings},
+    },
 };
 
 /// All parts of a proxy. `Debug` prints neither its key nor its configuration.

@@ -3,13 +3,13 @@
 use std::ops::Deref;
 
 use crate::{
-    error::FieldError,
-    id::ApplicationId,
-    policy::DisplayName,
-    proxy::{
-        AuthorityCertificates, DestinationUrl, ProxyConfiguration, TlsMinimum,
-        transform::TransformList,
+    FieldError,
+    policy::{
+        DisplayName,
+        destination::DestinationUrl,
+        proxy::{AuthorityCertificates, ProxyConfiguration, TlsMinimum, TransformList},
     },
+    types::id::ApplicationId,
 };
 
 /// A parsed request that creates or replaces a proxy.

@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use scrip_seal::TenantKeys;
+
 use crate::{
-    error::Error,
-    proxy::{
-        AuthorityCertificates, DestinationUrl, ProxyRecord, ProxySettings, ProxyTransform,
-        TlsMinimum,
-        settings::invalid_settings,
-        transform::{CompiledTransforms, TransformList, TransformStage},
+    Error,
+    policy::{
+        destination::DestinationUrl,
+        proxy::{
+            AuthorityCertificates, ProxyRecord, ProxySettings, ProxyTransform, TlsMinimum,
+            TransformList,
+            settings::invalid_settings,
+            transform::{CompiledTransforms, TransformStage},
+        },
     },
 };
-use scrip_seal::TenantKeys;
 
 /// The settings of a proxy, opened and compiled once. It contains no key and no configuration.
 #[derive(Debug)]
@@ -31,7 +35,7 @@ pub struct ProxyProgram {
 
 impl ProxyProgram {
     /// `previous` is the program of an earlier version of the row.
-    pub(super) fn compile(
+    pub(in crate::policy) fn compile(
         keys: &TenantKeys,
         record: &ProxyRecord,
         previous: Option<&Self>,

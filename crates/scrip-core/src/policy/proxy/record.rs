@@ -3,10 +3,9 @@
 use scrip_seal::{Place, Purpose, Sealed, TenantKeys};
 
 use crate::{
-    error::Error,
-    id::{ApplicationId, ProxyId, TenantId},
-    policy::{ChangeStamp, DisplayName, PolicyRow, SignedRow},
-    proxy::HostName,
+    Error,
+    policy::{ChangeStamp, DisplayName, PolicyRow, SignedRow, destination::HostName},
+    types::id::{ApplicationId, ProxyId, TenantId},
 };
 
 /// The stored row of a proxy: a signed row of the policy. The columns that lookups and decisions

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::{
-    error::{Error, FieldError},
-    proxy::{ProxyKeyText, ProxyRecord},
+    Error, FieldError,
+    policy::proxy::{ProxyKeyText, ProxyRecord},
 };
 
 /// The configuration of a proxy: names and values, which may be secrets of the destination.

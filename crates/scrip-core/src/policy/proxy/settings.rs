@@ -5,10 +5,13 @@ use scrip_seal::{Purpose, Sealed, Secret, TenantKeys};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::{Error, FieldError},
-    proxy::{
-        AuthorityCertificates, DestinationUrl, ProxyRecord, ProxyTimeout, TlsMinimum,
-        transform::{ProxyTransform, TransformList, TransformStage},
+    Error, FieldError,
+    policy::{
+        destination::DestinationUrl,
+        proxy::{
+            AuthorityCertificates, ProxyRecord, ProxyTimeout, ProxyTransform, TlsMinimum,
+            TransformList, transform::TransformStage,
+        },
     },
 };
 

@@ -6,6 +6,7 @@
 //! until the admission leaves the window. A counter with a log that cannot grow writes its
 //! admissions to the overflow too.
 
+mod capacity;
 mod shard;
 
 use std::{
@@ -17,12 +18,17 @@ use std::{
     time::Duration,
 };
 
-use self::shard::{CounterShard, OverflowPresence};
-use super::{
-    CounterCheck, CounterKey, Rate, RateLimitName,
-    sliding_window_log::{SlidingWindowLog, Verdict, to_ms},
+use crate::{
+    Timestamp,
+    policy::rate_limit::{
+        CounterCheck, CounterKey, Rate, RateLimitName,
+        counters::{
+            capacity::CounterCapacity,
+            shard::{CounterShard, OverflowPresence},
+        },
+        sliding_window_log::{SlidingWindowLog, Verdict, to_ms},
+    },
 };
-use crate::time::Timestamp;
 
 /// The limit that rejected a request, and a wait that is certainly long enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,16 +60,6 @@ struct OverflowLogs {
     newcomers: SlidingWindowLog,
     /// Admissions of counters with logs that could not grow. Never decides alone.
     full_counters: SlidingWindowLog,
-}
-
-/// The capacity that all shards share.
-#[derive(Debug)]
-struct CounterCapacity {
-    counters: AtomicUsize,
-    counters_max: usize,
-    /// Entries in the logs.
-    entries: AtomicUsize,
-    entries_max: usize,
 }
 
 /// The usage of the counters, for metrics.
@@ -436,38 +432,6 @@ impl<'a> LockedShards<'a> {
         self.counters.overflow_until_ms.fetch_max(until_ms, Ordering::AcqRel);
         written_ms
     }
-}
-
-impl CounterCapacity {
-    fn is_crowded(&self) -> bool {
-        self.counters.load(Ordering::Relaxed) > self.counters_max / 2
-            || self.entries.load(Ordering::Relaxed) > self.entries_max / 2
-    }
-
-    /// Reserves a counter with its initial entries.
-    fn reserve_counter(&self) -> bool {
-        try_add(&self.counters, 1, self.counters_max)
-    }
-
-    fn release_counter(&self) {
-        self.counters.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    fn reserve_entries(&self, count: usize) -> bool {
-        try_add(&self.entries, count, self.entries_max)
-    }
-
-    fn release_entries(&self, count: usize) {
-        if count > 0 {
-            self.entries.fetch_sub(count, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Adds to a counter, unless the sum would exceed the maximum.
-fn try_add(counter: &AtomicUsize, count: usize, max: usize) -> bool {
-    let add = |it: usize| it.checked_add(count).filter(|it| *it <= max);
-    counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }
 
 #[cfg(test)]

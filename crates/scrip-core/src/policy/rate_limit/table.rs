@@ -2,41 +2,17 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use CounterGrouping::{
-    Address, ApiKey, ApiKeyAndAddress, ApiKeyOrAddress, HostnameAndAddress, ProxyKeyAndAddress,
+use crate::{
+    policy::rate_limit::{
+        CounterGrouping::{
+            self, Address, ApiKey, ApiKeyAndAddress, ApiKeyOrAddress, HostnameAndAddress,
+            ProxyKeyAndAddress,
+        },
+        LimitAction::{self, Block, Throttle},
+        Rate, RateLimitName, RateLimitRule, RateLimitScope,
+    },
+    types::{ApplicationKind, Operation},
 };
-use LimitAction::{Block, Throttle};
-
-use super::{CounterGrouping, LimitAction, Rate, RateLimitRule, RateLimitScope};
-use crate::{audit::Operation, policy::ApplicationKind};
-
-words! {
-    /// The names of the limits, used in settings, metrics and counters.
-    pub enum RateLimitName {
-        TestTenant = "test_tenant",
-        SearchTokens = "search_tokens",
-        ListTokens = "list_tokens",
-        CreateTokens = "create_tokens",
-        UpdateToken = "update_token",
-        DeleteToken = "delete_token",
-        AccountUpdater = "account_updater",
-        PrivateApplication = "private_application",
-        PublicApplication = "public_application",
-        ManagementApplication = "management_application",
-        KeylessProxy = "keyless_proxy",
-        ProxyHostname = "proxy_hostname",
-        Address = "address",
-        LegacyKey = "legacy_key",
-    }
-}
-
-impl RateLimitName {
-    /// The index in [`RateLimitName::ALL`].
-    #[must_use]
-    pub fn index(self) -> usize {
-        Self::ALL.iter().position(|it| *it == self).unwrap_or_default()
-    }
-}
 
 const LIST_OPERATIONS: RateLimitScope =
     RateLimitScope::Operations(&[Operation::ListTokens, Operation::ListTokensV1]);

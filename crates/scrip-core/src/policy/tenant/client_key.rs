@@ -6,10 +6,9 @@ use std::time::Duration;
 use scrip_seal::{ClientKeyPair, Jwe, JweError, Place, Purpose, Sealed, Secret, TenantKeys};
 
 use crate::{
-    error::Error,
-    id::{ClientKeyId, TenantId},
+    Error, Timestamp,
     policy::{ChangeStamp, PolicyRow, SignedRow},
-    time::Timestamp,
+    types::id::{ClientKeyId, TenantId},
 };
 
 /// The longest life of a key, and the life of a key without a requested expiry.

@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{error::FieldError, policy::TenantKind};
+use crate::{FieldError, types::TenantKind};
 
 /// The limits and retention times of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

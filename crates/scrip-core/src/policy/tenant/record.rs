@@ -3,9 +3,9 @@
 use scrip_seal::{Place, WrappedTenantKeys};
 
 use crate::{
-    id::TenantId,
-    policy::{ChangeStamp, DisplayName, PolicyRow, Quotas, TenantKind, TenantSettings},
-    time::Timestamp,
+    Timestamp,
+    policy::{ChangeStamp, DisplayName, PolicyRow, Quotas, TenantSettings},
+    types::{TenantKind, id::TenantId},
 };
 
 /// The stored row of a tenant.

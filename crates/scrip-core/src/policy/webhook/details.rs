@@ -3,9 +3,11 @@
 use scrip_seal::TenantKeys;
 
 use crate::{
-    error::Error,
-    policy::SignedRow,
-    webhook::{WebhookDraft, WebhookRecord, WebhookSecrets, WebhookSettings},
+    Error,
+    policy::{
+        SignedRow,
+        webhook::{WebhookDraft, WebhookRecord, WebhookSecrets, WebhookSettings},
+    },
 };
 
 /// All parts of a webhook. `Debug` does not print its secrets.

@@ -1,8 +1,8 @@
 //! The attributes of a webhook that a client chooses.
 
-use crate::{
-    policy::DisplayName,
-    proxy::DestinationUrl,
+use crate::policy::{
+    DisplayName,
+    destination::DestinationUrl,
     webhook::{EventList, NotifyEmail, WebhookStatus},
 };
 

@@ -1,6 +1,6 @@
 //! Sets of types of events.
 
-use crate::{error::FieldError, event::event_type::EventType};
+use crate::{FieldError, types::EventType};
 
 impl EventType {
     #[expect(clippy::as_conversions, reason = "a unit variant is its own index, below 64")]

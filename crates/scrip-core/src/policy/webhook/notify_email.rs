@@ -1,6 +1,6 @@
 //! The address of the person who looks after a webhook.
 
-use crate::{error::FieldError, proxy::HostName};
+use crate::{FieldError, policy::destination::HostName};
 
 /// An e-mail address. It is stored and returned; Scrip sends no mail.
 #[derive(Clone, PartialEq, Eq)]

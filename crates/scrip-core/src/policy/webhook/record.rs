@@ -3,10 +3,12 @@
 use scrip_seal::{Place, Purpose, Sealed, TenantKeys};
 
 use crate::{
-    error::Error,
-    id::{TenantId, WebhookId},
-    policy::{ChangeStamp, DisplayName, PolicyRow, SignedRow},
-    webhook::{EventList, EventType},
+    Error,
+    policy::{ChangeStamp, DisplayName, PolicyRow, SignedRow, webhook::EventList},
+    types::{
+        EventType,
+        id::{TenantId, WebhookId},
+    },
 };
 
 words! {

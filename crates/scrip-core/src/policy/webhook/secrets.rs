@@ -6,7 +6,7 @@ use scrip_seal::{Purpose, Sealed, Secret, TenantKeys, WebhookSecret};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::{error::Error, time::Timestamp, webhook::WebhookRecord};
+use crate::{Error, Timestamp, policy::webhook::WebhookRecord};
 
 /// How long the previous secret stays valid, so that a receiver can change its own without a gap.
 pub const SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);

@@ -4,9 +4,11 @@ use scrip_seal::{Purpose, Sealed, Secret, TenantKeys};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Error,
-    proxy::DestinationUrl,
-    webhook::{NotifyEmail, WebhookRecord},
+    Error,
+    policy::{
+        destination::DestinationUrl,
+        webhook::{NotifyEmail, WebhookRecord},
+    },
 };
 
 /// Sealed: a URL often contains a secret of the receiver, and an address is personal data.

@@ -1,8 +1,9 @@
 //! The requests of dual control.
 
 use crate::{
-    policy::approval::{ApprovalChange, StoredApprovals},
-    store::{ChangeOutcome, StoreFuture},
+    approval::{ApprovalChange, StoredApprovals},
+    change::ChangeOutcome,
+    types::StoreFuture,
 };
 
 /// The state of dual control and its requests. Each method is one transaction.

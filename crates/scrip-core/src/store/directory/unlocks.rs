@@ -3,14 +3,12 @@
 use scrip_seal::Sealed;
 
 use crate::{
-    error::Error,
-    id::UnlockId,
-    policy::{
-        MethodRemoval, SystemKeys, UnlockRecord, UnlockRemoval, VaultIdentity, VaultKeyRotation,
-        VaultUnlocks,
-    },
-    store::{ChangeOutcome, StoreFuture},
-    time::Timestamp,
+    Error, Timestamp,
+    change::ChangeOutcome,
+    keys::{MethodRemoval, UnlockRemoval, VaultKeyRotation},
+    policy::SystemKeys,
+    types::{StoreFuture, id::UnlockId},
+    unlock::{UnlockRecord, VaultIdentity, VaultUnlocks},
 };
 
 /// The unlock methods of the vault. Each method is one transaction.

@@ -3,13 +3,14 @@
 use uuid::Uuid;
 
 use crate::{
-    id::TenantId,
-    key_rotation::{
-        KeyRotation, ResealedRow, RotatedTable, RotationProgress, RowKey, SealedRows, VersionCount,
+    Timestamp,
+    change::ChangeOutcome,
+    keys::{
+        ResealedRow, RotatedTable, RowKey, SealedRows,
+        key_rotation::{KeyRotation, RotationProgress, VersionCount},
     },
-    store::{ChangeOutcome, StoreFuture},
-    time::Timestamp,
     token::{TokenIntentRecord, TokenRecord},
+    types::{StoreFuture, id::TenantId},
 };
 
 /// Rotations of sealing keys, and the sealed rows of all tables. Each method is one transaction.

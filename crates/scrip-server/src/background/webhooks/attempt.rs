@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::{Request, header::RETRY_AFTER};
-use scrip_core::{Timestamp, event::AttemptOutcome};
+use scrip_core::{Timestamp, events::AttemptOutcome};
 use scrip_egress::{ConnectionScope, Destination, EgressBody, EgressClient, SendFailure};
 use tokio::time::{Instant, timeout};
 

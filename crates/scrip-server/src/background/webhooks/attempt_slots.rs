@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use scrip_core::id::TenantId;
+use scrip_core::types::id::TenantId;
 use tokio::sync::Notify;
 
 const ATTEMPTS_MAX: usize = 512;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use scrip_api::app::App;
-use scrip_core::{error::Error, event::WebhookKey, policy::Directory};
+use scrip_core::{Error, events::WebhookKey, policy::Directory};
 
 use crate::{
     background::webhooks::{
@@ -53,7 +53,7 @@ impl Deliverer {
 
     /// Polls until the server stops.
     pub(super) async fn run(self: Arc<Self>) {
-        let mut guard = self.context.app.deliveries_in_flight.track();
+        let mut guard = self.context.app.tasks.deliveries.track();
         let mut ticks = delayed_interval(POLL_EVERY);
         let mut failures = FailureSeries::default();
         loop {

@@ -7,8 +7,8 @@ use std::{
 
 use scrip_api::app::{App, in_flight::InFlightGuard};
 use scrip_core::{
-    error::Error,
-    event::{AttemptOutcome, WebhookKey},
+    Error,
+    events::{AttemptOutcome, WebhookKey},
 };
 use tokio::time::Instant;
 
@@ -93,7 +93,7 @@ impl DeliveryContext {
             failure: None,
             elapsed: Duration::ZERO,
         };
-        let client = match self.app.webhook_egress.get() {
+        let client = match self.app.egress.webhooks.get() {
             Ok(client) => client,
             Err(error) => {
                 self.log_failure(&error);

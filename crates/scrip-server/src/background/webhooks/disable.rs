@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use scrip_api::{app::App, metrics::webhooks::DisableReason};
 use scrip_core::{
-    event::{WebhookKey, delivery_schedule::DELIVERY_PERIOD},
+    events::{WebhookKey, delivery_schedule::DELIVERY_PERIOD},
     operations::webhooks::disable_webhook::disable_webhook,
 };
 

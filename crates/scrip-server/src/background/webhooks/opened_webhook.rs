@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    error::Error,
-    event::WebhookKey,
-    policy::{Directory, Tenant},
-    webhook::{WebhookDetails, WebhookRecord, WebhookSecrets, WebhookStatus},
+    Error,
+    events::WebhookKey,
+    policy::{
+        Directory, Tenant,
+        webhook::{WebhookDetails, WebhookRecord, WebhookSecrets, WebhookStatus},
+    },
 };
 use scrip_egress::{ConnectionScope, Destination};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scrip_core::event::AttemptOutcome;
+use scrip_core::events::AttemptOutcome;
 
 use crate::background::webhooks::attempt_slots::ReceiverSpeed;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scrip_core::event::AttemptResult;
+use scrip_core::events::AttemptResult;
 use tokio::time::Instant;
 
 use crate::background::webhooks::attempt::LEASE;
@@ -68,7 +68,7 @@ impl ResultBuffer {
 
 #[cfg(test)]
 mod tests {
-    use scrip_core::{Timestamp, event::DeliveryChange, id::EventId};
+    use scrip_core::{Timestamp, events::DeliveryChange, types::id::EventId};
     use uuid::Uuid;
 
     use super::*;

@@ -5,7 +5,7 @@ use hyper::{
     Request,
     header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT},
 };
-use scrip_core::{Timestamp, event::EventJson, id::EventId};
+use scrip_core::{Timestamp, events::EventJson, types::id::EventId};
 use scrip_seal::{WebhookKeyError, WebhookSecret, WebhookSigningKey, sign_with_secrets};
 
 /// The version of the signature with the key pair of the vault.

@@ -5,7 +5,7 @@ use std::{sync::Arc, thread::available_parallelism};
 
 use bytes::Bytes;
 use hyper::Request;
-use scrip_core::{Timestamp, error::Error, event::EventJson, id::EventId};
+use scrip_core::{Error, Timestamp, events::EventJson, types::id::EventId};
 use scrip_seal::WebhookSigningKey;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 

@@ -7,12 +7,12 @@ use scrip_api::{
     metrics::{SweepTarget, webhooks::DeliveryLabel},
 };
 use scrip_core::{
-    Timestamp,
-    audit::{AuditRecord, Operation},
-    error::Error,
-    event::{WebhookKey, delivery_schedule::DELIVERY_PERIOD},
+    Error, Timestamp,
+    audit::AuditRecord,
+    events::{WebhookKey, delivery_schedule::DELIVERY_PERIOD},
     policy::Directory,
     store::deliveries::{DeliveryBounds, TrimmedDeliveries},
+    types::Operation,
 };
 use tokio::time::sleep;
 

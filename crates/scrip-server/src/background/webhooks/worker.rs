@@ -10,9 +10,8 @@ use scrip_api::{
     metrics::webhooks::{AttemptLabel, DeliveryLabel},
 };
 use scrip_core::{
-    Timestamp,
-    error::Error,
-    event::{
+    Error, Timestamp,
+    events::{
         AttemptOutcome, AttemptResult, ClaimedDelivery, DeliveryChange, NextAttempt, WebhookKey,
     },
     store::deliveries::DeliveryClaim,
@@ -98,7 +97,7 @@ impl Worker {
     /// Runs until no delivery is due, or until the server stops: then no delivery is claimed, and
     /// attempts in progress can finish.
     pub(super) async fn run(mut self) {
-        let mut guard = self.context.app.deliveries_in_flight.track();
+        let mut guard = self.context.app.tasks.deliveries.track();
         loop {
             self.needs_slot = false;
             if self.can_start(&guard) {
@@ -177,7 +176,7 @@ impl Worker {
     ) -> Result<(), Error> {
         let app = Arc::clone(&self.context.app);
         let key = app.webhook_signing_key().await?;
-        app.webhook_egress.get()?;
+        app.egress.webhooks.get()?;
         let now = app.vault.clock.now();
         let claim =
             DeliveryClaim { now, lease_until: now.plus(LEASE), deliveries_max: slots.len() };

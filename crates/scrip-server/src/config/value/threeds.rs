@@ -2,7 +2,7 @@
 
 use hyper::Uri;
 use rustls::pki_types::ServerName;
-use scrip_core::policy::TenantKind;
+use scrip_core::types::TenantKind;
 use scrip_threeds::{code::Scheme, format::Text};
 
 use crate::{

@@ -4,13 +4,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use scrip_api::app::App;
 use scrip_core::{
-    id::{UnlockId, VaultId},
-    policy::{
-        UnlockKind, UnlockRecord, UnlockState, VaultIdentity,
-        approval::{ApprovalChange, DualControlRecord, StoredApprovals, StoredDualControl},
-    },
-    store::ChangeOutcome,
-    time::Timestamp,
+    Timestamp,
+    approval::{ApprovalChange, DualControlRecord, StoredApprovals, StoredDualControl},
+    change::ChangeOutcome,
+    types::id::{UnlockId, VaultId},
+    unlock::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity},
 };
 use scrip_seal::Mac;
 use scrip_testing::{
@@ -315,7 +313,7 @@ async fn forged_approvals_are_ignored() {
 /// A row that the vault signed becomes the row of another user, action or time.
 #[tokio::test]
 async fn altered_columns_of_an_approval_are_detected() {
-    type Alter = fn(&mut scrip_core::policy::approval::ApprovalRecord);
+    type Alter = fn(&mut scrip_core::approval::ApprovalRecord);
     let alterations: [Alter; 5] = [
         |it| it.requested_by = SERVER,
         |it| it.action = ActionText::parse("export").unwrap(),

@@ -1,6 +1,6 @@
 //! Active tokens, recorded in the transaction of the read-log record.
 
-use scrip_core::{store::StoreError, time::Month};
+use scrip_core::types::{StoreError, time::Month};
 
 use crate::postgres::engine::transaction::PostgresTransaction;
 

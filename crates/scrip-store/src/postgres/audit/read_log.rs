@@ -1,11 +1,14 @@
 //! The read log: queued records of reads are written by group commit.
 
 use scrip_core::{
-    audit::{LogKind, ReadLogBatch},
-    id::{TenantId, TokenId},
-    metrics::WriterMetrics,
-    store::StoreError,
-    time::Month,
+    audit::LogKind,
+    read_log::ReadLogBatch,
+    types::{
+        StoreError,
+        id::{TenantId, TokenId},
+        metrics::WriterMetrics,
+        time::Month,
+    },
 };
 
 use crate::{

@@ -6,7 +6,7 @@
 use deadpool_postgres::Transaction;
 use scrip_core::{
     audit::verify::{ChainAnchors, Verifier},
-    store::StoreError,
+    types::StoreError,
 };
 
 use crate::{

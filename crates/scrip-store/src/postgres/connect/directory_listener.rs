@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use tokio::{sync::Notify, task::JoinHandle};
 use tokio_postgres::{AsyncMessage, Config, NoTls, Socket, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;

@@ -1,6 +1,6 @@
 //! Properties of the database server that an operator should know.
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 use crate::postgres::engine::{row::read_column, statement::PostgresClient};
 

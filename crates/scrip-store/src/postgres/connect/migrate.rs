@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use deadpool_postgres::{Client, GenericClient};
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use tokio_postgres::error::SqlState;
 
 use crate::postgres::engine::error::{store_error, unavailable};

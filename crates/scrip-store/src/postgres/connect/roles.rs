@@ -6,7 +6,7 @@
 //! all tenants.
 
 use deadpool_postgres::Client;
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 use crate::postgres::engine::error::{store_error, unavailable};
 

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod, Runtime};
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use tokio_postgres::{
     Config, NoTls,
     config::{SslMode, TargetSessionAttrs},

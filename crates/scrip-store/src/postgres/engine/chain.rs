@@ -4,8 +4,7 @@
 use deadpool_postgres::Object;
 use scrip_core::{
     audit::{AuditRecord, ChainHead, ChainTip, LogKind, LogRow, RecordSubject},
-    id::TenantId,
-    store::StoreError,
+    types::{StoreError, id::TenantId},
 };
 use tokio_postgres::{Row, Statement};
 

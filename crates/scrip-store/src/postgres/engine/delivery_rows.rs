@@ -1,7 +1,7 @@
 //! Deliveries of events, written once before the commit.
 
 use deadpool_postgres::Object;
-use scrip_core::{event::NewDelivery, store::StoreError};
+use scrip_core::{events::NewDelivery, types::StoreError};
 use tokio_postgres::Statement;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt};
 
-use scrip_core::store::{StoreCondition, StoreError};
+use scrip_core::{store::StoreCondition, types::StoreError};
 use tokio_postgres::error::SqlState;
 
 pub(crate) fn unavailable(message: &'static str) -> StoreError {

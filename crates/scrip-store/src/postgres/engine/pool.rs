@@ -4,7 +4,7 @@
 use std::{error::Error, sync::Arc, time::Duration};
 
 use deadpool_postgres::{Object, Status};
-use scrip_core::{audit::LogKind, store::StoreError};
+use scrip_core::{audit::LogKind, types::StoreError};
 use tokio_postgres::error::SqlState;
 
 use crate::{

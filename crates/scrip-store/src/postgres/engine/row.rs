@@ -1,6 +1,6 @@
 //! Reads columns of PostgreSQL rows.
 
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use tokio_postgres::{Row, types::FromSql};
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@
 //! `SET LOCAL` sets the scope in each transaction and ends with it, because a pooler gives the
 //! connection to another client afterwards.
 
-use scrip_core::id::TenantId;
+use scrip_core::types::id::TenantId;
 
 /// The value that the row-level security policies read.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::{store::StoreError, time::Timestamp};
+use scrip_core::{Timestamp, types::StoreError};
 use tokio_postgres::{Row, types::ToSql};
 
 use crate::{

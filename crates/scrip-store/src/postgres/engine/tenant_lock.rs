@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::{audit::LogKind, id::TenantId, store::StoreError};
+use scrip_core::{
+    audit::LogKind,
+    types::{StoreError, id::TenantId},
+};
 use tokio::sync::OwnedMutexGuard;
 
 /// Same as the lock timeout of the server.

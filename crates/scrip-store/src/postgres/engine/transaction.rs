@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use scrip_core::{
     audit::{AuditRecord, LogKind, RecordSubject},
-    event::NewDelivery,
-    id::TenantId,
-    store::StoreError,
+    events::NewDelivery,
+    types::{StoreError, id::TenantId},
 };
 use tokio_postgres::{Row, error::SqlState};
 

@@ -1,7 +1,7 @@
 //! Usage counters of tokens, written once before the commit.
 
 use deadpool_postgres::Object;
-use scrip_core::{id::TenantId, store::StoreError};
+use scrip_core::types::{StoreError, id::TenantId};
 use tokio_postgres::Statement;
 
 use crate::{

@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::{
+use scrip_core::types::{
+    StoreError,
     id::TenantId,
     metrics::{Counter, Histogram, WriterMetrics},
-    store::StoreError,
 };
 use tokio::{sync::oneshot, time::Instant};
 

@@ -4,13 +4,11 @@ use std::{collections::HashSet, iter};
 
 use deadpool_postgres::Object;
 use scrip_core::{
-    id::TenantId,
+    disclosure::{DuplicateKey, DuplicateLookup},
     idempotency::IdempotencyRecord,
-    store::StoreError,
-    token::{
-        InsertToken, StoredToken, StoredTokenIntent,
-        disclosure::{DuplicateKey, DuplicateLookup},
-    },
+    token::{StoredToken, StoredTokenIntent},
+    token_batch::InsertToken,
+    types::{StoreError, id::TenantId},
 };
 use tokio_postgres::{Row, Statement};
 use uuid::Uuid;

@@ -1,8 +1,10 @@
 //! A PostgreSQL transaction, as shared code writes to it.
 
 use scrip_core::{
-    audit::AuditRecord, event::NewDelivery, id::TenantId, idempotency::IdempotencyRecord,
-    store::StoreError,
+    audit::AuditRecord,
+    events::NewDelivery,
+    idempotency::IdempotencyRecord,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -2,8 +2,9 @@
 //! rows that another node has locked, and a result is stored only while its claim is current.
 
 use scrip_core::{
-    event::{AttemptResult, ClaimedDelivery, WebhookKey},
-    store::{StoreError, deliveries::DeliveryClaim},
+    events::{AttemptResult, ClaimedDelivery, WebhookKey},
+    store::deliveries::DeliveryClaim,
+    types::StoreError,
 };
 
 use crate::{

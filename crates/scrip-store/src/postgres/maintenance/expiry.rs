@@ -2,11 +2,14 @@
 //! nodes can delete at the same time: a later node finds other rows or another tenant.
 
 use scrip_core::{
+    Timestamp,
     audit::{AuditRecord, LogKind},
-    event::{EventType, ExpiryEvents},
-    id::{TenantId, ThreeDsSessionId, TokenIntentId},
-    store::{ExpiringEntity, StoreError},
-    time::Timestamp,
+    events::ExpiryEvents,
+    store::ExpiringEntity,
+    types::{
+        EventType, StoreError,
+        id::{TenantId, ThreeDsSessionId, TokenIntentId},
+    },
 };
 use tokio_postgres::Row;
 

@@ -2,11 +2,10 @@
 //! lock: a count is stored under its number, and the later time wins.
 
 use scrip_core::{
+    Timestamp,
     audit::LogKind,
-    id::TenantId,
-    policy::guessing_budget::{GuessBucket, GuessRecord},
-    store::{GuessStore, StoreFuture},
-    time::Timestamp,
+    equality::{GuessBucket, GuessRecord, GuessStore},
+    types::{StoreFuture, id::TenantId},
 };
 
 use crate::{

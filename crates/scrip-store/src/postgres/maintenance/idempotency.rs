@@ -2,7 +2,7 @@
 
 use scrip_core::{
     idempotency::{IdempotencyLookup, StoredResponse},
-    store::StoreError,
+    types::StoreError,
 };
 
 use crate::{

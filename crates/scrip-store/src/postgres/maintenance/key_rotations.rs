@@ -1,9 +1,8 @@
 //! Rotations of sealing keys.
 
 use scrip_core::{
-    id::TenantId,
-    key_rotation::{ResealedRow, RotatedTable, RowKey, VersionCount},
-    store::StoreError,
+    keys::{ResealedRow, RotatedTable, RowKey, key_rotation::VersionCount},
+    types::{StoreError, id::TenantId},
 };
 use uuid::Uuid;
 

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use scrip_core::{
+    Timestamp,
     audit::{AuditRecord, LogKind, SignedWatermark},
-    event::ExpiryEvents,
-    metrics::{ReaderPoolMetrics, StoreMetrics},
-    store::{ExpiringEntity, Maintenance, StoreCondition, StoreError, StoreFuture, StoreStatus},
-    time::Timestamp,
+    events::ExpiryEvents,
+    store::{ExpiringEntity, Maintenance, StoreCondition, StoreStatus},
+    types::{
+        StoreError, StoreFuture,
+        metrics::{ReaderPoolMetrics, StoreMetrics},
+    },
 };
 
 use tokio::time::timeout;

@@ -1,7 +1,10 @@
 //! Usage of a tenant. Token counts change with each write (`usage_columns.rs`); active tokens are
 //! recorded by the read log (`audit/active_tokens.rs`).
 
-use scrip_core::{id::TenantId, store::StoreError, time::Month, token::TenantUsage};
+use scrip_core::{
+    token::TenantUsage,
+    types::{StoreError, id::TenantId, time::Month},
+};
 
 use crate::{
     postgres::PostgresStore,

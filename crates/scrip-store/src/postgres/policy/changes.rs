@@ -4,10 +4,8 @@ use std::fs::File;
 
 use scrip_core::{
     audit::{AuditRecord, LogKind},
-    id::TenantId,
-    policy::{ApiKeyRecord, PolicyRecords},
-    proxy::ProxyRecord,
-    store::StoreError,
+    policy::{ApiKeyRecord, PolicyRecords, proxy::ProxyRecord},
+    types::{StoreError, id::TenantId},
 };
 use scrip_seal::WrappedTenantKeys;
 

@@ -1,9 +1,9 @@
 //! Reads the policy of every tenant.
 
 use scrip_core::{
-    id::TenantId,
     policy::{DirectoryRecords, SystemKeys},
-    store::{DirectoryStore, StoreFuture},
+    store::DirectoryStore,
+    types::{StoreFuture, id::TenantId},
 };
 use scrip_seal::Sealed;
 

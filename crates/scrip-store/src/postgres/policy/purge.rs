@@ -1,6 +1,9 @@
 //! Deletes the leftover rows of deleted tenants.
 
-use scrip_core::{id::TenantId, store::StoreError, time::Timestamp};
+use scrip_core::{
+    Timestamp,
+    types::{StoreError, id::TenantId},
+};
 use uuid::Uuid;
 
 use crate::{

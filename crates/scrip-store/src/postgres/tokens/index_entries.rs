@@ -1,6 +1,6 @@
 //! Entries of the token index: one per facet and container.
 
-use scrip_core::{store::StoreError, token::TokenRecord};
+use scrip_core::{token::TokenRecord, types::StoreError};
 
 use crate::{
     facets::{has_same_index_entries, index_entry_columns},

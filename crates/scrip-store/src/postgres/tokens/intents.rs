@@ -1,9 +1,6 @@
 //! Token intents.
 
-use scrip_core::{
-    store::{CommitExtras, StoreError},
-    token::StoredTokenIntent,
-};
+use scrip_core::{change::CommitExtras, token::StoredTokenIntent, types::StoreError};
 
 use crate::{
     postgres::engine::{statement::driver_parameters, transaction::PostgresTransaction},

@@ -1,10 +1,9 @@
 //! Index scans for token lists.
 
 use scrip_core::{
-    id::TenantId,
     listing::{Facet, ListPosition, SearchFacet, TokenScan},
-    store::StoreError,
     token::StoredToken,
+    types::{StoreError, id::TenantId},
 };
 use tokio_postgres::Row;
 

@@ -3,10 +3,8 @@
 use std::collections::VecDeque;
 
 use scrip_core::{
-    id::TenantId,
     listing::{NEWEST_CONTAINERS_MAX, NewestTokensScan},
-    store::StoreError,
-    token::ContainerRange,
+    types::{ContainerRange, StoreError, id::TenantId},
 };
 
 use crate::{

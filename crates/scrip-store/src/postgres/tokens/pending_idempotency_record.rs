@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use scrip_core::{
     idempotency::IdempotencyRecord,
-    store::StoreError,
-    token::{BuildIdempotencyRecord, WriteOutcome},
+    token_batch::{BuildIdempotencyRecord, WriteOutcome},
+    types::StoreError,
 };
 
 use crate::postgres::engine::error::unavailable;

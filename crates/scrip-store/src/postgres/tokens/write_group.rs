@@ -9,13 +9,15 @@ use std::collections::HashSet;
 
 use scrip_core::{
     audit::LogKind,
-    id::{TenantId, TokenId},
+    change::CommitExtras,
+    disclosure::Deduplicate,
     idempotency::IdempotencyRecord,
-    metrics::WriterMetrics,
-    store::{CommitExtras, StoreError},
-    token::{
-        BatchOutcome, Deduplicate, InsertToken, StoredTokenIntent, TokenBatch, TokenWrite,
-        WriteOutcome,
+    token::StoredTokenIntent,
+    token_batch::{BatchOutcome, InsertToken, TokenBatch, TokenWrite, WriteOutcome},
+    types::{
+        StoreError,
+        id::{TenantId, TokenId},
+        metrics::WriterMetrics,
     },
 };
 use scrip_seal::Fingerprint;

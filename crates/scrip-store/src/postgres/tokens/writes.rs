@@ -1,10 +1,12 @@
 //! Finds, inserts, updates and deletes tokens.
 
 use scrip_core::{
-    id::TenantId,
-    store::StoreError,
-    time::Timestamp,
-    token::{CvcChange, StoredToken, TokenRecord, TokenType, disclosure::DuplicateLookup},
+    Timestamp,
+    card::TokenType,
+    disclosure::DuplicateLookup,
+    token::{StoredToken, TokenRecord},
+    token_batch::CvcChange,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -8,8 +8,7 @@ use scrip_core::{
         ChainHead, Checkpoint, LogRecord, LogRow, PruneChain, ResignChain,
         verify::{ChainAnchors, Verifier},
     },
-    id::TenantId,
-    store::StoreError,
+    types::{StoreError, id::TenantId},
 };
 use scrip_seal::Mac;
 

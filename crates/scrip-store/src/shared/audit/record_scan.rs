@@ -5,8 +5,7 @@ use std::ops::Range;
 
 use scrip_core::{
     audit::{ScanRecords, ScannedRecords, record_scan::TIME_DISORDER_MAX_MS},
-    id::TenantId,
-    store::StoreError,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -1,10 +1,11 @@
 //! The state of dual control and its requests.
 
 use scrip_core::{
-    policy::approval::{
+    approval::{
         ApprovalChange, ApprovalRecord, DualControlRecord, StoredApprovals, StoredDualControl,
     },
-    store::{ChangeOutcome, StoreError},
+    change::ChangeOutcome,
+    types::StoreError,
 };
 
 use crate::sql::{ColumnReader, Execute, Statements, parameters, read_optional, read_required};

@@ -2,16 +2,15 @@
 //! engine rolls back a change that returns an error or that finds no row to change.
 
 use scrip_core::{
+    Error,
     audit::AuditRecord,
-    error::Error,
-    id::TenantId,
+    change::{ChangeOutcome, PolicyEdit},
     policy::{
-        ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, PolicyEdit, PolicyRecords,
-        PolicySeal, PolicyWrite, SignedRow, SystemKeys, TenantDeletion, TenantRecord,
+        ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, PolicyRecords, PolicySeal,
+        PolicyWrite, SignedRow, SystemKeys, TenantDeletion, TenantRecord, proxy::ProxyRecord,
+        webhook::WebhookRecord,
     },
-    proxy::ProxyRecord,
-    store::{ChangeOutcome, StoreError},
-    webhook::WebhookRecord,
+    types::{StoreError, id::TenantId},
 };
 use scrip_seal::WrappedTenantKeys;
 

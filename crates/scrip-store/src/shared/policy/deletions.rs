@@ -1,6 +1,10 @@
 //! The list of deleted tenants.
 
-use scrip_core::{audit::DeletedTenant, id::TenantId, store::StoreError, time::Timestamp};
+use scrip_core::{
+    Timestamp,
+    audit::DeletedTenant,
+    types::{StoreError, id::TenantId},
+};
 use scrip_seal::Mac;
 
 use crate::sql::{ColumnReader, Statements, parameters, read_optional, read_required};

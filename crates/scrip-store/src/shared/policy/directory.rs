@@ -4,15 +4,13 @@
 use std::collections::HashMap;
 
 use scrip_core::{
-    id::TenantId,
+    change::StoredPolicy,
     policy::{
         ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, DirectoryRecords,
-        PolicyAlteration, PolicyRecords, PolicySeal, SignedRow, StoredPolicy, SystemKeys,
-        TenantRecord,
+        PolicyAlteration, PolicyRecords, PolicySeal, SignedRow, SystemKeys, TenantRecord,
+        proxy::ProxyRecord, webhook::WebhookRecord,
     },
-    proxy::ProxyRecord,
-    store::StoreError,
-    webhook::WebhookRecord,
+    types::{StoreError, id::TenantId},
 };
 use scrip_seal::{Sealed, WrappedTenantKeys};
 

@@ -1,10 +1,10 @@
 //! Replaces the policy of one tenant by rows of a backup. Tokens are not touched.
 
 use scrip_core::{
-    error::Error,
-    id::TenantId,
-    policy::{DecidePolicyRestore, PolicyRecords, PolicyRestore},
-    store::StoreError,
+    Error,
+    change::{DecidePolicyRestore, PolicyRestore},
+    policy::PolicyRecords,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -1,8 +1,8 @@
 //! Reads the unlock methods of the vault, and checks which version of the vault key wrapped a key.
 
 use scrip_core::{
-    policy::{UnlockRecord, VaultIdentity, VaultUnlocks},
-    store::StoreError,
+    types::StoreError,
+    unlock::{UnlockRecord, VaultIdentity, VaultUnlocks},
 };
 use scrip_seal::{Sealed, WrappedTenantKeys};
 

@@ -1,14 +1,12 @@
 //! The unlock methods of the vault, and the rotation of the vault key.
 
 use scrip_core::{
-    error::Error,
-    id::UnlockId,
-    policy::{
-        MethodRemoval, SystemKeys, UnlockRecord, UnlockRemoval, UnlockState, VaultIdentity,
-        VaultKeyRotation, WrappedKeys,
-    },
-    store::{ChangeOutcome, StoreError},
-    time::Timestamp,
+    Error, Timestamp,
+    change::ChangeOutcome,
+    keys::{MethodRemoval, UnlockRemoval, VaultKeyRotation, WrappedKeys},
+    policy::SystemKeys,
+    types::{StoreError, id::UnlockId},
+    unlock::{UnlockRecord, UnlockState, VaultIdentity},
 };
 use scrip_seal::Sealed;
 

@@ -2,9 +2,12 @@
 
 use scrip_core::{
     audit::AuditRecord,
-    id::{TenantId, TokenIntentId},
-    store::{ChangeOutcome, StoreError},
+    change::ChangeOutcome,
     token::{StoredTokenIntent, TokenIntentRecord},
+    types::{
+        StoreError,
+        id::{TenantId, TokenIntentId},
+    },
 };
 
 use crate::{

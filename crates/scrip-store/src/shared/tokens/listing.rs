@@ -1,10 +1,9 @@
 //! Token lists: merges chunks of the index entries of one facet, or of all token types.
 
 use scrip_core::{
-    id::TenantId,
     listing::{Facet, ListPosition, SCAN_BYTES_MAX, ScannedTokens, TokenScan},
-    store::StoreError,
-    token::{ContainerRange, StoredToken},
+    token::StoredToken,
+    types::{ContainerRange, StoreError, id::TenantId},
 };
 
 pub(crate) const INDEX_MISMATCH: StoreError =

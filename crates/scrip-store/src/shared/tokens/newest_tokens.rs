@@ -6,13 +6,12 @@ use std::{
 };
 
 use scrip_core::{
-    id::TenantId,
+    card::TokenType,
     listing::{
         Facet, NEWEST_CONTAINERS_MAX, NEWEST_ENTRIES_MAX, NEWEST_TOKENS_MAX, NewestTokens,
         NewestTokensScan, TokenOutline,
     },
-    store::StoreError,
-    token::{ContainerRange, TokenType},
+    types::{ContainerRange, StoreError, id::TenantId},
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 

@@ -1,12 +1,9 @@
 //! Conversion between a token's row and its record.
 
 use scrip_core::{
-    id::TenantId,
-    store::StoreError,
-    token::{
-        CvcRecord, StoredToken, TokenModification, TokenRecord,
-        disclosure::{DuplicateKey, DuplicateKeys},
-    },
+    disclosure::{DuplicateKey, DuplicateKeys},
+    token::{CvcRecord, StoredToken, TokenModification, TokenRecord},
+    types::{StoreError, id::TenantId},
 };
 use scrip_seal::IndexDigest;
 

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use scrip_core::{
-    id::TenantId,
-    time::{Month, Timestamp},
-    token::TokenType,
+    Timestamp,
+    card::TokenType,
+    types::{id::TenantId, time::Month},
 };
 
 /// The changes of a transaction in order, so that a savepoint can roll back the latest ones.

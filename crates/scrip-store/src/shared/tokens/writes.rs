@@ -4,13 +4,18 @@
 use std::cmp::Reverse;
 
 use scrip_core::{
-    audit::{AuditRecord, Operation},
-    id::{TenantId, TokenId, TokenIntentId},
-    store::{ChangeOutcome, StoreError},
-    time::Timestamp,
-    token::{
-        BatchOutcome, CvcChange, Deduplicate, DeleteToken, InsertToken, StoredToken, TokenRecord,
-        TokenWrite, UpdateToken, WriteConflict, WriteOutcome, disclosure::DuplicateLookup,
+    Timestamp,
+    audit::AuditRecord,
+    change::ChangeOutcome,
+    disclosure::{Deduplicate, DuplicateLookup},
+    token::{StoredToken, TokenRecord},
+    token_batch::{
+        BatchOutcome, CvcChange, DeleteToken, InsertToken, TokenWrite, UpdateToken, WriteConflict,
+        WriteOutcome,
+    },
+    types::{
+        Operation, StoreError,
+        id::{TenantId, TokenId, TokenIntentId},
     },
 };
 

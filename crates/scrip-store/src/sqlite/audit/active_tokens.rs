@@ -1,7 +1,7 @@
 //! Active tokens, recorded in the read log in the transaction of the read-log record.
 
 use rusqlite::Connection;
-use scrip_core::{id::TenantId, store::StoreError, time::Month};
+use scrip_core::types::{StoreError, id::TenantId, time::Month};
 
 use crate::{
     sql::{Statements, parameters, read_required, run_sync_future},

@@ -2,7 +2,7 @@
 //! to the vault.
 
 use rusqlite::Connection;
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 use crate::{
     sql::{ColumnReader, Parameter, Statements, parameters, read_required, run_sync_future},

@@ -10,10 +10,13 @@ use std::{
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{LogKind, ReadLogBatch, RecordSubject},
-    id::{TenantId, TokenId},
-    store::StoreError,
-    time::{MonotonicClock, Month},
+    audit::{LogKind, RecordSubject},
+    read_log::ReadLogBatch,
+    types::{
+        StoreError,
+        id::{TenantId, TokenId},
+        time::{MonotonicClock, Month},
+    },
 };
 use tokio::sync::oneshot;
 

@@ -7,7 +7,7 @@ use scrip_core::{
         LogKind,
         verify::{ChainAnchors, Verifier},
     },
-    store::StoreError,
+    types::StoreError,
 };
 
 use crate::{

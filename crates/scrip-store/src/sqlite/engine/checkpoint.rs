@@ -8,7 +8,7 @@ use std::{
 };
 
 use rusqlite::Connection;
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 use crate::sqlite::engine::{
     connection::{open_checkpointer, with_busy_timeout},

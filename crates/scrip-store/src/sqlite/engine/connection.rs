@@ -8,7 +8,7 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 use crate::sqlite::engine::statement::store_error;
 

@@ -5,7 +5,7 @@ use std::{error::Error, fmt};
 use rusqlite::ffi::{
     SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_IOERR_SHMSIZE, SQLITE_READONLY,
 };
-use scrip_core::store::{StoreCondition, StoreError};
+use scrip_core::{store::StoreCondition, types::StoreError};
 
 /// An extended error code of SQLite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, ChainHead, ChainTip, HeadSigner, LogKind, LogRow, RecordSubject},
-    id::TenantId,
-    store::StoreError,
+    types::{StoreError, id::TenantId},
 };
 use scrip_seal::Mac;
 

@@ -8,10 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use scrip_core::{
-    audit::LogKind,
-    store::{StoreCondition, StoreError},
-};
+use scrip_core::{audit::LogKind, store::StoreCondition, types::StoreError};
 
 use crate::{
     health::{StoreHealth, describe},

@@ -6,9 +6,9 @@ use std::{
 };
 
 use rusqlite::Connection;
-use scrip_core::{
+use scrip_core::types::{
+    StoreError,
     metrics::{Counter, Gauge, LONG_WORK_MICROS, ReaderPoolMetrics, SPAN_TARGET},
-    store::StoreError,
 };
 
 use tokio::{

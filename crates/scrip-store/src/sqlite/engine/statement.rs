@@ -4,7 +4,7 @@ use rusqlite::{
     CachedStatement, Connection, ErrorCode, Row, ffi::SQLITE_CONSTRAINT_UNIQUE, params_from_iter,
     types::ValueRef,
 };
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 use uuid::Uuid;
 
 use crate::{

@@ -10,8 +10,7 @@ use std::{cell::Cell, ops::Deref};
 use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, RecordSubject},
-    id::TenantId,
-    store::StoreError,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

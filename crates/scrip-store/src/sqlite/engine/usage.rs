@@ -1,7 +1,7 @@
 //! Usage counters of tokens, written once before a commit.
 
 use rusqlite::Connection;
-use scrip_core::{id::TenantId, store::StoreError};
+use scrip_core::types::{StoreError, id::TenantId};
 
 use crate::{
     shared::tokens::usage_delta::{UsageDelta, UsageTotals},

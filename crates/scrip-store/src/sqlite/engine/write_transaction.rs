@@ -2,10 +2,9 @@
 
 use scrip_core::{
     audit::{AuditRecord, LogKind, RecordSubject},
-    event::NewDelivery,
-    id::TenantId,
+    events::NewDelivery,
     idempotency::IdempotencyRecord,
-    store::StoreError,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -15,9 +15,9 @@ use std::{
 };
 
 use rusqlite::Connection;
-use scrip_core::{
+use scrip_core::types::{
+    StoreError,
     metrics::{Gauge, SPAN_TARGET, WriterMetrics},
-    store::StoreError,
     time::MonotonicClock,
 };
 use tokio::sync::{mpsc, oneshot};

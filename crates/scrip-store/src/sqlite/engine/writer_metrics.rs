@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use scrip_core::metrics::{Counter, Histogram, MICROS_BOUNDS, WriterMetrics};
+use scrip_core::types::metrics::{Counter, Histogram, MICROS_BOUNDS, WriterMetrics};
 
 /// Histogram bounds of group sizes, up to the largest group.
 const GROUP_SIZE_BOUNDS: &[u64; 9] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];

@@ -13,8 +13,7 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 use scrip_core::{
-    policy::{DirectoryRecords, VaultUnlocks, approval::StoredDualControl},
-    store::StoreError,
+    approval::StoredDualControl, policy::DirectoryRecords, types::StoreError, unlock::VaultUnlocks,
 };
 
 use crate::{

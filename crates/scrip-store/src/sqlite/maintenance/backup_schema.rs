@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
-use scrip_core::store::StoreError;
+use scrip_core::types::StoreError;
 
 use crate::sqlite::engine::{
     connection::{DatabaseKind, run_migrations},

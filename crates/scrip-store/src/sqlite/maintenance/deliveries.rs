@@ -2,8 +2,9 @@
 //! (`audit/read_deliveries.rs`).
 
 use scrip_core::{
-    event::{AttemptResult, ClaimedDelivery, WebhookKey},
-    store::{StoreError, deliveries::DeliveryClaim},
+    events::{AttemptResult, ClaimedDelivery, WebhookKey},
+    store::deliveries::DeliveryClaim,
+    types::StoreError,
 };
 
 use crate::{

@@ -4,11 +4,14 @@
 
 use rusqlite::{Connection, Row, params_from_iter};
 use scrip_core::{
+    Timestamp,
     audit::AuditRecord,
-    event::{EventType, ExpiryEvents},
-    id::{TenantId, ThreeDsSessionId, TokenId, TokenIntentId},
-    store::{ExpiringEntity, StoreError},
-    time::Timestamp,
+    events::ExpiryEvents,
+    store::ExpiringEntity,
+    types::{
+        EventType, StoreError,
+        id::{TenantId, ThreeDsSessionId, TokenId, TokenIntentId},
+    },
 };
 use uuid::Uuid;
 

@@ -2,11 +2,10 @@
 
 use rusqlite::Connection;
 use scrip_core::{
+    Timestamp,
     audit::LogKind,
-    id::TenantId,
-    policy::guessing_budget::{GuessBucket, GuessRecord},
-    store::{GuessStore, StoreError, StoreFuture},
-    time::Timestamp,
+    equality::{GuessBucket, GuessRecord, GuessStore},
+    types::{StoreError, StoreFuture, id::TenantId},
 };
 
 use crate::{

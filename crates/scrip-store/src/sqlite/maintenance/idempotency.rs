@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use scrip_core::{
     idempotency::{IdempotencyLookup, StoredResponse},
-    store::StoreError,
+    types::StoreError,
 };
 
 use crate::{

@@ -1,9 +1,8 @@
 //! Rotations of sealing keys.
 
 use scrip_core::{
-    id::TenantId,
-    key_rotation::{ResealedRow, RotatedTable, VersionCount},
-    store::StoreError,
+    keys::{ResealedRow, RotatedTable, key_rotation::VersionCount},
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -4,11 +4,11 @@ use std::{fs, path::Path};
 
 use rusqlite::Connection;
 use scrip_core::{
+    Timestamp,
     audit::{AuditRecord, SignedWatermark},
-    event::ExpiryEvents,
-    metrics::StoreMetrics,
-    store::{ExpiringEntity, Maintenance, StoreCondition, StoreError, StoreFuture, StoreStatus},
-    time::Timestamp,
+    events::ExpiryEvents,
+    store::{ExpiringEntity, Maintenance, StoreCondition, StoreStatus},
+    types::{StoreError, StoreFuture, metrics::StoreMetrics},
 };
 
 use crate::{

@@ -2,7 +2,10 @@
 //! recorded by the read log (`audit/active_tokens.rs`).
 
 use rusqlite::Connection;
-use scrip_core::{id::TenantId, store::StoreError, time::Month, token::TenantUsage};
+use scrip_core::{
+    token::TenantUsage,
+    types::{StoreError, id::TenantId, time::Month},
+};
 
 use crate::{
     shared::usage::{decode_count, decode_type_usage},

@@ -5,10 +5,8 @@ use std::{fs::File, sync::atomic::Ordering, time::Duration};
 use rusqlite::Connection;
 use scrip_core::{
     audit::AuditRecord,
-    id::TenantId,
-    policy::{ApiKeyRecord, PolicyRecords},
-    proxy::ProxyRecord,
-    store::StoreError,
+    policy::{ApiKeyRecord, PolicyRecords, proxy::ProxyRecord},
+    types::{StoreError, id::TenantId},
 };
 use scrip_seal::WrappedTenantKeys;
 use tokio::time::sleep;

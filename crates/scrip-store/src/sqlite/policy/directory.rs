@@ -3,7 +3,8 @@
 use rusqlite::Connection;
 use scrip_core::{
     policy::{DirectoryRecords, SystemKeys},
-    store::{DirectoryStore, StoreError, StoreFuture},
+    store::DirectoryStore,
+    types::{StoreError, StoreFuture},
 };
 use scrip_seal::Sealed;
 

@@ -1,7 +1,10 @@
 //! Deletes the leftover rows of deleted tenants.
 
 use rusqlite::Connection;
-use scrip_core::{id::TenantId, store::StoreError, time::Timestamp};
+use scrip_core::{
+    Timestamp,
+    types::{StoreError, id::TenantId},
+};
 
 use crate::{
     shared::policy::changes::LATE_WRITES_MS,

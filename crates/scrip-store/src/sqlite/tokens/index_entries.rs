@@ -1,7 +1,10 @@
 //! Entries of the token index: one per facet and container.
 
 use rusqlite::Connection;
-use scrip_core::{id::TenantId, store::StoreError, token::TokenRecord};
+use scrip_core::{
+    token::TokenRecord,
+    types::{StoreError, id::TenantId},
+};
 
 use crate::{
     facets::{has_same_index_entries, index_entries},

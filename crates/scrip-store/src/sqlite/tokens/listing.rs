@@ -2,9 +2,8 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    id::TenantId,
     listing::{Facet, ListPosition, SearchFacet, TokenScan},
-    store::StoreError,
+    types::{StoreError, id::TenantId},
 };
 
 use crate::{

@@ -4,10 +4,8 @@ use std::collections::VecDeque;
 
 use rusqlite::Connection;
 use scrip_core::{
-    id::TenantId,
     listing::{NEWEST_CONTAINERS_MAX, NewestTokensScan},
-    store::StoreError,
-    token::ContainerRange,
+    types::{ContainerRange, StoreError, id::TenantId},
 };
 
 use crate::{

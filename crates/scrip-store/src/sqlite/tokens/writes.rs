@@ -1,30 +1,44 @@
 //! Finds, inserts, updates and deletes tokens.
 
+use rusqlite::Connection;
 use scrip_core::{
-    id::TenantId,
-    store::StoreError,
-    time::Timestamp,
-    token::{
-        CvcChange, StoredToken, TokenRecord, TokenType,
-        disclosure::{DuplicateKey, DuplicateLookup},
+    Timestamp,
+    card::TokenType,
+    change::ChangeOutcome,
+    disclosure::{DuplicateKey, DuplicateLookup},
+    policy::{LookupPermit, Permit},
+    store::TokenStore,
+    token::{StoredToken, TokenRecord},
+    token_batch::{BatchOutcome, CvcChange, DeleteToken, TokenBatch},
+    types::{
+        StoreError, StoreFuture,
+        id::{TenantId, TokenId},
     },
 };
 
 use crate::{
-    shared::tokens::{
-        rows::{
-            NumberedToken, decode_numbered_token, insert_token_columns, insert_token_parameters,
-            update_token, update_token_parameters,
+    shared::{
+        idempotency::insert_idempotency_record,
+        tokens::{
+            rows::{
+                NumberedToken, decode_numbered_token, insert_token_columns,
+                insert_token_parameters, update_token, update_token_parameters,
+            },
+            writes::{BatchAttempt, TokenTransaction, delete_token, find_token, write_tokens},
         },
-        writes::TokenTransaction,
     },
-    sql::{ColumnReader, Execute, Statements, parameters, read_required},
+    sql::{ColumnReader, Execute, Statements, parameters, read_required, run_sync_future},
     sqlite::{
-        engine::{statement::try_insert, transaction::SqliteTransaction},
+        SqliteStore,
+        engine::{
+            statement::{try_insert, with_snapshot},
+            transaction::SqliteTransaction,
+        },
         tokens::index_entries::{
             DELETE_INDEX_ENTRY, INSERT_INDEX_ENTRY, execute_for_entries, replace_index_entries,
         },
     },
+    token_activity::TokenActivity,
 };
 
 /// Selects tokens with their CVCs.
@@ -195,4 +209,79 @@ pub(crate) async fn delete_token_row(
         transaction.usage.count_removed(tenant, token_type);
     }
     Ok(())
+}
+
+/// Writes a batch. The caller rolls back a rejected batch.
+async fn write_batch(
+    transaction: &mut SqliteTransaction<'_>,
+    tenant: TenantId,
+    batch: TokenBatch,
+) -> Result<BatchOutcome, StoreError> {
+    let BatchAttempt { outcome, numbers } =
+        write_tokens(transaction, tenant, &batch.writes).await?;
+    if let BatchOutcome::Written(outcomes) = &outcome
+        && let Some(record) = batch.build_record.and_then(|it| it(outcomes))
+    {
+        insert_idempotency_record(transaction, tenant, &record, &numbers).await?;
+    }
+    Ok(outcome)
+}
+
+fn find_stored_token(
+    connection: &Connection,
+    tenant: TenantId,
+    id: &TokenId,
+    now: Timestamp,
+) -> Result<Option<StoredToken>, StoreError> {
+    let token = run_sync_future(find_token(connection, FIND_TOKEN, tenant, id, now))?;
+    Ok(token.map(|it| it.token))
+}
+
+impl TokenStore for SqliteStore {
+    fn write_tokens(
+        &self,
+        lookup: LookupPermit,
+        batch: TokenBatch,
+    ) -> StoreFuture<'_, BatchOutcome> {
+        let tenant = lookup.tenant().id;
+        let activity = TokenActivity::from_batch(&batch);
+        let work =
+            move |it: &mut SqliteTransaction<'_>| run_sync_future(write_batch(it, tenant, batch));
+        let write = self.writer.write_if(work, |it| matches!(it, BatchOutcome::Written(_)));
+        Box::pin(async move {
+            let outcome = write.await?;
+            self.read_log.record_activity(tenant, activity.active_tokens(&outcome));
+            Ok(outcome)
+        })
+    }
+
+    fn find_token<'a>(
+        &'a self,
+        lookup: LookupPermit,
+        id: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Option<StoredToken>> {
+        let tenant = lookup.tenant().id;
+        self.read(move |it| find_stored_token(it, tenant, id, now))
+    }
+
+    /// Returns each token at the position of its id, all from one snapshot.
+    fn find_tokens<'a>(
+        &'a self,
+        lookup: LookupPermit,
+        ids: &'a [TokenId],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
+        let tenant = lookup.tenant().id;
+        self.read(move |it| {
+            let find_all = || ids.iter().map(|id| find_stored_token(it, tenant, id, now)).collect();
+            // A single statement sees one snapshot without a transaction.
+            if ids.len() > 1 { with_snapshot(it, find_all) } else { find_all() }
+        })
+    }
+
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome> {
+        let tenant = permit.tenant().id;
+        Box::pin(self.write(tenant, async move |it| delete_token(it, tenant, &delete).await))
+    }
 }

@@ -3,17 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
+    Error,
     audit::{
-        AuditTrail, LogKind, LogRecord, Operation, ReadLogEntry, ReadRecording,
+        AuditTrail, LogKind, LogRecord, ReadRecording,
         verify::{ChainAnchors, Verifier},
     },
-    error::Error,
     operations::{
         logs::prune_logs::prune_logs,
         tenants::delete_tenant::{delete_tenant, delete_tenant_by_id},
         tokens::{delete_token::delete_token, get_token::get_token},
     },
-    policy::{Caller, PolicyPermit, Tenant, TenantSettings, Transform},
+    policy::{Caller, PolicyPermit, Tenant, TenantSettings},
+    read_log::ReadLogEntry,
+    types::{Operation, Transform},
 };
 use scrip_testing::{
     clock::START,

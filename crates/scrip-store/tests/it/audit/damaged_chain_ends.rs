@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, future::ready, path::PathBuf, sync::Arc, time::
 
 use rusqlite::Connection;
 use scrip_core::{
+    Error,
     audit::LogKind,
-    error::Error,
-    id::{TenantId, TokenId},
+    card::TokenType,
     operations::{
         logs::prune_logs::prune_logs,
         token_intents::create_token_intent::create_token_intent,
@@ -16,9 +16,13 @@ use scrip_core::{
             get_token::get_token,
         },
     },
-    policy::{Caller, Permission, Tenant, TenantSettings, Transform},
-    time::Clock,
-    token::{NewToken, NewTokenIntent, Plaintext, TokenType},
+    policy::{Caller, Tenant, TenantSettings},
+    token::{NewToken, NewTokenIntent},
+    types::{
+        Permission, Plaintext, Transform,
+        id::{TenantId, TokenId},
+        time::Clock,
+    },
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},

@@ -8,10 +8,10 @@ use scrip_core::{
         LogKind, SavedHead,
         verify::{ChainFault, VerificationReport, Verifier},
     },
-    id::TenantId,
     operations::{logs::prune_logs::prune_logs, tokens::delete_token::delete_token},
-    policy::{Caller, TenantSettings, Transform},
+    policy::{Caller, TenantSettings},
     store::Store,
+    types::{Transform, id::TenantId},
 };
 use scrip_seal::AuditKey;
 use scrip_store::sqlite::verify::verify_log;

@@ -6,11 +6,12 @@ use rusqlite::{Connection, types::Value};
 use scrip_core::{
     audit::{
         LogKind, SavedHead,
-        head_file::chain_contains,
         verify::{ChainFault, Verifier},
     },
+    log_tasks::head_file::chain_contains,
     operations::logs::prune_logs::prune_logs,
-    policy::{TenantSettings, Transform},
+    policy::TenantSettings,
+    types::Transform,
 };
 use scrip_seal::Mac;
 use scrip_store::sqlite::verify::verify_log;

@@ -1,8 +1,9 @@
 //! Saved heads: the format of their file, and the changes of a chain since they were saved.
 
 use scrip_core::{
-    audit::{LogKind, SavedHead, SavedHeads, head_file::HeadChange},
-    id::TenantId,
+    audit::{HeadChange, LogKind, SavedHead},
+    log_tasks::SavedHeads,
+    types::id::TenantId,
 };
 use scrip_seal::Mac;
 use scrip_testing::{

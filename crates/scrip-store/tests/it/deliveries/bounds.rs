@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    audit::{AuditRecord, LogKind, LogRecord, Operation},
-    event::{DeliveryChange, DeliveryState, NewDelivery, WebhookKey},
+    Timestamp,
+    audit::{AuditRecord, LogKind, LogRecord},
+    events::{DeliveryChange, DeliveryState, NewDelivery, WebhookKey},
     operations::{
         tenants::{delete_tenant::delete_tenant, purge_tenants::purge_tenants},
         webhooks::{create_webhook::create_webhook, delete_webhook::delete_webhook},
     },
     policy::PolicyPermit,
     store::deliveries::{DeliveryBounds, TrimmedDeliveries},
-    time::Timestamp,
+    types::Operation,
 };
 use scrip_testing::{store_harness::StoreHarness, vault::webhook_draft};
 
@@ -115,7 +116,7 @@ async fn oldest_deliveries_beyond_the_number_are_dropped_in_steps(harness: Store
     insert_series(&harness, 8).await;
     finish(&harness, &claim(&harness, 1).await[0], DeliveryChange::Deliver).await;
     let other = WebhookKey {
-        webhook: scrip_core::id::WebhookId(uuid::Uuid::from_bytes([1; 16])),
+        webhook: scrip_core::types::id::WebhookId(uuid::Uuid::from_bytes([1; 16])),
         ..harness.webhook_key()
     };
     insert(&harness, vec![NewDelivery { key: other, ..harness.new_delivery(1) }]).await;

@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use scrip_core::{
-    audit::{LogKind, Operation},
-    event::{
+    Timestamp,
+    audit::LogKind,
+    change::CommitExtras,
+    events::{
         AttemptResult, ClaimedDelivery, DeliveryChange, DeliveryProgress, DeliveryState,
         NewDelivery, WebhookKey,
     },
-    id::WebhookId,
-    store::{
-        CommitExtras,
-        deliveries::{DeliveryClaim, DeliveryReplay, ReplayedDeliveries},
-    },
-    time::Timestamp,
+    store::deliveries::{DeliveryClaim, DeliveryReplay, ReplayedDeliveries},
+    types::{Operation, id::WebhookId},
 };
 use scrip_testing::{
     store_harness::{StoreHarness, deliveries::event_id},

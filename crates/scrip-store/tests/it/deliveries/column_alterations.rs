@@ -3,10 +3,10 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    event::{ClaimedDelivery, WebhookKey},
-    id::WebhookId,
+    Timestamp,
+    events::{ClaimedDelivery, WebhookKey},
     store::deliveries::DeliveryClaim,
-    time::Timestamp,
+    types::id::WebhookId,
 };
 use scrip_testing::{
     requests::{VISA, card, create},

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    event::{DeliveryChange, NewDelivery},
+    disclosure::Deduplicate,
+    events::{DeliveryChange, NewDelivery},
     store::{Store, deliveries::DeliveryClaim},
-    token::{BatchOutcome, Deduplicate, TokenWrite, WriteOutcome, write::TokenEvents},
+    token_batch::{BatchOutcome, TokenEvents, TokenWrite, WriteOutcome},
 };
 use scrip_store::PostgresStore;
 use scrip_testing::{

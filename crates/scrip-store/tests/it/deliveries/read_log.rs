@@ -1,7 +1,10 @@
 //! Deliveries of reads: SQLite writes them with the read log, and moves them to the vault.
 
 use rusqlite::Connection;
-use scrip_core::audit::{Operation, ReadLogBatch, ReadLogEntry};
+use scrip_core::{
+    read_log::{ReadLogBatch, ReadLogEntry},
+    types::Operation,
+};
 use scrip_testing::{store_harness::StoreHarness, vault_harness::Engine};
 
 use crate::deliveries::claims::{claim, numbers};

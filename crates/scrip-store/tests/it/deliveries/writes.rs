@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    error::Error,
-    event::{EventType, WebhookKey},
+    Error, Timestamp,
+    events::WebhookKey,
     operations::{
         tokens::{
             delete_token::delete_token,
@@ -12,11 +12,13 @@ use scrip_core::{
         },
         webhooks::create_webhook::create_webhook,
     },
-    policy::{Caller, PolicyPermit, TenantSettings, Transform},
+    policy::{
+        Caller, PolicyPermit, TenantSettings,
+        webhook::{EventList, WebhookDraft},
+    },
     store::deliveries::DeliveryClaim,
-    time::{Clock, Timestamp},
     token::NewToken,
-    webhook::{EventList, WebhookDraft},
+    types::{EventType, Transform, time::Clock},
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},

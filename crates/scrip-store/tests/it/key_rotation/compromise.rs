@@ -3,14 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    Vault,
+    Error, Vault,
     audit::{ChainHead, LogKind},
-    error::Error,
-    id::UnlockId,
+    keys::{KeyOwner, KeyRenewal, VaultKeyRotation, WrappedKeys},
     operations::key_rotations::advance_audit_key::advance_audit_key,
-    policy::{ApiKeyLookup, Directory, KeyOwner, KeyRenewal, VaultKeyRotation, WrappedKeys},
-    proxy::{ProxyDetails, ProxyLookup},
-    webhook::WebhookDetails,
+    policy::{ApiKeyLookup, Directory, ProxyLookup, proxy::ProxyDetails, webhook::WebhookDetails},
+    store::open_directory,
+    types::id::UnlockId,
 };
 use scrip_seal::{AuditKeyPhase, Mac, Secret, TenantKeys, VaultKey};
 use scrip_testing::vault::root_key;
@@ -141,7 +140,7 @@ async fn audit_chains_stay_valid_while_the_audit_key_changes(harness: RotationHa
     let [new, key] = new_key();
     let renewal = prepare(vault, &new).await;
     rotate(vault, renewal, new).await.unwrap();
-    let mut directory = Directory::load(&*vault.store, &key, None).await.unwrap();
+    let mut directory = open_directory(&*vault.store, &key, None).await.unwrap();
     for expected in [AuditKeyPhase::Added, AuditKeyPhase::Active, AuditKeyPhase::Closed] {
         assert_eq!(directory.audit_key().history().phase, expected);
         vault.audit_trail.set_key(directory.audit_key());
@@ -163,6 +162,6 @@ async fn audit_chains_stay_valid_while_the_audit_key_changes(harness: RotationHa
         let advanced = advance_audit_key(vault, &directory, &key, Duration::ZERO).await.unwrap();
         let is_last = expected == AuditKeyPhase::Closed;
         assert_eq!(advanced.is_none(), is_last);
-        directory = Directory::load(&*vault.store, &key, Some(&directory)).await.unwrap();
+        directory = open_directory(&*vault.store, &key, Some(&directory)).await.unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    key_rotation::RotatedTable,
+    keys::RotatedTable,
     operations::key_rotations::rotate_fingerprints::{
         DigestStep, FINGERPRINT_TABLES, finish_fingerprint_rotation, load_renewed_tenant,
         rotate_digests, start_fingerprint_rotation,

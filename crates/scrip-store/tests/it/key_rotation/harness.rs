@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use scrip_core::{
-    error::Error,
-    event::WebhookKey,
-    id::{ClientKeyId, ProxyId, TokenId, TokenIntentId, WebhookId},
-    key_rotation::{KeyRotation, VersionCount},
+    Error,
+    card::TokenType,
+    events::WebhookKey,
+    keys::key_rotation::{KeyRotation, VersionCount},
     operations::{
         client_keys::create_client_key::create_client_key,
         key_rotations::{
@@ -22,13 +22,14 @@ use scrip_core::{
         webhooks::create_webhook::create_webhook,
     },
     policy::{
-        ApplicationKind, Caller, Permission, PolicyPermit, Tenant, TenantSettings, Transform,
+        Caller, PolicyPermit, Tenant, TenantSettings, proxy::ProxyDetails, webhook::WebhookDetails,
     },
-    proxy::ProxyDetails,
-    store::deliveries::DeliveryClaim,
-    store::key_rotations::RotationMark,
-    token::{NewTokenIntent, Plaintext, TokenType},
-    webhook::WebhookDetails,
+    store::{RotationMark, deliveries::DeliveryClaim},
+    token::NewTokenIntent,
+    types::{
+        ApplicationKind, Permission, Plaintext, Transform,
+        id::{ClientKeyId, ProxyId, TokenId, TokenIntentId, WebhookId},
+    },
 };
 use scrip_seal::Fingerprint;
 use scrip_testing::{
@@ -51,7 +52,7 @@ pub(crate) struct PolicyIds {
 
 pub(crate) struct RotationHarness {
     pub(crate) vault_harness: VaultHarness,
-    pub(crate) id: scrip_core::id::TenantId,
+    pub(crate) id: scrip_core::types::id::TenantId,
     api_key: String,
     engine: Engine,
 }

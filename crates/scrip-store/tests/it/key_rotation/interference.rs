@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use scrip_core::{
-    key_rotation::{ResealedRow, RotatedTable, RotationProgress},
+    change::ChangeOutcome,
+    keys::{ResealedRow, RotatedTable, key_rotation::RotationProgress},
     operations::key_rotations::reseal_rows::{reseal_rows, start_next_pass},
-    store::ChangeOutcome,
-    store::key_rotations::{RotationLease, RotationMark, RotationStep},
+    store::{RotationLease, RotationMark, RotationStep},
 };
 use scrip_testing::{
     requests::{card_number, data_patch, get, update, visible_data},

@@ -2,16 +2,21 @@
 //! loaded before.
 
 use scrip_core::{
-    error::Error,
-    key_rotation::{KeyRotation, RotatedTable, RotationProgress},
+    Error,
+    card::TokenType,
+    change::ChangeOutcome,
+    keys::{
+        RotatedTable,
+        key_rotation::{KeyRotation, RotationProgress},
+    },
     operations::{
         key_rotations::finish_key_rotation::finish_key_rotation,
         token_intents::create_token_intent::create_token_intent,
         tokens::delete_token::delete_token, webhooks::create_webhook::create_webhook,
     },
     policy::PolicyPermit,
-    store::ChangeOutcome,
-    token::{NewTokenIntent, Plaintext, TokenType},
+    token::NewTokenIntent,
+    types::Plaintext,
 };
 use scrip_testing::{
     requests::{card, card_number, create},

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::Connection;
-use scrip_core::key_rotation::RotatedTable;
+use scrip_core::keys::RotatedTable;
 use scrip_store::sealed_columns::{SEALED_COLUMNS, SealedDatabase, SealedTreatment};
 use scrip_testing::{
     postgres::query::query_database,

@@ -3,15 +3,16 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use scrip_core::{
-    audit::{LogKind, Operation},
-    error::Error,
+    Error,
+    audit::LogKind,
     idempotency::{RenderedResponse, ResponseRecorder},
-    key_rotation::{RotatedTable, RotationPhase, SealedRow},
+    keys::{RotatedTable, SealedRow, key_rotation::RotationPhase},
     operations::{
         claim_idempotency_key::{ClaimDecision, RESPONSE_RETENTION, claim_idempotency_key},
         tokens::create_token::create_token,
     },
     token::WrittenToken,
+    types::Operation,
 };
 use scrip_testing::requests::{CREATE_REQUEST, card, card_number, create};
 
@@ -130,8 +131,10 @@ async fn copy_with_the_old_key_opens_nothing_that_was_sealed_since(harness: Rota
     }
     let tenant = harness.tenant().await;
     for webhook in tenant.webhooks.values() {
-        let opened =
-            scrip_core::webhook::WebhookDetails::open(&old_tenant.keys, webhook.as_ref().clone());
+        let opened = scrip_core::policy::webhook::WebhookDetails::open(
+            &old_tenant.keys,
+            webhook.as_ref().clone(),
+        );
         assert!(opened.is_err());
     }
     harness.check_policy(&policy).await;

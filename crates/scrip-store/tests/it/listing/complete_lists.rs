@@ -1,9 +1,9 @@
 //! Lists of a store, read completely in chunks.
 
 use scrip_core::{
+    card::TokenType,
     listing::{Facet, ListPosition, NewestTokensScan, TokenScan},
-    policy::Permission,
-    token::{Container, ContainerRanges, TokenType},
+    types::{Container, ContainerRanges, Permission},
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_testing::store_harness::{StoreHarness, counted_facet};

@@ -2,13 +2,15 @@
 //! them.
 
 use scrip_core::{
-    error::Error,
-    listing::{ListTokensQuery, OffsetPageQuery, PageRequest, TokenFilter},
+    Error,
+    card::TokenType,
+    listing::PageRequest,
     operations::tokens::{
-        list_tokens::list_tokens, list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
+        ListTokensQuery, OffsetPageQuery, TokenFilter, list_tokens::list_tokens,
+        list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
     },
-    policy::{Permission, TenantSettings, Transform},
-    token::TokenType,
+    policy::TenantSettings,
+    types::{Permission, Transform},
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},

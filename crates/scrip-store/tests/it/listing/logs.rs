@@ -4,15 +4,13 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::{
-    audit::{
-        AuditRecord, AuditTrail, EntityType, LogKind, LogRecord, Operation, ReadLogBatch,
-        ReadLogEntry, ReadRecording, RecordFilter,
-    },
-    error::Error,
+    Error, Timestamp,
+    audit::{AuditRecord, AuditTrail, LogKind, LogRecord, ReadRecording, RecordFilter},
+    disclosure::Deduplicate,
     operations::logs::list_logs::{ListLogsQuery, LogPage, list_logs},
-    policy::{ApplicationKind, Caller, Permission},
-    time::Timestamp,
-    token::Deduplicate,
+    policy::Caller,
+    read_log::{ReadLogBatch, ReadLogEntry},
+    types::{ApplicationKind, EntityType, Operation, Permission},
 };
 use scrip_seal::Sealed;
 use scrip_testing::{

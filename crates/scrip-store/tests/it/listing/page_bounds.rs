@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use scrip_core::{
-    audit::Operation,
+    disclosure::Deduplicate,
     listing::{NEWEST_CONTAINERS_MAX, NewestTokens, NewestTokensScan},
-    policy::Permission,
-    token::{BatchOutcome, Deduplicate, InsertToken, TokenBatch, TokenRecord, TokenWrite},
+    token::TokenRecord,
+    token_batch::{BatchOutcome, InsertToken, TokenBatch, TokenWrite},
+    types::{Operation, Permission},
 };
 use scrip_testing::{
     store_harness::{StoreHarness, no_events, token_record, without_cvc},

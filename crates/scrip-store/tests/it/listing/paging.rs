@@ -9,10 +9,14 @@ use std::{
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::{
-    listing::{CursorPage, ListTokensQuery, TokenFilter},
-    operations::tokens::{delete_token::delete_token, list_tokens::list_tokens},
-    policy::{Caller, TenantSettings, Transform},
-    token::{TokenPatch, TokenType},
+    card::TokenType,
+    operations::tokens::{
+        CursorPage, ListTokensQuery, TokenFilter, delete_token::delete_token,
+        list_tokens::list_tokens,
+    },
+    policy::{Caller, TenantSettings},
+    token::TokenPatch,
+    types::Transform,
 };
 use scrip_seal::Sealed;
 use scrip_testing::{

@@ -1,19 +1,21 @@
 //! Only tokens that the caller may read affect its lists: pages, cursors and counts.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    error::{Denial, Error},
-    listing::{CursorPage, ListTokensQuery, OffsetPageQuery, PageRequest, TokenFilter},
+    Error,
+    card::TokenType,
+    listing::PageRequest,
     operations::tokens::{
-        list_tokens::list_tokens, list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
+        CursorPage, ListTokensQuery, OffsetPageQuery, TokenFilter, list_tokens::list_tokens,
+        list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
         search_tokens_v1::search_tokens_v1,
     },
     policy::{
-        AccessCondition, AccessPolicy, AccessRule, AccessScope, Caller, Permission, Permissions,
-        Tenant, TenantSettings, Transform,
+        AccessCondition, AccessPolicy, AccessRule, AccessScope, Caller, Tenant, TenantSettings,
     },
-    token::{Container, TokenType, TokenView},
+    token::TokenView,
+    types::{Container, Permission, Permissions, Transform, error::Denial},
 };
 use scrip_testing::{
     clock::START,
@@ -25,7 +27,7 @@ use serde_json::{Value, json};
 
 struct ListingHarness {
     vault_harness: VaultHarness,
-    tenant: std::sync::Arc<Tenant>,
+    tenant: Arc<Tenant>,
     owner: Caller,
 }
 
@@ -33,9 +35,8 @@ impl ListingHarness {
     async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
         let tenant = harness.tenant(TenantSettings::default()).await;
-        let owner = harness
-            .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-            .await;
+        let access = access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]);
+        let owner = harness.caller(&tenant, access).await;
         Self { vault_harness: harness, tenant, owner }
     }
 
@@ -467,7 +468,7 @@ async fn offset_page_filters_are_combined(harness: ListingHarness) {
 
 /// The same caller with the evaluation budget of a new request.
 fn next_request(caller: &Caller) -> Caller {
-    Caller::new(std::sync::Arc::clone(caller.principal()), caller.origin().clone())
+    Caller::new(Arc::clone(caller.principal()), caller.origin().clone())
 }
 
 async fn large_tokens_shorten_pages(harness: ListingHarness) {

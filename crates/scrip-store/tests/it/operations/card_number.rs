@@ -1,9 +1,6 @@
 //! An id and a mask never contain a complete card number.
 
-use scrip_core::{
-    policy::{TenantSettings, Transform},
-    token::{NewToken, TokenType},
-};
+use scrip_core::{card::TokenType, policy::TenantSettings, token::NewToken, types::Transform};
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules},
     requests::{

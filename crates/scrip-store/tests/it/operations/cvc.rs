@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    id::TokenId,
     operations::tenants::update_tenant::set_tenant_quotas,
-    policy::{Caller, PolicyPermit, Tenant, TenantSettings, Transform},
+    policy::{Caller, PolicyPermit, Tenant, TenantSettings},
     token::TokenPatch,
+    types::{Transform, id::TokenId},
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules},

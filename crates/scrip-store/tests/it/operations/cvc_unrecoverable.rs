@@ -6,9 +6,10 @@ use std::{env, fs, path::Path, sync::Arc, time::Duration};
 use rusqlite::Connection;
 use scrip_core::{
     Vault,
-    id::TokenId,
     operations::tokens::expire_token::erase_cvcs,
-    policy::{ApplicationKind, Caller, Directory, TenantSettings, Transform},
+    policy::{Caller, TenantSettings},
+    store::open_directory,
+    types::{ApplicationKind, Transform, id::TokenId},
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{
@@ -53,7 +54,7 @@ async fn count_recovered_cvcs(copy: &Path, process: &Vault, key: &str, ids: &[To
     let (attacker_vault, _) =
         vault_with_stopped_clock(Arc::new(SqliteStore::open(&copy.join("scrip.db")).unwrap()));
     let attacker_vault = Vault { epoch_keys: Arc::clone(&process.epoch_keys), ..attacker_vault };
-    let directory = Directory::load(&*attacker_vault.store, &root_key(), None).await.unwrap();
+    let directory = open_directory(&*attacker_vault.store, &root_key(), None).await.unwrap();
     let caller = Caller::new(expect_principal(directory.authenticate(key)), test_origin());
     let sealed_count = {
         let connection = Connection::open(copy.join("scrip.db")).unwrap();

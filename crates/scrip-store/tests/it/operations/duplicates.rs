@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use scrip_core::{
     policy::{
         DeduplicationBehavior::{self, ReadExisting, UpdateExisting},
-        Permission, TenantSettings, Transform,
+        TenantSettings,
     },
     token::{NewToken, TokenPatch},
+    types::{Permission, Transform},
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules},

@@ -3,16 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    Vault,
+    Timestamp, Vault,
+    card::TokenType,
     operations::{
         token_intents::{
             create_token_intent::create_token_intent, get_token_intent::get_token_intent,
         },
         tokens::expire_token::{expire_token, expire_token_intent},
     },
-    policy::{Caller, Permission, TenantSettings, Transform},
-    time::{Clock, Timestamp},
-    token::{NewTokenIntent, Plaintext, TokenPatch, TokenType},
+    policy::{Caller, TenantSettings},
+    token::{NewTokenIntent, TokenPatch},
+    types::{Permission, Plaintext, Transform, time::Clock},
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{AuditRecord, Operation},
-    error::Error,
-    id::{ThreeDsSessionId, TokenIntentId},
+    Error,
+    audit::AuditRecord,
+    card::TokenType,
     operations::{
         tenants::delete_tenant::delete_tenant,
         token_intents::{
@@ -18,9 +18,13 @@ use scrip_core::{
             tokenize::{RequestedToken, tokenize},
         },
     },
-    policy::{Caller, Permission, PolicyPermit, Tenant, TenantSettings, Transform},
+    policy::{Caller, PolicyPermit, Tenant, TenantSettings},
     threeds::{ThreeDsSessionCard, ThreeDsSessionRecord, ThreeDsSessionWrite},
-    token::{NewTokenIntent, Plaintext, TokenSource, TokenType},
+    token::{NewTokenIntent, TokenSource},
+    types::{
+        Operation, Permission, Plaintext, Transform,
+        id::{ThreeDsSessionId, TokenIntentId},
+    },
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},

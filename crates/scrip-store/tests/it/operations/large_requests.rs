@@ -2,14 +2,15 @@
 //! ordinary ones on them.
 
 use scrip_core::{
-    error::Error,
+    Error,
+    card::TokenType,
     idempotency::{CallContent, CallDelivery},
     operations::{
         proxy_calls::claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call},
         tokens::update_token::update_token,
     },
     policy::{Caller, TenantSettings},
-    token::{TokenPatch, TokenType},
+    token::TokenPatch,
 };
 use scrip_testing::{
     policy::{TOKENS, access_without_rules},

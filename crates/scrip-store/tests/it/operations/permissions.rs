@@ -1,12 +1,13 @@
 //! Data that a caller can see, and changes that are denied because they would reveal more.
 
 use scrip_core::{
-    error::{Denial, Error},
+    Error,
     operations::tokens::{
         create_token::create_token, delete_token::delete_token, get_token::get_token,
     },
-    policy::{Permission, TenantSettings, Transform},
+    policy::TenantSettings,
     token::{NewToken, TokenPatch},
+    types::{Permission, Transform, error::Denial},
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules},

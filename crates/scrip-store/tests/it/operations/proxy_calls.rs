@@ -4,24 +4,24 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    Vault,
+    Error, Vault,
     audit::{AuditTrail, LogKind, LogRecord, ReadRecording},
-    error::{Denial, Error},
-    id::TokenId,
     idempotency::{CallContent, CallDelivery, CallResponse, IdempotencyClaim},
     operations::{
         claim_idempotency_key::RESPONSE_RETENTION,
         proxy_calls::{
             claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call, end_rejected_claim},
-            decrypt_call_data::DecryptedCallData,
             finish_proxy_call::{CallOutcome, finish_proxy_call},
             start_proxy_call::{CallDestination, CallSender, StartedCall, start_proxy_call},
             use_tokens::{CallReferences, TokenUse, UsedTokens, use_tokens},
         },
-        reference_data::{DetokenizeRenderers, Reference, ReferenceKind, ReferenceUse},
+        reference_data::{
+            DecryptedCallData, DetokenizeRenderers, Reference, ReferenceKind, ReferenceUse,
+        },
     },
-    policy::{Caller, DestinationChoice, Permission, Tenant, TenantSettings, Transform, UseRight},
-    token::{NewToken, Plaintext},
+    policy::{Caller, DestinationChoice, Tenant, TenantSettings, UseRight},
+    token::NewToken,
+    types::{Permission, Plaintext, Transform, error::Denial, id::TokenId},
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules},

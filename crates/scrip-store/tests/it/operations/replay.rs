@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use scrip_core::{
-    audit::Operation,
-    error::{Denial, Error},
+    Error,
     idempotency::{
         IdempotencyClaim, RenderedResponse, Replay, ReplayedToken, ResponseRecorder,
         response::{TokenSpan, replay::ReplayVisibility},
@@ -15,8 +14,9 @@ use scrip_core::{
             create_token::create_token, delete_token::delete_token, update_token::update_token,
         },
     },
-    policy::{Caller, DeduplicationBehavior, Permission, Tenant, TenantSettings, Transform},
+    policy::{Caller, DeduplicationBehavior, Tenant, TenantSettings},
     token::{NewToken, WrittenToken},
+    types::{Operation, Permission, Transform, error::Denial},
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules},

@@ -1,8 +1,7 @@
 //! Several tokens in one request, and the data of several tokens in its stored response.
 
 use scrip_core::{
-    audit::Operation,
-    error::Error,
+    Error,
     idempotency::{
         RenderedResponse, Replay, ResponseRecorder,
         response::{TokenSpan, replay::ReplayVisibility},
@@ -17,9 +16,10 @@ use scrip_core::{
     policy::{
         Caller,
         DeduplicationBehavior::{self, ReadExisting, UpdateExisting},
-        TenantSettings, Transform,
+        TenantSettings,
     },
     token::{NewToken, WrittenToken},
+    types::{Operation, Transform},
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},

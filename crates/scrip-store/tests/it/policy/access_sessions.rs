@@ -3,15 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    error::Error,
+    Error,
     operations::access_sessions::{
         authorize_access_session::{AccessSessionAuthorization, authorize_access_session},
         create_access_session::{CreatedAccessSession, create_access_session},
         resume_access_session::resume_access_session,
     },
-    policy::{
+    policy::{Caller, CallerRequirement, PolicyPermit},
+    types::{
         ApplicationKind::{self, Private, Public},
-        Caller, CallerRequirement, Permission, PolicyPermit, Transform,
+        Permission, Transform,
     },
 };
 use scrip_testing::{

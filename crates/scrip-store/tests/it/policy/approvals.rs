@@ -1,16 +1,14 @@
 //! Dual control and its requests behave the same on every engine.
 
 use scrip_core::{
-    id::VaultId,
-    policy::{
-        Directory,
-        approval::{
-            ActionText, ApprovalChange, ApprovalId, StoredApprovals, StoredDualControl,
-            ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus, NewApproval},
-        },
+    Timestamp,
+    approval::{
+        ActionText, ApprovalChange, ApprovalId, StoredApprovals, StoredDualControl,
+        ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus, NewApproval},
     },
-    store::ChangeOutcome,
-    time::Timestamp,
+    change::ChangeOutcome,
+    policy::Directory,
+    types::id::VaultId,
 };
 use scrip_seal::Mac;
 use scrip_testing::{clock::START, vault_harness::VaultHarness};

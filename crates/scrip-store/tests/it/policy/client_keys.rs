@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    error::Error,
+    Error, Timestamp,
     operations::client_keys::{
         create_client_key::{CreatedClientKey, create_client_key},
         delete_client_key::delete_client_key,
@@ -11,7 +11,6 @@ use scrip_core::{
         list_client_keys::{get_client_key, list_client_keys},
     },
     policy::{CLIENT_KEY_LIFETIME_MAX, CLIENT_KEYS_MAX, PolicyPermit, Tenant, TenantSettings},
-    time::Timestamp,
 };
 use scrip_testing::vault_harness::VaultHarness;
 

@@ -8,8 +8,7 @@ use std::{
 
 use scrip_core::{
     operations::proxies::update_proxy::{EditProxy, ProxyPatch, patch_proxy},
-    policy::{PolicyPermit, TenantSettings},
-    proxy::ProxyDetails,
+    policy::{PolicyPermit, TenantSettings, proxy::ProxyDetails},
 };
 use scrip_testing::{
     policy::{TOKENS, access_without_rules},

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{AuditRecord, Operation},
-    error::Error,
-    id::{ApiKeyId, ApplicationId},
+    Error,
+    audit::AuditRecord,
+    change::{ChangeOutcome, CommitExtras},
     operations::{
         access_sessions::{
             authorize_access_session::{AccessSessionAuthorization, authorize_access_session},
@@ -30,12 +30,15 @@ use scrip_core::{
         },
     },
     policy::{
-        AccessPolicy, AccessSessionId, ApiKeyText, ApplicationKind, CallerRequirement,
-        DeduplicationBehavior, DisplayName, Permission, PolicyPermit, Quotas, SignedRow,
-        SystemKeys, Tenant, TenantSettings, Transform, application::origins::ApplicationOrigins,
+        AccessPolicy, AccessSessionId, ApiKeyText, CallerRequirement, DeduplicationBehavior,
+        DisplayName, PolicyPermit, Quotas, SignedRow, SystemKeys, Tenant, TenantSettings,
+        application::origins::ApplicationOrigins,
     },
-    store::{ChangeOutcome, CommitExtras},
-    time::Clock,
+    types::{
+        ApplicationKind, Operation, Permission, Transform,
+        id::{ApiKeyId, ApplicationId},
+        time::Clock,
+    },
 };
 use scrip_seal::Sealed;
 use scrip_testing::{

@@ -9,8 +9,7 @@ use rusqlite::{
     types::{Value, ValueRef},
 };
 use scrip_core::{
-    error::Error,
-    id::{ClientKeyId, ProxyId, WebhookId},
+    Error,
     operations::{
         applications::{
             create_application::{CreateKey, NewApplication, create_application},
@@ -22,11 +21,14 @@ use scrip_core::{
         webhooks::{create_webhook::create_webhook, update_webhook::update_webhook},
     },
     policy::{
-        AccessPolicy, ApiKeyLookup, ApplicationKind, Caller, CallerRequirement, Directory,
-        DisplayName, Permission, PolicyPermit, Tenant, TenantSettings, Transform,
+        AccessPolicy, ApiKeyLookup, Caller, CallerRequirement, Directory, DisplayName,
+        PolicyPermit, ProxyLookup, Tenant, TenantSettings,
         application::origins::ApplicationOrigins,
     },
-    proxy::ProxyLookup,
+    types::{
+        ApplicationKind, Permission, Transform,
+        id::{ClientKeyId, ProxyId, WebhookId},
+    },
 };
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules, access_without_rules, permissions_for_kind},
@@ -164,7 +166,7 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
     )
     .await;
     let permit = manager_permit(Permission::ProxyUpdate);
-    let edit = Box::new(|it: &scrip_core::proxy::ProxyDetails| Ok(it.draft()));
+    let edit = Box::new(|it: &scrip_core::policy::proxy::ProxyDetails| Ok(it.draft()));
     let patch = ProxyPatch { names_hidden_attributes: false, edit };
     patch_proxy(&harness.vault, permit, proxy.record.id, patch, None).await.unwrap();
     let (create, draft) = (manager_permit(Permission::WebhookCreate), webhook_draft(name));

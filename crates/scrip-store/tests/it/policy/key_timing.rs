@@ -4,7 +4,10 @@
 
 use std::{cmp::Ordering, env, hint::black_box, time::Instant};
 
-use scrip_core::policy::{ApplicationKind, Directory, TenantSettings};
+use scrip_core::{
+    policy::{Directory, TenantSettings},
+    types::ApplicationKind,
+};
 use scrip_seal::fill_random;
 use scrip_testing::{
     policy::{TOKENS, access_without_rules},

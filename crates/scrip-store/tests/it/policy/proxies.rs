@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    error::Error,
+    Error,
     operations::proxies::{
         create_proxy::{PROXIES_MAX, create_proxy},
         delete_proxy::delete_proxy,
@@ -12,9 +12,11 @@ use scrip_core::{
         update_proxy::{EditProxy, ProxyPatch, patch_proxy, update_proxy},
     },
     policy::{
-        ApplicationKind, CallerRequirement, Permission, PolicyPermit, Tenant, TenantSettings,
+        CallerRequirement, PolicyPermit, ProxyLookup, Tenant, TenantSettings,
+        destination::HostName,
+        proxy::{ClientCertificate, CompiledDraft, ProxyDetails},
     },
-    proxy::{ClientCertificate, CompiledDraft, HostName, ProxyDetails, ProxyLookup},
+    types::{ApplicationKind, Permission},
 };
 use scrip_testing::{
     policy::access_without_rules,
@@ -129,7 +131,10 @@ async fn proxy_change_checks_current_permissions_of_the_application(harness: Vau
     let (vault, id) = (&harness.vault, proxy.record.id);
     let patch = |edit: EditProxy| ProxyPatch { names_hidden_attributes: false, edit };
     let rename = |it: &ProxyDetails| {
-        Ok(scrip_core::proxy::ProxyDraft { name: proxy_draft("renamed", None).name, ..it.draft() })
+        Ok(scrip_core::policy::proxy::ProxyDraft {
+            name: proxy_draft("renamed", None).name,
+            ..it.draft()
+        })
     };
     patch_proxy(vault, permit(), id, patch(Box::new(rename)), None).await.unwrap();
     let redirect = |_: &ProxyDetails| Ok(proxy_draft("attacker", None));

@@ -179,7 +179,7 @@ async fn change_policy(harness: &mut PolicyHarness) -> TableRows {
     delete_api_key(&harness.vault_harness.vault, operator(), id, key).await.unwrap();
     let id = harness.victim.manager.application;
     let fewer_rights = AccessPolicy {
-        permissions: [scrip_core::policy::Permission::TenantRead].into_iter().collect(),
+        permissions: [scrip_core::types::Permission::TenantRead].into_iter().collect(),
         rules: vec![],
     };
     let (name, access) = (DisplayName::parse("fewer").unwrap(), fewer_rights);

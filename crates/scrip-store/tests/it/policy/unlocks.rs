@@ -1,14 +1,12 @@
 //! Unlock methods and the rotation of the vault key behave the same on every engine.
 
 use scrip_core::{
-    error::Error,
-    id::{UnlockId, VaultId},
-    policy::{
-        Directory, MethodRemoval, TenantSettings, UnlockKind, UnlockRecord, UnlockRemoval,
-        UnlockState, VaultIdentity, VaultKeyRotation, WrappedKeys,
-    },
-    store::ChangeOutcome,
-    time::Timestamp,
+    Error, Timestamp,
+    change::ChangeOutcome,
+    keys::{MethodRemoval, UnlockRemoval, VaultKeyRotation, WrappedKeys},
+    policy::{Directory, TenantSettings},
+    types::id::{UnlockId, VaultId},
+    unlock::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity},
 };
 use scrip_seal::{Mac, Secret, VaultKey, WebhookSigningKey};
 use scrip_testing::{vault::root_key, vault_harness::VaultHarness};

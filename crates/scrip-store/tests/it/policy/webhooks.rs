@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    error::Error,
+    Error,
     operations::{
         tenants::update_tenant::set_tenant_quotas,
         webhooks::{
@@ -11,11 +11,13 @@ use scrip_core::{
             rotate_webhook_secret::rotate_webhook_secret, update_webhook::update_webhook,
         },
     },
-    policy::{PolicyPermit, Tenant, TenantSettings},
-    webhook::{
-        EventList, EventType, SECRET_OVERLAP, WebhookDetails, WebhookDraft, WebhookSecrets,
-        WebhookStatus,
+    policy::{
+        PolicyPermit, Tenant, TenantSettings,
+        webhook::{
+            EventList, SECRET_OVERLAP, WebhookDetails, WebhookDraft, WebhookSecrets, WebhookStatus,
+        },
     },
+    types::EventType,
 };
 use scrip_testing::{vault::webhook_draft, vault_harness::VaultHarness};
 

@@ -3,12 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    Vault,
-    error::Error,
+    Error, Timestamp, Vault,
     operations::tokens::expire_token::{erase_cvcs, expire_token, expire_token_intent},
-    policy::{TenantSettings, Transform},
+    policy::TenantSettings,
     store::Store,
-    time::Timestamp,
+    types::Transform,
 };
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use scrip_testing::{

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 
 use scrip_core::{
+    Error,
     audit::LogKind,
-    error::Error,
-    listing::{ListTokensQuery, TokenFilter},
-    operations::tokens::{get_token::get_token, list_tokens::list_tokens},
+    operations::tokens::{
+        ListTokensQuery, TokenFilter, get_token::get_token, list_tokens::list_tokens,
+    },
 };
 use scrip_testing::{
     store_harness::{StoreHarness, token_record},

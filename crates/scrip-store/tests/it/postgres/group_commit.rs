@@ -5,16 +5,17 @@ pub(crate) mod queued_writes;
 use std::sync::Arc;
 
 use scrip_core::{
-    audit::Operation,
-    id::TokenIntentId,
+    card::TokenType,
+    change::CommitExtras,
+    disclosure::Deduplicate,
     idempotency::ClaimOutcome,
-    policy::Permission,
-    store::{CommitExtras, StoreError, TokenStore},
-    token::{
-        BatchOutcome, BuildIdempotencyRecord, CvcChange, Deduplicate, InsertToken, StoredToken,
-        StoredTokenIntent, TokenBatch, TokenIntentRecord, TokenRecord, TokenType, TokenWrite,
+    store::TokenStore,
+    token::{StoredToken, StoredTokenIntent, TokenIntentRecord, TokenRecord},
+    token_batch::{
+        BatchOutcome, BuildIdempotencyRecord, CvcChange, InsertToken, TokenBatch, TokenWrite,
         UpdateToken, WriteConflict, WriteOutcome,
     },
+    types::{Operation, Permission, StoreError, id::TokenIntentId},
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::PostgresStore;

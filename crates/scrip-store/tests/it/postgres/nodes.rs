@@ -3,14 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{LogKind, Operation, ReadLogBatch, ReadLogEntry},
-    id::TokenIntentId,
+    audit::LogKind,
+    card::TokenType,
+    change::CommitExtras,
+    disclosure::Deduplicate,
     idempotency::ClaimOutcome,
-    store::{CommitExtras, Maintenance, Store, StoreError},
-    token::{
-        BatchOutcome, Deduplicate, StoredTokenIntent, TokenIntentRecord, TokenRecord, TokenType,
-        TokenWrite, WriteConflict, WriteOutcome,
-    },
+    read_log::{ReadLogBatch, ReadLogEntry},
+    store::{Maintenance, Store},
+    token::{StoredTokenIntent, TokenIntentRecord, TokenRecord},
+    token_batch::{BatchOutcome, TokenWrite, WriteConflict, WriteOutcome},
+    types::{Operation, StoreError, id::TokenIntentId},
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::{PostgresStore, postgres::PostgresSettings};

@@ -12,10 +12,8 @@ use scrip_core::{
         },
         tenants::update_tenant::set_tenant_quotas,
     },
-    policy::{
-        ApiKeyLookup, ApplicationKind, CallerRequirement, Directory, Permission, PolicyPermit,
-        Transform,
-    },
+    policy::{ApiKeyLookup, CallerRequirement, Directory, PolicyPermit},
+    types::{ApplicationKind, Permission, Transform},
 };
 use scrip_testing::{
     policy::{access_rule, access_with_rules},

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use scrip_core::{
-    audit::{Operation, ReadLogBatch, ReadLogEntry},
-    policy::Permission,
+    read_log::{ReadLogBatch, ReadLogEntry},
     store::{AuditStore, TokenStore},
-    token::{BatchOutcome, TokenBatch, TokenRecord, TokenWrite, WriteOutcome},
+    token::TokenRecord,
+    token_batch::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
+    types::{Operation, Permission},
 };
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use scrip_testing::{
@@ -120,7 +121,8 @@ async fn create_two_tokens(harness: &StoreHarness, node: &PostgresStore, first: 
         batch.writes.remove(0)
     });
     let response = harness.idempotency_record([first; 32]);
-    let build_record: scrip_core::token::BuildIdempotencyRecord = Box::new(move |_| Some(response));
+    let build_record: scrip_core::token_batch::BuildIdempotencyRecord =
+        Box::new(move |_| Some(response));
     let batch =
         TokenBatch { writes: Vec::<TokenWrite>::from(writes), build_record: Some(build_record) };
     let outcome = node.write_tokens(harness.lookup_permit(), batch).await.unwrap();

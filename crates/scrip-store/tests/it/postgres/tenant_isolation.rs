@@ -340,7 +340,7 @@ async fn deleting_a_token_cascades_to_its_cvc() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     let cvc = Some(scrip_testing::store_harness::cvc_record("123"));
     let token = scrip_core::token::StoredToken { cvc, ..without_cvc(token_record("one")) };
-    let insert = harness.new_insert(token, scrip_core::token::Deduplicate::No);
+    let insert = harness.new_insert(token, scrip_core::disclosure::Deduplicate::No);
     harness.insert_token(insert).await.unwrap();
     let [tokens, cvcs, _] = harness.row_counts().await;
     assert_eq!((tokens, cvcs), (1, 1));

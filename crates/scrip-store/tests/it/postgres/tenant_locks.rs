@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{Operation, ReadLogBatch, ReadLogEntry},
+    disclosure::Deduplicate,
     operations::tenants::delete_tenant::delete_tenant,
-    policy::{Permission, PolicyPermit},
-    store::{Store, StoreError},
-    time::Month,
-    token::{
-        BatchOutcome, Deduplicate, DeleteToken, InsertToken, TokenBatch, TokenRecord, TokenWrite,
-    },
+    policy::PolicyPermit,
+    read_log::{ReadLogBatch, ReadLogEntry},
+    store::Store,
+    token::TokenRecord,
+    token_batch::{BatchOutcome, DeleteToken, InsertToken, TokenBatch, TokenWrite},
+    types::{Operation, Permission, StoreError, time::Month},
 };
 use scrip_store::PostgresStore;
 use scrip_testing::{

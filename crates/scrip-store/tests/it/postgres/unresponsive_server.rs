@@ -3,10 +3,10 @@
 use std::{process::Command, sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{Operation, ReadLogBatch, ReadLogEntry},
-    policy::Permission,
-    store::{DirectoryStore, Store, StoreCondition, StoreError},
-    token::Deduplicate,
+    disclosure::Deduplicate,
+    read_log::{ReadLogBatch, ReadLogEntry},
+    store::{DirectoryStore, Store, StoreCondition},
+    types::{Operation, Permission, StoreError},
 };
 use scrip_store::PostgresStore;
 use scrip_testing::{

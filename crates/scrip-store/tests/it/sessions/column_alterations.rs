@@ -2,12 +2,12 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    error::Error,
-    id::ThreeDsSessionId,
+    Error,
     operations::threeds_sessions::{
         get_threeds_session::get_threeds_session, notify_method::notify_method,
     },
     threeds::ThreeDsSessionView,
+    types::id::ThreeDsSessionId,
 };
 use scrip_testing::vault_harness::{Engine, test_origin};
 use scrip_threeds::{encoding::MethodData, format::TransId, session::ThreeDsPhase};

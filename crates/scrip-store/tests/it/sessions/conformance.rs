@@ -3,17 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::Operation,
+    Timestamp,
+    change::ChangeOutcome,
+    disclosure::Deduplicate,
     idempotency::{ClaimOutcome, IdempotencyRecord},
     operations::tenants::delete_tenant::delete_tenant,
-    policy::{Permission, PolicyPermit},
-    store::{ChangeOutcome, ExpiringEntity},
+    policy::PolicyPermit,
+    store::ExpiringEntity,
     threeds::{ThreeDsSessionCard, ThreeDsSessionRecord, ThreeDsSessionWrite},
-    time::Timestamp,
-    token::{
-        BatchOutcome, CvcChange, Deduplicate, TokenBatch, TokenRecord, TokenWrite, UpdateToken,
-        WriteConflict, WriteOutcome,
+    token::TokenRecord,
+    token_batch::{
+        BatchOutcome, CvcChange, TokenBatch, TokenWrite, UpdateToken, WriteConflict, WriteOutcome,
     },
+    types::{Operation, Permission},
 };
 use scrip_seal::Sealed;
 use scrip_testing::{

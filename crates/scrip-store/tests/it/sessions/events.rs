@@ -1,6 +1,6 @@
 //! Events of 3DS sessions are written with the change of the session.
 
-use scrip_core::store::ChangeOutcome;
+use scrip_core::change::ChangeOutcome;
 use scrip_testing::store_harness::StoreHarness;
 
 use crate::sessions::conformance::next_revision;

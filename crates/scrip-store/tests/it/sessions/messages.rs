@@ -1,6 +1,6 @@
 //! Messages of clients and directory servers about 3DS sessions.
 
-use scrip_core::error::Error;
+use scrip_core::Error;
 use scrip_threeds::request::{AuthenticateRequest, DeviceInfo};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The model of the sessions: the pure state machine, and the data that the vault should store.
 
-use scrip_core::{id::ThreeDsSessionId, threeds::DirectoryServerError};
+use scrip_core::{threeds::DirectoryServerError, types::id::ThreeDsSessionId};
 use scrip_threeds::{
     authentication::AuthenticationParameters,
     code::{AuthenticationCategory, Device, DeviceChannel, Scheme, ThreeDsSessionType},

@@ -3,11 +3,9 @@
 use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
 use scrip_core::{
-    Vault,
+    Error, Timestamp, Vault,
     audit::LogKind,
-    error::Error,
-    event::{ClaimedDelivery, EventType, WebhookKey},
-    id::TokenId,
+    events::{ClaimedDelivery, WebhookKey},
     operations::{
         threeds_sessions::{
             create_threeds_session::{NewThreeDsSession, create_threeds_session},
@@ -18,11 +16,13 @@ use scrip_core::{
         },
         webhooks::create_webhook::create_webhook,
     },
-    policy::{AccessPolicy, Caller, Directory, Permission, PolicyPermit, Tenant, TenantSettings},
+    policy::{
+        AccessPolicy, Caller, Directory, PolicyPermit, Tenant, TenantSettings,
+        webhook::{EventList, WebhookDraft},
+    },
     store::{Store, deliveries::DeliveryClaim},
     threeds::{CardReference, ChallengeMode, DirectoryServers},
-    time::{Clock, Timestamp},
-    webhook::{EventList, WebhookDraft},
+    types::{EventType, Permission, id::TokenId, time::Clock},
 };
 use scrip_testing::{
     faults::{

@@ -10,12 +10,12 @@ use std::{
 
 use rusqlite::{Connection, types::Value};
 use scrip_core::{
-    audit::{Operation, ReadLogEntry},
-    id::TokenIntentId,
-    store::{CommitExtras, StoreError},
-    token::{
-        Deduplicate, StoredToken, StoredTokenIntent, TokenIntentRecord, TokenRecord, TokenType,
-    },
+    card::TokenType,
+    change::CommitExtras,
+    disclosure::Deduplicate,
+    read_log::ReadLogEntry,
+    token::{StoredToken, StoredTokenIntent, TokenIntentRecord, TokenRecord},
+    types::{Operation, StoreError, id::TokenIntentId},
 };
 use scrip_seal::Sealed;
 use scrip_store::{

@@ -2,15 +2,15 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    error::Error,
-    id::TokenId,
-    listing::{ListTokensQuery, TokenFilter},
+    Error,
+    card::TokenType,
     operations::tokens::{
-        create_token::create_token, get_token::get_token, list_tokens::list_tokens,
-        update_token::update_token,
+        ListTokensQuery, TokenFilter, create_token::create_token, get_token::get_token,
+        list_tokens::list_tokens, update_token::update_token,
     },
-    policy::{Caller, TenantSettings, Transform},
-    token::{NewToken, Plaintext, TokenPatch, TokenSource, TokenType, TokenView},
+    policy::{Caller, TenantSettings},
+    token::{NewToken, TokenPatch, TokenSource, TokenView},
+    types::{Plaintext, Transform, id::TokenId},
 };
 use scrip_testing::{
     clock::START,

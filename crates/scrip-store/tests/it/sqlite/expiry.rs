@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 use rusqlite::Connection;
 use scrip_core::{
     Vault,
-    audit::{SignedWatermark, authentic_time::load_authentic_time},
+    audit::SignedWatermark,
+    log_tasks::authentic_time::load_authentic_time,
     operations::tokens::expire_token::{erase_cvcs, expire_token},
-    policy::{Caller, Directory, TenantSettings, Transform},
-    time::ClockWatermark,
+    policy::{Caller, Directory, TenantSettings},
     token::NewToken,
+    types::{Transform, time::ClockWatermark},
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{

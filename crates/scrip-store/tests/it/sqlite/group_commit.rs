@@ -5,14 +5,15 @@ use std::{future::Future, pin::Pin, task::Poll, time::Duration};
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{AuditRecord, Operation},
+    audit::AuditRecord,
+    card::TokenType,
+    disclosure::Deduplicate,
     operations::tenants::delete_tenant::delete_tenant,
-    policy::{Caller, Permission, PolicyPermit},
+    policy::{Caller, PolicyPermit},
     store::ExpiringEntity,
-    token::{
-        BatchOutcome, Deduplicate, DeleteToken, InsertToken, StoredToken, TokenBatch, TokenRecord,
-        TokenType, TokenWrite,
-    },
+    token::{StoredToken, TokenRecord},
+    token_batch::{BatchOutcome, DeleteToken, InsertToken, TokenBatch, TokenWrite},
+    types::{Operation, Permission},
 };
 use scrip_testing::{
     store_harness::{StoreHarness, no_events, token_record},

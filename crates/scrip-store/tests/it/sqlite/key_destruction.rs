@@ -15,7 +15,8 @@ use std::{
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{AuditRecord, Operation},
+    audit::AuditRecord,
+    change::{CommitExtras, PolicyEdit},
     operations::{
         tenants::{
             create_tenant::create_tenant, delete_tenant::delete_tenant,
@@ -24,10 +25,9 @@ use scrip_core::{
         tokens::get_token::get_token,
     },
     policy::{
-        Caller, DisplayName, PolicyEdit, PolicyPermit, PolicyRecords, PolicyWrite, Tenant,
-        TenantKind, TenantSettings,
+        Caller, DisplayName, PolicyPermit, PolicyRecords, PolicyWrite, Tenant, TenantSettings,
     },
-    store::CommitExtras,
+    types::{Operation, TenantKind},
 };
 use scrip_seal::Sealed;
 use scrip_store::sqlite::backup::copy_database;

@@ -6,9 +6,7 @@ use std::{
 };
 
 use scrip_core::{
-    audit::SignedWatermark,
-    store::Maintenance,
-    time::{ClockWatermark, Timestamp},
+    Timestamp, audit::SignedWatermark, store::Maintenance, types::time::ClockWatermark,
 };
 use scrip_seal::Mac;
 use scrip_store::{PageMode, SqliteStore};

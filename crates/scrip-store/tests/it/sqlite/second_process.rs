@@ -16,10 +16,11 @@ use scrip_core::{
         tenants::{delete_tenant::delete_tenant, update_tenant::set_tenant_quotas},
     },
     policy::{
-        ApplicationKind, Directory, DisplayName, PolicyPermit, Tenant, TenantSettings,
+        Directory, DisplayName, PolicyPermit, Tenant, TenantSettings,
         application::origins::ApplicationOrigins,
     },
-    store::{DirectoryStore, Maintenance},
+    store::{DirectoryStore, Maintenance, open_directory},
+    types::ApplicationKind,
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{
@@ -38,7 +39,7 @@ const TOKENS_MIN: usize = 3200;
 const WRITER_COUNT: usize = 32;
 
 async fn open_and_close(
-    open: fn(&Path) -> Result<SqliteStore, scrip_core::store::StoreError>,
+    open: fn(&Path) -> Result<SqliteStore, scrip_core::types::StoreError>,
     file: &Path,
 ) {
     let file = file.to_owned();
@@ -134,8 +135,7 @@ async fn server_sees_changes_made_by_a_command() {
 
     let (command_vault, _) =
         vault_with_stopped_clock(Arc::new(SqliteStore::open_for_command(&harness.file()).unwrap()));
-    let command_directory =
-        Directory::load(&*command_vault.store, &root_key(), None).await.unwrap();
+    let command_directory = open_directory(&*command_vault.store, &root_key(), None).await.unwrap();
     assert_eq!(command_directory.version(), server_directory.version());
     let command_tenant = command_directory.tenant(tenant.id).unwrap();
     create_private_application(&command_vault, command_tenant, &command_directory, "command").await;
@@ -177,7 +177,7 @@ async fn run_as_other_process() {
     let (vault, _) = vault_with_stopped_clock(Arc::new(
         SqliteStore::open_for_command(Path::new(&file)).unwrap(),
     ));
-    let directory = Directory::load(&*vault.store, &root_key(), None).await.unwrap();
+    let directory = open_directory(&*vault.store, &root_key(), None).await.unwrap();
     let tenants = directory.tenants();
     for number in 0..OTHER_PROCESS_CHANGE_COUNT {
         create_private_application(

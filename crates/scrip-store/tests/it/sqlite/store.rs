@@ -10,9 +10,11 @@ use std::{
 
 use rusqlite::Connection;
 use scrip_core::{
+    disclosure::Deduplicate,
     idempotency::{ClaimOutcome, IdempotencyRecord},
-    store::StoreError,
-    token::{BuildIdempotencyRecord, Deduplicate, TokenRecord, WriteOutcome},
+    token::TokenRecord,
+    token_batch::{BuildIdempotencyRecord, WriteOutcome},
+    types::StoreError,
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{

@@ -6,14 +6,14 @@ use std::sync::{
 };
 
 use scrip_core::{
-    audit::Operation,
+    disclosure::Deduplicate,
     idempotency::{ClaimOutcome, IdempotencyRecord, ResponseTokenData, StoredResponse},
-    policy::Permission,
-    store::StoreError,
-    token::{
-        BatchOutcome, BuildIdempotencyRecord, CvcChange, Deduplicate, InsertToken, StoredToken,
-        TokenBatch, TokenRecord, TokenWrite, UpdateToken, WriteConflict, WriteOutcome,
+    token::{StoredToken, TokenRecord},
+    token_batch::{
+        BatchOutcome, BuildIdempotencyRecord, CvcChange, InsertToken, TokenBatch, TokenWrite,
+        UpdateToken, WriteConflict, WriteOutcome,
     },
+    types::{Operation, Permission, StoreError},
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_testing::{

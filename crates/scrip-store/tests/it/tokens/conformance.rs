@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use scrip_core::{
-    store::ChangeOutcome,
-    token::{CvcChange, Deduplicate, StoredToken, TokenRecord},
+    change::ChangeOutcome,
+    disclosure::Deduplicate,
+    token::{StoredToken, TokenRecord},
+    token_batch::CvcChange,
 };
 use scrip_testing::{
     clock::START,

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use scrip_core::token::{CvcChange, Deduplicate, ExpressionProvenance, TokenRecord, TokenType};
+use scrip_core::{
+    card::TokenType,
+    disclosure::Deduplicate,
+    token::{ExpressionProvenance, TokenRecord},
+    token_batch::CvcChange,
+};
 use scrip_seal::{ExpressionDigest, Fingerprint};
 use scrip_testing::{
     clock::START,

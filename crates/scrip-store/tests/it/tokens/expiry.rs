@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use scrip_core::{
     audit::SignedWatermark,
+    disclosure::Deduplicate,
     idempotency::ClaimOutcome,
-    time::ClockWatermark,
-    token::{CvcChange, Deduplicate, StoredToken, TokenRecord},
+    token::{StoredToken, TokenRecord},
+    token_batch::CvcChange,
+    types::time::ClockWatermark,
 };
 use scrip_testing::{
     clock::START,

@@ -3,12 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
+    Timestamp,
+    equality::{GuessBucket, GuessRecord},
     operations::tenants::delete_tenant::delete_tenant,
-    policy::{
-        PolicyPermit,
-        guessing_budget::{GuessBucket, GuessRecord},
-    },
-    time::Timestamp,
+    policy::PolicyPermit,
 };
 use scrip_testing::store_harness::{DAY, StoreHarness};
 

@@ -6,9 +6,11 @@ use std::{
 };
 
 use scrip_core::{
+    disclosure::Deduplicate,
     idempotency::{ClaimOutcome, IdempotencyLookup, IdempotencyRecord, StoredResponse},
-    store::StoreError,
-    token::{BuildIdempotencyRecord, Deduplicate, TokenRecord},
+    token::TokenRecord,
+    token_batch::BuildIdempotencyRecord,
+    types::StoreError,
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_testing::{

@@ -4,15 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::{
-    audit::{LogKind, Operation, ReadLogBatch, ReadLogEntry},
+    audit::LogKind,
+    card::TokenType,
+    disclosure::Deduplicate,
     idempotency::{ClaimOutcome, ResponseTokenData},
     operations::logs::prune_logs::prune_logs,
-    policy::{Permission, PolicyPermit, Transform},
-    time::Month,
-    token::{
-        BuildIdempotencyRecord, CvcChange, Deduplicate, InsertToken, StoredToken, TokenBatch,
-        TokenRecord, TokenType, TokenWrite, UpdateToken,
+    policy::PolicyPermit,
+    read_log::{ReadLogBatch, ReadLogEntry},
+    token::{StoredToken, TokenRecord},
+    token_batch::{
+        BuildIdempotencyRecord, CvcChange, InsertToken, TokenBatch, TokenWrite, UpdateToken,
     },
+    types::{Operation, Permission, Transform, time::Month},
 };
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 use scrip_testing::{

@@ -4,11 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{Operation, ReadLogBatch, ReadLogEntry},
+    Timestamp,
+    card::TokenType,
+    disclosure::Deduplicate,
     operations::tenants::delete_tenant::delete_tenant,
-    policy::{PolicyPermit, Transform},
-    time::{Month, Timestamp},
-    token::{Deduplicate, TenantUsage, TokenRecord, TokenType},
+    policy::PolicyPermit,
+    read_log::{ReadLogBatch, ReadLogEntry},
+    token::{TenantUsage, TokenRecord},
+    types::{Operation, Transform, time::Month},
 };
 use scrip_store::{
     SqliteStore,

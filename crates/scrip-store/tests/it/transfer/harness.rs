@@ -8,8 +8,9 @@ use std::{
 };
 
 use scrip_core::{
-    audit::{LogKind, Operation, ReadLogEntry, SignedWatermark},
-    id::{TokenId, TokenIntentId},
+    audit::{LogKind, SignedWatermark},
+    card::TokenType,
+    equality::{GuessBucket, GuessRecord},
     idempotency::{RenderedResponse, ResponseRecorder},
     operations::{
         access_sessions::{
@@ -27,14 +28,15 @@ use scrip_core::{
         tokens::create_token::create_token,
         webhooks::create_webhook::create_webhook,
     },
-    policy::{
-        ApplicationKind, Caller, CallerRequirement, Permission, PolicyPermit, Tenant,
-        TenantSettings, Transform,
-        guessing_budget::{GuessBucket, GuessRecord},
-    },
+    policy::{Caller, CallerRequirement, PolicyPermit, Tenant, TenantSettings},
+    read_log::ReadLogEntry,
     store::Store,
-    time::{ClockWatermark, Month},
-    token::{NewTokenIntent, Plaintext, TokenRecord, TokenType},
+    token::{NewTokenIntent, TokenRecord},
+    types::{
+        ApplicationKind, Operation, Permission, Plaintext, Transform,
+        id::{TokenId, TokenIntentId},
+        time::{ClockWatermark, Month},
+    },
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_store::transfer::{
@@ -82,7 +84,7 @@ pub(crate) const IDEMPOTENCY_KEY: &[u8] = b"order-7";
 pub(crate) const CVC: &str = "918";
 
 /// The time when everything has been created.
-fn creation_end() -> scrip_core::time::Timestamp {
+fn creation_end() -> scrip_core::Timestamp {
     START.plus(DAY * 40)
 }
 

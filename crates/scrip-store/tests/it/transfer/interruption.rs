@@ -4,7 +4,7 @@
 use std::fs;
 
 use rusqlite::Connection;
-use scrip_core::store::{StoreError, StoreFuture};
+use scrip_core::types::{StoreError, StoreFuture};
 use scrip_store::transfer::{
     ImportState, PageBounds, Portion, RowKind, RowPage, TransferEngine, TransferError,
 };

@@ -1,8 +1,10 @@
 //! The requests of dual control.
 
 use scrip_core::{
-    policy::approval::{ApprovalChange, StoredApprovals, StoredDualControl},
-    store::{ApprovalStore, ChangeOutcome, StoreFuture},
+    approval::{ApprovalChange, StoredApprovals, StoredDualControl},
+    change::ChangeOutcome,
+    store::ApprovalStore,
+    types::StoreFuture,
 };
 
 use crate::memory::MemoryStore;

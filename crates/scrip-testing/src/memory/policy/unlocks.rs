@@ -1,14 +1,13 @@
 //! The unlock methods of the vault.
 
 use scrip_core::{
-    error::Error,
-    id::UnlockId,
-    policy::{
-        MethodRemoval, SystemKeys, UnlockRecord, UnlockRemoval, UnlockState, VaultIdentity,
-        VaultKeyRotation, VaultUnlocks, WrappedKeys,
-    },
-    store::{ChangeOutcome, StoreError, StoreFuture, UnlockStore},
-    time::Timestamp,
+    Error, Timestamp,
+    change::ChangeOutcome,
+    keys::{MethodRemoval, UnlockRemoval, VaultKeyRotation, WrappedKeys},
+    policy::SystemKeys,
+    store::UnlockStore,
+    types::{StoreError, StoreFuture, id::UnlockId},
+    unlock::{UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
 };
 use scrip_seal::Sealed;
 

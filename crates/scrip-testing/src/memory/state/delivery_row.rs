@@ -1,12 +1,12 @@
 //! A delivery to a webhook.
 
 use scrip_core::{
-    event::{
+    Timestamp,
+    events::{
         AttemptResult, ClaimedDelivery, DeliveryChange, DeliveryProgress, DeliveryRecord,
         DeliveryState, WebhookKey,
     },
     store::deliveries::DeliveryClaim,
-    time::Timestamp,
 };
 use scrip_seal::Sealed;
 

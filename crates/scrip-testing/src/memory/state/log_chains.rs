@@ -7,8 +7,7 @@ use scrip_core::{
         AuditRecord, Chain, ChainHead, ChainTip, Checkpoint, LogKind, LogRecord, PruneChain,
         RecordSubject, ResignChain, ScanRecords, ScannedRecords,
     },
-    id::TenantId,
-    store::StoreError,
+    types::{StoreError, id::TenantId},
 };
 
 #[derive(Debug, Default, Clone)]

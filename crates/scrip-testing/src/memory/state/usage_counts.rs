@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
-    audit::read_log::active_month,
-    id::TenantId,
-    time::{Month, Timestamp},
+    Timestamp,
+    read_log::active_month,
     token::TokenRecord,
+    types::{id::TenantId, time::Month},
 };
 
 /// Usage that cannot be computed from the existing tokens.

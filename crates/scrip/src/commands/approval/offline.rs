@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::bail;
 use nix::unistd::Uid;
 use scrip_core::{
-    policy::approval::{
+    approval::{
         ActionText, StoredDualControl,
         ledger::{ApprovalSigner, DualControlStatus},
     },
-    store::ChangeOutcome,
+    change::ChangeOutcome,
 };
 use scrip_server::{
     config::Settings,

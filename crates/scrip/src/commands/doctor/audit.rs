@@ -4,8 +4,8 @@
 use scrip_core::{
     Vault,
     audit::{LogKind, ReadRecording},
-    id::TenantId,
     policy::Directory,
+    types::id::TenantId,
 };
 use scrip_server::{config::Settings, files::head_file, operator_error::explain};
 

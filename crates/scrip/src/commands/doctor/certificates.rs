@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use scrip_core::time::{Clock, Timestamp};
+use scrip_core::{Timestamp, types::time::Clock};
 use scrip_server::{
     clock::SystemClock,
     config::Settings,

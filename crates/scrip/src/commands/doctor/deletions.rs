@@ -1,8 +1,8 @@
 //! Checks of altered policies and of deleted tenants.
 
 use scrip_core::{
-    Vault, id::TenantId, operations::tenants::purge_tenants::find_forged_deletions,
-    policy::Directory,
+    Vault, operations::tenants::purge_tenants::find_forged_deletions, policy::Directory,
+    types::id::TenantId,
 };
 use scrip_server::operator_error::explain;
 

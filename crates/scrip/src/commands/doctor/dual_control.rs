@@ -2,14 +2,12 @@
 
 use scrip_core::{
     Vault,
-    policy::{
-        Directory,
-        approval::{
-            StoredDualControl,
-            ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
-        },
+    approval::{
+        StoredDualControl,
+        ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
     },
-    store::StoreError,
+    policy::Directory,
+    types::StoreError,
 };
 use scrip_server::{config::Settings, operator_error::explain};
 

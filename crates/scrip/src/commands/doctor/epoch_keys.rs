@@ -1,6 +1,6 @@
 //! Checks that the Redis for CVC epoch keys is suitable.
 
-use scrip_core::time::Clock;
+use scrip_core::types::time::Clock;
 
 use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 use scrip_server::{

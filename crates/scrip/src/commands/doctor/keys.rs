@@ -1,10 +1,9 @@
 //! Checks of the sealing keys of tenants.
 
 use scrip_core::{
-    Vault,
-    key_rotation::{KeyRotation, RotationPhase, sealing_key_created_at},
+    Timestamp, Vault,
+    keys::key_rotation::{KeyRotation, RotationPhase, sealing_key_created_at},
     policy::{Directory, Tenant},
-    time::Timestamp,
 };
 use scrip_seal::has_fips_module;
 use scrip_server::{config::Settings, operator_error::explain};

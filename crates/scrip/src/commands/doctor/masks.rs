@@ -1,6 +1,6 @@
 //! Checks masks of stored proxies that an earlier version accepted.
 
-use scrip_core::{policy::Directory, proxy::ProxySettings};
+use scrip_core::policy::{Directory, proxy::ProxySettings};
 
 use crate::commands::doctor::finding::{Finding, failed, warning};
 

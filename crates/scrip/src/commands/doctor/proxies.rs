@@ -1,7 +1,7 @@
 //! Checks of proxies: templates that an earlier version stored and that this version does not run.
 
-use scrip_core::{
-    policy::Directory,
+use scrip_core::policy::{
+    Directory,
     proxy::{ProxySettings, transform::TransformStage},
 };
 

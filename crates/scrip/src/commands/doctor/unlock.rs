@@ -1,6 +1,9 @@
 //! Checks of the unlock methods.
 
-use scrip_core::policy::{DirectoryRecords, UnlockRecord, VaultUnlocks};
+use scrip_core::{
+    policy::DirectoryRecords,
+    unlock::{UnlockRecord, VaultUnlocks},
+};
 use scrip_seal::AuditKey;
 use scrip_server::{
     config::Settings,

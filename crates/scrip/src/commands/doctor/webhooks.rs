@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use scrip_core::{Vault, policy::Directory, time::Clock, webhook::WebhookStatus};
+use scrip_core::{
+    Vault,
+    policy::{Directory, webhook::WebhookStatus},
+    types::time::Clock,
+};
 use scrip_server::{clock::SystemClock, operator_error::explain};
 
 use crate::commands::doctor::finding::{Finding, failed, warning};

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use scrip_core::{
-    key_rotation::RotationPhase, operations::key_rotations::start_key_rotation::start_key_rotation,
+    keys::key_rotation::RotationPhase,
+    operations::key_rotations::start_key_rotation::start_key_rotation,
 };
 use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use anyhow::bail;
 use clap::Subcommand;
 use scrip_core::{
-    key_rotation::{KeyRotation, RotationPhase, VersionCount, sealing_key_created_at},
+    change::ChangeOutcome,
+    keys::key_rotation::{KeyRotation, RotationPhase, VersionCount, sealing_key_created_at},
     operations::key_rotations::finish_key_rotation::count_versions,
     policy::Tenant,
-    store::ChangeOutcome,
-    store::key_rotations::RotationMark,
+    store::RotationMark,
 };
 use scrip_seal::{AuditKeyPhase, KeyHistory};
 use scrip_server::{config::Environment, operator_error::explain};

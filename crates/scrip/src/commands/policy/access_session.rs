@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use scrip_core::{
-    error::Error,
+    Error,
     operations::access_sessions::{
         list_access_sessions::{LISTED_SESSIONS_MAX, list_access_sessions},
         revoke_access_session::revoke_access_session,

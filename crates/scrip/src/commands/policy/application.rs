@@ -14,11 +14,8 @@ use scrip_core::{
         create_application::{CreateKey, NewApplication, create_application},
         delete_application::delete_application,
     },
-    policy::{
-        AccessPolicy, ApplicationKind, DisplayName, Permission, Tenant,
-        application::origins::ApplicationOrigins,
-    },
-    token::Plaintext,
+    policy::{AccessPolicy, DisplayName, Tenant, application::origins::ApplicationOrigins},
+    types::{ApplicationKind, Permission, Plaintext},
 };
 use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};

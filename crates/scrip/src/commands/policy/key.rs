@@ -10,12 +10,12 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use scrip_api::wire;
 use scrip_core::{
-    id::ApiKeyId,
     operations::applications::{
         create_api_key::{CreatedApiKey, create_api_key, import_api_key},
         delete_api_key::delete_api_key,
     },
     policy::ApiKeyText,
+    types::id::ApiKeyId,
 };
 use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use scrip_core::{
-    audit::key_use::{LastKeyUse, find_last_key_use},
-    id::ApiKeyId,
     policy::{
         AccessSessionId, AccessSessionRecord, ApiKeyLookup, ApiKeyRecord, ApiKeyText,
         ApplicationRecord, Tenant,
     },
+    recording::key_use::{LastKeyUse, find_last_key_use},
+    types::id::ApiKeyId,
 };
 use scrip_server::operator_error::explain;
 use serde_json::{Value, json};

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use scrip_core::{
-    error::{Error, FieldError},
-    id::ProxyId,
+    Error, FieldError,
     operations::proxies::set_proxy_host::{add_proxy_host, remove_proxy_host},
-    policy::Tenant,
-    proxy::{HostName, ProxyRecord},
+    policy::{Tenant, destination::HostName, proxy::ProxyRecord},
+    types::id::ProxyId,
 };
 use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::json;

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use scrip_core::{
-    id::TenantId,
+    Timestamp,
     operations::tenants::restore_policy::{NewPolicyRestore, restore_policy},
     policy::{Directory, DirectoryRecords, PolicyRecords, Tenant},
-    time::Timestamp,
+    types::id::TenantId,
 };
 use scrip_seal::TenantKeys;
 use scrip_server::{config::Environment, operator_error::explain};

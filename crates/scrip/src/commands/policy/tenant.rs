@@ -6,14 +6,14 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use scrip_api::wire;
 use scrip_core::{
-    id::TenantId,
     operations::tenants::{
         create_tenant::create_tenant,
         delete_tenant::{delete_tenant, delete_tenant_by_id},
         restore_tenant::restore_tenant,
         update_tenant::set_tenant_quotas,
     },
-    policy::{DisplayName, Quotas, Tenant, TenantKind, TenantSettings},
+    policy::{DisplayName, Quotas, Tenant, TenantSettings},
+    types::{TenantKind, id::TenantId},
 };
 use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use scrip_core::{
-    Timestamp,
-    error::{Error, FieldError},
-    event::DeliveryRecord,
-    id::WebhookId,
+    Error, FieldError, Timestamp,
+    events::DeliveryRecord,
     operations::webhooks::{
         list_webhook_deliveries::list_newest_deliveries,
         replay_webhook_deliveries::replay_webhook_deliveries, update_webhook::enable_webhook,
     },
-    policy::Tenant,
-    webhook::{WebhookRecord, WebhookSettings},
+    policy::{
+        Tenant,
+        webhook::{WebhookRecord, WebhookSettings},
+    },
+    types::id::WebhookId,
 };
 use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};

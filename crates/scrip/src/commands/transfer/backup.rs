@@ -11,8 +11,9 @@ use std::{
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use scrip_core::{
+    Timestamp,
     policy::{Directory, DirectoryRecords},
-    time::{Clock, Timestamp},
+    types::time::Clock,
 };
 use scrip_seal::VaultKeyRing;
 use scrip_server::{

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use scrip_core::time::Clock;
+use scrip_core::types::time::Clock;
 use scrip_server::{
     clock::SystemClock,
     config::{Environment, Settings},

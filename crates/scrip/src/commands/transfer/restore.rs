@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use scrip_core::time::{Clock, Timestamp};
+use scrip_core::{Timestamp, types::time::Clock};
 use scrip_server::{
     clock::SystemClock,
     config::{Environment, Settings},

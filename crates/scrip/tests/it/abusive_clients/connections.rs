@@ -91,7 +91,7 @@ fn chunked_body(body: &str) -> String {
 #[test]
 fn announced_keyless_bodies_reserve_no_body_memory() {
     let server =
-        TestServer::start_with(|app| app.body_memory = BodyMemory::new(64 * 1024 * 1024, 1));
+        TestServer::start_with(|app| app.memory.bodies = BodyMemory::new(64 * 1024 * 1024, 1));
     let keys = server.create_test_tenant(TenantSettings::default());
     let head = "POST /3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/results/x HTTP/1.1\r\n\
                 Host: x\r\nContent-Type: application/json\r\nContent-Length: 262144\r\n\r\n";
@@ -120,7 +120,7 @@ fn announced_keyless_bodies_reserve_no_body_memory() {
 #[test]
 fn body_memory_is_shared_by_client_networks_and_counts_small_bodies() {
     let server = TestServer::start_with(|app| {
-        app.body_memory = BodyMemory::new(400_000, 2);
+        app.memory.bodies = BodyMemory::new(400_000, 2);
         app.node.metrics_key = metrics_key();
     });
     let keys = server.create_test_tenant(TenantSettings::default());
@@ -238,7 +238,7 @@ fn trusted_proxy_has_no_connection_cap() {
     let server = TestServer::start_with(|app| {
         app.node.connection_limits.connections_max = 32;
         app.node.connection_limits.connections_network_share = 4;
-        app.trusted_proxies = TrustedProxies(vec!["127.0.0.2/32".parse().unwrap()]);
+        app.settings.trusted_proxies = TrustedProxies(vec!["127.0.0.2/32".parse().unwrap()]);
     });
     let mut of_proxy: Vec<_> = (0..20).map(|_| connect_from(&server, FIRST_ADDRESS)).collect();
     let mut of_client: Vec<_> = (0..9).map(|_| connect_from(&server, SECOND_ADDRESS)).collect();
@@ -268,9 +268,9 @@ fn connection_without_first_byte_is_closed_early() {
 #[test]
 fn body_below_minimum_rate_is_aborted_before_its_deadline() {
     let server = TestServer::start_with(|app| {
-        app.limits.body_deadline = Duration::from_secs(600);
+        app.settings.limits.body_deadline = Duration::from_secs(600);
         let window = Duration::from_millis(200);
-        app.limits.request_rate = MinimumRate { bytes_per_second: 1000, window };
+        app.settings.limits.request_rate = MinimumRate { bytes_per_second: 1000, window };
     });
     let keys = server.create_test_tenant(TenantSettings::default());
     let mut stream = connect_from(&server, FIRST_ADDRESS);

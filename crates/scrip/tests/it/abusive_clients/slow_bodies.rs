@@ -132,7 +132,7 @@ fn connection_is_usable_or_closed_after_every_early_response() {
     pending_connection.write_all(head.as_bytes()).unwrap();
     cases.push(LateBodyCase::new("idempotency key in use", &SHARED_SERVER, &conflict_head, 409));
 
-    let small_body_server = TestServer::start_with(|app| app.limits.body_bytes_max = 8);
+    let small_body_server = TestServer::start_with(|app| app.settings.limits.body_bytes_max = 8);
     let small_body_keys = small_body_server.create_test_tenant(TenantSettings::default());
     let create_head = keyed_head(&small_body_keys.private, "POST /tokens");
     cases.push(LateBodyCase::new("body too large", &small_body_server, &create_head, 413));
@@ -156,7 +156,7 @@ fn connection_is_usable_or_closed_after_every_early_response() {
     cases.push(LateBodyCase::new("metrics", &sealed, &with_key, 200));
 
     let short_deadline_server =
-        TestServer::start_with(|app| app.limits.body_deadline = Duration::from_millis(50));
+        TestServer::start_with(|app| app.settings.limits.body_deadline = Duration::from_millis(50));
     let short_deadline_keys = short_deadline_server.create_test_tenant(TenantSettings::default());
     let create_head = keyed_head(&short_deadline_keys.private, "POST /tokens");
     cases.push(LateBodyCase::new("body deadline", &short_deadline_server, &create_head, 408));

@@ -100,7 +100,7 @@ fn body_that_arrives_a_byte_at_a_time_does_not_protect_its_slot() {
 #[test]
 fn keyless_body_must_arrive_whole_within_its_deadline() {
     let server = TestServer::start_with(|app| {
-        app.limits.keyless_body_deadline = Duration::from_millis(500);
+        app.settings.limits.keyless_body_deadline = Duration::from_millis(500);
     });
     let mut stream = connect_from(&server, FIRST_ADDRESS);
     stream.write_all(NOTIFICATION_HEAD.as_bytes()).unwrap();
@@ -159,7 +159,7 @@ fn connections_with_unread_responses_lose_their_slots() {
 #[test]
 fn unread_responses_use_only_the_share_of_their_network() {
     let server = TestServer::start_with(|app| {
-        app.response_memory = ResponseMemory::new(40 * 1024 * 1024, 4);
+        app.memory.responses = ResponseMemory::new(40 * 1024 * 1024, 4);
         app.node.metrics_key = metrics_key();
     });
     let keys = server.create_test_tenant(TenantSettings::default());
@@ -210,7 +210,7 @@ fn unread_responses_use_only_the_share_of_their_network() {
 #[test]
 fn incomplete_keyless_bodies_of_some_networks_leave_memory_for_others() {
     let server = TestServer::start_with(|app| {
-        app.keyless_body_memory = BodyMemory::with_body_size(65_536, 4 * 1024 * 1024, 4);
+        app.memory.keyless_bodies = BodyMemory::with_body_size(65_536, 4 * 1024 * 1024, 4);
     });
     let pending_connections: Vec<_> = (0..80)
         .map(|index| {
@@ -221,7 +221,7 @@ fn incomplete_keyless_bodies_of_some_networks_leave_memory_for_others() {
         })
         .collect();
     // A body above the share is rejected. Memory that is already reserved stays reserved.
-    let get_free_bytes = || server.app.keyless_body_memory.free_bytes();
+    let get_free_bytes = || server.app.memory.keyless_bodies.free_bytes();
     assert!(eventually(|| get_free_bytes() < 4 * 1024 * 1024));
     let notify = |bytes: usize| {
         let body = format!("threeDSMethodData={}", "x".repeat(bytes));

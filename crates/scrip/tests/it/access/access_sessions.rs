@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use scrip_core::{
-    policy::{
+    Timestamp,
+    policy::TenantSettings,
+    types::{
         ApplicationKind::Private,
         Permission::{TokenCreate, TokenRead},
-        TenantSettings,
+        time::Clock,
     },
-    time::{Clock, Timestamp},
 };
 use serde_json::{Value, json};
 

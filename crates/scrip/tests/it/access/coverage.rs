@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use scrip_api::{route::Route, routes::ROUTES};
 use scrip_core::{
-    audit::Operation,
-    policy::{ApplicationKind, CallerRequirement, Permission, Transform::Reveal},
+    policy::CallerRequirement,
+    types::{ApplicationKind, Operation, Permission, Transform::Reveal},
 };
 use scrip_testing::policy::permissions_for_kind;
 use uuid::Uuid;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use scrip_api::{route::Route, routes::ROUTES};
 use scrip_core::{
-    audit::Operation,
-    policy::{ApplicationKind, Permission, TenantSettings},
+    policy::TenantSettings,
+    types::{ApplicationKind, Operation, Permission},
 };
 use serde_json::{Value, json};
 use uuid::Uuid;

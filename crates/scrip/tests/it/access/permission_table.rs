@@ -3,10 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
 use scrip_api::{route::Route, routes::ROUTES};
-use scrip_core::{
-    audit::Operation,
-    policy::{ApplicationKind, Permission},
-};
+use scrip_core::types::{ApplicationKind, Operation, Permission};
 use scrip_testing::policy::permissions_for_kind;
 
 use crate::{access::operation_calls::TenantHarness, harness::server::TestServer};

@@ -2,7 +2,8 @@
 
 use scrip_core::{
     operations::tenants::recorded_deletion::{RecordedDeletion, find_recorded_deletion},
-    policy::{TenantKind, TenantSettings},
+    policy::TenantSettings,
+    types::TenantKind,
 };
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Rejections name their cause: the API key, the type of the application, or a missing feature.
 
-use scrip_core::policy::{ApplicationKind, Permission};
+use scrip_core::types::{ApplicationKind, Permission};
 use scrip_testing::policy::permissions_for_kind;
 use serde_json::json;
 

@@ -1,10 +1,12 @@
 //! API keys, permissions, access rules and transforms.
 
-use scrip_core::policy::{
-    ApplicationKind::{Management, Private, Public},
-    Permission::{TokenCreate, TokenDelete, TokenRead, TokenUpdate, TokenUse},
-    TenantSettings,
-    Transform::{Mask, Redact, Reveal},
+use scrip_core::{
+    policy::TenantSettings,
+    types::{
+        ApplicationKind::{Management, Private, Public},
+        Permission::{TokenCreate, TokenDelete, TokenRead, TokenUpdate, TokenUse},
+        Transform::{Mask, Redact, Reveal},
+    },
 };
 use serde_json::json;
 
@@ -36,7 +38,7 @@ fn token_operations_require_their_permission() {
     let management_key = SHARED_SERVER.key_with_permissions(
         &ACME.tenant,
         Management,
-        &[scrip_core::policy::Permission::TenantRead],
+        &[scrip_core::types::Permission::TenantRead],
     );
     let denied_calls = [
         (

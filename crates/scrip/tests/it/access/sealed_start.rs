@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use scrip_core::policy::Directory;
+use scrip_core::store::open_directory;
 use scrip_seal::RootKey;
 use scrip_server::node::SealedStart;
 use tokio::sync::SetOnce;
@@ -19,7 +19,7 @@ fn start_sealed(sealed_start: SealedStart) -> TestServer {
 
 fn unseal(server: &TestServer) {
     let (app, root) = (&server.app, Arc::<RootKey>::clone(&server.root));
-    let load = Directory::load(&*app.vault.store, &*root, None);
+    let load = open_directory(&*app.vault.store, &*root, None);
     app.unseal(server.runtime.block_on(load).unwrap(), root);
 }
 

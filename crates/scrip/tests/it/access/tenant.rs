@@ -3,14 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::{SignedWatermark, authentic_time::load_authentic_time},
+    audit::SignedWatermark,
+    log_tasks::authentic_time::load_authentic_time,
     operations::tenants::{
         delete_tenant::destroy_due_tenants,
         purge_tenants::{find_deleted_tenants, find_forged_deletions, purge_tenants},
         restore_tenant::restore_tenant,
     },
-    policy::{ApplicationKind, Permission, PolicyPermit, TenantKind, TenantSettings},
-    time::ClockWatermark,
+    policy::{PolicyPermit, TenantSettings},
+    types::{ApplicationKind, Permission, TenantKind, time::ClockWatermark},
 };
 use scrip_testing::process::harness::becomes_true;
 use serde_json::{Value, json};

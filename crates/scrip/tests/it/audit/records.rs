@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use scrip_api::routes::ROUTES;
 use scrip_core::{
-    audit::{EntityType, LogKind, Operation},
-    policy::{ApplicationKind, CallerRequirement, Permission, Tenant, TenantSettings, Transform},
+    audit::LogKind,
+    policy::{CallerRequirement, Tenant, TenantSettings},
+    types::{ApplicationKind, EntityType, Operation, Permission, Transform},
 };
 use serde_json::json;
 use uuid::Uuid;

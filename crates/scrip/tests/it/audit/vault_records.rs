@@ -1,6 +1,6 @@
 //! Audit records of API keys, of log reads, and of requests without a valid key.
 
-use scrip_core::{audit::LogKind, id::TenantId, policy::TenantSettings};
+use scrip_core::{audit::LogKind, policy::TenantSettings, types::id::TenantId};
 use serde_json::{Value, json};
 
 use crate::harness::server::{TenantApiKeys, TestServer, text_field};

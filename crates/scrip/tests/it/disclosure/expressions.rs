@@ -5,17 +5,16 @@
 use std::time::Duration;
 
 use scrip_core::{
-    policy::{
+    policy::{DeduplicationBehavior, TenantSettings},
+    types::{
         ApplicationKind::{Private, Public},
-        DeduplicationBehavior,
         Permission::{
             TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete, TokenIntentRead,
             TokenRead, TokenSearch, TokenUpdate, TokenUse,
         },
-        TenantSettings,
         Transform::{Mask, Reveal},
+        time::Clock,
     },
-    time::Clock,
 };
 use serde_json::{Value, json};
 

@@ -1,12 +1,14 @@
 //! Marked tokens and intents: they hold the text of a hosted field, or data that a browser encrypted.
 //! The page that sends them learns nothing about the data.
 
-use scrip_core::policy::{
-    ApplicationKind::Public,
-    Permission::{
-        TokenCreate, TokenIntentCreate, TokenIntentRead, TokenRead, TokenSearch, TokenUpdate,
+use scrip_core::{
+    policy::TenantSettings,
+    types::{
+        ApplicationKind::Public,
+        Permission::{
+            TokenCreate, TokenIntentCreate, TokenIntentRead, TokenRead, TokenSearch, TokenUpdate,
+        },
     },
-    TenantSettings,
 };
 use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
@@ -147,7 +149,7 @@ fn conversion_of_a_marked_intent_keeps_the_mark() {
         SHARED_SERVER.key_with_permissions(&page.keys.tenant, Public, &[TokenIntentCreate]);
     assert!(!reader.is_empty());
     let permissions = [TokenIntentRead, TokenRead];
-    let private = scrip_core::policy::ApplicationKind::Private;
+    let private = scrip_core::types::ApplicationKind::Private;
     let backend = SHARED_SERVER.key_with_permissions(&page.keys.tenant, private, &permissions);
     let intent = page.send_marked("POST", "/token-intents", &bank()).expect_status(201);
     let path = format!("/token-intents/{}", text_field(&intent, "id"));
@@ -214,7 +216,7 @@ fn browser_sees_no_fingerprint_of_type_token_and_finds_no_duplicate() {
 fn search_does_not_find_a_marked_token_until_a_write_with_a_reveal_right() {
     let page = Page::new();
     let body = json!({"type": "social_security_number", "data": "123-45-6789"});
-    let private = scrip_core::policy::ApplicationKind::Private;
+    let private = scrip_core::types::ApplicationKind::Private;
     let searcher = SHARED_SERVER.key_with_permissions(&page.keys.tenant, private, &[TokenSearch]);
     let find = |id: &str| {
         let query = json!({"query": "data:\"6789\""});

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::{
+use scrip_core::types::{
     ApplicationKind::Public,
     Permission::{TokenCreate, TokenIntentCreate},
 };

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use scrip_core::{
-    policy::{
-        ApplicationKind::Private, DeduplicationBehavior, Permission::TokenCreate, TenantSettings,
-    },
-    time::Clock,
+    policy::{DeduplicationBehavior, TenantSettings},
+    types::{ApplicationKind::Private, Permission::TokenCreate, time::Clock},
 };
 use serde_json::{Value, json};
 

@@ -10,7 +10,10 @@ use std::{
 };
 
 use scrip_api::app::App;
-use scrip_core::policy::{Permission, TenantSettings, Transform};
+use scrip_core::{
+    policy::TenantSettings,
+    types::{Permission, Transform},
+};
 use scrip_seal::{
     EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer, SharedEpoch, WrappedEpochKey,
 };

@@ -33,7 +33,7 @@ async fn start_node(redis: &RedisServer, epoch: Duration, root: Arc<RootKey>) ->
 
 fn now_ms() -> i64 {
     let now = scrip_server::clock::SystemClock;
-    scrip_core::time::Clock::now(&now).unix_ms
+    scrip_core::types::time::Clock::now(&now).unix_ms
 }
 
 fn place() -> Place {

@@ -9,10 +9,9 @@ use std::{
 };
 
 use scrip_core::{
-    Vault,
-    audit::{SignedWatermark, authentic_time::load_authentic_time},
-    error::Error,
-    id::TokenId,
+    Error, Timestamp, Vault,
+    audit::SignedWatermark,
+    log_tasks::authentic_time::load_authentic_time,
     operations::{
         tenants::create_tenant::{create_tenant, initialize_vault_keys},
         tokens::{
@@ -22,11 +21,15 @@ use scrip_core::{
         },
     },
     policy::{
-        ApiKeyLookup, ApplicationKind, Caller, Directory, DisplayName, Permission, PolicyPermit,
-        RequestOrigin, TenantKind, TenantSettings, Transform,
+        ApiKeyLookup, Caller, Directory, DisplayName, PolicyPermit, RequestOrigin, TenantSettings,
     },
-    time::{Clock, ClockWatermark, Timestamp},
+    store::open_directory,
     token::NewToken,
+    types::{
+        ApplicationKind, Permission, TenantKind, Transform,
+        id::TokenId,
+        time::{Clock, ClockWatermark},
+    },
 };
 use scrip_seal::EpochKeys;
 use scrip_server::clock::steady::{
@@ -142,13 +145,13 @@ async fn create_caller(vault: &Vault) -> Caller {
     let name = DisplayName::parse("simulated").unwrap();
     let created = create_tenant(vault, &root, name, TenantKind::Test, TenantSettings::default());
     let tenant = created.await.unwrap();
-    let directory = Directory::load(&*vault.store, &root, None).await.unwrap();
+    let directory = open_directory(&*vault.store, &root, None).await.unwrap();
     let permissions = [Permission::TokenCreate, Permission::TokenRead];
     let access = access_with_rules([access_rule("/", Transform::Reveal, &permissions)]);
     let permit = PolicyPermit::for_operator(Arc::clone(directory.tenant(tenant).unwrap()));
     let kind = ApplicationKind::Private;
     let created = create_key(vault, directory.pepper(), permit, kind, access).await;
-    let directory = Directory::load(&*vault.store, &root, None).await.unwrap();
+    let directory = open_directory(&*vault.store, &root, None).await.unwrap();
     let lookup = directory.authenticate(&created.key);
     let Some(ApiKeyLookup::Found { principal: caller, .. }) = lookup else {
         unreachable!("the token was just created")
@@ -164,7 +167,7 @@ impl MachineSimulation {
         let machine = Arc::new(Mutex::new(machine));
         let vault = open_vault(&engine, &machine).await;
         let caller = create_caller(&vault).await;
-        let directory = Arc::new(Directory::load(&*vault.store, &root_key(), None).await.unwrap());
+        let directory = Arc::new(open_directory(&*vault.store, &root_key(), None).await.unwrap());
         let (random, expected_tokens) = (SeededRandom::new(seed), vec![]);
         let (lag_ms, ahead_since) = (0, None);
         Self {

@@ -23,9 +23,11 @@ use scrip_core::{
         update_tenant::set_tenant_quotas,
     },
     policy::{
-        AccessPolicy, AccessRule, ApplicationKind, Directory, DisplayName, Permission, Permissions,
-        PolicyPermit, Quotas, Tenant, TenantKind, TenantSettings, Transform,
+        AccessPolicy, AccessRule, Directory, DisplayName, PolicyPermit, Quotas, Tenant,
+        TenantSettings,
     },
+    store::open_directory,
+    types::{ApplicationKind, Permission, Permissions, TenantKind, Transform},
 };
 use scrip_seal::RootKey;
 use scrip_server::{
@@ -129,13 +131,13 @@ impl TestServer {
         };
         let (node, listener) = runtime.block_on(async {
             initialize_vault_keys(&vault, &*root).await.unwrap();
-            let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
+            let directory = open_directory(&*vault.store, &*root, None).await.unwrap();
             let mut setup = ServerSetup::new(vault, directory, &root);
             // Tests send more requests than the rate limits allow. Tests of the rate limits set a
             // limiter.
             setup.limiter = Limiter::disabled();
             // All test clients have one address.
-            setup.body_memory = BodyMemory::new(1 << 30, 1);
+            setup.memory.bodies = BodyMemory::new(1 << 30, 1);
             configure(&mut setup);
             (setup.node(), TcpListener::bind("127.0.0.1:0").await.unwrap())
         });
@@ -150,7 +152,7 @@ impl TestServer {
         let runtime = Runtime::new().unwrap();
         let (vault, root) = (self.app.vault.clone(), Arc::clone(&self.root));
         let (node, listener) = runtime.block_on(async {
-            let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
+            let directory = open_directory(&*vault.store, &*root, None).await.unwrap();
             let mut setup = ServerSetup::new(vault, directory, &root);
             setup.limiter = Limiter::disabled();
             configure(&mut setup);

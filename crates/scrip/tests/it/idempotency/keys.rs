@@ -2,11 +2,13 @@
 
 use std::{sync::Barrier, time::Duration};
 
-use scrip_core::policy::{
-    ApplicationKind::Private,
-    Permission::{TokenCreate, TokenRead},
-    TenantSettings,
-    Transform::{Mask, Reveal},
+use scrip_core::{
+    policy::TenantSettings,
+    types::{
+        ApplicationKind::Private,
+        Permission::{TokenCreate, TokenRead},
+        Transform::{Mask, Reveal},
+    },
 };
 use serde_json::{Value, json};
 

@@ -1,11 +1,12 @@
 //! Idempotency keys on tokenize: one effect, and a stored response with a separate part for each
 //! token.
 
-use scrip_core::policy::{
-    DeduplicationBehavior,
-    Permission::{TokenCreate, TokenRead, TokenUpdate},
-    TenantSettings,
-    Transform::{self, Mask, Reveal},
+use scrip_core::{
+    policy::{DeduplicationBehavior, TenantSettings},
+    types::{
+        Permission::{TokenCreate, TokenRead, TokenUpdate},
+        Transform::{self, Mask, Reveal},
+    },
 };
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! The client address that the rate limits count. Clients cannot choose it.
 
 use scrip_api::{app::trusted_proxies::TrustedProxies, limiter::Limiter};
-use scrip_core::policy::{
-    TenantKind,
-    rate_limit::{EffectiveRates, RateLimitName},
+use scrip_core::{
+    policy::rate_limit::{EffectiveRates, RateLimitName},
+    types::TenantKind,
 };
 
 use crate::{
@@ -17,7 +17,7 @@ const UNKNOWN_KEY: &str = "no such key";
 fn forwarded_header_of_an_untrusted_client_is_ignored() {
     let harness = RateLimitHarness::start_with(TenantKind::Production, |app| {
         app.limiter = Limiter::new(rates_with_address_limit(3), 1000);
-        app.trusted_proxies = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
+        app.settings.trusted_proxies = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
     });
     for it in 0..3 {
         harness.get(&format!("203.0.113.{it}"), UNKNOWN_KEY, "/permissions").expect_status(401);

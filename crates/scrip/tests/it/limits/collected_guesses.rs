@@ -1,13 +1,11 @@
 //! The guessing budget for tokens that a collecting proxy creates: guesses count for the sender.
 
-use scrip_core::{
-    policy::{
-        ApplicationKind::Private,
-        Permission::{ProxyInvoke, TokenCreate, TokenRead},
-        TenantKind,
-        Transform::{Mask, Reveal},
-    },
-    token::disclosure::{DisclosureRule, DisclosureRules},
+use scrip_core::types::{
+    ApplicationKind::Private,
+    DisclosureRule, DisclosureRules,
+    Permission::{ProxyInvoke, TokenCreate, TokenRead},
+    TenantKind,
+    Transform::{Mask, Reveal},
 };
 use scrip_testing::destination::behavior::DestinationBehavior;
 use serde_json::{Value, json};

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use scrip_api::routes::ROUTES;
 use scrip_core::{
-    audit::Operation,
-    policy::{ApplicationKind, CallerRequirement},
-    token::expression::work_meter::{INLINE_WORK_MAX, INLINE_WORK_PEAK},
+    policy::CallerRequirement,
+    types::{ApplicationKind, Operation},
+    work_meter::{INLINE_WORK_MAX, INLINE_WORK_PEAK},
 };
 use scrip_testing::requests::worst_inputs::{EXCUSED_OPERATIONS, WORST_INPUTS};
 

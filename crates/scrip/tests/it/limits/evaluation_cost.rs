@@ -1,6 +1,9 @@
 //! The cost of expressions: one budget per request, and all work is charged.
 
-use scrip_core::policy::{Permission::TokenRead, TenantSettings, Transform::Mask};
+use scrip_core::{
+    policy::TenantSettings,
+    types::{Permission::TokenRead, Transform::Mask},
+};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, grant, text_field};

@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use scrip_core::policy::{
-    AccessPolicy,
-    ApplicationKind::{Private, Public},
-    Permission::{TokenCreate, TokenRead, TokenSearch, TokenUpdate},
-    Permissions, Quotas, TenantKind, TenantSettings,
-    Transform::{Mask, Reveal},
-    tenant::quota::QuotaLimit,
+use scrip_core::{
+    policy::{AccessPolicy, Quotas, TenantSettings, tenant::quota::QuotaLimit},
+    types::{
+        ApplicationKind::{Private, Public},
+        Permission::{TokenCreate, TokenRead, TokenSearch, TokenUpdate},
+        Permissions, TenantKind,
+        Transform::{Mask, Reveal},
+    },
 };
 use serde_json::{Value, json};
 
@@ -425,8 +426,8 @@ fn exhausted_budget_is_recorded_once_and_counted_by_the_metric() {
     }
     let key = harness.server.key_with_permissions(
         &harness.keys.tenant,
-        scrip_core::policy::ApplicationKind::Management,
-        &[scrip_core::policy::Permission::LogRead],
+        scrip_core::types::ApplicationKind::Management,
+        &[scrip_core::types::Permission::LogRead],
     );
     let logs = harness.server.get_path(&key, "/logs?size=100").expect_status(200);
     let spent =

@@ -2,9 +2,8 @@
 //!
 //! Each test first shows with the rule disabled that the guesses are otherwise free.
 
-use scrip_core::{
-    policy::{ApplicationKind::Public, Permission::TokenCreate, TenantKind},
-    token::disclosure::{DisclosureRule, DisclosureRules},
+use scrip_core::types::{
+    ApplicationKind::Public, DisclosureRule, DisclosureRules, Permission::TokenCreate, TenantKind,
 };
 use serde_json::{Value, json};
 
@@ -99,7 +98,7 @@ fn other_digits_next_to_a_number_do_not_make_a_new_group() {
 fn planted_literal_digits_do_not_stay_when_a_browser_writes_a_number() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let server = &harness.server;
-    let permissions = [TokenCreate, scrip_core::policy::Permission::TokenUpdate];
+    let permissions = [TokenCreate, scrip_core::types::Permission::TokenUpdate];
     let public = server.key_with_permissions(&harness.keys.tenant, Public, &permissions);
     let mut planted = card("4222222222222220");
     planted["fingerprint_expression"] = json!("7{{ data.number }}");

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use scrip_core::{
     operations::tenants::update_tenant::set_tenant_quotas,
-    policy::{
+    policy::{PolicyPermit, Quotas, TenantSettings},
+    types::{
         ApplicationKind::Private,
         Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenSearch, TokenUpdate},
-        PolicyPermit, Quotas, TenantKind, TenantSettings,
+        TenantKind,
     },
 };
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! The guessing budget for data of type `token`, and for requests with very many numbers.
 
-use scrip_core::policy::TenantKind;
+use scrip_core::types::TenantKind;
 use serde_json::{Value, json};
 
 use crate::limits::guessing_budget_harness::{GuessingBudgetHarness, card, lookalikes};

@@ -7,13 +7,14 @@ use scrip_api::{
     limiter::Limiter,
 };
 use scrip_core::{
+    Timestamp,
     operations::tenants::update_tenant::set_tenant_quotas,
     policy::{
-        PolicyPermit, Quotas, TenantKind, TenantSettings,
+        PolicyPermit, Quotas, TenantSettings,
         rate_limit::{EffectiveRates, RATE_LIMITS, Rate, RateLimitName},
         tenant::quota::RateLimitShare,
     },
-    time::{Clock, Timestamp},
+    types::{TenantKind, time::Clock},
 };
 use scrip_server::clock::SystemClock;
 use scrip_testing::clock::StoppedClock;
@@ -37,7 +38,7 @@ impl RateLimitHarness {
         let clock = Arc::new(StoppedClock::at(SystemClock.now()));
         let server = TestServer::start_with(|app| {
             app.vault.clock = Arc::<StoppedClock>::clone(&clock);
-            app.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
+            app.settings.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
             configure(app);
         });
         let keys = server.create_tenant_of_kind(kind, TenantSettings::default());

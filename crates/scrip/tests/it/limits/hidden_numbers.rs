@@ -3,7 +3,7 @@
 //! A counter, and the maximum of counted numbers, are visible by the fingerprint. So they must follow
 //! from what the caller submitted and from the mask, and not from hidden digits.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     ApplicationKind::Public,
     Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenUpdate},
     TenantKind,

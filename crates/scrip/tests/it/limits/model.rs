@@ -5,11 +5,11 @@ use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use proptest::{prelude::*, strategy::ValueTree};
 use scrip_core::{
+    Timestamp,
     policy::rate_limit::{
         ClientNetwork, CounterCheck, CounterDigest, CounterKey, LimitAction, Rate, RateLimitName,
         counters::RateLimitCounters,
     },
-    time::Timestamp,
 };
 use scrip_seal::Pepper;
 use scrip_server::rate_limit::RedisCounters;

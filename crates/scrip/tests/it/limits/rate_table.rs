@@ -5,10 +5,11 @@ use std::{num::NonZeroU32, sync::Arc};
 use scrip_core::{
     operations::applications::create_api_key::import_api_key,
     policy::{
-        ApiKeyText, PolicyPermit, TenantKind,
+        ApiKeyText, PolicyPermit,
         rate_limit::{EffectiveRates, RateLimitName},
         tenant::quota::RateLimitShare,
     },
+    types::TenantKind,
 };
 use serde_json::json;
 
@@ -240,7 +241,7 @@ fn legacy_key_is_limited_to_100_requests_a_minute() {
     let harness = production_harness();
     let directory = harness.server.app.directory.load_full().unwrap();
     let tenant = directory.tenant(harness.keys.tenant.id).unwrap();
-    let private = scrip_core::policy::ApplicationKind::Private;
+    let private = scrip_core::types::ApplicationKind::Private;
     let application = tenant.applications.values().find(|it| it.record.kind == private).unwrap();
     let legacy_key = ApiKeyText::parse("key_3Bv9xWkTq7LmZr2NpYc8Hd").unwrap();
     let (app, permit) = (&harness.server.app, PolicyPermit::for_operator(Arc::clone(tenant)));

@@ -3,12 +3,12 @@
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use scrip_api::limiter::{Limiter, OutagePolicy};
-use scrip_core::policy::{
-    TenantKind,
-    rate_limit::{
+use scrip_core::{
+    policy::rate_limit::{
         ClientNetwork, CounterCheck, CounterKey, EffectiveRates, LimitAction, RATE_LIMITS, Rate,
         RateLimitName, address_check,
     },
+    types::TenantKind,
 };
 use scrip_seal::Pepper;
 use scrip_server::rate_limit::RedisCounters;

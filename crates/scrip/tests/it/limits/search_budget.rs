@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     operations::tenants::update_tenant::set_tenant_quotas,
-    policy::{
+    policy::{PolicyPermit, Quotas, TenantSettings, tenant::quota::QuotaLimit},
+    types::{
         ApplicationKind::Private,
         Permission::{TokenCreate, TokenRead, TokenSearch},
-        PolicyPermit, Quotas, TenantKind, TenantSettings,
-        tenant::quota::QuotaLimit,
+        TenantKind,
     },
 };
 use serde_json::json;

@@ -11,8 +11,10 @@ use std::{
 };
 
 use scrip_api::{app::body_memory::BodyMemory, limiter::Limiter, routes::ROUTES};
-use scrip_core::policy::{
-    Permission, TenantSettings, Transform, guessing_budget::GuessBudget, rate_limit::RateLimitName,
+use scrip_core::{
+    equality::guessing_budget::GuessBudget,
+    policy::{TenantSettings, rate_limit::RateLimitName},
+    types::{Permission, Transform},
 };
 use scrip_server::node::metrics_key::MetricsKey;
 use scrip_testing::process::prometheus::ParsedMetricsPage;
@@ -175,7 +177,7 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
 fn server_errors_are_counted_by_the_metrics() {
     let server = TestServer::start_with(|app| {
         app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
-        app.body_memory = BodyMemory::new(1024 * 1024, 1);
+        app.memory.bodies = BodyMemory::new(1024 * 1024, 1);
     });
     let keys = server.create_test_tenant(TenantSettings::default());
     let large_body = json!({"type": "token", "data": "x".repeat(100_000)});

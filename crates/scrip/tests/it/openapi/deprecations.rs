@@ -1,8 +1,8 @@
 //! Deprecated and removed parts of the API.
 
 use scrip_core::{
-    audit::Operation,
-    policy::{ApplicationKind, Permission, TenantSettings},
+    policy::TenantSettings,
+    types::{ApplicationKind, Operation, Permission},
 };
 use serde_json::{Value, json};
 
@@ -212,8 +212,9 @@ fn every_search_tokens_v1_response_has_deprecation_headers() {
 fn disabled_operation_is_410_and_others_still_work() {
     let search_body = json!({"query": "id:nobodys"});
     for disabled_operation in [Operation::ListTokensV1, Operation::SearchTokensV1] {
-        let server =
-            TestServer::start_with(|app| app.disabled_operations = vec![disabled_operation]);
+        let server = TestServer::start_with(|app| {
+            app.settings.disabled_operations = vec![disabled_operation]
+        });
         let keys = server.create_test_tenant(TenantSettings::default());
         let list_response = server.get_path(&keys.private, "/tokens");
         expect_v1_list(&list_response);
@@ -239,7 +240,7 @@ fn disabled_operation_is_410_and_others_still_work() {
 #[test]
 fn disabled_operation_is_410_after_authentication_and_before_the_body() {
     let server = TestServer::start_with(|app| {
-        app.disabled_operations = vec![Operation::ListTokensV1, Operation::SearchTokensV1];
+        app.settings.disabled_operations = vec![Operation::ListTokensV1, Operation::SearchTokensV1];
     });
     let keys = server.create_test_tenant(TenantSettings::default());
     for key in [None, Some(""), Some("nobodys")] {

@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 
 use scrip_api::{openapi::document, routes::ROUTES};
-use scrip_core::{id::TokenId, policy::DisplayName, time::Timestamp, token::Container};
+use scrip_core::{
+    Timestamp,
+    policy::DisplayName,
+    types::{Container, id::TokenId},
+};
 use serde_json::Value;
 
 use crate::{

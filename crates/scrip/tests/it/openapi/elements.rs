@@ -29,8 +29,9 @@ const SCRIPTS: [&str; 3] = [
 ];
 
 /// A server with an origin for the fields, as in production.
-static FIELDS: LazyLock<TestServer> =
-    LazyLock::new(|| TestServer::start_with(|setup| setup.field_hosting = production_hosting()));
+static FIELDS: LazyLock<TestServer> = LazyLock::new(|| {
+    TestServer::start_with(|setup| setup.settings.field_hosting = production_hosting())
+});
 static FIELD_KEYS: LazyLock<TenantApiKeys> =
     LazyLock::new(|| FIELDS.create_test_tenant(TenantSettings::default()));
 

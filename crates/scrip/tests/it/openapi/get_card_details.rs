@@ -1,6 +1,6 @@
 //! Card details by the first digits of a number.
 
-use scrip_core::policy::{TenantKind, TenantSettings};
+use scrip_core::{policy::TenantSettings, types::TenantKind};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, TestResponse};

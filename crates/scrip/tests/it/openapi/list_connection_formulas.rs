@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
-use scrip_core::policy::{ApplicationKind, Permission};
+use scrip_core::types::{ApplicationKind, Permission};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};

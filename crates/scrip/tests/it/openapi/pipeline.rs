@@ -115,7 +115,7 @@ fn invalid_http_is_rejected_without_harm() {
 #[test]
 fn body_that_never_ends_times_out_with_408() {
     let server = TestServer::start_with(|app| {
-        app.limits.body_deadline = Duration::from_millis(200);
+        app.settings.limits.body_deadline = Duration::from_millis(200);
         app.node.connection_limits.header_deadline = Duration::from_millis(300);
     });
     let keys = server.create_test_tenant(scrip_core::policy::TenantSettings::default());
@@ -153,7 +153,7 @@ fn silent_client_is_disconnected() {
 
 #[test]
 fn bodies_and_parsed_values_share_bounded_memory() {
-    let server = TestServer::start_with(|app| app.body_memory = BodyMemory::new(17 * 100_000, 1));
+    let server = TestServer::start_with(|app| app.memory.bodies = BodyMemory::new(17 * 100_000, 1));
     let keys = server.create_test_tenant(scrip_core::policy::TenantSettings::default());
     let create_token = |bytes: usize| {
         server.create_token(&keys.private, &json!({"type": "token", "data": "x".repeat(bytes)}))

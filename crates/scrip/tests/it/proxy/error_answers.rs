@@ -1,6 +1,6 @@
 //! Errors of the vault before anything is sent: their status and form.
 
-use scrip_core::policy::{Permission::TokenRead, Transform::Reveal};
+use scrip_core::types::{Permission::TokenRead, Transform::Reveal};
 use serde_json::{Value, json};
 
 use crate::{

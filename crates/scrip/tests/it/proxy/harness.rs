@@ -7,7 +7,7 @@ use std::{
 };
 
 use scrip_api::app::proxy_egress::{CallLimits, DestinationRoots, ProxyEgress};
-use scrip_core::policy::{TenantKind, TenantSettings};
+use scrip_core::{policy::TenantSettings, types::TenantKind};
 use scrip_egress::{AllowList, EgressSettings, LookupFuture, Resolve, TrustedRoots};
 use scrip_testing::{
     destination::{DESTINATION_DOMAIN, DestinationHost, DestinationServer},
@@ -83,7 +83,7 @@ impl ProxyHarness {
         let server = TestServer::start_with(|setup| {
             configure(setup, &mut egress);
             let limits = CallLimits::default();
-            setup.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
+            setup.egress.proxied_calls = ProxyEgress::new(egress, DestinationRoots::Given, limits);
         });
         let keys = server.create_tenant_of_kind(kind, TenantSettings::default());
         Self { server, destinations, resolver, keys, client: BlockingClient::default() }
@@ -95,7 +95,7 @@ impl ProxyHarness {
         self.server.start_second_node(|setup| {
             configure(setup);
             let limits = CallLimits::default();
-            setup.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
+            setup.egress.proxied_calls = ProxyEgress::new(egress, DestinationRoots::Given, limits);
         })
     }
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use scrip_api::{app::trusted_proxies::TrustedProxies, limiter::Limiter};
 use scrip_core::{
-    id::ProxyId,
     operations::proxies::set_proxy_host::{add_proxy_host, remove_proxy_host},
     policy::{
-        PolicyPermit, TenantKind, TenantSettings,
+        PolicyPermit, TenantSettings,
+        destination::HostName,
         rate_limit::{EffectiveRates, RateLimitName},
     },
-    proxy::HostName,
+    types::{TenantKind, id::ProxyId},
 };
 use serde_json::json;
 
@@ -92,7 +92,7 @@ const CLIENT: &str = "198.51.100.1";
 fn limited_harness() -> ProxyHarness {
     ProxyHarness::start_with_kind(TenantKind::Production, |setup, _| {
         setup.limiter = Limiter::new(EffectiveRates::default(), 10_000);
-        setup.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
+        setup.settings.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
     })
 }
 

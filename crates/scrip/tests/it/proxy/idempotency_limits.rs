@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::{
+use scrip_core::types::{
     Permission::{ProxyInvoke, TokenCreate, TokenRead, TokenUse},
     Transform::{Mask, Reveal},
 };

@@ -13,10 +13,11 @@ use std::{
 };
 
 use scrip_core::{
-    audit::ReadLogBatch,
     idempotency::{ClaimOutcome, IdempotencyClaim, IdempotencyLookup, IdempotencyRecord},
     policy::LookupPermit,
-    store::{Store, StoreFuture},
+    read_log::ReadLogBatch,
+    store::Store,
+    types::StoreFuture,
 };
 use scrip_server::listen::serve_plain;
 use scrip_testing::{
@@ -261,7 +262,7 @@ fn call_in_its_own_task_ends_when_the_server_stops_and_is_maybe_sent() {
     thread::scope(|scope| {
         let call = scope.spawn(send);
         host.wait_for_requests(1);
-        harness.server.app.calls_in_flight.stop();
+        harness.server.app.tasks.calls.stop();
         call.join().unwrap().expect_error(503, StatedDelivery::MaybeSent);
     });
     send().expect_error(409, StatedDelivery::MaybeSent);
@@ -293,7 +294,7 @@ fn server_that_stops_ends_calls_with_an_idempotency_key_at_the_drain_deadline() 
     stop_sender.send(()).unwrap();
     server.runtime.block_on(async {
         timeout(Duration::from_secs(45), serving).await.expect("the server stops").unwrap();
-        let is_idle = server.app.calls_in_flight.wait_until_idle(Duration::ZERO).await;
+        let is_idle = server.app.tasks.calls.wait_until_idle(Duration::ZERO).await;
         assert!(is_idle, "the call continues after the stop of the server");
     });
     let repetition = harness.post_to(&proxy).idempotency_key(&key).json(&json!({})).send();

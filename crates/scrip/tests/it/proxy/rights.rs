@@ -1,6 +1,6 @@
 //! Rights to use tokens: by container, by kind of proxy, by access session, and without an API key.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     ApplicationKind,
     Permission::{self, ProxyInvoke, TokenRead, TokenUse},
     Transform::{Mask, Redact, Reveal},

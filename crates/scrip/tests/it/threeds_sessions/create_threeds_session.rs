@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use scrip_core::{
+    Timestamp,
     operations::tenants::update_tenant::set_tenant_quotas,
     policy::{PolicyPermit, Quotas, TenantSettings},
     threeds::NoDirectoryServers,
-    time::{Clock, Timestamp},
+    types::time::Clock,
 };
 use serde_json::{Value, json};
 

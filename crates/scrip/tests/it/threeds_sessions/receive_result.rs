@@ -1,6 +1,6 @@
 //! Receive Result.
 
-use scrip_core::policy::{TenantKind, TenantSettings};
+use scrip_core::{policy::TenantSettings, types::TenantKind};
 use serde_json::{Value, json};
 
 use crate::{

@@ -6,11 +6,11 @@ use std::{
 };
 
 use scrip_core::{
-    policy::TenantKind,
     threeds::{
         DirectoryServerError, DirectoryServerFuture, DirectoryServers, SchemeConnection,
         SchemeRanges, ThreeDsSettings,
     },
+    types::TenantKind,
 };
 use scrip_testing::directory_server::scheme_connection;
 use scrip_threeds::{

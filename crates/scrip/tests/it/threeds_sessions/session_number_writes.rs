@@ -1,14 +1,15 @@
 //! Writes to the number of a card with a 3-D Secure session: they invalidate the session and must
 //! not disclose the number.
 
-use scrip_core::policy::{
-    ApplicationKind::Private,
-    DeduplicationBehavior,
-    Permission::{
-        ThreeDsSessionAuthenticate, ThreeDsSessionCreate, ThreeDsSessionRead, TokenCreate,
-        TokenDelete, TokenIntentCreate, TokenRead, TokenUpdate,
+use scrip_core::{
+    policy::{DeduplicationBehavior, TenantSettings},
+    types::{
+        ApplicationKind::Private,
+        Permission::{
+            ThreeDsSessionAuthenticate, ThreeDsSessionCreate, ThreeDsSessionRead, TokenCreate,
+            TokenDelete, TokenIntentCreate, TokenRead, TokenUpdate,
+        },
     },
-    TenantSettings,
 };
 use scrip_testing::requests::payment;
 use serde_json::{Value, json};

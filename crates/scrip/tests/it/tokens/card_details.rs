@@ -6,7 +6,8 @@ use scrip_core::{
     card::bin_data::{
         BinDetails, BinDigits, BinRow, BinTable, Brand, Country, Funding, PrefixRange,
     },
-    policy::{ApplicationKind, Permission, TenantKind, TenantSettings},
+    policy::TenantSettings,
+    types::{ApplicationKind, Permission, TenantKind},
 };
 use serde_json::{Value, json};
 

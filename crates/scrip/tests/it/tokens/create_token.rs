@@ -1,6 +1,6 @@
 //! Create Token.
 
-use scrip_core::policy::{ApplicationKind::Private, Permission};
+use scrip_core::types::{ApplicationKind::Private, Permission};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, card_body, text_field, unique_card_number};

@@ -1,11 +1,12 @@
 //! Deduplication of tokens.
 
-use scrip_core::policy::{
-    ApplicationKind::Private,
-    DeduplicationBehavior,
-    Permission::{TokenCreate, TokenRead, TokenUpdate},
-    TenantSettings,
-    Transform::{Mask, Reveal},
+use scrip_core::{
+    policy::{DeduplicationBehavior, TenantSettings},
+    types::{
+        ApplicationKind::Private,
+        Permission::{TokenCreate, TokenRead, TokenUpdate},
+        Transform::{Mask, Reveal},
+    },
 };
 use serde_json::{Value, json};
 

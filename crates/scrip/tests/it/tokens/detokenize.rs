@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use scrip_core::{
-    policy::{
+    policy::TenantSettings,
+    types::{
         Permission::{TokenCreate, TokenRead},
-        TenantSettings,
         Transform::{Mask, Redact, Reveal},
+        time::Clock,
     },
-    time::Clock,
 };
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::{thread::sleep, time::Duration};
 use scrip_core::{
     operations::tokens::expire_token::{erase_cvcs, expire_token},
     policy::TenantSettings,
-    time::Clock,
+    types::time::Clock,
 };
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use scrip_core::policy::{
+use scrip_core::types::{
     Permission::{TokenCreate, TokenRead, TokenUpdate},
     Transform::Mask,
 };

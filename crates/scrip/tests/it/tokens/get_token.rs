@@ -49,7 +49,7 @@ fn token_is_404_from_the_instant_of_its_expiry() {
     assert_eq!(response_before_expiry.status, 200);
 
     // 2090-01-01 is 3,786,912,000 seconds after 1970.
-    let now = scrip_core::time::Clock::now(&*server.clock).unix_ms;
+    let now = scrip_core::types::time::Clock::now(&*server.clock).unix_ms;
     let left_ms = u64::try_from(3_786_912_000_000 - now).unwrap();
     server.clock.advance(Duration::from_millis(left_ms - 5_000));
     assert_eq!(server.get_token(&keys.private, "short-lived").status, 200);

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use scrip_api::routes::ROUTES;
-use scrip_core::policy::{Permission, TenantSettings, Transform};
+use scrip_core::{
+    policy::TenantSettings,
+    types::{Permission, Transform},
+};
 use serde_json::{Value, json};
 
 use crate::harness::server::{

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::{ApplicationKind, Permission, TenantSettings, Transform};
+use scrip_core::{
+    policy::TenantSettings,
+    types::{ApplicationKind, Permission, Transform},
+};
 use serde_json::{Value, json};
 
 use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, grant, text_field};

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
-use scrip_core::policy::{Permission::TokenCreate, TenantSettings, Transform::Redact};
+use scrip_core::{
+    policy::TenantSettings,
+    types::{Permission::TokenCreate, Transform::Redact},
+};
 use serde_json::{Value, json};
 
 use crate::harness::server::{

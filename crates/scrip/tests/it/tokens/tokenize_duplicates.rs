@@ -1,10 +1,11 @@
 //! Tokenize with values that already exist, or that occur twice in one request.
 
-use scrip_core::policy::{
-    DeduplicationBehavior,
-    Permission::{TokenCreate, TokenRead},
-    TenantSettings,
-    Transform::Reveal,
+use scrip_core::{
+    policy::{DeduplicationBehavior, TenantSettings},
+    types::{
+        Permission::{TokenCreate, TokenRead},
+        Transform::Reveal,
+    },
 };
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Update Token.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     ApplicationKind::Private,
     Permission::{TokenRead, TokenUpdate},
 };

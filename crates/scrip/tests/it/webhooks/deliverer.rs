@@ -79,7 +79,7 @@ impl DelivererHarness {
         let mut egress = egress_settings(&receivers, &resolver);
         let server = TestServer::start_with(|setup| {
             configure(setup, &mut egress);
-            setup.webhook_egress = LazyEgressClient::new(egress, DestinationRoots::Given);
+            setup.egress.webhooks = LazyEgressClient::new(egress, DestinationRoots::Given);
         });
         let keys = server.create_test_tenant(TenantSettings::default());
         Self { server, receivers, resolver, keys, advanced_at: AtomicI64::new(0) }
@@ -89,7 +89,7 @@ impl DelivererHarness {
     fn start_second_node(&self) -> TestServer {
         let egress = egress_settings(&self.receivers, &self.resolver);
         self.server.start_second_node(|setup| {
-            setup.webhook_egress = LazyEgressClient::new(egress, DestinationRoots::Given);
+            setup.egress.webhooks = LazyEgressClient::new(egress, DestinationRoots::Given);
         })
     }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use scrip_core::{
-    event::{AttemptResult, DeliveryChange, WebhookKey},
-    id::WebhookId,
+    events::{AttemptResult, DeliveryChange, WebhookKey},
     policy::TenantSettings,
     store::deliveries::DeliveryClaim,
+    types::id::WebhookId,
 };
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ impl DeliveryHarness {
         let store = &self.server.app.vault.store;
         self.server.runtime.block_on(async {
             let claimed = store.claim_deliveries(key, claim).await.unwrap();
-            let result = |it: &scrip_core::event::ClaimedDelivery| AttemptResult {
+            let result = |it: &scrip_core::events::ClaimedDelivery| AttemptResult {
                 event: it.event,
                 attempts: it.progress.attempts,
                 change,

@@ -15,9 +15,12 @@ use std::sync::Arc;
 
 use scrip_core::{
     Timestamp,
-    event::{ClaimedDelivery, DeliveryProgress, EventType, WebhookKey},
-    id::{EventId, WebhookId},
+    events::{ClaimedDelivery, DeliveryProgress, WebhookKey},
     policy::{ApiKeyLookup, Tenant, TenantSettings},
+    types::{
+        EventType,
+        id::{EventId, WebhookId},
+    },
 };
 use scrip_seal::Sealed;
 use scrip_testing::process::harness::becomes_true;

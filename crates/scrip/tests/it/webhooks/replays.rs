@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use scrip_core::{
-    event::DeliveryChange,
-    policy::{ApplicationKind, Permission, TenantSettings},
+    events::DeliveryChange,
+    policy::TenantSettings,
+    types::{ApplicationKind, Permission},
 };
 use serde_json::{Value, json};
 

@@ -1,6 +1,9 @@
 //! The secret of a webhook: shown once, rotated, and in no table, log or record in clear.
 
-use scrip_core::{audit::LogKind, policy::TenantSettings, webhook::WebhookDetails};
+use scrip_core::{
+    audit::LogKind,
+    policy::{TenantSettings, webhook::WebhookDetails},
+};
 use serde_json::json;
 
 use super::{create_keys, create_webhook, get_webhook, update_webhook, webhook_body, webhook_path};

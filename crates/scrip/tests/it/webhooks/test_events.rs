@@ -1,6 +1,9 @@
 //! Test Webhook: the delivery of an event without a meaning.
 
-use scrip_core::policy::{ApplicationKind, Permission, TenantSettings};
+use scrip_core::{
+    policy::TenantSettings,
+    types::{ApplicationKind, Permission},
+};
 use serde_json::{Value, json};
 
 use super::{deliveries::DeliveryHarness, webhook_body, webhook_path};

@@ -1,7 +1,7 @@
 //! Invalid webhooks, and the limit of webhooks.
 
-use scrip_core::proxy::LoopbackDestinations;
-use scrip_core::{policy::TenantSettings, webhook::EventType};
+use scrip_core::policy::destination::LoopbackDestinations;
+use scrip_core::{policy::TenantSettings, types::EventType};
 use serde_json::{Value, json};
 
 use super::{create_keys, create_webhook, get_webhook, try_create, update_webhook, webhook_body};
@@ -66,7 +66,7 @@ fn webhook_can_name_every_event_type_of_the_interface() {
 #[test]
 fn loopback_url_is_accepted_where_proxies_accept_it() {
     let server = TestServer::start_with(|setup| {
-        setup.loopback_destinations = LoopbackDestinations::Allowed;
+        setup.settings.loopback_destinations = LoopbackDestinations::Allowed;
     });
     let keys = server.create_test_tenant(TenantSettings::default());
     let url = "http://127.0.0.1:9999/webhooks";

@@ -119,6 +119,41 @@ fn wrong_pin_keeps_the_vault_sealed_and_is_tried_once() {
     assert!(is_open(&server), "the right PIN opens the vault: {}", process.log());
 }
 
+/// A wrong PIN counts towards the lock of the token, so each one is tried once, by one process.
+#[test]
+fn wrong_pin_of_a_command_causes_no_login_of_the_server() {
+    let (process, key) = ProcessHarness::with_api_key(SCRIP);
+    let device = Device::create(&process);
+    let observed = ObservedLibrary::build(&device.hsm);
+    let process = allow(process, &device, &observed.library);
+    let server = process.serve();
+    let token = create_token(&server, &key);
+    let id = add_method(&process, "pkcs11", &device.parameters(&observed.library));
+    keep_only(&process, &id);
+    drop(server);
+    let server = process.serve();
+    assert_readable(&server, &key, &token);
+    // The check after the start reads the right PIN; the next one is in ten minutes.
+    let is_checked = || methods(&process).iter().all(|it| it["is_working"] == true);
+    assert!(becomes_true(is_checked), "{:?}", methods(&process));
+
+    device.write_pin("9999");
+    let logins = observed.login_count();
+    process.assert_fails(&["tenant", "list"], "the token rejects the PIN: correct it");
+    assert_eq!(observed.login_count(), logins + 1, "the command tries the PIN once");
+    for arguments in [["tenant", "list"], ["keys", "list"], ["doctor", "--json"]] {
+        let output = process.run(&arguments);
+        let text =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(!text.contains("9999"), "{text}");
+    }
+    process.assert_fails(&["tenant", "list"], "so this command does not try one");
+    process.run(&["status"]);
+    assert_readable(&server, &key, &token);
+    assert_eq!(observed.login_count(), logins + 1, "the server or a command tried a wrong PIN");
+    assert!(!process.log().contains("9999"), "the log contains the PIN");
+}
+
 #[test]
 fn deleted_key_of_the_device_is_reported_and_the_server_keeps_serving() {
     let (process, key) = ProcessHarness::with_api_key(SCRIP);

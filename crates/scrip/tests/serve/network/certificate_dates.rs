@@ -8,7 +8,7 @@ use std::{
 };
 
 use rcgen::{CertificateParams, date_time_ymd};
-use scrip_core::time::Clock;
+use scrip_core::types::time::Clock;
 use scrip_server::clock::SystemClock;
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::Value;

@@ -80,6 +80,13 @@ fn dev_serves_fields_on_loopback_hosts_without_a_setting() {
     for path in [SCRIPT, "/api/openapi.json", "/openapi.json"] {
         assert_eq!(server.status(path), 200, "{path}");
     }
+    let doctor_text = || String::from_utf8(process.run(&["doctor"]).stdout).unwrap();
+    let text = doctor_text();
+    let served = "served on loopback hosts by the running scrip dev: http://127.0.0.1:";
+    assert!(text.contains(served) && !text.contains("off in scrip serve"), "{text}");
+    drop(server);
+    let text = doctor_text();
+    assert!(text.contains("off in scrip serve") && !text.contains(served), "{text}");
 }
 
 #[test]

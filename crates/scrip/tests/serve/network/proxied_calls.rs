@@ -132,3 +132,50 @@ fn command_maps_a_host_to_a_proxy() {
     let output = harness.run(&["proxy", "host", "list"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("pay.shop.example"), "{output:?}");
 }
+
+#[test]
+fn failed_call_is_logged_with_its_trace_id_and_proxy_and_without_data() {
+    let (harness, key) = with_loopback();
+    let keys = std::fs::read_to_string(harness.data().join("dev-keys.json")).unwrap();
+    let keys: serde_json::Value = serde_json::from_str(&keys).unwrap();
+    let management = keys["keys"]["management"].as_str().unwrap();
+    let server = serve_ready(&harness);
+    let find_line = |response: &ClientResponse| {
+        let trace = response.header("bt-trace-id").unwrap();
+        let is_line = |it: &str| it.contains("a proxied call failed") && it.contains(trace);
+        assert!(becomes_true(|| harness.log().lines().any(is_line)), "{}", harness.log());
+        let log = harness.log();
+        let line = log.lines().find(|it| is_line(it)).unwrap();
+        serde_json::from_str::<serde_json::Value>(line).unwrap()
+    };
+    // A port on which nothing listens.
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{unused}/hidden-path?hidden=4242424242424242");
+    let response = call(&server, &key, &url);
+    assert_eq!(response.status, 502, "{response:?}");
+    let line = find_line(&response);
+    assert_eq!((&line["level"], &line["reason"]), (&json!("WARN"), &json!("connect")), "{line}");
+    assert_eq!((&line["status"], &line["delivery"]), (&json!(502), &json!("not_sent")), "{line}");
+    assert_eq!(line["cause"], "the connection to the destination failed: connection refused");
+    assert!(line["advice"].as_str().unwrap().contains("firewall"), "{line}");
+    assert!(line.get("proxy").is_none(), "{line}");
+
+    let (_destination, host) = DestinationServer::start_plain(&[DestinationBehavior::Echo]);
+    let append = json!([{"type": "append_json", "options": {"location": "$.a", "value": "v"}}]);
+    let body = json!({"name": "logged", "destination_url": host.url("/hidden-path?hidden=1"),
+        "response_transforms": append});
+    let created = server.request("POST", "/proxies").api_key(management).json(&body).send();
+    let created = created.expect_status(201).json();
+    let request = BlockingClient::default().post(format!("{}/proxy", server.own_url));
+    let request = request.api_key(&key).header("BT-PROXY-KEY", created["key"].as_str().unwrap());
+    let response = request.header("Content-Type", "text/plain").body("hidden-body").send();
+    assert_eq!(response.status, 502, "{response:?}");
+    let line = find_line(&response);
+    assert_eq!((&line["reason"], &line["proxy"]), (&json!("transform"), &created["id"]), "{line}");
+    assert_eq!(line["delivery"], "answered");
+    let response = call(&server, &key, "https://destination.example:8443/hidden-path?hidden=1");
+    assert_eq!(response.status, 403, "{response:?}");
+    assert_eq!(find_line(&response)["reason"], "guard");
+    let log = harness.log();
+    assert!(!log.contains("hidden") && !log.contains("4242"), "{log}");
+}

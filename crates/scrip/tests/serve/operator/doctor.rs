@@ -185,3 +185,43 @@ fn doctor_reports_a_missing_or_altered_chain_head() {
     connection.execute_batch("DROP TABLE saved").unwrap();
     assert_eq!(failed_checks(&process), []);
 }
+
+#[test]
+fn doctor_and_init_warn_of_left_over_development_keys() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    assert!(verdicts_of_check(&run_doctor(&process).1, "dev keys").is_empty());
+    let server = process.start(&["dev", "--json"]);
+    // A running `scrip dev` uses its keys.
+    assert!(verdicts_of_check(&run_doctor(&process).1, "dev keys").is_empty());
+    drop(server);
+    let (well, report) = run_doctor(&process);
+    assert_eq!((well, verdicts_of_check(&report, "dev keys")), (true, vec!["warning".to_owned()]));
+    let output = process.run(&["init"]);
+    let warning = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{warning}");
+    assert!(warning.contains("dev-keys.json has three API keys in clear"), "{warning}");
+    assert!(!warning.contains("key_test_"), "{warning}");
+}
+
+#[test]
+fn doctor_reports_a_control_socket_that_cannot_be_created() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    assert_eq!(verdicts_of_check(&run_doctor(&process).1, "control socket"), ["passed"]);
+    let group = nix::unistd::Gid::effective().to_string();
+    let missing = process.path("missing/control.sock").display().to_string();
+    let process = process
+        .with_variable("SCRIP_SERVER_CONTROL_SOCKET", &missing)
+        .with_variable("SCRIP_SERVER_CONTROL_GROUP", &group);
+    let (well, report) = run_doctor(&process);
+    let verdicts = verdicts_of_check(&report, "control socket");
+    assert_eq!((well, verdicts), (false, vec!["failed".to_owned()]), "{report}");
+
+    let folder = process.path(&"x".repeat(100));
+    let process = ProcessHarness::new(crate::SCRIP)
+        .with_variable("SCRIP_STORAGE_DATA_DIR", &folder.display().to_string());
+    assert!(process.run(&["init"]).status.success());
+    let (well, report) = run_doctor(&process);
+    let verdicts = verdicts_of_check(&report, "control socket");
+    assert_eq!((well, verdicts), (true, vec!["warning".to_owned()]), "{report}");
+    assert!(report.to_string().contains("use a shorter storage.data_dir"), "{report}");
+}

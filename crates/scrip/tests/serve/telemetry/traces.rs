@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::time::Clock;
+use scrip_core::types::time::Clock;
 use scrip_server::clock::SystemClock;
 use scrip_testing::process::{
     harness::{ProcessHarness, RunningServer, becomes_true},

@@ -1,8 +1,8 @@
 //! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::{
-    policy::{AccessCondition, Permission, Transform},
-    token::Container,
+    policy::AccessCondition,
+    types::{Container, Permission, Transform},
 };
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Compares the examples of the OpenAPI document with rendered responses.
 
-use scrip_core::policy::ApplicationKind;
+use scrip_core::types::ApplicationKind;
 use serde_json::{Value, json};
 
 use crate::{
@@ -63,7 +63,7 @@ fn key_example(visibility: KeyVisibility) -> KeyBody<'static> {
 }
 
 fn permission_example() -> Value {
-    use scrip_core::policy::Permission::TokenCreate;
+    use scrip_core::types::Permission::TokenCreate;
     json!(PermissionBody {
         r#type: TokenCreate.as_str(),
         description: TokenCreate.description(),

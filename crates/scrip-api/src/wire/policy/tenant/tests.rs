@@ -1,6 +1,9 @@
 //! Compares the examples of the OpenAPI document with rendered responses.
 
-use scrip_core::policy::{DeduplicationBehavior, Quotas, TenantKind, TenantSettings};
+use scrip_core::{
+    policy::{DeduplicationBehavior, Quotas, TenantSettings},
+    types::TenantKind,
+};
 use serde_json::{Value, json};
 
 use crate::{

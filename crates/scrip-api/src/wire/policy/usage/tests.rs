@@ -1,8 +1,9 @@
 //! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::{
-    time::Timestamp,
-    token::{TenantUsage, TokenType, TokenTypeUsage},
+    Timestamp,
+    card::TokenType,
+    token::{TenantUsage, TokenTypeUsage},
 };
 use serde_json::json;
 

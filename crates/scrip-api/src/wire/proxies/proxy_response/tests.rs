@@ -1,6 +1,6 @@
 //! Compares the examples of the OpenAPI document with rendered responses.
 
-use scrip_core::proxy::transform::{MatcherType, TransformType};
+use scrip_core::policy::proxy::transform::{MatcherType, TransformType};
 use serde_json::{Value, json};
 
 use super::*;

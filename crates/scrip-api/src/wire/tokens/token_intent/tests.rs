@@ -1,11 +1,11 @@
 //! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::{
-    card::bank::BankDetails,
-    token::{
-        IntentAuthentication,
+    card::{
         TokenType::{self, Bank, Card, NetworkToken},
+        bank::BankDetails,
     },
+    token::IntentAuthentication,
 };
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::{
+    card::TokenType::{self, Bank, Card, NetworkToken, Token},
     policy::DeduplicationBehavior,
-    token::TokenType::{self, Bank, Card, NetworkToken, Token},
 };
 use serde_json::{Value, json};
 

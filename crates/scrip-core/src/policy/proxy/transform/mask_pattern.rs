@@ -1,6 +1,9 @@
 //! The regular expression of a mask.
 
 mod ascii_classes;
+mod pattern_error;
+
+pub use self::pattern_error::MaskPatternError;
 
 use std::sync::Arc;
 
@@ -11,7 +14,9 @@ use regex_automata::{
 };
 use regex_syntax::hir::{Capture, Hir, HirKind, Look, Repetition};
 
-use self::ascii_classes::parse_ascii_classes;
+use crate::policy::proxy::transform::mask_pattern::{
+    ascii_classes::parse_ascii_classes, pattern_error::NO_GROUP,
+};
 
 /// A compiled expression with at least one capture group.
 ///
@@ -42,36 +47,6 @@ const STATES_MAX: usize = 4096;
 /// body is rejected: clearing the states and computing them again would take long.
 const AUTOMATON_BYTES_MAX: usize = 1024 * 1024;
 const AUTOMATON_CLEARS_MAX: usize = 0;
-
-/// Why an expression cannot be a mask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MaskPatternError {
-    /// It is larger than this version allows. An earlier version may have stored it.
-    TooLarge,
-    /// It has a Unicode class. An earlier version may have stored it.
-    UnicodeClass,
-    Invalid(&'static str),
-}
-
-impl MaskPatternError {
-    #[must_use]
-    pub fn rule(self) -> &'static str {
-        match self {
-            Self::TooLarge => TOO_LARGE,
-            Self::UnicodeClass => "must not have a class of Unicode properties such as \\pL",
-            Self::Invalid(rule) => rule,
-        }
-    }
-
-    /// Whether an earlier version accepted the expression.
-    #[must_use]
-    pub fn was_allowed(self) -> bool {
-        match self {
-            Self::TooLarge | Self::UnicodeClass => true,
-            Self::Invalid(_) => false,
-        }
-    }
-}
 
 impl MaskPattern {
     /// # Errors
@@ -232,10 +207,6 @@ fn with_ascii_boundaries(tree: Hir) -> Hir {
         }
     }
 }
-
-const TOO_LARGE: &str = "is too large: it must have at most 256 steps when all repetitions are \
-    written out, and 256 KiB when compiled; use shorter repetitions";
-const NO_GROUP: &str = "must have at least one capture group, which selects the masked text";
 
 #[cfg(test)]
 mod tests {

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    error::FieldError,
-    proxy::transform::{
-        JsonLocation, MaskMatcher, MaskPattern, MatcherType, ProxyTransform, TransformType,
+    FieldError,
+    policy::proxy::{
+        ProxyTransform,
+        transform::{JsonLocation, MaskMatcher, MaskPattern, MatcherType, TransformType},
     },
 };
 

@@ -7,9 +7,9 @@ use scrip_expression::{ExpressionPlace, MessageRead, MessageTemplate, MessageTex
 use serde_json::Value;
 
 use crate::{
-    error::FieldError,
-    proxy::transform::{TransformSource, TransformType},
-    token::AttributePath,
+    FieldError,
+    policy::proxy::{TransformSource, transform::TransformType},
+    types::AttributePath,
 };
 
 /// The list of a transform.
@@ -199,7 +199,7 @@ mod tests {
     /// An earlier version accepted such templates. They are loaded, and never run.
     #[test]
     fn stored_template_that_breaks_a_rule_is_rejected_in_calls() {
-        use crate::proxy::{ProxyTransform, TransformList};
+        use crate::policy::proxy::{ProxyTransform, TransformList};
         let append = json!({"type": "append_text", "options": {"value": "{{ config: a }}"}});
         let stored = json!({"is_single": false, "sources": [append]});
         let list: TransformList = serde_json::from_value(stored).unwrap();

@@ -1,6 +1,6 @@
 //! The rules of transforms.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::CounterCapacity;
 use crate::policy::rate_limit::{
     CounterCheck, CounterKey, RateLimitName,
+    counters::capacity::CounterCapacity,
     sliding_window_log::{INITIAL_CAPACITY, SlidingWindowLog, to_ms},
 };
 

@@ -3,8 +3,11 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use scrip_core::{
-    event::{Event, EventJson, EventType, payload::token::describe_deleted_token},
-    id::{EventId, TenantId, TokenId},
+    events::{Event, EventJson, payload::token::describe_deleted_token},
+    types::{
+        EventType,
+        id::{EventId, TenantId, TokenId},
+    },
 };
 use scrip_egress::{
     AllowList, EgressSettings, GuardRejection, LookupFuture, Resolve, TlsFailure, TrustedRoots,

@@ -3,13 +3,13 @@
 use std::{future::poll_fn, pin::Pin, task::Poll};
 
 use scrip_core::{
-    audit::{LogKind, Operation},
-    policy::Permission,
-    store::StoreError,
-    token::{
-        BatchOutcome, BuildIdempotencyRecord, Deduplicate, InsertToken, StoredToken, TokenBatch,
-        TokenRecord, TokenWrite, WriteOutcome,
+    audit::LogKind,
+    disclosure::Deduplicate,
+    token::{StoredToken, TokenRecord},
+    token_batch::{
+        BatchOutcome, BuildIdempotencyRecord, InsertToken, TokenBatch, TokenWrite, WriteOutcome,
     },
+    types::{Operation, Permission, StoreError},
 };
 use scrip_seal::Fingerprint;
 use scrip_testing::store_harness::{StoreHarness, no_events, token_record, without_cvc};

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::bail;
 use scrip_core::{
+    Timestamp,
     audit::LogKind,
-    id::TenantId,
     operations::tenants::recorded_deletion::{RecordedDeletion, find_recorded_deletion},
     policy::{PolicyRecords, SignedRow, TenantRecord},
-    time::Timestamp,
+    types::id::TenantId,
 };
 use scrip_server::{files::head_file, operator_error::explain};
 use serde_json::{Value, json};

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
-    id::TenantId,
-    policy::{ApiKeyRecord, ApplicationRecord, ClientKeyRecord, Directory, PolicyRow, SignedRow},
-    proxy::ProxyRecord,
-    webhook::WebhookRecord,
+    policy::{
+        ApiKeyRecord, ApplicationRecord, ClientKeyRecord, Directory, PolicyRow, SignedRow,
+        proxy::ProxyRecord, webhook::WebhookRecord,
+    },
+    types::id::TenantId,
 };
 use scrip_seal::TenantKeys;
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use scrip_core::time::Timestamp;
+use scrip_core::Timestamp;
 use scrip_seal::Checksum;
 use serde::{Deserialize, Serialize};
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    id::ProxyId,
     operations::proxies::set_proxy_host::{add_proxy_host, remove_proxy_host},
-    policy::{PolicyPermit, TenantSettings},
-    proxy::{HostName, Proxy, ProxyLookup},
+    policy::{PolicyPermit, Proxy, ProxyLookup, TenantSettings, destination::HostName},
+    types::id::ProxyId,
 };
 use serde_json::{Value, json};
 

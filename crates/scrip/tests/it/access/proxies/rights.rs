@@ -1,6 +1,6 @@
 //! The rights of a change: who redirects a live proxy reads every card that is sent through it.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     ApplicationKind::Management,
     Permission::{ApplicationUpdate, ProxyCreate, ProxyRead, ProxyUpdate},
 };

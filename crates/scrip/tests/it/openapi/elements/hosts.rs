@@ -76,7 +76,7 @@ fn field_host_has_no_pages_and_callbacks_of_the_api() {
 #[test]
 fn development_serves_fields_and_api_on_loopback_hosts() {
     let server = TestServer::start_with(|setup| {
-        setup.field_hosting = FieldHosting { origin: None, is_on_loopback: true };
+        setup.settings.field_hosting = FieldHosting { origin: None, is_on_loopback: true };
     });
     for host in ["localhost:4242", "127.0.0.1:4242", "[::1]:4242", "shop.localhost"] {
         for path in [SCRIPTS[0], PAGES[0], "/docs", "/api/docs", "/healthz", "/api/openapi.json"] {
@@ -91,7 +91,7 @@ fn development_serves_fields_and_api_on_loopback_hosts() {
 }
 
 fn start_proxy_harness() -> ProxyHarness {
-    ProxyHarness::start_with(|setup, _| setup.field_hosting = production_hosting())
+    ProxyHarness::start_with(|setup, _| setup.settings.field_hosting = production_hosting())
 }
 
 #[test]

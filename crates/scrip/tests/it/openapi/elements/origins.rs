@@ -213,7 +213,8 @@ fn denied_origin_is_recorded() {
 
 #[test]
 fn proxied_call_checks_the_origin_of_its_caller() {
-    let harness = ProxyHarness::start_with(|setup, _| setup.field_hosting = production_hosting());
+    let harness =
+        ProxyHarness::start_with(|setup, _| setup.settings.field_hosting = production_hosting());
     let host = harness.destinations.host(&[]);
     let origins = json!([SHOP]);
     let [_, key] = create_public(&harness.server, &harness.keys.management, origins);
@@ -234,7 +235,7 @@ fn proxied_call_checks_the_origin_of_its_caller() {
 
 #[test]
 fn development_allows_the_origin_of_the_server() {
-    let server = TestServer::start_with(|setup| setup.field_hosting.is_on_loopback = true);
+    let server = TestServer::start_with(|setup| setup.settings.field_hosting.is_on_loopback = true);
     let keys = server.create_test_tenant(scrip_core::policy::TenantSettings::default());
     let [_, key] = create_public(&server, &keys.management, json!([SHOP]));
     let send = |host: &str, origin: &str| {

@@ -2,9 +2,9 @@
 
 use scrip_core::{
     audit::LogKind,
-    policy::{
+    policy::Tenant,
+    types::{
         Permission::{ProxyInvoke, TokenRead, TokenUse},
-        Tenant,
         Transform::{Mask, Reveal},
     },
 };

@@ -11,12 +11,14 @@ use std::{
 
 use scrip_api::app::body_memory::BodyMemory;
 use scrip_core::{
-    id::ProxyId,
     operations::proxies::update_proxy::update_proxy,
-    policy::{LookupPermit, PolicyPermit},
-    proxy::{ProxyDetails, ProxyDraft, TransformList},
-    store::{Store, StoreFuture},
-    token::{BatchOutcome, TokenBatch},
+    policy::{
+        LookupPermit, PolicyPermit,
+        proxy::{ProxyDetails, ProxyDraft, TransformList},
+    },
+    store::Store,
+    token_batch::{BatchOutcome, TokenBatch},
+    types::{StoreFuture, id::ProxyId},
 };
 use scrip_testing::{
     destination::behavior::DestinationBehavior,
@@ -102,7 +104,7 @@ fn mask_that_needs_too_much_work_for_an_answer_is_502_after_the_answer() {
 
 /// Memory for 64 KiB of bodies.
 fn start_with_little_memory() -> ProxyHarness {
-    ProxyHarness::start_with(|setup, _| setup.body_memory = BodyMemory::new(64 * 1024, 1))
+    ProxyHarness::start_with(|setup, _| setup.memory.bodies = BodyMemory::new(64 * 1024, 1))
 }
 
 #[test]
@@ -114,7 +116,7 @@ fn answer_for_transforms_without_free_memory_is_503_after_the_answer() {
     let response = harness.post_to(&proxy).json(&json!({})).send();
     response.expect_error(503, StatedDelivery::Answered);
     assert_eq!(response.destination_status(), Some(200));
-    assert_eq!(harness.server.app.body_memory.free_bytes(), 64 * 1024);
+    assert_eq!(harness.server.app.memory.bodies.free_bytes(), 64 * 1024);
     host.set_behaviors(&[DestinationBehavior::text(200, "bab")]);
     let response = harness.post_to(&proxy).json(&json!({})).send().expect_answer(200);
     assert_eq!(response.text(), "XaX");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use scrip_core::{
     audit::{AuditTrail, ReadRecording},
-    policy::{
+    types::{
         Permission::{ProxyInvoke, TokenRead, TokenUse},
         TenantKind,
         Transform::Mask,

@@ -1,7 +1,7 @@
 //! An attacker that may use cards and sees only masks: its expressions select data, and do not compute
 //! with it, because what fails or succeeds would tell about the data.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     Permission::{TokenRead, TokenUse},
     Transform::Mask,
 };

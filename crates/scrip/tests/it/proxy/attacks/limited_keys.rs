@@ -1,7 +1,7 @@
 //! Attackers with a key of the tenant that must not give them a card: a public key, a key that sees
 //! masked data, and management keys with a part of the permissions.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     ApplicationKind::{Management, Public},
     Permission::{self, ProxyCreate, ProxyDelete, ProxyRead, ProxyUpdate, TokenRead},
     Transform::Mask,

@@ -2,7 +2,7 @@
 //! the length of its own text at which the call fails must not tell the length of the hidden value.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use scrip_core::policy::{
+use scrip_core::types::{
     Permission::{ProxyInvoke, TokenRead},
     Transform::Mask,
 };

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::{
-    Permission::{ProxyInvoke, TokenRead, TokenUse},
-    TenantKind, TenantSettings,
-    Transform::Mask,
+use scrip_core::{
+    policy::TenantSettings,
+    types::{
+        Permission::{ProxyInvoke, TokenRead, TokenUse},
+        TenantKind,
+        Transform::Mask,
+    },
 };
 use scrip_testing::{
     destination::behavior::CannedResponse, requests::client_encryption::encrypt_json,

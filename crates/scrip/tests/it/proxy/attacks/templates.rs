@@ -1,7 +1,7 @@
 //! Templates of transforms: what they read must not show the data of a token to a caller that may
 //! use the token and not read it, and no template keeps a CVC.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     Permission::{ProxyInvoke, TokenRead},
     Transform::{Mask, Reveal},
 };

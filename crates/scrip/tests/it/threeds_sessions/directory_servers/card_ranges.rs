@@ -1,7 +1,7 @@
 //! Card range requests: the first one fetches all ranges, later ones only the changes. After a
 //! failed request the last valid ranges stay in use.
 
-use scrip_core::{policy::TenantKind, threeds::DirectoryServers, time::Timestamp};
+use scrip_core::{Timestamp, threeds::DirectoryServers, types::TenantKind};
 use scrip_server::directory_servers::{HttpDirectoryServers, RangeFetchError};
 use scrip_testing::directory_server::{
     DirectoryServer, ServerBehavior, card_ranges_response, error_message,

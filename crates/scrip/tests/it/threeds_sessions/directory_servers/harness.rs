@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use rustls::ServerConfig;
 use scrip_core::{
-    policy::TenantKind,
     threeds::{DirectoryServerError, DirectoryServers, SchemeConnection, ThreeDsSettings},
+    types::TenantKind,
 };
 use scrip_server::directory_servers::{
     DirectoryServersSettings, ExchangeTimeouts, HttpDirectoryServers, MutualTlsSettings,

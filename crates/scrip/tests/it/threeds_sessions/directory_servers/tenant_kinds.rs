@@ -1,9 +1,9 @@
 //! Test tenants and production tenants use separate servers. Only test tenants use the simulator.
 
 use scrip_core::{
-    policy::TenantKind::{Production, Test},
+    Timestamp,
     threeds::{DirectoryServerError, DirectoryServers},
-    time::Timestamp,
+    types::TenantKind::{Production, Test},
 };
 use scrip_server::directory_servers::{DirectoryServersSettings, HttpDirectoryServers};
 use scrip_testing::directory_server::{DirectoryServer, ServerBehavior, card_ranges_response};

@@ -1,6 +1,6 @@
 //! `/keys`: create, list, get and delete.
 
-use scrip_core::{policy::Permission, time::Clock};
+use scrip_core::types::{Permission, time::Clock};
 use serde_json::{Value, json};
 
 use super::{create_client_key, create_keys, delete_client_key};
@@ -84,7 +84,7 @@ fn other_permissions_and_other_tenants_do_not_reach_keys() {
     let path = format!("/keys/{}", text_field(&created, "key_id"));
     SHARED_SERVER.get_path(&stranger.management, &path).expect_status(404);
     SHARED_SERVER.delete(&stranger.management, &path).expect_status(404);
-    let kind = scrip_core::policy::ApplicationKind::Management;
+    let kind = scrip_core::types::ApplicationKind::Management;
     let reader = SHARED_SERVER.key_with_permissions(&keys.tenant, kind, &[Permission::KeysRead]);
     SHARED_SERVER.get_path(&reader, &path).expect_status(200);
     SHARED_SERVER.delete(&reader, &path).expect_status(403);

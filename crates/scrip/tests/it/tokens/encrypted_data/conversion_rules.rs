@@ -1,7 +1,7 @@
 //! A captured JWE tells nothing to a caller that may not read its data: the rules of a conversion
 //! apply, and the plaintext decides the type.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     ApplicationKind::{Private, Public},
     Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenUse},
     Transform::{Mask, Reveal},

@@ -1,7 +1,7 @@
 //! `BT-ENCRYPTED`: data that a client encrypts for one proxied call.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use scrip_core::policy::{
+use scrip_core::types::{
     Permission::{ProxyInvoke, TokenRead, TokenUse},
     Transform::{Mask, Reveal},
 };

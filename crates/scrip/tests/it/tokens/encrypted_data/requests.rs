@@ -1,9 +1,6 @@
 //! `encrypted` in place of `data`.
 
-use scrip_core::{
-    policy::{ApplicationKind, Permission},
-    time::Clock,
-};
+use scrip_core::types::{ApplicationKind, Permission, time::Clock};
 use scrip_testing::requests::client_encryption::{encrypt, encrypt_json};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Converting or moving a token gives the caller no additional right.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     ApplicationKind::Public,
     Permission::{
         ThreeDsSessionAuthenticate, ThreeDsSessionCreate, ThreeDsSessionRead, TokenCreate,

@@ -2,8 +2,9 @@
 
 use std::{sync::Barrier, thread, time::Duration};
 
-use scrip_core::policy::{
-    ApplicationKind, DeduplicationBehavior, Permission, TenantSettings, Transform,
+use scrip_core::{
+    policy::{DeduplicationBehavior, TenantSettings},
+    types::{ApplicationKind, Permission, Transform},
 };
 use serde_json::{Value, json};
 

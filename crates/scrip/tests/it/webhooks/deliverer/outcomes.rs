@@ -1,6 +1,6 @@
 //! Successful deliveries.
 
-use scrip_core::{policy::TenantSettings, proxy::LoopbackDestinations};
+use scrip_core::policy::{TenantSettings, destination::LoopbackDestinations};
 use scrip_seal::{WebhookSecret, sign_with_secrets};
 use scrip_testing::destination::DestinationServer;
 
@@ -53,7 +53,7 @@ fn many_webhooks_of_many_tenants_get_each_event_once() {
 fn development_server_delivers_to_a_plain_receiver_on_its_machine() {
     let (receiver, host) = DestinationServer::start_plain(&[respond(200)]);
     let harness = DelivererHarness::start_with(|setup, egress| {
-        setup.loopback_destinations = LoopbackDestinations::Allowed;
+        setup.settings.loopback_destinations = LoopbackDestinations::Allowed;
         egress.loopback_http = true;
     });
     let webhook = harness.create_webhook(&host.url("/hooks"));

@@ -3,10 +3,9 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use scrip_core::{
-    event::EventType,
     operations::tokens::expire_token::{erase_cvcs, expire_token},
     policy::{PolicyPermit, Quotas, TenantSettings},
-    time::Clock,
+    types::{EventType, time::Clock},
 };
 use scrip_testing::{
     destination::behavior::{CannedResponse, DestinationBehavior},

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use scrip_core::{
-    event::EventType,
     operations::{
         applications::create_api_key::import_api_key,
         tenants::{restore_tenant::restore_tenant, update_tenant::set_tenant_quotas},
     },
     policy::{ApiKeyText, PolicyPermit, Quotas, Tenant},
+    types::EventType,
 };
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Events of proxied calls.
 
-use scrip_core::event::EventType;
+use scrip_core::types::EventType;
 use scrip_testing::destination::{
     DestinationHost,
     behavior::{CannedResponse, DestinationBehavior},

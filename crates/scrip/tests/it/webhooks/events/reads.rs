@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use scrip_core::{
-    audit::{AuditTrail, LogKind, ReadLogBatch, ReadRecording},
-    event::EventType,
-    policy::{Permission, TenantSettings, Transform},
-    store::{Store, StoreFuture},
+    audit::{AuditTrail, LogKind, ReadRecording},
+    policy::TenantSettings,
+    read_log::ReadLogBatch,
+    store::Store,
+    types::{EventType, Permission, StoreFuture, Transform},
 };
 use scrip_testing::faults::intercepted_store::{InterceptedStore, Interceptor};
 use serde_json::{Value, json};

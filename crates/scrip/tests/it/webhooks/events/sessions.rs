@@ -1,6 +1,6 @@
 //! Events of access sessions.
 
-use scrip_core::{event::EventType, policy::AccessSessionId};
+use scrip_core::{policy::AccessSessionId, types::EventType};
 use serde_json::{Value, json};
 
 use crate::{

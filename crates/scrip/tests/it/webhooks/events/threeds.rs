@@ -1,6 +1,6 @@
 //! Events of 3-D Secure sessions.
 
-use scrip_core::event::EventType;
+use scrip_core::types::EventType;
 use scrip_threeds::encoding::encode;
 use serde_json::{Value, json};
 

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use scrip_core::{
-    event::EventType,
     operations::tokens::expire_token::{erase_cvcs, expire_token},
     policy::{DeduplicationBehavior, TenantSettings},
-    time::Clock,
+    types::{EventType, time::Clock},
 };
 use serde_json::{Value, json};
 

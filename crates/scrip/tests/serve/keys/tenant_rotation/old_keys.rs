@@ -5,10 +5,10 @@ use std::{fs, path::Path, sync::Arc};
 
 use rusqlite::Connection;
 use scrip_core::{
-    id::TokenId,
     operations::tokens::get_token::get_token,
     policy::{ApiKeyLookup, Caller, Directory},
     store::{DirectoryStore, Store},
+    types::id::TokenId,
 };
 use scrip_seal::KeySource;
 use scrip_server::{

@@ -85,7 +85,7 @@ fn request_lines_without_a_terminal_have_no_colours() {
 }
 
 #[test]
-fn port_in_use_suggests_a_free_port_to_developers_only() {
+fn port_in_use_is_reported_with_what_to_do_by_dev_and_serve() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let process = ProcessHarness::initialized(SCRIP).with_variable("SCRIP_SERVER_LISTEN", &address);
@@ -94,6 +94,25 @@ fn port_in_use_suggests_a_free_port_to_developers_only() {
     let output = process.run(&["serve"]);
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.contains("cannot listen on") && !message.contains("scrip dev"), "{message}");
+    assert!(message.contains("set server.listen to a free port"), "{message}");
+}
+
+/// A warning of the log, between the lines of the requests.
+#[test]
+fn log_of_dev_on_a_terminal_is_text() {
+    let process = ProcessHarness::new(SCRIP);
+    let terminal = Terminal::start(&mut process.command(&["dev"]));
+    let text = terminal.wait_for("expiration_year");
+    let (url, key) = (exported(&text, "SCRIP_URL"), exported(&text, "SCRIP_KEY"));
+    terminal.forget();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let request = BlockingClient::default().request("POST", format!("{url}/proxy"));
+    let request = request.api_key(&key).header("BT-PROXY-URL", format!("http://{unused}/"));
+    assert_eq!(request.send().status, 502);
+    let text = terminal.wait_for("a proxied call failed");
+    let line = text.lines().find(|it| it.contains("a proxied call failed")).unwrap();
+    assert!(line.contains("WARN") && line.contains("firewall"), "{line}");
+    assert!(!line.contains("{\""), "{line}");
 }
 
 /// The variables of the guides may be set in the shell of a server.

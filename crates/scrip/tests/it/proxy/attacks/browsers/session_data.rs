@@ -1,7 +1,7 @@
 //! What a proxied call discloses to a session that was authorized before a payer typed, and to the
 //! sender of a call whose data a proxy stores.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     Permission::{ProxyInvoke, TokenCreate, TokenRead, TokenUpdate, TokenUse},
     Transform::{Mask, Reveal},
 };

@@ -1,7 +1,7 @@
 //! Rejected evaluations of encrypted data count for this data: a visitor cannot lock out others, and a
 //! captured text cannot be tested without limit.
 
-use scrip_core::policy::{
+use scrip_core::types::{
     Permission::{TokenRead, TokenUse},
     TenantKind,
     Transform::Mask,

@@ -1,0 +1,201 @@
+//! Conversion of intents, and creates with encrypted data. The caller need not know the data.
+//! Without a reveal right on the new token, the request may contain no expression that reveals the
+//! data.
+
+use scrip_expression::{Expression, is_expression};
+
+use crate::{
+    Error, FieldError,
+    card::{self, TokenType},
+    disclosure::{
+        LifetimeChange, TokenDataSource, check_browser_place, check_field_place,
+        check_lifetime_change, check_no_added_rights, hides_marked, may_read_clear,
+    },
+    expression::compilation::compile,
+    policy::{AccessTarget, Caller, has_reveal_right},
+    token::{DataOrigin, DataPlace, NewToken, SourceIntent},
+    types::{Containers, DisclosureRule, DisclosureRules, Permission, error::Denial, id::TokenId},
+};
+
+/// Checks that the conversion of an intent, or a create with encrypted data or with the text of a
+/// hosted field, reveals nothing to the caller. Encrypted data counts as data in the default container of its type: an intent in that
+/// container has the same rules.
+///
+/// # Errors
+/// An expression would reveal data that the caller may not read, the caller would gain a right by
+/// the conversion, or a browser would shorten the lifetime of the data.
+pub(crate) fn check_conversion(
+    caller: &Caller,
+    new: &NewToken,
+    source: &TokenDataSource,
+    containers: &Containers,
+    rules: DisclosureRules,
+) -> Result<(), Error> {
+    let place = AccessTarget { containers, id: None };
+    check_field_place(caller, Permission::TokenCreate, source.token_type, place)?;
+    let is_known = source.is_known_to(caller);
+    // Another key of the same page may have a reveal right for this id. The owner of a proxy wrote the
+    // id of collected data.
+    let is_unknown_to_page = caller.sends_field_values() || !(is_known || caller.is_collecting());
+    if is_unknown_to_page && caller.is_browser() && new.id.is_some() {
+        return Err(Error::Forbidden(Denial::ChosenPlace("id")));
+    }
+    if is_known {
+        return Ok(());
+    }
+    check_conversion_rights(caller, new, source, containers, rules)?;
+    // The owner of the proxy wrote the expressions, and nothing of a hidden answer is shown.
+    let may_read = match &source.origin {
+        DataOrigin::Hidden => {
+            has_reveal_right(caller, containers) && !hides_marked(caller, source.is_marked)
+        }
+        DataOrigin::Request | DataOrigin::Intent(_) | DataOrigin::Encrypted => {
+            may_read_clear(caller, containers, source.read_limits())
+        }
+    };
+    if may_read || !rules.applies(DisclosureRule::ConversionExpressions) {
+        return Ok(());
+    }
+    let token_type = source.token_type;
+    let deny = |attribute| Err(Error::Forbidden(Denial::ExposingExpression(attribute)));
+    // Any other text next to the number would give each guess another fingerprint, and its digits
+    // would decide which numbers of the text are counted.
+    let is_type_expression = |it: &str| {
+        it == token_type.default_fingerprint_expression()
+            || compile(caller.work(), it).is_ok_and(|it| is_type_fingerprint(token_type, &it))
+    };
+    if new.fingerprint_expression.as_deref().is_some_and(|it| !is_type_expression(it)) {
+        return deny("fingerprint_expression");
+    }
+    let default_indexes = token_type.default_indexes();
+    let is_harmless_index =
+        |it: &String| default_indexes.contains(it) || is_last4_index(token_type, it);
+    if !new.search_indexes.iter().flatten().all(is_harmless_index) {
+        return deny("search_indexes");
+    }
+    // The mask of a card sees only BIN and last four. But the rejection of a mask that contains the
+    // number as literal text would confirm the number.
+    if new.mask.as_ref().is_some_and(|it| Some(it) != token_type.default_mask()) {
+        return deny("mask");
+    }
+    if new.id.as_deref().is_some_and(is_expression) {
+        return deny("id");
+    }
+    check_id(new.id.as_deref(), source)
+}
+
+/// Checks that the caller gains no right by the conversion, and does not shorten the lifetime.
+fn check_conversion_rights(
+    caller: &Caller,
+    new: &NewToken,
+    source: &TokenDataSource,
+    containers: &Containers,
+    rules: DisclosureRules,
+) -> Result<(), Error> {
+    // Rules of an access session may have conditions on ids, and such a session may be the sender of
+    // collected data.
+    let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
+    let target = AccessTarget { containers, id: id.as_ref() };
+    check_sender_rights(caller, source.token_type, &source.places, target, rules)?;
+    let default_containers;
+    let source_containers = match &source.origin {
+        // The text of a hosted field: its first containers are those of the request.
+        DataOrigin::Request => return Ok(()),
+        // The owner of the proxy wrote the expressions, and no digest, mask or detail is shown.
+        DataOrigin::Hidden => {
+            return match new.id.as_deref().is_some_and(is_expression) {
+                true => Err(Error::Forbidden(Denial::ExposingExpression("id"))),
+                false => Ok(()),
+            };
+        }
+        DataOrigin::Intent(intent) => {
+            check_intent_access(caller, source.token_type, intent)?;
+            &intent.containers
+        }
+        DataOrigin::Encrypted => {
+            default_containers = Containers::from(source.token_type.default_container());
+            &default_containers
+        }
+    };
+    if rules.applies(DisclosureRule::StrongerRight) {
+        if containers.sorted_text() != source_containers.sorted_text() {
+            check_browser_place(caller, Permission::TokenCreate, source.token_type, target)?;
+        }
+        check_no_added_rights(caller, source.token_type, source_containers.into(), target)?;
+    }
+    if let DataOrigin::Intent(intent) = &source.origin {
+        let (intent_expires_at, after) = (intent.expires_at, new.expires_at);
+        check_lifetime_change(caller, LifetimeChange::Conversion { intent_expires_at, after })?;
+    }
+    Ok(())
+}
+
+/// Checks that the sender of a call gains no right when a proxy collects its data.
+///
+/// # Errors
+/// The sender would see more of the data than at one of its places, or could use it.
+pub(crate) fn check_sender_rights(
+    collector: &Caller,
+    token_type: TokenType,
+    places: &[DataPlace],
+    target: AccessTarget<'_>,
+    rules: DisclosureRules,
+) -> Result<(), Error> {
+    if let Some(sender) = collector.collection_sender()
+        && rules.applies(DisclosureRule::StrongerRight)
+    {
+        for place in places {
+            check_no_added_rights(sender, token_type, place.into(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// An intent in containers that its creator chose is only for callers with a right there. An intent
+/// in the default container of the type belongs to the tenant: knowing its id is enough for a
+/// backend. A browser converts only intents of its own application: another public application may
+/// name other containers, and its sessions may read there.
+fn check_intent_access(
+    caller: &Caller,
+    token_type: TokenType,
+    intent: &SourceIntent,
+) -> Result<(), Error> {
+    use Permission::{TokenCreate, TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
+    if caller.is_browser() && intent.created_by != caller.application() {
+        return Err(Error::Forbidden(Denial::OtherApplicationIntent));
+    }
+    let containers = &intent.containers;
+    let default = Containers::from(token_type.default_container());
+    let rights = [TokenCreate, TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
+    let has_right = || rights.into_iter().any(|it| caller.transform(it, containers).is_some());
+    if containers.sorted_text() == default.sorted_text() || has_right() {
+        return Ok(());
+    }
+    Err(Error::Forbidden(Denial::NoRule(TokenCreate)))
+}
+
+fn is_type_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
+    expression.canonical_text() == token_type.default_fingerprint().canonical_text()
+}
+
+/// Whether a search index is over the last four digits, which every response about a card contains.
+pub(crate) fn is_last4_index(token_type: TokenType, source: &str) -> bool {
+    match token_type.secret_property() {
+        _ if !token_type.is_card() => false,
+        Some(_) => source == "{{ data.number | last4 }}",
+        None => source == "{{ data | last4 }}",
+    }
+}
+
+/// Checks the id. An error for an id that contains the number would confirm the number. Therefore
+/// an id with any look-alike number is rejected. This check is possible only for cards, because
+/// their BIN and last four are not secret. Other content of an id is not checked.
+fn check_id(id: Option<&str>, source: &TokenDataSource) -> Result<(), Error> {
+    let number = card::card_number(source.data.expose()).filter(|_| source.token_type.is_card());
+    let (Some(id), Some(number)) = (id, number) else { return Ok(()) };
+    if card::contains_lookalike(id, number) {
+        let rule = "must not contain a number that looks like this card's";
+        return Err(FieldError::new("id", rule).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Answers whether a value that a caller submits equals stored hidden data.
+//!
+//! A fingerprint, a found duplicate, a search result, a taken id and a replayed response each
+//! answer this question. [`comparison`] defines the proof that such an answer needs; [`counting`]
+//! counts the numbers in a value before it is compared.
+//!
+//! The guessing budget limits the answers. BIN and last four digits of a card are not secret, so a
+//! caller without a reveal right could try the other digits: about a thousand numbers for a card of
+//! sixteen digits. The budget counts how many distinct numbers of one group (same kind, first
+//! digits and last four) such callers have submitted for evaluation. When the budget is exhausted,
+//! the vault does not return any result that depends on equality: no fingerprint, no deduplication,
+//! no `data:` search.
+//!
+//! [`numbers`] finds the numbers to count. [`bucket`] defines the counters: one for each group and
+//! for each application. [`ledger`] counts on this node, compares the counts with the limits and
+//! writes them to the [`guess_store`] in the background. [`search`] counts search terms, and
+//! [`rejected_evaluations`] expressions that fail on hidden data.
+
+pub mod bucket;
+mod comparison;
+mod digit_runs;
+mod evaluated_entity;
+pub(crate) mod guess_count;
+pub mod guess_store;
+pub mod guessing_budget;
+pub mod ledger;
+pub(crate) mod numbers;
+mod rejected_evaluations;
+pub mod search;
+mod separated_digits;
+
+pub use self::{
+    bucket::{GuessBucket, GuessRecord},
+    comparison::Comparison,
+    evaluated_entity::EvaluatedEntity,
+    guess_store::GuessStore,
+};
+
+pub(crate) use self::{
+    bucket::{CallerClass, GuessBucketKind},
+    comparison::Comparable,
+};

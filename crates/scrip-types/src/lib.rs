@@ -1,0 +1,3 @@
+//! Types that several crates share and that know nothing of tokens: strict JSON.
+
+pub mod strict_json;
