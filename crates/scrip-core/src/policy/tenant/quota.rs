@@ -218,23 +218,7 @@ impl Quotas {
     /// Name and value of each quota, as [`Quotas::set`] reads them.
     #[must_use]
     pub fn list(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("log_retention", format_duration(self.log_retention_seconds)),
-            ("tokenize_limit", self.tokenize_limit.to_string()),
-            ("detokenize_limit", self.detokenize_limit.to_string()),
-            ("proxy_token_limit", self.proxy_token_limit.to_string()),
-            ("webhook_limit", self.webhook_limit.to_string()),
-            ("cvc_retention", format_duration(self.cvc_retention_seconds)),
-            ("token_intent_retention", format_duration(self.token_intent_retention_seconds)),
-            ("rate_limit", self.rate_limit.to_string()),
-            ("threeds_access", self.threeds_access.to_string()),
-            ("number_guesses_day", self.number_guesses_day.to_string()),
-            ("number_guesses_quarter", self.number_guesses_quarter.to_string()),
-            ("number_guesses_application", self.number_guesses_application.to_string()),
-            ("search_misses", self.search_misses.to_string()),
-            ("rejected_evaluations", self.rejected_evaluations().to_string()),
-            ("deletion_grace", format_duration(self.deletion_grace_seconds)),
-        ]
+        QUOTAS.iter().map(|it| (it.name, it.field.show(*self))).collect()
     }
 
     /// Sets one quota by name, such as `log_retention` to `30d`.
@@ -242,80 +226,8 @@ impl Quotas {
     /// # Errors
     /// There is no such quota, or the value is out of range.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
-        let reject = |name: &'static str, rule| Err(FieldError::new(name, rule));
-        match name {
-            "log_retention" => match parse_seconds(value, HOUR..=3650 * DAY) {
-                Some(it) => self.log_retention_seconds = it,
-                None => return reject("log_retention", "must be from 1h to 3650d"),
-            },
-            "cvc_retention" => match parse_seconds(value, MINUTE..=DAY) {
-                Some(it) => self.cvc_retention_seconds = it,
-                None => return reject("cvc_retention", "must be from 1m to 24h"),
-            },
-            "token_intent_retention" => match parse_seconds(value, MINUTE..=30 * DAY) {
-                Some(it) => self.token_intent_retention_seconds = it,
-                None => return reject("token_intent_retention", "must be from 1m to 30d"),
-            },
-            "deletion_grace" => match parse_seconds(value, 0..=30 * DAY) {
-                Some(it) => self.deletion_grace_seconds = it,
-                None => return reject("deletion_grace", "must be from 0 to 30d"),
-            },
-            "tokenize_limit" => match parse_count(value).filter(|it| *it <= TOKENIZE_LIMIT_MAX) {
-                Some(it) => self.tokenize_limit = it,
-                None => return reject("tokenize_limit", "must be from 1 to 200"),
-            },
-            "detokenize_limit" => match parse_count(value) {
-                Some(it) => self.detokenize_limit = it,
-                None => return reject("detokenize_limit", "must be from 1 to 1000"),
-            },
-            "proxy_token_limit" => match parse_count(value) {
-                Some(it) => self.proxy_token_limit = it,
-                None => return reject("proxy_token_limit", "must be from 1 to 1000"),
-            },
-            "webhook_limit" => match parse_count(value).filter(|it| *it <= WEBHOOK_LIMIT_MAX) {
-                Some(it) => self.webhook_limit = it,
-                None => return reject("webhook_limit", "must be from 1 to 100"),
-            },
-            "rate_limit" => match RateLimitShare::parse(value) {
-                Some(it) => self.rate_limit = it,
-                None => return reject("rate_limit", "must be default, off, or 1% to 10000%"),
-            },
-            "threeds_access" => match value.parse() {
-                Ok(it) => self.threeds_access = it,
-                Err(_) => return reject("threeds_access", "must be true or false"),
-            },
-            _ => return self.set_budget(name, value),
-        }
-        Ok(())
-    }
-
-    fn set_budget(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
-        let rule = "must be off, or 1 to 100000";
-        if name == "rejected_evaluations" {
-            let limit = QuotaLimit::parse(value);
-            let limit = limit.ok_or_else(|| FieldError::new("rejected_evaluations", rule))?;
-            self.rejected_evaluations = Some(limit);
-            return Ok(());
-        }
-        let (name, budget) = match name {
-            "number_guesses_day" => ("number_guesses_day", &mut self.number_guesses_day),
-            "number_guesses_quarter" => {
-                ("number_guesses_quarter", &mut self.number_guesses_quarter)
-            }
-            "number_guesses_application" => {
-                ("number_guesses_application", &mut self.number_guesses_application)
-            }
-            "search_misses" => ("search_misses", &mut self.search_misses),
-            _ => {
-                let rule = "must be log_retention, tokenize_limit, detokenize_limit, \
-                    proxy_token_limit, webhook_limit, cvc_retention, token_intent_retention, rate_limit, threeds_access, \
-                    deletion_grace, number_guesses_day, number_guesses_quarter, number_guesses_application, \
-                    search_misses or rejected_evaluations";
-                return Err(FieldError::new("quota", rule));
-            }
-        };
-        *budget = QuotaLimit::parse(value).ok_or_else(|| FieldError::new(name, rule))?;
-        Ok(())
+        let quota = QUOTAS.iter().find(|it| it.name == name).ok_or_else(unknown_quota)?;
+        quota.field.set(self, value).ok_or_else(|| FieldError::new(quota.name, quota.rule))
     }
 
     /// The text form; the same in both engines.
@@ -331,8 +243,127 @@ impl Quotas {
     }
 }
 
+/// A quota that the operator sets by its name.
+struct Quota {
+    name: &'static str,
+    /// What a value must be.
+    rule: &'static str,
+    field: QuotaField,
+}
+
+/// The field of a quota, and its range.
+enum QuotaField {
+    Seconds(fn(&mut Quotas) -> &mut u64, RangeInclusive<u64>),
+    Count(fn(&mut Quotas) -> &mut u64, RangeInclusive<u64>),
+    Limit(fn(&mut Quotas) -> &mut QuotaLimit),
+    RateLimit,
+    ThreeDsAccess,
+    RejectedEvaluations,
+}
+
+use QuotaField::{Count, Limit, RateLimit, RejectedEvaluations, Seconds, ThreeDsAccess};
+
+impl Quota {
+    const fn new(name: &'static str, rule: &'static str, field: QuotaField) -> Self {
+        Self { name, rule, field }
+    }
+}
+
+const LIMIT_RULE: &str = "must be off, or 1 to 100000";
+
+/// Every quota, in the order of [`Quotas::list`].
+const QUOTAS: [Quota; 15] = [
+    Quota::new(
+        "log_retention",
+        "must be from 1h to 3650d",
+        Seconds(|it| &mut it.log_retention_seconds, HOUR..=3650 * DAY),
+    ),
+    Quota::new(
+        "tokenize_limit",
+        "must be from 1 to 200",
+        Count(|it| &mut it.tokenize_limit, 1..=TOKENIZE_LIMIT_MAX),
+    ),
+    Quota::new(
+        "detokenize_limit",
+        "must be from 1 to 1000",
+        Count(|it| &mut it.detokenize_limit, 1..=1000),
+    ),
+    Quota::new(
+        "proxy_token_limit",
+        "must be from 1 to 1000",
+        Count(|it| &mut it.proxy_token_limit, 1..=1000),
+    ),
+    Quota::new(
+        "webhook_limit",
+        "must be from 1 to 100",
+        Count(|it| &mut it.webhook_limit, 1..=WEBHOOK_LIMIT_MAX),
+    ),
+    Quota::new(
+        "cvc_retention",
+        "must be from 1m to 24h",
+        Seconds(|it| &mut it.cvc_retention_seconds, MINUTE..=DAY),
+    ),
+    Quota::new(
+        "token_intent_retention",
+        "must be from 1m to 30d",
+        Seconds(|it| &mut it.token_intent_retention_seconds, MINUTE..=30 * DAY),
+    ),
+    Quota::new("rate_limit", "must be default, off, or 1% to 10000%", RateLimit),
+    Quota::new("threeds_access", "must be true or false", ThreeDsAccess),
+    Quota::new("number_guesses_day", LIMIT_RULE, Limit(|it| &mut it.number_guesses_day)),
+    Quota::new("number_guesses_quarter", LIMIT_RULE, Limit(|it| &mut it.number_guesses_quarter)),
+    Quota::new(
+        "number_guesses_application",
+        LIMIT_RULE,
+        Limit(|it| &mut it.number_guesses_application),
+    ),
+    Quota::new("search_misses", LIMIT_RULE, Limit(|it| &mut it.search_misses)),
+    Quota::new("rejected_evaluations", LIMIT_RULE, RejectedEvaluations),
+    Quota::new(
+        "deletion_grace",
+        "must be from 0 to 30d",
+        Seconds(|it| &mut it.deletion_grace_seconds, 0..=30 * DAY),
+    ),
+];
+
+impl QuotaField {
+    fn show(&self, mut quotas: Quotas) -> String {
+        match self {
+            Self::Seconds(field, _) => format_duration(*field(&mut quotas)),
+            Self::Count(field, _) => field(&mut quotas).to_string(),
+            Self::Limit(field) => field(&mut quotas).to_string(),
+            Self::RateLimit => quotas.rate_limit.to_string(),
+            Self::ThreeDsAccess => quotas.threeds_access.to_string(),
+            Self::RejectedEvaluations => quotas.rejected_evaluations().to_string(),
+        }
+    }
+
+    /// `None` if the value is out of range.
+    fn set(&self, quotas: &mut Quotas, value: &str) -> Option<()> {
+        match self {
+            Self::Seconds(field, range) => *field(quotas) = parse_seconds(value, range)?,
+            Self::Count(field, range) => {
+                *field(quotas) = parse_number(value).filter(|it| range.contains(it))?;
+            }
+            Self::Limit(field) => *field(quotas) = QuotaLimit::parse(value)?,
+            Self::RateLimit => quotas.rate_limit = RateLimitShare::parse(value)?,
+            Self::ThreeDsAccess => quotas.threeds_access = value.parse().ok()?,
+            Self::RejectedEvaluations => {
+                quotas.rejected_evaluations = Some(QuotaLimit::parse(value)?);
+            }
+        }
+        Some(())
+    }
+}
+
+fn unknown_quota() -> FieldError {
+    let names: Vec<_> = QUOTAS.iter().map(|it| it.name).collect();
+    let problem = format!("must be one of {}", names.join(", ")).into();
+    FieldError { field: "quota".into(), problem }
+}
+
 /// Parses `90s`, `15m`, `24h`, `30d`, or a number of seconds without a unit.
-fn parse_seconds(text: &str, range: RangeInclusive<u64>) -> Option<u64> {
+fn parse_seconds(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
     let digits = text.trim_end_matches(|it: char| it.is_ascii_lowercase());
     let unit = match text.strip_prefix(digits)? {
         "" | "s" => 1,
@@ -343,10 +374,6 @@ fn parse_seconds(text: &str, range: RangeInclusive<u64>) -> Option<u64> {
     };
     let seconds = parse_number(digits)?.checked_mul(unit)?;
     range.contains(&seconds).then_some(seconds)
-}
-
-fn parse_count(text: &str) -> Option<u64> {
-    parse_number(text).filter(|it| (1..=1000).contains(it))
 }
 
 fn parse_number(text: &str) -> Option<u64> {
@@ -363,137 +390,4 @@ fn format_duration(seconds: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn default_quotas_match_the_published_api() {
-        let quotas = Quotas::default_for(TenantKind::Production);
-        let expected = [
-            ("log_retention", "365d"),
-            ("tokenize_limit", "5"),
-            ("detokenize_limit", "5"),
-            ("proxy_token_limit", "20"),
-            ("webhook_limit", "5"),
-            ("cvc_retention", "1h"),
-            ("token_intent_retention", "24h"),
-            ("rate_limit", "default"),
-            ("threeds_access", "false"),
-            ("number_guesses_day", "20"),
-            ("number_guesses_quarter", "40"),
-            ("number_guesses_application", "1000"),
-            ("search_misses", "20"),
-            ("rejected_evaluations", "20"),
-            ("deletion_grace", "24h"),
-        ];
-        let listed = quotas.list();
-        assert_eq!(listed.len(), expected.len());
-        for ((name, value), (expected_name, expected_value)) in listed.iter().zip(expected) {
-            assert_eq!((*name, value.as_str()), (expected_name, expected_value));
-        }
-        let test_quotas = Quotas::default_for(TenantKind::Test);
-        assert!(test_quotas.threeds_access);
-        assert_eq!(
-            (
-                test_quotas.number_guesses_day,
-                test_quotas.search_misses,
-                test_quotas.rejected_evaluations()
-            ),
-            (QuotaLimit::Off, QuotaLimit::Off, QuotaLimit::Off)
-        );
-        assert_eq!(test_quotas.deletion_grace(), Duration::ZERO);
-        assert_eq!(test_quotas.log_retention_seconds, DAY);
-    }
-
-    #[test]
-    fn listed_quotas_can_be_set_and_round_trip() {
-        let mut quotas = Quotas::default_for(TenantKind::Test);
-        let values = [
-            ("log_retention", "30d"),
-            ("tokenize_limit", "200"),
-            ("detokenize_limit", "1"),
-            ("proxy_token_limit", "40"),
-            ("webhook_limit", "100"),
-            ("cvc_retention", "15m"),
-            ("token_intent_retention", "90s"),
-            ("rate_limit", "250%"),
-            ("threeds_access", "false"),
-            ("number_guesses_day", "30"),
-            ("number_guesses_quarter", "off"),
-            ("number_guesses_application", "100000"),
-            ("search_misses", "1"),
-            ("rejected_evaluations", "off"),
-            ("deletion_grace", "7d"),
-        ];
-        for (name, value) in values {
-            quotas.set(name, value).unwrap();
-        }
-        let listed: Vec<_> = quotas.list();
-        for ((name, value), (_, expected)) in listed.iter().zip(values) {
-            assert_eq!(value, expected, "value of {name}");
-        }
-        assert_eq!(Quotas::from_text(&quotas.to_text()), Some(quotas));
-        assert_eq!(Quotas::from_text("{}"), None);
-    }
-
-    /// The MAC of a tenant covers this text.
-    #[test]
-    fn quotas_from_before_proxied_calls_keep_their_text() {
-        let text = r#"{"log_retention_seconds":86400,"tokenize_limit":5,"detokenize_limit":5,"cvc_retention_seconds":3600,"token_intent_retention_seconds":86400,"rate_limit":"default","threeds_access":false,"deletion_grace_seconds":86400,"number_guesses_day":{"count":20},"number_guesses_quarter":{"count":40},"number_guesses_application":{"count":1000},"search_misses":{"count":20}}"#;
-        let mut quotas = Quotas::from_text(text).unwrap();
-        // The default of new tenants is longer.
-        let default = Quotas::default_for(TenantKind::Production);
-        assert_eq!(quotas, Quotas { log_retention_seconds: DAY, ..default });
-        quotas.proxy_token_limit = 21;
-        assert!(quotas.to_text().contains(r#""detokenize_limit":5,"proxy_token_limit":21,"#));
-        assert_eq!(Quotas::from_text(&quotas.to_text()), Some(quotas));
-        // A second text of the same quotas would have another MAC.
-        let with_default = quotas.to_text().replace(":21,", ":20,");
-        assert_eq!(Quotas::from_text(&with_default), None);
-        quotas.webhook_limit = 6;
-        assert!(quotas.to_text().contains(r#""proxy_token_limit":21,"webhook_limit":6,"#));
-        let with_default = quotas.to_text().replace(":6,", ":5,");
-        assert_eq!(Quotas::from_text(&with_default), None);
-    }
-
-    /// Earlier versions allowed 1,000 tokens. The text stays, because the MAC covers it.
-    #[test]
-    fn stored_tokenize_limit_above_the_maximum_is_reduced_on_use() {
-        let stored = Quotas { tokenize_limit: 1000, ..Quotas::default_for(TenantKind::Test) };
-        let read = Quotas::from_text(&stored.to_text());
-        assert_eq!(read, Some(stored));
-        assert_eq!(read.map(|it| it.tokens_per_request()), Some(TOKENIZE_LIMIT_MAX));
-    }
-
-    #[test]
-    fn invalid_quota_values_are_rejected() {
-        let mut quotas = Quotas::default_for(TenantKind::Test);
-        let original = quotas;
-        let invalid_values = [
-            ("log_retention", "59m"),
-            ("log_retention", "1y"),
-            ("log_retention", ""),
-            ("log_retention", "99999999999999999999d"),
-            ("cvc_retention", "25h"),
-            ("cvc_retention", "-1h"),
-            ("tokenize_limit", "0"),
-            ("tokenize_limit", "201"),
-            ("tokenize_limit", "+5"),
-            ("webhook_limit", "0"),
-            ("webhook_limit", "101"),
-            ("rate_limit", "0%"),
-            ("rate_limit", "+5%"),
-            ("rate_limit", "fast"),
-            ("threeds_access", "yes"),
-            ("number_guesses_day", "0"),
-            ("number_guesses_quarter", "100001"),
-            ("search_misses", "unlimited"),
-            ("deletion_grace", "31d"),
-            ("unknown_quota", "1"),
-        ];
-        for (name, value) in invalid_values {
-            assert!(quotas.set(name, value).is_err(), "{name} accepts {value}");
-        }
-        assert_eq!(quotas, original);
-    }
-}
+mod tests;
