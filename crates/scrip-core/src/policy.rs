@@ -13,6 +13,7 @@ pub mod caller;
 pub mod destination;
 pub mod directory;
 mod display_name;
+pub mod entity;
 mod field_kinds;
 pub mod loaded_proxy;
 mod loaded_tenant;
@@ -22,6 +23,7 @@ pub mod proxy;
 pub mod rate_limit;
 mod reveal_right;
 pub mod signed_row;
+pub mod stored_rows;
 pub mod tenant;
 pub mod webhook;
 
@@ -44,6 +46,7 @@ pub use self::{
     policy_records::{PolicyAlteration, PolicyRecords, PolicySeal, PolicyWrite},
     principal::Principal,
     signed_row::{ChangeStamp, PolicyRow, SignedRow},
+    stored_rows::{ENTITIES, EntityId, EntityRow, POLICY_ENTITIES, PolicyEntity, StoredRow},
     tenant::{
         client_key::{CLIENT_KEY_LIFETIME_MAX, CLIENT_KEYS_MAX, ClientKeyRecord},
         quota::Quotas,

@@ -68,10 +68,8 @@ pub(crate) async fn change_policy<T: Send + 'static>(
 /// The charged work of checking a policy: each row is decoded, and its MAC is computed.
 pub(crate) fn count_policy_work(records: &PolicyRecords) -> usize {
     const ROW_WORK: usize = 1024;
-    let proxies = records.proxies.iter().map(|it| it.record.sealed_length());
-    let rows = records.api_keys.len().saturating_add(records.applications.len());
-    let rows = rows.saturating_add(records.proxies.len()).saturating_add(records.webhooks.len());
-    proxies.fold(rows.saturating_mul(ROW_WORK), usize::saturating_add)
+    let work = records.rows().map(|it| ROW_WORK.saturating_add(it.sealed_length()));
+    work.fold(0, usize::saturating_add)
 }
 
 /// The parts of a policy change that stay the same for each attempt.

@@ -2,14 +2,21 @@
 //!
 //! A rotation of a sealing key destroys the old version only when none of these columns needs it,
 //! so a column that is missing here could become unreadable. A test compares this table with the
-//! schema.
+//! schema. The columns of policy are those of the entities.
 //!
 //! Cursors are sealed too, but not stored: a client holds them. They end with the version that
 //! sealed them, which a rotation keeps for a time.
 
 use std::time::Duration;
 
-use scrip_core::{keys::RotatedTable, operations::claim_idempotency_key};
+use scrip_core::{
+    keys::RotatedTable,
+    operations::claim_idempotency_key,
+    policy::{
+        ENTITIES,
+        entity::{Column, Entity},
+    },
+};
 use scrip_seal::{Purpose, Sealed};
 
 /// What a rotation does with the values of a column.
@@ -71,12 +78,8 @@ const fn response(
     SealedColumn { purpose: Purpose::Response, ..data(table, column, key, place, treatment) }
 }
 
-const POLICY: SealedTreatment = SealedTreatment::Policy;
-const PROXY_PLACE: &str = "ProxyRecord::sealed_place";
-const WEBHOOK_PLACE: &str = "WebhookRecord::sealed_place";
-
-/// Every sealed column of both engines.
-pub const SEALED_COLUMNS: [SealedColumn; 12] = [
+/// The sealed columns of tables without policy.
+const OTHER_COLUMNS: [SealedColumn; 7] = [
     data(
         "tokens",
         "body",
@@ -105,11 +108,6 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         "event::delivery::body_place",
         SealedTreatment::Resealed(RotatedTable::Deliveries),
     ),
-    data("proxies", "settings", &["id"], PROXY_PLACE, POLICY),
-    data("proxies", "secrets", &["id"], PROXY_PLACE, POLICY),
-    data("webhooks", "settings", &["id"], WEBHOOK_PLACE, POLICY),
-    data("webhooks", "secrets", &["id"], WEBHOOK_PLACE, POLICY),
-    data("client_keys", "private_key", &["id"], "ClientKeyRecord::sealed_place", POLICY),
     response("idempotency_records", "head", &["digest"]),
     response("response_token_data", "sealed", &["digest", "write_index"]),
     SealedColumn {
@@ -123,6 +121,19 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         )
     },
 ];
+
+/// Every sealed column of both engines.
+pub fn sealed_columns() -> impl Iterator<Item = SealedColumn> {
+    OTHER_COLUMNS.into_iter().chain(ENTITIES.into_iter().flat_map(policy_columns))
+}
+
+fn policy_columns(entity: &'static Entity) -> impl Iterator<Item = SealedColumn> {
+    let column = |column: &'static Column| {
+        let treatment = SealedTreatment::Policy;
+        data(entity.table, column.name, &["id"], "EntityRecord::sealed_place", treatment)
+    };
+    entity.sealed_columns().map(column)
+}
 
 impl SealedColumn {
     #[must_use]

@@ -12,7 +12,7 @@ mod parameter;
 mod statements;
 
 pub(crate) use crate::sql::{
-    column::{ColumnReader, MISSING_COLUMNS, read_optional, read_required},
+    column::{ColumnReader, EntityColumns, MISSING_COLUMNS, read_optional, read_required},
     dialect::{BatchDelete, Outcome, delete_batch},
     key_versions::{KeyVersions, SealedAge},
     parameter::{Parameter, parameters},

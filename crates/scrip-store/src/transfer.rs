@@ -25,7 +25,7 @@ pub use crate::transfer::{
     export::{ExportOptions, ExportResult, export},
     file::{ExportInfo, ExportSummary, check_export},
     import::{CheckedExport, ImportPhase, ImportResult, import},
-    kind::{ColumnType, RowColumn, RowKind},
+    kind::RowKind,
     policy::read_policy,
     row::{RowValue, TransferRow},
 };

@@ -185,11 +185,11 @@ impl KeyRenewal {
             *row = self.renew_proxy(&row.record, &old_keys, &keys)?;
         }
         for row in &mut policy.webhooks {
-            let resealed = row.record.reseal(&keys, version)?;
+            let resealed = row.reseal(&keys, version)?;
             *row = resealed.unwrap_or_else(|| SignedRow::new(&keys, row.record.clone()));
         }
         for row in &mut policy.client_keys {
-            let resealed = row.record.reseal(&keys, version)?;
+            let resealed = row.reseal(&keys, version)?;
             *row = resealed.unwrap_or_else(|| SignedRow::new(&keys, row.record.clone()));
         }
         policy.seal = policy.next_seal(&keys);

@@ -11,7 +11,9 @@ use crate::{
     Error, Vault,
     audit::AuditRecord,
     change::{ChangeOutcome, CommitExtras, LoadedPolicy, PolicyEdit},
-    policy::{PolicyPermit, PolicyRecords, PolicyWrite, SignedRow, TenantRecord},
+    policy::{
+        PolicyPermit, PolicyRecords, PolicyWrite, SignedRow, TenantRecord, entity::EntityWrites,
+    },
     store::FinishedPass,
     types::Operation,
 };
@@ -77,7 +79,7 @@ fn prepare_key_change(
     let KeyChange { tenant, destroyed_versions } = change(&records.tenant.record)?;
     let entity = tenant.id.to_string();
     let version = tenant.keys.current_version().unwrap_or_default();
-    let mut writes = vec![PolicyWrite::PutTenant(SignedRow::new(keys, tenant))];
+    let mut writes = vec![PolicyWrite::put(SignedRow::new(keys, tenant))];
     // While the new version only opens, the permit may not have its key yet.
     if keys.versions().contains(&version) {
         writes.extend(reseal_policy(permit, &records, version)?);
@@ -98,20 +100,13 @@ fn reseal_policy(
 ) -> Result<Vec<PolicyWrite>, Error> {
     let keys = &permit.tenant().keys;
     let mut writes = Vec::new();
-    for row in &records.proxies {
-        let resealed = row.record.reseal(keys, version)?;
-        writes.extend(resealed.map(|it| PolicyWrite::PutProxy(Box::new(it))));
-    }
-    for row in &records.webhooks {
-        let resealed = row.record.reseal(keys, version)?;
-        writes.extend(resealed.map(|it| PolicyWrite::PutWebhook(Box::new(it))));
-    }
-    for row in &records.client_keys {
-        // The row of a client encryption key never changes, so it is removed and inserted again.
-        if let Some(resealed) = row.record.reseal(keys, version)? {
-            writes.push(PolicyWrite::RemoveClientKey(resealed.record.id));
-            writes.push(PolicyWrite::PutClientKey(Box::new(resealed)));
+    for row in records.rows() {
+        let Some(resealed) = row.reseal(keys, version)? else { continue };
+        // A row that never changes is removed and inserted again.
+        if row.entity().writes == EntityWrites::Insert {
+            writes.extend(resealed.id().map(PolicyWrite::Remove));
         }
+        writes.push(PolicyWrite::Put(resealed));
     }
     Ok(writes)
 }

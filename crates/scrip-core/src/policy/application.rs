@@ -5,18 +5,40 @@ pub mod web_origin;
 
 use std::fmt;
 
-use scrip_seal::Place;
 use zeroize::Zeroizing;
 
 use crate::{
     FieldError,
     policy::{
-        AccessPolicy, ChangeStamp, DisplayName, PolicyRow, application::origins::ApplicationOrigins,
+        AccessPolicy, ChangeStamp, DisplayName,
+        application::origins::ApplicationOrigins,
+        entity::{Column, Entity, EntityRecord, EntityWrites, InvalidRow, RowReader, RowWriter},
     },
     types::{
         ApplicationKind, TenantKind,
         id::{ApiKeyId, ApplicationId, TenantId},
     },
+};
+
+pub const APPLICATION: Entity = Entity {
+    table: "applications",
+    name: "application",
+    kind: "application",
+    mac_kind: "policy.application",
+    columns: &[
+        Column::id("tenant").key(),
+        Column::id("id").key(),
+        Column::text("name"),
+        Column::text("kind"),
+        Column::text("access"),
+        Column::id("created_by").optional().constant(),
+        Column::number("created_at").constant(),
+        Column::id("modified_by").optional(),
+        Column::number("modified_at").optional(),
+        Column::mac("mac"),
+        Column::text("origins").added(),
+    ],
+    writes: EntityWrites::Upsert,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +68,23 @@ impl ApplicationRecord {
     }
 }
 
+pub const API_KEY: Entity = Entity {
+    table: "api_keys",
+    name: "api_key",
+    kind: "API key",
+    mac_kind: "policy.api-key",
+    columns: &[
+        Column::id("tenant").key(),
+        Column::id("application").key(),
+        Column::id("id").key(),
+        Column::bytes("digest").unique(),
+        Column::id("created_by").optional(),
+        Column::number("created_at"),
+        Column::mac("mac"),
+    ],
+    writes: EntityWrites::Insert,
+};
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeyRecord {
     pub id: ApiKeyId,
@@ -64,31 +103,54 @@ pub struct Application {
     pub api_keys: Vec<ApiKeyRecord>,
 }
 
-impl PolicyRow for ApplicationRecord {
-    fn place(&self) -> Place {
-        let place = Place::new("policy.application")
-            .bytes(self.id.0.as_bytes())
-            .bytes(self.tenant.0.as_bytes())
-            .text(self.name.as_str())
-            .text(self.kind.as_str())
-            .text(&self.access.to_text());
-        let place = ChangeStamp::add_to_place(place, &[Some(self.created), self.modified]);
-        // Rows of earlier versions have no origins, and their MAC must stay valid.
-        match self.origins.to_text() {
-            Some(origins) => place.text(&origins),
-            None => place,
-        }
+impl EntityRecord for ApplicationRecord {
+    const ENTITY: &'static Entity = &APPLICATION;
+
+    fn write<'a>(&'a self, row: &mut RowWriter<'a>) {
+        row.put("tenant", self.tenant.0);
+        row.put("id", self.id.0);
+        row.put("name", self.name.as_str());
+        row.put("kind", self.kind.as_str());
+        row.put("access", self.access.to_text());
+        row.put_created(self.created);
+        row.put_modified(self.modified);
+        row.put("origins", self.origins.to_text());
+    }
+
+    fn read(row: &RowReader<'_>) -> Result<Self, InvalidRow> {
+        let origins = row.optional_text("origins", ApplicationOrigins::from_stored)?;
+        Ok(Self {
+            id: ApplicationId(row.id("id")?),
+            tenant: row.tenant()?,
+            name: row.text("name", DisplayName::from_stored)?,
+            kind: row.text("kind", ApplicationKind::parse)?,
+            access: row.text("access", AccessPolicy::from_text)?,
+            origins: origins.unwrap_or_default(),
+            created: row.created()?,
+            modified: row.modified()?,
+        })
     }
 }
 
-impl PolicyRow for ApiKeyRecord {
-    fn place(&self) -> Place {
-        let place = Place::new("policy.api-key")
-            .bytes(self.id.0.as_bytes())
-            .bytes(self.tenant.0.as_bytes())
-            .bytes(self.application.0.as_bytes())
-            .bytes(&self.digest);
-        ChangeStamp::add_to_place(place, &[Some(self.created)])
+impl EntityRecord for ApiKeyRecord {
+    const ENTITY: &'static Entity = &API_KEY;
+
+    fn write<'a>(&'a self, row: &mut RowWriter<'a>) {
+        row.put("tenant", self.tenant.0);
+        row.put("application", self.application.0);
+        row.put("id", self.id.0);
+        row.put("digest", self.digest.as_slice());
+        row.put_created(self.created);
+    }
+
+    fn read(row: &RowReader<'_>) -> Result<Self, InvalidRow> {
+        Ok(Self {
+            id: ApiKeyId(row.id("id")?),
+            tenant: row.tenant()?,
+            application: ApplicationId(row.id("application")?),
+            digest: row.digest("digest")?,
+            created: row.created()?,
+        })
     }
 }
 

@@ -5,10 +5,14 @@ use scrip_seal::{Mac, Place, TenantKeys};
 use crate::{
     Error,
     policy::{
-        ApiKeyRecord, ApplicationRecord, ClientKeyRecord, SignedRow, TenantRecord,
-        proxy::ProxyRecord, webhook::WebhookRecord,
+        ApiKeyRecord, ApplicationRecord, ClientKeyRecord, EntityId, EntityRow, SignedRow,
+        StoredRow, TenantRecord,
+        entity::{EntityRecord, InvalidRow, RowReader, RowSource},
+        proxy::ProxyRecord,
+        stored_rows::as_stored,
+        webhook::WebhookRecord,
     },
-    types::id::{ApiKeyId, ApplicationId, ClientKeyId, ProxyId, TenantId, WebhookId},
+    types::id::TenantId,
 };
 
 /// All policy rows of one tenant.
@@ -33,18 +37,19 @@ pub struct PolicySeal {
 /// One policy row to write or to remove.
 #[derive(Debug, Clone)]
 pub enum PolicyWrite {
-    PutTenant(SignedRow<TenantRecord>),
-    PutApplication(SignedRow<ApplicationRecord>),
-    PutApiKey(SignedRow<ApiKeyRecord>),
-    PutProxy(Box<SignedRow<ProxyRecord>>),
-    PutWebhook(Box<SignedRow<WebhookRecord>>),
-    PutClientKey(Box<SignedRow<ClientKeyRecord>>),
-    /// Also removes the API keys of the application.
-    RemoveApplication(ApplicationId),
-    RemoveApiKey(ApiKeyId),
-    RemoveProxy(ProxyId),
-    RemoveWebhook(WebhookId),
-    RemoveClientKey(ClientKeyId),
+    Put(EntityRow),
+    /// Also removes the API keys of an application.
+    Remove(EntityId),
+}
+
+impl PolicyWrite {
+    pub fn put(row: impl Into<EntityRow>) -> Self {
+        Self::Put(row.into())
+    }
+
+    pub fn remove(id: impl Into<EntityId>) -> Self {
+        Self::Remove(id.into())
+    }
 }
 
 /// A change of a policy that the vault did not write. The description names rows, never their
@@ -56,6 +61,15 @@ pub struct PolicyAlteration {
 }
 
 impl PolicySeal {
+    /// Reads the seal from the row of the tenant. It is not checked yet.
+    ///
+    /// # Errors
+    /// The vault did not write the row.
+    pub fn read(tenant: &dyn RowSource) -> Result<Self, InvalidRow> {
+        let row = RowReader::new(TenantRecord::ENTITY, tenant);
+        Ok(Self { counter: row.number("policy_counter")?, mac: row.mac("policy_mac")? })
+    }
+
     /// Whether this is the earlier seal itself, or a newer one. A different seal with the same
     /// counter belongs to a policy that was rolled back and then changed.
     #[must_use]
@@ -69,17 +83,54 @@ impl PolicyRecords {
     /// A tenant without other rows.
     #[must_use]
     pub fn new(keys: &TenantKeys, tenant: TenantRecord) -> Self {
+        let seal = PolicySeal { counter: 0, mac: Mac([0; 32]) };
+        let mut records = Self::from_rows(SignedRow::new(keys, tenant), seal, Vec::new());
+        records.seal = records.next_seal(keys);
+        records
+    }
+
+    /// The policy of these rows, in the order of their keys: the same policy is equal, in whatever
+    /// order an engine reads its rows.
+    #[must_use]
+    pub fn from_rows(
+        tenant: SignedRow<TenantRecord>,
+        seal: PolicySeal,
+        rows: Vec<EntityRow>,
+    ) -> Self {
         let mut records = Self {
-            tenant: SignedRow::new(keys, tenant),
+            tenant,
             applications: Vec::new(),
             api_keys: Vec::new(),
             proxies: Vec::new(),
             webhooks: Vec::new(),
             client_keys: Vec::new(),
-            seal: PolicySeal { counter: 0, mac: Mac([0; 32]) },
+            seal,
         };
-        records.seal = records.next_seal(keys);
+        for row in rows {
+            match row {
+                EntityRow::Tenant(row) => records.tenant = *row,
+                EntityRow::Application(row) => records.applications.push(*row),
+                EntityRow::ApiKey(row) => records.api_keys.push(*row),
+                EntityRow::Proxy(row) => records.proxies.push(*row),
+                EntityRow::Webhook(row) => records.webhooks.push(*row),
+                EntityRow::ClientKey(row) => records.client_keys.push(*row),
+            }
+        }
+        records.applications.sort_by_key(|it| it.record.id);
+        records.api_keys.sort_by_key(|it| (it.record.application, it.record.id));
+        records.proxies.sort_by_key(|it| it.record.id);
+        records.webhooks.sort_by_key(|it| it.record.id);
+        records.client_keys.sort_by_key(|it| it.record.id);
         records
+    }
+
+    /// All rows except the tenant's, in the order of [`POLICY_ENTITIES`].
+    pub fn rows(&self) -> impl Iterator<Item = &dyn StoredRow> {
+        as_stored(&self.applications)
+            .chain(as_stored(&self.api_keys))
+            .chain(as_stored(&self.proxies))
+            .chain(as_stored(&self.webhooks))
+            .chain(as_stored(&self.client_keys))
     }
 
     /// All alterations; empty when all MACs are valid.
@@ -93,20 +144,8 @@ impl PolicyRecords {
         if !self.tenant.has_valid_mac(keys) {
             report("the row of the tenant was altered".to_owned());
         }
-        for it in self.applications.iter().filter(|it| !it.has_valid_mac(keys)) {
-            report(format!("the row of application {} was altered", it.record.id));
-        }
-        for it in self.api_keys.iter().filter(|it| !it.has_valid_mac(keys)) {
-            report(format!("the row of API key {} was altered", it.record.id));
-        }
-        for it in self.proxies.iter().filter(|it| !it.has_valid_mac(keys)) {
-            report(format!("the row of proxy {} was altered", it.record.id));
-        }
-        for it in self.webhooks.iter().filter(|it| !it.has_valid_mac(keys)) {
-            report(format!("the row of webhook {} was altered", it.record.id));
-        }
-        for it in self.client_keys.iter().filter(|it| !it.has_valid_mac(keys)) {
-            report(format!("the row of client encryption key {} was altered", it.record.id));
+        for it in self.rows().filter(|it| !it.has_valid_mac(keys)) {
+            report(format!("the row of {} {} was altered", it.entity().kind, it.id_text()));
         }
         if !self.has_valid_seal(keys) {
             report("a row of the policy was added, removed or rolled back".to_owned());
@@ -129,7 +168,7 @@ impl PolicyRecords {
             let reason = "the rules of a tenant must not exceed 4 MiB together";
             return Err(Error::Unprocessable { reason });
         }
-        let bytes: usize = self.proxies.iter().map(|it| it.record.sealed_length()).sum();
+        let bytes: usize = self.proxies.iter().map(StoredRow::sealed_length).sum();
         if bytes > 2 * BYTES_MAX {
             let reason = "the proxies of a tenant must not exceed 8 MiB together";
             return Err(Error::Unprocessable { reason });
@@ -140,35 +179,36 @@ impl PolicyRecords {
     /// Applies a write to the rows. Engines that store rows in memory use it too.
     pub fn apply(&mut self, write: &PolicyWrite) {
         match write {
-            PolicyWrite::PutTenant(tenant) => self.tenant.clone_from(tenant),
-            PolicyWrite::PutApplication(application) => {
-                self.applications.retain(|it| it.record.id != application.record.id);
-                self.applications.push(application.clone());
+            PolicyWrite::Put(EntityRow::Tenant(row)) => self.tenant.clone_from(row),
+            PolicyWrite::Put(EntityRow::Application(row)) => {
+                put_row(&mut self.applications, row, |it| it.id);
             }
-            PolicyWrite::PutApiKey(api_key) => {
-                self.api_keys.retain(|it| it.record.id != api_key.record.id);
-                self.api_keys.push(api_key.clone());
+            PolicyWrite::Put(EntityRow::ApiKey(row)) => {
+                put_row(&mut self.api_keys, row, |it| it.id);
             }
-            PolicyWrite::RemoveApplication(id) => {
+            PolicyWrite::Put(EntityRow::Proxy(row)) => put_row(&mut self.proxies, row, |it| it.id),
+            PolicyWrite::Put(EntityRow::Webhook(row)) => {
+                put_row(&mut self.webhooks, row, |it| it.id);
+            }
+            PolicyWrite::Put(EntityRow::ClientKey(row)) => {
+                put_row(&mut self.client_keys, row, |it| it.id);
+            }
+            PolicyWrite::Remove(EntityId::Application(id)) => {
                 self.applications.retain(|it| it.record.id != *id);
                 self.api_keys.retain(|it| it.record.application != *id);
             }
-            PolicyWrite::PutProxy(proxy) => {
-                self.proxies.retain(|it| it.record.id != proxy.record.id);
-                self.proxies.push(proxy.as_ref().clone());
+            PolicyWrite::Remove(EntityId::ApiKey(id)) => {
+                self.api_keys.retain(|it| it.record.id != *id);
             }
-            PolicyWrite::RemoveApiKey(id) => self.api_keys.retain(|it| it.record.id != *id),
-            PolicyWrite::RemoveProxy(id) => self.proxies.retain(|it| it.record.id != *id),
-            PolicyWrite::PutWebhook(webhook) => {
-                self.webhooks.retain(|it| it.record.id != webhook.record.id);
-                self.webhooks.push(webhook.as_ref().clone());
+            PolicyWrite::Remove(EntityId::Proxy(id)) => {
+                self.proxies.retain(|it| it.record.id != *id);
             }
-            PolicyWrite::RemoveWebhook(id) => self.webhooks.retain(|it| it.record.id != *id),
-            PolicyWrite::PutClientKey(client_key) => {
-                self.client_keys.retain(|it| it.record.id != client_key.record.id);
-                self.client_keys.push(client_key.as_ref().clone());
+            PolicyWrite::Remove(EntityId::Webhook(id)) => {
+                self.webhooks.retain(|it| it.record.id != *id);
             }
-            PolicyWrite::RemoveClientKey(id) => self.client_keys.retain(|it| it.record.id != *id),
+            PolicyWrite::Remove(EntityId::ClientKey(id)) => {
+                self.client_keys.retain(|it| it.record.id != *id);
+            }
         }
     }
 
@@ -180,11 +220,7 @@ impl PolicyRecords {
 
     /// The MAC over the MACs of all rows. The order of the rows does not matter.
     fn compute_mac(&self, keys: &TenantKeys, counter: i64) -> Mac {
-        let mut macs: Vec<_> = self.applications.iter().map(|it| it.mac).collect();
-        macs.extend(self.api_keys.iter().map(|it| it.mac));
-        macs.extend(self.proxies.iter().map(|it| it.mac));
-        macs.extend(self.webhooks.iter().map(|it| it.mac));
-        macs.extend(self.client_keys.iter().map(|it| it.mac));
+        let mut macs: Vec<_> = self.rows().map(StoredRow::mac).collect();
         macs.sort_unstable();
         let place = Place::new("policy.set")
             .bytes(self.tenant.record.id.0.as_bytes())
@@ -192,6 +228,16 @@ impl PolicyRecords {
             .bytes(&self.tenant.mac.0);
         keys.policy_mac(&macs.iter().fold(place, |place, mac| place.bytes(&mac.0)))
     }
+}
+
+/// Replaces the row with the same id, or adds the row.
+fn put_row<T: Clone, I: PartialEq>(
+    rows: &mut Vec<SignedRow<T>>,
+    row: &SignedRow<T>,
+    id: fn(&T) -> I,
+) {
+    rows.retain(|it| id(&it.record) != id(&row.record));
+    rows.push(row.clone());
 }
 
 #[cfg(test)]

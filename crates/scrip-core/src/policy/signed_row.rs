@@ -36,13 +36,3 @@ pub struct ChangeStamp {
     pub by: Option<ApplicationId>,
     pub at: Timestamp,
 }
-
-impl ChangeStamp {
-    pub(crate) fn add_to_place(place: Place, stamps: &[Option<Self>]) -> Place {
-        stamps.iter().fold(place, |place, stamp| {
-            let application = stamp.and_then(|it| it.by);
-            let bytes = application.as_ref().map(|it| it.0.as_bytes().as_slice());
-            place.optional_bytes(bytes).optional_number(stamp.map(|it| it.at.unix_ms))
-        })
-    }
-}

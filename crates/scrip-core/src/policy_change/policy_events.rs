@@ -7,7 +7,8 @@ use crate::{
     Error,
     events::{EventData, EventSource, NewDelivery, payload},
     policy::{
-        ApiKeyRecord, ApplicationRecord, PolicyRecords, PolicyWrite, SignedRow, TenantRecord,
+        ApiKeyRecord, ApplicationRecord, EntityId, EntityRow, PolicyRecords, PolicyWrite,
+        SignedRow, TenantRecord,
         proxy::{ProxyRecord, ProxySettings},
     },
     types::{
@@ -49,18 +50,16 @@ struct PolicyEvents<'a> {
 impl PolicyEvents<'_> {
     fn add_write(&mut self, write: &PolicyWrite) -> Result<(), Error> {
         match write {
-            PolicyWrite::PutTenant(tenant) => self.add_tenant(&tenant.record),
-            PolicyWrite::PutApplication(application) => self.add_application(&application.record),
-            PolicyWrite::PutApiKey(api_key) => self.add_api_key(&api_key.record),
-            PolicyWrite::PutProxy(proxy) => self.add_proxy(&proxy.record),
-            PolicyWrite::RemoveApplication(id) => self.add_removed_application(*id),
-            PolicyWrite::RemoveApiKey(id) => self.add_removed_api_key(*id),
-            PolicyWrite::RemoveProxy(id) => self
+            PolicyWrite::Put(EntityRow::Tenant(row)) => self.add_tenant(&row.record),
+            PolicyWrite::Put(EntityRow::Application(row)) => self.add_application(&row.record),
+            PolicyWrite::Put(EntityRow::ApiKey(row)) => self.add_api_key(&row.record),
+            PolicyWrite::Put(EntityRow::Proxy(row)) => self.add_proxy(&row.record),
+            PolicyWrite::Remove(EntityId::Application(id)) => self.add_removed_application(*id),
+            PolicyWrite::Remove(EntityId::ApiKey(id)) => self.add_removed_api_key(*id),
+            PolicyWrite::Remove(EntityId::Proxy(id)) => self
                 .raise(EventType::ProxyDeleted, || Ok(payload::proxy::describe_deleted_proxy(*id))),
-            PolicyWrite::PutWebhook(_)
-            | PolicyWrite::RemoveWebhook(_)
-            | PolicyWrite::PutClientKey(_)
-            | PolicyWrite::RemoveClientKey(_) => Ok(()),
+            PolicyWrite::Put(EntityRow::Webhook(_) | EntityRow::ClientKey(_))
+            | PolicyWrite::Remove(EntityId::Webhook(_) | EntityId::ClientKey(_)) => Ok(()),
         }
     }
 

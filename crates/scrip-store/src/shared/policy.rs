@@ -5,5 +5,6 @@ pub(crate) mod changes;
 pub(crate) mod deletions;
 pub(crate) mod directory;
 pub(crate) mod restore;
+pub(crate) mod statements;
 pub(crate) mod unlock_rows;
 pub(crate) mod unlocks;

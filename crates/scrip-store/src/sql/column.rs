@@ -9,6 +9,7 @@ use scrip_core::{
         AccessPolicy, AccessSessionId, DisplayName, Quotas, TenantSettings,
         application::origins::ApplicationOrigins,
         destination::HostName,
+        entity::{ColumnType, InvalidRow, RowSource, RowValue},
         webhook::{EventList, WebhookStatus},
     },
     token::ExpressionProvenance,
@@ -32,6 +33,21 @@ pub(crate) trait ColumnReader {
     fn number(&self, index: usize) -> Result<Option<i64>, StoreError>;
     fn text(&self, index: usize) -> Result<Option<&str>, StoreError>;
     fn bytes(&self, index: usize) -> Result<Option<&[u8]>, StoreError>;
+}
+
+/// The row of a policy entity, whose columns have the order of the entity.
+pub(crate) struct EntityColumns<'a>(pub(crate) &'a dyn ColumnReader);
+
+impl RowSource for EntityColumns<'_> {
+    fn value(&self, index: usize, column_type: ColumnType) -> Result<RowValue<'_>, InvalidRow> {
+        let value = match column_type {
+            ColumnType::Id => self.0.uuid(index).map(RowValue::from),
+            ColumnType::Number => self.0.number(index).map(RowValue::from),
+            ColumnType::Text => self.0.text(index).map(RowValue::from),
+            ColumnType::Bytes => self.0.bytes(index).map(RowValue::from),
+        };
+        value.map_err(|_| InvalidRow)
+    }
 }
 
 /// A value of one column.

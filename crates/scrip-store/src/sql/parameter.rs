@@ -7,7 +7,7 @@ use scrip_core::{
     Timestamp,
     card::TokenType,
     disclosure::DuplicateKey,
-    policy::AccessSessionId,
+    policy::{AccessSessionId, entity::RowValue},
     types::{
         id::{
             ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
@@ -79,6 +79,18 @@ impl ToSql for Parameter<'_> {
 impl<'a, T: Into<Self>> From<Option<T>> for Parameter<'a> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Parameter::Null, Into::into)
+    }
+}
+
+impl<'a> From<RowValue<'a>> for Parameter<'a> {
+    fn from(value: RowValue<'a>) -> Self {
+        match value {
+            RowValue::Null => Self::Null,
+            RowValue::Id(id) => Self::Uuid(id),
+            RowValue::Number(number) => Self::Number(number),
+            RowValue::Text(text) => Self::Text(text),
+            RowValue::Bytes(bytes) => Self::Bytes(bytes),
+        }
     }
 }
 

@@ -1,63 +1,53 @@
 //! Access sessions.
 
+use std::sync::LazyLock;
+
 use scrip_core::{
     Timestamp,
     audit::LogKind,
     change::{ChangeOutcome, CommitExtras},
     policy::{
         AccessSessionId, AccessSessionRecord, PolicyPermit, SignedRow,
-        access_session::AccessSessionGrant,
+        access_session::ACCESS_SESSION, entity::InvalidRow,
     },
     store::AccessSessionStore,
     types::{StoreError, StoreFuture},
 };
 
 use crate::{
-    shared::idempotency::insert_commit_extras,
+    shared::{
+        idempotency::insert_commit_extras,
+        policy::statements::{list_columns, put_values, statements},
+    },
     sql::{
-        BatchDelete, ColumnReader, Execute, Statements, delete_batch, parameters, read_optional,
-        read_required,
+        BatchDelete, ColumnReader, EntityColumns, Execute, Statements, delete_batch, parameters,
     },
     stores::both_engines::for_both_engines,
 };
 
-const INSERT_SESSION: &str = "
--- insert_access_session
-INSERT INTO access_sessions (tenant, digest, nonce, application, created_at, expires_at, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7)";
-
-/// The columns in the order in which [`decode_access_session`] reads them.
-macro_rules! session_columns {
-    () => {
-        "digest, nonce, tenant, application, created_at, expires_at, authorized_by, \
-         authorized_key, authorized_at, access, mac FROM access_sessions"
-    };
+/// A statement that reads sessions with these clauses.
+fn select_sessions(name: &str, clauses: &str) -> String {
+    let select = list_columns(&ACCESS_SESSION);
+    format!("-- {name}\n{select}\n{clauses}")
 }
 
-const FIND_SESSION: &str =
-    concat!("-- find_access_session\nSELECT ", session_columns!(), " WHERE digest = $1");
+static FIND_SESSION: LazyLock<String> =
+    LazyLock::new(|| select_sessions("find_access_session", "WHERE digest = $1"));
 
-const FIND_BY_NONCE: &str = concat!(
-    "-- find_access_session_by_nonce\nSELECT ",
-    session_columns!(),
-    " WHERE tenant = $1 AND nonce = $2"
-);
+static FIND_BY_NONCE: LazyLock<String> = LazyLock::new(|| {
+    select_sessions("find_access_session_by_nonce", "WHERE tenant = $1 AND nonce = $2")
+});
 
-const LIST_SESSIONS: &str = concat!(
-    "-- list_access_sessions\nSELECT ",
-    session_columns!(),
-    " WHERE tenant = $1 AND expires_at > $2 ORDER BY expires_at DESC, digest LIMIT $3"
-);
+static LIST_SESSIONS: LazyLock<String> = LazyLock::new(|| {
+    let clauses = "WHERE tenant = $1 AND expires_at > $2 ORDER BY expires_at DESC, digest LIMIT $3";
+    select_sessions("list_access_sessions", clauses)
+});
 
 const AUTHORIZE_SESSION: &str = "
 -- authorize_access_session
 UPDATE access_sessions SET expires_at = $1, authorized_by = $2, authorized_key = $3,
     authorized_at = $4, access = $5, mac = $6
 WHERE tenant = $7 AND digest = $8 AND authorized_by IS NULL";
-
-const REVOKE_SESSION: &str = "
--- revoke_access_session
-DELETE FROM access_sessions WHERE tenant = $1 AND digest = $2";
 
 const DELETE_EXPIRED_SESSIONS: BatchDelete = delete_batch!(
     "delete_expired_access_sessions",
@@ -77,17 +67,7 @@ impl AccessSessionStore {
     ) -> StoreFuture<'_, ()> {
         let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
-            let SignedRow { record, mac } = &session;
-            let row = parameters![
-                tenant,
-                &record.id,
-                &record.nonce,
-                record.application,
-                record.created_at,
-                record.expires_at,
-                mac,
-            ];
-            it.execute(INSERT_SESSION, &row).await?;
+            put_values(it, &ACCESS_SESSION, session.values()).await?;
             insert_commit_extras(it, tenant, &extras, "done").await
         }))
     }
@@ -97,7 +77,7 @@ impl AccessSessionStore {
         id: AccessSessionId,
     ) -> StoreFuture<'_, Option<SignedRow<AccessSessionRecord>>> {
         Box::pin(async move {
-            self.for_all_tenants().find(FIND_SESSION, &parameters![&id], decode_access_session).await
+            self.for_all_tenants().find(&FIND_SESSION, &parameters![&id], decode_access_session).await
         })
     }
 
@@ -109,7 +89,7 @@ impl AccessSessionStore {
         let tenant = permit.tenant().id;
         Box::pin(async move {
             let key = parameters![tenant, &nonce];
-            self.for_tenant(tenant).find(FIND_BY_NONCE, &key, decode_access_session).await
+            self.for_tenant(tenant).find(&FIND_BY_NONCE, &key, decode_access_session).await
         })
     }
 
@@ -155,7 +135,7 @@ impl AccessSessionStore {
         let tenant = permit.tenant().id;
         Box::pin(async move {
             let parameters = parameters![tenant, now, sessions_max];
-            self.for_tenant(tenant).query(LIST_SESSIONS, &parameters, decode_access_session).await
+            self.for_tenant(tenant).query(&LIST_SESSIONS, &parameters, decode_access_session).await
         })
     }
 
@@ -167,7 +147,8 @@ impl AccessSessionStore {
     ) -> StoreFuture<'_, ChangeOutcome> {
         let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
-            if it.execute(REVOKE_SESSION, &parameters![tenant, &id]).await? == 0 {
+            let statement = &statements(&ACCESS_SESSION)?.delete;
+            if it.execute(statement, &parameters![tenant, &id]).await? == 0 {
                 return Ok(ChangeOutcome::Stale);
             }
             insert_commit_extras(it, tenant, &extras, "done").await?;
@@ -180,30 +161,6 @@ impl AccessSessionStore {
 fn decode_access_session(
     row: &dyn ColumnReader,
 ) -> Result<SignedRow<AccessSessionRecord>, StoreError> {
-    let invalid_row = || StoreError::Corrupt("the row of an access session is invalid");
-    decode_columns(row).ok_or_else(invalid_row)
-}
-
-fn decode_columns(row: &dyn ColumnReader) -> Option<SignedRow<AccessSessionRecord>> {
-    let (authorizer, api_key) = (read_optional(row, 6).ok()?, read_optional(row, 7).ok()?);
-    let grant = match (authorizer, api_key, read_optional(row, 8).ok()?) {
-        (None, None, None) => None,
-        (Some(authorizer), Some(api_key), Some(at)) => Some(AccessSessionGrant {
-            authorizer,
-            api_key,
-            at,
-            access: read_required(row, 9).ok()?,
-        }),
-        (_, _, _) => return None,
-    };
-    let record = AccessSessionRecord {
-        id: read_required(row, 0).ok()?,
-        nonce: read_required(row, 1).ok()?,
-        tenant: read_required(row, 2).ok()?,
-        application: read_required(row, 3).ok()?,
-        created_at: read_required(row, 4).ok()?,
-        expires_at: read_required(row, 5).ok()?,
-        grant,
-    };
-    Some(SignedRow { record, mac: read_required(row, 10).ok()? })
+    let invalid_row = |InvalidRow| StoreError::Corrupt("the row of an access session is invalid");
+    SignedRow::read(&EntityColumns(row)).map_err(invalid_row)
 }

@@ -1,8 +1,9 @@
 //! The versions of the export file. A program writes the newest version and reads all of them.
 
+use scrip_core::policy::entity::Column;
 use scrip_seal::Checksum;
 
-use crate::transfer::kind::{RowColumn, RowKind};
+use crate::transfer::kind::RowKind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum FileFormat {
@@ -94,7 +95,7 @@ impl FileFormat {
     }
 
     /// The columns of a kind. Later versions append columns, which are NULL in older rows.
-    pub(super) fn columns(self, kind: RowKind) -> &'static [RowColumn] {
+    pub(super) fn columns(self, kind: RowKind) -> &'static [Column] {
         let has_detail = [RowKind::AuditRecords, RowKind::ReadLogRecords].contains(&kind);
         match kind.columns() {
             [columns @ .., _] if has_detail && self == Self::First => columns,

@@ -1,41 +1,39 @@
-//! The content of a vault, independent of the engine: kinds of rows and their columns.
+//! The content of a vault, independent of the engine: kinds of rows and their columns. A policy
+//! entity describes its columns itself.
 
-/// The type of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnType {
-    Id,
-    Number,
-    Text,
-    Bytes,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowColumn {
-    pub name: &'static str,
-    pub column_type: ColumnType,
-    /// May be NULL.
-    pub is_optional: bool,
-}
+use scrip_core::policy::{
+    ENTITIES,
+    access_session::ACCESS_SESSION,
+    application::{API_KEY, APPLICATION},
+    entity::{Column, ColumnType, Entity},
+    proxy::record::PROXY,
+    tenant::{client_key::CLIENT_KEY, record::TENANT},
+    webhook::record::WEBHOOK,
+};
 
 /// Builds a column of a type, which may be optional.
 macro_rules! column {
     ($column_type:ident $name:ident) => {
-        RowColumn {
-            name: stringify!($name),
-            column_type: ColumnType::$column_type,
-            is_optional: false,
-        }
+        Column::new(stringify!($name), ColumnType::$column_type).unsigned()
     };
     ($column_type:ident $name:ident optional) => {
-        RowColumn { is_optional: true, ..column!($column_type $name) }
+        column!($column_type $name).optional()
+    };
+}
+
+/// The columns of a kind: those of a policy entity, or a list.
+macro_rules! columns {
+    ({ $($column_type:ident $column:ident $($optional:ident)?),* $(,)? }) => {
+        const { &[$(column!($column_type $column $($optional)?)),*] }
+    };
+    ($entity:ident) => {
+        $entity.columns
     };
 }
 
 /// Defines [`RowKind`] from the name in the file and the columns of each kind.
 macro_rules! kinds {
-    ($($kind:ident $name:literal {
-        $($column_type:ident $column:ident $($optional:ident)?),* $(,)?
-    })*) => {
+    ($($kind:ident $name:literal $columns:tt)*) => {
         /// A kind of row. The variants are in the order of the file.
         ///
         /// Referenced rows come before the rows that refer to them. The kinds of SQLite's second
@@ -58,9 +56,9 @@ macro_rules! kinds {
             }
 
             #[must_use]
-            pub const fn columns(self) -> &'static [RowColumn] {
+            pub const fn columns(self) -> &'static [Column] {
                 match self {
-                    $(Self::$kind => &[$(column!($column_type $column $($optional)?)),*],)*
+                    $(Self::$kind => columns!($columns),)*
                 }
             }
         }
@@ -71,44 +69,16 @@ kinds! {
     Clock "clock" { Number now, Number earliest, Bytes mac }
     DirectoryVersion "directory_version" { Number version }
     LastEvent "last_event" { Number last_seq }
-    Tenants "tenants" {
-        Id id, Text name, Text kind, Text settings, Text quotas, Id created_by optional,
-        Number created_at, Id modified_by optional, Number modified_at optional,
-        Number deletes_at optional, Bytes mac, Number policy_counter, Bytes policy_mac,
-        Number sealing_version optional,
-    }
+    Tenants "tenants" TENANT
     TenantKeys "tenant_keys" { Id tenant, Number version, Bytes wrapped }
     PermanentKeys "permanent_keys" { Id tenant, Bytes wrapped }
-    Applications "applications" {
-        Id tenant, Id id, Text name, Text kind, Text access, Id created_by optional,
-        Number created_at, Id modified_by optional, Number modified_at optional, Bytes mac,
-        Text origins optional,
-    }
-    ApiKeys "api_keys" {
-        Id tenant, Id application, Id id, Bytes digest, Id created_by optional, Number created_at,
-        Bytes mac,
-    }
-    Proxies "proxies" {
-        Id tenant, Id id, Bytes digest, Text name, Id application optional, Number require_auth,
-        Number disable_detokenization, Text host optional, Bytes settings, Bytes secrets,
-        Id created_by optional, Number created_at, Id modified_by optional,
-        Number modified_at optional, Bytes mac,
-    }
-    Webhooks "webhooks" {
-        Id tenant, Id id, Text name, Text status, Text events, Bytes settings, Bytes secrets,
-        Id created_by optional, Number created_at, Id modified_by optional,
-        Number modified_at optional, Bytes mac,
-    }
-    ClientKeys "client_keys" {
-        Id tenant, Id id, Number expires_at, Bytes private_key, Id created_by optional,
-        Number created_at, Bytes mac,
-    }
+    Applications "applications" APPLICATION
+    ApiKeys "api_keys" API_KEY
+    Proxies "proxies" PROXY
+    Webhooks "webhooks" WEBHOOK
+    ClientKeys "client_keys" CLIENT_KEY
     DeletedTenants "deleted_tenants" { Id id, Number deleted_at, Bytes mac }
-    AccessSessions "access_sessions" {
-        Id tenant, Bytes digest, Bytes nonce, Id application, Number created_at,
-        Number expires_at, Id authorized_by optional, Id authorized_key optional,
-        Number authorized_at optional, Text access optional, Bytes mac,
-    }
+    AccessSessions "access_sessions" ACCESS_SESSION
     // Without the row numbers: the engine assigns them again, in the order of the rows.
     Tokens "tokens" {
         Id tenant, Text id, Text type, Bytes fingerprint optional, Text containers, Id created_by,
@@ -170,6 +140,12 @@ kinds! {
 }
 
 impl RowKind {
+    /// The policy entity whose rows are of this kind.
+    #[must_use]
+    pub fn entity(self) -> Option<&'static Entity> {
+        ENTITIES.into_iter().find(|it| it.table == self.name())
+    }
+
     /// Whether there is at most one row of this kind. An empty vault may already have that row.
     #[must_use]
     pub const fn is_singleton(self) -> bool {

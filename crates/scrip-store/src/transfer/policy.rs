@@ -3,7 +3,7 @@
 use std::{fs::File, io::BufReader};
 
 use scrip_core::{
-    policy::{DirectoryRecords, PolicyAlteration, SystemKeys},
+    policy::{DirectoryRecords, POLICY_ENTITIES, PolicyAlteration, PolicyEntity, SystemKeys},
     types::{StoreError, id::TenantId},
     unlock::VaultUnlocks,
 };
@@ -12,12 +12,11 @@ use scrip_seal::Sealed;
 use crate::{
     shared::policy::{
         directory::{
-            PolicyRows, decode_api_key, decode_application, decode_client_key, decode_proxy,
-            decode_tenant, decode_tenant_key, decode_webhook, decode_wrapped_key,
+            PolicyRows, decode_permanent_key, decode_row, decode_tenant, decode_tenant_key,
         },
         unlock_rows::{decode_identity, decode_unlock},
     },
-    sql::{ColumnReader, MISSING_COLUMNS, read_required},
+    sql::{ColumnReader, read_required},
     transfer::{
         error::TransferError,
         file::{ExportReader, NextFrame},
@@ -25,74 +24,6 @@ use crate::{
         row::TransferRow,
     },
 };
-
-/// The columns in the order in which the rows of the tables are decoded.
-const TENANT_COLUMNS: &[&str] = &[
-    "id",
-    "name",
-    "kind",
-    "settings",
-    "quotas",
-    "mac",
-    "policy_counter",
-    "policy_mac",
-    "created_by",
-    "created_at",
-    "modified_by",
-    "modified_at",
-    "deletes_at",
-    "sealing_version",
-];
-const APPLICATION_COLUMNS: &[&str] = &[
-    "tenant",
-    "id",
-    "name",
-    "kind",
-    "access",
-    "mac",
-    "created_by",
-    "created_at",
-    "modified_by",
-    "modified_at",
-    "origins",
-];
-const API_KEY_COLUMNS: &[&str] =
-    &["tenant", "application", "id", "digest", "mac", "created_by", "created_at"];
-const PROXY_COLUMNS: &[&str] = &[
-    "tenant",
-    "id",
-    "digest",
-    "name",
-    "application",
-    "require_auth",
-    "disable_detokenization",
-    "host",
-    "settings",
-    "secrets",
-    "mac",
-    "created_by",
-    "created_at",
-    "modified_by",
-    "modified_at",
-];
-const WEBHOOK_COLUMNS: &[&str] = &[
-    "tenant",
-    "id",
-    "name",
-    "status",
-    "events",
-    "settings",
-    "secrets",
-    "mac",
-    "created_by",
-    "created_at",
-    "modified_by",
-    "modified_at",
-];
-const CLIENT_KEY_COLUMNS: &[&str] =
-    &["tenant", "id", "expires_at", "private_key", "mac", "created_by", "created_at"];
-const TENANT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped", "version"];
-const PERMANENT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped"];
 
 /// Reads an export file to its end and returns its policy. The MACs are not checked yet.
 ///
@@ -126,30 +57,15 @@ impl CollectedRows {
     /// Adds a row; rows of other kinds are skipped. A row that cannot be decoded is reported.
     fn add(&mut self, kind: RowKind, row: &TransferRow) -> Result<(), StoreError> {
         let (rows, unreadable) = (&mut self.rows, &mut self.unreadable);
-        if kind == RowKind::Tenants {
-            let row = reorder(kind, row, TENANT_COLUMNS)?;
-            add_row(&mut rows.tenants, unreadable, &row, decode_tenant);
-        } else if kind == RowKind::Applications {
-            let row = reorder(kind, row, APPLICATION_COLUMNS)?;
-            add_row(&mut rows.applications, unreadable, &row, decode_application);
-        } else if kind == RowKind::ApiKeys {
-            let row = reorder(kind, row, API_KEY_COLUMNS)?;
-            add_row(&mut rows.api_keys, unreadable, &row, decode_api_key);
-        } else if kind == RowKind::Proxies {
-            let row = reorder(kind, row, PROXY_COLUMNS)?;
-            add_row(&mut rows.proxies, unreadable, &row, decode_proxy);
-        } else if kind == RowKind::Webhooks {
-            let row = reorder(kind, row, WEBHOOK_COLUMNS)?;
-            add_row(&mut rows.webhooks, unreadable, &row, decode_webhook);
-        } else if kind == RowKind::ClientKeys {
-            let row = reorder(kind, row, CLIENT_KEY_COLUMNS)?;
-            add_row(&mut rows.client_keys, unreadable, &row, decode_client_key);
+        let entity = POLICY_ENTITIES.iter().find(|it| kind.entity() == Some(it.entity));
+        if let Some(PolicyEntity { read, .. }) = entity {
+            add_row(&mut rows.rows, unreadable, row, |it| decode_row(it, *read));
+        } else if kind == RowKind::Tenants {
+            add_row(&mut rows.tenants, unreadable, row, decode_tenant);
         } else if kind == RowKind::TenantKeys {
-            let row = reorder(kind, row, TENANT_KEY_COLUMNS)?;
-            add_row(&mut rows.sealing_keys, unreadable, &row, decode_tenant_key);
+            add_row(&mut rows.sealing_keys, unreadable, row, decode_tenant_key);
         } else if kind == RowKind::PermanentKeys {
-            let row = reorder(kind, row, PERMANENT_KEY_COLUMNS)?;
-            add_row(&mut rows.permanent_keys, unreadable, &row, decode_wrapped_key);
+            add_row(&mut rows.permanent_keys, unreadable, row, decode_permanent_key);
         } else if [RowKind::VaultState, RowKind::Unlocks].contains(&kind) {
             add_unlock_row(&mut self.unlocks, kind, row);
         } else if kind == RowKind::SystemKeys {
@@ -176,20 +92,11 @@ pub(super) fn add_unlock_row(unlocks: &mut VaultUnlocks, kind: RowKind, row: &Tr
     }
 }
 
-/// Returns the columns of a row in the given order.
-fn reorder(kind: RowKind, row: &TransferRow, names: &[&str]) -> Result<TransferRow, StoreError> {
-    let value = |name: &&str| {
-        let index = kind.columns().iter().position(|it| it.name == *name);
-        index.and_then(|it| row.get(it)).cloned().ok_or(MISSING_COLUMNS)
-    };
-    names.iter().map(value).collect()
-}
-
 fn add_row<T>(
     rows: &mut Vec<(TenantId, T)>,
     unreadable: &mut Vec<PolicyAlteration>,
     row: &TransferRow,
-    decode: fn(&dyn ColumnReader) -> Result<T, StoreError>,
+    decode: impl Fn(&dyn ColumnReader) -> Result<T, StoreError>,
 ) {
     let tenant: Option<TenantId> = read_required(row, 0).ok();
     match tenant.zip(decode(row).ok()) {

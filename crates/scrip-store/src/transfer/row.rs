@@ -1,13 +1,13 @@
 //! Encodes a row as bytes and decodes it. The row kind determines the columns, so only the values
 //! are written. Decoding never panics.
 
-use scrip_core::types::StoreError;
+use scrip_core::{
+    policy::entity::{Column, ColumnType},
+    types::StoreError,
+};
 use uuid::Uuid;
 
-use crate::{
-    sql::{ColumnReader, MISSING_COLUMNS, Parameter},
-    transfer::kind::{ColumnType, RowColumn},
-};
+use crate::sql::{ColumnReader, MISSING_COLUMNS, Parameter};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowValue {
@@ -77,11 +77,7 @@ impl<'a> From<&'a RowValue> for Parameter<'a> {
 }
 
 /// Appends a row to the output; `None` if the row does not have these columns.
-pub(crate) fn encode_row(
-    columns: &[RowColumn],
-    row: &[RowValue],
-    output: &mut Vec<u8>,
-) -> Option<()> {
+pub(crate) fn encode_row(columns: &[Column], row: &[RowValue], output: &mut Vec<u8>) -> Option<()> {
     if row.len() != columns.len() {
         return None;
     }
@@ -116,11 +112,11 @@ pub(super) fn put_bytes(output: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
 }
 
 /// Decodes a row from the front of the input; `None` if it does not have these columns.
-pub(crate) fn decode_row(columns: &[RowColumn], input: &mut &[u8]) -> Option<TransferRow> {
+pub(crate) fn decode_row(columns: &[Column], input: &mut &[u8]) -> Option<TransferRow> {
     columns.iter().map(|column| take_value(*column, input)).collect()
 }
 
-fn take_value(column: RowColumn, input: &mut &[u8]) -> Option<RowValue> {
+fn take_value(column: Column, input: &mut &[u8]) -> Option<RowValue> {
     if column.is_optional {
         match take_array::<1>(input)? {
             [0] => return Some(RowValue::Null),

@@ -1,7 +1,10 @@
 //! Tables of each kind of row, and the order in which an engine reads them, which an index must
 //! support.
 
-use scrip_core::types::StoreError;
+use scrip_core::{
+    policy::entity::{Column, ColumnType},
+    types::StoreError,
+};
 
 use crate::{
     sql::{
@@ -10,7 +13,7 @@ use crate::{
     },
     transfer::{
         ImportState, PageBounds, RowPage,
-        kind::{ColumnType, RowColumn, RowKind},
+        kind::RowKind,
         row::{RowValue, TransferRow, decode_row, encode_row},
     },
 };
@@ -20,7 +23,7 @@ use crate::{
 pub(crate) struct TransferTable {
     pub(crate) name: &'static str,
     /// The columns that define the order of the rows.
-    pub(crate) key: &'static [RowColumn],
+    pub(crate) key: &'static [Column],
     /// Where the rows are read from, if the table alone does not contain all columns of the kind.
     source: Option<RowSource>,
     /// SQL condition that selects the rows of this kind. The table may also have other rows.
@@ -36,40 +39,56 @@ pub(crate) struct RowSource {
     pub(crate) columns: &'static str,
 }
 
-pub(crate) const fn key_column(name: &'static str, column_type: ColumnType) -> RowColumn {
-    RowColumn { name, column_type, is_optional: false }
+pub(crate) const fn key_column(name: &'static str, column_type: ColumnType) -> Column {
+    Column::new(name, column_type).key()
 }
 
-pub(crate) const NAME_KEY: &[RowColumn] = &[key_column("name", ColumnType::Text)];
-pub(crate) const ID_KEY: &[RowColumn] = &[key_column("id", ColumnType::Id)];
-pub(crate) const SEQ_KEY: &[RowColumn] = &[key_column("seq", ColumnType::Number)];
-pub(crate) const SINGLETON_KEY: &[RowColumn] = &[key_column("singleton", ColumnType::Number)];
-pub(crate) const TENANT_KEY: &[RowColumn] = &[key_column("tenant", ColumnType::Id)];
-pub(crate) const TENANT_VERSION_KEY: &[RowColumn] =
+const NAME_KEY: &[Column] = &[key_column("name", ColumnType::Text)];
+const ID_KEY: &[Column] = &[key_column("id", ColumnType::Id)];
+pub(crate) const TENANT_KEY: &[Column] = &[key_column("tenant", ColumnType::Id)];
+const TENANT_VERSION_KEY: &[Column] =
     &[key_column("tenant", ColumnType::Id), key_column("version", ColumnType::Number)];
-pub(crate) const TENANT_ID_KEY: &[RowColumn] =
-    &[key_column("tenant", ColumnType::Id), key_column("id", ColumnType::Id)];
-pub(crate) const TENANT_APPLICATION_ID_KEY: &[RowColumn] = &[
-    key_column("tenant", ColumnType::Id),
-    key_column("application", ColumnType::Id),
-    key_column("id", ColumnType::Id),
-];
-pub(crate) const TENANT_BUCKET_NUMBER_KEY: &[RowColumn] = &[
+const TENANT_BUCKET_NUMBER_KEY: &[Column] = &[
     key_column("tenant", ColumnType::Id),
     key_column("bucket", ColumnType::Bytes),
     key_column("number_digest", ColumnType::Bytes),
 ];
-pub(crate) const TENANT_WEBHOOK_EVENT_KEY: &[RowColumn] = &[
+const TENANT_WEBHOOK_EVENT_KEY: &[Column] = &[
     key_column("tenant", ColumnType::Id),
     key_column("webhook", ColumnType::Id),
     key_column("event", ColumnType::Id),
 ];
-pub(crate) const TENANT_TYPE_KEY: &[RowColumn] =
+const TENANT_TYPE_KEY: &[Column] =
     &[key_column("tenant", ColumnType::Id), key_column("type", ColumnType::Text)];
 
 impl TransferTable {
-    pub(crate) const fn new(name: &'static str, key: &'static [RowColumn]) -> Self {
+    pub(crate) const fn new(name: &'static str, key: &'static [Column]) -> Self {
         Self { name, key, source: None, condition: "true" }
+    }
+
+    /// The table of a kind whose name and key are the same in both engines.
+    pub(crate) fn shared(kind: RowKind) -> Option<Self> {
+        if let Some(entity) = kind.entity() {
+            return Some(Self::new(entity.table, entity.key()));
+        }
+        let key = if kind == RowKind::TenantKeys {
+            TENANT_VERSION_KEY
+        } else if kind == RowKind::PermanentKeys {
+            TENANT_KEY
+        } else if [RowKind::DeletedTenants, RowKind::Unlocks].contains(&kind) {
+            ID_KEY
+        } else if kind == RowKind::UsageTypes {
+            TENANT_TYPE_KEY
+        } else if kind == RowKind::Deliveries {
+            TENANT_WEBHOOK_EVENT_KEY
+        } else if kind == RowKind::Guesses {
+            TENANT_BUCKET_NUMBER_KEY
+        } else if kind == RowKind::SystemKeys {
+            NAME_KEY
+        } else {
+            return None;
+        };
+        Some(Self::new(kind.name(), key))
     }
 
     pub(crate) const fn with_source(self, source: RowSource) -> Self {
@@ -107,7 +126,7 @@ impl TransferTable {
     }
 }
 
-pub(crate) fn column_names(columns: &[RowColumn]) -> String {
+pub(crate) fn column_names(columns: &[Column]) -> String {
     columns.iter().map(|it| it.name).collect::<Vec<_>>().join(", ")
 }
 

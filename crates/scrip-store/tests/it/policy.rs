@@ -6,6 +6,7 @@ mod client_keys;
 mod column_alterations;
 mod decisions;
 mod directory;
+mod entity_alterations;
 pub(crate) mod harness;
 mod key_timing;
 mod proxies;

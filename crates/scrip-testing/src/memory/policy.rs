@@ -8,7 +8,8 @@ use scrip_core::{
     audit::{AuditRecord, DeletedTenant},
     change::{ChangeOutcome, DecidePolicyRestore, LoadedPolicy, PolicyEdit, StoredPolicy},
     policy::{
-        DirectoryRecords, PolicyPermit, PolicyRecords, PolicyWrite, SystemKeys, TenantDeletion,
+        DirectoryRecords, EntityRow, PolicyPermit, PolicyRecords, PolicyWrite, SystemKeys,
+        TenantDeletion,
     },
     store::{DirectoryStore, FinishedPass, KeyRotationStore, PolicyStore, RotationMark},
     types::{StoreError, StoreFuture, id::TenantId},
@@ -93,7 +94,7 @@ impl PolicyStore for MemoryStore {
             }
             let mut api_keys = state.directory.tenants.iter().flat_map(|it| &it.api_keys);
             let is_key_taken = |write: &PolicyWrite| {
-                let PolicyWrite::PutApiKey(new_key) = write else { return false };
+                let PolicyWrite::Put(EntityRow::ApiKey(new_key)) = write else { return false };
                 api_keys.any(|it| {
                     it.record.digest == new_key.record.digest && it.record.id != new_key.record.id
                 })
@@ -102,7 +103,7 @@ impl PolicyStore for MemoryStore {
                 return Ok(Err(Error::Conflict { reason: "this key is in use" }));
             }
             let is_proxy_taken = |write: &PolicyWrite| {
-                let PolicyWrite::PutProxy(new) = write else { return false };
+                let PolicyWrite::Put(EntityRow::Proxy(new)) = write else { return false };
                 let mut proxies = state.directory.tenants.iter().flat_map(|it| &it.proxies);
                 proxies.any(|it| {
                     let is_same_host =

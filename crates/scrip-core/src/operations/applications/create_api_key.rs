@@ -71,7 +71,7 @@ async fn insert_api_key(
         }
         let entity = created.record.id.to_string();
         Ok(PolicyDecision {
-            writes: vec![PolicyWrite::PutApiKey(signed_row.clone())],
+            writes: vec![PolicyWrite::put(signed_row.clone())],
             entity,
             outcome: created.clone(),
         })

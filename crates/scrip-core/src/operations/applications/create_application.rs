@@ -73,9 +73,9 @@ pub async fn create_application(
         .map(|it| new_api_key_record(vault, &permit, record.id, it, pepper, now))
         .collect();
     let keys = &tenant.keys;
-    let mut writes = vec![PolicyWrite::PutApplication(SignedRow::new(keys, record.clone()))];
+    let mut writes = vec![PolicyWrite::put(SignedRow::new(keys, record.clone()))];
     let sign = |it: &crate::policy::ApiKeyRecord| SignedRow::new(keys, it.clone());
-    writes.extend(api_keys.iter().map(sign).map(PolicyWrite::PutApiKey));
+    writes.extend(api_keys.iter().map(sign).map(PolicyWrite::put));
     let entity = record.id.to_string();
     let outcome = CreatedApplication { application: Application { record, api_keys }, api_key };
     let operation = Operation::CreateApplication;

@@ -24,7 +24,7 @@ pub async fn delete_api_key(
         if !application.api_keys.iter().any(|it| it.id == id) {
             return Err(Error::NotFound);
         }
-        let writes = vec![PolicyWrite::RemoveApiKey(id)];
+        let writes = vec![PolicyWrite::remove(id)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
     })
     .await

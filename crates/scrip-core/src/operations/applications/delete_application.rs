@@ -17,7 +17,7 @@ pub async fn delete_application(
     let now = vault.clock.now();
     change_policy(vault, permit, Operation::DeleteApplication, now, None, move |records| {
         load_application(records, id)?;
-        let writes = vec![PolicyWrite::RemoveApplication(id)];
+        let writes = vec![PolicyWrite::remove(id)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
     })
     .await

@@ -43,7 +43,7 @@ pub async fn update_application(
         }
         outcome.record.modified = Some(change_permit.change_stamp(now));
         let signed_row = SignedRow::new(&change_permit.tenant().keys, outcome.record.clone());
-        let writes = vec![PolicyWrite::PutApplication(signed_row)];
+        let writes = vec![PolicyWrite::put(signed_row)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome })
     })
     .await

@@ -51,7 +51,7 @@ pub async fn create_client_key(
     change_policy(vault, permit, Operation::CreateClientKey, now, recorder, move |records| {
         check_limit(records)?;
         let entity = created.id.to_string();
-        let writes = vec![PolicyWrite::PutClientKey(Box::new(signed_row.clone()))];
+        let writes = vec![PolicyWrite::put(signed_row.clone())];
         Ok(PolicyDecision { writes, entity, outcome: created.clone() })
     })
     .await

@@ -20,7 +20,7 @@ pub async fn delete_client_key(
         if !rows.any(|it| it.id == id && it.is_live(latest)) {
             return Err(Error::NotFound);
         }
-        let writes = vec![PolicyWrite::RemoveClientKey(id)];
+        let writes = vec![PolicyWrite::remove(id)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
     })
     .await

@@ -42,7 +42,7 @@ async fn expire_client_key(
         if !records.client_keys.iter().any(|it| it.record.id == id) {
             return Err(Error::NotFound);
         }
-        let writes = vec![PolicyWrite::RemoveClientKey(id)];
+        let writes = vec![PolicyWrite::remove(id)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
     })
     .await

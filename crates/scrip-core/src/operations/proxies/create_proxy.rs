@@ -48,7 +48,7 @@ pub async fn create_proxy(
         let others = records.proxies.iter().map(|it| &it.record);
         details.settings.check_pattern_bytes(&change_permit.tenant().keys, others)?;
         let entity = details.record.id.to_string();
-        let writes = vec![PolicyWrite::PutProxy(Box::new(signed_row.clone()))];
+        let writes = vec![PolicyWrite::put(signed_row.clone())];
         Ok(PolicyDecision { writes, entity, outcome: details.clone() })
     })
     .await

@@ -15,7 +15,7 @@ pub async fn delete_proxy(vault: &Vault, permit: PolicyPermit, id: ProxyId) -> R
         if !records.proxies.iter().any(|it| it.record.id == id) {
             return Err(Error::NotFound);
         }
-        let writes = vec![PolicyWrite::RemoveProxy(id)];
+        let writes = vec![PolicyWrite::remove(id)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
     })
     .await

@@ -129,7 +129,7 @@ pub(crate) async fn rewrite_proxy(
         let mut details = ProxyDetails::open(keys, row.record.clone())?;
         edit(records, &mut details)?;
         details.record.modified = Some(change_permit.change_stamp(now));
-        let writes = vec![PolicyWrite::PutProxy(Box::new(details.seal(keys)?))];
+        let writes = vec![PolicyWrite::put(details.seal(keys)?)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: details })
     })
     .await

@@ -69,8 +69,7 @@ pub(crate) async fn rewrite_tenant(
         let mut record = records.tenant.record.clone();
         edit(records, &mut record)?;
         record.modified = Some(change_permit.change_stamp(now));
-        let write =
-            PolicyWrite::PutTenant(SignedRow::new(&change_permit.tenant().keys, record.clone()));
+        let write = PolicyWrite::put(SignedRow::new(&change_permit.tenant().keys, record.clone()));
         Ok(PolicyDecision { writes: vec![write], entity: record.id.to_string(), outcome: record })
     })
     .await

@@ -33,7 +33,7 @@ pub async fn create_webhook(
     change_policy(vault, permit, Operation::CreateWebhook, now, recorder, move |records| {
         check_quota(records)?;
         let entity = details.record.id.to_string();
-        let writes = vec![PolicyWrite::PutWebhook(Box::new(signed_row.clone()))];
+        let writes = vec![PolicyWrite::put(signed_row.clone())];
         Ok(PolicyDecision { writes, entity, outcome: details.clone() })
     })
     .await

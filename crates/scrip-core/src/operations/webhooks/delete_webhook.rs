@@ -19,7 +19,7 @@ pub async fn delete_webhook(
         if !records.webhooks.iter().any(|it| it.record.id == id) {
             return Err(Error::NotFound);
         }
-        let writes = vec![PolicyWrite::RemoveWebhook(id)];
+        let writes = vec![PolicyWrite::remove(id)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
     })
     .await

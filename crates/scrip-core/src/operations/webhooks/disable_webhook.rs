@@ -35,7 +35,7 @@ pub async fn disable_webhook(
         let mut details = WebhookDetails::open(keys, record)?;
         details.record.status = WebhookStatus::Disabled;
         details.record.modified = Some(change_permit.change_stamp(now));
-        let writes = vec![PolicyWrite::PutWebhook(Box::new(details.seal(keys)?))];
+        let writes = vec![PolicyWrite::put(details.seal(keys)?)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
     });
     match result.await {

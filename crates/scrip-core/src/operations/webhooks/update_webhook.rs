@@ -64,7 +64,7 @@ pub(crate) async fn rewrite_webhook(
         let mut details = WebhookDetails::open(keys, row.record.clone())?;
         edit(&mut details);
         details.record.modified = Some(change_permit.change_stamp(now));
-        let writes = vec![PolicyWrite::PutWebhook(Box::new(details.seal(keys)?))];
+        let writes = vec![PolicyWrite::put(details.seal(keys)?)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: details })
     })
     .await

@@ -5,18 +5,23 @@ use std::sync::Arc;
 use scrip_seal::{AuditKey, RootKey, Sealed, WrappedTenantKeys};
 use uuid::Uuid;
 
+mod entities;
 mod place_bytes;
 
 use super::*;
 use crate::{
     Timestamp,
     policy::{
-        AccessPolicy, ChangeStamp, DisplayName, Quotas, Tenant, TenantSettings,
+        AccessPolicy, ChangeStamp, DisplayName, ENTITIES, POLICY_ENTITIES, PolicyRow, Quotas,
+        Tenant, TenantSettings,
         application::origins::ApplicationOrigins,
         destination::HostName,
         webhook::{EventList, WebhookStatus},
     },
-    types::{ApplicationKind, EventType, Permission, Permissions, TenantKind},
+    types::{
+        ApplicationKind, EventType, Permission, Permissions, TenantKind,
+        id::{ApiKeyId, ApplicationId, ClientKeyId, ProxyId, WebhookId},
+    },
 };
 
 fn stamp(unix_ms: i64) -> ChangeStamp {
@@ -112,15 +117,15 @@ fn records() -> (TenantKeys, PolicyRecords) {
     let mut records = PolicyRecords::new(&keys, tenant);
     for byte in [1, 2] {
         let signed_row = SignedRow::new(&keys, application(byte));
-        records.apply(&PolicyWrite::PutApplication(signed_row));
+        records.apply(&PolicyWrite::put(signed_row));
         let signed_row = SignedRow::new(&keys, api_key(byte + 10, byte));
-        records.apply(&PolicyWrite::PutApiKey(signed_row));
-        let signed_row = Box::new(SignedRow::new(&keys, proxy(byte + 20)));
-        records.apply(&PolicyWrite::PutProxy(signed_row));
-        let signed_row = Box::new(SignedRow::new(&keys, webhook(byte + 30)));
-        records.apply(&PolicyWrite::PutWebhook(signed_row));
-        let signed_row = Box::new(SignedRow::new(&keys, client_key(byte + 40)));
-        records.apply(&PolicyWrite::PutClientKey(signed_row));
+        records.apply(&PolicyWrite::put(signed_row));
+        let signed_row = SignedRow::new(&keys, proxy(byte + 20));
+        records.apply(&PolicyWrite::put(signed_row));
+        let signed_row = SignedRow::new(&keys, webhook(byte + 30));
+        records.apply(&PolicyWrite::put(signed_row));
+        let signed_row = SignedRow::new(&keys, client_key(byte + 40));
+        records.apply(&PolicyWrite::put(signed_row));
     }
     records.seal = records.next_seal(&keys);
     (keys, records)
@@ -233,7 +238,7 @@ fn added_or_removed_policy_row_is_detected() {
 fn restored_old_policy_row_is_detected() {
     let (keys, mut records) = records();
     let removed = records.api_keys[0].clone();
-    records.apply(&PolicyWrite::RemoveApiKey(removed.record.id));
+    records.apply(&PolicyWrite::remove(removed.record.id));
     records.seal = records.next_seal(&keys);
     assert_eq!(records.find_alterations(&keys), []);
     assert!(removed.has_valid_mac(&keys), "the MAC of the row alone is still valid");
@@ -251,7 +256,7 @@ fn policy_macs_do_not_verify_with_another_tenants_keys() {
 #[test]
 fn removing_an_application_removes_its_api_keys() {
     let (keys, mut records) = records();
-    records.apply(&PolicyWrite::RemoveApplication(application(1).id));
+    records.apply(&PolicyWrite::remove(application(1).id));
     assert_eq!(records.applications.len(), 1);
     assert_eq!(records.api_keys.len(), 1);
     records.seal = records.next_seal(&keys);

@@ -1,11 +1,39 @@
 //! The stored row of a proxy.
 
-use scrip_seal::{Place, Purpose, Sealed, TenantKeys};
+use scrip_seal::Sealed;
 
 use crate::{
-    Error,
-    policy::{ChangeStamp, DisplayName, PolicyRow, SignedRow, destination::HostName},
+    policy::{
+        ChangeStamp, DisplayName,
+        destination::HostName,
+        entity::{Column, Entity, EntityRecord, EntityWrites, InvalidRow, RowReader, RowWriter},
+    },
     types::id::{ApplicationId, ProxyId, TenantId},
+};
+
+pub const PROXY: Entity = Entity {
+    table: "proxies",
+    name: "proxy",
+    kind: "proxy",
+    mac_kind: "policy.proxy",
+    columns: &[
+        Column::id("tenant").key(),
+        Column::id("id").key(),
+        Column::bytes("digest").constant().unique(),
+        Column::text("name"),
+        Column::id("application").optional(),
+        Column::number("require_auth"),
+        Column::number("disable_detokenization"),
+        Column::text("host").optional().unique(),
+        Column::sealed("settings", "proxy.settings"),
+        Column::sealed("secrets", "proxy.secrets"),
+        Column::id("created_by").optional().constant(),
+        Column::number("created_at").constant(),
+        Column::id("modified_by").optional(),
+        Column::number("modified_at").optional(),
+        Column::mac("mac"),
+    ],
+    writes: EntityWrites::Upsert,
 };
 
 /// The stored row of a proxy: a signed row of the policy. The columns that lookups and decisions
@@ -30,52 +58,38 @@ pub struct ProxyRecord {
     pub modified: Option<ChangeStamp>,
 }
 
-impl ProxyRecord {
-    /// Seals settings and secrets again with this version of the sealing key, and signs the row.
-    /// `None` if this version sealed both.
-    pub(crate) fn reseal(
-        &self,
-        keys: &TenantKeys,
-        version: u32,
-    ) -> Result<Option<SignedRow<Self>>, Error> {
-        let reseal =
-            |kind, sealed| keys.reseal(version, Purpose::Data, &self.sealed_place(kind), sealed);
-        let settings = reseal("proxy.settings", &self.settings)?;
-        let secrets = reseal("proxy.secrets", &self.secrets)?;
-        if settings.is_none() && secrets.is_none() {
-            return Ok(None);
-        }
-        let mut record = self.clone();
-        record.settings = settings.unwrap_or(record.settings);
-        record.secrets = secrets.unwrap_or(record.secrets);
-        Ok(Some(SignedRow::new(keys, record)))
+impl EntityRecord for ProxyRecord {
+    const ENTITY: &'static Entity = &PROXY;
+
+    fn write<'a>(&'a self, row: &mut RowWriter<'a>) {
+        row.put("tenant", self.tenant.0);
+        row.put("id", self.id.0);
+        row.put("digest", self.digest.as_slice());
+        row.put("name", self.name.as_str());
+        row.put("application", self.application.map(|it| it.0));
+        row.put("require_auth", self.require_auth);
+        row.put("disable_detokenization", self.disable_detokenization);
+        row.put("host", self.host.as_ref().map(HostName::as_str));
+        row.put("settings", self.settings.as_bytes());
+        row.put("secrets", self.secrets.as_bytes());
+        row.put_created(self.created);
+        row.put_modified(self.modified);
     }
 
-    /// The associated data of a sealed column: every clear column.
-    pub(super) fn sealed_place(&self, kind: &'static str) -> Place {
-        let place = Place::new(kind)
-            .bytes(self.id.0.as_bytes())
-            .bytes(self.tenant.0.as_bytes())
-            .bytes(&self.digest)
-            .text(self.name.as_str())
-            .optional_bytes(self.application.as_ref().map(|it| it.0.as_bytes().as_slice()))
-            .number(i64::from(self.require_auth))
-            .number(i64::from(self.disable_detokenization))
-            .optional_bytes(self.host.as_ref().map(|it| it.as_str().as_bytes()));
-        ChangeStamp::add_to_place(place, &[Some(self.created), self.modified])
-    }
-
-    /// The number of stored bytes that grow with the requests of a client.
-    #[must_use]
-    pub fn sealed_length(&self) -> usize {
-        self.settings.as_bytes().len().saturating_add(self.secrets.as_bytes().len())
-    }
-}
-
-impl PolicyRow for ProxyRecord {
-    fn place(&self) -> Place {
-        self.sealed_place("policy.proxy")
-            .bytes(self.settings.as_bytes())
-            .bytes(self.secrets.as_bytes())
+    fn read(row: &RowReader<'_>) -> Result<Self, InvalidRow> {
+        Ok(Self {
+            id: ProxyId(row.id("id")?),
+            tenant: row.tenant()?,
+            digest: row.digest("digest")?,
+            name: row.text("name", DisplayName::from_stored)?,
+            application: row.optional_id("application")?.map(ApplicationId),
+            require_auth: row.flag("require_auth")?,
+            disable_detokenization: row.flag("disable_detokenization")?,
+            host: row.optional_text("host", HostName::from_stored)?,
+            settings: row.sealed("settings")?,
+            secrets: row.sealed("secrets")?,
+            created: row.created()?,
+            modified: row.modified()?,
+        })
     }
 }

@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use scrip_seal::{Purpose, Sealed, Secret, TenantKeys};
+use scrip_seal::{Sealed, Secret, TenantKeys};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::{
     Error, FieldError,
-    policy::proxy::{ProxyKeyText, ProxyRecord},
+    policy::{
+        entity::EntityRecord,
+        proxy::{ProxyKeyText, ProxyRecord},
+    },
 };
 
 /// The configuration of a proxy: names and values, which may be secrets of the destination.
@@ -94,15 +97,13 @@ impl ProxySecrets {
         // Reserve space for every proxy: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(1024);
         serde_json::to_writer(&mut bytes, &secrets).map_err(|_| invalid_secrets())?;
-        let place = record.sealed_place("proxy.secrets");
-        Ok(keys.seal(Purpose::Data, &place, &Secret::new(bytes)))
+        Ok(record.seal_column(keys, "proxy.secrets", &Secret::new(bytes)))
     }
 
     /// # Errors
     /// The row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
-        let place = record.sealed_place("proxy.secrets");
-        let secret = keys.open(Purpose::Data, &place, &record.secrets)?;
+        let secret = record.open_column(keys, "proxy.secrets", &record.secrets)?;
         let stored: StoredProxySecrets =
             serde_json::from_slice(secret.expose()).map_err(|_| invalid_secrets())?;
         Ok(Self {

@@ -1,13 +1,14 @@
 //! The sealed settings of a proxy. They contain no key and no configuration, so that they can stay
 //! in memory.
 
-use scrip_seal::{Purpose, Sealed, Secret, TenantKeys};
+use scrip_seal::{Sealed, Secret, TenantKeys};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, FieldError,
     policy::{
         destination::DestinationUrl,
+        entity::EntityRecord,
         proxy::{
             AuthorityCertificates, ProxyRecord, ProxyTimeout, ProxyTransform, TlsMinimum,
             TransformList, transform::TransformStage,
@@ -119,15 +120,13 @@ impl ProxySettings {
             let rule = "the proxy would be larger than 512 KiB";
             return Err(FieldError::new("request_transforms", rule).into());
         }
-        let place = record.sealed_place("proxy.settings");
-        Ok(keys.seal(Purpose::Data, &place, &Secret::new(bytes)))
+        Ok(record.seal_column(keys, "proxy.settings", &Secret::new(bytes)))
     }
 
     /// # Errors
     /// The row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
-        let place = record.sealed_place("proxy.settings");
-        let secret = keys.open(Purpose::Data, &place, &record.settings)?;
+        let secret = record.open_column(keys, "proxy.settings", &record.settings)?;
         let stored: StoredProxySettings =
             serde_json::from_slice(secret.expose()).map_err(|_| invalid_settings())?;
         Ok(Self {

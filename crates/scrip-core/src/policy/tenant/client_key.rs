@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
-use scrip_seal::{ClientKeyPair, Jwe, JweError, Place, Purpose, Sealed, Secret, TenantKeys};
+use scrip_seal::{ClientKeyPair, Jwe, JweError, Sealed, Secret, TenantKeys};
 
 use crate::{
     Error, Timestamp,
-    policy::{ChangeStamp, PolicyRow, SignedRow},
+    policy::{
+        ChangeStamp, SignedRow,
+        entity::{Column, Entity, EntityRecord, EntityWrites, InvalidRow, RowReader, RowWriter},
+    },
     types::id::{ClientKeyId, TenantId},
 };
 
@@ -16,6 +19,25 @@ pub const CLIENT_KEY_LIFETIME_MAX: Duration = Duration::from_secs(365 * 24 * 60 
 
 /// Every change of a policy reads all rows of the tenant, so their number is limited.
 pub const CLIENT_KEYS_MAX: usize = 100;
+
+pub const CLIENT_KEY: Entity = Entity {
+    table: "client_keys",
+    name: "client_key",
+    kind: "client encryption key",
+    mac_kind: "policy.client-key",
+    columns: &[
+        Column::id("tenant").key(),
+        Column::id("id").key(),
+        Column::number("expires_at"),
+        Column::sealed("private_key", PRIVATE_KEY),
+        Column::id("created_by").optional(),
+        Column::number("created_at"),
+        Column::mac("mac"),
+    ],
+    writes: EntityWrites::Insert,
+};
+
+const PRIVATE_KEY: &str = "client-key.private-key";
 
 /// The stored row of a client encryption key: a signed row of the policy. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +56,7 @@ impl ClientKeyRecord {
         keys: &TenantKeys,
         key_pair: &ClientKeyPair,
     ) -> SignedRow<ClientKeyRecord> {
-        let place = self.sealed_place("client-key.private-key");
-        self.private_key = keys.seal(Purpose::Data, &place, key_pair.private_key());
+        self.private_key = self.seal_column(keys, PRIVATE_KEY, key_pair.private_key());
         SignedRow::new(keys, self)
     }
 
@@ -68,35 +89,29 @@ impl ClientKeyRecord {
     }
 
     fn open_key_pair(&self, keys: &TenantKeys) -> Result<ClientKeyPair, Error> {
-        let place = self.sealed_place("client-key.private-key");
-        let private_key = keys.open(Purpose::Data, &place, &self.private_key)?;
+        let private_key = self.open_column(keys, PRIVATE_KEY, &self.private_key)?;
         ClientKeyPair::from_private_key(private_key).map_err(|error| Error::Internal(error.into()))
-    }
-
-    /// Seals the private key again with this version of the sealing key, and signs the row. `None`
-    /// if this version sealed it.
-    pub(crate) fn reseal(
-        &self,
-        keys: &TenantKeys,
-        version: u32,
-    ) -> Result<Option<SignedRow<Self>>, Error> {
-        let place = self.sealed_place("client-key.private-key");
-        let resealed = keys.reseal(version, Purpose::Data, &place, &self.private_key)?;
-        Ok(resealed.map(|private_key| SignedRow::new(keys, Self { private_key, ..self.clone() })))
-    }
-
-    /// The associated data of the private key: every clear column.
-    fn sealed_place(&self, kind: &'static str) -> Place {
-        let place = Place::new(kind)
-            .bytes(self.id.0.as_bytes())
-            .bytes(self.tenant.0.as_bytes())
-            .number(self.expires_at.unix_ms);
-        ChangeStamp::add_to_place(place, &[Some(self.created)])
     }
 }
 
-impl PolicyRow for ClientKeyRecord {
-    fn place(&self) -> Place {
-        self.sealed_place("policy.client-key").bytes(self.private_key.as_bytes())
+impl EntityRecord for ClientKeyRecord {
+    const ENTITY: &'static Entity = &CLIENT_KEY;
+
+    fn write<'a>(&'a self, row: &mut RowWriter<'a>) {
+        row.put("tenant", self.tenant.0);
+        row.put("id", self.id.0);
+        row.put("expires_at", self.expires_at);
+        row.put("private_key", self.private_key.as_bytes());
+        row.put_created(self.created);
+    }
+
+    fn read(row: &RowReader<'_>) -> Result<Self, InvalidRow> {
+        Ok(Self {
+            id: ClientKeyId(row.id("id")?),
+            tenant: row.tenant()?,
+            expires_at: row.time("expires_at")?,
+            private_key: row.sealed("private_key")?,
+            created: row.created()?,
+        })
     }
 }

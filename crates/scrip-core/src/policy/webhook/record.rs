@@ -1,10 +1,13 @@
 //! The stored row of a webhook.
 
-use scrip_seal::{Place, Purpose, Sealed, TenantKeys};
+use scrip_seal::Sealed;
 
 use crate::{
-    Error,
-    policy::{ChangeStamp, DisplayName, PolicyRow, SignedRow, webhook::EventList},
+    policy::{
+        ChangeStamp, DisplayName,
+        entity::{Column, Entity, EntityRecord, EntityWrites, InvalidRow, RowReader, RowWriter},
+        webhook::EventList,
+    },
     types::{
         EventType,
         id::{TenantId, WebhookId},
@@ -18,6 +21,28 @@ words! {
         Disabled = "disabled",
     }
 }
+
+pub const WEBHOOK: Entity = Entity {
+    table: "webhooks",
+    name: "webhook",
+    kind: "webhook",
+    mac_kind: "policy.webhook",
+    columns: &[
+        Column::id("tenant").key(),
+        Column::id("id").key(),
+        Column::text("name"),
+        Column::text("status"),
+        Column::text("events"),
+        Column::sealed("settings", "webhook.settings"),
+        Column::sealed("secrets", "webhook.secrets"),
+        Column::id("created_by").optional().constant(),
+        Column::number("created_at").constant(),
+        Column::id("modified_by").optional(),
+        Column::number("modified_at").optional(),
+        Column::mac("mac"),
+    ],
+    writes: EntityWrites::Upsert,
+};
 
 /// The stored row of a webhook: a signed row of the policy. The columns that decide which events
 /// are stored are in clear.
@@ -40,43 +65,34 @@ impl WebhookRecord {
     pub fn wants_event(&self, event: EventType) -> bool {
         self.status == WebhookStatus::Enabled && self.events.to_set().has(event)
     }
-
-    /// Seals settings and secrets again with this version of the sealing key, and signs the row.
-    /// `None` if this version sealed both.
-    pub(crate) fn reseal(
-        &self,
-        keys: &TenantKeys,
-        version: u32,
-    ) -> Result<Option<SignedRow<Self>>, Error> {
-        let reseal =
-            |kind, sealed| keys.reseal(version, Purpose::Data, &self.sealed_place(kind), sealed);
-        let settings = reseal("webhook.settings", &self.settings)?;
-        let secrets = reseal("webhook.secrets", &self.secrets)?;
-        if settings.is_none() && secrets.is_none() {
-            return Ok(None);
-        }
-        let mut record = self.clone();
-        record.settings = settings.unwrap_or(record.settings);
-        record.secrets = secrets.unwrap_or(record.secrets);
-        Ok(Some(SignedRow::new(keys, record)))
-    }
-
-    /// The associated data of a sealed column: every clear column.
-    pub(super) fn sealed_place(&self, kind: &'static str) -> Place {
-        let place = Place::new(kind)
-            .bytes(self.id.0.as_bytes())
-            .bytes(self.tenant.0.as_bytes())
-            .text(self.name.as_str())
-            .text(self.status.as_str())
-            .text(&self.events.to_text());
-        ChangeStamp::add_to_place(place, &[Some(self.created), self.modified])
-    }
 }
 
-impl PolicyRow for WebhookRecord {
-    fn place(&self) -> Place {
-        self.sealed_place("policy.webhook")
-            .bytes(self.settings.as_bytes())
-            .bytes(self.secrets.as_bytes())
+impl EntityRecord for WebhookRecord {
+    const ENTITY: &'static Entity = &WEBHOOK;
+
+    fn write<'a>(&'a self, row: &mut RowWriter<'a>) {
+        row.put("tenant", self.tenant.0);
+        row.put("id", self.id.0);
+        row.put("name", self.name.as_str());
+        row.put("status", self.status.as_str());
+        row.put("events", self.events.to_text());
+        row.put("settings", self.settings.as_bytes());
+        row.put("secrets", self.secrets.as_bytes());
+        row.put_created(self.created);
+        row.put_modified(self.modified);
+    }
+
+    fn read(row: &RowReader<'_>) -> Result<Self, InvalidRow> {
+        Ok(Self {
+            id: WebhookId(row.id("id")?),
+            tenant: row.tenant()?,
+            name: row.text("name", DisplayName::from_stored)?,
+            status: row.text("status", WebhookStatus::parse)?,
+            events: row.text("events", EventList::from_text)?,
+            settings: row.sealed("settings")?,
+            secrets: row.sealed("secrets")?,
+            created: row.created()?,
+            modified: row.modified()?,
+        })
     }
 }

@@ -2,11 +2,14 @@
 
 use std::{fmt, time::Duration};
 
-use scrip_seal::{Purpose, Sealed, Secret, TenantKeys, WebhookSecret};
+use scrip_seal::{Sealed, Secret, TenantKeys, WebhookSecret};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::{Error, Timestamp, policy::webhook::WebhookRecord};
+use crate::{
+    Error, Timestamp,
+    policy::{entity::EntityRecord, webhook::WebhookRecord},
+};
 
 /// How long the previous secret stays valid, so that a receiver can change its own without a gap.
 pub const SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
@@ -70,15 +73,13 @@ impl WebhookSecrets {
         // Reserve space for every webhook: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(512);
         serde_json::to_writer(&mut bytes, &secrets).map_err(|_| invalid_secrets())?;
-        let place = record.sealed_place("webhook.secrets");
-        Ok(keys.seal(Purpose::Data, &place, &Secret::new(bytes)))
+        Ok(record.seal_column(keys, "webhook.secrets", &Secret::new(bytes)))
     }
 
     /// # Errors
     /// The row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &WebhookRecord) -> Result<Self, Error> {
-        let place = record.sealed_place("webhook.secrets");
-        let secret = keys.open(Purpose::Data, &place, &record.secrets)?;
+        let secret = record.open_column(keys, "webhook.secrets", &record.secrets)?;
         let stored: StoredWebhookSecrets =
             serde_json::from_slice(secret.expose()).map_err(|_| invalid_secrets())?;
         let previous = stored.previous.map(parse_secret).transpose()?;

@@ -1,12 +1,13 @@
 //! The sealed settings of a webhook: where events are sent, and who looks after it.
 
-use scrip_seal::{Purpose, Sealed, Secret, TenantKeys};
+use scrip_seal::{Sealed, Secret, TenantKeys};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Error,
     policy::{
         destination::DestinationUrl,
+        entity::EntityRecord,
         webhook::{NotifyEmail, WebhookRecord},
     },
 };
@@ -34,15 +35,13 @@ impl WebhookSettings {
             notify_email: self.notify_email.as_ref().map(|it| it.as_str().to_owned()),
         };
         let bytes = serde_json::to_vec(&stored).map_err(|_| invalid_settings())?;
-        let place = record.sealed_place("webhook.settings");
-        Ok(keys.seal(Purpose::Data, &place, &Secret::new(bytes)))
+        Ok(record.seal_column(keys, "webhook.settings", &Secret::new(bytes)))
     }
 
     /// # Errors
     /// The row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &WebhookRecord) -> Result<Self, Error> {
-        let place = record.sealed_place("webhook.settings");
-        let secret = keys.open(Purpose::Data, &place, &record.settings)?;
+        let secret = record.open_column(keys, "webhook.settings", &record.settings)?;
         let stored: StoredWebhookSettings =
             serde_json::from_slice(secret.expose()).map_err(|_| invalid_settings())?;
         let url = DestinationUrl::from_stored(&stored.url).ok_or_else(invalid_settings)?;

@@ -6,7 +6,10 @@
 //! all tenants.
 
 use deadpool_postgres::Client;
-use scrip_core::types::StoreError;
+use scrip_core::{
+    policy::{ENTITIES, entity::EntityWrites},
+    types::StoreError,
+};
 
 use crate::postgres::engine::error::{store_error, unavailable};
 
@@ -20,8 +23,8 @@ const INSERT_AND_LOCK_FOR_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant
 const INSERT_RENEW_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, fingerprint, body)";
 const FULL: &str = "SELECT, INSERT, UPDATE, DELETE";
 
-/// Every table and its rights. Cascading deletes run with the owner's rights and need no grant.
-const TABLE_GRANTS: [(&str, &str); 38] = [
+/// The tables without policy and their rights. Cascading deletes run with the owner's rights and need no grant.
+const TABLE_GRANTS: [(&str, &str); 31] = [
     ("schema_state", READ),
     ("system_keys", UPSERT),
     ("vault_state", UPSERT),
@@ -32,17 +35,10 @@ const TABLE_GRANTS: [(&str, &str); 38] = [
     ("clock_watermark", UPSERT),
     ("import_state", FULL),
     ("tenant_locks", UPSERT),
-    ("tenants", FULL),
     ("tenant_keys", FULL),
     ("permanent_keys", UPSERT),
     ("key_rotations", FULL),
-    ("applications", FULL),
-    ("api_keys", INSERT_AND_DELETE),
-    ("proxies", FULL),
-    ("webhooks", FULL),
-    ("client_keys", INSERT_AND_DELETE),
     ("deleted_tenants", INSERT_AND_DELETE),
-    ("access_sessions", FULL),
     ("tokens", FULL),
     ("token_index", INSERT_AND_LOCK_FOR_DELETE),
     ("cvcs", FULL),
@@ -61,6 +57,15 @@ const TABLE_GRANTS: [(&str, &str); 38] = [
     ("chain_heads", UPSERT),
     ("chain_checkpoints", UPSERT),
 ];
+
+/// Every table and its rights. Those of an entity follow from how its rows are written.
+fn table_grants() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let entities = ENTITIES.into_iter().map(|it| match it.writes {
+        EntityWrites::Insert => (it.table, INSERT_AND_DELETE),
+        EntityWrites::InsertAndUpdate | EntityWrites::Upsert => (it.table, FULL),
+    });
+    TABLE_GRANTS.into_iter().chain(entities)
+}
 
 /// Grants the rights of the serving role, and revokes earlier rights that the role does not need.
 pub(crate) async fn grant_serve_role(client: &mut Client, role: &str) -> Result<(), StoreError> {
@@ -87,7 +92,7 @@ pub(crate) async fn grant_serve_role(client: &mut Client, role: &str) -> Result<
     let read_name = |index| row.try_get::<_, &str>(index).map_err(store_error);
     let (role, schema) = (read_name(0)?, read_name(1)?);
     let mut grants = format!("GRANT USAGE ON SCHEMA {schema} TO {role};");
-    for (table, rights) in TABLE_GRANTS {
+    for (table, rights) in table_grants() {
         grants.push_str(&format!(
             "REVOKE ALL ON {schema}.{table} FROM {role}; GRANT {rights} ON {schema}.{table} TO {role};"
         ));

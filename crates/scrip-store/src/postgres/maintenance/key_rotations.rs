@@ -15,7 +15,7 @@ use crate::{
             transaction::PostgresTransaction,
         },
     },
-    sealed_columns::{SEALED_COLUMNS, SealedDatabase, SealedTreatment},
+    sealed_columns::{SealedDatabase, SealedTreatment, sealed_columns},
     shared::key_rotations::{RotationTransaction, decode_version},
     sql::{ColumnReader, Statements, parameters, read_required},
 };
@@ -99,7 +99,7 @@ impl PostgresStore {
     ) -> Result<Vec<VersionCount>, StoreError> {
         let client = AutocommitClient::with_long_timeout(&self.pool, RowScope::for_tenant(tenant));
         let mut counts = Vec::new();
-        for column in SEALED_COLUMNS {
+        for column in sealed_columns() {
             let is_resealed = matches!(column.treatment, SealedTreatment::Resealed(_));
             if is_resealed || column.database != SealedDatabase::Vault {
                 continue;

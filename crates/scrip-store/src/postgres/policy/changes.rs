@@ -4,7 +4,7 @@ use std::fs::File;
 
 use scrip_core::{
     audit::{AuditRecord, LogKind},
-    policy::{ApiKeyRecord, PolicyRecords, proxy::ProxyRecord},
+    policy::{PolicyRecords, StoredRow, tenant::record::TENANT},
     types::{StoreError, id::TenantId},
 };
 use scrip_seal::WrappedTenantKeys;
@@ -20,8 +20,9 @@ use crate::{
         },
     },
     shared::policy::{
-        changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
+        changes::{DELETE_SEALING_KEY, PolicyTransaction},
         directory::{KeyTables, POSTGRES_KEYS, load_policy},
+        statements::{statements, taken_parameters},
     },
     sql::{Execute, parameters},
 };
@@ -69,19 +70,15 @@ impl PolicyTransaction for PostgresTransaction {
         notify_directory_changed(self.client()?).await
     }
 
-    async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError> {
-        let parameters = parameters![&api_key.digest, api_key.id, api_key.tenant];
-        Ok(!self.query_all_tenants(FIND_API_KEY, &driver_parameters(&parameters)).await?.is_empty())
-    }
-
-    async fn is_proxy_taken(&self, proxy: &ProxyRecord) -> Result<bool, StoreError> {
-        let host = proxy.host.as_ref().map(|it| it.as_str());
-        let parameters = parameters![&proxy.digest, host, proxy.id, proxy.tenant];
-        Ok(!self.query_all_tenants(FIND_PROXY, &driver_parameters(&parameters)).await?.is_empty())
+    async fn is_taken(&self, row: &dyn StoredRow) -> Result<bool, StoreError> {
+        let statement = &statements(row.entity())?.find_taken;
+        let parameters = taken_parameters(row);
+        let rows = self.query_all_tenants(statement, &driver_parameters(&parameters)).await?;
+        Ok(!rows.is_empty())
     }
 
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError> {
-        self.execute(DELETE_TENANT, &parameters![tenant]).await
+        self.execute(&statements(&TENANT)?.delete, &parameters![tenant]).await
     }
 
     fn record_tenant_end(&mut self, _: TenantId, audit: &AuditRecord, retention: Option<i64>) {

@@ -1,12 +1,10 @@
 //! PostgreSQL tables of each kind of row.
 
+use scrip_core::policy::entity::{Column, ColumnType};
+
 use crate::transfer::{
-    ColumnType, RowColumn, RowKind,
-    table::{
-        ID_KEY, NAME_KEY, RowSource, TENANT_APPLICATION_ID_KEY, TENANT_BUCKET_NUMBER_KEY,
-        TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY, TENANT_WEBHOOK_EVENT_KEY,
-        TransferTable, column_names, key_column,
-    },
+    RowKind,
+    table::{RowSource, TransferTable, column_names, key_column},
 };
 
 /// A table, and a column that has the same value in all rows of this kind.
@@ -32,34 +30,34 @@ const AUDIT_LOG_COLUMN: PostgresFixedColumn =
 const READ_LOG_COLUMN: PostgresFixedColumn =
     PostgresFixedColumn { column: "log", value: "'read'", condition: "log = 'read'" };
 
-const TENANT_MONTH_KEY: &[RowColumn] =
+const TENANT_MONTH_KEY: &[Column] =
     &[key_column("tenant", ColumnType::Id), key_column("month", ColumnType::Number)];
-const TENANT_MONTH_TOKEN_KEY: &[RowColumn] = &[
+const TENANT_MONTH_TOKEN_KEY: &[Column] = &[
     key_column("tenant", ColumnType::Id),
     key_column("month", ColumnType::Number),
     key_column("token", ColumnType::Text),
 ];
-const TENANT_DIGEST_KEY: &[RowColumn] =
-    &[key_column("tenant", ColumnType::Id), key_column("digest", ColumnType::Bytes)];
-const TENANT_NUMBER_KEY: &[RowColumn] =
+const TENANT_ID_KEY: &[Column] =
+    &[key_column("tenant", ColumnType::Id), key_column("id", ColumnType::Id)];
+const TENANT_NUMBER_KEY: &[Column] =
     &[key_column("tenant", ColumnType::Id), key_column("number", ColumnType::Number)];
-const TENANT_LOG_KEY: &[RowColumn] =
+const TENANT_LOG_KEY: &[Column] =
     &[key_column("tenant", ColumnType::Id), key_column("log", ColumnType::Text)];
-const TENANT_LOG_SEQUENCE_KEY: &[RowColumn] = &[
+const TENANT_LOG_SEQUENCE_KEY: &[Column] = &[
     key_column("tenant", ColumnType::Id),
     key_column("log", ColumnType::Text),
     key_column("sequence", ColumnType::Number),
 ];
-const VERSION_KEY: &[RowColumn] = &[key_column("version", ColumnType::Number)];
-const KEY_VERSION_KEY: &[RowColumn] = &[key_column("key_version", ColumnType::Number)];
-const NOW_KEY: &[RowColumn] = &[key_column("now", ColumnType::Number)];
+const VERSION_KEY: &[Column] = &[key_column("version", ColumnType::Number)];
+const KEY_VERSION_KEY: &[Column] = &[key_column("key_version", ColumnType::Number)];
+const NOW_KEY: &[Column] = &[key_column("now", ColumnType::Number)];
 /// SQLite deletes expired records in order of insertion, so the export keeps that order.
-const TIME_TENANT_DIGEST_KEY: &[RowColumn] = &[
+const TIME_TENANT_DIGEST_KEY: &[Column] = &[
     key_column("created_at", ColumnType::Number),
     key_column("tenant", ColumnType::Id),
     key_column("digest", ColumnType::Bytes),
 ];
-const RESPONSE_TOKEN_DATA_KEY: &[RowColumn] = &[
+const RESPONSE_TOKEN_DATA_KEY: &[Column] = &[
     key_column("response_token_data.tenant", ColumnType::Id),
     key_column("response_token_data.digest", ColumnType::Bytes),
     key_column("response_token_data.write_index", ColumnType::Number),
@@ -95,23 +93,27 @@ impl PostgresTable {
             RowKind::Clock => singleton_table("clock_watermark", NOW_KEY),
             RowKind::DirectoryVersion => singleton_table("directory_state", VERSION_KEY),
             RowKind::LastEvent | RowKind::ThreeDsEvents => return None,
-            RowKind::Tenants => table("tenants", ID_KEY),
-            RowKind::TenantKeys => table("tenant_keys", TENANT_VERSION_KEY),
-            RowKind::PermanentKeys => table("permanent_keys", TENANT_KEY),
-            RowKind::Applications => table("applications", TENANT_ID_KEY),
-            RowKind::ApiKeys => table("api_keys", TENANT_APPLICATION_ID_KEY),
-            RowKind::Proxies => table("proxies", TENANT_ID_KEY),
-            RowKind::Webhooks => table("webhooks", TENANT_ID_KEY),
-            RowKind::ClientKeys => table("client_keys", TENANT_ID_KEY),
-            RowKind::DeletedTenants => table("deleted_tenants", ID_KEY),
-            RowKind::AccessSessions => table("access_sessions", TENANT_DIGEST_KEY),
+            RowKind::Tenants
+            | RowKind::TenantKeys
+            | RowKind::PermanentKeys
+            | RowKind::Applications
+            | RowKind::ApiKeys
+            | RowKind::Proxies
+            | RowKind::Webhooks
+            | RowKind::ClientKeys
+            | RowKind::AccessSessions
+            | RowKind::DeletedTenants
+            | RowKind::UsageTypes
+            | RowKind::Deliveries
+            | RowKind::Guesses
+            | RowKind::Unlocks
+            | RowKind::SystemKeys => {
+                Self { table: TransferTable::shared(kind)?, fixed_column: None }
+            }
             RowKind::Tokens => table("tokens", TENANT_NUMBER_KEY),
-            RowKind::UsageTypes => table("usage_types", TENANT_TYPE_KEY),
             RowKind::UsageMonths => table("usage_months", TENANT_MONTH_KEY),
             RowKind::TokenIntents => table("token_intents", TENANT_ID_KEY),
             RowKind::ThreeDsSessions => table("threeds_sessions", TENANT_ID_KEY),
-            RowKind::Deliveries => table("deliveries", TENANT_WEBHOOK_EVENT_KEY),
-            RowKind::Guesses => table("guesses", TENANT_BUCKET_NUMBER_KEY),
             RowKind::IdempotencyRecords => table("idempotency_records", TIME_TENANT_DIGEST_KEY),
             RowKind::ResponseTokenData => Self {
                 table: table("response_token_data", RESPONSE_TOKEN_DATA_KEY)
@@ -128,8 +130,6 @@ impl PostgresTable {
             RowKind::ActiveTokens => table("active_tokens", TENANT_MONTH_TOKEN_KEY),
             RowKind::ActiveMonths => table("active_months", TENANT_MONTH_KEY),
             RowKind::VaultState => singleton_table("vault_state", KEY_VERSION_KEY),
-            RowKind::Unlocks => table("unlocks", ID_KEY),
-            RowKind::SystemKeys => table("system_keys", NAME_KEY),
         })
     }
 
@@ -168,8 +168,8 @@ impl PostgresTable {
 }
 
 /// SQL list with a typed array parameter per column.
-fn array_parameters(columns: &[RowColumn]) -> String {
-    let array_parameter = |(index, column): (usize, &RowColumn)| {
+fn array_parameters(columns: &[Column]) -> String {
+    let array_parameter = |(index, column): (usize, &Column)| {
         let sql_type = match column.column_type {
             ColumnType::Id => "uuid",
             ColumnType::Number => "bigint",

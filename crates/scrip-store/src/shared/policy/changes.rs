@@ -6,9 +6,8 @@ use scrip_core::{
     audit::AuditRecord,
     change::{ChangeOutcome, PolicyEdit},
     policy::{
-        ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, PolicyRecords, PolicySeal,
-        PolicyWrite, SignedRow, SystemKeys, TenantDeletion, TenantRecord, proxy::ProxyRecord,
-        webhook::WebhookRecord,
+        EntityRow, PolicyRecords, PolicySeal, PolicyWrite, SignedRow, StoredRow, SystemKeys,
+        TenantDeletion, TenantRecord,
     },
     types::{StoreError, id::TenantId},
 };
@@ -19,10 +18,11 @@ use crate::{
         idempotency::insert_commit_extras,
         policy::{
             directory::{KeyTables, NO_VERSION, load_policy},
+            statements::{put_row, statements},
             unlock_rows::check_tenant_keys,
         },
     },
-    sql::{ColumnReader, Execute, Parameter, WriteTransaction, parameters, read_required},
+    sql::{ColumnReader, Execute, WriteTransaction, parameters, read_required},
 };
 
 /// A request that began before the deletion of its tenant may write rows for this long after it.
@@ -52,11 +52,9 @@ pub(crate) trait PolicyTransaction: WriteTransaction {
     /// Notifies other nodes of the new version, if the engine supports that.
     async fn notify_version_changed(&self) -> Result<(), StoreError>;
 
-    /// Whether another API key of any tenant has this digest.
-    async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError>;
-
-    /// Whether another proxy of any tenant has the key or the host of this proxy.
-    async fn is_proxy_taken(&self, proxy: &ProxyRecord) -> Result<bool, StoreError>;
+    /// Whether another row of any tenant has a value of this row that must be unique, such as the
+    /// digest of a key or the host of a proxy.
+    async fn is_taken(&self, row: &dyn StoredRow) -> Result<bool, StoreError>;
 
     /// Deletes a tenant's row with its keys and policy. Returns the number of deleted rows.
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError>;
@@ -139,15 +137,11 @@ pub(crate) async fn change_policy<T: PolicyTransaction>(
     }
     raise_version(transaction).await?;
     for write in &writes {
-        if let PolicyWrite::PutApiKey(api_key) = write
-            && transaction.is_digest_taken(&api_key.record).await?
+        if let PolicyWrite::Put(row) = write
+            && let Some(reason) = conflict_reason(row)
+            && transaction.is_taken(row.as_row()).await?
         {
-            return Ok(Err(Error::Conflict { reason: "this key is in use" }));
-        }
-        if let PolicyWrite::PutProxy(proxy) = write
-            && transaction.is_proxy_taken(&proxy.record).await?
-        {
-            return Ok(Err(Error::Conflict { reason: "another proxy has this host" }));
+            return Ok(Err(Error::Conflict { reason }));
         }
         apply_write(transaction, tenant, write).await?;
     }
@@ -164,35 +158,17 @@ pub(crate) const DELETE_SEALING_KEY: &str = "
 -- delete_sealing_key
 DELETE FROM tenant_keys WHERE tenant = $1 AND version = $2";
 
-/// Finds another API key with the same digest, or this key in a row of another tenant.
-pub(crate) const FIND_API_KEY: &str = "
--- find_api_key
-SELECT 1 FROM api_keys WHERE digest = $1 AND (id <> $2 OR tenant <> $3)";
-
-/// Finds another proxy with the same key or host, or this proxy in a row of another tenant.
-pub(crate) const FIND_PROXY: &str = "
--- find_proxy
-SELECT 1 FROM proxies WHERE (digest = $1 OR host = $2) AND (id <> $3 OR tenant <> $4)";
-
-const DELETE_PROXY: &str = "
--- delete_proxy
-DELETE FROM proxies WHERE tenant = $1 AND id = $2";
-
-const DELETE_WEBHOOK: &str = "
--- delete_webhook
-DELETE FROM webhooks WHERE tenant = $1 AND id = $2";
-
-const DELETE_CLIENT_KEY: &str = "
--- delete_client_key
-DELETE FROM client_keys WHERE tenant = $1 AND id = $2";
-
-const DELETE_APPLICATION: &str = "
--- delete_application
-DELETE FROM applications WHERE tenant = $1 AND id = $2";
-
-const DELETE_API_KEY: &str = "
--- delete_api_key
-DELETE FROM api_keys WHERE tenant = $1 AND id = $2";
+/// Why a row with a value of another row is rejected. `None` for rows without unique values.
+fn conflict_reason(row: &EntityRow) -> Option<&'static str> {
+    match row {
+        EntityRow::ApiKey(_) => Some("this key is in use"),
+        EntityRow::Proxy(_) => Some("another proxy has this host"),
+        EntityRow::Tenant(_)
+        | EntityRow::Application(_)
+        | EntityRow::Webhook(_)
+        | EntityRow::ClientKey(_) => None,
+    }
+}
 
 async fn apply_write<T: PolicyTransaction>(
     transaction: &T,
@@ -200,70 +176,25 @@ async fn apply_write<T: PolicyTransaction>(
     write: &PolicyWrite,
 ) -> Result<(), StoreError> {
     match write {
-        PolicyWrite::PutTenant(it) => put_tenant(transaction, it).await,
-        PolicyWrite::PutApplication(it) => put_application(transaction, it).await,
-        PolicyWrite::PutApiKey(it) => put_api_key(transaction, it).await,
-        PolicyWrite::PutProxy(it) => put_proxy(transaction, it).await,
-        PolicyWrite::PutWebhook(it) => put_webhook(transaction, it).await,
-        PolicyWrite::PutClientKey(it) => put_client_key(transaction, it).await,
-        PolicyWrite::RemoveApplication(id) => {
-            transaction.execute(DELETE_APPLICATION, &parameters![tenant, *id]).await.map(drop)
-        }
-        PolicyWrite::RemoveApiKey(id) => {
-            transaction.execute(DELETE_API_KEY, &parameters![tenant, *id]).await.map(drop)
-        }
-        PolicyWrite::RemoveProxy(id) => {
-            transaction.execute(DELETE_PROXY, &parameters![tenant, *id]).await.map(drop)
-        }
-        PolicyWrite::RemoveWebhook(id) => {
-            transaction.execute(DELETE_WEBHOOK, &parameters![tenant, *id]).await.map(drop)
-        }
-        PolicyWrite::RemoveClientKey(id) => {
-            transaction.execute(DELETE_CLIENT_KEY, &parameters![tenant, *id]).await.map(drop)
+        PolicyWrite::Put(EntityRow::Tenant(row)) => put_tenant(transaction, row).await,
+        PolicyWrite::Put(row) => put_row(transaction, row.as_row()).await,
+        PolicyWrite::Remove(id) => {
+            let statement = &statements(id.entity())?.delete;
+            transaction.execute(statement, &parameters![tenant, id.uuid()]).await.map(drop)
         }
     }
 }
 
-/// Returns the two columns of a change stamp.
-fn stamp_parameters<'a>(stamp: Option<ChangeStamp>) -> [Parameter<'a>; 2] {
-    parameters![stamp.and_then(|it| it.by), stamp.map(|it| it.at)]
-}
-
-/// The MACs over the whole policy are written afterwards, by [`put_seal`].
-const PUT_TENANT: &str = "
--- put_tenant
-INSERT INTO tenants (id, name, kind, settings, quotas, created_by, created_at, modified_by,
-    modified_at, deletes_at, mac, policy_counter, policy_mac, sealing_version)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $13)
-ON CONFLICT (id) DO UPDATE SET name = $2, kind = $3, settings = $4, quotas = $5,
-    created_by = $6, created_at = $7, modified_by = $8, modified_at = $9, deletes_at = $10, mac = $11,
-    sealing_version = $13";
-
+/// Writes the row of a tenant and its keys. The MAC over the whole policy is written afterwards, by
+/// [`put_seal`].
 pub(super) async fn put_tenant<T: PolicyTransaction>(
     transaction: &T,
     tenant: &SignedRow<TenantRecord>,
 ) -> Result<(), StoreError> {
-    let record = &tenant.record;
-    let [created_by, created_at] = stamp_parameters(Some(record.created));
-    let [modified_by, modified_at] = stamp_parameters(record.modified);
-    let row = parameters![
-        record.id,
-        record.name.as_str(),
-        record.kind.as_str(),
-        record.settings.to_text(),
-        record.quotas.to_text(),
-        created_by,
-        created_at,
-        modified_by,
-        modified_at,
-        record.deletes_at,
-        &tenant.mac,
-        Vec::<u8>::new(),
-        record.keys.promoted,
-    ];
-    transaction.execute(PUT_TENANT, &row).await?;
-    check_tenant_keys(transaction, &record.keys).await?;
-    transaction.put_keys(record.id, &record.keys).await
+    put_row(transaction, tenant).await?;
+    let TenantRecord { id, keys, .. } = &tenant.record;
+    check_tenant_keys(transaction, keys).await?;
+    transaction.put_keys(*id, keys).await
 }
 
 const PUT_SEAL: &str = "
@@ -277,151 +208,6 @@ pub(super) async fn put_seal(
 ) -> Result<(), StoreError> {
     let row = parameters![seal.counter, &seal.mac, tenant];
     transaction.execute(PUT_SEAL, &row).await.map(drop)
-}
-
-const PUT_APPLICATION: &str = "
--- put_application
-INSERT INTO applications (tenant, id, name, kind, access, created_by, created_at, modified_by,
-    modified_at, mac, origins)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-ON CONFLICT (tenant, id) DO UPDATE SET name = $3, kind = $4, access = $5, modified_by = $8,
-    modified_at = $9, mac = $10, origins = $11";
-
-pub(super) async fn put_application(
-    transaction: &impl Execute,
-    application: &SignedRow<ApplicationRecord>,
-) -> Result<(), StoreError> {
-    let record = &application.record;
-    let [created_by, created_at] = stamp_parameters(Some(record.created));
-    let [modified_by, modified_at] = stamp_parameters(record.modified);
-    let row = parameters![
-        record.tenant,
-        record.id,
-        record.name.as_str(),
-        record.kind.as_str(),
-        record.access.to_text(),
-        created_by,
-        created_at,
-        modified_by,
-        modified_at,
-        &application.mac,
-        record.origins.to_text(),
-    ];
-    transaction.execute(PUT_APPLICATION, &row).await.map(drop)
-}
-
-const PUT_API_KEY: &str = "
--- put_api_key
-INSERT INTO api_keys (tenant, application, id, digest, created_by, created_at, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7)";
-
-pub(super) async fn put_api_key(
-    transaction: &impl Execute,
-    api_key: &SignedRow<ApiKeyRecord>,
-) -> Result<(), StoreError> {
-    let record = &api_key.record;
-    let [created_by, created_at] = stamp_parameters(Some(record.created));
-    let row = parameters![
-        record.tenant,
-        record.application,
-        record.id,
-        &record.digest,
-        created_by,
-        created_at,
-        &api_key.mac,
-    ];
-    transaction.execute(PUT_API_KEY, &row).await.map(drop)
-}
-
-const PUT_PROXY: &str = "
--- put_proxy
-INSERT INTO proxies (tenant, id, digest, name, application, require_auth, disable_detokenization,
-    host, settings, secrets, created_by, created_at, modified_by, modified_at, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-ON CONFLICT (tenant, id) DO UPDATE SET name = $4, application = $5, require_auth = $6,
-    disable_detokenization = $7, host = $8, settings = $9, secrets = $10, modified_by = $13,
-    modified_at = $14, mac = $15";
-
-pub(super) async fn put_proxy(
-    transaction: &impl Execute,
-    proxy: &SignedRow<ProxyRecord>,
-) -> Result<(), StoreError> {
-    let record = &proxy.record;
-    let [created_by, created_at] = stamp_parameters(Some(record.created));
-    let [modified_by, modified_at] = stamp_parameters(record.modified);
-    let row = parameters![
-        record.tenant,
-        record.id,
-        &record.digest,
-        record.name.as_str(),
-        record.application,
-        record.require_auth,
-        record.disable_detokenization,
-        record.host.as_ref().map(|it| it.as_str()),
-        &record.settings,
-        &record.secrets,
-        created_by,
-        created_at,
-        modified_by,
-        modified_at,
-        &proxy.mac,
-    ];
-    transaction.execute(PUT_PROXY, &row).await.map(drop)
-}
-
-const PUT_WEBHOOK: &str = "
--- put_webhook
-INSERT INTO webhooks (tenant, id, name, status, events, settings, secrets, created_by, created_at,
-    modified_by, modified_at, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-ON CONFLICT (tenant, id) DO UPDATE SET name = $3, status = $4, events = $5, settings = $6,
-    secrets = $7, modified_by = $10, modified_at = $11, mac = $12";
-
-pub(super) async fn put_webhook(
-    transaction: &impl Execute,
-    webhook: &SignedRow<WebhookRecord>,
-) -> Result<(), StoreError> {
-    let record = &webhook.record;
-    let [created_by, created_at] = stamp_parameters(Some(record.created));
-    let [modified_by, modified_at] = stamp_parameters(record.modified);
-    let row = parameters![
-        record.tenant,
-        record.id,
-        record.name.as_str(),
-        record.status.as_str(),
-        record.events.to_text(),
-        &record.settings,
-        &record.secrets,
-        created_by,
-        created_at,
-        modified_by,
-        modified_at,
-        &webhook.mac,
-    ];
-    transaction.execute(PUT_WEBHOOK, &row).await.map(drop)
-}
-
-const PUT_CLIENT_KEY: &str = "
--- put_client_key
-INSERT INTO client_keys (tenant, id, expires_at, private_key, created_by, created_at, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7)";
-
-pub(super) async fn put_client_key(
-    transaction: &impl Execute,
-    client_key: &SignedRow<ClientKeyRecord>,
-) -> Result<(), StoreError> {
-    let record = &client_key.record;
-    let [created_by, created_at] = stamp_parameters(Some(record.created));
-    let row = parameters![
-        record.tenant,
-        record.id,
-        record.expires_at,
-        &record.private_key,
-        created_by,
-        created_at,
-        &client_key.mac,
-    ];
-    transaction.execute(PUT_CLIENT_KEY, &row).await.map(drop)
 }
 
 const DELETE_USAGE: [&str; 2] = [
@@ -469,6 +255,3 @@ pub(crate) async fn delete_tenant<T: PolicyTransaction>(
     transaction.record_tenant_end(tenant, audit, deletion.retention_seconds());
     Ok(Ok(ChangeOutcome::Done))
 }
-
-/// Deletes a tenant's row.
-pub(crate) const DELETE_TENANT: &str = "-- delete_tenant\nDELETE FROM tenants WHERE id = $1";

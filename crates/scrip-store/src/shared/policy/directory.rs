@@ -6,17 +6,21 @@ use std::collections::HashMap;
 use scrip_core::{
     change::StoredPolicy,
     policy::{
-        ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, DirectoryRecords,
-        PolicyAlteration, PolicyRecords, PolicySeal, SignedRow, SystemKeys, TenantRecord,
-        proxy::ProxyRecord, webhook::WebhookRecord,
+        DirectoryRecords, EntityRow, POLICY_ENTITIES, PolicyAlteration, PolicyEntity,
+        PolicyRecords, PolicySeal, SignedRow, SystemKeys, TenantRecord,
+        entity::{Entity, InvalidRow, RowSource},
+        tenant::record::TENANT,
     },
     types::{StoreError, id::TenantId},
 };
-use scrip_seal::{Sealed, WrappedTenantKeys};
+use scrip_seal::Sealed;
 
 use crate::{
-    shared::policy::unlock_rows::load_unlocks,
-    sql::{ColumnReader, MISSING_COLUMNS, Statements, parameters, read_optional, read_required},
+    shared::policy::{statements::statements, unlock_rows::load_unlocks},
+    sql::{
+        ColumnReader, EntityColumns, MISSING_COLUMNS, Statements, parameters, read_optional,
+        read_required,
+    },
 };
 
 /// Loads the policy of all tenants. The caller provides one read snapshot: a mix of rows from
@@ -100,39 +104,20 @@ pub(super) async fn load_policies(
     only_tenant: Option<TenantId>,
     unreadable: &mut Vec<PolicyAlteration>,
 ) -> Result<Vec<PolicyRecords>, StoreError> {
-    Ok(PolicyRows {
-        sealing_keys: read_table(
-            client,
-            &keys.tenant_keys,
-            only_tenant,
-            unreadable,
-            decode_tenant_key,
-        )
-        .await?,
-        permanent_keys: read_table(
-            client,
-            &keys.permanent_keys,
-            only_tenant,
-            unreadable,
-            decode_wrapped_key,
-        )
-        .await?,
-        applications: read_table(
-            client,
-            &APPLICATIONS,
-            only_tenant,
-            unreadable,
-            decode_application,
-        )
-        .await?,
-        api_keys: read_table(client, &API_KEYS, only_tenant, unreadable, decode_api_key).await?,
-        proxies: read_table(client, &PROXIES, only_tenant, unreadable, decode_proxy).await?,
-        webhooks: read_table(client, &WEBHOOKS, only_tenant, unreadable, decode_webhook).await?,
-        client_keys: read_table(client, &CLIENT_KEYS, only_tenant, unreadable, decode_client_key)
-            .await?,
-        tenants: read_table(client, &TENANTS, only_tenant, unreadable, decode_tenant).await?,
+    let sealing_keys =
+        read_table(client, &keys.tenant_keys, only_tenant, unreadable, decode_tenant_key).await?;
+    let permanent_keys =
+        read_table(client, &keys.permanent_keys, only_tenant, unreadable, decode_permanent_key);
+    let permanent_keys = permanent_keys.await?;
+    let mut rows = PolicyRows { sealing_keys, permanent_keys, ..PolicyRows::default() };
+    for PolicyEntity { entity, read } in POLICY_ENTITIES {
+        let table = PolicyTable::for_entity(entity)?;
+        let decode = |row: &dyn ColumnReader| decode_row(row, read);
+        rows.rows.extend(read_table(client, &table, only_tenant, unreadable, decode).await?);
     }
-    .into_policies(unreadable))
+    let tenants = PolicyTable::for_entity(&TENANT)?;
+    rows.tenants = read_table(client, &tenants, only_tenant, unreadable, decode_tenant).await?;
+    Ok(rows.into_policies(unreadable))
 }
 
 /// The decoded rows of all policy tables, each with its tenant.
@@ -140,29 +125,21 @@ pub(super) async fn load_policies(
 pub(crate) struct PolicyRows {
     pub(crate) sealing_keys: Vec<(TenantId, (u32, Sealed))>,
     pub(crate) permanent_keys: Vec<(TenantId, Sealed)>,
-    pub(crate) applications: Vec<(TenantId, SignedRow<ApplicationRecord>)>,
-    pub(crate) api_keys: Vec<(TenantId, SignedRow<ApiKeyRecord>)>,
-    pub(crate) proxies: Vec<(TenantId, SignedRow<ProxyRecord>)>,
-    pub(crate) webhooks: Vec<(TenantId, SignedRow<WebhookRecord>)>,
-    pub(crate) client_keys: Vec<(TenantId, SignedRow<ClientKeyRecord>)>,
+    /// The rows of all entities except the tenants.
+    pub(crate) rows: Vec<(TenantId, EntityRow)>,
     pub(crate) tenants: Vec<(TenantId, (SignedRow<TenantRecord>, PolicySeal))>,
 }
 
 impl PolicyRows {
-    /// Groups the rows by tenant, in the order of their ids: the same policy is equal, in whatever
-    /// order the engine reads its rows. Adds rows without a tenant to `unreadable`.
+    /// Groups the rows by tenant. Adds rows without a tenant to `unreadable`.
     pub(crate) fn into_policies(
-        self,
+        mut self,
         unreadable: &mut Vec<PolicyAlteration>,
     ) -> Vec<PolicyRecords> {
-        let mut sealing_keys = group_by_tenant(self.sealing_keys, |(version, _)| *version);
+        self.sealing_keys.sort_by_key(|(_, (version, _))| *version);
+        let mut sealing_keys = group_by_tenant(self.sealing_keys);
         let mut permanent_keys = self.permanent_keys.into_iter().collect::<HashMap<_, _>>();
-        let mut applications = group_by_tenant(self.applications, |it| it.record.id);
-        let mut api_keys =
-            group_by_tenant(self.api_keys, |it| (it.record.application, it.record.id));
-        let mut proxies = group_by_tenant(self.proxies, |it| it.record.id);
-        let mut webhooks = group_by_tenant(self.webhooks, |it| it.record.id);
-        let mut client_keys = group_by_tenant(self.client_keys, |it| it.record.id);
+        let mut rows = group_by_tenant(self.rows);
         let mut policies = Vec::new();
         for (id, (mut tenant, seal)) in self.tenants {
             tenant.record.keys.sealing = sealing_keys.remove(&id).unwrap_or_default();
@@ -170,25 +147,11 @@ impl PolicyRows {
             if let Some(key) = permanent_keys.remove(&id) {
                 tenant.record.keys.permanent = key;
             }
-            let applications = applications.remove(&id).unwrap_or_default();
-            let api_keys = api_keys.remove(&id).unwrap_or_default();
-            let proxies = proxies.remove(&id).unwrap_or_default();
-            let webhooks = webhooks.remove(&id).unwrap_or_default();
-            let client_keys = client_keys.remove(&id).unwrap_or_default();
-            policies.push(PolicyRecords {
-                tenant,
-                applications,
-                api_keys,
-                proxies,
-                webhooks,
-                client_keys,
-                seal,
-            });
+            let rows = rows.remove(&id).unwrap_or_default();
+            policies.push(PolicyRecords::from_rows(tenant, seal, rows));
         }
-        let orphans =
-            applications.into_keys().chain(api_keys.into_keys()).chain(proxies.into_keys());
-        let orphans = orphans.chain(webhooks.into_keys()).chain(client_keys.into_keys());
-        for id in orphans.chain(sealing_keys.into_keys()).chain(permanent_keys.into_keys()) {
+        let orphans = rows.into_keys().chain(sealing_keys.into_keys());
+        for id in orphans.chain(permanent_keys.into_keys()) {
             let description = "policy rows exist, but the tenant's row is missing".to_owned();
             unreadable.push(PolicyAlteration { tenant: Some(id), description });
         }
@@ -196,11 +159,7 @@ impl PolicyRows {
     }
 }
 
-fn group_by_tenant<T, K: Ord>(
-    mut rows: Vec<(TenantId, T)>,
-    id: impl Fn(&T) -> K,
-) -> HashMap<TenantId, Vec<T>> {
-    rows.sort_by_key(|(_, row)| id(row));
+fn group_by_tenant<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
     let mut groups = HashMap::<_, Vec<_>>::new();
     for (tenant, row) in rows {
         groups.entry(tenant).or_default().push(row);
@@ -216,8 +175,16 @@ struct PolicyTable {
     one_tenant: &'static str,
 }
 
-/// The tables of wrapped keys. SQLite stores them on separate pages. Columns: tenant, key, and the
-/// version of a sealing key.
+impl PolicyTable {
+    fn for_entity(entity: &Entity) -> Result<Self, StoreError> {
+        let statements = statements(entity)?;
+        let (all_tenants, one_tenant) = (&statements.list, &statements.list_of_tenant);
+        Ok(Self { kind: entity.kind, all_tenants, one_tenant })
+    }
+}
+
+/// The tables of wrapped keys. SQLite stores them on separate pages. Columns: tenant, the
+/// version of a sealing key, and the key.
 pub(crate) struct KeyTables {
     tenant_keys: PolicyTable,
     permanent_keys: PolicyTable,
@@ -232,7 +199,7 @@ async fn read_table<T>(
     table: &PolicyTable,
     only_tenant: Option<TenantId>,
     unreadable: &mut Vec<PolicyAlteration>,
-    decode: fn(&dyn ColumnReader) -> Result<T, StoreError>,
+    decode: impl Fn(&dyn ColumnReader) -> Result<T, StoreError>,
 ) -> Result<Vec<(TenantId, T)>, StoreError> {
     let decode_row = |row: &dyn ColumnReader| Ok((read_required(row, 0).ok(), decode(row).ok()));
     let rows = match only_tenant {
@@ -283,9 +250,9 @@ macro_rules! key_tables {
             tenant_keys: policy_table!(
                 "tenant key",
                 concat!(
-                    "-- list_tenant_keys\nSELECT tenant, ",
+                    "-- list_tenant_keys\nSELECT tenant, version, ",
                     $wrapped,
-                    ", version FROM tenant_keys"
+                    " FROM tenant_keys"
                 ),
                 "tenant"
             ),
@@ -311,177 +278,27 @@ pub(crate) const SQLITE_KEYS: KeyTables = key_tables!(
 
 pub(crate) const POSTGRES_KEYS: KeyTables = key_tables!("wrapped", "", "");
 
+/// Decodes the row of a sealing key, without its tenant.
 pub(crate) fn decode_tenant_key(row: &dyn ColumnReader) -> Result<(u32, Sealed), StoreError> {
-    Ok((read_required(row, 2)?, decode_wrapped_key(row)?))
+    Ok((read_required(row, 1)?, read_required(row, 2)?))
 }
 
-pub(crate) fn decode_wrapped_key(row: &dyn ColumnReader) -> Result<Sealed, StoreError> {
+/// Decodes the row of a permanent key, without its tenant.
+pub(crate) fn decode_permanent_key(row: &dyn ColumnReader) -> Result<Sealed, StoreError> {
     read_required(row, 1)
 }
 
-const TENANTS: PolicyTable = policy_table!(
-    "tenant",
-    "
--- list_tenants
-SELECT id, name, kind, settings, quotas, mac, policy_counter, policy_mac, created_by, created_at,
-    modified_by, modified_at, deletes_at, sealing_version
-FROM tenants",
-    "id"
-);
+/// Decodes the row of an entity.
+pub(crate) fn decode_row<T>(
+    row: &dyn ColumnReader,
+    read: fn(&dyn RowSource) -> Result<T, InvalidRow>,
+) -> Result<T, StoreError> {
+    read(&EntityColumns(row)).map_err(|InvalidRow| MISSING_COLUMNS)
+}
 
+/// Decodes the row of a tenant, which has the seal of its whole policy.
 pub(crate) fn decode_tenant(
     row: &dyn ColumnReader,
 ) -> Result<(SignedRow<TenantRecord>, PolicySeal), StoreError> {
-    let no_keys = WrappedTenantKeys {
-        sealing: Vec::new(),
-        promoted: read_optional(row, 13)?,
-        permanent: Sealed::from_stored(Vec::new()),
-    };
-    let record = TenantRecord {
-        id: read_required(row, 0)?,
-        name: read_required(row, 1)?,
-        kind: read_required(row, 2)?,
-        settings: read_required(row, 3)?,
-        quotas: read_required(row, 4)?,
-        keys: no_keys,
-        created: decode_stamp(row, 8)?.ok_or(MISSING_COLUMNS)?,
-        modified: decode_stamp(row, 10)?,
-        deletes_at: read_optional(row, 12)?,
-    };
-    let seal = PolicySeal { counter: read_required(row, 6)?, mac: read_required(row, 7)? };
-    Ok((SignedRow { record, mac: read_required(row, 5)? }, seal))
-}
-
-const APPLICATIONS: PolicyTable = policy_table!(
-    "application",
-    "
--- list_applications
-SELECT tenant, id, name, kind, access, mac, created_by, created_at, modified_by, modified_at,
-    origins
-FROM applications",
-    "tenant"
-);
-
-pub(crate) fn decode_application(
-    row: &dyn ColumnReader,
-) -> Result<SignedRow<ApplicationRecord>, StoreError> {
-    let record = ApplicationRecord {
-        id: read_required(row, 1)?,
-        tenant: read_required(row, 0)?,
-        name: read_required(row, 2)?,
-        kind: read_required(row, 3)?,
-        access: read_required(row, 4)?,
-        origins: read_optional(row, 10)?.unwrap_or_default(),
-        created: decode_stamp(row, 6)?.ok_or(MISSING_COLUMNS)?,
-        modified: decode_stamp(row, 8)?,
-    };
-    Ok(SignedRow { record, mac: read_required(row, 5)? })
-}
-
-const API_KEYS: PolicyTable = policy_table!(
-    "API key",
-    "
--- list_api_keys
-SELECT tenant, application, id, digest, mac, created_by, created_at
-FROM api_keys",
-    "tenant"
-);
-
-pub(crate) fn decode_api_key(
-    row: &dyn ColumnReader,
-) -> Result<SignedRow<ApiKeyRecord>, StoreError> {
-    let record = ApiKeyRecord {
-        id: read_required(row, 2)?,
-        tenant: read_required(row, 0)?,
-        application: read_required(row, 1)?,
-        digest: read_required(row, 3)?,
-        created: decode_stamp(row, 5)?.ok_or(MISSING_COLUMNS)?,
-    };
-    Ok(SignedRow { record, mac: read_required(row, 4)? })
-}
-
-const PROXIES: PolicyTable = policy_table!(
-    "proxy",
-    "
--- list_proxies
-SELECT tenant, id, digest, name, application, require_auth, disable_detokenization, host, settings,
-    secrets, mac, created_by, created_at, modified_by, modified_at
-FROM proxies",
-    "tenant"
-);
-
-pub(crate) fn decode_proxy(row: &dyn ColumnReader) -> Result<SignedRow<ProxyRecord>, StoreError> {
-    let record = ProxyRecord {
-        id: read_required(row, 1)?,
-        tenant: read_required(row, 0)?,
-        digest: read_required(row, 2)?,
-        name: read_required(row, 3)?,
-        application: read_optional(row, 4)?,
-        require_auth: read_required(row, 5)?,
-        disable_detokenization: read_required(row, 6)?,
-        host: read_optional(row, 7)?,
-        settings: read_required(row, 8)?,
-        secrets: read_required(row, 9)?,
-        created: decode_stamp(row, 11)?.ok_or(MISSING_COLUMNS)?,
-        modified: decode_stamp(row, 13)?,
-    };
-    Ok(SignedRow { record, mac: read_required(row, 10)? })
-}
-
-const WEBHOOKS: PolicyTable = policy_table!(
-    "webhook",
-    "
--- list_webhooks
-SELECT tenant, id, name, status, events, settings, secrets, mac, created_by, created_at,
-    modified_by, modified_at
-FROM webhooks",
-    "tenant"
-);
-
-pub(crate) fn decode_webhook(
-    row: &dyn ColumnReader,
-) -> Result<SignedRow<WebhookRecord>, StoreError> {
-    let record = WebhookRecord {
-        id: read_required(row, 1)?,
-        tenant: read_required(row, 0)?,
-        name: read_required(row, 2)?,
-        status: read_required(row, 3)?,
-        events: read_required(row, 4)?,
-        settings: read_required(row, 5)?,
-        secrets: read_required(row, 6)?,
-        created: decode_stamp(row, 8)?.ok_or(MISSING_COLUMNS)?,
-        modified: decode_stamp(row, 10)?,
-    };
-    Ok(SignedRow { record, mac: read_required(row, 7)? })
-}
-
-const CLIENT_KEYS: PolicyTable = policy_table!(
-    "client encryption key",
-    "
--- list_client_keys
-SELECT tenant, id, expires_at, private_key, mac, created_by, created_at
-FROM client_keys",
-    "tenant"
-);
-
-pub(crate) fn decode_client_key(
-    row: &dyn ColumnReader,
-) -> Result<SignedRow<ClientKeyRecord>, StoreError> {
-    let record = ClientKeyRecord {
-        id: read_required(row, 1)?,
-        tenant: read_required(row, 0)?,
-        expires_at: read_required(row, 2)?,
-        private_key: read_required(row, 3)?,
-        created: decode_stamp(row, 5)?.ok_or(MISSING_COLUMNS)?,
-    };
-    Ok(SignedRow { record, mac: read_required(row, 4)? })
-}
-
-/// Decodes the two columns of a change stamp. A stamp of an operator has only a time.
-fn decode_stamp(row: &dyn ColumnReader, index: usize) -> Result<Option<ChangeStamp>, StoreError> {
-    match (read_optional(row, index)?, read_optional(row, index.saturating_add(1))?) {
-        (None, None) => Ok(None),
-        (Some(_), None) => Err(MISSING_COLUMNS),
-        (by, Some(at)) => Ok(Some(ChangeStamp { by, at })),
-    }
+    decode_row(row, |source| Ok((SignedRow::read(source)?, PolicySeal::read(source)?)))
 }

@@ -6,7 +6,7 @@ use scrip_core::{
 };
 
 use crate::{
-    sealed_columns::{SEALED_COLUMNS, SealedDatabase, SealedTreatment},
+    sealed_columns::{SealedDatabase, SealedTreatment, sealed_columns},
     shared::key_rotations::{RotationTransaction, decode_version, key_parameters},
     sql::{ColumnReader, Parameter, Statements, parameters, read_required},
     sqlite::{
@@ -77,7 +77,7 @@ impl SqliteStore {
         tenant: TenantId,
     ) -> Result<Vec<VersionCount>, StoreError> {
         let mut counts = Vec::new();
-        for column in SEALED_COLUMNS {
+        for column in sealed_columns() {
             if let SealedTreatment::Resealed(_) = column.treatment {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::{fs::File, sync::atomic::Ordering, time::Duration};
 use rusqlite::Connection;
 use scrip_core::{
     audit::AuditRecord,
-    policy::{ApiKeyRecord, PolicyRecords, proxy::ProxyRecord},
+    policy::{POLICY_ENTITIES, PolicyEntity, PolicyRecords, StoredRow, tenant::record::TENANT},
     types::{StoreError, id::TenantId},
 };
 use scrip_seal::WrappedTenantKeys;
@@ -13,8 +13,9 @@ use tokio::time::sleep;
 
 use crate::{
     shared::policy::{
-        changes::{DELETE_SEALING_KEY, DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
+        changes::{DELETE_SEALING_KEY, PolicyTransaction},
         directory::{KeyTables, SQLITE_KEYS, load_policy},
+        statements::{statements, taken_parameters},
     },
     sql::{Statements, parameters, run_sync_future},
     sqlite::{
@@ -41,13 +42,9 @@ ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
 /// A command of another program can leave these rows without the row of their tenant, because SQLite
 /// checks references only for connections that enable it.
-const DELETE_LEFTOVERS: [&str; 8] = [
-    "-- delete_leftover_key_rotations\nDELETE FROM key_rotations WHERE tenant = $1",
-    "-- delete_leftover_client_keys\nDELETE FROM client_keys WHERE tenant = $1",
-    "-- delete_leftover_webhooks\nDELETE FROM webhooks WHERE tenant = $1",
-    "-- delete_leftover_proxies\nDELETE FROM proxies WHERE tenant = $1",
-    "-- delete_leftover_api_keys\nDELETE FROM api_keys WHERE tenant = $1",
-    "-- delete_leftover_applications\nDELETE FROM applications WHERE tenant = $1",
+const DELETE_LEFTOVER_ROTATIONS: &str =
+    "-- delete_leftover_key_rotations\nDELETE FROM key_rotations WHERE tenant = $1";
+const DELETE_LEFTOVER_KEYS: [&str; 2] = [
     "-- delete_leftover_tenant_keys\nDELETE FROM tenant_keys WHERE tenant = $1",
     "-- delete_leftover_permanent_keys\nDELETE FROM permanent_keys WHERE tenant = $1",
 ];
@@ -92,24 +89,21 @@ impl PolicyTransaction for SqliteTransaction<'_> {
         Ok(())
     }
 
-    async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError> {
-        let parameters = parameters![&api_key.digest, api_key.id, api_key.tenant];
-        Ok(self.find(FIND_API_KEY, &parameters, |_| Ok(())).await?.is_some())
-    }
-
-    async fn is_proxy_taken(&self, proxy: &ProxyRecord) -> Result<bool, StoreError> {
-        let host = proxy.host.as_ref().map(|it| it.as_str());
-        let parameters = parameters![&proxy.digest, host, proxy.id, proxy.tenant];
-        Ok(self.find(FIND_PROXY, &parameters, |_| Ok(())).await?.is_some())
+    async fn is_taken(&self, row: &dyn StoredRow) -> Result<bool, StoreError> {
+        let statement = &statements(row.entity())?.find_taken;
+        Ok(self.find(statement, &taken_parameters(row), |_| Ok(())).await?.is_some())
     }
 
     /// Deletes the row and overwrites the keys with zeros (`secure_delete`). The WAL still contains
     /// the keys until the caller truncates it.
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError> {
+        let mut leftovers = vec![statements(&TENANT)?.delete.as_str(), DELETE_LEFTOVER_ROTATIONS];
+        for PolicyEntity { entity, .. } in POLICY_ENTITIES.iter().rev() {
+            leftovers.push(&statements(entity)?.delete_leftovers);
+        }
+        leftovers.extend(DELETE_LEFTOVER_KEYS);
         with_secure_delete(self, || {
-            let statements = [DELETE_TENANT].into_iter().chain(DELETE_LEFTOVERS);
-            let counts = statements.map(|sql| execute(self, sql, &parameters![tenant]));
-            counts.sum()
+            leftovers.iter().map(|sql| execute(self, sql, &parameters![tenant])).sum()
         })
     }
 

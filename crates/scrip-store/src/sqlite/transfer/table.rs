@@ -1,12 +1,10 @@
 //! SQLite tables of each kind of row.
 
+use scrip_core::policy::entity::{Column, ColumnType};
+
 use crate::transfer::{
-    ColumnType, RowColumn, RowKind,
-    table::{
-        ID_KEY, NAME_KEY, RowSource, SEQ_KEY, SINGLETON_KEY, TENANT_APPLICATION_ID_KEY,
-        TENANT_BUCKET_NUMBER_KEY, TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY,
-        TENANT_WEBHOOK_EVENT_KEY, TransferTable, column_names, key_column, parameter_list,
-    },
+    RowKind,
+    table::{RowSource, TENANT_KEY, TransferTable, column_names, key_column, parameter_list},
 };
 
 /// The database file that contains a table.
@@ -31,16 +29,18 @@ struct SqliteFixedColumn {
     value: &'static str,
 }
 
-const MONTH_TENANT_KEY: &[RowColumn] =
+const SEQ_KEY: &[Column] = &[key_column("seq", ColumnType::Number)];
+const SINGLETON_KEY: &[Column] = &[key_column("singleton", ColumnType::Number)];
+const MONTH_TENANT_KEY: &[Column] =
     &[key_column("month", ColumnType::Number), key_column("tenant", ColumnType::Id)];
-const MONTH_TENANT_TOKEN_KEY: &[RowColumn] = &[
+const MONTH_TENANT_TOKEN_KEY: &[Column] = &[
     key_column("month", ColumnType::Number),
     key_column("tenant", ColumnType::Id),
     key_column("token", ColumnType::Text),
 ];
-const TENANT_SEQUENCE_KEY: &[RowColumn] =
+const TENANT_SEQUENCE_KEY: &[Column] =
     &[key_column("tenant", ColumnType::Id), key_column("sequence", ColumnType::Number)];
-const RESPONSE_TOKEN_DATA_KEY: &[RowColumn] = &[
+const RESPONSE_TOKEN_DATA_KEY: &[Column] = &[
     key_column("response_token_data.record", ColumnType::Number),
     key_column("response_token_data.write_index", ColumnType::Number),
 ];
@@ -78,29 +78,36 @@ impl SqliteTable {
             ..vault_table(name, SINGLETON_KEY)
         };
         let padding_column = SqliteFixedColumn { column: "padding", value: "zeroblob(1024)" };
-        let padded_table =
-            |name, key| Self { fixed_column: Some(padding_column), ..vault_table(name, key) };
+        let shared_table = || {
+            TransferTable::shared(kind).map(|table| Self {
+                database: TransferDatabase::Vault,
+                table,
+                fixed_column: None,
+            })
+        };
         Some(match kind {
             RowKind::Clock => singleton_table("clock_watermark"),
             RowKind::DirectoryVersion => singleton_table("directory_state"),
             RowKind::LastEvent | RowKind::ThreeDsEvents => return None,
-            RowKind::Tenants => vault_table("tenants", ID_KEY),
-            RowKind::TenantKeys => padded_table("tenant_keys", TENANT_VERSION_KEY),
-            RowKind::PermanentKeys => padded_table("permanent_keys", TENANT_KEY),
-            RowKind::Applications => vault_table("applications", TENANT_ID_KEY),
-            RowKind::ApiKeys => vault_table("api_keys", TENANT_APPLICATION_ID_KEY),
-            RowKind::Proxies => vault_table("proxies", TENANT_ID_KEY),
-            RowKind::Webhooks => vault_table("webhooks", TENANT_ID_KEY),
-            RowKind::ClientKeys => vault_table("client_keys", TENANT_ID_KEY),
-            RowKind::DeletedTenants => vault_table("deleted_tenants", ID_KEY),
+            RowKind::Tenants
+            | RowKind::Applications
+            | RowKind::ApiKeys
+            | RowKind::Proxies
+            | RowKind::Webhooks
+            | RowKind::ClientKeys
+            | RowKind::DeletedTenants
+            | RowKind::UsageTypes
+            | RowKind::Deliveries
+            | RowKind::Guesses
+            | RowKind::SystemKeys => shared_table()?,
+            RowKind::TenantKeys | RowKind::PermanentKeys | RowKind::Unlocks => {
+                Self { fixed_column: Some(padding_column), ..shared_table()? }
+            }
             RowKind::AccessSessions => vault_table("access_sessions", SEQ_KEY),
             RowKind::Tokens => vault_table("tokens", SEQ_KEY),
-            RowKind::UsageTypes => vault_table("usage_types", TENANT_TYPE_KEY),
             RowKind::UsageMonths => vault_table("usage_months", MONTH_TENANT_KEY),
             RowKind::TokenIntents => vault_table("token_intents", SEQ_KEY),
             RowKind::ThreeDsSessions => vault_table("threeds_sessions", SEQ_KEY),
-            RowKind::Deliveries => vault_table("deliveries", TENANT_WEBHOOK_EVENT_KEY),
-            RowKind::Guesses => vault_table("guesses", TENANT_BUCKET_NUMBER_KEY),
             RowKind::IdempotencyRecords => vault_table("idempotency_records", SEQ_KEY),
             RowKind::ResponseTokenData => {
                 let table = TransferTable::new("response_token_data", RESPONSE_TOKEN_DATA_KEY)
@@ -119,8 +126,6 @@ impl SqliteTable {
                 fixed_column: Some(singleton_column),
                 ..vault_table("vault_state", SINGLETON_KEY)
             },
-            RowKind::Unlocks => padded_table("unlocks", ID_KEY),
-            RowKind::SystemKeys => vault_table("system_keys", NAME_KEY),
         })
     }
 

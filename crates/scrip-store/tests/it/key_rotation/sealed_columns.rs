@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 use scrip_core::keys::RotatedTable;
-use scrip_store::sealed_columns::{SEALED_COLUMNS, SealedDatabase, SealedTreatment};
+use scrip_store::sealed_columns::{SealedDatabase, SealedTreatment, sealed_columns};
 use scrip_testing::{
     postgres::query::query_database,
     vault_harness::{Engine, VaultHarness},
@@ -144,13 +144,13 @@ const NOT_SEALED: [(&str, &[&str]); 5] = [
 ];
 
 fn check_columns(engine: &str, columns: &BTreeSet<String>) {
-    let sealed: BTreeSet<_> = SEALED_COLUMNS.iter().map(|it| it.name()).collect();
+    let sealed: BTreeSet<_> = sealed_columns().map(|it| it.name()).collect();
     let not_sealed =
         |name: &String| NOT_SEALED.iter().any(|(_, names)| names.contains(&name.as_str()));
     for column in columns {
         assert!(
             sealed.contains(column) != not_sealed(column),
-            "{engine}: {column} must be in SEALED_COLUMNS or in NOT_SEALED, and not in both: a \
+            "{engine}: {column} must be in sealed_columns() or in NOT_SEALED, and not in both: a \
              sealed column that a key rotation does not know becomes unreadable"
         );
     }
@@ -172,7 +172,7 @@ async fn every_column_with_bytes_on_sqlite_is_classified() {
     let read_log_columns = list_sqlite_columns(&harness.file().with_file_name("read_log.db"));
     check_columns("SQLite", &vault_columns);
     check_columns("SQLite, read log", &read_log_columns);
-    for column in SEALED_COLUMNS {
+    for column in sealed_columns() {
         let columns = match column.database {
             SealedDatabase::Vault => &vault_columns,
             SealedDatabase::SqliteReadLog => &read_log_columns,
@@ -190,7 +190,7 @@ async fn every_column_with_bytes_on_postgres_is_classified() {
     let columns: BTreeSet<String> = rows.rows.iter().map(|it| it[0].clone()).collect();
     assert!(columns.contains("tokens.body"), "{columns:?}");
     check_columns("PostgreSQL", &columns);
-    for column in SEALED_COLUMNS.iter().filter(|it| it.database == SealedDatabase::Vault) {
+    for column in sealed_columns().filter(|it| it.database == SealedDatabase::Vault) {
         assert!(columns.contains(&column.name()), "{} does not exist", column.name());
     }
 }
@@ -198,7 +198,7 @@ async fn every_column_with_bytes_on_postgres_is_classified() {
 /// A pass goes through exactly the tables that the table of columns names.
 #[test]
 fn every_resealed_column_has_its_table() {
-    let tables = SEALED_COLUMNS.iter().filter_map(|it| match it.treatment {
+    let tables = sealed_columns().filter_map(|it| match it.treatment {
         SealedTreatment::Resealed(table) => {
             assert_eq!((table.as_str(), it.column), (it.table, "body"));
             Some(table)

@@ -294,7 +294,7 @@ async fn replaced_key_is_overwritten_on_disk() {
             let audit = AuditRecord::for_operator(Operation::UpdateTenant, &key, START);
             let (entity, deliveries) = (String::new(), Vec::new());
             let extras = CommitExtras { audit, entity, idempotency: None, deliveries };
-            let (writes, destroyed_versions) = (vec![PolicyWrite::PutTenant(tenant)], Vec::new());
+            let (writes, destroyed_versions) = (vec![PolicyWrite::put(tenant)], Vec::new());
             PolicyEdit { base: seal, writes, seal, extras, destroyed_versions }
         };
         let edit = replace_keys(loaded.records);

@@ -60,7 +60,7 @@ fn places_of_policy_rows_keep_their_bytes() {
     assert_eq!(text, include_str!("place_bytes.txt"));
 }
 
-fn tenant(is_filled: bool) -> TenantRecord {
+pub(super) fn tenant(is_filled: bool) -> TenantRecord {
     let mut tenant = records().1.tenant.record;
     tenant.keys.permanent = Sealed::from_stored(vec![7, 8]);
     tenant.keys.sealing =
@@ -73,7 +73,7 @@ fn tenant(is_filled: bool) -> TenantRecord {
     tenant
 }
 
-fn filled_application(is_filled: bool) -> ApplicationRecord {
+pub(super) fn filled_application(is_filled: bool) -> ApplicationRecord {
     let mut application = application(1);
     if is_filled {
         application.modified = Some(ChangeStamp { by: None, at: Timestamp { unix_ms: 3 } });
@@ -82,7 +82,7 @@ fn filled_application(is_filled: bool) -> ApplicationRecord {
     application
 }
 
-fn filled_proxy(is_filled: bool) -> ProxyRecord {
+pub(super) fn filled_proxy(is_filled: bool) -> ProxyRecord {
     let proxy = proxy(5);
     if is_filled {
         let host = HostName::parse("a.example").ok();
@@ -92,11 +92,11 @@ fn filled_proxy(is_filled: bool) -> ProxyRecord {
     }
 }
 
-fn filled_webhook(is_filled: bool) -> WebhookRecord {
+pub(super) fn filled_webhook(is_filled: bool) -> WebhookRecord {
     WebhookRecord { modified: is_filled.then(|| stamp(3)), ..webhook(6) }
 }
 
-fn access_session(is_filled: bool) -> AccessSessionRecord {
+pub(super) fn access_session(is_filled: bool) -> AccessSessionRecord {
     let grant = AccessSessionGrant {
         authorizer: ApplicationId(Uuid::from_bytes([6; 16])),
         api_key: ApiKeyId(Uuid::from_bytes([7; 16])),

@@ -17,7 +17,7 @@ use scrip_server::{
 };
 use scrip_store::{
     SqliteStore,
-    sealed_columns::{SEALED_COLUMNS, SealedDatabase},
+    sealed_columns::{SealedDatabase, sealed_columns},
 };
 use scrip_testing::{vault::new_vault, vault_harness::test_origin};
 
@@ -69,7 +69,7 @@ async fn open_tokens(database: &Path, directory: &Directory, api_key: &str) -> V
 
 /// The number of values in a sealed column with this version in their header.
 fn count_values(folder: &Path, version: u32) -> i64 {
-    let count = |it: &scrip_store::sealed_columns::SealedColumn| {
+    let count = |it: scrip_store::sealed_columns::SealedColumn| {
         let file = match it.database {
             SealedDatabase::Vault => "scrip.db",
             SealedDatabase::SqliteReadLog => "read_log.db",
@@ -79,7 +79,7 @@ fn count_values(folder: &Path, version: u32) -> i64 {
         let sql = format!("SELECT count(*) FROM {table} WHERE substr({column}, 3, 4) = ?1");
         connection.query_row(&sql, [version.to_be_bytes()], |row| row.get::<_, i64>(0)).unwrap()
     };
-    SEALED_COLUMNS.iter().map(count).sum()
+    sealed_columns().map(count).sum()
 }
 
 #[test]

@@ -1,0 +1,166 @@
+//! A record of an entity: its associated data, MAC and sealed columns.
+
+use std::borrow::Cow;
+
+use scrip_seal::{OpenError, Place, Purpose, Sealed, Secret, TenantKeys};
+
+use crate::{
+    Error,
+    policy::{
+        PolicyRow, SignedRow,
+        entity::{
+            Column, ColumnRole, Entity, InvalidRow, RowReader, RowSource, RowValue, RowWriter,
+        },
+    },
+};
+
+/// A record that is stored as a row of its entity.
+pub trait EntityRecord: Sized {
+    const ENTITY: &'static Entity;
+
+    /// Writes every column except the MAC.
+    fn write<'a>(&'a self, row: &mut RowWriter<'a>);
+
+    /// Reads what [`EntityRecord::write`] wrote.
+    ///
+    /// # Errors
+    /// The vault did not write the row.
+    fn read(row: &RowReader<'_>) -> Result<Self, InvalidRow>;
+
+    /// Adds the values of other tables that the MAC covers after this column.
+    fn add_other_values(&self, _after: &Column, place: Place) -> Place {
+        place
+    }
+
+    /// The input of the MAC: the clear and the sealed columns, then those that earlier versions
+    /// lack.
+    fn mac_place(&self) -> Place {
+        let values = self.values();
+        let mut place = clear_place(self, Self::ENTITY.mac_kind, &values);
+        for (_, value) in columns_with(Self::ENTITY, &values, |it| it.sealed_kind().is_some()) {
+            place = add_value(place, value);
+        }
+        let is_added = |it: &Column| it.role == ColumnRole::Added;
+        for (_, value) in columns_with(Self::ENTITY, &values, is_added) {
+            if *value != RowValue::Null {
+                place = add_value(place, value);
+            }
+        }
+        place
+    }
+
+    /// The associated data of a sealed column: every clear column.
+    fn sealed_place(&self, kind: &'static str) -> Place {
+        clear_place(self, kind, &self.values())
+    }
+
+    /// Seals a column at the place of this kind. Every clear column must be final.
+    fn seal_column(&self, keys: &TenantKeys, kind: &'static str, plaintext: &Secret) -> Sealed {
+        keys.seal(Purpose::Data, &self.sealed_place(kind), plaintext)
+    }
+
+    /// # Errors
+    /// The row was altered, or belongs to another tenant.
+    fn open_column(
+        &self,
+        keys: &TenantKeys,
+        kind: &'static str,
+        sealed: &Sealed,
+    ) -> Result<Secret, OpenError> {
+        keys.open(Purpose::Data, &self.sealed_place(kind), sealed)
+    }
+
+    /// The values of all columns, without the MAC.
+    fn values(&self) -> Vec<RowValue<'_>> {
+        let mut row = RowWriter::new(Self::ENTITY);
+        self.write(&mut row);
+        row.into_values()
+    }
+}
+
+fn columns_with<'a, 'v>(
+    entity: &'static Entity,
+    values: &'a [RowValue<'v>],
+    is_included: impl Fn(&Column) -> bool,
+) -> impl Iterator<Item = (&'static Column, &'a RowValue<'v>)> {
+    entity.columns.iter().zip(values).filter(move |(column, _)| is_included(column))
+}
+
+/// The id of the row, then its other clear columns in their order.
+fn clear_place<T: EntityRecord>(record: &T, kind: &'static str, values: &[RowValue<'_>]) -> Place {
+    let is_clear = |it: &Column| matches!(it.role, ColumnRole::Key | ColumnRole::Clear);
+    let is_id = |it: &Column| it.name == T::ENTITY.id_column();
+    let ids = columns_with(T::ENTITY, values, is_id);
+    let others = columns_with(T::ENTITY, values, |it| is_clear(it) && !is_id(it));
+    ids.chain(others).fold(Place::new(kind), |place, (column, value)| {
+        record.add_other_values(column, add_value(place, value))
+    })
+}
+
+fn add_value(place: Place, value: &RowValue<'_>) -> Place {
+    match value {
+        RowValue::Null => place.optional_bytes(None),
+        RowValue::Id(id) => place.bytes(id.as_bytes()),
+        RowValue::Number(number) => place.number(*number),
+        RowValue::Text(text) => place.text(text),
+        RowValue::Bytes(bytes) => place.bytes(bytes),
+    }
+}
+
+impl<T: EntityRecord> PolicyRow for T {
+    fn place(&self) -> Place {
+        self.mac_place()
+    }
+}
+
+impl<T: EntityRecord> SignedRow<T> {
+    /// The values of all columns.
+    #[must_use]
+    pub fn values(&self) -> Vec<RowValue<'_>> {
+        let mut values = self.record.values();
+        for (column, value) in T::ENTITY.columns.iter().zip(&mut values) {
+            if column.role == ColumnRole::Mac {
+                *value = RowValue::from(self.mac.0.as_slice());
+            }
+        }
+        values
+    }
+
+    /// Reads a stored row. Its MAC is not checked yet.
+    ///
+    /// # Errors
+    /// The vault did not write the row.
+    pub fn read(source: &dyn RowSource) -> Result<Self, InvalidRow> {
+        let row = RowReader::new(T::ENTITY, source);
+        let mut columns = T::ENTITY.columns.iter();
+        let mac = columns.find(|it| it.role == ColumnRole::Mac).ok_or(InvalidRow)?;
+        Ok(Self { mac: row.mac(mac.name)?, record: T::read(&row)? })
+    }
+
+    /// Seals the sealed columns again with this version of the sealing key, and signs the row.
+    /// `None` if this version sealed them all.
+    pub(crate) fn reseal(&self, keys: &TenantKeys, version: u32) -> Result<Option<Self>, Error> {
+        if T::ENTITY.sealed_columns().next().is_none() {
+            return Ok(None);
+        }
+        let mut values = self.record.values();
+        let mut is_resealed = false;
+        for (column, value) in T::ENTITY.columns.iter().zip(&mut values) {
+            let (Some(kind), RowValue::Bytes(bytes)) = (column.sealed_kind(), &*value) else {
+                continue;
+            };
+            let sealed = Sealed::from_stored(bytes.to_vec());
+            let place = self.record.sealed_place(kind);
+            if let Some(resealed) = keys.reseal(version, Purpose::Data, &place, &sealed)? {
+                *value = RowValue::Bytes(Cow::Owned(resealed.as_bytes().to_vec()));
+                is_resealed = true;
+            }
+        }
+        if !is_resealed {
+            return Ok(None);
+        }
+        let record = T::read(&RowReader::new(T::ENTITY, &values));
+        let record = record.map_err(|error| Error::Internal(error.into()))?;
+        Ok(Some(Self::new(keys, record)))
+    }
+}

@@ -1,0 +1,222 @@
+//! The entities of a policy, and a row or an id of any of them.
+
+use std::fmt;
+
+use scrip_seal::{Mac, TenantKeys};
+use uuid::Uuid;
+
+use crate::{
+    Error,
+    policy::{
+        ApiKeyRecord, ApplicationRecord, ClientKeyRecord, SignedRow, TenantRecord,
+        access_session::ACCESS_SESSION,
+        application::{API_KEY, APPLICATION},
+        entity::{Entity, EntityRecord, InvalidRow, RowSource, RowValue},
+        proxy::{ProxyRecord, record::PROXY},
+        tenant::{client_key::CLIENT_KEY, record::TENANT},
+        webhook::{WebhookRecord, record::WEBHOOK},
+    },
+    types::id::{ApiKeyId, ApplicationId, ClientKeyId, ProxyId, WebhookId},
+};
+
+/// Every entity. A row comes after those that it refers to.
+pub const ENTITIES: [&Entity; 7] =
+    [&TENANT, &APPLICATION, &API_KEY, &PROXY, &WEBHOOK, &CLIENT_KEY, &ACCESS_SESSION];
+
+/// An entity whose rows are parts of a policy, and how they are read.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyEntity {
+    pub entity: &'static Entity,
+    /// Reads a stored row. Its MAC is not checked yet.
+    pub read: fn(&dyn RowSource) -> Result<EntityRow, InvalidRow>,
+}
+
+/// The entities of a policy besides the tenant, in the order of [`ENTITIES`].
+pub const POLICY_ENTITIES: [PolicyEntity; 5] = [
+    policy_entity::<ApplicationRecord>(),
+    policy_entity::<ApiKeyRecord>(),
+    policy_entity::<ProxyRecord>(),
+    policy_entity::<WebhookRecord>(),
+    policy_entity::<ClientKeyRecord>(),
+];
+
+const fn policy_entity<T: EntityRecord>() -> PolicyEntity
+where
+    SignedRow<T>: Into<EntityRow>,
+{
+    PolicyEntity { entity: T::ENTITY, read: read_row::<T> }
+}
+
+fn read_row<T: EntityRecord>(source: &dyn RowSource) -> Result<EntityRow, InvalidRow>
+where
+    SignedRow<T>: Into<EntityRow>,
+{
+    SignedRow::<T>::read(source).map(Into::into)
+}
+
+/// A signed row of any entity of a policy.
+#[derive(Debug, Clone)]
+pub enum EntityRow {
+    Tenant(Box<SignedRow<TenantRecord>>),
+    Application(Box<SignedRow<ApplicationRecord>>),
+    ApiKey(Box<SignedRow<ApiKeyRecord>>),
+    Proxy(Box<SignedRow<ProxyRecord>>),
+    Webhook(Box<SignedRow<WebhookRecord>>),
+    ClientKey(Box<SignedRow<ClientKeyRecord>>),
+}
+
+/// The id of a row that a change can remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntityId {
+    Application(ApplicationId),
+    ApiKey(ApiKeyId),
+    Proxy(ProxyId),
+    Webhook(WebhookId),
+    ClientKey(ClientKeyId),
+}
+
+/// Conversions of each kind of row and id.
+macro_rules! entity_conversions {
+    ($($Variant:ident: $Record:ident, $Id:ident;)*) => {
+        $(impl From<SignedRow<$Record>> for EntityRow {
+            fn from(row: SignedRow<$Record>) -> Self {
+                Self::$Variant(Box::new(row))
+            }
+        }
+
+        impl From<$Id> for EntityId {
+            fn from(id: $Id) -> Self {
+                Self::$Variant(id)
+            }
+        })*
+
+        impl EntityRow {
+            #[must_use]
+            pub fn as_row(&self) -> &dyn StoredRow {
+                match self {
+                    Self::Tenant(row) => row.as_ref(),
+                    $(Self::$Variant(row) => row.as_ref(),)*
+                }
+            }
+
+            /// `None` for a tenant, which a change of its policy cannot remove.
+            #[must_use]
+            pub fn id(&self) -> Option<EntityId> {
+                match self {
+                    Self::Tenant(_) => None,
+                    $(Self::$Variant(row) => Some(EntityId::$Variant(row.record.id)),)*
+                }
+            }
+        }
+
+        impl EntityId {
+            #[must_use]
+            pub fn entity(self) -> &'static Entity {
+                match self {
+                    $(Self::$Variant(_) => $Record::ENTITY,)*
+                }
+            }
+
+            #[must_use]
+            pub fn uuid(self) -> Uuid {
+                match self {
+                    $(Self::$Variant(id) => id.0,)*
+                }
+            }
+        }
+    };
+}
+
+entity_conversions! {
+    Application: ApplicationRecord, ApplicationId;
+    ApiKey: ApiKeyRecord, ApiKeyId;
+    Proxy: ProxyRecord, ProxyId;
+    Webhook: WebhookRecord, WebhookId;
+    ClientKey: ClientKeyRecord, ClientKeyId;
+}
+
+impl From<SignedRow<TenantRecord>> for EntityRow {
+    fn from(row: SignedRow<TenantRecord>) -> Self {
+        Self::Tenant(Box::new(row))
+    }
+}
+
+/// A signed row, without its type.
+pub trait StoredRow: fmt::Debug + Send + Sync {
+    fn entity(&self) -> &'static Entity;
+
+    /// The id, for messages.
+    fn id_text(&self) -> String;
+
+    fn mac(&self) -> Mac;
+
+    fn has_valid_mac(&self, keys: &TenantKeys) -> bool;
+
+    /// The values of all columns, in their order.
+    fn values(&self) -> Vec<RowValue<'_>>;
+
+    /// The number of sealed bytes, which grow with the requests of a client.
+    fn sealed_length(&self) -> usize;
+
+    /// The row with its sealed columns sealed by this version of the sealing key, and a new MAC.
+    /// `None` if this version sealed them all.
+    ///
+    /// # Errors
+    /// The row was altered.
+    fn reseal(&self, keys: &TenantKeys, version: u32) -> Result<Option<EntityRow>, Error>;
+}
+
+impl<T: EntityRecord + fmt::Debug + Send + Sync> StoredRow for SignedRow<T>
+where
+    Self: Into<EntityRow>,
+{
+    fn entity(&self) -> &'static Entity {
+        T::ENTITY
+    }
+
+    fn id_text(&self) -> String {
+        let values = self.record.values();
+        let id = T::ENTITY.index_of(T::ENTITY.id_column()).and_then(|it| values.get(it));
+        if let Some(RowValue::Id(id)) = id { id.to_string() } else { String::new() }
+    }
+
+    fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    fn has_valid_mac(&self, keys: &TenantKeys) -> bool {
+        SignedRow::has_valid_mac(self, keys)
+    }
+
+    fn values(&self) -> Vec<RowValue<'_>> {
+        SignedRow::values(self)
+    }
+
+    fn sealed_length(&self) -> usize {
+        if T::ENTITY.sealed_columns().next().is_none() {
+            return 0;
+        }
+        let values = self.record.values();
+        let lengths = T::ENTITY.columns.iter().zip(&values).map(|(column, value)| {
+            match (column.sealed_kind(), value) {
+                (Some(_), RowValue::Bytes(bytes)) => bytes.len(),
+                (_, _) => 0,
+            }
+        });
+        lengths.fold(0, usize::saturating_add)
+    }
+
+    fn reseal(&self, keys: &TenantKeys, version: u32) -> Result<Option<EntityRow>, Error> {
+        Ok(SignedRow::reseal(self, keys, version)?.map(Into::into))
+    }
+}
+
+/// Removes the types of rows.
+pub(super) fn as_stored<T: EntityRecord + fmt::Debug + Send + Sync>(
+    rows: &[SignedRow<T>],
+) -> impl Iterator<Item = &dyn StoredRow>
+where
+    SignedRow<T>: Into<EntityRow>,
+{
+    rows.iter().map(|it| -> &dyn StoredRow { it })
+}
