@@ -134,8 +134,7 @@ fn log_recovery(condition: StoreCondition) {
 /// The cause of an error, for the log.
 pub(crate) fn describe(error: &StoreError) -> String {
     match error {
-        StoreError::Unavailable(cause) => cause.to_string(),
-        StoreError::Busy => "the write queue is full".to_owned(),
+        StoreError::Unavailable(_) | StoreError::Busy => error.to_string(),
         StoreError::AlreadyCompleted => "another request completed first".to_owned(),
         StoreError::Corrupt(description) => (*description).to_owned(),
     }

@@ -13,8 +13,11 @@ pub(crate) const IN_FLIGHT: &str =
 /// The error of a storage engine.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Too many writes are waiting; nothing was written.
-    #[error("the write queue is full")]
+    /// Too many writes are waiting, or the wait for a lock or a connection took too long; nothing was
+    /// written.
+    #[error(
+        "the write queue is full, or an earlier write or the wait for a connection took too long"
+    )]
     Busy,
     /// Another request with the same idempotency key completed first, possibly on another node;
     /// nothing was written.
@@ -47,7 +50,11 @@ mod tests {
     #[test]
     fn text_of_a_store_error_names_the_cause() {
         let cases = [
-            (StoreError::Busy, "the write queue is full"),
+            (
+                StoreError::Busy,
+                "the write queue is full, or an earlier write or the wait for a connection took too \
+                 long",
+            ),
             (StoreError::Unavailable("SQLite error 13".into()), "SQLite error 13"),
             (StoreError::Corrupt("the head is missing"), "the head is missing"),
         ];

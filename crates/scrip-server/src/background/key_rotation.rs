@@ -35,7 +35,11 @@ use uuid::Uuid;
 use crate::{
     config::key_rotation::KeyRotationPace,
     node::Node,
-    periodic_tasks::{PAUSE_BETWEEN_STEPS, delayed_interval, restart_after_panic},
+    periodic_tasks::{
+        PAUSE_BETWEEN_STEPS, delayed_interval,
+        failure_series::{FailureSeries, SeriesChange},
+        restart_after_panic,
+    },
 };
 
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -64,6 +68,7 @@ async fn rotate_keys(app: Arc<App>, pace: KeyRotationPace) {
     let mut stop = app.tasks.deliveries.track();
     let mut worker = RotationWorker::new(Arc::clone(&app), pace, stop.clone());
     let mut ticks = delayed_interval(CHECK_EVERY);
+    let mut failures = FailureSeries::default();
     loop {
         tokio::select! {
             biased;
@@ -73,12 +78,19 @@ async fn rotate_keys(app: Arc<App>, pace: KeyRotationPace) {
         // The keys of an outdated policy must not decide which version seals.
         let directory = app.directory.load_full().filter(|_| app.rejection_reason().is_none());
         let Some(directory) = directory else { continue };
-        if let Err(error) = worker.check(&directory).await {
+        let result = worker.check(&directory).await;
+        if result.is_err() {
             app.metrics.key_rotation.failures.increment();
-            tracing::warn!(
+        }
+        match failures.record(result) {
+            None => (),
+            Some(SeriesChange::Begin(error)) => tracing::warn!(
                 cause = error.cause_text(),
-                "a step of a key rotation failed; retrying in a second"
-            );
+                "a step of a key rotation failed; retrying every second"
+            ),
+            Some(SeriesChange::End) => {
+                tracing::info!("the steps of key rotations succeed again");
+            }
         }
     }
     worker.release_leases().await;

@@ -1,10 +1,6 @@
 //! Unsealing of a vault after the start, and after it was sealed again.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use scrip_api::app::readiness::NotReadyReason;
 use scrip_core::Error;
@@ -25,13 +21,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub async fn keep_unsealed(manager: Arc<KeyManager>) {
     loop {
         unseal_with_retries(&manager).await;
-        set_cause(&manager, None);
+        manager.set_sealed_cause(None);
         manager.sealed.notified().await;
     }
-}
-
-fn set_cause(manager: &KeyManager, cause: Option<String>) {
-    *manager.sealed_cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
 }
 
 /// Retries until an unlock method opens the vault, or people have entered their shares. Creates
@@ -49,7 +41,7 @@ async fn unseal_with_retries(manager: &KeyManager) {
         }
         app.health.sealed_by.replace(Some(reason));
         let cause = format!("{error:#}");
-        set_cause(manager, Some(cause.clone()));
+        manager.set_sealed_cause(Some(cause.clone()));
         // The store logs its own outage.
         if app.storage_reason().is_none() && logged_causes.insert(cause.clone()) {
             match reason.is_sealed() {

@@ -329,8 +329,8 @@ settings! {
         /// Certificate authorities of destinations and receivers of webhooks, a PEM file; empty for
         /// those of the system.
         ca_file: Option<PathBuf> = "",
-        /// Allow destinations and receivers of webhooks on this machine, also over plain HTTP; for
-        /// development only.
+        /// Allow `localhost` and loopback addresses as hosts of destinations and receivers of webhooks,
+        /// also over plain HTTP; for development only.
         loopback_http: bool = "false",
         /// Maximum number of proxied calls in progress. A tenant gets at most as many as are still
         /// free, so that the slow destinations of one tenant do not stop the others.

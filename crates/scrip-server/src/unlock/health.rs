@@ -138,9 +138,12 @@ pub async fn check_periodically(
 /// this.
 pub async fn follow_rotations(manager: Arc<KeyManager>) {
     manager.app.wait_until_unsealed().await;
-    let (mut last_cause, mut pause) = (String::new(), FOLLOW_EVERY);
+    let (mut last_cause, mut pause, mut has_sealed_cause) = (String::new(), FOLLOW_EVERY, false);
     loop {
-        sleep(pause).await;
+        tokio::select! {
+            () = sleep(pause) => (),
+            () = manager.new_key_entered.notified() => (),
+        }
         let result = manager.follow_rotation().await;
         // Each attempt asks all sources, so a row that no source opens must not be tried at once.
         pause = match &result {
@@ -149,6 +152,10 @@ pub async fn follow_rotations(manager: Arc<KeyManager>) {
         };
         let problem = result.as_ref().err().and_then(|it| it.downcast_ref::<UnlockProblem>());
         manager.app.health.new_key_missing_by.replace(problem.map(|it| it.reason));
+        if problem.is_some() || has_sealed_cause {
+            manager.set_sealed_cause(problem.map(ToString::to_string));
+            has_sealed_cause = problem.is_some();
+        }
         if let Err(error) = &result {
             let cause = format!("{error:#}");
             // The store logs its own outage.

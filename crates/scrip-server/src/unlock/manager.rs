@@ -44,6 +44,8 @@ pub struct KeyManager {
     pub(crate) sealed_cause: std::sync::Mutex<Option<String>>,
     /// The vault was sealed again, so that it must be opened again.
     pub(crate) sealed: Notify,
+    /// People have entered the shares of a new vault key.
+    pub(crate) new_key_entered: Notify,
 }
 
 /// Why a vault could not be unsealed.
@@ -93,6 +95,7 @@ impl KeyManager {
             has_legacy_key: AtomicBool::default(),
             sealed_cause: std::sync::Mutex::default(),
             sealed: Notify::new(),
+            new_key_entered: Notify::new(),
         }
     }
 
@@ -157,6 +160,10 @@ impl KeyManager {
         cause.clone().filter(|_| self.app.is_sealed())
     }
 
+    pub(crate) fn set_sealed_cause(&self, cause: Option<String>) {
+        *self.sealed_cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
+    }
+
     /// Loads the unlock methods of the open vault.
     pub(crate) async fn open_vault(&self) -> anyhow::Result<OpenVault> {
         let unlocks = self.load_unlocks().await?;
@@ -182,20 +189,38 @@ impl KeyManager {
     /// Gets the new vault key after another node has rotated it, so that this node can load changes
     /// of the directory again.
     pub(crate) async fn follow_rotation(&self) -> anyhow::Result<()> {
-        let Some(key) = self.ring.current() else { return Ok(()) };
-        if self.load_unlocks().await?.key_version() <= key.version() {
+        if self.ring.current().is_none() || !self.lacks_new_key(&self.load_unlocks().await?) {
             return Ok(());
         }
         let records = self.app.vault.store.load_directory().await?;
         let opened = open_vault_key(&self.inputs, &records).await?;
+        self.load_new_key(&records, opened.key).await
+    }
+
+    /// Whether another node has rotated the vault key, and this node has the old one.
+    pub(crate) fn lacks_new_key(&self, unlocks: &VaultUnlocks) -> bool {
+        self.ring.current().is_some_and(|it| it.version() < unlocks.key_version())
+    }
+
+    /// Uses the new vault key, and loads the directory with it. Does nothing if this node has a new
+    /// key already.
+    pub(crate) async fn load_new_key(
+        &self,
+        records: &DirectoryRecords,
+        key: VaultKey,
+    ) -> anyhow::Result<()> {
+        let _guard = self.changes.lock().await;
+        if !self.lacks_new_key(&records.unlocks) {
+            return Ok(());
+        }
         // Otherwise the replaced rows of another vault would be served, and new keys would be
         // wrapped with its key.
         if let Some(system_keys) = &records.system_keys {
-            let audit_key = AuditKey::unwrap(&opened.key, &system_keys.audit_key)?;
+            let audit_key = AuditKey::unwrap(&key, &system_keys.audit_key)?;
             self.check_continuity(&audit_key)?;
         }
-        tracing::info!(version = opened.key.version(), "another node rotated the vault key");
-        self.ring.replace(opened.key);
+        tracing::info!(version = key.version(), "another node rotated the vault key");
+        self.ring.replace(key);
         let reloaded = self.app.reload_with_mode(ReloadMode::Always).await;
         reloaded.map_err(|it| anyhow::Error::msg(it.cause.cause_text()))
     }

@@ -11,7 +11,7 @@ use scrip_core::{
     types::id::UnlockId,
     unlock::{UnlockRecord, VaultIdentity},
 };
-use scrip_seal::{ShareCollection, VaultKey};
+use scrip_seal::{ShareCollection, ShareLabel, VaultKey};
 
 /// The results of the last checks, by method.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ pub(crate) struct PendingRotation {
 /// Shares that people entered to unseal the vault.
 #[derive(Debug)]
 pub(crate) struct EnteredShares {
-    pub(super) method: UnlockId,
+    pub(super) set: ShareLabel,
     pub(super) collection: ShareCollection,
     pub(super) last_entry: Duration,
     /// For the audit log, which cannot be written before the vault is open.

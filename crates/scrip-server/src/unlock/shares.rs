@@ -12,7 +12,8 @@ use scrip_core::{
     unlock::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
 };
 use scrip_seal::{
-    AgeRecipient, Secret, Share, ShareCollection, ShareLabel, VaultKey, WrappingKey, split_secret,
+    AgeRecipient, Secret, Share, ShareCollection, ShareLabel, ShareProgress, VaultKey, WrappingKey,
+    split_secret,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
@@ -245,7 +246,8 @@ impl KeyManager {
         self.record_end(&format!("keys add shamir {id} by uid {uid}"), result).await
     }
 
-    /// Accepts one share of a sealed vault. The last share that is needed unseals the vault.
+    /// Accepts one share of a sealed vault, or of the key to which another node has rotated. The last
+    /// share that is needed unseals the vault.
     ///
     /// # Errors
     /// The vault is open, the share is not valid, or the shares do not open the vault.
@@ -254,44 +256,16 @@ impl KeyManager {
         text: &ShareText,
         uid: u32,
     ) -> anyhow::Result<UnsealProgress> {
-        if self.app.directory.load().is_some() {
+        let records = self.app.vault.store.load_directory().await?;
+        if self.app.directory.load().is_some() && !self.lacks_new_key(&records.unlocks) {
             bail!("the vault is open; no share is needed");
         }
         let share = Share::parse(text.expose())?;
-        let records = self.app.vault.store.load_directory().await?;
         let method = find_share_method(&records.unlocks, &share)?.clone();
         let identity = records.unlocks.identity.context("the vault has no unlock methods")?;
         let index = share.index();
         check_share(&method, &share)?;
-        let (progress, complete) = {
-            let mut entered = self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
-            forget_expired(&mut entered, ticks());
-            let is_other = |it: &mut EnteredShares| it.method != method.id;
-            drop(entered.take_if(is_other));
-            let mut current = match entered.take() {
-                Some(it) => it,
-                None => EnteredShares {
-                    method: method.id,
-                    collection: start_collection(&method)?,
-                    last_entry: ticks(),
-                    records: Vec::new(),
-                },
-            };
-            let added = current.collection.add(share);
-            if added.is_ok() {
-                current.last_entry = ticks();
-                current.records.push(format!("unseal share {index} by uid {uid}"));
-            }
-            let is_complete = added.as_ref().is_ok_and(|it| it.is_complete());
-            let complete = match is_complete {
-                true => Some(current),
-                false => {
-                    *entered = Some(current);
-                    None
-                }
-            };
-            (added?, complete)
-        };
+        let (progress, complete) = self.collect_share(&method, share, uid)?;
         tracing::info!(share = index, uid, "accepted a share to unseal the vault");
         let (entered, threshold) = (usize::from(progress.have), progress.need);
         let Some(complete) = complete else {
@@ -301,14 +275,51 @@ impl KeyManager {
         let key = open_with_shares(identity, &method, &complete.collection)?;
         let system_keys = records.system_keys.as_ref().context("the vault is empty")?;
         let key = check_key(VaultKey::from_secret(method.key_version, key), system_keys)?;
-        let opened = OpenedKey { key, method: Some(MethodName::new(&method)) };
-        let unsealed = self.unseal(records, opened).await;
-        unsealed.map_err(UnsealError::explain)?;
+        if self.app.directory.load().is_some() {
+            self.load_new_key(&records, key).await?;
+            self.new_key_entered.notify_one();
+        } else {
+            let opened = OpenedKey { key, method: Some(MethodName::new(&method)) };
+            let unsealed = self.unseal(records, opened).await;
+            unsealed.map_err(UnsealError::explain)?;
+        }
         for record in complete.records {
             self.record(&record, "completed").await;
         }
         tracing::info!("the vault is open");
         Ok(UnsealProgress { entered, threshold, is_open: true })
+    }
+
+    /// Adds a share to the entered ones, or to a new collection if those are of another set. Takes
+    /// the collection when it is complete.
+    fn collect_share(
+        &self,
+        method: &UnlockRecord,
+        share: Share,
+        uid: u32,
+    ) -> anyhow::Result<(ShareProgress, Option<EnteredShares>)> {
+        let (index, set) = (share.index(), share.label());
+        let mut entered = self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
+        forget_expired(&mut entered, ticks());
+        let mut current = match entered.take().filter(|it| it.set == set) {
+            Some(it) => it,
+            None => EnteredShares {
+                set,
+                collection: start_collection(method)?,
+                last_entry: ticks(),
+                records: Vec::new(),
+            },
+        };
+        let added = current.collection.add(share);
+        if added.is_ok() {
+            current.last_entry = ticks();
+            current.records.push(format!("unseal share {index} by uid {uid}"));
+        }
+        if added.as_ref().is_ok_and(|it| it.is_complete()) {
+            return Ok((added?, Some(current)));
+        }
+        *entered = Some(current);
+        Ok((added?, None))
     }
 
     /// Wipes the entered shares when their time is over.
@@ -361,7 +372,7 @@ mod tests {
         let entered = || {
             let label = ShareLabel::create("vault");
             Some(EnteredShares {
-                method: UnlockId(uuid::Uuid::nil()),
+                set: label,
                 collection: ShareCollection::new(label, 3),
                 last_entry: Duration::from_secs(5),
                 records: Vec::new(),

@@ -1,5 +1,6 @@
 //! Checks of the unlock methods.
 
+use scrip_api::app::readiness::NotReadyReason;
 use scrip_core::{
     policy::DirectoryRecords,
     unlock::{UnlockRecord, VaultUnlocks},
@@ -9,6 +10,7 @@ use scrip_server::{
     config::Settings,
     unlock::{
         open::{MethodName, altered_methods, try_single_method},
+        problem::UnlockProblem,
         unlock_settings::UnlockSettings,
     },
 };
@@ -18,16 +20,10 @@ use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 /// Asks every method that needs no people. A failing method is an error only if no other one works.
 pub(super) async fn check_methods(settings: &Settings, records: &DirectoryRecords) -> Vec<Finding> {
     let unlocks = &records.unlocks;
-    let mut findings = Vec::new();
-    if unlocks.is_legacy() || unlocks.methods.iter().any(is_root_key) {
-        findings.push(check_root_key(settings));
-    }
     if unlocks.is_legacy() {
-        findings.push(warning(
-            "unlock",
-            "the root key is the vault key itself and cannot be rotated; run: scrip keys adopt",
-        ));
-        return findings;
+        let advice =
+            "the root key is the vault key itself and cannot be rotated; run: scrip keys adopt";
+        return vec![check_root_key(settings), warning("unlock", advice)];
     }
     let (mut results, mut people) = (Vec::new(), Vec::new());
     for method in unlocks.active_methods() {
@@ -45,6 +41,15 @@ pub(super) async fn check_methods(settings: &Settings, records: &DirectoryRecord
         }
     }
     let has_working = results.iter().any(|(_, problem)| problem.is_none()) || !people.is_empty();
+    let mut findings = Vec::new();
+    if unlocks.methods.iter().any(is_root_key) {
+        findings.push(match settings.check_root_key() {
+            Err(error) if has_working && !is_denied(&error) => {
+                warning("root key", format!("{error:#}"))
+            }
+            Ok(()) | Err(_) => check_root_key(settings),
+        });
+    }
     findings.extend(results.into_iter().map(|(name, problem)| match problem {
         None => passed("unlock", format!("{name} returns the vault key")),
         Some(problem) if has_working => warning("unlock", format!("{name}: {problem}")),
@@ -101,6 +106,12 @@ pub(super) fn check_alterations(unlocks: &VaultUnlocks, key: &AuditKey) -> Vec<F
         failed("unlock", text)
     };
     altered.map(finding).collect()
+}
+
+/// Whether other users can read or replace a key. That is an error, although another method works.
+fn is_denied(error: &anyhow::Error) -> bool {
+    let problem = error.downcast_ref::<UnlockProblem>();
+    problem.is_some_and(|it| it.reason == NotReadyReason::UnlockDenied)
 }
 
 fn is_root_key(method: &UnlockRecord) -> bool {

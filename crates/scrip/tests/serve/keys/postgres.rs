@@ -9,7 +9,11 @@ use scrip_testing::{
 use serde_json::Value;
 
 use crate::{
-    keys::{assert_readable, assert_sealed, create_token, is_open, methods, stderr, text},
+    keys::{
+        assert_readable, assert_sealed, create_token, is_open, methods, sealed_cause,
+        shares::{ADD, assert_unseal, run_ceremony},
+        stderr, text,
+    },
     network::postgres::{NO_FSYNC, another_node, create_vault},
     operator::commands::run_json,
 };
@@ -94,6 +98,49 @@ fn methods_and_rotations_of_one_node_are_followed_by_the_other() {
         assert_readable(server, &nodes.api_key, &token);
         assert_eq!(key_version(process), 4);
     }
+}
+
+/// A rotation replaces the shares. The other node serves with the old key until its next reload, and
+/// no source has the new key.
+#[test]
+fn node_waits_for_the_new_shares_after_a_rotation_by_another_node() {
+    let nodes = Nodes::create();
+    let servers = nodes.serve();
+    let token = create_token(&servers[0], &nodes.api_key);
+    let [rotating, waiting] = &nodes.processes;
+    let [file_method] = methods(rotating).try_into().unwrap();
+    let old_shares = run_ceremony(rotating, &ADD, 3, &[0, 1]);
+    run_json(rotating, &["keys", "remove", &text(&file_method["id"])]);
+    assert_unseal(waiting, &old_shares[0], "the vault is open; no share is needed");
+    let rotate = || {
+        let shares = run_ceremony(rotating, &["keys", "rotate", "vault"], 3, &[1, 2]);
+        let is_waiting = || {
+            let response = servers[1].send("GET", "/readyz");
+            response.status == 503 && response.text().contains("have entered their shares")
+        };
+        assert!(becomes_true(is_waiting), "{}", waiting.log());
+        shares
+    };
+    let replaced_shares = rotate();
+    assert_unseal(waiting, &replaced_shares[0], "1/2: more shares are needed");
+    assert_unseal(waiting, &old_shares[1], "a set that was replaced");
+    let cause = "2 of 3 people must each enter a share: scrip unseal";
+    assert!(becomes_true(|| sealed_cause(waiting).contains(cause)), "{}", waiting.log());
+    // The next set replaces the share that was entered before.
+    let new_shares = rotate();
+    assert_unseal(waiting, &replaced_shares[1], "a set that was replaced");
+    assert_unseal(waiting, &new_shares[2], "1/2: more shares are needed");
+    assert_unseal(waiting, &new_shares[0], "2/2: the vault is open");
+    for (server, process) in servers.iter().zip(&nodes.processes) {
+        assert_readable(server, &nodes.api_key, &token);
+        assert_eq!(key_version(process), 3);
+        assert_unseal(process, &new_shares[1], "the vault is open; no share is needed");
+    }
+    // The node that waited changes the unlock methods with the new key.
+    let shares = run_ceremony(waiting, &["keys", "rotate", "vault"], 3, &[0, 1]);
+    assert_unseal(rotating, &shares[0], "1/2: more shares are needed");
+    assert_unseal(rotating, &shares[1], "2/2: the vault is open");
+    assert_readable(&servers[0], &nodes.api_key, &token);
 }
 
 /// Each node has a lock of its own, so only the store can prevent this.

@@ -87,7 +87,14 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(output)
 }
 
-const ADD: [&str; 7] = ["keys", "add", "shamir", "--shares", "3", "--threshold", "2"];
+/// Enters a share, and expects this text.
+#[track_caller]
+pub(super) fn assert_unseal(process: &ProcessHarness, share: &str, expected: &str) {
+    let text = printed(&unseal(process, share));
+    assert!(text.contains(expected), "{expected:?} is not in {text:?}");
+}
+
+pub(super) const ADD: [&str; 7] = ["keys", "add", "shamir", "--shares", "3", "--threshold", "2"];
 
 #[test]
 fn two_people_unseal_the_vault_and_old_shares_die_with_a_rotation() {

@@ -19,6 +19,7 @@ use crate::{
     SCRIP,
     keys::{is_open, open_database},
     operator::commands::run_json,
+    telemetry::metrics::scrape,
 };
 
 /// More than the rows of one step, so that a rotation can be interrupted.
@@ -188,6 +189,38 @@ fn old_key_is_rotated_automatically() {
     test.wait_until_finished(3);
     test.process.wait_for_log("rotation of an old sealing key started");
     test.check_tokens(&server, 3);
+}
+
+/// A storage that fails for an hour fails 3,600 steps.
+#[test]
+fn failing_steps_of_a_rotation_are_logged_once() {
+    let (failed, succeeds) =
+        ("a step of a key rotation failed", "the steps of key rotations succeed again");
+    let test = RotationProcess::new("1000");
+    let process = test.process.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
+    let test = RotationProcess { process, ..test };
+    let server = test.process.serve();
+    assert!(is_open(&server));
+    let execute = |sql| open_database(&test.process).execute_batch(sql).unwrap();
+    for outage in 1..=2 {
+        test.rotate();
+        // Before the promotion, which comes after a second.
+        execute(
+            "CREATE TRIGGER outage BEFORE UPDATE ON key_rotations
+                BEGIN SELECT RAISE(ABORT, 'outage'); END",
+        );
+        let failures = || {
+            let page = scrape(&server);
+            page.value("scrip_key_rotation_failures_total", &[])
+        };
+        let before = failures();
+        assert!(becomes_true(|| failures() >= before + 3.0), "{}", test.process.log());
+        let count = |text| test.process.log().matches(text).count();
+        assert_eq!((count(failed), count(succeeds)), (outage, outage - 1));
+        execute("DROP TRIGGER outage");
+        assert!(becomes_true(|| count(succeeds) == outage), "{}", test.process.log());
+        test.wait_until_finished(u64::try_from(outage).unwrap() + 1);
+    }
 }
 
 /// The remaining time of the lease, in milliseconds.

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use scrip_testing::process::harness::ProcessHarness;
+use scrip_testing::process::harness::{ProcessHarness, becomes_true};
 use serde_json::Value;
 
 use crate::operator::commands::{create_with_application, run_json, value_text};
@@ -72,6 +72,35 @@ fn doctor_reports_problems() {
     assert_eq!((well, verdicts_of_check(&report, "root key")), (false, vec!["failed".to_owned()]));
     let count = report.to_string().matches("No such file or directory").count();
     assert_eq!(count, 1, "the cause of the missing root key: {report}");
+}
+
+#[test]
+fn doctor_warns_about_an_unusable_root_key_if_another_method_opens_the_vault() {
+    let (process, ..) = create_with_application("private");
+    let server = process.serve();
+    assert!(becomes_true(|| server.status("/readyz") == 200));
+    let file = process.path("unlock.key").display().to_string();
+    run_json(&process, &["keys", "add", "file", &file]);
+    drop(server);
+    let root_key = process.data().join("root.key");
+    let verdict = || {
+        let (is_well, report) = run_doctor(&process);
+        (is_well, verdicts_of_check(&report, "root key"), verdicts_of_check(&report, "unlock"))
+    };
+    let verdicts = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let one_fails = verdicts(&["warning", "passed"]);
+    // A key that others can read is an error, whoever needs it.
+    fs::set_permissions(&root_key, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(verdict(), (false, verdicts(&["failed"]), one_fails.clone()), "others can read it");
+    fs::set_permissions(&root_key, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&root_key, "malformed").unwrap();
+    assert_eq!(verdict(), (true, verdicts(&["warning"]), one_fails.clone()), "malformed");
+    fs::remove_file(&root_key).unwrap();
+    assert_eq!(verdict(), (true, verdicts(&["warning"]), one_fails), "missing");
+    fs::remove_file(&file).unwrap();
+    let (is_well, root_key, unlock) = verdict();
+    assert_eq!((is_well, root_key), (false, verdicts(&["failed"])), "no method works");
+    assert_eq!(unlock, verdicts(&["failed", "failed"]));
 }
 
 #[test]
