@@ -13,6 +13,7 @@ pub mod caller;
 pub mod destination;
 pub mod directory;
 mod display_name;
+mod entities;
 pub mod entity;
 mod field_kinds;
 pub mod loaded_proxy;
@@ -40,13 +41,14 @@ pub use self::{
         directory_records::{DirectoryRecords, SystemKeys},
     },
     display_name::DisplayName,
+    entities::ENTITIES,
     field_kinds::FieldKinds,
     loaded_proxy::{Proxy, ProxyLookup},
     loaded_tenant::Tenant,
     policy_records::{PolicyAlteration, PolicyRecords, PolicySeal, PolicyWrite},
     principal::Principal,
     signed_row::{ChangeStamp, PolicyRow, SignedRow},
-    stored_rows::{ENTITIES, EntityId, EntityRow, POLICY_ENTITIES, PolicyEntity, StoredRow},
+    stored_rows::{EntityId, EntityRow, POLICY_ENTITIES, PolicyEntity, StoredRow},
     tenant::{
         client_key::{CLIENT_KEY_LIFETIME_MAX, CLIENT_KEYS_MAX, ClientKeyRecord},
         quota::Quotas,

@@ -9,19 +9,12 @@ use crate::{
     Error,
     policy::{
         ApiKeyRecord, ApplicationRecord, ClientKeyRecord, SignedRow, TenantRecord,
-        access_session::ACCESS_SESSION,
-        application::{API_KEY, APPLICATION},
         entity::{Entity, EntityRecord, InvalidRow, RowSource, RowValue},
-        proxy::{ProxyRecord, record::PROXY},
-        tenant::{client_key::CLIENT_KEY, record::TENANT},
-        webhook::{WebhookRecord, record::WEBHOOK},
+        proxy::ProxyRecord,
+        webhook::WebhookRecord,
     },
     types::id::{ApiKeyId, ApplicationId, ClientKeyId, ProxyId, WebhookId},
 };
-
-/// Every entity. A row comes after those that it refers to.
-pub const ENTITIES: [&Entity; 7] =
-    [&TENANT, &APPLICATION, &API_KEY, &PROXY, &WEBHOOK, &CLIENT_KEY, &ACCESS_SESSION];
 
 /// An entity whose rows are parts of a policy, and how they are read.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +24,7 @@ pub struct PolicyEntity {
     pub read: fn(&dyn RowSource) -> Result<EntityRow, InvalidRow>,
 }
 
-/// The entities of a policy besides the tenant, in the order of [`ENTITIES`].
+/// The entities of a policy besides the tenant, in the order of [`ENTITIES`](crate::policy::ENTITIES).
 pub const POLICY_ENTITIES: [PolicyEntity; 5] = [
     policy_entity::<ApplicationRecord>(),
     policy_entity::<ApiKeyRecord>(),
