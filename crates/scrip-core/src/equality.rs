@@ -1,7 +1,7 @@
 //! Answers whether a value that a caller submits equals stored hidden data.
 //!
 //! A fingerprint, a found duplicate, a search result, a taken id and a replayed response each
-//! answer this question. [`comparison`] defines the proof that such an answer needs; [`counting`]
+//! answer this question. [`comparison`] defines the proof that such an answer needs; [`guess_count`]
 //! counts the numbers in a value before it is compared.
 //!
 //! The guessing budget limits the answers. BIN and last four digits of a card are not secret, so a

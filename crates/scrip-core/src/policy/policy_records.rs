@@ -124,7 +124,8 @@ impl PolicyRecords {
         records
     }
 
-    /// All rows except the tenant's, in the order of [`POLICY_ENTITIES`].
+    /// All rows except the tenant's, in the order of
+    /// [`POLICY_ENTITIES`](crate::policy::POLICY_ENTITIES).
     pub fn rows(&self) -> impl Iterator<Item = &dyn StoredRow> {
         as_stored(&self.applications)
             .chain(as_stored(&self.api_keys))

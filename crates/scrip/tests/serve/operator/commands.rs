@@ -58,9 +58,14 @@ fn get_status(server: &RunningServer, path: &str, key: &str) -> u16 {
     server.request("GET", path).api_key(key).send().status
 }
 
+/// Starts the server and waits until it has opened the vault. The log also has the lines of earlier
+/// servers.
 pub(crate) fn serve_unsealed(process: &ProcessHarness) -> RunningServer {
+    let count_openings = || process.log().matches("the vault is open").count();
+    let earlier_openings = if process.path("log").exists() { count_openings() } else { 0 };
     let server = process.serve();
-    process.wait_for_log("the vault is open");
+    let is_open = becomes_true(|| count_openings() > earlier_openings);
+    assert!(is_open, "the vault is not open: {}", process.log());
     server
 }
 
