@@ -228,11 +228,16 @@ impl MessageBody {
     /// expressions decide whether something can be appended there. Reads at most the whole body.
     #[must_use]
     pub fn has_fixed_location(&self, location: &[LocationStep]) -> bool {
-        let is_json = |it: &MessagePiece| it.format == PieceFormat::Json && it.part.is_none();
         let Ok(text) = std::str::from_utf8(&self.original) else { return false };
         let begins_expression =
             |at: usize| self.pieces.binary_search_by_key(&at, |it| it.span.start).is_ok();
-        self.pieces.iter().all(is_json) && !crosses_value(text, location, begins_expression)
+        self.has_json_expressions_only() && !crosses_value(text, location, begins_expression)
+    }
+
+    /// Whether each expression is in a text value of a JSON body, and so in no name of a property.
+    #[must_use]
+    pub fn has_json_expressions_only(&self) -> bool {
+        self.pieces.iter().all(|it| it.format == PieceFormat::Json && it.part.is_none())
     }
 
     /// The original bytes if there is no expression; otherwise the bytes with the results.

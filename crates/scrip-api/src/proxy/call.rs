@@ -413,9 +413,7 @@ async fn exchange_messages(
     {
         return Err(tokens.reject_openly(error).await);
     }
-    let is_restricted = tokens.used().are_restricted();
-    let hidden =
-        find_hidden_inputs(&call, &plan, &message, configuration_data, is_restricted, work);
+    let hidden = find_hidden_inputs(&call, &plan, &message, configuration_data, &tokens, work);
     let hidden = match hidden {
         Ok(hidden) => hidden,
         Err(error) => return Err(tokens.reject_openly(error).await),

@@ -28,7 +28,9 @@ use self::{
     template::parse_template,
 };
 pub use self::{
-    properties::{check_hidden_body, hidden_body_work, stores_encrypted, writes_body},
+    properties::{
+        check_hidden_body, check_property_names, hidden_body_work, stores_encrypted, writes_body,
+    },
     target::TransformTarget,
     tokenize::{CollectedToken, CollectedTokenData},
 };

@@ -75,8 +75,11 @@ impl ReceivedRequest {
                 values.as_array_mut().unwrap().push(value.into());
             }
         }
+        // A text that happens to be a number is no JSON message. Its spaces are compared, too.
+        let message = serde_json::from_slice(body).ok();
+        let message = message.filter(|it: &Value| it.is_object() || it.is_array());
         let text = || Value::String(String::from_utf8_lossy(body).into_owned());
-        let mut body = serde_json::from_slice(body).unwrap_or_else(|_| text());
+        let mut body = message.unwrap_or_else(text);
         if let Some(object) = body.as_object_mut() {
             object.remove(CONFIGURATION_ATTRIBUTE);
         }

@@ -19,6 +19,9 @@ fn is_record_id(text: &str) -> bool {
     ["audit-", "read-"].iter().any(|it| text.starts_with(it))
 }
 
+/// The replacement of the masks of generated proxies.
+const MASK_REPLACEMENT: char = '#';
+
 /// The length of the id of an access session, which is a digest of its random key.
 const SESSION_ID_LENGTH: usize = 64;
 
@@ -107,9 +110,11 @@ impl RandomValueNames {
         }
     }
 
+    /// A mask may have replaced digits of a fingerprint: fingerprints are random, so in one vault only.
     fn numbered_name(&mut self, text: &str) -> String {
         let next = self.0.len();
-        format!("[{}]", self.0.entry(text.to_owned()).or_insert(next))
+        let text = if is_fingerprint(text) { hide_text_digits(text) } else { text.to_owned() };
+        format!("[{}]", self.0.entry(text).or_insert(next))
     }
 
     /// Renames the random words in a text. Computed ids are not renamed, because they must be equal
@@ -117,35 +122,117 @@ impl RandomValueNames {
     fn rename_words(&mut self, text: &str) -> String {
         let mut renamed = String::with_capacity(text.len());
         let mut remaining = text;
-        while !remaining.is_empty() {
-            let is_word = |it: char| it.is_ascii_alphanumeric() || it == '-';
-            let word_end = remaining.find(|it| !is_word(it)).unwrap_or(remaining.len());
+        while let Some(first) = remaining.chars().next() {
+            let word_end = remaining.find(|it| !is_word_character(it)).unwrap_or(remaining.len());
             let (word, after_word) = remaining.split_at(word_end);
+            if word.is_empty() {
+                let separator = encoded_character(remaining).unwrap_or(first.len_utf8());
+                let (separator, after_separator) = remaining.split_at(separator);
+                let is_before_fingerprint = is_fingerprint(first_word(after_separator));
+                match is_before_fingerprint && separator.starts_with('%') {
+                    // A mask took the digits of the separator and of the fingerprint for one number.
+                    true => renamed.push_str(&hide_text_digits(separator)),
+                    false => renamed.push_str(separator),
+                }
+                remaining = after_separator;
+                continue;
+            }
             let is_random = Uuid::try_parse(word).is_ok() || is_fingerprint(word);
             if is_random || self.0.contains_key(word) {
                 renamed.push_str(&self.numbered_name(word));
             } else {
                 renamed.push_str(word);
             }
-            let separator = after_word.chars().next();
-            renamed.extend(separator);
-            remaining = separator.map_or("", |it| &after_word[it.len_utf8()..]);
+            remaining = after_word;
         }
         renamed
     }
 }
 
+/// A character of a random value, in which a mask may have replaced digits.
+fn is_word_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || character == '-' || character == MASK_REPLACEMENT
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|it| !is_word_character(it)).next().unwrap_or_default()
+}
+
+/// The length of the percent-encoded character at the start of the text, in which a mask may have
+/// replaced digits.
+fn encoded_character(text: &str) -> Option<usize> {
+    let is_digit = |it: &u8| it.is_ascii_hexdigit() || char::from(*it) == MASK_REPLACEMENT;
+    let encoded = text.strip_prefix('%')?.as_bytes().get(..2)?;
+    encoded.iter().all(is_digit).then_some(1 + encoded.len())
+}
+
+fn hide_text_digits(text: &str) -> String {
+    let hide = |it: char| if it.is_ascii_digit() { MASK_REPLACEMENT } else { it };
+    text.chars().map(hide).collect()
+}
+
 /// Replaces the digits of all texts, numbers and names.
 fn hide_digits(value: &mut Value) {
-    let hide = |text: &str| text.replace(|it: char| it.is_ascii_digit(), "#");
     match value {
         Value::Null | Value::Bool(_) => {}
-        Value::Number(number) => *value = number.to_string().into(),
-        Value::String(text) => *text = hide(text),
+        Value::Number(number) => *value = hide_text_digits(&number.to_string()).into(),
+        Value::String(text) => *text = hide_text_digits(text),
         Value::Array(items) => items.iter_mut().for_each(hide_digits),
         Value::Object(object) => {
             object.values_mut().for_each(hide_digits);
-            *object = object.iter().map(|(name, it)| (hide(name), it.clone())).collect();
+            *object =
+                object.iter().map(|(name, it)| (hide_text_digits(name), it.clone())).collect();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FINGERPRINTS: [&str; 2] = [
+        "3ZZAhJvADZaE12GR45hVoHQinhP789bssRkFybJ6xJce",
+        "CG5KnXFk7khv5rhTEG8VpErWvRDfJxZWuUA84feFtQn4",
+    ];
+
+    /// The texts of one vault, one after the other.
+    fn rename_all(texts: &[String]) -> Vec<String> {
+        let mut names = RandomValueNames::default();
+        texts.iter().map(|it| names.rename_words(it)).collect()
+    }
+
+    /// Masks digits as the masks of generated proxies do.
+    fn mask_numbers(text: &str) -> String {
+        let mut masked = String::new();
+        let mut remaining = text;
+        while !remaining.is_empty() {
+            let is_digit = remaining.starts_with(|it: char| it.is_ascii_digit());
+            let end = remaining.find(|it: char| it.is_ascii_digit() != is_digit);
+            let (run, rest) = remaining.split_at(end.unwrap_or(remaining.len()));
+            let is_masked = is_digit && run.len() >= 3;
+            masked.push_str(&if is_masked { hide_text_digits(run) } else { run.to_owned() });
+            remaining = rest;
+        }
+        masked
+    }
+
+    #[test]
+    fn fingerprint_is_renamed_in_encoded_and_masked_texts() {
+        let renamed = FINGERPRINTS.map(|fingerprint| {
+            let encoded = format!("%22fingerprint%22%3A%22{fingerprint}%22");
+            let masked = mask_numbers(&encoded);
+            rename_all(&[fingerprint.to_owned(), mask_numbers(fingerprint), encoded, masked])
+        });
+        assert_eq!(renamed[0], renamed[1]);
+        assert_eq!(renamed[0][..2], ["[0]", "[0]"]);
+        assert_eq!(renamed[0][2], "%22fingerprint%22%3A%##[0]%22");
+    }
+
+    #[test]
+    fn other_texts_are_compared_as_they_are() {
+        let texts = ["%22number%22%3A%224242%22", "number=4242&a=%2F", "XXXX4242", "####", "%zz"];
+        let texts = texts.map(str::to_owned);
+        assert_eq!(rename_all(&texts), texts);
+        assert_ne!(rename_all(&["########".to_owned()]), rename_all(&["42424242".to_owned()]));
     }
 }

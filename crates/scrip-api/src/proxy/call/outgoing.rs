@@ -24,6 +24,7 @@ use crate::{
             plan::CallPlan,
             received_call::ReceivedCall,
             transforms::{CallTransforms, TokenStorage},
+            unsent_tokens::UnsentTokens,
         },
         error::ProxyError,
         headers::{
@@ -31,7 +32,9 @@ use crate::{
             forward_request_headers, has_header_expressions, reads_hidden_values,
         },
         outgoing::{ExpressionInputs, HiddenInputs, OutgoingMessage, UsablePlaintext},
-        transform::{TransformTarget, check_hidden_body, hidden_body_work, writes_body},
+        transform::{
+            TransformTarget, check_hidden_body, check_property_names, hidden_body_work, writes_body,
+        },
     },
     wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS,
 };
@@ -197,7 +200,8 @@ fn has_hidden_configuration(plan: &CallPlan, message: &MessageBody) -> bool {
     message.reads_configuration() || plan.request_transforms().iter().any(writes_body)
 }
 
-/// What the client may not read. Checks that no transform reads it in the body.
+/// What the client may not read. Checks that no transform reads it in the body, and that it becomes no name
+/// of a property, also for a client that could send it to a destination of its own.
 ///
 /// # Errors
 /// A transform of the request would read it.
@@ -206,15 +210,19 @@ pub(super) fn find_hidden_inputs(
     plan: &CallPlan,
     message: &MessageBody,
     configuration: Option<EvaluatedEntity>,
-    uses_restricted_data: bool,
+    tokens: &UnsentTokens<'_>,
     work: &WorkMeter,
 ) -> Result<HiddenInputs, ProxyError> {
+    let uses_restricted_data = tokens.used().are_restricted();
     let has_data = message.has_expressions() && uses_restricted_data;
     let configuration = configuration.is_some();
     if has_data || (configuration && message.reads_configuration()) {
         let transforms = plan.request_transforms();
         let units = hidden_body_work(transforms, call.body.len());
         work.run_step(units, || check_hidden_body(transforms, message))??;
+    }
+    if tokens.are_hidden() {
+        check_property_names(plan.request_transforms(), message)?;
     }
     Ok(HiddenInputs {
         counting: SourceCounting {

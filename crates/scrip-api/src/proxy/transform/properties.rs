@@ -53,6 +53,23 @@ pub fn check_hidden_body(transforms: &[ProxyTransform], body: &MessageBody) -> R
     Ok(())
 }
 
+/// Checks that no value that the caller may not read becomes a part of the name of a property. A transform
+/// that appends to JSON rejects similar names, so it would compare the value with a guess. Expressions of
+/// JSON bodies are in text values only.
+///
+/// # Errors
+/// A transform appends to a body that is no JSON and has expressions.
+pub fn check_property_names(
+    transforms: &[ProxyTransform],
+    body: &MessageBody,
+) -> Result<(), Error> {
+    let appends_json = |it: &ProxyTransform| matches!(it, ProxyTransform::AppendJson { .. });
+    if transforms.iter().any(appends_json) && !body.has_json_expressions_only() {
+        return Err(Error::Forbidden(Denial::TransformOnHiddenData));
+    }
+    Ok(())
+}
+
 /// Whether the transform stores the data that a client encrypted for the call.
 #[must_use]
 pub fn stores_encrypted(transform: &ProxyTransform) -> bool {

@@ -6,7 +6,10 @@ use scrip_testing::destination::DESTINATION_DOMAIN;
 use serde_json::{Value, json};
 
 use crate::proxy::{
-    attacks::failing_expressions::OracleAttack,
+    attacks::{
+        failing_expressions::OracleAttack,
+        padded_sizes::{create_client_key, encode_header, encrypt_token},
+    },
     harness::{PROXY, ProxyHarness, ProxyRequest, StatedDelivery},
 };
 
@@ -69,6 +72,36 @@ fn append_json_does_not_parse_hidden_data_as_json() {
     assert_eq!(sent, [200, 200]);
     // A call without hidden data is not limited.
     attack.request().body("text/plain", "{\"a\":1}").send().expect_answer(200);
+}
+
+/// A key with `token:use` may send the data elsewhere. A name would still compare the data with a guess.
+#[test]
+fn append_json_does_not_compare_names_with_data_of_a_holder_of_token_use() {
+    let attack = OracleAttack::new(&PROXY, append_json("$.provider"));
+    let body = |expression: &str| format!("{{\"n={{{{ {expression} }}}}\":1,\"n=4242\":2}}");
+    let client_key = create_client_key(&PROXY);
+    for content_type in ["text/plain", "application/x-www-form-urlencoded"] {
+        let stored = send_each(&attack, [json!("4242"), json!("4243")], |_, id| {
+            attack.request_with_use().body(content_type, body(id))
+        });
+        assert_eq!(stored, [403; 2], "{content_type}");
+        let encrypted = ["4242", "4243"].map(|value| {
+            let header = encode_header(&encrypt_token(&client_key, &json!(value)));
+            let request = attack.request_with_use().header("BT-ENCRYPTED", &header);
+            request.body(content_type, body("encrypted | json: '$.data'")).send().status()
+        });
+        assert_eq!(encrypted, [403; 2], "{content_type}");
+    }
+    assert_eq!(attack.host.request_count(), 0);
+    let id = PROXY.create_token(json!("4242"));
+    let number = json!({"number": format!("{{{{ {id} }}}}")});
+    attack.request_with_use().json(&number).send().expect_answer(200);
+    attack.request_with_use().body("text/plain", "{\"a\":1}").send().expect_answer(200);
+    // A key with a reveal right knows the data.
+    let readable =
+        PROXY.post_to(&attack.proxy).body("text/plain", format!("{{\"{{{{ {id} }}}}\":1}}"));
+    readable.send().expect_answer(200);
+    assert_eq!(attack.host.last_request().text(), "{\"4242\":1,\"provider\":\"x\"}");
 }
 
 /// Whether the location exists would tell the type of the value, or the depth of an object.
