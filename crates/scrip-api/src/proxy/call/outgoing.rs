@@ -200,8 +200,10 @@ fn has_hidden_configuration(plan: &CallPlan, message: &MessageBody) -> bool {
     message.reads_configuration() || plan.request_transforms().iter().any(writes_body)
 }
 
-/// What the client may not read. Checks that no transform reads it in the body, and that it becomes no name
-/// of a property, also for a client that could send it to a destination of its own.
+/// What the client may not read.
+///
+/// Checks that no transform reads it in the body, and that it becomes no name of a property, also
+/// for a client that could send it to a destination of its own.
 ///
 /// # Errors
 /// A transform of the request would read it.

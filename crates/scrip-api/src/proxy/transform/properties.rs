@@ -53,9 +53,10 @@ pub fn check_hidden_body(transforms: &[ProxyTransform], body: &MessageBody) -> R
     Ok(())
 }
 
-/// Checks that no value that the caller may not read becomes a part of the name of a property. A transform
-/// that appends to JSON rejects similar names, so it would compare the value with a guess. Expressions of
-/// JSON bodies are in text values only.
+/// Checks that no value that the caller may not read becomes a part of the name of a property.
+///
+/// A transform that appends to JSON rejects similar names, so it would compare the value with a
+/// guess. Expressions of JSON bodies are in text values only.
 ///
 /// # Errors
 /// A transform appends to a body that is no JSON and has expressions.
