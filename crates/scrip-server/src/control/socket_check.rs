@@ -81,7 +81,7 @@ mod tests {
         let rows = [
             (folder.path().join("missing/scrip.sock"), "missing exists and that"),
             (folder.path().join("x".repeat(120)), "the operating system allows about 100"),
-            // Nobody can create a file there, not even root.
+            // No user can create a file there, not even root.
             ("/proc/scrip.sock".into(), "/proc/scrip.sock cannot be created"),
         ];
         for (path, expected) in rows {

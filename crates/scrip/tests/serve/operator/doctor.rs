@@ -89,7 +89,7 @@ fn doctor_warns_about_an_unusable_root_key_if_another_method_opens_the_vault() {
     };
     let verdicts = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     let one_fails = verdicts(&["warning", "passed"]);
-    // A key that others can read is an error, whoever needs it.
+    // A key that others can read is always an error, also if no method needs it.
     fs::set_permissions(&root_key, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(verdict(), (false, verdicts(&["failed"]), one_fails.clone()), "others can read it");
     fs::set_permissions(&root_key, fs::Permissions::from_mode(0o600)).unwrap();
