@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Graph<Node> = BTreeMap<Node, BTreeSet<Node>>;
 
 /// Returns the sets of nodes that depend on each other in a cycle, the largest first.
-#[must_use]
 pub fn find_cycles<Node: Clone + Ord>(graph: &Graph<Node>) -> Vec<Vec<Node>> {
     let mut cycles: Vec<Vec<Node>> = Vec::new();
     let mut assigned = BTreeSet::new();

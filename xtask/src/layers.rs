@@ -66,7 +66,6 @@ pub struct NodeImports {
 
 impl FolderLayers {
     /// The number of nodes in the largest cycle, 1 without a cycle.
-    #[must_use]
     pub fn largest_cycle(&self) -> usize {
         self.cycles.first().map_or(1, |it| it.members.len())
     }
@@ -94,7 +93,6 @@ pub fn measure_crate(crate_folder: &Path) -> Result<CrateLayers> {
 }
 
 /// Measures each module of a crate that has child modules.
-#[must_use]
 pub fn measure_folders(tree: &ModuleTree) -> Vec<FolderLayers> {
     let dependencies = dependencies::list_dependencies(tree);
     let folders = tree.keys().filter(|it| has_children(tree, it));

@@ -19,7 +19,6 @@ pub struct Density {
 
 impl Density {
     /// Dialect words for each thousand lines.
-    #[must_use]
     pub fn per_thousand_lines(&self) -> f64 {
         let words = u32::try_from(self.words).map_or(f64::INFINITY, f64::from);
         let lines = u32::try_from(self.lines).map_or(f64::INFINITY, f64::from);
@@ -41,7 +40,6 @@ pub fn dialect_density(root: &Path) -> Result<Density> {
 }
 
 /// Counts the dialect words of a text. A part of a longer identifier does not count.
-#[must_use]
 pub fn count_dialect_words(text: &str) -> usize {
     let words = text.split(|it: char| !it.is_alphanumeric() && it != '_');
     words.filter(|it| DIALECT_WORDS.contains(&it.to_lowercase().as_str())).count()

@@ -20,9 +20,7 @@ pub struct TestIndex {
 
 impl TestIndex {
     /// Reads the tests below `root`.
-    ///
-    /// # Errors
-    /// A file cannot be read.
+    /// Errors: a file cannot be read.
     pub fn read(root: &Path) -> Result<Self> {
         let rust = names::test_names(root)?;
         let rust = rust.iter().map(|it| {
@@ -38,7 +36,6 @@ impl TestIndex {
     }
 
     /// The number of tests with this name. A document is right if there is exactly one.
-    #[must_use]
     pub fn count(&self, name: &str) -> usize {
         if let Some((file, title)) = name.split_once(' ') {
             return count_in(&self.titled, file, |text| has_title(text, title));

@@ -82,7 +82,6 @@ pub enum ReloadMode {
 
 impl App {
     /// Creates the state of an unsealed vault.
-    #[must_use]
     pub fn new(
         vault: Vault,
         directory: Directory,
@@ -95,7 +94,6 @@ impl App {
     }
 
     /// Creates the state of a sealed vault, which rejects all requests until [`App::unseal`].
-    #[must_use]
     pub fn new_sealed(vault: Vault, ticks: MonotonicClock) -> Self {
         Self {
             metrics: Metrics::new(vault.clock.now()),
@@ -117,9 +115,6 @@ impl App {
 
     /// Starts the clock after the latest time that the vault has recorded. Call it before
     /// [`App::unseal`].
-    ///
-    /// # Errors
-    /// The store is unavailable.
     pub async fn start_clock(&self, directory: &Directory) -> Result<(), Error> {
         let stored_time = load_authentic_time(&*self.vault.store, directory.audit_key()).await?;
         if stored_time.is_altered {
@@ -151,7 +146,6 @@ impl App {
 
     /// Returns why all requests are rejected: until the keys are open, and while the directory is
     /// stale, because permissions could have been revoked that this process has not seen.
-    #[must_use]
     pub fn rejection_reason(&self) -> Option<NotReadyReason> {
         let reason = if self.directory.load().is_none() {
             self.health.sealed_by.get().unwrap_or(NotReadyReason::Starting)
@@ -165,27 +159,23 @@ impl App {
     }
 
     /// Returns why the storage does not accept reads and writes.
-    #[must_use]
     pub fn storage_reason(&self) -> Option<NotReadyReason> {
         NotReadyReason::from_condition(self.vault.store.condition())
     }
 
     /// Returns why the server is not ready, as far as it is known without a check.
-    #[must_use]
     pub fn not_ready_reason(&self) -> Option<NotReadyReason> {
         self.storage_reason().or_else(|| self.rejection_reason())
     }
 
     /// Returns whether the vault waits for its key.
-    #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.rejection_reason().is_some_and(NotReadyReason::is_sealed)
     }
 
     /// The key that signs deliveries to webhooks.
-    ///
-    /// # Errors
-    /// The vault is sealed, the store is unavailable, or the stored key cannot be unwrapped.
+    /// Errors: the vault is sealed, the store is unavailable, or the stored key cannot be
+    /// unwrapped.
     pub async fn webhook_signing_key(&self) -> Result<Arc<WebhookSigningKey>, Error> {
         let pepper = self.pepper()?;
         let source = self.key_source.get().ok_or_else(|| Error::Unavailable("sealed".into()))?;
@@ -193,17 +183,14 @@ impl App {
     }
 
     /// Loads the directory from the store, if it has changed.
-    ///
-    /// # Errors
-    /// The store is unavailable, or its rows are not authentic. The old directory remains in use.
+    /// Errors: the store is unavailable, or its rows are not authentic. The old directory remains
+    /// in use.
     pub async fn reload(&self) -> Result<(), Error> {
         self.reload_with_mode(ReloadMode::IfChanged).await.map_err(|it| it.cause)
     }
 
     /// As [`App::reload`]; the error also has the reason.
-    ///
-    /// # Errors
-    /// Same as [`App::reload`].
+    /// Errors: same as [`App::reload`].
     pub async fn reload_with_mode(&self, mode: ReloadMode) -> Result<(), ReloadError> {
         let result = self.try_reload(mode).await;
         if result.is_err() {
@@ -243,8 +230,7 @@ impl App {
         Ok(())
     }
 
-    /// # Errors
-    /// The vault is sealed.
+    /// Errors: the vault is sealed.
     pub fn pepper(&self) -> Result<Arc<Pepper>, Error> {
         let directory = self.directory.load();
         let directory = directory.as_ref().ok_or_else(|| Error::Unavailable("sealed".into()))?;

@@ -97,7 +97,6 @@ impl Default for Limiter {
 }
 
 impl Limiter {
-    #[must_use]
     pub fn new(rates: EffectiveRates, counters_max: usize) -> Self {
         Self {
             rates: Some(rates),
@@ -109,7 +108,6 @@ impl Limiter {
     }
 
     /// Creates a limiter that accepts every request.
-    #[must_use]
     pub fn disabled() -> Self {
         Self { rates: None, ..Self::new(EffectiveRates::default(), 0) }
     }
@@ -126,9 +124,7 @@ impl Limiter {
 
     /// Checks the limit of an address before anything is looked up. Counts nothing, and makes no
     /// remote call.
-    ///
-    /// # Errors
-    /// The address has exceeded its limit.
+    /// Errors: the address has exceeded its limit.
     pub fn check_address(
         &self,
         now: Timestamp,
@@ -144,9 +140,7 @@ impl Limiter {
     }
 
     /// Counts a request on all counters that apply to it, or on none.
-    ///
-    /// # Errors
-    /// A limit is exceeded, or the shared counters are unavailable.
+    /// Errors: a limit is exceeded, or the shared counters are unavailable.
     pub async fn count_request(
         &self,
         clock: &dyn Clock,
@@ -219,25 +213,21 @@ impl Limiter {
     }
 
     /// Returns the decisions since the start, by limit.
-    #[must_use]
     pub fn decisions(&self) -> Vec<RateLimitDecisions> {
         self.decisions.decisions()
     }
 
     /// Returns how many counters of this process are in use.
-    #[must_use]
     pub fn counter_usage(&self) -> CounterUsage {
         self.local.usage()
     }
 
     /// Returns the number of failed calls to the shared counters; `None` if there are none.
-    #[must_use]
     pub fn shared_counter_failures(&self) -> Option<u64> {
         self.shared.as_ref().map(|(shared, _)| shared.failure_count())
     }
 
     /// Returns whether the shared counters are available; `None` if there are none.
-    #[must_use]
     pub fn shared_counters_available(&self) -> Option<bool> {
         self.shared.as_ref().map(|(shared, _)| shared.is_available())
     }

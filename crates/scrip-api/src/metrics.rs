@@ -166,7 +166,6 @@ pub struct OperationMetrics {
 }
 
 impl Metrics {
-    #[must_use]
     pub fn new(started_at: Timestamp) -> Self {
         let new_metrics = |_: &Operation| OperationMetrics {
             statuses: std::array::from_fn(|_| Counter::default()),

@@ -25,7 +25,6 @@ const ID_CHARS: usize = 8;
 pub struct ApprovalId(String);
 
 impl ApprovalId {
-    #[must_use]
     pub fn random(fill_random: fn(&mut [u8])) -> Self {
         let mut bytes = [0; ID_CHARS];
         fill_random(&mut bytes);
@@ -34,14 +33,12 @@ impl ApprovalId {
     }
 
     /// Accepts capital letters too. `None` if the text has another form.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         let is_valid = text.len() == ID_CHARS && text.bytes().all(|it| ID_ALPHABET.contains(&it));
         is_valid.then_some(Self(text))
     }
 
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -60,7 +57,6 @@ pub struct ActionText(String);
 
 impl ActionText {
     /// `None` if the text is empty, too long, or not printable ASCII.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_printable = text.bytes().all(|it| (b' '..=b'~').contains(&it));
         let is_valid = is_printable && (1..=ACTION_BYTES_MAX).contains(&text.len());
@@ -68,7 +64,6 @@ impl ActionText {
     }
 
     /// The name of a command, and its parameters in JSON. `None` if the text is too long.
-    #[must_use]
     pub fn new(command: &str, parameters: &serde_json::Value) -> Option<Self> {
         let mut text = format!("{command} ");
         for it in parameters.to_string().chars() {
@@ -83,7 +78,6 @@ impl ActionText {
         Self::parse(&text)
     }
 
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -110,12 +104,10 @@ pub struct ApprovalRecord {
 }
 
 impl ApprovalRecord {
-    #[must_use]
     pub fn is_approved(&self) -> bool {
         self.approved_by.is_some_and(|it| it != self.requested_by) && self.approved_at.is_some()
     }
 
-    #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {
         now >= self.expires_at
     }
@@ -171,7 +163,6 @@ impl DualControlRecord {
         self
     }
 
-    #[must_use]
     pub fn is_authentic(&self, key: &AuditKey, vault: VaultId) -> bool {
         key.verifies(&self.mac_place(vault), &self.mac)
     }

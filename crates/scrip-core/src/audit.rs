@@ -35,7 +35,6 @@ use crate::{
 };
 
 /// The outcome of a read with this transform.
-#[must_use]
 pub fn read_outcome(transform: Transform) -> &'static str {
     match transform {
         Transform::Redact => "redacted",
@@ -67,7 +66,6 @@ pub struct AuditRecord {
 }
 
 impl AuditRecord {
-    #[must_use]
     pub fn new(operation: Operation, caller: &Caller, at: Timestamp) -> Self {
         let actor = Actor::Application(caller.application());
         let record =
@@ -75,7 +73,6 @@ impl AuditRecord {
         Self { api_key: caller.api_key(), ..record }
     }
 
-    #[must_use]
     pub fn for_policy(operation: Operation, permit: &PolicyPermit, at: Timestamp) -> Self {
         match permit.caller() {
             Some(caller) => Self::new(operation, caller, at),
@@ -87,13 +84,11 @@ impl AuditRecord {
     }
 
     /// A record of an operator's command on this machine, without a request.
-    #[must_use]
     pub fn for_operator(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
         Self::without_request(Actor::Operator, operation, key, at)
     }
 
     /// A record of an action of the vault, such as an expiry.
-    #[must_use]
     pub fn for_vault(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
         Self::without_request(Actor::Vault, operation, key, at)
     }
@@ -130,7 +125,6 @@ impl AuditRecord {
     }
 
     /// A record of the same request for an entity of another type.
-    #[must_use]
     pub fn with_operation(&self, operation: Operation) -> Self {
         Self { operation, ..self.clone() }
     }
@@ -140,7 +134,6 @@ impl AuditRecord {
     }
 
     /// A record of an action of the vault during the same request.
-    #[must_use]
     pub fn to_vault_record(&self, operation: Operation) -> Self {
         Self::for_vault(operation, &self.key, self.at)
     }

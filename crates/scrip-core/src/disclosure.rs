@@ -67,8 +67,7 @@ pub(crate) fn hides_marked(caller: &Caller, is_marked: bool) -> bool {
 /// Checks the data of a new or changed token or intent. If marked data is hidden from the caller, the
 /// error has one text: otherwise each text that a payer types would have an answer of its own.
 ///
-/// # Errors
-/// The data does not fit its type.
+/// Errors: the data does not fit its type.
 pub(crate) fn check_data(
     caller: &Caller,
     token_type: TokenType,

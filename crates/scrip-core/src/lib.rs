@@ -28,12 +28,10 @@ macro_rules! words {
         impl $Name {
             pub const ALL: [Self; [$($Name::$Variant,)*].len()] = [$(Self::$Variant,)*];
 
-            #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$Variant => $word,)* }
             }
 
-            #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|it| it.as_str() == text)
             }

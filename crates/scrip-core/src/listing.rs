@@ -38,7 +38,6 @@ impl Facet {
         std::iter::once(type_facet).chain(fingerprint_facet).chain(index_facets)
     }
 
-    #[must_use]
     pub fn matches(&self, record: &TokenRecord) -> bool {
         match self {
             Self::Type(token_type) => record.token_type == *token_type,
@@ -54,7 +53,6 @@ impl Facet {
 pub struct SearchFacet(Facet);
 
 impl SearchFacet {
-    #[must_use]
     pub fn with_comparison(facet: Facet, _: Comparison) -> Self {
         Self(facet)
     }
@@ -78,7 +76,6 @@ impl SearchFacet {
         Self::with_comparison(Facet::Index(digest), comparison)
     }
 
-    #[must_use]
     pub fn facet(self) -> Facet {
         self.0
     }

@@ -38,13 +38,11 @@ pub struct ReadLogEntry {
 impl ReadLogBatch {
     /// The month in which the read makes a token active. `None` for a token created in the same
     /// month, because the usage already counts it.
-    #[must_use]
     pub fn active_month(&self, entry: &ReadLogEntry) -> Option<Month> {
         entry.created_at.and_then(|it| active_month(it, self.audit.at))
     }
 
     /// The audit record of an entry.
-    #[must_use]
     pub fn entry_audit(&self, entry: &ReadLogEntry) -> Cow<'_, AuditRecord> {
         match entry.operation {
             None => Cow::Borrowed(&self.audit),
@@ -54,7 +52,6 @@ impl ReadLogBatch {
 }
 
 /// The month of `used_at`, if the token was created in an earlier month.
-#[must_use]
 pub fn active_month(created_at: Timestamp, used_at: Timestamp) -> Option<Month> {
     let month = Month::from_timestamp(used_at);
     (Month::from_timestamp(created_at) < month).then_some(month)
@@ -66,7 +63,6 @@ impl ReadLogEntry {
     }
 
     /// An entry for a single token in a response. Lists do not make a token active.
-    #[must_use]
     pub fn for_token(record: &TokenRecord, transform: Transform) -> Self {
         let created_at = Some(record.created_at);
         Self { created_at, ..Self::new(record.id.as_str(), read_outcome(transform)) }
@@ -74,7 +70,6 @@ impl ReadLogEntry {
 
     /// An entry with a text from a client as its entity. If the text may contain a card number, the
     /// entry has an empty entity instead.
-    #[must_use]
     pub fn for_client_text(entity: &str, outcome: &'static str) -> Self {
         Self::new(if contains_card_number(entity) { "" } else { entity }, outcome)
     }
@@ -84,7 +79,6 @@ impl ReadLogEntry {
     /// One entry for a whole list. Its entity is the scanned container. Its outcome is of the token
     /// that the response shows most of: `revealed` before `masked` before `redacted`; `empty` if
     /// the response shows no token.
-    #[must_use]
     pub fn for_token_list(container: &str, tokens: &[TokenView]) -> Self {
         let details = tokens.iter().filter_map(|it| it.detail.as_ref());
         let transform = details.map(|it| it.visible.transform).max();

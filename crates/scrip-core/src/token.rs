@@ -65,7 +65,6 @@ pub struct NewToken {
 
 impl NewToken {
     /// A new token with only type and data.
-    #[must_use]
     pub fn with_data(token_type: TokenType, data: Plaintext) -> Self {
         Self {
             id: None,
@@ -162,7 +161,6 @@ pub struct VisibleData {
 
 impl VisibleData {
     /// The data for the response, with the CVC if the caller may see it.
-    #[must_use]
     pub fn into_data(self) -> Option<Plaintext> {
         Some(with_cvc(self.data?, self.cvc.as_ref()))
     }

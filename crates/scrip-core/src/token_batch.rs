@@ -50,9 +50,7 @@ pub(crate) fn count_index_entries(record: &TokenRecord) -> usize {
 }
 
 /// Checks the index entries of a token. One of an earlier version may keep as many as it has.
-///
-/// # Errors
-/// There are too many.
+/// Errors: there are too many.
 pub(crate) fn check_index_entries(
     record: &TokenRecord,
     count_before: usize,
@@ -158,7 +156,6 @@ impl fmt::Debug for TokenBatch {
 
 impl TokenWrite {
     /// The deliveries of this write, after its outcome is known.
-    #[must_use]
     pub fn deliveries(&self, outcome: &WriteOutcome) -> Vec<NewDelivery> {
         let (permit, intent, record, events, audit) = match self {
             Self::Insert(InsertToken { permit, intent, token, events, audit, .. }) => {
@@ -185,7 +182,6 @@ impl TokenWrite {
 
 impl InsertToken {
     /// The deliveries of the expiry of an earlier token with the id of the new one.
-    #[must_use]
     pub fn expiry_deliveries(&self, id: &TokenId) -> Vec<NewDelivery> {
         let audit = self.audit.to_vault_record(Operation::ExpireToken);
         EventSource::new(self.permit.tenant(), &audit, self.events.fill_random)

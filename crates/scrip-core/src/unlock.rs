@@ -28,7 +28,6 @@ impl UnlockKind {
         [Self::File, Self::Env, Self::Pkcs11, Self::AwsKms, Self::Transit, Self::Shamir];
 
     /// The name in the row, in commands and in the context of a wrapped key.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -40,19 +39,16 @@ impl UnlockKind {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 
     /// Whether the server asks a service on a network, which may be slow or away.
-    #[must_use]
     pub const fn is_remote(self) -> bool {
         matches!(self, Self::AwsKms | Self::Transit)
     }
 
     /// Whether people must enter shares. The server cannot ask such a method.
-    #[must_use]
     pub const fn needs_people(self) -> bool {
         matches!(self, Self::Shamir)
     }
@@ -67,7 +63,6 @@ pub enum UnlockState {
 }
 
 impl UnlockState {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -75,7 +70,6 @@ impl UnlockState {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Pending, Self::Active].into_iter().find(|it| it.as_str() == text)
     }
@@ -110,7 +104,6 @@ impl UnlockRecord {
 
     /// Whether the row is as the vault wrote it, and was not removed. Only an open vault can check
     /// this.
-    #[must_use]
     pub fn is_authentic(&self, key: &AuditKey, vault: VaultId) -> bool {
         // A compromise signs all rows with the new key, so the old one is never accepted.
         self.mac.constant_time_eq(&key.mac_with_newest(&self.mac_place(vault)))
@@ -149,12 +142,10 @@ pub struct VaultUnlocks {
 
 impl VaultUnlocks {
     /// Whether the vault was created without unlock methods, so that the root key is its vault key.
-    #[must_use]
     pub fn is_legacy(&self) -> bool {
         self.identity.is_none() && self.methods.is_empty() && self.unreadable == 0
     }
 
-    #[must_use]
     pub fn key_version(&self) -> u32 {
         self.identity.map_or(VaultKey::FIRST_VERSION, |it| it.key_version)
     }
@@ -168,20 +159,17 @@ impl VaultUnlocks {
     }
 
     /// Whether only people with shares open the vault.
-    #[must_use]
     pub fn needs_people(&self) -> bool {
         let mut methods = self.active_methods().peekable();
         methods.peek().is_some() && methods.all(|it| it.kind.needs_people())
     }
 
     /// When the vault key was created: the time of its rotation, or of the vault for the first key.
-    #[must_use]
     pub fn key_created_at(&self, history: KeyHistory) -> Option<Timestamp> {
         let rotated_at = history.vault_key_created_ms.map(|unix_ms| Timestamp { unix_ms });
         rotated_at.or_else(|| self.methods.iter().map(|it| it.created_at).min())
     }
 
-    #[must_use]
     pub fn find(&self, id: UnlockId) -> Option<&UnlockRecord> {
         self.methods.iter().find(|it| it.id == id)
     }

@@ -141,7 +141,6 @@ fn run_inline(_: Option<TenantId>, evaluate: &mut dyn FnMut()) -> bool {
 }
 
 impl WorkMeter {
-    #[must_use]
     pub fn new(tenant: Option<TenantId>, run_long: RunLongEvaluation) -> Self {
         let remaining = AtomicUsize::new(REQUEST_WORK_MAX);
         let [inline, opened, repeated] = [(); 3].map(|()| AtomicUsize::new(0));
@@ -150,7 +149,6 @@ impl WorkMeter {
     }
 
     /// The work charged so far.
-    #[must_use]
     pub fn spent(&self) -> usize {
         REQUEST_WORK_MAX.saturating_sub(self.remaining.load(Relaxed))
     }
@@ -182,9 +180,7 @@ impl WorkMeter {
 
     /// Charges the work of a step and then runs it: inline if the rest of [`INLINE_WORK_MAX`]
     /// suffices, else by the long runner.
-    ///
-    /// # Errors
-    /// Too many other steps are running.
+    /// Errors: too many other steps are running.
     pub fn run_step<T>(&self, work: usize, step: impl FnOnce() -> T) -> Result<T, Error> {
         self.charge_ahead(work);
         if self.spent() <= INLINE_WORK_MAX {
@@ -198,9 +194,7 @@ impl WorkMeter {
     ///
     /// The work is not taken from the budget of expressions: pages and calls have limits of their own
     /// for the bodies that they open.
-    ///
-    /// # Errors
-    /// Too many other steps are running.
+    /// Errors: too many other steps are running.
     pub(crate) fn run_opening<T>(
         &self,
         BodyWork(work): BodyWork,
@@ -245,9 +239,7 @@ impl WorkMeter {
     /// The budget of expressions is that of the first attempt, so that their results do not depend on
     /// other writers. The worker served other requests during the write, so the attempt may run inline
     /// like the first one.
-    ///
-    /// # Errors
-    /// The attempts of this request needed too much work.
+    /// Errors: the attempts of this request needed too much work.
     pub(crate) fn repeat_attempt(&self, start: AttemptStart) -> Result<(), Error> {
         let evaluated = self.spent().saturating_sub(start.spent);
         let opened = self.opened.load(Relaxed).saturating_sub(start.opened);
@@ -258,9 +250,7 @@ impl WorkMeter {
     }
 
     /// Charges the work on one body in an attempt that ended with a conflict.
-    ///
-    /// # Errors
-    /// As [`repeat_attempt`](Self::repeat_attempt).
+    /// Errors: as [`repeat_attempt`](Self::repeat_attempt).
     pub(crate) fn charge_repeated_body(&self, BodyWork(work): BodyWork) -> Result<(), Error> {
         self.charge_repetition(work)
     }
@@ -274,10 +264,8 @@ impl WorkMeter {
     }
 
     /// Checks that no evaluation was rejected.
-    ///
-    /// # Errors
-    /// An evaluation was rejected because too many others were running. Nothing computed since then
-    /// may be stored or returned.
+    /// Errors: an evaluation was rejected because too many others were running. Nothing computed
+    /// since then may be stored or returned.
     pub fn check(&self) -> Result<(), Error> {
         if self.rejected.load(Relaxed) {
             return Err(Error::Unavailable(

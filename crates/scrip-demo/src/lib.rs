@@ -35,7 +35,6 @@ use crate::backend::{BackendHandler, ShopBackend};
 pub use crate::shop::{Demo, ShopKeys};
 
 /// Returns the authority of a URL: host and port.
-#[must_use]
 pub fn authority(url: &str) -> Option<String> {
     url.parse::<Uri>().ok()?.authority().map(|it| it.as_str().to_owned())
 }

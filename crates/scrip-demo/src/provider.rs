@@ -79,9 +79,7 @@ struct ChargeCard {
 }
 
 /// Serves the provider until the process exits.
-///
-/// # Errors
-/// The address of the listener is unknown.
+/// Errors: the address of the listener is unknown.
 pub fn start(listener: TcpListener) -> std::io::Result<Provider> {
     let address = listener.local_addr()?;
     let api_key = format!("sk_demo_{}", random_hex());

@@ -34,7 +34,6 @@ pub struct ShopKeys {
 }
 
 impl Demo {
-    #[must_use]
     pub fn new(keys: ShopKeys, own_authorities: Vec<String>, provider: Provider) -> Self {
         let ShopKeys { public: public_key, private: private_key, management: management_key } =
             keys;

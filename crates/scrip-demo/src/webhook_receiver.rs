@@ -49,9 +49,7 @@ impl fmt::Debug for ReceiverState {
 }
 
 /// Serves the receiver until the process exits.
-///
-/// # Errors
-/// The address of the listener is unknown.
+/// Errors: the address of the listener is unknown.
 pub fn start(
     listener: TcpListener,
     keys: ReceiverKeys,

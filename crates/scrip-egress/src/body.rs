@@ -106,9 +106,7 @@ impl EgressBody {
     }
 
     /// Reads the body completely.
-    ///
-    /// # Errors
-    /// The body is larger than `bytes_max`, incomplete, or too slow.
+    /// Errors: the body is larger than `bytes_max`, incomplete, or too slow.
     pub async fn collect(self, bytes_max: usize) -> Result<Bytes, BodyError> {
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
         let mut body = self.with_max_bytes(limit);

@@ -68,8 +68,7 @@ pub struct EgressStats {
 }
 
 impl EgressClient {
-    /// # Errors
-    /// The TLS library rejects its own defaults.
+    /// Errors: the TLS library rejects its own defaults.
     pub fn new(settings: EgressSettings) -> Result<Self, TlsOptionsError> {
         let limits = settings.limits;
         let tenant_limits = |total_max| KeyedLimits {
@@ -113,9 +112,7 @@ impl EgressClient {
     }
 
     /// Builds TLS options. Keep the result: it identifies connections that may be shared.
-    ///
-    /// # Errors
-    /// A certificate or the key is unreadable, or they do not match.
+    /// Errors: a certificate or the key is unreadable, or they do not match.
     pub fn tls_options(
         &self,
         material: &TlsMaterial<'_>,
@@ -124,17 +121,13 @@ impl EgressClient {
     }
 
     /// The decision of the guard that needs no lookup: scheme, port and name.
-    ///
-    /// # Errors
-    /// The rule that the destination violates.
+    /// Errors: the rule that the destination violates.
     pub fn check_name(&self, destination: &Destination) -> Result<(), GuardRejection> {
         self.inner.connector.guard.check_name(destination)
     }
 
     /// The complete decision of the guard. Resolves the name, and does not connect.
-    ///
-    /// # Errors
-    /// The guard rejects the destination, or its name cannot be resolved.
+    /// Errors: the guard rejects the destination, or its name cannot be resolved.
     pub async fn check(
         &self,
         destination: &Destination,
@@ -146,8 +139,7 @@ impl EgressClient {
     /// Sends a request and returns the response when its head is received. `deadline` applies until
     /// the last byte of the body. The target and the host are those of the destination.
     ///
-    /// # Errors
-    /// No response, and whether the request may have been sent.
+    /// Errors: no response, and whether the request may have been sent.
     pub async fn send(
         &self,
         destination: &Destination,

@@ -68,8 +68,7 @@ pub enum DestinationError {
 }
 
 impl Destination {
-    /// # Errors
-    /// The rule that the text violates.
+    /// Errors: the rule that the text violates.
     pub fn parse(text: &str) -> Result<Self, DestinationError> {
         check_characters(text)?;
         let (scheme, rest) = text.split_once("://").ok_or(DestinationError::Scheme)?;
@@ -106,9 +105,7 @@ impl Destination {
     }
 
     /// The same origin with another path and query, such as `/v1/charges?expand[]=customer`.
-    ///
-    /// # Errors
-    /// The rule that the text violates.
+    /// Errors: the rule that the text violates.
     pub fn with_path_and_query(&self, text: &str) -> Result<Self, DestinationError> {
         check_characters(text)?;
         let path_and_query = parse_path_and_query(text)?;

@@ -25,17 +25,14 @@ pub struct TrustedRoots(Arc<RootCertStore>);
 
 impl TrustedRoots {
     /// The authorities that the system trusts. Unreadable certificates are skipped.
-    ///
-    /// # Errors
-    /// The system has none.
+    /// Errors: the system has none.
     pub fn load_from_system() -> Result<Self, TlsOptionsError> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() { Err(TlsOptionsError::NoRoots) } else { Ok(Self(Arc::new(roots))) }
     }
 
-    /// # Errors
-    /// The text is not a list of certificates.
+    /// Errors: the text is not a list of certificates.
     pub fn from_pem(pem: &str) -> Result<Self, TlsOptionsError> {
         let mut roots = RootCertStore::empty();
         for certificate in read_certificates(pem).ok_or(TlsOptionsError::PrivateCa)? {
@@ -110,9 +107,7 @@ pub struct TlsOptions {
 
 impl TlsOptions {
     /// `roots` apply without private authorities.
-    ///
-    /// # Errors
-    /// A certificate or the key is unreadable, or they do not match.
+    /// Errors: a certificate or the key is unreadable, or they do not match.
     pub fn new(material: &TlsMaterial<'_>, roots: &TrustedRoots) -> Result<Self, TlsOptionsError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let private_roots = material.ca_pem.map(TrustedRoots::from_pem).transpose()?;

@@ -54,7 +54,6 @@ pub enum FramePage {
 impl FramePage {
     pub const ALL: [Self; 2] = [Self::Field, Self::Controller];
 
-    #[must_use]
     pub fn file_name(self) -> &'static str {
         match self {
             Self::Field => "field.html",
@@ -72,7 +71,6 @@ pub struct PageContent {
 }
 
 /// Returns the release of this program.
-#[must_use]
 pub fn release() -> &'static Release {
     static RELEASE: LazyLock<Release> = LazyLock::new(|| Release::new(FILES));
     &RELEASE
@@ -100,30 +98,25 @@ impl Release {
     }
 
     /// The name of this release in URLs: hexadecimal digits.
-    #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
     }
 
     /// The value of the attribute `integrity` for a script tag of `client.js`.
-    #[must_use]
     pub fn client_integrity(&self) -> &str {
         &self.integrity
     }
 
     /// The script that defines `window.BasisTheoryElements`.
-    #[must_use]
     pub fn client_script(&self) -> Option<&ReleaseFile> {
         self.find(CLIENT_SCRIPT)
     }
 
     /// Finds a script or a style. Pages are not found: they depend on the application.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<&ReleaseFile> {
         self.files.iter().find(|it| it.name == name)
     }
 
-    #[must_use]
     pub fn files(&self) -> &[ReleaseFile] {
         &self.files
     }
@@ -131,7 +124,6 @@ impl Release {
     /// Renders a page. `origins_json` is the list of allowed origins. `policy` is the security
     /// policy that the page is sent with: a page with another policy must not be taken from a
     /// cache, so the entity tag covers both.
-    #[must_use]
     pub fn page(&'static self, page: FramePage, origins_json: &str, policy: &str) -> PageContent {
         let template = match page {
             FramePage::Field => &self.field,

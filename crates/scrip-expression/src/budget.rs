@@ -105,7 +105,6 @@ const PADDED_VALUE_MIN: usize = 1024;
 
 /// The size by which a text counts if its length must not decide what fails: the next power of two.
 /// All card numbers, account numbers and keys of usual length have the same size.
-#[must_use]
 pub fn padded_size(bytes: usize) -> usize {
     bytes.max(PADDED_LEAF_MIN).checked_next_power_of_two().unwrap_or(usize::MAX)
 }
@@ -114,7 +113,6 @@ pub fn padded_size(bytes: usize) -> usize {
 ///
 /// It is the sum of the value's texts, numbers and names, each padded on its own. A caller can choose a
 /// part of a value, and a sum that is padded as a whole would tell the length of the other part. All cards have the same size, with or without a CVC, and so has each attribute.
-#[must_use]
 pub fn padded_value_size(value: &Value) -> usize {
     padded_member_size(0, value).max(PADDED_VALUE_MIN)
 }
@@ -142,7 +140,6 @@ fn padded_member_size(name_bytes: usize, value: &Value) -> usize {
 ///
 /// Each value takes 32 bytes in memory, but only one or two bytes in a body. Four bytes per value
 /// accept the largest body and limit one evaluation to about 64 MiB.
-#[must_use]
 pub fn value_cost(value: &Value) -> usize {
     const VALUE_OVERHEAD: usize = 4;
     count(1);

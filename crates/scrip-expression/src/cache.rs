@@ -48,7 +48,6 @@ impl std::fmt::Debug for ExpressionCache {
 
 impl ExpressionCache {
     /// At most `count_max` expressions of about `bytes_max` bytes together.
-    #[must_use]
     pub fn new(count_max: usize, bytes_max: usize) -> Self {
         let cache = cache_options(count_max, bytes_max).map(|options| {
             let weight = ExpressionWeighter { min_weight: bytes_max.div_ceil(count_max.max(1)) };
@@ -58,8 +57,7 @@ impl ExpressionCache {
         Self { cache }
     }
 
-    /// # Errors
-    /// As [`Expression::parse`].
+    /// Errors: as [`Expression::parse`].
     pub fn parse(&self, source: &str) -> Result<Arc<Expression>, ExpressionError> {
         let Some(cache) = &self.cache else { return Expression::parse(source).map(Arc::new) };
         if let Some(expression) = cache.get(source) {
@@ -71,17 +69,14 @@ impl ExpressionCache {
     }
 
     /// The number of hits and misses so far.
-    #[must_use]
     pub fn hit_and_miss_counts(&self) -> (u64, u64) {
         self.cache.as_ref().map_or((0, 0), |it| (it.hits(), it.misses()))
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.cache.as_ref().map_or(0, Cache::len)
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

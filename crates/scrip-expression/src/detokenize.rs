@@ -35,8 +35,7 @@ pub struct Detokenization {
 }
 
 impl Detokenization {
-    /// # Errors
-    /// A string contains an invalid expression, or the JSON is nested too deep.
+    /// Errors: a string contains an invalid expression, or the JSON is nested too deep.
     pub fn parse(source: &Value) -> Result<Self, LeafError> {
         let mut reader = DetokenizationReader::default();
         let mut leaf = |text: &str| text.contains("{{").then(|| reader.read_text(text));
@@ -45,14 +44,12 @@ impl Detokenization {
     }
 
     /// The distinct references, in the order of their first use.
-    #[must_use]
     pub fn references(&self) -> &[Reference] {
         &self.references
     }
 
     /// The number of distinct tokens and token intents. A token that is referenced in two ways
     /// counts once.
-    #[must_use]
     pub fn token_count(&self) -> usize {
         let is_intent = |it: &Reference| it.kind == ReferenceKind::TokenIntent;
         let mut tokens: Vec<_> =
@@ -65,8 +62,7 @@ impl Detokenization {
     /// `resolve` returns the value of each reference. All leaves share the budget of the scope; the
     /// data of the scope is not accessible.
     ///
-    /// # Errors
-    /// A reference is unknown, a filter rejects its value, or a limit is exceeded.
+    /// Errors: a reference is unknown, a filter rejects its value, or a limit is exceeded.
     pub fn evaluate<'v>(
         &'v self,
         resolve: &dyn Fn(&Reference) -> Option<&'v Value>,

@@ -14,16 +14,13 @@ use crate::{
 pub struct Template(JsonTree<Arc<Expression>>);
 
 impl Template {
-    /// # Errors
-    /// A string is an invalid expression, or the JSON is nested too deep.
+    /// Errors: a string is an invalid expression, or the JSON is nested too deep.
     pub fn parse(source: &Value) -> Result<Self, ExpressionError> {
         Self::compile(source, |text| Expression::parse(text).map(Arc::new))
     }
 
     /// Parses with expressions from a cache.
-    ///
-    /// # Errors
-    /// As [`Self::parse`].
+    /// Errors: as [`Self::parse`].
     pub fn parse_cached(source: &Value, cache: &ExpressionCache) -> Result<Self, ExpressionError> {
         Self::compile(source, |text| cache.parse(text))
     }
@@ -37,21 +34,17 @@ impl Template {
     }
 
     /// Whether any of its expressions [is random](Expression::is_random).
-    #[must_use]
     pub fn is_random(&self) -> bool {
         self.0.any(|it| it.is_random())
     }
 
     /// Whether any of its expressions [reads metadata](Expression::reads_metadata).
-    #[must_use]
     pub fn reads_metadata(&self) -> bool {
         self.0.any(|it| it.reads_metadata())
     }
 
     /// All leaves share the scope's budget.
-    ///
-    /// # Errors
-    /// A filter rejects its value, or a limit is exceeded.
+    /// Errors: a filter rejects its value, or a limit is exceeded.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         self.0.evaluate(&scope.budget, &|it| it.evaluate(scope)).map_err(|it| it.cause)
     }

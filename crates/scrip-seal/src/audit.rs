@@ -54,26 +54,20 @@ impl DerivedKeys {
 
 impl AuditKey {
     /// Creates a key and wraps it for the store.
-    ///
-    /// # Errors
-    /// The key source is unavailable.
     pub fn create(source: &dyn KeySource) -> Result<(Self, Sealed), KeySourceError> {
         let key = Secret::new(random_bytes::<32>().to_vec());
         let wrapped = source.wrap(&Self::place(), &key)?;
         Ok((Self::from_payload(&AuditPayload::parse(key.expose())?), wrapped))
     }
 
-    /// # Errors
-    /// The key source is unavailable, or another source wrapped this key.
+    /// Errors: the key source is unavailable, or another source wrapped this key.
     pub fn unwrap(source: &dyn KeySource, wrapped: &Sealed) -> Result<Self, KeySourceError> {
         let payload = AuditPayload::parse(source.unwrap(&Self::place(), wrapped)?.expose())?;
         Ok(Self::from_payload(&payload))
     }
 
     /// Wraps the stored key with another version of the vault key, which was created at this time.
-    ///
-    /// # Errors
-    /// A key source is unavailable, or another source wrapped this key.
+    /// Errors: a key source is unavailable, or another source wrapped this key.
     pub fn rewrap(
         old: &dyn KeySource,
         new: &dyn KeySource,
@@ -88,9 +82,7 @@ impl AuditKey {
 
     /// Adds a new key after a compromise of the vault key, and wraps all keys with the new version
     /// of the vault key.
-    ///
-    /// # Errors
-    /// A key source is unavailable, or another source wrapped this key.
+    /// Errors: a key source is unavailable, or another source wrapped this key.
     pub fn renew(
         old: &dyn KeySource,
         new: &dyn KeySource,
@@ -110,9 +102,7 @@ impl AuditKey {
     }
 
     /// Wraps the keys again in another phase.
-    ///
-    /// # Errors
-    /// The key source is unavailable, or another source wrapped this key.
+    /// Errors: the key source is unavailable, or another source wrapped this key.
     pub fn change_phase(
         source: &dyn KeySource,
         wrapped: &Sealed,
@@ -128,8 +118,7 @@ impl AuditKey {
     /// Wraps the keys again with the id of an unlock method that is removed. `None` if too many
     /// methods were removed since the vault key was created.
     ///
-    /// # Errors
-    /// The key source is unavailable, or another source wrapped this key.
+    /// Errors: the key source is unavailable, or another source wrapped this key.
     pub fn with_removed_method(
         source: &dyn KeySource,
         wrapped: &Sealed,
@@ -152,20 +141,17 @@ impl AuditKey {
     }
 
     /// Computes a MAC over every part of `place`.
-    #[must_use]
     pub fn mac(&self, place: &Place) -> Mac {
         Mac(self.keys().signer().digest(&[place.as_bytes()]))
     }
 
     /// As [`AuditKey::mac`], with the newest key, for rows that are written with it.
-    #[must_use]
     pub fn mac_with_newest(&self, place: &Place) -> Mac {
         Mac(self.keys().newest.digest(&[place.as_bytes()]))
     }
 
     /// Whether a key that is in use signed `place`. While nodes change to a new key, this is the new
     /// or the previous one.
-    #[must_use]
     pub fn verifies(&self, place: &Place, mac: &Mac) -> bool {
         let keys = self.keys();
         let is_changing = keys.history.phase != AuditKeyPhase::Closed;
@@ -176,7 +162,6 @@ impl AuditKey {
 
     /// Whether any key of this vault signed `place`, also one that was replaced. Another value must
     /// prove that the row is current.
-    #[must_use]
     pub fn verifies_with_any(&self, place: &Place, mac: &Mac) -> bool {
         let keys = self.keys();
         let mut accepted = std::iter::once(&keys.newest).chain(&keys.older);
@@ -184,20 +169,17 @@ impl AuditKey {
     }
 
     /// When the vault key was created and compromised, and how far the change of this key is.
-    #[must_use]
     pub fn history(&self) -> KeyHistory {
         self.keys().history
     }
 
     /// Whether this unlock method was removed since the vault key was created.
-    #[must_use]
     pub fn is_removed_method(&self, id: [u8; 16]) -> bool {
         self.keys().removed.contains(&id)
     }
 
     /// Whether these keys can follow `before`: they have its newest key, and remember at least as
     /// much. Keys of another vault do not, and neither do keys of an older copy.
-    #[must_use]
     pub fn continues(&self, before: &Self) -> bool {
         let place = Place::new("audit-key continuity");
         let (before, now) = (before.keys(), self.keys());

@@ -39,7 +39,6 @@ impl IndexDigest {
 
 impl Fingerprint {
     /// Parses the text form that clients see. Returns `None` for any other text.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         let length = bs58::decode(text).onto(&mut bytes).ok()?;
@@ -55,19 +54,16 @@ pub struct Mac(pub [u8; 32]);
 
 impl Mac {
     /// Compares in constant time.
-    #[must_use]
     pub fn constant_time_eq(&self, other: &Self) -> bool {
         verify_slices_are_equal(&self.0, &other.0).is_ok()
     }
 
     /// Lower-case hexadecimal.
-    #[must_use]
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|it| format!("{it:02x}")).collect()
     }
 
     /// Returns `None` unless the text has the form that [`Mac::to_hex`] writes.
-    #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let is_lower_hex =
             text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
@@ -94,7 +90,6 @@ pub enum KeyedHash {
 }
 
 impl KeyedHash {
-    #[must_use]
     pub fn digest(self, key: &[u8], message: &[u8]) -> Vec<u8> {
         let algorithm = match self {
             Self::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
@@ -145,25 +140,19 @@ pub struct Pepper {
 
 impl Pepper {
     /// Creates a pepper and wraps it for the store.
-    ///
-    /// # Errors
-    /// The key source is unavailable.
     pub fn create(source: &dyn KeySource) -> Result<(Self, Sealed), KeySourceError> {
         let key = Secret::new(random_bytes::<32>().to_vec());
         let wrapped = source.wrap(&Self::place(), &key)?;
         Ok((Self::from_key(&key), wrapped))
     }
 
-    /// # Errors
-    /// The key source is unavailable, or another source wrapped this pepper.
+    /// Errors: the key source is unavailable, or another source wrapped this pepper.
     pub fn unwrap(source: &dyn KeySource, wrapped: &Sealed) -> Result<Self, KeySourceError> {
         Ok(Self::from_key(&source.unwrap(&Self::place(), wrapped)?))
     }
 
     /// Wraps the stored key with another source.
-    ///
-    /// # Errors
-    /// A key source is unavailable, or another source wrapped this key.
+    /// Errors: a key source is unavailable, or another source wrapped this key.
     pub fn rewrap(
         old: &dyn KeySource,
         new: &dyn KeySource,
@@ -172,20 +161,17 @@ impl Pepper {
         rewrap(old, new, &Self::place(), wrapped)
     }
 
-    #[must_use]
     pub fn api_key_digest(&self, api_key: &str) -> [u8; 32] {
         self.api_keys.digest(&[api_key.as_bytes()])
     }
 
     /// A separate key: the key of a proxy is never found as an API key, and the reverse.
-    #[must_use]
     pub fn proxy_key_digest(&self, proxy_key: &str) -> [u8; 32] {
         self.proxy_keys.digest(&[proxy_key.as_bytes()])
     }
 
     /// The name of a rate limit counter in shared storage. All nodes of a vault compute the same
     /// name; without the pepper it does not reveal the counted caller.
-    #[must_use]
     pub fn counter_name(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.counters.digest(parts)
     }

@@ -77,7 +77,6 @@ pub enum OpenedValue {
 }
 
 impl EpochKeys {
-    #[must_use]
     pub fn in_memory(epoch: Duration) -> Self {
         Self::with_storage(epoch, KeyStorage::Memory)
     }
@@ -85,8 +84,7 @@ impl EpochKeys {
     /// Loads the keys that an earlier process saved in this file, and saves new keys there. The
     /// caller ensures that the file is not on a persistent disk.
     ///
-    /// # Errors
-    /// The file is damaged, locked, readable by others or not writable.
+    /// Errors: the file is damaged, locked, readable by others or not writable.
     pub fn in_file(epoch: Duration, path: &Path) -> Result<Self, EpochFileError> {
         let file = KeyFile::lock(path)?;
         let entries = file.load()?;
@@ -104,7 +102,6 @@ impl EpochKeys {
     }
 
     /// Shares keys between the nodes of one vault. Sealing fails before [`EpochKeys::unlock`].
-    #[must_use]
     pub fn shared(epoch: Duration, exchange: Arc<dyn KeyExchange>) -> Self {
         Self::with_storage(epoch, KeyStorage::Shared(SharedStorage::new(exchange)))
     }
@@ -120,8 +117,7 @@ impl EpochKeys {
 
     /// Seals a value so that it cannot be opened after the epoch of `ends_ms` has ended.
     ///
-    /// # Errors
-    /// The keys are shared and the key of this epoch is not loaded; see
+    /// Errors: the keys are shared and the key of this epoch is not loaded; see
     /// [`EpochKeys::load_sealing_key`].
     pub fn seal(
         &self,
@@ -150,9 +146,7 @@ impl EpochKeys {
     }
 
     /// Opens a value that was sealed with the same `ends_ms`.
-    ///
-    /// # Errors
-    /// The bytes are damaged or belong to another place.
+    /// Errors: the bytes are damaged or belong to another place.
     pub fn open(
         &self,
         place: &Place,
@@ -175,10 +169,9 @@ impl EpochKeys {
 
     /// Destroys the keys of all ended epochs in memory and in the key file.
     ///
-    /// # Errors
-    /// The file could not be rewritten. If it is writable at all, its old content was overwritten,
-    /// so the destroyed keys are not in it. The remaining keys then exist only in memory and are
-    /// lost when the process ends.
+    /// Errors: the file could not be rewritten. If it is writable at all, its old content was
+    /// overwritten, so the destroyed keys are not in it. The remaining keys then exist only in
+    /// memory and are lost when the process ends.
     pub fn destroy_expired(&self, now_ms: i64) -> Result<(), EpochFileError> {
         let state = &mut *self.state();
         let count_before = state.keys.len();
@@ -189,13 +182,11 @@ impl EpochKeys {
     }
 
     /// When the next key expires.
-    #[must_use]
     pub fn next_expiry_ms(&self) -> Option<i64> {
         self.state().keys.keys().next().map(|(end, _)| *end)
     }
 
     /// The number of keys in memory.
-    #[must_use]
     pub fn key_count(&self) -> usize {
         self.state().keys.len()
     }

@@ -54,7 +54,6 @@ pub use crate::{
 pub const FORMAT_VERSION: u8 = 1;
 
 /// Whether the algorithms come from the FIPS module of AWS-LC and its self-tests passed.
-#[must_use]
 pub fn has_fips_module() -> bool {
     aws_lc_rs::try_fips_mode().is_ok()
 }

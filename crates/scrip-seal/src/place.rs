@@ -12,7 +12,6 @@ pub struct Place(Vec<u8>);
 
 impl Place {
     /// `kind` names the kind of row and column, such as `token.body`.
-    #[must_use]
     pub fn new(kind: &'static str) -> Self {
         let mut bytes = Vec::with_capacity(256);
         bytes.push(FORMAT_VERSION);

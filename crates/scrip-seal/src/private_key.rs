@@ -21,7 +21,6 @@ pub enum PrivateKeyEncoding {
 
 /// Whether the private key belongs to a certificate with this public key (the content of the
 /// `subjectPublicKey`). False for keys that TLS cannot use here, such as a short RSA key.
-#[must_use]
 pub fn is_key_of_certificate(
     private_key: &[u8],
     encoding: PrivateKeyEncoding,

@@ -24,22 +24,18 @@ pub use self::{
 pub struct RootKey(VaultKey);
 
 impl RootKey {
-    /// # Errors
-    /// The text is not the base64 of 32 bytes, or they are not random.
+    /// Errors: the text is not the base64 of 32 bytes, or they are not random.
     pub fn from_text(text: &str) -> Result<Self, KeySourceError> {
         parse_key(text).map(Self::new)
     }
 
-    /// # Errors
-    /// The file is missing, malformed, or readable by others.
+    /// Errors: the file is missing, malformed, or readable by others.
     pub fn from_file(path: &Path) -> Result<Self, KeySourceError> {
         read_key_file(path).map(Self::new)
     }
 
     /// Writes a new key to a file that only its owner can read. Never changes an existing file.
-    ///
-    /// # Errors
-    /// The file exists or cannot be written.
+    /// Errors: the file exists or cannot be written.
     pub fn create_file(path: &Path) -> Result<(), KeySourceError> {
         create_key_file(path)
     }
@@ -49,7 +45,6 @@ impl RootKey {
     }
 
     /// The vault key of a vault without unlock methods.
-    #[must_use]
     pub fn into_vault_key(self) -> VaultKey {
         self.0
     }

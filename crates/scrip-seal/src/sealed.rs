@@ -42,12 +42,10 @@ pub(crate) struct SealedParts<'a> {
 }
 
 impl Sealed {
-    #[must_use]
     pub fn from_stored(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -58,9 +56,7 @@ impl Sealed {
     pub const KEY_VERSION_BYTES: usize = 4;
 
     /// The version of the key that sealed this value. Key rotation counts values by it.
-    ///
-    /// # Errors
-    /// The bytes are not a sealed value.
+    /// Errors: the bytes are not a sealed value.
     pub fn key_version(&self) -> Result<u32, OpenError> {
         Ok(self.parts()?.key_version)
     }

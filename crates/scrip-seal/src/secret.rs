@@ -10,20 +10,17 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
     /// The only access to the plaintext. Search for `expose` to list every place that reads
     /// plaintext.
-    #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
     /// Compares in constant time; only the lengths may be observable.
-    #[must_use]
     pub fn constant_time_eq(&self, other: &[u8]) -> bool {
         verify_slices_are_equal(&self.0, other).is_ok()
     }

@@ -72,9 +72,6 @@ const FIRST_VERSION: u32 = 1;
 
 impl TenantKeys {
     /// Creates the wrapped keys of a new tenant.
-    ///
-    /// # Errors
-    /// The key source is unavailable.
     pub fn create(
         source: &dyn KeySource,
         tenant: &str,
@@ -85,8 +82,7 @@ impl TenantKeys {
         Ok(WrappedTenantKeys { sealing: vec![(FIRST_VERSION, sealing)], promoted: None, permanent })
     }
 
-    /// # Errors
-    /// The key source is unavailable, or the keys belong to another tenant.
+    /// Errors: the key source is unavailable, or the keys belong to another tenant.
     pub fn unwrap(
         source: &dyn KeySource,
         tenant: &str,
@@ -131,9 +127,7 @@ impl TenantKeys {
     }
 
     /// Wraps a stored sealing key of a tenant with another source.
-    ///
-    /// # Errors
-    /// A key source is unavailable, or the key belongs to another tenant or version.
+    /// Errors: a key source is unavailable, or the key belongs to another tenant or version.
     pub fn rewrap_sealing_key(
         old: &dyn KeySource,
         new: &dyn KeySource,
@@ -145,9 +139,7 @@ impl TenantKeys {
     }
 
     /// Wraps the stored permanent key of a tenant with another source.
-    ///
-    /// # Errors
-    /// A key source is unavailable, or the key belongs to another tenant.
+    /// Errors: a key source is unavailable, or the key belongs to another tenant.
     pub fn rewrap_permanent_key(
         old: &dyn KeySource,
         new: &dyn KeySource,
@@ -160,8 +152,7 @@ impl TenantKeys {
     /// As [`TenantKeys::rewrap_permanent_key`], with a new key for MACs, idempotency and guesses. The
     /// keys of fingerprints and search indexes stay.
     ///
-    /// # Errors
-    /// A key source is unavailable, or the key belongs to another tenant.
+    /// Errors: a key source is unavailable, or the key belongs to another tenant.
     pub fn renew_permanent_key(
         old: &dyn KeySource,
         new: &dyn KeySource,
@@ -174,8 +165,7 @@ impl TenantKeys {
     /// Adds new keys of fingerprints and search indexes. [`TenantKeys::unwrap_renewed`] uses them;
     /// all other keys stay.
     ///
-    /// # Errors
-    /// The key source is unavailable, or the key belongs to another tenant.
+    /// Errors: the key source is unavailable, or the key belongs to another tenant.
     pub fn begin_fingerprint_renewal(
         source: &dyn KeySource,
         tenant: &str,
@@ -187,9 +177,7 @@ impl TenantKeys {
     }
 
     /// Removes the old keys of fingerprints and search indexes.
-    ///
-    /// # Errors
-    /// The key source is unavailable, or the key belongs to another tenant.
+    /// Errors: the key source is unavailable, or the key belongs to another tenant.
     pub fn finish_fingerprint_renewal(
         source: &dyn KeySource,
         tenant: &str,
@@ -204,9 +192,7 @@ impl TenantKeys {
 
     /// As [`TenantKeys::unwrap`], with the new keys of fingerprints and search indexes, if there are
     /// any.
-    ///
-    /// # Errors
-    /// The key source is unavailable, or the keys belong to another tenant.
+    /// Errors: the key source is unavailable, or the keys belong to another tenant.
     pub fn unwrap_renewed(
         source: &dyn KeySource,
         tenant: &str,
@@ -218,12 +204,10 @@ impl TenantKeys {
     }
 
     /// Whether a renewal of the fingerprint keys was begun and is not finished.
-    #[must_use]
     pub fn is_renewing_fingerprints(&self) -> bool {
         self.is_renewing_fingerprints
     }
 
-    #[must_use]
     #[expect(clippy::expect_used, reason = "unwrap() rejects an empty list")]
     pub fn seal(&self, purpose: Purpose, place: &Place, plaintext: &Secret) -> Sealed {
         let current = self.sealing.get(self.current).expect("a tenant has a sealing key");
@@ -231,9 +215,7 @@ impl TenantKeys {
     }
 
     /// Seals a value again with this version, at the same place. `None` if this version sealed it.
-    ///
-    /// # Errors
-    /// As for [`TenantKeys::open`].
+    /// Errors: as for [`TenantKeys::open`].
     pub fn reseal(
         &self,
         version: u32,
@@ -252,9 +234,6 @@ impl TenantKeys {
     }
 
     /// Creates the wrapped key of the next version.
-    ///
-    /// # Errors
-    /// The key source is unavailable.
     pub fn create_version(
         &self,
         source: &dyn KeySource,
@@ -266,24 +245,20 @@ impl TenantKeys {
     }
 
     /// The version that seals.
-    #[must_use]
     pub fn current_version(&self) -> u32 {
         self.sealing.get(self.current).map_or(0, |it| it.data.version)
     }
 
-    #[must_use]
     pub fn newest_version(&self) -> u32 {
         self.sealing.last().map_or(0, |it| it.data.version)
     }
 
     /// The versions that open, the oldest first.
-    #[must_use]
     pub fn versions(&self) -> Vec<u32> {
         self.sealing.iter().map(|it| it.data.version).collect()
     }
 
-    /// # Errors
-    /// The bytes are damaged, belong to another place, or their key is missing.
+    /// Errors: the bytes are damaged, belong to another place, or their key is missing.
     pub fn open(
         &self,
         purpose: Purpose,
@@ -300,57 +275,48 @@ impl TenantKeys {
         self.sealing.iter().find(|it| it.data.version == version).ok_or(error)
     }
 
-    #[must_use]
     pub fn fingerprint(&self, token_type: &str, value: &[u8]) -> Fingerprint {
         Fingerprint(self.fingerprint.digest(&[token_type.as_bytes(), value]))
     }
 
-    #[must_use]
     pub fn index_digest(&self, value: &[u8]) -> IndexDigest {
         IndexDigest::from_digest(&self.index.digest(&[value]))
     }
 
     /// The index digest of one metadata entry. It uses a separate key: a metadata search never
     /// matches values of token data, and the reverse.
-    #[must_use]
     pub fn metadata_index_digest(&self, name: &[u8], value: &[u8]) -> IndexDigest {
         IndexDigest::from_digest(&self.metadata.digest(&[name, value]))
     }
 
     /// A digest of the sources of a token's expressions.
-    #[must_use]
     pub fn expression_digest(&self, sources: &[&[u8]]) -> ExpressionDigest {
         ExpressionDigest(IndexDigest::from_digest(&self.expressions.digest(sources)).0)
     }
 
     /// The key of an idempotency record. Clients may put any data into an idempotency key, so the
     /// store never receives the key itself.
-    #[must_use]
     pub fn idempotency_digest(&self, caller: &[u8], idempotency_key: &[u8]) -> [u8; 32] {
         self.idempotency.digest(&[caller, idempotency_key])
     }
 
     /// Recognizes a request that is repeated with the same idempotency key.
-    #[must_use]
     pub fn request_digest(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.request.digest(parts)
     }
 
     /// Names a counter of the guessing budget, or a card number that was counted. Card numbers can
     /// be enumerated, so an unkeyed hash would reveal them.
-    #[must_use]
     pub fn guess_digest(&self, parts: &[&[u8]]) -> IndexDigest {
         IndexDigest::from_digest(&self.guesses.digest(parts))
     }
 
     /// Shows whether a card still has the number for which a 3DS session was created.
-    #[must_use]
     pub fn card_number_digest(&self, number: &[u8]) -> [u8; 32] {
         self.card_number.digest(&[number])
     }
 
     /// The MAC of a policy row. `place` names the row and contains every column.
-    #[must_use]
     pub fn policy_mac(&self, place: &Place) -> Mac {
         Mac(self.policy.digest(&[place.as_bytes()]))
     }

@@ -40,7 +40,6 @@ pub struct SteadyClock {
 
 impl SteadyClock {
     /// `watermark` is the latest time that the store has recorded.
-    #[must_use]
     pub fn start(watermark: Option<ClockWatermark>, trust: StartTrust) -> Self {
         Self { state: Mutex::new(SteadyTime::start(read_clocks(), watermark, trust)), trust }
     }
@@ -93,7 +92,6 @@ fn log_notice(notice: ClockNotice) {
 
 /// Time since boot, without sleep: for durations only. [`Clock`] has a resolution of milliseconds
 /// and takes a lock.
-#[must_use]
 pub fn ticks() -> Duration {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC);
     time.map_or(Duration::ZERO, Duration::from)

@@ -49,9 +49,7 @@ pub struct ControlSocket {
 impl ControlSocket {
     /// Call this with the store open: the lock of the store proves that an existing socket is
     /// stale.
-    ///
-    /// # Errors
-    /// A socket cannot be created.
+    /// Errors: a socket cannot be created.
     pub fn start(settings: &Settings, node: Arc<Node>, url: String) -> anyhow::Result<Self> {
         let path = settings.storage.data_dir.join(SOCKET_FILE);
         let listener =

@@ -73,9 +73,7 @@ pub struct HttpDirectoryServers {
 
 impl HttpDirectoryServers {
     /// Creates the clients without connecting.
-    ///
-    /// # Errors
-    /// A file is missing or damaged, or a key does not match its certificate.
+    /// Errors: a file is missing or damaged, or a key does not match its certificate.
     pub fn new(settings: &DirectoryServersSettings) -> anyhow::Result<Self> {
         let (mut production, mut test) = (Vec::new(), Vec::new());
         // The order of schemes is also the order of preference for a card with two brands.
@@ -111,9 +109,7 @@ impl HttpDirectoryServers {
     }
 
     /// Fetches the card ranges of a scheme now and returns their number.
-    ///
-    /// # Errors
-    /// The fetch failed; the current ranges stay in force.
+    /// Errors: the fetch failed; the current ranges stay in force.
     pub async fn refresh_ranges(
         &self,
         kind: TenantKind,

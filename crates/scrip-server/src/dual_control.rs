@@ -66,15 +66,12 @@ impl OpenLedger {
 }
 
 impl DualControl {
-    #[must_use]
     pub fn new(app: Arc<App>, is_set: bool) -> Self {
         Self { app, is_set, changes: Mutex::default(), seen_sequence: AtomicI64::new(0) }
     }
 
     /// Whether changes need an approval. Altered rows cannot switch dual control off.
-    ///
-    /// # Errors
-    /// The store is unavailable, or the vault is sealed and cannot verify the rows.
+    /// Errors: the store is unavailable, or the vault is sealed and cannot verify the rows.
     pub async fn is_in_force(&self) -> anyhow::Result<bool> {
         if self.is_set {
             return Ok(true);
@@ -86,8 +83,7 @@ impl DualControl {
         Ok(open.ledger.status() != DualControlStatus::Off)
     }
 
-    /// # Errors
-    /// As [`DualControl::is_in_force`].
+    /// Errors: as [`DualControl::is_in_force`].
     pub async fn report(&self) -> anyhow::Result<DualControlReport> {
         let is_set = self.is_set;
         if self.was_never_on(&self.load_stored().await?) {
@@ -110,9 +106,7 @@ impl DualControl {
     }
 
     /// Switches dual control on; does nothing if it is on.
-    ///
-    /// # Errors
-    /// The vault is sealed or has no unlock methods, or the store is unavailable.
+    /// Errors: the vault is sealed or has no unlock methods, or the store is unavailable.
     pub async fn switch_on(&self, reason: &str) -> anyhow::Result<()> {
         let _guard = self.changes.lock().await;
         for _ in 0..ATTEMPTS_MAX {
@@ -131,9 +125,7 @@ impl DualControl {
     }
 
     /// Switches dual control off. The caller has used an approval for it.
-    ///
-    /// # Errors
-    /// The setting of this server switches it on, or as [`DualControl::switch_on`].
+    /// Errors: the setting of this server switches it on, or as [`DualControl::switch_on`].
     pub async fn switch_off(&self, uid: u32) -> anyhow::Result<()> {
         self.check_can_switch_off()?;
         let _guard = self.changes.lock().await;
@@ -149,8 +141,7 @@ impl DualControl {
         bail!(BUSY)
     }
 
-    /// # Errors
-    /// The setting would switch dual control on again.
+    /// Errors: the setting would switch dual control on again.
     pub fn check_can_switch_off(&self) -> anyhow::Result<()> {
         match self.is_set {
             true => bail!(

@@ -21,10 +21,8 @@ use crate::{
 pub(crate) const EPOCH_LENGTH: Duration = Duration::from_secs(15 * 60);
 
 /// Opens the epoch keys at the configured location.
-///
-/// # Errors
-/// Destroyed keys could be recovered from the location, other users could read it, or other nodes
-/// cannot use it.
+/// Errors: destroyed keys could be recovered from the location, other users could read it, or other
+/// nodes cannot use it.
 pub(crate) async fn open_epoch_keys(settings: &Settings) -> anyhow::Result<EpochKeys> {
     match &settings.cvc.epoch_keys {
         EpochKeyLocation::Memory => Ok(EpochKeys::in_memory(EPOCH_LENGTH)),
@@ -41,8 +39,7 @@ pub(crate) async fn open_epoch_keys(settings: &Settings) -> anyhow::Result<Epoch
 /// Checks that all nodes of a PostgreSQL share the epoch keys. Otherwise other nodes could not
 /// decrypt CVCs that this node encrypted.
 ///
-/// # Errors
-/// The keys are not shared, and `storage.single_node` is not set.
+/// Errors: the keys are not shared, and `storage.single_node` is not set.
 pub fn check_sharing(settings: &Settings) -> anyhow::Result<()> {
     let is_shared = matches!(settings.cvc.epoch_keys, EpochKeyLocation::Redis(_));
     if settings.storage.url.is_none() || settings.storage.single_node || is_shared {
@@ -57,9 +54,7 @@ pub fn check_sharing(settings: &Settings) -> anyhow::Result<()> {
 
 impl CvcSettings {
     /// Client for the configured Redis.
-    ///
-    /// # Errors
-    /// The setting is not a Redis address, or the password file cannot be read.
+    /// Errors: the setting is not a Redis address, or the password file cannot be read.
     pub fn client(&self) -> anyhow::Result<Client> {
         let EpochKeyLocation::Redis(url) = &self.epoch_keys else {
             bail!("cvc.epoch_keys: is not the address of a Redis");

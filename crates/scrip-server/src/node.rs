@@ -88,14 +88,12 @@ impl Default for NodeSettings {
 }
 
 impl Node {
-    #[must_use]
     pub fn new(app: Arc<App>, settings: NodeSettings) -> Self {
         Self { app, settings, connection_counts: ConnectionCounts::default() }
     }
 
     /// Maximum number of concurrent client connections: the smaller one of the setting and the
     /// limit of open files.
-    #[must_use]
     pub fn connections_max(&self) -> usize {
         let NodeSettings { connection_limits, open_file_connections_max, .. } = &self.settings;
         connection_limits.connections_max.min(*open_file_connections_max)

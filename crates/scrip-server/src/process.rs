@@ -19,8 +19,7 @@ pub enum MemoryState {
 /// Performs all steps below in the required order. Call it after binding the listener, which may
 /// require root, and before there are other threads, files or keys.
 ///
-/// # Errors
-/// A setting requires something that this process is not permitted to do.
+/// Errors: a setting requires something that this process is not permitted to do.
 pub fn confine(server: &ServerSettings) -> anyhow::Result<MemoryState> {
     disable_core_dumps()?;
     raise_limits(server);
@@ -34,9 +33,7 @@ pub fn confine(server: &ServerSettings) -> anyhow::Result<MemoryState> {
 
 /// The steps for a command that opens the store and exits: files that it writes must be accessible
 /// to the server.
-///
-/// # Errors
-/// As [`confine`].
+/// Errors: as [`confine`].
 pub fn confine_command(server: &ServerSettings) -> anyhow::Result<()> {
     disable_core_dumps()?;
     if let Some(name) = &server.user {
@@ -48,8 +45,7 @@ pub fn confine_command(server: &ServerSettings) -> anyhow::Result<()> {
 /// The steps for a command that only uses a socket of the server. Root switches to the user of the
 /// server, so that root has no second identity; another user stays who they are.
 ///
-/// # Errors
-/// As [`confine`].
+/// Errors: as [`confine`].
 pub fn confine_socket_command(server: &ServerSettings) -> anyhow::Result<()> {
     if Uid::effective().is_root() {
         return confine_command(server);

@@ -61,9 +61,7 @@ impl RedisCounters {
     }
 
     /// Counts one request on all counters, or on none if one of them rejects it.
-    ///
-    /// # Errors
-    /// No response arrived in time; whether the request was counted is unknown.
+    /// Errors: no response arrived in time; whether the request was counted is unknown.
     pub async fn count(
         self: &Arc<Self>,
         pepper: &Pepper,

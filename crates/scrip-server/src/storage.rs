@@ -30,9 +30,8 @@ use crate::{
 impl Settings {
     /// Opens the store for a server, exclusively if it is the embedded engine.
     ///
-    /// # Errors
-    /// The directory is missing or in use, or its database is not a vault; PostgreSQL cannot be
-    /// reached, or its schema has another version.
+    /// Errors: the directory is missing or in use, or its database is not a vault; PostgreSQL
+    /// cannot be reached, or its schema has another version.
     pub(crate) async fn open_store(&self, memory: MemoryState) -> anyhow::Result<Arc<dyn Store>> {
         if let Some(postgres) = self.storage.postgres()? {
             return self.open_postgres(postgres).await;
@@ -66,9 +65,7 @@ impl Settings {
     }
 
     /// Prevents other servers from using this data directory, if the store does not do so itself.
-    ///
-    /// # Errors
-    /// Another server uses it.
+    /// Errors: another server uses it.
     pub fn lock_data_dir(&self) -> anyhow::Result<Option<File>> {
         if self.storage.url.is_none() {
             return Ok(None);
@@ -89,9 +86,7 @@ impl Settings {
     }
 
     /// Opens the vault for a server.
-    ///
-    /// # Errors
-    /// As [`Settings::open_store`], or the location of the epoch keys cannot be used.
+    /// Errors: as [`Settings::open_store`], or the location of the epoch keys cannot be used.
     pub async fn open_vault(
         &self,
         memory: MemoryState,
@@ -110,9 +105,8 @@ impl Settings {
     }
 
     /// Opens the vault for a command; a server may have the store open too.
-    ///
-    /// # Errors
-    /// The directory is missing, its database is not a vault, or as [`Settings::open_store`].
+    /// Errors: the directory is missing, its database is not a vault, or as
+    /// [`Settings::open_store`].
     pub async fn open_vault_for_command(&self) -> anyhow::Result<Vault> {
         if let Some(postgres) = self.storage.postgres()? {
             return Ok(command_vault(Arc::new(connect_postgres(postgres).await?)));
@@ -125,9 +119,7 @@ impl Settings {
     }
 
     /// Opens the vault for a command that must not run at the same time as a server.
-    ///
-    /// # Errors
-    /// A server uses this data directory, or as [`Settings::open_store`].
+    /// Errors: a server uses this data directory, or as [`Settings::open_store`].
     pub async fn open_vault_exclusively(&self) -> anyhow::Result<Vault> {
         if let Some(it) = query_status(&self.storage.data_dir) {
             let folder = self.storage.data_dir.display();
@@ -138,9 +130,7 @@ impl Settings {
 
     /// Opens the database exclusively, for export and import. Creates an embedded database if there
     /// is none.
-    ///
-    /// # Errors
-    /// A server uses this data directory, or as [`Settings::open_store`].
+    /// Errors: a server uses this data directory, or as [`Settings::open_store`].
     pub async fn open_transfer_engine(&self) -> anyhow::Result<Box<dyn TransferEngine>> {
         let folder = &self.storage.data_dir;
         if let Some(it) = query_status(folder) {
@@ -163,9 +153,8 @@ impl Settings {
     /// Creates the database or the PostgreSQL schema; an existing one is not changed. No other
     /// function creates one: a wrong path must not create an empty vault.
     ///
-    /// # Errors
-    /// The directory cannot be written, or contains a database that is not a vault; PostgreSQL
-    /// denies the change.
+    /// Errors: the directory cannot be written, or contains a database that is not a vault;
+    /// PostgreSQL denies the change.
     pub async fn create_store(&self) -> anyhow::Result<()> {
         if let Some(postgres) = self.storage.postgres()? {
             // An older schema requires `scrip migrate` after its servers have stopped.
@@ -182,9 +171,7 @@ impl Settings {
 
     /// Creates an empty database file of the embedded engine if there is none. A server that opens
     /// the file creates the schema.
-    ///
-    /// # Errors
-    /// The directory cannot be written.
+    /// Errors: the directory cannot be written.
     pub fn create_database_file(&self) -> anyhow::Result<()> {
         let file = self.database_file();
         let mut options = File::options();
@@ -198,15 +185,13 @@ fn postgres_error(postgres: &PostgresSettings, error: StoreError) -> anyhow::Err
     explain(error).context(format!("{} cannot be used", postgres.redacted()))
 }
 
-/// # Errors
-/// PostgreSQL cannot be reached, or its schema has another version.
+/// Errors: PostgreSQL cannot be reached, or its schema has another version.
 pub async fn connect_postgres(postgres: PostgresSettings) -> anyhow::Result<PostgresStore> {
     let store = PostgresStore::open(postgres.clone()).await;
     store.map_err(|it| postgres_error(&postgres, it))
 }
 
-/// # Errors
-/// PostgreSQL cannot be reached, denies the change, or has a newer schema.
+/// Errors: PostgreSQL cannot be reached, denies the change, or has a newer schema.
 pub async fn migrate_postgres(postgres: &PostgresSettings) -> anyhow::Result<MigrationResult> {
     let result = PostgresStore::migrate(postgres.clone()).await;
     result.map_err(|it| postgres_error(postgres, it))

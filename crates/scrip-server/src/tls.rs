@@ -66,8 +66,7 @@ pub type Certificates = Reloadable<ServerConfig>;
 type FileStamps = Vec<Option<FileStamp>>;
 
 impl Certificates {
-    /// # Errors
-    /// A file is missing or damaged, or the key does not match the certificate.
+    /// Errors: a file is missing or damaged, or the key does not match the certificate.
     pub fn for_clients(certificate: &Path, key: &Path) -> anyhow::Result<Self> {
         let files = vec![certificate.to_owned(), key.to_owned()];
         Self::load("tls".to_owned(), files, Box::new(read_server_config))
@@ -87,8 +86,7 @@ impl<T: Send + Sync + 'static> Reloadable<T> {
 }
 
 impl<T> Reloadable<T> {
-    /// # Errors
-    /// The error of `read`.
+    /// Errors: the error of `read`.
     pub(crate) fn load(
         name: String,
         files: Vec<PathBuf>,
@@ -289,9 +287,7 @@ type NamedFile<'a> = (&'a str, &'a Path);
 type CertificateAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// Reads a certificate chain and its private key. Errors name the settings.
-///
-/// # Errors
-/// A file is missing or damaged.
+/// Errors: a file is missing or damaged.
 pub(crate) fn read_certificate_and_key(
     certificate: NamedFile<'_>,
     key: NamedFile<'_>,
@@ -309,9 +305,7 @@ pub(crate) fn read_certificate_and_key(
 }
 
 /// Reads root certificates from a file. Errors name `setting`.
-///
-/// # Errors
-/// The file is missing or damaged, or contains no certificate.
+/// Errors: the file is missing or damaged, or contains no certificate.
 pub(crate) fn read_roots(setting: &str, file: &Path) -> anyhow::Result<RootCertStore> {
     let error_context = || format!("{setting}: {} cannot be used", file.display());
     let certificates = CertificateDer::pem_file_iter(file)

@@ -36,9 +36,7 @@ const ONLY_SHARES: &str = "this vault opens only with shares, and a command cann
 
 impl Settings {
     /// Opens the vault key by the stored unlock methods, or by the root key if there are none.
-    ///
-    /// # Errors
-    /// No method returns the vault key.
+    /// Errors: no method returns the vault key.
     pub async fn unlock(
         &self,
         records: &DirectoryRecords,
@@ -53,8 +51,7 @@ impl Settings {
     /// Checks that the root key can be read: the vault key of a vault without unlock methods, and
     /// the wrapping key of the default method.
     ///
-    /// # Errors
-    /// The key is missing, malformed, or readable by other users.
+    /// Errors: the key is missing, malformed, or readable by other users.
     pub fn check_root_key(&self) -> anyhow::Result<()> {
         Ok(self.unlock_inputs().legacy_key().map(drop)?)
     }

@@ -61,7 +61,6 @@ pub enum ScenarioOutcome {
 }
 
 impl ScenarioOutcome {
-    #[must_use]
     pub fn status(self) -> Status {
         match self {
             Self::Successful => Status::Successful,
@@ -72,7 +71,6 @@ impl ScenarioOutcome {
         }
     }
 
-    #[must_use]
     pub fn reason(self) -> Option<StatusReason> {
         match self {
             Self::Successful | Self::Attempted => None,
@@ -205,7 +203,6 @@ pub const CARDS: &[Card] = &[
 ];
 
 /// The scenario of a card number: from the table, or the default of all other cards.
-#[must_use]
 pub fn scenario_for_number(number: &str) -> CardScenario {
     CARDS.iter().find(|it| it.number == number).map_or(FS, |it| it.scenario)
 }

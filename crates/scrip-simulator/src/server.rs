@@ -61,13 +61,11 @@ impl Simulator {
             .with_state(Arc::clone(&self.state))
     }
 
-    #[must_use]
     pub fn base_url(&self) -> &str {
         &self.state.base_url
     }
 
     /// Where a 3DS server sends its messages about the cards of a scheme.
-    #[must_use]
     pub fn directory_url(&self, scheme: Scheme) -> String {
         format!("{}/sim/ds/{}", self.state.base_url, scheme.slug())
     }
@@ -126,17 +124,14 @@ pub fn start(
 }
 
 impl SimulatorHandle {
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    #[must_use]
     pub fn base_url(&self) -> &str {
         self.simulator.base_url()
     }
 
-    #[must_use]
     pub fn directory_url(&self, scheme: Scheme) -> String {
         self.simulator.directory_url(scheme)
     }

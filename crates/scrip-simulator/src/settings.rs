@@ -86,7 +86,6 @@ impl Default for Timers {
 
 impl Timers {
     /// The timeouts of EMV.
-    #[must_use]
     pub fn strict() -> Self {
         Self { first_creq: Duration::from_secs(30), ..Self::default() }
     }

@@ -136,7 +136,6 @@ fn policy_columns(entity: &'static Entity) -> impl Iterator<Item = SealedColumn>
 }
 
 impl SealedColumn {
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}.{}", self.table, self.column)
     }

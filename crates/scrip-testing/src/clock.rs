@@ -15,7 +15,6 @@ pub const START: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };
 pub struct StoppedClock(AtomicI64);
 
 impl StoppedClock {
-    #[must_use]
     pub const fn at(time: Timestamp) -> Self {
         Self(AtomicI64::new(time.unix_ms))
     }
@@ -43,7 +42,6 @@ pub struct OffsetClock {
 }
 
 impl OffsetClock {
-    #[must_use]
     pub fn new(base: impl Clock + 'static) -> Self {
         Self { base: Box::new(base), offset_ms: AtomicI64::new(0) }
     }

@@ -16,7 +16,6 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(text).expect("the document is JSON")
 });
 
-#[must_use]
 pub fn document() -> &'static Value {
     &DOCUMENT
 }
@@ -75,7 +74,6 @@ const UNROUTED_STATUSES: [u16; 4] = [404, 405, 429, 503];
 
 impl Contract {
     /// Each undocumented path includes all paths below it.
-    #[must_use]
     pub fn new(document: &'static Value, undocumented: &'static [&'static str]) -> Self {
         Self { document, undocumented }
     }
@@ -170,7 +168,6 @@ impl Contract {
     }
 
     /// Resolves a reference. Any other value is returned unchanged.
-    #[must_use]
     pub fn resolve(&self, value: &'static Value) -> &'static Value {
         SchemaRules::new(self.document).resolve(value)
     }

@@ -64,13 +64,11 @@ struct ServerState {
 
 impl DestinationServer {
     /// Starts a server with TLS, without hosts.
-    #[must_use]
     pub fn start() -> Self {
         Self::start_with(accept_tls)
     }
 
     /// Starts a server without TLS. Its only host is the loopback address.
-    #[must_use]
     pub fn start_plain(behaviors: &[DestinationBehavior]) -> (Self, DestinationHost) {
         let server = Self::start_with(accept_plain);
         let host = server.insert_host(
@@ -110,12 +108,10 @@ impl DestinationServer {
     }
 
     /// Adds a host with a new name. It has a certificate of the authority.
-    #[must_use]
     pub fn host(&self, behaviors: &[DestinationBehavior]) -> DestinationHost {
         self.host_with(HostTls::Trusted, HttpVersions::Http1, behaviors)
     }
 
-    #[must_use]
     pub fn host_with(
         &self,
         tls: HostTls,
@@ -147,7 +143,6 @@ impl DestinationServer {
     }
 
     /// The number of accepted connections of all hosts, with and without a TLS handshake.
-    #[must_use]
     pub fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
@@ -160,32 +155,27 @@ pub struct DestinationHost {
 }
 
 impl DestinationHost {
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.state.name
     }
 
     /// The host with its port.
-    #[must_use]
     pub fn authority(&self) -> String {
         format!("{}:{}", self.state.name, self.port)
     }
 
     /// The URL of this path, which begins with a slash or is empty.
-    #[must_use]
     pub fn url(&self, path: &str) -> String {
         let scheme = if self.state.name == PLAIN_HOST { "http" } else { "https" };
         format!("{scheme}://{}{path}", self.authority())
     }
 
-    #[must_use]
     pub fn requests(&self) -> Vec<DestinationRequest> {
         self.state.received.lock().unwrap().clone()
     }
 
     /// Returns the only request. Panics if there is none or if there are several.
     #[track_caller]
-    #[must_use]
     pub fn single_request(&self) -> DestinationRequest {
         let mut requests = self.requests();
         assert_eq!(requests.len(), 1, "the number of requests at the destination");
@@ -194,7 +184,6 @@ impl DestinationHost {
 
     /// Returns the most recent request.
     #[track_caller]
-    #[must_use]
     pub fn last_request(&self) -> DestinationRequest {
         self.requests().pop().expect("the destination received a request")
     }
@@ -211,13 +200,11 @@ impl DestinationHost {
         panic!("{} of {count} requests arrived", self.request_count());
     }
 
-    #[must_use]
     pub fn request_count(&self) -> usize {
         self.state.received.lock().unwrap().len()
     }
 
     /// The number of connections with a handshake for this host.
-    #[must_use]
     pub fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }

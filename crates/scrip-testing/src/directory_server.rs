@@ -204,7 +204,6 @@ pub fn error_message(code: &str) -> Value {
 }
 
 /// The connection of a vault to a scheme with this results URL.
-#[must_use]
 pub fn scheme_connection(results_url: &str) -> SchemeConnection {
     SchemeConnection {
         reference_number: "3DS_LOA_SER_SCRP_020200_00001".to_owned(),

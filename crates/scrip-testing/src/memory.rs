@@ -33,7 +33,6 @@ pub struct MemoryStore {
 impl MemoryStore {
     /// A model of PostgreSQL, which never reuses the number of a deleted token. The default is a
     /// model of SQLite, which reuses the highest number.
-    #[must_use]
     pub fn with_unique_token_numbers() -> Self {
         let state = MemoryStoreState { last_number: Some(0), ..MemoryStoreState::default() };
         Self { state: Mutex::new(state), claims: InFlightClaims::default() }
@@ -82,7 +81,6 @@ impl MemoryStore {
 pub struct MemorySnapshot(MemoryStoreState);
 
 impl MemoryStore {
-    #[must_use]
     pub fn snapshot(&self) -> MemorySnapshot {
         MemorySnapshot(self.lock().clone())
     }

@@ -14,20 +14,17 @@ pub const TOKENS: &[Permission] = &[
 ];
 
 /// An access policy with permissions and without rules.
-#[must_use]
 pub fn access_without_rules(permissions: &[Permission]) -> AccessPolicy {
     AccessPolicy { permissions: Permissions::from_list(permissions), rules: vec![] }
 }
 
 /// An access policy with rules in order of priority.
-#[must_use]
 pub fn access_with_rules(rules: impl IntoIterator<Item = AccessRule>) -> AccessPolicy {
     let rules = (0..).zip(rules).map(|(priority, rule)| AccessRule { priority, ..rule });
     AccessPolicy { permissions: Permissions::default(), rules: rules.collect() }
 }
 
 /// A rule with priority 1.
-#[must_use]
 pub fn access_rule(
     container: &str,
     transform: Transform,
@@ -43,7 +40,6 @@ pub fn access_rule(
 }
 
 /// Every permission that an application of this kind can have.
-#[must_use]
 pub fn permissions_for_kind(kind: ApplicationKind) -> Vec<Permission> {
     Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind)).collect()
 }

@@ -169,7 +169,6 @@ fn database_address(folder: &Path, role: &str, database: &str) -> String {
 }
 
 /// The superuser address of the server of this process. Creates the role that owns databases.
-#[must_use]
 pub fn server_url() -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(execute_statements(&[]));
@@ -177,7 +176,6 @@ pub fn server_url() -> String {
 }
 
 /// The address of a database on this server, for the role that owns the database.
-#[must_use]
 pub fn database_url(server: &str, name: &str) -> String {
     let host = server.strip_prefix("postgres://scrip@").and_then(|it| it.strip_suffix("/postgres"));
     format!("postgres://{OWNER_ROLE}@{}/{name}", host.expect("a server address"))
@@ -228,19 +226,16 @@ impl TestDatabase {
     }
 
     /// The address for a node.
-    #[must_use]
     pub fn url(&self) -> String {
         database_address(&server().folder, self.role, &self.name)
     }
 
     /// The address for a migration.
-    #[must_use]
     pub fn owner_url(&self) -> String {
         database_address(&server().folder, OWNER_ROLE, &self.name)
     }
 
     /// The superuser address, for tests that read or alter rows without the vault.
-    #[must_use]
     pub fn superuser_url(&self) -> String {
         database_address(&server().folder, "scrip", &self.name)
     }

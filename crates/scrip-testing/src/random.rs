@@ -57,7 +57,6 @@ impl SeededRandom {
 }
 
 /// A random duration in this range of milliseconds.
-#[must_use]
 pub fn random_duration(range_ms: Range<u64>) -> Duration {
     let random = RandomState::new().hash_one(0_u8);
     Duration::from_millis(range_ms.start + random % (range_ms.end - range_ms.start))

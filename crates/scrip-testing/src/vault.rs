@@ -24,13 +24,11 @@ use scrip_seal::{EpochKeys, Pepper, RootKey, fill_random};
 const ROOT_KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 /// The root key of every vault in tests.
-#[must_use]
 pub fn root_key() -> RootKey {
     RootKey::from_text(ROOT_KEY).unwrap()
 }
 
 /// A vault as a server opens it, without directory servers.
-#[must_use]
 pub fn new_vault(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Vault {
     Vault {
         store,
@@ -75,7 +73,6 @@ pub async fn create_key(
 }
 
 /// A proxy with this name, a configuration and the rights of this application.
-#[must_use]
 pub fn proxy_draft(name: &str, application: Option<ApplicationId>) -> ProxyDraft {
     let url = format!("https://{name}.example/v1");
     let configuration = [("secret".to_owned(), format!("secret of {name}"))].into();
@@ -95,7 +92,6 @@ pub fn proxy_draft(name: &str, application: Option<ApplicationId>) -> ProxyDraft
 }
 
 /// A webhook with this name and all optional attributes.
-#[must_use]
 pub fn webhook_draft(name: &str) -> WebhookDraft {
     let url = format!("https://{name}.shop.example/webhooks");
     WebhookDraft {

@@ -57,7 +57,6 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    #[must_use]
     pub fn from_ares(ares: &ARes, parameters: AuthenticationParameters) -> Self {
         let mut authentication = Self {
             parameters,
@@ -92,7 +91,6 @@ impl Authentication {
     /// The authentication after a challenge. Elements that only the `ARes` has stay. Status,
     /// reason, ECI, cryptogram, attempts and cancellation come from the result, even if the result
     /// lacks them.
-    #[must_use]
     pub fn with_result(&self, result: &RReq) -> Self {
         let mut authentication = Self {
             authentication_value: result.authentication_value.clone(),
@@ -123,7 +121,6 @@ impl Authentication {
 
     /// Whether the issuer is liable for fraud: a payment with status successful or attempted,
     /// proven by an authentication value.
-    #[must_use]
     pub fn liability_shifted(&self) -> bool {
         let is_proven = matches!(self.status, Status::Successful | Status::Attempted)
             && self.authentication_value.is_some();
@@ -131,12 +128,10 @@ impl Authentication {
     }
 
     /// `None` if a scheme's code has no public meaning; the code itself is still available.
-    #[must_use]
     pub fn authentication_status_reason(&self) -> Option<&'static str> {
         self.reason.and_then(|it| it.name_for_scheme(self.parameters.scheme))
     }
 
-    #[must_use]
     pub fn challenge_cancel_reason(&self) -> Option<&'static str> {
         self.challenge_cancel.map(|it| it.name().unwrap_or("unknown"))
     }

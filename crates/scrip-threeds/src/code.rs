@@ -30,23 +30,19 @@ macro_rules! codes {
             pub const ALL: &[Self] = &[$(Self::$Variant,)*];
 
             /// The code in EMV messages.
-            #[must_use]
             pub fn code(self) -> &'static str {
                 match self { $(Self::$Variant => $code,)* }
             }
 
             /// The name in the API.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$Variant => $name,)* }
             }
 
-            #[must_use]
             pub fn from_code(code: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|it| it.code() == code)
             }
 
-            #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|it| it.name() == name)
             }
@@ -90,7 +86,6 @@ macro_rules! open_codes {
             pub const ALL: &[Self] = &[$(Self::$Variant,)*];
 
             /// The code in EMV messages.
-            #[must_use]
             pub fn code(self) -> String {
                 match self {
                     $(Self::$Variant => $code.to_owned(),)*
@@ -99,7 +94,6 @@ macro_rules! open_codes {
             }
 
             /// The name in the API.
-            #[must_use]
             pub fn name(self) -> Option<&'static str> {
                 match self {
                     $(Self::$Variant => Some($name),)*
@@ -107,7 +101,6 @@ macro_rules! open_codes {
                 }
             }
 
-            #[must_use]
             pub fn from_code(code: &str) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$Variant),)*
@@ -115,7 +108,6 @@ macro_rules! open_codes {
                 }
             }
 
-            #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|it| it.name() == Some(name))
             }
@@ -173,7 +165,6 @@ pub(crate) trait EmvCode: Sized {
 pub struct SchemeCode(u8);
 
 impl SchemeCode {
-    #[must_use]
     pub fn parse(code: &str) -> Option<Self> {
         let digits = code.len() == 2 && code.bytes().all(|it| it.is_ascii_digit());
         let number = code.parse().ok().filter(|it| digits && (80..=99).contains(it));

@@ -35,7 +35,6 @@ pub fn decode(text: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
     BASE64URL.decode(text).map(Zeroizing::new).map_err(|_| invalid())
 }
 
-#[must_use]
 pub fn encode(bytes: &[u8]) -> String {
     BASE64URL.encode(bytes)
 }
@@ -52,7 +51,6 @@ pub fn decode_cres(text: &str) -> Result<CRes, Fault> {
     document.parse_as(&TransactionContext::for_version(version))
 }
 
-#[must_use]
 pub fn encode_message<M: Message>(message: &M) -> String {
     encode(&message.to_json())
 }
@@ -85,7 +83,6 @@ impl MethodData {
         Ok(Self { server_trans_id: id, notification_url: url.transpose()? })
     }
 
-    #[must_use]
     pub fn encode(&self) -> String {
         let mut object = Map::new();
         let text = |it: &str| Value::String(it.to_owned());

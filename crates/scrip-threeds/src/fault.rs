@@ -49,12 +49,10 @@ pub struct Fault {
 }
 
 impl Fault {
-    #[must_use]
     pub fn new(code: ErrorCode) -> Self {
         Self { code, elements: Vec::new() }
     }
 
-    #[must_use]
     pub fn for_element(code: ErrorCode, name: &str) -> Self {
         Self { code, elements: vec![name.to_owned()] }
     }

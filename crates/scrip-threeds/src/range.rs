@@ -50,7 +50,6 @@ pub struct CardRanges {
 
 impl CardRanges {
     /// Finds the range of a card in logarithmic time.
-    #[must_use]
     pub fn find(&self, card: &CardNumber) -> Option<&CardRangeDetails> {
         let key = CardNumberKey::parse(card.expose())?;
         let (start, range) = self.by_start.range(..=key).next_back()?;
@@ -58,17 +57,14 @@ impl CardRanges {
     }
 
     /// The serial number for the next `PReq`.
-    #[must_use]
     pub fn serial_number(&self) -> Option<&Text<1, 20>> {
         self.serial_number.as_ref()
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.by_start.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_start.is_empty()
     }

@@ -78,7 +78,6 @@ impl WebhookEventType {
 
     /// The session in this event. A completed challenge was successful or failed; the browser
     /// reports no other status.
-    #[must_use]
     pub fn payload(self, session: WebhookSession, status: Option<Status>) -> WebhookSessionPayload {
         let parts = self.payload_parts();
         let status = status.map(|it| it.name().to_owned());

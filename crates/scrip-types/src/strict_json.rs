@@ -53,9 +53,7 @@ pub enum JsonRule {
 }
 
 /// Parses the whole text as one value.
-///
-/// # Errors
-/// The first violated rule.
+/// Errors: the first violated rule.
 pub fn parse(text: &str, limits: JsonLimits) -> Result<Value, StrictJsonError> {
     if text.contains(NUMBER_MARKER) {
         return Err(StrictJsonError { rule: JsonRule::ReservedName, position: None });

@@ -89,8 +89,7 @@ impl AwsKms {
     /// The kind of the source in an [`UnlockContext`].
     pub const KIND: &'static str = "aws-kms";
 
-    /// # Errors
-    /// A setting is not valid.
+    /// Errors: a setting is not valid.
     pub fn new(settings: AwsKmsSettings, clock: WallClock) -> Result<Self, UnlockError> {
         let AwsKmsSettings { key_id, region, endpoint, ca_file, credentials, deadline } = settings;
         settings::check_region(&region)?;

@@ -38,9 +38,7 @@ impl Pkcs11 {
     pub const KIND: &'static str = "pkcs11";
 
     /// Does not load the library. The first operation does, within its deadline.
-    ///
-    /// # Errors
-    /// A setting is not valid.
+    /// Errors: a setting is not valid.
     pub fn new(settings: Pkcs11Settings) -> Result<Self, UnlockError> {
         settings.check()?;
         let deadline = settings.deadline;

@@ -15,9 +15,7 @@ use crate::source::UnlockError;
 const FILE_BYTES_MAX: usize = 64 * 1024;
 
 /// Reads a file without the white space at its end.
-///
-/// # Errors
-/// A missing or empty file is temporary: another program may write it later.
+/// Errors: a missing or empty file is temporary: another program may write it later.
 pub(crate) async fn read_secret_file(path: &Path) -> Result<Secret, UnlockError> {
     let owned_path = path.to_owned();
     let result = spawn_blocking(move || read_bounded(&owned_path)).await;

@@ -63,8 +63,7 @@ impl Transit {
     /// The kind of the source in an [`UnlockContext`].
     pub const KIND: &'static str = "transit";
 
-    /// # Errors
-    /// A setting is not valid.
+    /// Errors: a setting is not valid.
     pub fn new(settings: TransitSettings) -> Result<Self, UnlockError> {
         let TransitSettings { address, mount, key, namespace, auth, ca_file, deadline } = settings;
         settings::check_path("the mount of Transit", &mount)?;

@@ -27,7 +27,6 @@ product lines: all lines below src without test files and test modules; test lin
 ";
 
 /// Formats a table with one row for each crate, and a row of sums.
-#[must_use]
 pub fn format_table(crates: &[CrateLayers]) -> String {
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     rows.extend(crates.iter().map(format_row));
@@ -77,7 +76,6 @@ fn format_sums(crates: &[CrateLayers]) -> Vec<String> {
 
 /// Describes each cycle of each folder: its members, and the imports between them. File names are
 /// relative to `root`.
-#[must_use]
 pub fn describe_cycles(crates: &[CrateLayers], root: &Path) -> String {
     let mut lines = Vec::new();
     for layers in crates {

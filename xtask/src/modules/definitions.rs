@@ -33,7 +33,6 @@ pub struct Definitions {
 }
 
 /// Collects the definitions of the items of a module.
-#[must_use]
 pub fn collect_definitions(items: &[Item]) -> Definitions {
     let mut definitions = Definitions::default();
     for item in items {

@@ -35,7 +35,6 @@ pub struct References {
 }
 
 /// Collects the references of the items of a module.
-#[must_use]
 pub fn collect_references(items: &[Item]) -> References {
     let mut collector = ReferenceCollector::default();
     for item in items {

@@ -15,14 +15,12 @@ pub struct Target {
 
 /// Resolves a path as written in the module `from`. Returns `None` for a path to another crate, to
 /// test code, and for a name that is not from a module, such as a variable.
-#[must_use]
 pub fn resolve_path(tree: &ModuleTree, from: &[String], segments: &[String]) -> Option<Target> {
     Resolver { tree, follows_globs: true }.resolve(from, segments, TargetKind::Anything, 0)
 }
 
 /// Resolves a path like [`resolve_path`]. A name that a module re-exports by a glob belongs to that
 /// module.
-#[must_use]
 pub fn resolve_path_without_globs(
     tree: &ModuleTree,
     from: &[String],

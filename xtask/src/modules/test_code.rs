@@ -3,7 +3,6 @@
 use syn::{Attribute, Item};
 
 /// Whether attributes restrict an item to test builds.
-#[must_use]
 pub fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
         let is_test = it.path().is_ident("test");
@@ -14,7 +13,6 @@ pub fn is_test_only(attributes: &[Attribute]) -> bool {
 }
 
 /// Whether an item exists only in test builds. A module with the name `tests` does.
-#[must_use]
 pub fn is_test_item(item: &Item) -> bool {
     let is_test_module = matches!(item, Item::Mod(it) if it.ident == "tests");
     is_test_module || is_test_only(item_attributes(item))

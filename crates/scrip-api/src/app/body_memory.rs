@@ -47,14 +47,12 @@ pub struct BodyReservation {
 
 impl BodyMemory {
     /// A network may use 1/`network_share` of the pool.
-    #[must_use]
     pub fn new(bytes_max: usize, network_share: usize) -> Arc<Self> {
         Self::with_body_size(0, bytes_max, network_share)
     }
 
     /// Like [`BodyMemory::new`], but pool and share are large enough for one body of the maximum
     /// size.
-    #[must_use]
     pub fn with_body_size(
         body_bytes_max: usize,
         bytes_max: usize,
@@ -75,7 +73,6 @@ impl BodyMemory {
     }
 
     /// Returns an empty reservation, which grows as the body arrives.
-    #[must_use]
     pub fn start_reservation(self: &Arc<Self>, network: ClientNetwork) -> BodyReservation {
         BodyReservation {
             memory: Arc::clone(self),
@@ -89,7 +86,6 @@ impl BodyMemory {
 
     /// Like [`BodyMemory::start_reservation`], for a request that needs no key: the share is
     /// smaller while the body arrives, and the first bytes are not counted.
-    #[must_use]
     pub fn start_keyless_reservation(self: &Arc<Self>, network: ClientNetwork) -> BodyReservation {
         let mut reservation = self.start_reservation(network);
         reservation.incoming_bytes_max = self.keyless_incoming_bytes_max;
@@ -98,7 +94,6 @@ impl BodyMemory {
         reservation
     }
 
-    #[must_use]
     pub fn free_bytes(&self) -> usize {
         self.pool.free_bytes()
     }

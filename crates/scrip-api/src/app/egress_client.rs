@@ -30,13 +30,11 @@ impl Default for LazyEgressClient {
 }
 
 impl LazyEgressClient {
-    #[must_use]
     pub fn new(settings: EgressSettings, roots: DestinationRoots) -> Self {
         Self { settings, roots, client: OnceLock::new() }
     }
 
-    /// # Errors
-    /// The TLS library rejects its own defaults.
+    /// Errors: the TLS library rejects its own defaults.
     pub fn get(&self) -> Result<&EgressClient, Error> {
         if let Some(client) = self.client.get() {
             return Ok(client);
@@ -53,13 +51,11 @@ impl LazyEgressClient {
     }
 
     /// Whether the operator allows every public name.
-    #[must_use]
     pub fn allows_any_name(&self) -> bool {
         self.settings.allow_list.allows_any_name()
     }
 
     /// The counts of the client; `None` before its first use.
-    #[must_use]
     pub fn stats(&self) -> Option<EgressStats> {
         self.client.get().map(EgressClient::stats)
     }

@@ -48,7 +48,6 @@ impl FieldHosting {
 }
 
 /// The script tag of this release. Its address and content never change.
-#[must_use]
 pub fn pinned_script_tag(origin: &str) -> String {
     let (hash, integrity) = (release().hash(), release().client_integrity());
     format!(

@@ -22,7 +22,6 @@ impl Default for InFlightTasks {
 }
 
 impl InFlightTasks {
-    #[must_use]
     pub fn track(&self) -> InFlightGuard {
         InFlightGuard { stop: self.0.subscribe() }
     }
@@ -40,7 +39,6 @@ impl InFlightTasks {
 
 impl InFlightGuard {
     /// Whether the task must stop.
-    #[must_use]
     pub fn must_stop(&self) -> bool {
         *self.stop.borrow()
     }

@@ -45,7 +45,6 @@ pub struct MinimumRate {
 
 impl MinimumRate {
     /// Returns whether this number of bytes in one window is too small.
-    #[must_use]
     pub fn is_missed(&self, bytes: u64) -> bool {
         let expected = self.window.as_millis().saturating_mul(self.bytes_per_second.into());
         u128::from(bytes).saturating_mul(1000) < expected

@@ -65,7 +65,6 @@ impl Default for ProxyEgress {
 }
 
 impl ProxyEgress {
-    #[must_use]
     pub fn new(settings: EgressSettings, roots: DestinationRoots, limits: CallLimits) -> Self {
         Self::with_client(LazyEgressClient::new(settings, roots), limits)
     }
@@ -74,8 +73,7 @@ impl ProxyEgress {
         Self { limits, client, tls_options: RwLock::default() }
     }
 
-    /// # Errors
-    /// The TLS library rejects its own defaults.
+    /// Errors: the TLS library rejects its own defaults.
     pub(crate) fn client(&self) -> Result<&EgressClient, Error> {
         self.client.get()
     }
@@ -89,7 +87,6 @@ impl ProxyEgress {
     }
 
     /// The counts of the client; `None` before the first call.
-    #[must_use]
     pub fn stats(&self) -> Option<EgressStats> {
         self.client.stats()
     }
@@ -102,8 +99,7 @@ impl ProxyEgress {
     /// The TLS options of a proxy; `None` if it uses the defaults. They are built once for each
     /// change of the proxy, because connections are shared only with the same options.
     ///
-    /// # Errors
-    /// The secrets of the proxy cannot be opened, or its certificate cannot be used.
+    /// Errors: the secrets of the proxy cannot be opened, or its certificate cannot be used.
     pub(crate) fn tls_options(
         &self,
         proxy: &Proxy,

@@ -13,9 +13,7 @@ use scrip_core::{
 use crate::app::{App, long_evaluation};
 
 /// The program of a proxy. If it is not compiled yet, it is compiled in a slot for long evaluations.
-///
-/// # Errors
-/// The settings cannot be opened, or too many evaluations wait for a slot.
+/// Errors: the settings cannot be opened, or too many evaluations wait for a slot.
 pub(crate) fn compile_in_slot(proxy: &Proxy) -> Result<&Arc<ProxyProgram>, Error> {
     let tenant = proxy.tenant().id;
     proxy.program(|compile| long_evaluation::run_in_slot_of(tenant, compile))
@@ -23,9 +21,7 @@ pub(crate) fn compile_in_slot(proxy: &Proxy) -> Result<&Arc<ProxyProgram>, Error
 
 impl App {
     /// Compiles a proxy that was written, so that its first call need not wait.
-    ///
-    /// # Errors
-    /// The settings cannot be opened.
+    /// Errors: the settings cannot be opened.
     pub(crate) fn compile_proxy(&self, written: &ProxyDetails) -> Result<(), Error> {
         let directory = self.directory.load();
         let lookup =

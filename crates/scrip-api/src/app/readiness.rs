@@ -46,7 +46,6 @@ labels! {
 
 impl NotReadyReason {
     /// The reason that the storage gives; `None` while it works.
-    #[must_use]
     pub fn from_condition(condition: StoreCondition) -> Option<Self> {
         match condition {
             StoreCondition::Up => None,
@@ -57,7 +56,6 @@ impl NotReadyReason {
     }
 
     /// The reason after the directory could not be read.
-    #[must_use]
     pub fn from_store_error(error: &Error) -> Self {
         match matches!(error, Error::Unavailable(_)) {
             true => Self::StoreUnreachable,
@@ -112,7 +110,6 @@ impl NotReadyReason {
     }
 
     /// Whether the vault waits for its key.
-    #[must_use]
     pub fn is_sealed(self) -> bool {
         match self {
             Self::RootKey
@@ -136,7 +133,6 @@ impl NotReadyReason {
 pub struct SharedReason(AtomicU8);
 
 impl SharedReason {
-    #[must_use]
     pub fn get(&self) -> Option<NotReadyReason> {
         let index = usize::from(self.0.load(Ordering::Relaxed)).checked_sub(1)?;
         NotReadyReason::ALL.get(index).copied()
@@ -170,7 +166,6 @@ impl DirectoryAge {
 
     /// Whether changes of other processes may be unknown here. Never before the first comparison: a
     /// process without that task is a test.
-    #[must_use]
     pub fn is_exceeded(&self) -> bool {
         self.is_exceeded_at(self.elapsed_ms())
     }

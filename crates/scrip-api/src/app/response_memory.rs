@@ -29,13 +29,11 @@ struct CountedResponse {
 
 impl ResponseMemory {
     /// A network may use 1/`network_share` of the pool.
-    #[must_use]
     pub fn new(bytes_max: usize, network_share: usize) -> Arc<Self> {
         let network_bytes_max = bytes_max.checked_div(network_share).unwrap_or(bytes_max);
         Arc::new(Self { pool: MemoryPool::new(bytes_max), network_bytes_max })
     }
 
-    #[must_use]
     pub fn free_bytes(&self) -> usize {
         self.pool.free_bytes()
     }

@@ -47,8 +47,7 @@ pub(crate) fn add_headers(headers: &mut HeaderMap) {
 /// Checks the origin of the page, if the application has origins. Servers and native programs send no
 /// origin, and they could send any.
 ///
-/// # Errors
-/// The page has another origin, or its origin is not known.
+/// Errors: the page has another origin, or its origin is not known.
 pub(crate) fn check_origin(
     hosting: &FieldHosting,
     headers: &HeaderMap,

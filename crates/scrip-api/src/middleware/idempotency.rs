@@ -100,8 +100,7 @@ pub(crate) async fn claim_or_replay(
 /// claim blocks only requests on the same node. Another node can convert the intent, or use the id,
 /// after this node looked for a stored response.
 ///
-/// # Errors
-/// The same request is still in flight on another node, or the store is unavailable.
+/// Errors: the same request is still in flight on another node, or the store is unavailable.
 pub(crate) async fn find_concurrent_response(
     app: &App,
     caller: &Caller,

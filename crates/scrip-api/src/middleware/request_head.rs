@@ -40,9 +40,7 @@ pub(crate) fn check_content_type(
 }
 
 /// Checks the query of a list and the `Content-Type` of a body.
-///
-/// # Errors
-/// The list has no such parameter, or the body has another type.
+/// Errors: the list has no such parameter, or the body has another type.
 pub(crate) fn check_head(
     route: &Route,
     is_body_omitted: bool,
@@ -55,8 +53,7 @@ pub(crate) fn check_head(
 /// Checks the `Content-Type` of a body. An optional body may have the type of a JSON Patch: the
 /// official Python client sends `{}` with this type if it has nothing to say.
 ///
-/// # Errors
-/// The body has another type.
+/// Errors: the body has another type.
 fn check_body_type(kind: BodyKind, is_omitted: bool, headers: &HeaderMap) -> Result<(), Problem> {
     let is_optional = kind == BodyKind::OptionalJson;
     if is_optional

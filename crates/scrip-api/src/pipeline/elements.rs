@@ -71,9 +71,7 @@ pub(crate) fn is_field_host(app: &App, head: &Parts) -> bool {
 }
 
 /// Checks a path that needs no API key. On the host of the fields, no page of the API is served.
-///
-/// # Errors
-/// The host is the one of the fields, and the path is not one of [`KEYLESS_API_PATHS`].
+/// Errors: the host is the one of the fields, and the path is not one of [`KEYLESS_API_PATHS`].
 pub(crate) fn check_keyless(app: &App, head: &Parts, path: &str) -> Result<(), Problem> {
     if KEYLESS_API_PATHS.contains(&path) || !is_field_host(app, head) {
         return Ok(());
@@ -84,8 +82,8 @@ pub(crate) fn check_keyless(app: &App, head: &Parts, path: &str) -> Result<(), P
 /// Checks that a script sent a proxied call by `fetch`. Otherwise a destination could place a page
 /// or a script into the origin of the fields.
 ///
-/// # Errors
-/// The host is the one of the fields, and the browser does not say that a script reads the answer.
+/// Errors: the host is the one of the fields, and the browser does not say that a script reads the
+/// answer.
 pub(crate) fn check_proxied_call(app: &App, head: &Parts) -> Result<(), Problem> {
     let mut values = head.headers.get_all("sec-fetch-dest").iter();
     let is_fetch = values.next().is_some_and(|it| it == "empty") && values.next().is_none();

@@ -30,7 +30,6 @@ impl ProblemReason {
         Self(rules.collect::<Vec<_>>().join("; "))
     }
 
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }

@@ -116,9 +116,7 @@ enum RenderError {
 
 impl MessageBody {
     /// A body that is forwarded as it is: the caller has no key, or the proxy does not detokenize.
-    ///
-    /// # Errors
-    /// The request has several content types, or a form with too many fields.
+    /// Errors: the request has several content types, or a form with too many fields.
     pub fn without_expressions(headers: &HeaderMap, body: Bytes) -> Result<Self, ProxyError> {
         check_fields(&read_format(headers)?.format, &body)?;
         Ok(Self::unchanged(body))
@@ -129,9 +127,7 @@ impl MessageBody {
     }
 
     /// Finds out whether there may be expressions. This takes much less time than compiling them.
-    ///
-    /// # Errors
-    /// The request has several content types.
+    /// Errors: the request has several content types.
     pub fn search(headers: &HeaderMap, body: &[u8]) -> Result<ExpressionSearch, ProxyError> {
         let format = read_format(headers)?.format;
         Ok(match format {
@@ -148,9 +144,8 @@ impl MessageBody {
 
     /// Finds and compiles the expressions.
     ///
-    /// # Errors
-    /// The request has several content types, a form has too many fields, an expression is invalid,
-    /// or the body has an expression and violates a rule of its content type.
+    /// Errors: the request has several content types, a form has too many fields, an expression is
+    /// invalid, or the body has an expression and violates a rule of its content type.
     pub fn parse(headers: &HeaderMap, body: Bytes) -> Result<Self, ProxyError> {
         let content_type = read_format(headers)?;
         check_fields(&content_type.format, &body)?;
@@ -178,19 +173,16 @@ impl MessageBody {
         Ok(Self { original: body, pieces, references, boundary })
     }
 
-    #[must_use]
     pub fn has_expressions(&self) -> bool {
         !self.pieces.is_empty()
     }
 
     /// The distinct tokens and intents. A token that is named in two ways is listed twice.
-    #[must_use]
     pub fn references(&self) -> &[MessageReference] {
         &self.references
     }
 
     /// Whether a filter changes a value of the configuration.
-    #[must_use]
     pub fn computes_configuration(&self) -> bool {
         let mut expressions = self.pieces.iter().flat_map(MessagePiece::expressions);
         expressions.any(|it| {
@@ -199,9 +191,7 @@ impl MessageBody {
     }
 
     /// Checks that all tokens and intents exist. This does not depend on their data.
-    ///
-    /// # Errors
-    /// A token or an intent is unknown.
+    /// Errors: a token or an intent is unknown.
     pub fn check_references(&self, references: &dyn ResolveReference) -> Result<(), ProxyError> {
         for piece in &self.pieces {
             for expression in piece.expressions() {
@@ -218,7 +208,6 @@ impl MessageBody {
     }
 
     /// Whether an expression reads the configuration of the proxy.
-    #[must_use]
     pub fn reads_configuration(&self) -> bool {
         let mut expressions = self.pieces.iter().flat_map(MessagePiece::expressions);
         expressions.any(|it| matches!(it.source(), MessageSource::Configuration(_)))
@@ -226,7 +215,6 @@ impl MessageBody {
 
     /// Whether the location is outside of the expressions of a JSON body. If not, the values of the
     /// expressions decide whether something can be appended there. Reads at most the whole body.
-    #[must_use]
     pub fn has_fixed_location(&self, location: &[LocationStep]) -> bool {
         let Ok(text) = std::str::from_utf8(&self.original) else { return false };
         let begins_expression =
@@ -235,16 +223,14 @@ impl MessageBody {
     }
 
     /// Whether each expression is in a text value of a JSON body, and so in no name of a property.
-    #[must_use]
     pub fn has_json_expressions_only(&self) -> bool {
         self.pieces.iter().all(|it| it.format == PieceFormat::Json && it.part.is_none())
     }
 
     /// The original bytes if there is no expression; otherwise the bytes with the results.
     ///
-    /// # Errors
-    /// A source does not exist, a filter rejects its value, a result does not fit the content type,
-    /// the body is too large, or too many long evaluations are running.
+    /// Errors: a source does not exist, a filter rejects its value, a result does not fit the
+    /// content type, the body is too large, or too many long evaluations are running.
     pub fn render(&self, inputs: &BodyInputs<'_>) -> Result<RenderedBody, ProxyError> {
         if self.pieces.is_empty() {
             let bytes = self.original.clone();

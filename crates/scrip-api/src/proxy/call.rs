@@ -81,9 +81,7 @@ use crate::{
 };
 
 /// Serves a call.
-///
-/// # Errors
-/// The call is rejected, or the destination does not answer.
+/// Errors: the call is rejected, or the destination does not answer.
 pub(crate) async fn serve_call(
     app: &Arc<App>,
     entry: CallEntry,
@@ -122,9 +120,7 @@ pub(crate) async fn serve_call(
 
 /// Checks the host of a request of any kind. Another server could use another one of two hosts
 /// (RFC 9112, section 3.2).
-///
-/// # Errors
-/// The request has several `Host` headers.
+/// Errors: the request has several `Host` headers.
 pub(crate) async fn check_host(app: &App, head: &Parts, address: IpAddr) -> Result<(), Problem> {
     if head.headers.get_all(HOST).iter().nth(1).is_none() {
         return Ok(());

@@ -73,7 +73,6 @@ struct ProxyErrorContent<'a> {
 
 impl ProxyError {
     /// A failure that only calls of a proxy have, such as 408 when the destination is too slow.
-    #[must_use]
     pub fn new(
         status: StatusCode,
         delivery: CallDelivery,
@@ -87,13 +86,11 @@ impl ProxyError {
     }
 
     /// A part of the request that cannot be forwarded. The destination was not called.
-    #[must_use]
     pub fn invalid(field: impl Into<Cow<'static, str>>, rule: &'static str) -> Self {
         FieldError::new(field, rule).into()
     }
 
     /// The body is too large after its expressions were evaluated.
-    #[must_use]
     pub fn too_large() -> Self {
         Problem::TooLarge.into()
     }
@@ -120,7 +117,6 @@ impl ProxyError {
         Self { logged_cause: self.logged_cause.or(Some(cause)), ..self }
     }
 
-    #[must_use]
     pub fn logged_cause(&self) -> Option<&CallFailureCause> {
         self.logged_cause.as_ref()
     }
@@ -171,7 +167,6 @@ impl ProxyError {
         Self { failure, ..self }
     }
 
-    #[must_use]
     pub fn status(&self) -> StatusCode {
         match &self.failure {
             CallFailure::Vault(problem) => problem.status(),
@@ -179,13 +174,11 @@ impl ProxyError {
         }
     }
 
-    #[must_use]
     pub fn delivery(&self) -> CallDelivery {
         self.delivery
     }
 
     /// The failure in terms of the other routes, for the audit record of a rejection.
-    #[must_use]
     pub fn problem(&self) -> Option<&Problem> {
         match &self.failure {
             CallFailure::Vault(problem) => Some(problem),

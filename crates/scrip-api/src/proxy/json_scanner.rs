@@ -45,16 +45,13 @@ enum ScanStep {
 type ScanResult<T> = Result<T, JsonScanError>;
 
 /// Reads the whole text and calls `on_text` for each text value.
-///
-/// # Errors
-/// The text violates a rule.
+/// Errors: the text violates a rule.
 pub fn scan(text: &str, mut on_text: impl FnMut(TextLeaf)) -> ScanResult<()> {
     let mut scanner = JsonScanner::new(text);
     scanner.read_document(&mut |_, leaf| on_text(leaf))
 }
 
 /// The path of the text value that begins at this byte.
-#[must_use]
 pub fn find_path(text: &str, offset: usize) -> AttributePath {
     let mut path = AttributePath::default();
     let mut scanner = JsonScanner::new(text);

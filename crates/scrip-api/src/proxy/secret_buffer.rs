@@ -24,14 +24,12 @@ pub struct SecretBuffer {
 pub struct BufferFull;
 
 impl SecretBuffer {
-    #[must_use]
     pub fn new(capacity: usize, bytes_max: usize) -> Self {
         let bytes = Zeroizing::new(Vec::with_capacity(capacity.min(bytes_max)));
         Self { bytes, counted_bytes: 0, is_in_hidden_value: false, bytes_max }
     }
 
-    /// # Errors
-    /// The buffer would be longer than its maximum.
+    /// Errors: the buffer would be longer than its maximum.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), BufferFull> {
         if !self.is_in_hidden_value {
             self.count(bytes.len())?;
@@ -45,9 +43,7 @@ impl SecretBuffer {
     }
 
     /// Counts this size for all bytes up to [`SecretBuffer::end_hidden_value`], whatever their number.
-    ///
-    /// # Errors
-    /// The buffer would count more than its maximum.
+    /// Errors: the buffer would count more than its maximum.
     pub fn start_hidden_value(&mut self, counted_bytes: usize) -> Result<(), BufferFull> {
         self.is_in_hidden_value = true;
         self.count(counted_bytes)
@@ -67,7 +63,6 @@ impl SecretBuffer {
     }
 
     /// The length, with hidden values as they count.
-    #[must_use]
     pub fn counted_bytes(&self) -> usize {
         self.counted_bytes
     }
@@ -81,13 +76,11 @@ impl SecretBuffer {
         smaller.zeroize();
     }
 
-    #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The content, in memory that is wiped when its last reference is dropped.
-    #[must_use]
     pub fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self.bytes)
     }

@@ -114,7 +114,6 @@ const ENCRYPTED_RULE: &str =
 
 impl<'c> TransformRun<'c> {
     /// `headers` and `body` are those of the client, before any change.
-    #[must_use]
     pub fn new(inputs: TransformInputs<'c>, headers: &HeaderMap, body: Bytes) -> Self {
         let content_type = headers.get(CONTENT_TYPE).cloned();
         let objects = TemplateObjects::new(ClientMessage { content_type, body });
@@ -124,7 +123,6 @@ impl<'c> TransformRun<'c> {
     }
 
     /// The bytes of the client's message that its templates parse.
-    #[must_use]
     pub fn unread_bytes(&self, transforms: &[ProxyTransform]) -> usize {
         let templates = transforms.iter().filter_map(|it| parse_template(it).ok().flatten());
         templates.map(|it| self.objects.unread_bytes(&it, None)).max().unwrap_or(0)
@@ -132,9 +130,8 @@ impl<'c> TransformRun<'c> {
 
     /// Checks the values that templates read from the client's message, before a token is loaded.
     ///
-    /// # Errors
-    /// A value contains `{{` in a call that evaluates expressions, or would keep a CVC; or the message
-    /// cannot be parsed.
+    /// Errors: a value contains `{{` in a call that evaluates expressions, or would keep a CVC; or
+    /// the message cannot be parsed.
     pub fn check_client_message(
         &mut self,
         transforms: &[ProxyTransform],
@@ -181,9 +178,7 @@ impl<'c> TransformRun<'c> {
     }
 
     /// The call used a token that its sender may not read, so an answer can contain its data.
-    ///
-    /// # Errors
-    /// A transform copies the answer into another attribute of a token than `data`.
+    /// Errors: a transform copies the answer into another attribute of a token than `data`.
     pub fn hide_answer(&mut self, transforms: &[ProxyTransform]) -> Result<(), ProxyError> {
         if !self.inputs.rules.applies(DisclosureRule::TemplatesReadClientMessage) {
             return Ok(());
@@ -197,9 +192,7 @@ impl<'c> TransformRun<'c> {
 
     /// Applies the transform with this index in its list. It can take long: see
     /// [`TransformRun::apply_inline`].
-    ///
-    /// # Errors
-    /// The transform cannot be applied to this message.
+    /// Errors: the transform cannot be applied to this message.
     pub fn apply(
         &mut self,
         index: usize,
@@ -214,8 +207,7 @@ impl<'c> TransformRun<'c> {
     /// Like [`TransformRun::apply`], for a worker of the async runtime. Returns `None` if the
     /// transform takes too long for it; then the message is unchanged.
     ///
-    /// # Errors
-    /// The transform cannot be applied to this message.
+    /// Errors: the transform cannot be applied to this message.
     pub fn apply_inline(
         &mut self,
         index: usize,
@@ -448,9 +440,7 @@ impl<'c> TransformRun<'c> {
 }
 
 /// Rejects a call before anything is sent if one of its transforms cannot run.
-///
-/// # Errors
-/// A transform is code.
+/// Errors: a transform is code.
 pub fn check_transforms<'t>(
     transforms: impl IntoIterator<Item = &'t ProxyTransform>,
 ) -> Result<(), ProxyError> {

@@ -56,7 +56,6 @@ pub struct InProcessServer {
 }
 
 impl InProcessServer {
-    #[must_use]
     pub fn new(app: &Arc<App>) -> Self {
         Self { app: Arc::clone(app), router: router(app, |it| it) }
     }

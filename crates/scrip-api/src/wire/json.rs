@@ -23,9 +23,7 @@ const MEMORY_BASE: usize = 1024 * 1024;
 const TOO_MANY: &str = "the JSON has more than 100,000 values";
 
 /// Parses the whole body as one value.
-///
-/// # Errors
-/// The violated rule and its position.
+/// Errors: the violated rule and its position.
 pub fn read(body: &[u8]) -> Result<Plaintext, ParseError> {
     let text = std::str::from_utf8(body)
         .map_err(|_| ParseError::Malformed("the body is not UTF-8 text".to_owned()))?;

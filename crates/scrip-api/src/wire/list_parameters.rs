@@ -40,9 +40,7 @@ fn list_parameters(operation: Operation) -> Option<&'static [&'static str]> {
 const ERRORS_MAX: usize = 10;
 
 /// Checks the names of the query parameters of a list.
-///
-/// # Errors
-/// The list does not have one of the parameters.
+/// Errors: the list does not have one of the parameters.
 pub(crate) fn check(operation: Operation, query: Option<&str>) -> Result<(), ParseError> {
     let Some(accepted_names) = list_parameters(operation) else { return Ok(()) };
     let is_accepted = |name: &str| {

@@ -42,7 +42,6 @@ pub struct ApprovalLedger {
 }
 
 impl ApprovalLedger {
-    #[must_use]
     pub fn verify(stored: StoredApprovals, signer: ApprovalSigner<'_>) -> Self {
         let StoredApprovals { dual_control, requests, unreadable } = stored;
         let (status, sequence, members) = match &dual_control {
@@ -66,40 +65,33 @@ impl ApprovalLedger {
         Self { stored: dual_control, status, sequence, requests, ignored }
     }
 
-    #[must_use]
     pub fn status(&self) -> DualControlStatus {
         self.status
     }
 
-    #[must_use]
     pub fn sequence(&self) -> i64 {
         self.sequence
     }
 
     /// The open requests, also those that have expired.
-    #[must_use]
     pub fn requests(&self) -> &[ApprovalRecord] {
         &self.requests
     }
 
-    #[must_use]
     pub fn ignored(&self) -> usize {
         self.ignored
     }
 
-    #[must_use]
     pub fn expired(&self, now: Timestamp) -> Vec<ApprovalRecord> {
         self.requests.iter().filter(|it| it.is_expired(now)).cloned().collect()
     }
 
     /// An open request that has not expired.
-    #[must_use]
     pub fn find(&self, id: &ApprovalId, now: Timestamp) -> Option<&ApprovalRecord> {
         self.requests.iter().find(|it| it.id == *id && !it.is_expired(now))
     }
 
     /// The request of this user for exactly this action.
-    #[must_use]
     pub fn find_request(
         &self,
         uid: u32,
@@ -113,7 +105,6 @@ impl ApprovalLedger {
     }
 
     /// Adds a request.
-    #[must_use]
     pub fn add(&self, signer: ApprovalSigner<'_>, request: NewApproval) -> ApprovalChange {
         let NewApproval { id, action, uid, now } = request;
         let record = ApprovalRecord {
@@ -130,7 +121,6 @@ impl ApprovalLedger {
     }
 
     /// Stores the approval of a request.
-    #[must_use]
     pub fn approve(
         &self,
         signer: ApprovalSigner<'_>,
@@ -144,7 +134,6 @@ impl ApprovalLedger {
     }
 
     /// Removes requests that were used, rejected, or have expired.
-    #[must_use]
     pub fn remove(
         &self,
         signer: ApprovalSigner<'_>,
@@ -155,7 +144,6 @@ impl ApprovalLedger {
     }
 
     /// Switches dual control on or off. Switching it off removes all requests.
-    #[must_use]
     pub fn switch(
         &self,
         signer: ApprovalSigner<'_>,
@@ -171,7 +159,6 @@ impl ApprovalLedger {
 
     /// Signs the state with the newest key after a compromise. Requests that an older key signed
     /// end: the attacker may have that key.
-    #[must_use]
     pub fn sign_again(&self, signer: ApprovalSigner<'_>, now: Timestamp) -> ApprovalChange {
         let is_old = |it: &&ApprovalRecord| !it.has_newest_mac(signer.key, signer.vault);
         let removed = self.requests.iter().filter(is_old).map(|it| it.id.clone()).collect();

@@ -28,7 +28,6 @@ words! {
 
 impl Actor {
     /// The kind, and the application if there is one.
-    #[must_use]
     pub fn columns(self) -> (&'static str, Option<ApplicationId>) {
         match self {
             Self::Application(id) => ("application", Some(id)),
@@ -149,7 +148,6 @@ pub struct ChainTip {
 }
 
 impl ChainTip {
-    #[must_use]
     pub fn from_head(head: Option<&ChainHead>) -> Self {
         let start = Self { sequence: 0, at: Timestamp { unix_ms: 0 }, link: NO_LINK };
         head.map_or(start, |it| Self { sequence: it.sequence, at: it.at, link: it.link })
@@ -159,7 +157,6 @@ impl ChainTip {
 impl AuditRecord {
     /// The next record of a chain. Write it together with the new head of the chain:
     /// [`HeadSigner::head`].
-    #[must_use]
     pub fn link_to_chain<'a>(
         &'a self,
         tip: &mut ChainTip,
@@ -190,14 +187,12 @@ impl AuditRecord {
     }
 
     /// A signer for code that writes many records and then one head.
-    #[must_use]
     pub fn head_signer(&self) -> HeadSigner {
         HeadSigner(Arc::clone(&self.key))
     }
 
     /// The final head of the chain of a deleted tenant. A second deletion, of leftovers, keeps the
     /// retention of the first.
-    #[must_use]
     pub fn close_chain(
         &self,
         head: ChainHead,
@@ -223,7 +218,6 @@ impl HeadSigner {
     ///
     /// An altered head is continued, so that an attacker cannot stop the vault with it. But the new
     /// head gets no valid MAC either, so verification always finds the alteration.
-    #[must_use]
     pub fn head(
         &self,
         log: LogKind,
@@ -244,7 +238,6 @@ impl HeadSigner {
 impl LogRow<'_> {
     /// Whether the record has the link that it must have after a record with `previous_link`. A key
     /// that was replaced may have signed it: the head of the chain proves that the links are current.
-    #[must_use]
     pub fn has_valid_link(&self, key: &AuditKey, log: LogKind, previous_link: Mac) -> bool {
         key.verifies_with_any(&self.link_place(log, previous_link), &self.link)
     }
@@ -277,7 +270,6 @@ impl LogRow<'_> {
         }
     }
 
-    #[must_use]
     pub fn to_record(&self) -> LogRecord {
         self.map_texts(|it| (*it).to_owned())
     }
@@ -285,12 +277,10 @@ impl LogRow<'_> {
 
 impl LogRecord {
     /// Whether an operator's command wrote the record, not a server.
-    #[must_use]
     pub fn is_from_command(&self) -> bool {
         self.actor_kind == Actor::Operator.columns().0
     }
 
-    #[must_use]
     pub fn to_row(&self) -> LogRow<'_> {
         self.map_texts(String::as_str)
     }
@@ -299,13 +289,11 @@ impl LogRecord {
 impl ChainHead {
     /// Creates a replacement for a lost head. The chain continues after this record, and its heads
     /// never get a valid MAC again.
-    #[must_use]
     pub fn placeholder(tenant: TenantId, sequence: i64, link: Option<Mac>) -> Self {
         let (at, link) = (Timestamp { unix_ms: 0 }, link.unwrap_or(NO_LINK));
         Self { tenant, sequence, at, link, retention_seconds: None, mac: NO_LINK }
     }
 
-    #[must_use]
     pub fn has_valid_mac(&self, key: &AuditKey, log: LogKind) -> bool {
         key.verifies(&self.mac_place(log), &self.mac)
     }
@@ -326,7 +314,6 @@ impl ChainHead {
 }
 
 impl Checkpoint {
-    #[must_use]
     pub fn has_valid_mac(&self, key: &AuditKey, log: LogKind) -> bool {
         key.verifies(&self.mac_place(log), &self.mac)
     }
@@ -355,14 +342,12 @@ pub struct ResignChain {
 
 impl ResignChain {
     /// The MAC of the newest key. `None` for an altered row, which must stay invalid.
-    #[must_use]
     pub fn head_mac(&self, head: &ChainHead) -> Option<Mac> {
         let is_valid = head.tenant == self.tenant && head.has_valid_mac(&self.key, self.log);
         is_valid.then(|| head.compute_mac(&self.key, self.log))
     }
 
     /// As [`ResignChain::head_mac`], for the checkpoint.
-    #[must_use]
     pub fn checkpoint(&self, checkpoint: Checkpoint) -> Option<Checkpoint> {
         let is_valid =
             checkpoint.tenant == self.tenant && checkpoint.has_valid_mac(&self.key, self.log);
@@ -406,9 +391,8 @@ impl PruneChain {
     /// The checkpoint up to which these records, the first ones of the chain, may be removed;
     /// `None` when the first record is not due. Only records at the front are pruned.
     ///
-    /// # Errors
-    /// The records do not continue the existing checkpoint, or were altered: removing them with a
-    /// signed checkpoint would hide the alteration.
+    /// Errors: the records do not continue the existing checkpoint, or were altered: removing them
+    /// with a signed checkpoint would hide the alteration.
     pub fn checkpoint(
         &self,
         previous: Option<&Checkpoint>,

@@ -80,14 +80,12 @@ const REQUEST_OUTCOMES: &[&str] = &[
 const STORED_ANSWER: &str = "stored answer of a proxied call";
 
 /// The outcome with this name in [`OUTCOMES`].
-#[must_use]
 pub fn parse_outcome(text: &str) -> Option<&'static str> {
     OUTCOMES.iter().map(|(it, _)| *it).find(|it| *it == text)
 }
 
 /// The message, such as `Create token: the token was created.`, with the detail of the record;
 /// `None` for an unknown operation or outcome.
-#[must_use]
 pub fn message(operation: &str, outcome: &str, detail: Option<&str>) -> Option<String> {
     let operation = Operation::parse(operation)?;
     let (_, phrase) = OUTCOMES.iter().find(|(it, _)| *it == outcome)?;

@@ -27,7 +27,6 @@ pub struct RecordFilter {
 }
 
 impl RecordFilter {
-    #[must_use]
     pub fn matches(&self, row: &LogRow<'_>) -> bool {
         let has_type = |it| Operation::parse(row.operation).and_then(Operation::entity_type) == it;
         self.from.is_none_or(|it| row.at >= it)

@@ -20,7 +20,6 @@ pub struct SavedHead {
 }
 
 impl SavedHead {
-    #[must_use]
     pub fn from_head(log: LogKind, head: &ChainHead) -> Self {
         Self { log, tenant: head.tenant, sequence: head.sequence, link: head.link }
     }
@@ -39,7 +38,6 @@ pub enum HeadChange {
 }
 
 impl SavedHead {
-    #[must_use]
     pub fn change_to(&self, current: Option<&Self>) -> HeadChange {
         let Some(current) = current else { return HeadChange::RolledBack };
         match current.sequence.cmp(&self.sequence) {

@@ -26,7 +26,6 @@ pub struct AuditTrail {
 }
 
 impl AuditTrail {
-    #[must_use]
     pub fn new(read_recording: ReadRecording) -> Self {
         Self { key: OnceLock::new(), read_recording, os_user: OnceLock::new() }
     }
@@ -44,13 +43,11 @@ impl AuditTrail {
         }
     }
 
-    #[must_use]
     pub fn key(&self) -> Option<&Arc<AuditKey>> {
         self.key.get()
     }
 
     /// A record of an action of the vault; `None` while the vault is sealed.
-    #[must_use]
     pub fn record_for_vault(&self, operation: Operation, at: Timestamp) -> Option<AuditRecord> {
         self.key().map(|key| AuditRecord::for_vault(operation, key, at))
     }

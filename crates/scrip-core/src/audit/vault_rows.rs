@@ -21,12 +21,10 @@ pub struct SignedWatermark {
 }
 
 impl SignedWatermark {
-    #[must_use]
     pub fn new(key: &AuditKey, watermark: ClockWatermark) -> Self {
         Self { watermark, mac: key.mac(&Self::place(watermark)) }
     }
 
-    #[must_use]
     pub fn has_valid_mac(&self, key: &AuditKey) -> bool {
         key.verifies_with_any(&Self::place(self.watermark), &self.mac)
     }
@@ -46,7 +44,6 @@ pub struct DeletedTenant {
 }
 
 impl DeletedTenant {
-    #[must_use]
     pub fn has_valid_mac(&self, key: &AuditKey) -> bool {
         key.verifies_with_any(&Self::place(self.tenant, self.deleted_at), &self.mac)
     }
@@ -59,7 +56,6 @@ impl DeletedTenant {
 
 impl AuditRecord {
     /// The row of the tenant that this record deletes.
-    #[must_use]
     pub fn sign_deleted_tenant(&self, tenant: TenantId) -> DeletedTenant {
         let (deleted_at, key) = (self.at, self.key());
         DeletedTenant {

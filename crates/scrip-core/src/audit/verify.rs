@@ -113,7 +113,6 @@ pub struct VerificationReport {
 }
 
 impl Verifier {
-    #[must_use]
     pub fn new(
         log: LogKind,
         key: Arc<AuditKey>,
@@ -260,7 +259,6 @@ impl Verifier {
 
     /// Ends the verification after the last record and returns the report. Each live tenant has at
     /// least the record of its creation.
-    #[must_use]
     pub fn finish(mut self, live_tenants: &[TenantId]) -> VerificationReport {
         self.finish_chain();
         let tenants =

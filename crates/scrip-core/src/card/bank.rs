@@ -12,8 +12,7 @@ pub struct BankDetails {
     pub account_number_last4: Option<String>,
 }
 
-/// # Errors
-/// The text does not have nine digits, or the checksum is not valid.
+/// Errors: the text does not have nine digits, or the checksum is not valid.
 pub fn check_routing_number(text: &str) -> Result<(), &'static str> {
     let digits = <[u8; 9]>::try_from(text.as_bytes()).ok();
     let Some(digits) = digits.filter(|it| it.iter().all(u8::is_ascii_digit)) else {
@@ -26,8 +25,7 @@ pub fn check_routing_number(text: &str) -> Result<(), &'static str> {
     if sum.is_multiple_of(10) { Ok(()) } else { Err("is not a routing number: its checksum fails") }
 }
 
-/// # Errors
-/// The number of digits is wrong.
+/// Errors: the number of digits is wrong.
 pub fn check_account_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
     let has_only_digits = text.bytes().all(|it| it.is_ascii_digit());
     if has_only_digits && (digits_min..=17).contains(&text.len()) {

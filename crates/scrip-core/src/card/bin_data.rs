@@ -57,19 +57,16 @@ impl BinData {
         self.imported.store(table.map(Arc::new));
     }
 
-    #[must_use]
     pub fn imported(&self) -> Option<Arc<BinTable>> {
         self.imported.load_full()
     }
 
-    #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.imported.load().is_some()
     }
 
     /// The details that all cards with this prefix have in common, for a tenant of this kind. `None`
     /// if none are known.
-    #[must_use]
     pub fn find_by_prefix(&self, kind: TenantKind, prefix: &BinPrefix) -> Option<BinDetails> {
         if kind == TenantKind::Test
             && let Some(details) = sandbox::find_by_prefix(prefix.digits())
@@ -80,7 +77,6 @@ impl BinData {
     }
 
     /// The details of the card with this number, for a tenant of this kind.
-    #[must_use]
     pub fn find(&self, kind: TenantKind, number: &str) -> BinLookup {
         if kind == TenantKind::Test
             && let Some(details) = sandbox::find(number)

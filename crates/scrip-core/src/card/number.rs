@@ -1,9 +1,7 @@
 //! Card numbers: checksum, BIN, masks and look-alike numbers.
 
 /// Checks the length and the checksum of a card number.
-///
-/// # Errors
-/// The number of digits is wrong, or the Luhn checksum is not valid.
+/// Errors: the number of digits is wrong, or the Luhn checksum is not valid.
 pub fn check_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
     let has_only_digits = text.bytes().all(|it| it.is_ascii_digit());
     if !has_only_digits || !(digits_min..=19).contains(&text.len()) {
@@ -80,7 +78,6 @@ pub(crate) fn contains_lookalike(text: &str, number: &str) -> bool {
 
 /// Whether a text contains a possible card number. Any characters except letters may be between the
 /// digits.
-#[must_use]
 pub fn contains_card_number(text: &str) -> bool {
     let unseparated: String = text.chars().filter(|it| it.is_alphanumeric()).collect();
     let mut runs = unseparated.split(|it: char| !it.is_ascii_digit());

@@ -51,9 +51,7 @@ impl TokenType {
     }
 
     /// Validates data and normalizes it for storage.
-    ///
-    /// # Errors
-    /// The data is not valid for this type.
+    /// Errors: the data is not valid for this type.
     pub(crate) fn check(self, data: &mut Value, kind: TenantKind) -> Result<(), Vec<FieldError>> {
         let check_text = |check: &dyn Fn(&str) -> Result<(), &'static str>| {
             let checked = match data.as_str() {
@@ -76,23 +74,19 @@ impl TokenType {
         }
     }
 
-    #[must_use]
     pub fn is_card(self) -> bool {
         matches!(self, Self::Card | Self::CardNumber | Self::NetworkToken)
     }
 
     /// Whether the data may contain a CVC, which is stored separately.
-    #[must_use]
     pub fn has_cvc(self) -> bool {
         matches!(self, Self::Card | Self::NetworkToken)
     }
 
-    #[must_use]
     pub fn default_container(self) -> Container {
         self.defaults().container.clone()
     }
 
-    #[must_use]
     pub fn default_fingerprint_expression(self) -> &'static str {
         self.defaults().fingerprint.0
     }
@@ -101,7 +95,6 @@ impl TokenType {
         &self.defaults().fingerprint.1
     }
 
-    #[must_use]
     pub fn default_mask(self) -> Option<&'static Value> {
         self.defaults().mask.as_ref().map(|(source, _)| source)
     }
@@ -116,7 +109,6 @@ impl TokenType {
         self.defaults().mask.as_ref().map(|(_, template)| template)
     }
 
-    #[must_use]
     pub fn default_indexes(self) -> &'static [String] {
         &self.defaults().indexes
     }

@@ -52,7 +52,6 @@ pub struct StoredPolicy {
 
 impl StoredPolicy {
     /// Whether the list of deleted tenants has an authentic row of the tenant.
-    #[must_use]
     pub fn is_listed_as_deleted(&self, key: &AuditKey) -> bool {
         self.deletions.iter().any(|it| it.has_valid_mac(key))
     }

@@ -17,9 +17,8 @@ const USE_PERMISSIONS: [Permission; 5] = [
 
 /// Checks that the caller has no more rights on the new containers.
 ///
-/// # Errors
-/// The caller would see more of the token in its new containers, or could use it there: in outgoing
-/// requests or for 3-D Secure.
+/// Errors: the caller would see more of the token in its new containers, or could use it there: in
+/// outgoing requests or for 3-D Secure.
 pub(crate) fn check_no_added_rights(
     caller: &Caller,
     token_type: TokenType,

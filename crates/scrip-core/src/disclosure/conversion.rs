@@ -21,9 +21,8 @@ use crate::{
 /// hosted field, reveals nothing to the caller. Encrypted data counts as data in the default container of its type: an intent in that
 /// container has the same rules.
 ///
-/// # Errors
-/// An expression would reveal data that the caller may not read, the caller would gain a right by
-/// the conversion, or a browser would shorten the lifetime of the data.
+/// Errors: an expression would reveal data that the caller may not read, the caller would gain a
+/// right by the conversion, or a browser would shorten the lifetime of the data.
 pub(crate) fn check_conversion(
     caller: &Caller,
     new: &NewToken,
@@ -131,9 +130,7 @@ fn check_conversion_rights(
 }
 
 /// Checks that the sender of a call gains no right when a proxy collects its data.
-///
-/// # Errors
-/// The sender would see more of the data than at one of its places, or could use it.
+/// Errors: the sender would see more of the data than at one of its places, or could use it.
 pub(crate) fn check_sender_rights(
     collector: &Caller,
     token_type: TokenType,

@@ -38,7 +38,6 @@ pub struct DuplicateLookup {
 
 impl DuplicateKeys {
     /// The keys of a stored token.
-    #[must_use]
     pub fn from_record(record: &TokenRecord) -> Self {
         if record.fingerprint.is_none() {
             return Self::default();
@@ -53,7 +52,6 @@ impl DuplicateKeys {
 
 impl DuplicateLookup {
     /// `None` when the write does not deduplicate.
-    #[must_use]
     pub fn for_write(record: &TokenRecord, deduplicate: Deduplicate) -> Option<Self> {
         record.fingerprint?;
         let trusted = trusted_key(record);
@@ -70,7 +68,6 @@ impl DuplicateLookup {
         }
     }
 
-    #[must_use]
     pub fn matches(&self, record: &TokenRecord) -> bool {
         let DuplicateKeys { key, read_key } = DuplicateKeys::from_record(record);
         let has_matching_key = key.is_some_and(|it| self.keys.contains(&it));

@@ -31,8 +31,7 @@ pub(crate) fn misplaces_field_values(caller: &Caller, token_type: TokenType, dat
 /// Checks an update of data with values of hosted fields: the same key must not read the token. A page
 /// could otherwise have a field write into a token, and read what the payer typed.
 ///
-/// # Errors
-/// The caller has a reveal right on the token.
+/// Errors: the caller has a reveal right on the token.
 pub(crate) fn check_field_update(caller: &Caller, before: &TokenRecord) -> Result<(), Error> {
     let is_readable = caller.field_kinds().has_values() && has_reveal_right(caller, before);
     if is_readable { Err(Error::Forbidden(Denial::ReadableFieldUpdate)) } else { Ok(()) }
@@ -49,9 +48,7 @@ pub(crate) fn evaluates_field_values(caller: &Caller, body: &TokenBody) -> bool 
 
 /// Checks the place of data in a request with values of hosted fields. Other requests have no such
 /// rule.
-///
-/// # Errors
-/// As for [`check_browser_place`].
+/// Errors: as for [`check_browser_place`].
 pub(crate) fn check_field_place(
     caller: &Caller,
     permission: Permission,
@@ -66,9 +63,7 @@ pub(crate) fn check_field_place(
 
 /// Checks that a browser stores data in the default container of the type or of cards, or in a place
 /// that an access rule of the caller names.
-///
-/// # Errors
-/// The page chose another place.
+/// Errors: the page chose another place.
 pub(crate) fn check_browser_place(
     caller: &Caller,
     permission: Permission,

@@ -24,9 +24,7 @@ pub(crate) enum LifetimeChange {
 }
 
 /// Checks a change of the expiry. Returns the expiry of the token after the change.
-///
-/// # Errors
-/// A public application or access session would shorten the lifetime.
+/// Errors: a public application or access session would shorten the lifetime.
 pub(crate) fn check_lifetime_change(
     caller: &Caller,
     change: LifetimeChange,
@@ -54,9 +52,7 @@ pub(crate) fn check_lifetime_change(
 }
 
 /// Checks that a public application or access session does not move the token.
-///
-/// # Errors
-/// A public application or access session would move the token.
+/// Errors: a public application or access session would move the token.
 pub(crate) fn check_public_move(
     caller: &Caller,
     before: &Containers,

@@ -225,8 +225,7 @@ pub(crate) fn drop_inherited_expressions(
 /// Checks the changes of expressions. A new expression over data that the caller may not read would
 /// give the caller a way to read it.
 ///
-/// # Errors
-/// The patch changes an expression, and the caller has no reveal right on the token.
+/// Errors: the patch changes an expression, and the caller has no reveal right on the token.
 pub(crate) fn check_expression_change(
     caller: &Caller,
     before: &TokenRecord,

@@ -53,9 +53,7 @@ pub(crate) fn withholds_typed(caller: &Caller, typed_at: Option<Timestamp>) -> b
 
 /// Checks an update by a browser with a reveal right. With this right it could write an expression
 /// over the data, and read the result.
-///
-/// # Errors
-/// The data is withheld from the caller.
+/// Errors: the data is withheld from the caller.
 pub(crate) fn check_reader_update(
     caller: &Caller,
     before: &TokenRecord,

@@ -69,7 +69,6 @@ pub struct Comparison {
 
 impl Comparison {
     /// For tests of stores only: the tidy test rejects this name in product code.
-    #[must_use]
     pub const fn assumed_for_store_test() -> Self {
         Self { _counted: () }
     }
@@ -79,8 +78,7 @@ impl GuessCount<'_> {
     /// Counts the numbers in a value that the caller submits. `None` if the value must not be
     /// compared, because a budget is exhausted or the value has too many numbers.
     ///
-    /// # Errors
-    /// The counters cannot be read.
+    /// Errors: the counters cannot be read.
     pub(crate) async fn compare(
         &mut self,
         value: Comparable<'_>,

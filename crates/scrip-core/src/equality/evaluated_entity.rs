@@ -27,7 +27,6 @@ impl EvaluatedEntity {
     }
 
     /// The configuration of a proxy.
-    #[must_use]
     pub fn from_configuration(tenant: &Tenant, proxy: ProxyId) -> Self {
         Self(tenant.keys.guess_digest(&[b"evaluated configuration", proxy.0.as_bytes()]))
     }

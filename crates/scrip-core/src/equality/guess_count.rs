@@ -27,9 +27,7 @@ pub(crate) struct GuessCount<'a> {
 impl GuessCount<'_> {
     /// Counts the numbers of one token before any result that depends on them is stored or
     /// returned.
-    ///
-    /// # Errors
-    /// The counters cannot be read.
+    /// Errors: the counters cannot be read.
     pub(super) async fn count_numbers(
         &mut self,
         evaluated: EvaluatedNumbers<'_>,
@@ -42,9 +40,7 @@ impl GuessCount<'_> {
     }
 
     /// Counts the numbers of a request body before it is compared with an earlier one.
-    ///
-    /// # Errors
-    /// As [`GuessCount::count_numbers`].
+    /// Errors: as [`GuessCount::count_numbers`].
     pub(super) async fn count_request_numbers(
         &mut self,
         body: &Plaintext,
@@ -67,9 +63,7 @@ impl GuessCount<'_> {
     }
 
     /// Counts the numbers. `None` for too many numbers: nothing is counted, and nothing is compared.
-    ///
-    /// # Errors
-    /// As [`GuessCount::count_numbers`].
+    /// Errors: as [`GuessCount::count_numbers`].
     pub(super) async fn count_guesses(
         &mut self,
         numbers: Option<Vec<CountedNumber>>,

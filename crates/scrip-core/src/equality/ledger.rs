@@ -190,8 +190,7 @@ impl GuessLedger {
     /// Writes the pending counts to the store, and evicts idle buckets. Tenants take turns, so that
     /// the counts of one need not wait for all counts of another.
     ///
-    /// # Errors
-    /// The store failed to write; the counts remain pending.
+    /// Errors: the store failed to write; the counts remain pending.
     pub async fn flush(
         &self,
         store: &(impl GuessStore + ?Sized),

@@ -21,9 +21,7 @@ const EXHAUSTED: &str = "too many expressions failed on the data of this token w
 
 impl GuessCount<'_> {
     /// Checks the budgets of hidden data before an expression is evaluated on it.
-    ///
-    /// # Errors
-    /// The budget of some data is exhausted, or the counters cannot be read.
+    /// Errors: the budget of some data is exhausted, or the counters cannot be read.
     pub(crate) async fn check_rejected_evaluations(
         &self,
         hidden: &[EvaluatedEntity],
@@ -47,9 +45,8 @@ impl GuessCount<'_> {
 
     /// Counts a rejected evaluation for each of these, before the client learns of the rejection.
     ///
-    /// # Errors
-    /// A budget was exhausted by other requests since its check, or too many counts wait to be
-    /// stored.
+    /// Errors: a budget was exhausted by other requests since its check, or too many counts wait to
+    /// be stored.
     pub(crate) async fn count_rejected_evaluation(
         &mut self,
         hidden: &[EvaluatedEntity],

@@ -36,9 +36,7 @@ struct SearchCounter {
 
 impl GuessCount<'_> {
     /// Counts the term of a search by the value of a search index. Repeated terms count once.
-    ///
-    /// # Errors
-    /// The counters cannot be read.
+    /// Errors: the counters cannot be read.
     pub(super) async fn count_search(
         &mut self,
         term: &str,

@@ -26,7 +26,6 @@ const STATUS_GONE: u16 = 410;
 impl AttemptOutcome {
     /// Classifies an answer by its status. A redirect is a failure: the receiver is the URL that the
     /// webhook names, and no other.
-    #[must_use]
     pub fn classify_answer(status: u16, retry_after: Option<&str>, now: Timestamp) -> Self {
         match status {
             200..=299 => Self::Delivered,
@@ -40,7 +39,6 @@ impl AttemptOutcome {
 
 /// Parses the value of `Retry-After`: a number of seconds or an HTTP date. Values above a day are a
 /// day, dates in the past are zero. `None` for any other text.
-#[must_use]
 pub fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if text.is_empty() || text.len() > RETRY_AFTER_CHARS_MAX {

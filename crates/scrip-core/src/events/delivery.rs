@@ -73,9 +73,7 @@ pub struct ClaimedDelivery {
 
 impl ClaimedDelivery {
     /// Decrypts the event.
-    ///
-    /// # Errors
-    /// The row was altered or moved.
+    /// Errors: the row was altered or moved.
     pub fn open(&self, tenant: &Tenant) -> Result<EventJson, Error> {
         let place = body_place(self.key, self.event, &self.event_type, self.occurred_at);
         let secret = tenant.keys.open(Purpose::Data, &place, &self.body)?;

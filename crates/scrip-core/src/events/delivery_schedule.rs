@@ -55,7 +55,6 @@ impl DeliveryProgress {
     ///
     /// A receiver can lengthen the delay with `Retry-After`, but not shorten it: otherwise one that
     /// always fails would get requests without a pause.
-    #[must_use]
     pub fn next_attempt(
         self,
         now: Timestamp,

@@ -37,7 +37,6 @@ pub struct EventActor {
 
 impl EventActor {
     /// The actor of an audit record, with the name that the application has now.
-    #[must_use]
     pub fn new(actor: Actor, tenant: &Tenant) -> Option<Self> {
         let (id, kind, name) = match actor {
             Actor::Application(id) => {
@@ -65,7 +64,6 @@ impl EventActor {
 
 impl Event {
     /// The event as it is stored until its last delivery.
-    #[must_use]
     pub fn to_json(&self) -> EventJson {
         let mut data = self.data.clone().into_attributes();
         if let Some(actor) = &self.actor {
@@ -91,19 +89,16 @@ pub struct EventJson(String);
 impl EventJson {
     /// The text that [`EventJson::as_str`] returned, after it was stored. `None` if it is not an
     /// object: a delivery of it would not be JSON.
-    #[must_use]
     pub fn from_stored(text: String) -> Option<Self> {
         (text.starts_with('{') && text.ends_with('}')).then_some(Self(text))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The body of an attempt at this time, in canonical JSON. Each attempt has its own time, so
     /// that a receiver can reject old deliveries.
-    #[must_use]
     pub fn to_delivery(&self, delivered_at: Timestamp) -> String {
         // The two names are in canonical order, so the event needs no second parse.
         format!(r#"{{"delivered_at":"{delivered_at}","event":{}}}"#, self.0)

@@ -28,7 +28,6 @@ pub struct EventSource<'a> {
 
 impl<'a> EventSource<'a> {
     /// The origin of the change that an audit record describes.
-    #[must_use]
     pub fn new(tenant: &'a Tenant, audit: &AuditRecord, fill_random: fn(&mut [u8])) -> Self {
         let (actor, trace) = (audit.actor, Arc::clone(&audit.trace));
         Self { tenant, actor, trace, at: audit.at, fill_random }
@@ -36,7 +35,6 @@ impl<'a> EventSource<'a> {
 
     /// The deliveries of an event: one for each enabled webhook that wants it. Without such a
     /// webhook, `describe` is not called.
-    #[must_use]
     pub fn raise(
         &self,
         event_type: EventType,
@@ -51,9 +49,7 @@ impl<'a> EventSource<'a> {
     }
 
     /// As [`EventSource::raise`], for webhooks that the tenant of this node may not have yet.
-    ///
-    /// # Errors
-    /// The data of the event cannot be built.
+    /// Errors: the data of the event cannot be built.
     pub(crate) fn raise_for(
         &self,
         webhooks: &[SignedRow<WebhookRecord>],
@@ -69,7 +65,6 @@ impl<'a> EventSource<'a> {
     }
 
     /// The delivery of a test event to one webhook.
-    #[must_use]
     pub fn raise_test(&self, webhook: WebhookId, data: EventData) -> Vec<NewDelivery> {
         self.seal(TEST_EVENT_TYPE, data, std::iter::once(webhook))
     }

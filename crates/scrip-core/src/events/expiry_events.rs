@@ -27,20 +27,17 @@ pub struct ExpiryEvents {
 
 impl ExpiryEvents {
     /// The tenants that want an event of this type.
-    #[must_use]
     pub fn subscribed_tenants(&self, event_type: EventType) -> Vec<TenantId> {
         let tenants = self.directory.tenants().into_iter();
         tenants.filter(|it| it.wants_event(event_type)).map(|it| it.id).collect()
     }
 
     /// The deliveries of the expiry of a token.
-    #[must_use]
     pub fn raise_expired_token(&self, tenant: TenantId, id: &TokenId) -> Vec<NewDelivery> {
         self.raise(tenant, EventType::TokenExpired, || payload::token::describe_deleted_token(id))
     }
 
     /// The deliveries of the expiry of a token's CVC.
-    #[must_use]
     pub fn raise_expired_cvc(&self, tenant: TenantId, id: &TokenId) -> Vec<NewDelivery> {
         self.raise(tenant, EventType::TokenPropertyExpired, || {
             payload::token::describe_expired_property(id, CVC_PROPERTY)

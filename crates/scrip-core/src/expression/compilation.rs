@@ -19,7 +19,6 @@ const EXPRESSIONS_MAX: usize = 4096;
 const EXPRESSIONS_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Hits and misses of the expression cache. The cache and its counts are per process.
-#[must_use]
 pub fn cache_metrics() -> CacheMetrics {
     let (hits, misses) = EXPRESSION_CACHE.hit_and_miss_counts();
     CacheMetrics { hits, misses, entries: EXPRESSION_CACHE.len().try_into().unwrap_or(u64::MAX) }
@@ -34,9 +33,7 @@ const METADATA_RULE: &str = "must not use metadata: only a fingerprint expressio
 const PARSE_WORK: usize = 2;
 
 /// Parses an expression, or takes it from the cache, and charges the work.
-///
-/// # Errors
-/// The text is not a valid expression.
+/// Errors: the text is not a valid expression.
 pub(crate) fn compile(
     work: &WorkMeter,
     source: &str,
@@ -46,9 +43,7 @@ pub(crate) fn compile(
 }
 
 /// Compiles an expression that must always give the same value.
-///
-/// # Errors
-/// The text is not a valid expression, or it creates an alias.
+/// Errors: the text is not a valid expression, or it creates an alias.
 pub(crate) fn compile_deterministic(
     work: &WorkMeter,
     source: &str,
@@ -61,9 +56,7 @@ pub(crate) fn compile_deterministic(
 }
 
 /// Compiles an expression that has no access to the metadata of the token.
-///
-/// # Errors
-/// The text is not a valid expression, or it reads metadata.
+/// Errors: the text is not a valid expression, or it reads metadata.
 pub(crate) fn compile_for_data(
     work: &WorkMeter,
     source: &str,
@@ -81,9 +74,7 @@ pub(crate) fn reject_metadata(reads_metadata: bool) -> Result<(), ExpressionErro
 }
 
 /// Compiles a mask: a JSON value with an expression in every text.
-///
-/// # Errors
-/// A leaf is not a valid expression, creates an alias, or reads metadata.
+/// Errors: a leaf is not a valid expression, creates an alias, or reads metadata.
 pub(crate) fn compile_mask(work: &WorkMeter, source: &Value) -> Result<Template, ExpressionError> {
     work.charge(scrip_expression::value_cost(source).saturating_mul(PARSE_WORK));
     let template = Template::parse_cached(source, &EXPRESSION_CACHE)?;

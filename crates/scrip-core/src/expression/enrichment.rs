@@ -13,7 +13,6 @@ use crate::{
 /// The enrichments of a card. `None` for a token that is not a card, and for a vault without
 /// imported BIN data: the built-in ranges have a brand but no issuer. Sandbox cards always have
 /// enrichments.
-#[must_use]
 pub fn enrichments(view: &TokenView, bins: &BinData) -> Option<Value> {
     let detail = view.detail.as_ref()?;
     let card = detail.card.as_ref().or(detail.network_token.as_ref())?;

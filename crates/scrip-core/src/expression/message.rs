@@ -21,9 +21,7 @@ pub enum ValueCounting {
 const WORK_RULE: &str = "the transforms need too much work for this message";
 
 /// Charges work that is not an evaluation: the bytes of a message that are parsed or scanned.
-///
-/// # Errors
-/// The request has used up its work.
+/// Errors: the request has used up its work.
 pub fn charge_message_bytes(work: &WorkMeter, bytes: usize) -> Result<(), Error> {
     if bytes > REQUEST_WORK_MAX.saturating_sub(work.spent()) {
         return Err(FieldError::new("body", WORK_RULE).into());
@@ -36,9 +34,7 @@ pub fn charge_message_bytes(work: &WorkMeter, bytes: usize) -> Result<(), Error>
 ///
 /// A long evaluation is repeated outside of the async workers, so `evaluate` may be called twice.
 /// Both calls create the same aliases.
-///
-/// # Errors
-/// Too many long evaluations are running.
+/// Errors: too many long evaluations are running.
 pub fn evaluate_message<T>(
     work: &WorkMeter,
     fill_random: fn(&mut [u8]),
@@ -66,9 +62,7 @@ pub fn evaluate_message<T>(
 /// `rehearse` evaluates the same expressions with stand-ins for these values. It alone decides whether
 /// the work is enough, and only its work is charged. Then `evaluate` runs without a limit of the
 /// request.
-///
-/// # Errors
-/// Too many long evaluations are running.
+/// Errors: too many long evaluations are running.
 pub fn evaluate_rehearsed<T, E>(
     work: &WorkMeter,
     fill_random: fn(&mut [u8]),

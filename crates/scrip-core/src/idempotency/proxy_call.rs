@@ -250,9 +250,7 @@ pub(crate) struct CallSealer<'a> {
 impl CallSealer<'_> {
     /// The record of a state. If the epoch key of the CVC is gone, the response is not stored, and
     /// a repetition learns only that the destination answered.
-    ///
-    /// # Errors
-    /// The record cannot be encoded.
+    /// Errors: the record cannot be encoded.
     pub(crate) fn seal_record(
         &self,
         epoch_keys: &EpochKeys,
@@ -335,16 +333,13 @@ impl OpenedCall {
     }
 
     /// Checks that the caller may still use the tokens of the call.
-    ///
-    /// # Errors
-    /// The caller lost the right.
+    /// Errors: the caller lost the right.
     pub(crate) fn check_rights(&self, caller: &Caller) -> Result<(), Error> {
         drop(caller.permit_use_lookup(self.right)?);
         self.targets.iter().try_for_each(|it| it.check(caller, self.right))
     }
 
-    /// # Errors
-    /// The record was altered.
+    /// Errors: the record was altered.
     pub(crate) async fn open(
         caller: &Caller,
         epoch_keys: &EpochKeys,

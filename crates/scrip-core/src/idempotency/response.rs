@@ -43,13 +43,11 @@ pub struct TokenSpan {
 
 impl RenderedResponse {
     /// A response without a token.
-    #[must_use]
     pub fn without_tokens(status: u16, body: String) -> Self {
         Self { status, body, tokens: Vec::new() }
     }
 
     /// The body is the object of one token.
-    #[must_use]
     pub fn for_token(status: u16, body: String) -> Self {
         let whole = TokenSpan { write_index: 0, start: 0, end: body.len() };
         Self { status, body, tokens: vec![whole] }
@@ -191,9 +189,7 @@ pub(crate) struct ResponseSealer<'a> {
 
 impl ResponseSealer<'_> {
     /// The record of the response for these written tokens, each with its permit.
-    ///
-    /// # Errors
-    /// The response cannot be sealed.
+    /// Errors: the response cannot be sealed.
     pub(crate) fn seal_record(
         &self,
         permits: &[Permit],

@@ -60,7 +60,6 @@ pub struct IdempotencyClaim {
 
 impl IdempotencyClaim {
     /// `guard` releases the engine's claim when it is dropped.
-    #[must_use]
     pub fn new(digest: [u8; 32], guard: Box<dyn Any + Send + Sync>) -> Self {
         Self { digests: IdempotencyDigests { key: digest, request: None }, _guard: guard }
     }

@@ -62,9 +62,7 @@ const CHANGED: Error = Error::Conflict {
 
 impl KeyRenewal {
     /// Creates the new keys. Making a key pair for webhooks takes up to a second.
-    ///
-    /// # Errors
-    /// The vault is empty, or its audit key cannot be unwrapped.
+    /// Errors: the vault is empty, or its audit key cannot be unwrapped.
     pub fn prepare(
         records: &DirectoryRecords,
         has_webhook_key: bool,
@@ -114,7 +112,6 @@ impl KeyRenewal {
     }
 
     /// The new keys with their texts, by tenant.
-    #[must_use]
     pub fn issued_keys(&self) -> Vec<(IssuedKey, &str)> {
         let api_keys = self.api_keys.values().map(|(issued, text)| (*issued, text.expose()));
         let proxy_keys = self.proxy_keys.values().map(|(issued, text)| (*issued, text.expose()));
@@ -124,9 +121,7 @@ impl KeyRenewal {
     }
 
     /// Replaces the keys inside of the transaction that stores them.
-    ///
-    /// # Errors
-    /// A stored key or policy was altered, or differs from the prepared one.
+    /// Errors: a stored key or policy was altered, or differs from the prepared one.
     pub fn apply(
         self,
         keys: WrappedKeys,

@@ -27,7 +27,6 @@ pub struct KeyRotation {
 }
 
 impl KeyRotation {
-    #[must_use]
     pub fn new(tenant: TenantId, to_version: u32, started_at: Timestamp) -> Self {
         Self {
             tenant,
@@ -66,13 +65,11 @@ impl Default for RotationProgress {
 
 impl RotationProgress {
     /// The start of the next pass.
-    #[must_use]
     pub fn next_pass(&self) -> Self {
         Self { pass: self.pass.saturating_add(1), resealed: self.resealed, ..Self::default() }
     }
 
     /// The same pass after these rows of the current table.
-    #[must_use]
     pub fn after_rows(&self, last: Option<RowKey>, unopened: u64) -> Self {
         let unopened = self.unopened.saturating_add(unopened);
         match last {
@@ -97,7 +94,6 @@ pub enum RotationPhase {
 }
 
 impl RotationPhase {
-    #[must_use]
     pub fn for_tenant(tenant: &Tenant) -> Self {
         let keys = &tenant.keys;
         match keys.versions().len() {
@@ -107,7 +103,6 @@ impl RotationPhase {
         }
     }
 
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -119,7 +114,6 @@ impl RotationPhase {
 
 /// When the version that seals was created. A rotation that is not stored any more counts as none:
 /// then the key seems older than it is.
-#[must_use]
 pub fn sealing_key_created_at(tenant: &Tenant, rotations: &[KeyRotation]) -> Timestamp {
     let version = tenant.keys.current_version();
     let rotation = rotations.iter().find(|it| it.tenant == tenant.id && it.to_version == version);

@@ -27,7 +27,6 @@ pub enum RowKey {
 
 impl RowKey {
     /// The stored form.
-    #[must_use]
     pub fn to_text(&self) -> String {
         match self {
             Self::Token(id) => id.clone(),
@@ -37,7 +36,6 @@ impl RowKey {
     }
 
     /// `None` for text that the vault did not write.
-    #[must_use]
     pub fn parse(table: RotatedTable, text: &str) -> Option<Self> {
         let parse_id = |text: &str| Uuid::try_parse(text).ok();
         Some(match table {
@@ -72,7 +70,6 @@ pub enum SealedRow {
 }
 
 impl SealedRow {
-    #[must_use]
     pub fn body(&self) -> &Sealed {
         match self {
             Self::Token(it) => &it.body,
@@ -82,7 +79,6 @@ impl SealedRow {
         }
     }
 
-    #[must_use]
     pub fn key(&self) -> RowKey {
         match self {
             Self::Token(it) => RowKey::Token(it.id.as_str().to_owned()),
@@ -105,9 +101,7 @@ impl SealedRow {
     }
 
     /// Seals the body again with the current version. `None` if that version sealed it.
-    ///
-    /// # Errors
-    /// The row was altered.
+    /// Errors: the row was altered.
     pub fn reseal(
         &self,
         keys: &TenantKeys,

@@ -26,9 +26,8 @@ pub struct WrappedKeys {
 
 impl WrappedKeys {
     /// Wraps every key with the new vault key.
-    ///
-    /// # Errors
-    /// A stored key or policy was altered. A rotation would lose the key, or sign the alteration.
+    /// Errors: a stored key or policy was altered. A rotation would lose the key, or sign the
+    /// alteration.
     pub fn rewrap(self, old: &VaultKey, new: &VaultKey, now: Timestamp) -> Result<Self, Error> {
         let system_key =
             |it: Result<Sealed, KeySourceError>| it.map_err(|it| altered("vault", &it));
@@ -46,7 +45,6 @@ impl WrappedKeys {
     }
 
     /// The number of tenants, for the log.
-    #[must_use]
     pub fn tenant_count(&self) -> usize {
         self.policies.len()
     }

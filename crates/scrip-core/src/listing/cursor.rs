@@ -22,8 +22,7 @@ pub(crate) fn seal_position(caller: &Caller, query: Place, position: &ListPositi
     seal_bytes(caller, query, bytes)
 }
 
-/// # Errors
-/// The cursor was not created for this application and this query.
+/// Errors: the cursor was not created for this application and this query.
 pub(crate) fn open_position(
     caller: &Caller,
     query: Place,
@@ -38,8 +37,7 @@ pub(crate) fn seal_log_positions(caller: &Caller, query: Place, positions: [i64;
     seal_bytes(caller, query, bytes)
 }
 
-/// # Errors
-/// As for [`open_position`].
+/// Errors: as for [`open_position`].
 pub(crate) fn open_log_positions(
     caller: &Caller,
     query: Place,
@@ -69,8 +67,7 @@ pub(crate) fn seal_entity_position(
     seal_bytes(caller, query, bytes)
 }
 
-/// # Errors
-/// As for [`open_position`].
+/// Errors: as for [`open_position`].
 pub(crate) fn open_entity_position(
     caller: &Caller,
     query: Place,

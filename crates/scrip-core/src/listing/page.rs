@@ -27,7 +27,6 @@ pub struct Page<T> {
 
 impl<T: Clone> Page<T> {
     /// Takes the requested page out of all items.
-    #[must_use]
     pub fn from_all(items: &[&T], request: PageRequest) -> Self {
         let offset = request.number.saturating_sub(1).saturating_mul(request.size);
         let page = items.iter().skip(offset).take(request.size).copied().cloned().collect();
@@ -36,7 +35,6 @@ impl<T: Clone> Page<T> {
 }
 
 impl<T> Page<T> {
-    #[must_use]
     pub fn total_pages(&self) -> usize {
         self.total.div_ceil(self.request.size.max(1))
     }

@@ -14,9 +14,6 @@ pub struct AuthenticTime {
 
 /// Loads the stored clock watermark. Without a valid one, uses the time of the latest change: the
 /// newest head of the audit log with a valid MAC.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn load_authentic_time(
     store: &dyn Store,
     key: &AuditKey,

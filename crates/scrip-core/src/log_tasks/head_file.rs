@@ -22,7 +22,6 @@ pub struct SavedHeads {
 }
 
 impl SavedHeads {
-    #[must_use]
     pub fn to_text(&self, key: &AuditKey) -> String {
         let mut text = format!("{TITLE}\n{}\n", self.saved_at.unix_ms);
         for SavedHead { log, tenant, sequence, link } in &self.heads {
@@ -33,7 +32,6 @@ impl SavedHeads {
     }
 
     /// `None` when the text is not the output of [`SavedHeads::to_text`] with this key.
-    #[must_use]
     pub fn parse(key: &AuditKey, text: &str) -> Option<Self> {
         let (lines, mac_line) = text.strip_suffix('\n')?.rsplit_once('\n')?;
         let signed_text = text.get(..lines.len().checked_add(1)?)?;
@@ -51,9 +49,6 @@ impl SavedHeads {
 }
 
 /// Whether a chain still has the saved record, or has pruned it.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn chain_contains(
     store: &dyn Store,
     key: &AuditKey,

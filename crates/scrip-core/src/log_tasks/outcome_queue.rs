@@ -40,7 +40,6 @@ impl OutcomeQueue {
         queued.push(outcome);
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

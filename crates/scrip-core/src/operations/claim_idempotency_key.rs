@@ -35,11 +35,9 @@ pub enum ClaimDecision {
 /// A stored response is replayed only if the request equals the first one. Without a body in
 /// `request`, this means the same method and path. Pass the body of a caller with an API key that
 /// many clients share.
-///
-/// # Errors
-/// The first request is still in flight, the caller lost the permission of the first request, the
-/// card of a 3-D Secure outcome now has another number, the stored response belongs to another
-/// request, or the replay cannot be recorded.
+/// Errors: the first request is still in flight, the caller lost the permission of the first
+/// request, the card of a 3-D Secure outcome now has another number, the stored response belongs to
+/// another request, or the replay cannot be recorded.
 pub async fn claim_idempotency_key(
     vault: &Vault,
     caller: &Caller,

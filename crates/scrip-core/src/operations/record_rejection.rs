@@ -22,9 +22,7 @@ pub struct RejectedRequest<'a> {
 }
 
 /// Writes the entry. Does nothing for an operation without an entity type.
-///
-/// # Errors
-/// The rejection cannot be recorded. The request stays rejected.
+/// Errors: the rejection cannot be recorded. The request stays rejected.
 pub async fn record_rejection(
     vault: &Vault,
     caller: &Caller,

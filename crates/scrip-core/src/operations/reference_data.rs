@@ -134,9 +134,7 @@ struct NeededParts {
 }
 
 /// Loads the data of all references that exist. All tokens are read in one transaction.
-///
-/// # Errors
-/// No rule allows the caller to read or use a token, or the store is unavailable.
+/// Errors: no rule allows the caller to read or use a token, or the store is unavailable.
 pub(crate) async fn load_references<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
@@ -402,7 +400,6 @@ impl<P> ReferenceData<P> {
     }
 
     /// The value of a reference; `None` if nothing with this id was loaded.
-    #[must_use]
     pub fn find(&self, reference: &Reference) -> Option<FoundReference<'_, P>> {
         if let Some(encrypted) = &self.encrypted
             && DecryptedCallData::<P>::is_named_by(reference)
@@ -466,7 +463,6 @@ fn visible_data(view: TokenView) -> Plaintext {
 }
 
 /// The error of an expression, with the path of its text in the body.
-#[must_use]
 pub fn expression_error(error: LeafError) -> Error {
     let path = AttributePath::from_steps(&error.path);
     let path = if error.path.is_empty() { "body" } else { path.as_str() };

@@ -71,7 +71,6 @@ const DESCRIPTION_CHARS_MAX: usize = 500;
 
 impl AccessScope {
     /// Whether the scope covers a token with this id in this container.
-    #[must_use]
     pub fn covers(&self, container: &Container, id: Option<&TokenId>) -> bool {
         match self {
             Self::Container(container_scope) => container_scope.covers(container),
@@ -125,9 +124,8 @@ impl AccessScope {
 
 impl AccessCondition {
     /// Parses a condition.
-    ///
-    /// # Errors
-    /// The name of the invalid part (`attribute`, `operator` or `value`), and the violated rule.
+    /// Errors: the name of the invalid part (`attribute`, `operator` or `value`), and the violated
+    /// rule.
     pub fn parse(
         attribute: &str,
         operator: &str,
@@ -148,7 +146,6 @@ impl AccessCondition {
     }
 
     /// The inverse of [`AccessCondition::parse`]: attribute, operator, value.
-    #[must_use]
     pub fn parts(&self) -> (&'static str, &'static str, &str) {
         match self {
             Self::IdIs(value) => ("id", "equals", value),
@@ -202,9 +199,7 @@ fn check_kind(
 
 impl AccessPolicy {
     /// Checks whether an application of this kind may have this policy.
-    ///
-    /// # Errors
-    /// The policy is empty, too large, or has a permission that this kind cannot have.
+    /// Errors: the policy is empty, too large, or has a permission that this kind cannot have.
     pub fn check(&self, kind: ApplicationKind) -> Result<(), Vec<FieldError>> {
         let mut errors = self.check_size();
         errors.extend(check_kind("permissions".to_owned(), self.permissions, kind));
@@ -216,7 +211,6 @@ impl AccessPolicy {
     }
 
     /// Whether the policy grants the permission in at least one container.
-    #[must_use]
     pub fn grants(&self, permission: Permission) -> bool {
         self.permissions.has(permission)
             || self.rules.iter().any(|it| it.permissions.has(permission))
@@ -247,13 +241,11 @@ impl AccessPolicy {
     }
 
     /// The text form; the same in both engines.
-    #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// `None` when the text is not the output of [`AccessPolicy::to_text`].
-    #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
     }

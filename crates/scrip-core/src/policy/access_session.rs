@@ -20,7 +20,6 @@ pub struct AccessSessionId(pub [u8; 32]);
 
 impl AccessSessionId {
     /// Parses a whole id: 64 hexadecimal digits.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         if text.len() != 64 || !text.is_ascii() {
@@ -94,7 +93,6 @@ pub struct AccessSessionGrant {
 impl AccessSessionRecord {
     /// Whether the API key that authorized the session still exists. True for a session that waits
     /// to be authorized.
-    #[must_use]
     pub fn is_authorizing_key_live(&self, tenant: &Tenant) -> bool {
         self.grant.as_ref().is_none_or(|it| {
             let keys = tenant.applications.get(&it.authorizer).map(|it| it.api_keys.as_slice());

@@ -56,9 +56,7 @@ pub struct ApplicationRecord {
 
 impl ApplicationRecord {
     /// Sets the origins.
-    ///
-    /// # Errors
-    /// Only pages of public applications have an origin.
+    /// Errors: only pages of public applications have an origin.
     pub(crate) fn set_origins(&mut self, origins: ApplicationOrigins) -> Result<(), FieldError> {
         if !origins.is_empty() && self.kind != ApplicationKind::Public {
             return Err(FieldError::new("origins", "only a public application can have origins"));
@@ -166,7 +164,6 @@ const API_KEY_BYTES: std::ops::RangeInclusive<usize> = 20..=256;
 
 impl ApiKeyText {
     /// Generates a key, such as `key_test_us_pvt_` and 195 random bits.
-    #[must_use]
     pub fn new(tenant: TenantKind, segment: &str, fill_random: fn(&mut [u8])) -> Self {
         let text =
             format!("key_{}_us_{segment}_{}", tenant.key_segment(), random_text(fill_random));
@@ -174,9 +171,7 @@ impl ApiKeyText {
     }
 
     /// Checks an imported key, which another system created.
-    ///
-    /// # Errors
-    /// The key is too easy to guess, or has characters that are not allowed in a header.
+    /// Errors: the key is too easy to guess, or has characters that are not allowed in a header.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         let text = text.trim();
         if !API_KEY_BYTES.contains(&text.len()) {
@@ -192,20 +187,17 @@ impl ApiKeyText {
         Ok(Self(Zeroizing::new(text.to_owned())))
     }
 
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
     /// Whether the key was created before keys named the kind of their tenant.
-    #[must_use]
     pub fn is_legacy(text: &str) -> bool {
         !text.contains("_prod_") && !text.contains("_test_")
     }
 
     /// Whether the text has the form of a key that this vault creates. Imported legacy keys can
     /// have another form.
-    #[must_use]
     pub fn has_key_form(text: &str) -> bool {
         let parts: Vec<&str> = text.splitn(5, '_').collect();
         let ["key", "test" | "prod", region, "pvt" | "pub" | "mgt" | SESSION_KEY_SEGMENT, random] =
@@ -222,7 +214,6 @@ impl ApiKeyText {
 
     /// Whether the text has the form of an access session key. Only the store knows whether it is
     /// one.
-    #[must_use]
     pub fn is_session_key(text: &str) -> bool {
         text.starts_with("key_") && text.split('_').nth(3) == Some(SESSION_KEY_SEGMENT)
     }
@@ -238,7 +229,6 @@ impl fmt::Debug for ApiKeyText {
 pub const SESSION_KEY_SEGMENT: &str = "ses";
 
 /// 195 random bits as letters and digits, without letters that look alike.
-#[must_use]
 pub fn random_text(fill_random: fn(&mut [u8])) -> String {
     const LETTERS: &[u8; 32] = b"ABCDEFGHJKMNPQRSTVWXYZ0123456789";
     let mut bytes = Zeroizing::new([0; 39]);

@@ -114,7 +114,6 @@ pub struct Permit {
 }
 
 impl Caller {
-    #[must_use]
     pub fn new(principal: Arc<Principal>, origin: RequestOrigin) -> Self {
         Self {
             principal,
@@ -136,7 +135,6 @@ impl Caller {
     }
 
     /// The work budget that all expressions of the request share.
-    #[must_use]
     pub fn work(&self) -> &WorkMeter {
         &self.work
     }
@@ -149,41 +147,33 @@ impl Caller {
 
     /// The API key that authenticated the request; for an access session, the key that authorized
     /// the session.
-    #[must_use]
     pub fn api_key(&self) -> Option<ApiKeyId> {
         self.api_key.or_else(|| self.principal.authorizing_key())
     }
 
-    #[must_use]
     pub fn tenant(&self) -> &Tenant {
         self.principal.tenant()
     }
 
-    #[must_use]
     pub fn application(&self) -> ApplicationId {
         self.principal.application()
     }
 
-    #[must_use]
     pub fn origin(&self) -> &RequestOrigin {
         &self.origin
     }
 
     /// The access session of the caller; `None` for an application.
-    #[must_use]
     pub fn access_session(&self) -> Option<AccessSessionId> {
         self.principal.access_session_id()
     }
 
-    #[must_use]
     pub fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
 
     /// Checks that the caller meets the requirement of a route.
-    ///
-    /// # Errors
-    /// The caller is of another kind, or no rule grants the permission anywhere.
+    /// Errors: the caller is of another kind, or no rule grants the permission anywhere.
     pub fn check_requirement(&self, requirement: CallerRequirement) -> Result<(), Error> {
         let denial = match requirement {
             CallerRequirement::AnyKey => return Ok(()),
@@ -222,9 +212,7 @@ impl Caller {
     }
 
     /// Creates a permit to find entities with this permission.
-    ///
-    /// # Errors
-    /// No rule grants the permission anywhere.
+    /// Errors: no rule grants the permission anywhere.
     pub fn permit_lookup(&self, permission: Permission) -> Result<LookupPermit, Error> {
         self.check_requirement(CallerRequirement::Permission(permission))?;
         // Every write calls this function, and no write may store an incomplete evaluation.
@@ -233,9 +221,7 @@ impl Caller {
     }
 
     /// Creates a permit to read or change the policy.
-    ///
-    /// # Errors
-    /// As for [`Caller::check_requirement`].
+    /// Errors: as for [`Caller::check_requirement`].
     pub fn permit_policy(&self, requirement: CallerRequirement) -> Result<PolicyPermit, Error> {
         self.check_requirement(requirement)?;
         let tenant = Arc::clone(self.principal.tenant());
@@ -247,9 +233,7 @@ impl Caller {
     }
 
     /// Checks the access rules and creates a permit.
-    ///
-    /// # Errors
-    /// A container is not covered by a rule.
+    /// Errors: a container is not covered by a rule.
     pub fn permit<'a>(
         &self,
         permission: Permission,
@@ -267,7 +251,6 @@ impl Caller {
     /// The transform of a permission on a target. In each container, the first rule that covers the
     /// container and grants the permission decides. Over several containers, the weakest decision
     /// applies. `None` when a container has no such rule.
-    #[must_use]
     pub fn transform<'a>(
         &self,
         permission: Permission,
@@ -280,9 +263,7 @@ impl Caller {
 
     /// The containers that the caller may list with this permission, limited to `container` if
     /// given.
-    ///
-    /// # Errors
-    /// No rule grants the permission on the requested container.
+    /// Errors: no rule grants the permission on the requested container.
     pub fn container_ranges(
         &self,
         permission: Permission,
@@ -298,7 +279,6 @@ impl Caller {
     }
 
     /// The strongest transform of any operation that shows a token in these containers.
-    #[must_use]
     pub fn max_transform<'a>(&self, target: impl Into<AccessTarget<'a>>) -> Option<Transform> {
         let target = target.into();
         VIEWING_PERMISSIONS.into_iter().filter_map(|it| self.transform(it, target)).max()
@@ -306,7 +286,6 @@ impl Caller {
 }
 
 impl LookupPermit {
-    #[must_use]
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
     }
@@ -314,7 +293,6 @@ impl LookupPermit {
 
 impl PolicyPermit {
     /// The permit of the operator. The caller of this function must have the root key.
-    #[must_use]
     pub fn for_operator(tenant: Arc<Tenant>) -> Self {
         Self {
             tenant,
@@ -326,7 +304,6 @@ impl PolicyPermit {
     }
 
     /// The permit of the vault itself, for a change that no caller requests.
-    #[must_use]
     pub fn for_vault(tenant: Arc<Tenant>) -> Self {
         Self { own_actor: OwnActor::Vault, ..Self::for_operator(tenant) }
     }
@@ -337,17 +314,14 @@ impl PolicyPermit {
         Self { os_user, ..self }
     }
 
-    #[must_use]
     pub fn os_user(&self) -> Option<&Arc<str>> {
         self.os_user.as_ref()
     }
 
-    #[must_use]
     pub fn tenant(&self) -> &Arc<Tenant> {
         &self.tenant
     }
 
-    #[must_use]
     pub fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
     }
@@ -360,12 +334,10 @@ impl PolicyPermit {
     }
 
     /// The requirement that the caller met.
-    #[must_use]
     pub fn requirement(&self) -> CallerRequirement {
         self.requirement
     }
 
-    #[must_use]
     pub fn actor(&self) -> Actor {
         match (&self.caller, self.own_actor) {
             (Some(caller), _) => Actor::Application(caller.application()),
@@ -405,40 +377,33 @@ impl PolicyPermit {
     }
 
     /// The application and the time, for the row to be written.
-    #[must_use]
     pub fn change_stamp(&self, at: Timestamp) -> ChangeStamp {
         ChangeStamp { by: self.caller.as_ref().map(Caller::application), at }
     }
 }
 
 impl Permit {
-    #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    #[must_use]
     pub fn tenant(&self) -> &Tenant {
         self.caller.tenant()
     }
 
-    #[must_use]
     pub fn permission(&self) -> Permission {
         self.permission
     }
 
-    #[must_use]
     pub fn containers(&self) -> &Containers {
         &self.containers
     }
 
     /// The token of the permit, if rules may contain a condition on its id.
-    #[must_use]
     pub fn id(&self) -> Option<&TokenId> {
         self.id.as_ref()
     }
 
-    #[must_use]
     pub fn transform(&self) -> Transform {
         self.transform
     }
@@ -465,9 +430,7 @@ impl Permit {
 
     /// Repeats the check and creates a second permit, for a response that other code renders. The
     /// second permit is never stronger than this one.
-    ///
-    /// # Errors
-    /// As for [`Caller::permit`].
+    /// Errors: as for [`Caller::permit`].
     pub fn recheck(&self) -> Result<Self, Error> {
         let target = AccessTarget { containers: &self.containers, id: self.id.as_ref() };
         let permit = self.caller.permit(self.permission, target)?;

@@ -79,8 +79,7 @@ impl Directory {
     /// Unwraps the loaded directory. A wrong root key fails here, before the first request. Keys
     /// that have not changed since `previous` are not unwrapped again.
     ///
-    /// # Errors
-    /// The key source is unavailable, or the keys belong to another vault.
+    /// Errors: the key source is unavailable, or the keys belong to another vault.
     pub fn open(
         records: DirectoryRecords,
         source: &dyn KeySource,
@@ -245,19 +244,16 @@ impl Directory {
 
     /// Finds the principal of an API key. The map key is a keyed digest, so the lookup time reveals
     /// nothing about the API key.
-    #[must_use]
     pub fn authenticate(&self, api_key: &str) -> Option<&ApiKeyLookup> {
         self.find_by_digest(&self.digest(api_key))
     }
 
     /// As [`Directory::authenticate`], for a digest.
-    #[must_use]
     pub fn find_by_digest(&self, digest: &[u8; 32]) -> Option<&ApiKeyLookup> {
         self.by_digest.get(digest)
     }
 
     /// Finds a proxy by its key. As for API keys, the lookup time reveals nothing about the key.
-    #[must_use]
     pub fn find_proxy_by_key(&self, proxy_key: &str) -> Option<&ProxyLookup> {
         self.proxies_by_digest.get(&self.pepper.proxy_key_digest(proxy_key))
     }
@@ -271,53 +267,44 @@ impl Directory {
     }
 
     /// Whether any proxy has a host.
-    #[must_use]
     pub fn has_proxy_hosts(&self) -> bool {
         !self.proxies_by_host.is_empty()
     }
 
     /// Finds a proxy by the host of a request, with or without a port.
-    #[must_use]
     pub fn find_proxy_by_host(&self, host: &str) -> Option<&ProxyLookup> {
         let name = host.split(':').next().unwrap_or_default();
         self.proxies_by_host.get(&HostName::parse(name).ok()?)
     }
 
     /// The digest under which the store finds an API key or a nonce.
-    #[must_use]
     pub fn digest(&self, text: &str) -> [u8; 32] {
         self.pepper.api_key_digest(text)
     }
 
-    #[must_use]
     pub fn pepper(&self) -> &Arc<Pepper> {
         &self.pepper
     }
 
-    #[must_use]
     pub fn audit_key(&self) -> &Arc<AuditKey> {
         &self.audit_key
     }
 
     /// The stored form of the audit key.
-    #[must_use]
     pub fn wrapped_audit_key(&self) -> &Sealed {
         &self.wrapped.audit_key
     }
 
     /// The version of the stored directory that was loaded.
-    #[must_use]
     pub fn version(&self) -> i64 {
         self.version
     }
 
-    #[must_use]
     pub fn tenant(&self, id: TenantId) -> Option<&Arc<Tenant>> {
         self.tenants.get(&id)?.tenant.as_ref()
     }
 
     /// The tenants with a valid policy, oldest first.
-    #[must_use]
     pub fn tenants(&self) -> Vec<&Arc<Tenant>> {
         let mut tenants: Vec<_> =
             self.tenants.values().filter_map(|it| it.tenant.as_ref()).collect();
@@ -327,7 +314,6 @@ impl Directory {
 
     /// A tenant with a rotation of its fingerprint keys that is not finished: searches and
     /// deduplication would miss rows.
-    #[must_use]
     pub fn unfinished_fingerprint_rotation(&self) -> Option<TenantId> {
         let tenants = self.tenants.values().filter_map(|it| it.tenant.as_ref());
         tenants
@@ -336,8 +322,7 @@ impl Directory {
             .map(|it| it.id)
     }
 
-    /// # Errors
-    /// A rotation of fingerprint keys is not finished, so no server may use the vault.
+    /// Errors: a rotation of fingerprint keys is not finished, so no server may use the vault.
     pub fn check_servable(&self) -> Result<(), Error> {
         match self.unfinished_fingerprint_rotation() {
             None => Ok(()),
@@ -352,24 +337,20 @@ impl Directory {
     }
 
     /// Deleted tenants that can still be restored.
-    #[must_use]
     pub fn pending_deletion(&self) -> &[Arc<Tenant>] {
         &self.pending_deletion
     }
 
     /// Whether the store has a row of this tenant, valid or not.
-    #[must_use]
     pub fn has_row(&self, id: TenantId) -> bool {
         self.tenants.contains_key(&id) || self.alterations.iter().any(|it| it.tenant == Some(id))
     }
 
-    #[must_use]
     pub fn principal(&self, id: ApplicationId) -> Option<&Arc<Principal>> {
         self.principals.get(&id)
     }
 
     /// Changes of policy rows that the vault did not write. An operator has to repair them.
-    #[must_use]
     pub fn alterations(&self) -> &[PolicyAlteration] {
         &self.alterations
     }

@@ -9,8 +9,7 @@ pub struct DisplayName(String);
 const NAME_CHARS_MAX: usize = 200;
 
 impl DisplayName {
-    /// # Errors
-    /// The name is empty, too long, or contains invisible characters.
+    /// Errors: the name is empty, too long, or contains invisible characters.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         let text = text.trim();
         if text.is_empty() || text.chars().count() > NAME_CHARS_MAX {
@@ -24,12 +23,10 @@ impl DisplayName {
     }
 
     /// Parses a stored name. `None` if [`DisplayName::parse`] would change it.
-    #[must_use]
     pub fn from_stored(text: &str) -> Option<Self> {
         Self::parse(text).ok().filter(|it| it.0 == text)
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -53,7 +53,6 @@ pub struct Column {
 
 impl Column {
     /// A column that is in clear, and never NULL.
-    #[must_use]
     pub const fn new(name: &'static str, column_type: ColumnType) -> Self {
         Self {
             name,
@@ -65,32 +64,26 @@ impl Column {
         }
     }
 
-    #[must_use]
     pub const fn id(name: &'static str) -> Self {
         Self::new(name, ColumnType::Id)
     }
 
-    #[must_use]
     pub const fn number(name: &'static str) -> Self {
         Self::new(name, ColumnType::Number)
     }
 
-    #[must_use]
     pub const fn text(name: &'static str) -> Self {
         Self::new(name, ColumnType::Text)
     }
 
-    #[must_use]
     pub const fn bytes(name: &'static str) -> Self {
         Self::new(name, ColumnType::Bytes)
     }
 
-    #[must_use]
     pub const fn sealed(name: &'static str, kind: &'static str) -> Self {
         Self { role: ColumnRole::Sealed(kind), ..Self::bytes(name) }
     }
 
-    #[must_use]
     pub const fn mac(name: &'static str) -> Self {
         Self { role: ColumnRole::Mac, ..Self::bytes(name) }
     }
@@ -128,7 +121,6 @@ impl Column {
     }
 
     /// The kind of the sealed place, for a sealed column.
-    #[must_use]
     pub const fn sealed_kind(&self) -> Option<&'static str> {
         match self.role {
             ColumnRole::Sealed(kind) => Some(kind),
@@ -169,7 +161,6 @@ pub struct Entity {
 
 impl Entity {
     /// The columns of the primary key, which come first.
-    #[must_use]
     pub fn key(&self) -> &'static [Column] {
         let is_other = |it: &Column| it.role != ColumnRole::Key;
         let length = self.columns.iter().position(is_other).unwrap_or(self.columns.len());
@@ -177,13 +168,11 @@ impl Entity {
     }
 
     /// The column that names the tenant.
-    #[must_use]
     pub fn tenant_column(&self) -> &'static str {
         self.columns.first().map_or("", |it| it.name)
     }
 
     /// The last column of the key, which identifies a row of a tenant.
-    #[must_use]
     pub fn id_column(&self) -> &'static str {
         self.key().last().map_or("", |it| it.name)
     }

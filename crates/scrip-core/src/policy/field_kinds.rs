@@ -27,7 +27,6 @@ impl FieldKinds {
 
     /// Parses a list such as `number, code`. `none` is a list without values. An unknown kind is a
     /// text, about which a page learns the least.
-    #[must_use]
     pub fn parse(list: &str) -> Self {
         if list.trim() == "none" {
             return Self::default();
@@ -44,17 +43,14 @@ impl FieldKinds {
         kinds
     }
 
-    #[must_use]
     pub(crate) fn has_values(self) -> bool {
         self.has_values
     }
 
-    #[must_use]
     pub(crate) fn has_text(self) -> bool {
         self.has_text
     }
 
-    #[must_use]
     pub(crate) fn has_card(self) -> bool {
         self.has_card
     }

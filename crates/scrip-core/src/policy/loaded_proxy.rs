@@ -31,7 +31,6 @@ pub enum ProxyLookup {
 
 impl Proxy {
     /// `previous` is the same proxy before a reload of the directory.
-    #[must_use]
     pub fn new(tenant: Arc<Tenant>, record: Arc<ProxyRecord>, previous: Option<&Self>) -> Self {
         let unchanged = previous.filter(|it| it.record == record);
         let program = unchanged.map(|it| Arc::clone(&it.program)).unwrap_or_default();
@@ -40,12 +39,10 @@ impl Proxy {
         Self { tenant, record, program, previous }
     }
 
-    #[must_use]
     pub fn tenant(&self) -> &Arc<Tenant> {
         &self.tenant
     }
 
-    #[must_use]
     pub fn record(&self) -> &ProxyRecord {
         &self.record
     }
@@ -53,8 +50,7 @@ impl Proxy {
     /// The compiled settings. If they are not compiled yet, `run` runs the compilation where it
     /// delays nobody; it returns `false` if it cannot.
     ///
-    /// # Errors
-    /// The settings cannot be opened, or `run` did not run the compilation.
+    /// Errors: the settings cannot be opened, or `run` did not run the compilation.
     pub fn program(
         &self,
         run: impl FnOnce(&mut dyn FnMut()) -> bool,
@@ -74,9 +70,7 @@ impl Proxy {
     }
 
     /// Opens the secrets for one use.
-    ///
-    /// # Errors
-    /// The secrets cannot be opened.
+    /// Errors: the secrets cannot be opened.
     pub fn open_secrets(&self) -> Result<ProxySecrets, Error> {
         ProxySecrets::open(&self.tenant.keys, &self.record)
     }

@@ -49,7 +49,6 @@ pub struct Tenant {
 
 impl Tenant {
     /// Builds a tenant from rows with checked MACs.
-    #[must_use]
     pub fn new(keys: Arc<TenantKeys>, audit_key: Arc<AuditKey>, records: PolicyRecords) -> Self {
         let mut api_keys = HashMap::<_, Vec<_>>::new();
         for api_key in records.api_keys {
@@ -95,7 +94,6 @@ impl Tenant {
 
     /// Whether some enabled webhook wants the event. Costs one `and`, so that writes ask for every
     /// event that they could raise.
-    #[must_use]
     pub fn wants_event(&self, event: EventType) -> bool {
         self.subscribed_events.has(event)
     }

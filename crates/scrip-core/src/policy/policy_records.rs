@@ -62,9 +62,6 @@ pub struct PolicyAlteration {
 
 impl PolicySeal {
     /// Reads the seal from the row of the tenant. It is not checked yet.
-    ///
-    /// # Errors
-    /// The vault did not write the row.
     pub fn read(tenant: &dyn RowSource) -> Result<Self, InvalidRow> {
         let row = RowReader::new(TenantRecord::ENTITY, tenant);
         Ok(Self { counter: row.number("policy_counter")?, mac: row.mac("policy_mac")? })
@@ -72,7 +69,6 @@ impl PolicySeal {
 
     /// Whether this is the earlier seal itself, or a newer one. A different seal with the same
     /// counter belongs to a policy that was rolled back and then changed.
-    #[must_use]
     pub fn is_same_or_newer(&self, earlier: &Self) -> bool {
         self.counter > earlier.counter
             || (self.counter == earlier.counter && self.mac.constant_time_eq(&earlier.mac))
@@ -81,7 +77,6 @@ impl PolicySeal {
 
 impl PolicyRecords {
     /// A tenant without other rows.
-    #[must_use]
     pub fn new(keys: &TenantKeys, tenant: TenantRecord) -> Self {
         let seal = PolicySeal { counter: 0, mac: Mac([0; 32]) };
         let mut records = Self::from_rows(SignedRow::new(keys, tenant), seal, Vec::new());
@@ -91,7 +86,6 @@ impl PolicyRecords {
 
     /// The policy of these rows, in the order of their keys: the same policy is equal, in whatever
     /// order an engine reads its rows.
-    #[must_use]
     pub fn from_rows(
         tenant: SignedRow<TenantRecord>,
         seal: PolicySeal,
@@ -135,7 +129,6 @@ impl PolicyRecords {
     }
 
     /// All alterations; empty when all MACs are valid.
-    #[must_use]
     pub fn find_alterations(&self, keys: &TenantKeys) -> Vec<PolicyAlteration> {
         let id = self.tenant.record.id;
         let mut alterations = Vec::new();
@@ -155,7 +148,6 @@ impl PolicyRecords {
     }
 
     /// Whether the seal belongs to the MACs of these rows, so that its counter is authentic.
-    #[must_use]
     pub fn has_valid_seal(&self, keys: &TenantKeys) -> bool {
         self.seal.mac.constant_time_eq(&self.compute_mac(keys, self.seal.counter))
     }
@@ -213,7 +205,6 @@ impl PolicyRecords {
         }
     }
 
-    #[must_use]
     pub fn next_seal(&self, keys: &TenantKeys) -> PolicySeal {
         let counter = self.seal.counter.saturating_add(1);
         PolicySeal { counter, mac: self.compute_mac(keys, counter) }

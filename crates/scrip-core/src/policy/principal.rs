@@ -69,7 +69,6 @@ pub struct DelegatedRights {
 }
 
 impl Principal {
-    #[must_use]
     pub fn new(
         tenant: Arc<Tenant>,
         application: ApplicationId,
@@ -94,7 +93,6 @@ impl Principal {
 
     /// An access session that a public application created. The session has no rights until a
     /// private application authorizes it.
-    #[must_use]
     pub fn for_access_session(
         id: AccessSessionId,
         application: &Arc<Self>,
@@ -121,25 +119,21 @@ impl Principal {
         }
     }
 
-    #[must_use]
     pub fn kind(&self) -> ApplicationKind {
         self.kind
     }
 
-    #[must_use]
     pub fn application(&self) -> ApplicationId {
         self.application
     }
 
     /// The pages that may use the keys of the application. An access session has those of the
     /// application that created it.
-    #[must_use]
     pub fn origins(&self) -> &ApplicationOrigins {
         &self.origins
     }
 
     /// The access session; `None` for an application.
-    #[must_use]
     pub fn access_session_id(&self) -> Option<AccessSessionId> {
         self.access_session.as_ref().map(|it| it.id)
     }
@@ -154,7 +148,6 @@ impl Principal {
         self.access_session.as_ref().and_then(|it| it.api_key)
     }
 
-    #[must_use]
     pub fn tenant(&self) -> &Arc<Tenant> {
         &self.tenant
     }
@@ -263,7 +256,6 @@ impl Principal {
 
     /// Finds a permission in `access` that this principal does not have to the same extent. Some
     /// cases cannot be decided without a token; they are limited when the session uses its rights.
-    #[must_use]
     pub fn find_exceeding_permission(&self, access: &AccessPolicy) -> Option<Permission> {
         let requested = build_grants(access.clone());
         requested.iter().find_map(|grant| {

@@ -18,13 +18,11 @@ pub struct SignedRow<T> {
 }
 
 impl<T: PolicyRow> SignedRow<T> {
-    #[must_use]
     pub fn new(keys: &TenantKeys, record: T) -> Self {
         let mac = keys.policy_mac(&record.place());
         Self { record, mac }
     }
 
-    #[must_use]
     pub fn has_valid_mac(&self, keys: &TenantKeys) -> bool {
         self.mac.constant_time_eq(&keys.policy_mac(&self.record.place()))
     }

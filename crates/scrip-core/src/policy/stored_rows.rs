@@ -84,7 +84,6 @@ macro_rules! entity_conversions {
         })*
 
         impl EntityRow {
-            #[must_use]
             pub fn as_row(&self) -> &dyn StoredRow {
                 match self {
                     Self::Tenant(row) => row.as_ref(),
@@ -93,7 +92,6 @@ macro_rules! entity_conversions {
             }
 
             /// `None` for a tenant, which a change of its policy cannot remove.
-            #[must_use]
             pub fn id(&self) -> Option<EntityId> {
                 match self {
                     Self::Tenant(_) => None,
@@ -103,14 +101,12 @@ macro_rules! entity_conversions {
         }
 
         impl EntityId {
-            #[must_use]
             pub fn entity(self) -> &'static Entity {
                 match self {
                     $(Self::$Variant(_) => $Record::ENTITY,)*
                 }
             }
 
-            #[must_use]
             pub fn uuid(self) -> Uuid {
                 match self {
                     $(Self::$Variant(id) => id.0,)*
@@ -153,9 +149,7 @@ pub trait StoredRow: fmt::Debug + Send + Sync {
 
     /// The row with its sealed columns sealed by this version of the sealing key, and a new MAC.
     /// `None` if this version sealed them all.
-    ///
-    /// # Errors
-    /// The row was altered.
+    /// Errors: the row was altered.
     fn reseal(&self, keys: &TenantKeys, version: u32) -> Result<Option<EntityRow>, Error>;
 }
 

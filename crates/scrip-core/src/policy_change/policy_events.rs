@@ -23,9 +23,7 @@ use crate::{
 /// in memory. The rows are at hand, so this costs nothing, and an event is not lost because another
 /// node created its webhook a moment ago. A change that creates, enables, disables or deletes a
 /// webhook writes no other row, so the webhooks before and after it get the same events.
-///
-/// # Errors
-/// The settings of a proxy cannot be opened.
+/// Errors: the settings of a proxy cannot be opened.
 pub(super) fn raise_policy_events(
     source: &EventSource<'_>,
     before: &PolicyRecords,

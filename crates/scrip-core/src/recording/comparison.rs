@@ -16,7 +16,6 @@ impl Vault {
     /// The application of a proxy that stores what the sender of a call submits; `None` for a sender
     /// without an API key. Its guesses count for the sender: otherwise any client could spend the
     /// budget of the application, or escape it.
-    #[must_use]
     pub fn collect_for(&self, collector: &Caller, sender: Option<&Caller>) -> Caller {
         if !self.disclosure.applies(DisclosureRule::SenderCountsInCollection) {
             return collector.clone();
@@ -27,8 +26,7 @@ impl Vault {
     /// Counts the numbers in a value that the caller submits. `None` if the value must not be
     /// compared, because a budget is exhausted or the value has too many numbers.
     ///
-    /// # Errors
-    /// The counters cannot be read, or the exhausted budget cannot be recorded.
+    /// Errors: the counters cannot be read, or the exhausted budget cannot be recorded.
     pub(crate) async fn may_compare(
         &self,
         caller: &Caller,
@@ -41,9 +39,7 @@ impl Vault {
     }
 
     /// Checks the budgets of hidden data before an expression is evaluated on it.
-    ///
-    /// # Errors
-    /// The budget of some data is exhausted, or the counters cannot be read.
+    /// Errors: the budget of some data is exhausted, or the counters cannot be read.
     pub(crate) async fn check_rejected_evaluations(
         &self,
         caller: &Caller,
@@ -54,8 +50,8 @@ impl Vault {
 
     /// Counts a rejected evaluation for each of these, before the client learns of the rejection.
     ///
-    /// # Errors
-    /// A budget was exhausted by other requests since its check, or the count cannot be recorded.
+    /// Errors: a budget was exhausted by other requests since its check, or the count cannot be
+    /// recorded.
     pub(crate) async fn count_rejected_evaluation(
         &self,
         caller: &Caller,

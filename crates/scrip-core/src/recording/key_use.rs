@@ -27,9 +27,6 @@ pub struct LastKeyUse {
 }
 
 /// Finds the newest record with the API key in both logs of its tenant.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn find_last_key_use(
     vault: &Vault,
     tenant: TenantId,

@@ -45,9 +45,6 @@ pub(crate) struct LogPageRequest<'a> {
 }
 
 /// Scans both logs until the page is full or [`ROWS_MAX`] records were scanned.
-///
-/// # Errors
-/// The store is unavailable.
 pub(crate) async fn fill_log_page(
     vault: &Vault,
     caller: &Caller,

@@ -21,9 +21,7 @@ const DELIVERIES_PER_TRANSACTION: usize = 100;
 
 impl Vault {
     /// Records the reads of a caller. Call it before the data is returned.
-    ///
-    /// # Errors
-    /// The reads cannot be recorded, so no data may be returned.
+    /// Errors: the reads cannot be recorded, so no data may be returned.
     pub async fn record_reads(
         &self,
         caller: &Caller,
@@ -43,8 +41,7 @@ impl Vault {
     /// As [`Vault::record_reads`], for a response that shows these tokens. Each of them has an event,
     /// which is the same for all callers: it does not say how much a caller saw.
     ///
-    /// # Errors
-    /// As [`Vault::record_reads`].
+    /// Errors: as [`Vault::record_reads`].
     pub(crate) async fn record_token_reads<'a>(
         &self,
         caller: &Caller,
@@ -77,9 +74,7 @@ impl Vault {
     }
 
     /// As [`Vault::record_reads`], for a read of policy.
-    ///
-    /// # Errors
-    /// As [`Vault::record_reads`].
+    /// Errors: as [`Vault::record_reads`].
     pub(crate) async fn record_policy_read(
         &self,
         permit: &PolicyPermit,
@@ -99,9 +94,7 @@ impl Vault {
 
     /// Records an operator's command in the vault's own chain, even if the recording of reads is
     /// off.
-    ///
-    /// # Errors
-    /// The vault is sealed, or the store is unavailable.
+    /// Errors: the vault is sealed, or the store is unavailable.
     pub async fn record_command(&self, command: &str, outcome: &'static str) -> Result<(), Error> {
         self.record_in_vault_chain(Operation::RunCommand, ReadLogEntry::new(command, outcome)).await
     }
@@ -123,9 +116,6 @@ impl Vault {
 
     /// Records the number of requests without a valid API key from one client address, in the
     /// vault's own chain. Does nothing while the vault is sealed.
-    ///
-    /// # Errors
-    /// The store is unavailable.
     pub async fn record_failed_authentication(
         &self,
         address: Arc<str>,

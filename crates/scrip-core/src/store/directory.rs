@@ -40,8 +40,7 @@ pub trait DirectoryStore: Send + Sync {
 /// Loads the stored directory and unwraps it. A wrong root key fails here, before the first
 /// request. Keys that have not changed since `previous` are not unwrapped again.
 ///
-/// # Errors
-/// The store or the key source is unavailable, or the keys belong to another vault.
+/// Errors: the store or the key source is unavailable, or the keys belong to another vault.
 pub async fn open_directory(
     store: &dyn DirectoryStore,
     source: &dyn KeySource,

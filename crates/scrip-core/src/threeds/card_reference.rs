@@ -17,7 +17,6 @@ pub enum CardReference {
 
 impl CardReference {
     /// The request attribute for this kind of card.
-    #[must_use]
     pub fn attribute(&self) -> &'static str {
         match self {
             Self::Token(_) => "token_id",
@@ -49,7 +48,6 @@ impl CardReference {
     }
 
     /// The operation and the entity in the audit record of a use.
-    #[must_use]
     pub fn audit_subject(&self) -> (Operation, String) {
         match self {
             Self::Token(id) => (Operation::UseToken, id.as_str().to_owned()),

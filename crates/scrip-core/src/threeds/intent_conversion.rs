@@ -62,7 +62,6 @@ impl PolicyRow for ConvertedIntent {
 
 impl ThreeDsSessionCard {
     /// The token of the row, from its creation or by a conversion.
-    #[must_use]
     pub fn token(&self) -> Option<&TokenId> {
         match self {
             Self::Token(id) => Some(id),
@@ -70,7 +69,6 @@ impl ThreeDsSessionCard {
         }
     }
 
-    #[must_use]
     pub fn intent(&self) -> Option<TokenIntentId> {
         match self {
             Self::Token(_) => None,
@@ -78,7 +76,6 @@ impl ThreeDsSessionCard {
         }
     }
 
-    #[must_use]
     pub fn conversion(&self) -> Option<&SignedRow<ConvertedIntent>> {
         match self {
             Self::Token(_) => None,
@@ -87,7 +84,6 @@ impl ThreeDsSessionCard {
     }
 
     /// Parses the columns of a row. `None` when they are not valid.
-    #[must_use]
     pub fn from_row(tenant: TenantId, columns: ThreeDsSessionCardColumns<'_>) -> Option<Self> {
         let ThreeDsSessionCardColumns { token, intent, containers, number_version, mac } = columns;
         let token = match token {
@@ -123,7 +119,6 @@ impl ThreeDsSessionCard {
 impl TokenWrite {
     /// The conversion for the sessions of the intent. An engine calls this before the write and
     /// signs the outcome afterwards.
-    #[must_use]
     pub fn conversion(&self) -> Option<Conversion> {
         let (permit, intent, record) = match self {
             Self::Insert(InsertToken { permit, intent, token, .. }) => {
@@ -149,7 +144,6 @@ pub struct Conversion {
 
 impl Conversion {
     /// The signed row for the sessions of the intent, after the outcome of the write is known.
-    #[must_use]
     pub fn sign(self, outcome: &WriteOutcome) -> SignedRow<ConvertedIntent> {
         let record = match outcome {
             WriteOutcome::New | WriteOutcome::Updated => self.record,

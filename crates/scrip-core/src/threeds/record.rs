@@ -91,8 +91,7 @@ pub struct ThreeDsSessionBody {
 }
 
 impl ThreeDsSessionBody {
-    /// # Errors
-    /// The body is not valid.
+    /// Errors: the body is not valid.
     pub fn card(&self) -> Result<CardReference, Error> {
         let token = self
             .token
@@ -113,7 +112,6 @@ impl ThreeDsSessionBody {
         self.number_version.as_deref().and_then(CardNumberVersion::parse)
     }
 
-    #[must_use]
     pub fn modified(&self) -> Option<(ApplicationId, Timestamp)> {
         let (application, unix_ms) = self.modified.as_ref()?;
         Some((ApplicationId::parse(application)?, Timestamp { unix_ms: *unix_ms }))

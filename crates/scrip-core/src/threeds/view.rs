@@ -34,7 +34,6 @@ pub struct AuthenticationView {
 }
 
 impl ThreeDsSessionView {
-    #[must_use]
     pub fn authentication(&self) -> Option<AuthenticationView> {
         let authentication = self.body.state.authentication()?.clone();
         Some(AuthenticationView { session_id: self.id, card: self.card.clone(), authentication })

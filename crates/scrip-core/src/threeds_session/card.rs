@@ -28,9 +28,7 @@ pub(crate) struct FoundCard {
 }
 
 /// Finds and decrypts a card. `None` when there is no such card.
-///
-/// # Errors
-/// The caller has no right in the containers of the card.
+/// Errors: the caller has no right in the containers of the card.
 pub(crate) async fn find_card(
     vault: &Vault,
     caller: &Caller,

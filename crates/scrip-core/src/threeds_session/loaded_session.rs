@@ -61,9 +61,7 @@ pub(crate) struct OpenedSession {
 }
 
 /// Loads a live session of the caller's tenant, and its card.
-///
-/// # Errors
-/// There is no such session, or the caller has no right in the containers of its card.
+/// Errors: there is no such session, or the caller has no right in the containers of its card.
 pub(crate) async fn load_session(
     vault: &Vault,
     caller: &Caller,
@@ -91,9 +89,8 @@ impl OpenedSession {
     /// Compares the number and its version. With the number alone, a session would confirm whether
     /// a number that was written without a reveal right is correct.
     ///
-    /// # Errors
-    /// The card has another number than the session was created for, or its number was written
-    /// again.
+    /// Errors: the card has another number than the session was created for, or its number was
+    /// written again.
     pub(crate) fn check_number(&self) -> Result<(), Error> {
         let Some(card) = &self.card else { return Ok(()) };
         let session = &self.session;
@@ -109,9 +106,7 @@ impl OpenedSession {
 }
 
 /// Checks the card of a session before its stored outcome is replayed.
-///
-/// # Errors
-/// As for [`load_session`] and [`OpenedSession::check_number`].
+/// Errors: as for [`load_session`] and [`OpenedSession::check_number`].
 pub(crate) async fn check_replayed_outcome(
     vault: &Vault,
     caller: &Caller,

@@ -12,9 +12,7 @@ use crate::{
 /// one charged. Even the same number is rejected: the difference would confirm a guess.
 ///
 /// The store checks again when it writes. The check here runs before the number counts as a guess.
-///
-/// # Errors
-/// The patch has a number, and a session uses the card.
+/// Errors: the patch has a number, and a session uses the card.
 pub(crate) async fn reject_number_change(
     vault: &Vault,
     caller: &Caller,

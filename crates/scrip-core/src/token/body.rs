@@ -107,8 +107,7 @@ impl TokenBody {
     /// Opens the body and uses it in one step of the request's work: large bodies outside of the async
     /// workers. No other function opens a body for a request.
     ///
-    /// # Errors
-    /// The body cannot be opened, too many other steps are running, or `use_body` fails.
+    /// Errors: the body cannot be opened, too many other steps are running, or `use_body` fails.
     pub(crate) fn open_in_step<T>(
         work: &WorkMeter,
         tenant: &Tenant,
@@ -262,7 +261,6 @@ pub struct WithheldDigests {
 }
 
 impl WithheldDigests {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.fingerprint && self.indexes.is_empty()
     }

@@ -59,7 +59,6 @@ impl<'a> From<&'a DataPlace> for AccessTarget<'a> {
 impl CollectedData {
     /// Data that a client encrypted for the call. The new token shows no details of it if the sender
     /// is a browser, which may have encrypted it without knowing it.
-    #[must_use]
     pub fn from_encrypted(token_type: TokenType, data: Plaintext, is_from_browser: bool) -> Self {
         let origin = if is_from_browser { DataOrigin::Hidden } else { DataOrigin::Encrypted };
         let default = Containers::from(token_type.default_container());
@@ -68,7 +67,6 @@ impl CollectedData {
 
     /// A part of the answer to a call that used tokens which its sender may not read. `places` are
     /// those of these tokens.
-    #[must_use]
     pub fn from_hidden_answer(
         token_type: TokenType,
         data: Plaintext,
@@ -77,7 +75,6 @@ impl CollectedData {
         Self { token_type, data, origin: DataOrigin::Hidden, places }
     }
 
-    #[must_use]
     pub fn token_type(&self) -> TokenType {
         self.token_type
     }

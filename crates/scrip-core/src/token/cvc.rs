@@ -29,13 +29,11 @@ pub struct CvcRecord {
 }
 
 impl Cvc {
-    #[must_use]
     pub fn new(text: String) -> Self {
         Self(Secret::new(text.into_bytes()))
     }
 
     /// The only access to the text.
-    #[must_use]
     pub fn expose(&self) -> &str {
         std::str::from_utf8(self.0.expose()).unwrap_or_default()
     }
@@ -72,9 +70,7 @@ impl CvcRecord {
     }
 
     /// Whether the CVC expired or its key is destroyed. Loads the key if another node created it.
-    ///
-    /// # Errors
-    /// The other nodes do not respond.
+    /// Errors: the other nodes do not respond.
     pub(crate) async fn is_unrecoverable(
         &self,
         epochs: &EpochKeys,
@@ -134,9 +130,7 @@ pub(crate) fn cvc_expiry(caller: &Caller, now: Timestamp) -> Timestamp {
 }
 
 /// Loads the key for a new CVC. The nodes may share the key, so it may be remote.
-///
-/// # Errors
-/// The key is shared and not available. Nothing was changed.
+/// Errors: the key is shared and not available. Nothing was changed.
 pub(crate) async fn load_cvc_key(
     epochs: &EpochKeys,
     caller: &Caller,
@@ -146,9 +140,7 @@ pub(crate) async fn load_cvc_key(
 }
 
 /// Seals a new CVC. Its lifetime starts now.
-///
-/// # Errors
-/// [`load_cvc_key`] was not called for this time.
+/// Errors: [`load_cvc_key`] was not called for this time.
 pub(crate) fn seal_cvc(
     epochs: &EpochKeys,
     caller: &Caller,

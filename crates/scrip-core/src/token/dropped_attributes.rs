@@ -69,7 +69,6 @@ impl DroppedAttributes {
         dropped
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.other_count == 0
     }

@@ -33,17 +33,14 @@ const UNKNOWN_KEY: &str = "is encrypted for a key that is unknown or expired";
 const INVALID_JSON: &str = "must contain JSON without duplicate names, at most 32 levels deep";
 
 impl EncryptedData {
-    /// # Errors
-    /// The text is no JWE that the vault supports.
+    /// Errors: the text is no JWE that the vault supports.
     pub fn parse(token_type: TokenType, text: &str) -> Result<Self, FieldError> {
         let jwe = Jwe::parse(text).map_err(field_error)?;
         Ok(Self { token_type, jwe, text: text.to_owned() })
     }
 
     /// Decrypts the data and checks its type. The rules of the type are not checked.
-    ///
-    /// # Errors
-    /// As for [`EncryptedData::decrypt_any_type`], or the data is not of this type.
+    /// Errors: as for [`EncryptedData::decrypt_any_type`], or the data is not of this type.
     pub(crate) fn decrypt(&self, caller: &Caller, now: Timestamp) -> Result<Plaintext, Error> {
         let data = self.decrypt_any_type(caller, now)?;
         self.check_type(&data)?;
@@ -52,9 +49,8 @@ impl EncryptedData {
 
     /// Decrypts the data. Whether this fails does not depend on the content of valid JSON.
     ///
-    /// # Errors
-    /// The caller may not choose this type, the key is unknown or expired, or the JWE was not encrypted
-    /// for it.
+    /// Errors: the caller may not choose this type, the key is unknown or expired, or the JWE was
+    /// not encrypted for it.
     pub(crate) fn decrypt_any_type(
         &self,
         caller: &Caller,
@@ -64,8 +60,7 @@ impl EncryptedData {
         decrypt(caller, &self.jwe, now)
     }
 
-    /// # Errors
-    /// The data is not of this type.
+    /// Errors: the data is not of this type.
     pub(crate) fn check_type(&self, data: &Plaintext) -> Result<(), FieldError> {
         check_type(self.token_type, data.expose())
     }

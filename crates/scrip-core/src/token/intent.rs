@@ -63,7 +63,6 @@ pub struct TokenIntentRecord {
 }
 
 impl TokenIntentRecord {
-    #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
         now < self.expires_at
     }
@@ -118,9 +117,7 @@ impl IntentBody {
     }
 
     /// Opens the body: a large one outside of the async workers. No other function opens it.
-    ///
-    /// # Errors
-    /// The body cannot be opened, or too many other steps are running.
+    /// Errors: the body cannot be opened, or too many other steps are running.
     pub(crate) fn open(
         work: &WorkMeter,
         tenant: &Tenant,

@@ -20,7 +20,6 @@ const PROVENANCE_BYTES: usize = 33;
 
 impl ExpressionProvenance {
     /// The stored form.
-    #[must_use]
     pub fn to_bytes(&self) -> [u8; PROVENANCE_BYTES] {
         let mut bytes = [0; PROVENANCE_BYTES];
         let digests = self.all_digest.0.into_iter().chain(self.fingerprint_digest.0);
@@ -31,7 +30,6 @@ impl ExpressionProvenance {
     }
 
     /// `None` when the bytes are not the output of [`ExpressionProvenance::to_bytes`].
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (all, remaining) = bytes.split_first_chunk()?;
         let (fingerprint, remaining) = remaining.split_first_chunk()?;

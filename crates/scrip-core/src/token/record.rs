@@ -33,7 +33,6 @@ pub struct TokenRecord {
 }
 
 impl TokenRecord {
-    #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|it| now < it)
     }
@@ -66,8 +65,7 @@ impl StoredToken {
     /// Prepares the CVC for a response with this transform: removes a CVC with a destroyed key, and
     /// loads the key of a CVC that will be shown.
     ///
-    /// # Errors
-    /// The key is on other nodes, and they do not respond.
+    /// Errors: the key is on other nodes, and they do not respond.
     pub(crate) async fn resolve_cvc(
         &mut self,
         epochs: &EpochKeys,

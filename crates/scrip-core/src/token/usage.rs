@@ -23,12 +23,10 @@ pub struct TokenTypeUsage {
 }
 
 impl TenantUsage {
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.types.iter().fold(0, |sum, it| sum.saturating_add(it.count))
     }
 
-    #[must_use]
     pub fn monthly_active(&self) -> u64 {
         self.created.saturating_add(self.active)
     }

@@ -11,7 +11,6 @@ words! {
 
 impl ApplicationKind {
     /// The segment of an API key that names the kind.
-    #[must_use]
     pub fn key_segment(self) -> &'static str {
         match self {
             Self::Public => "pub",

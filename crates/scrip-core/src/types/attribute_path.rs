@@ -16,7 +16,6 @@ const NAME_BYTES_MAX: usize = 64;
 const NAME_DIGITS_MAX: usize = 3;
 
 impl AttributePath {
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -42,7 +41,6 @@ impl AttributePath {
         self.0.truncate(mark.0);
     }
 
-    #[must_use]
     pub fn from_steps(steps: &[PathStep]) -> Self {
         let mut path = Self::default();
         for step in steps {

@@ -17,13 +17,11 @@ const CONTAINERS_MAX: usize = 16;
 const ENTRIES_PARSED_MAX: usize = 64;
 
 impl Container {
-    #[must_use]
     pub fn root() -> Self {
         Self("/".to_owned())
     }
 
-    /// # Errors
-    /// The text is not a path of named segments between slashes.
+    /// Errors: the text is not a path of named segments between slashes.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text == "/" {
             return Ok(Self::root());
@@ -46,12 +44,10 @@ impl Container {
     }
 
     /// Whether a grant on this container covers the other container.
-    #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         other.0.starts_with(&self.0)
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -73,9 +69,7 @@ pub struct Containers(Vec<Container>);
 impl Containers {
     /// Drops duplicates and preserves the order, because lists show a token under its first
     /// container.
-    ///
-    /// # Errors
-    /// There is no container, there are too many, or one is invalid.
+    /// Errors: there is no container, there are too many, or one is invalid.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, Vec<FieldError>> {
         let mut containers = Vec::new();
         let mut errors = Vec::new();
@@ -105,7 +99,6 @@ impl Containers {
     }
 
     /// The containers in sorted order, as text. Two sets are equal if their texts are equal.
-    #[must_use]
     pub fn sorted_text(&self) -> String {
         let mut sorted: Vec<_> = self.iter().map(Container::as_str).collect();
         sorted.sort_unstable();
@@ -113,7 +106,6 @@ impl Containers {
     }
 
     /// The stored text. [`Containers::parse`] on the parts between commas is the inverse.
-    #[must_use]
     pub fn to_text(&self) -> String {
         self.iter().map(Container::as_str).collect::<Vec<_>>().join(",")
     }

@@ -13,7 +13,6 @@ pub struct ContainerRange {
 impl ContainerRange {
     /// The range of a container and all containers below it. A container ends with a slash, so
     /// every container with this prefix is below it.
-    #[must_use]
     pub fn subtree(container: &Container) -> Self {
         let from = container.as_str().to_owned();
         // `0` is the character after the slash.
@@ -22,7 +21,6 @@ impl ContainerRange {
     }
 
     /// The range of only this container.
-    #[must_use]
     pub fn single(container: &Container) -> Self {
         let from = container.as_str().to_owned();
         // A space sorts before every character that may follow in a container.
@@ -30,17 +28,14 @@ impl ContainerRange {
         Self { from, to }
     }
 
-    #[must_use]
     pub fn contains(&self, container: &Container) -> bool {
         (self.from.as_str()..self.to.as_str()).contains(&container.as_str())
     }
 
-    #[must_use]
     pub fn from(&self) -> &str {
         &self.from
     }
 
-    #[must_use]
     pub fn to(&self) -> &str {
         &self.to
     }
@@ -81,13 +76,11 @@ impl ContainerRanges {
         self.0.iter()
     }
 
-    #[must_use]
     pub fn contains(&self, container: &Container) -> bool {
         self.iter().any(|it| it.contains(container))
     }
 
     /// The container under which a list shows a token: the first one within the ranges.
-    #[must_use]
     pub fn listed_container<'a>(&self, containers: &'a Containers) -> Option<&'a Container> {
         containers.iter().find(|it| self.contains(it))
     }

@@ -33,13 +33,11 @@ pub struct DisclosureRules {
 
 impl DisclosureRules {
     /// For control runs of tests only: the tidy test rejects this name in product code.
-    #[must_use]
     pub fn weakened_for_control_run(disabled: &'static [DisclosureRule]) -> Self {
         Self { disabled }
     }
 
     /// Whether the rule is in force.
-    #[must_use]
     pub fn applies(self, rule: DisclosureRule) -> bool {
         !self.disabled.contains(&rule)
     }

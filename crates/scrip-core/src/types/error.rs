@@ -51,7 +51,6 @@ pub enum Error {
 impl Error {
     /// The text for the log and the operator: the cause of a failure of the server, the fields of
     /// an invalid request, or the message. Never for the caller.
-    #[must_use]
     pub fn cause_text(&self) -> String {
         match self {
             Self::Unavailable(cause) | Self::Internal(cause) => cause.to_string(),

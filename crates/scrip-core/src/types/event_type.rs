@@ -92,7 +92,6 @@ impl EventType {
     ];
 
     /// Whether this build raises events of this type.
-    #[must_use]
     pub fn is_raised(self) -> bool {
         Self::RAISED.contains(&self)
     }

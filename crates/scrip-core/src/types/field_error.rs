@@ -13,7 +13,6 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    #[must_use]
     pub fn new(field: impl Into<Cow<'static, str>>, problem: &'static str) -> Self {
         Self { field: field.into(), problem: Cow::Borrowed(problem) }
     }
@@ -29,7 +28,6 @@ impl FieldError {
         Self { field, ..self }
     }
 
-    #[must_use]
     pub fn from_expression_error(
         field: impl Into<Cow<'static, str>>,
         error: ExpressionError,

@@ -15,7 +15,6 @@ macro_rules! uuid_id {
 
         impl $name {
             /// `None` when the text is not a UUID.
-            #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 Uuid::try_parse(text).ok().map(Self)
             }
@@ -48,7 +47,6 @@ impl TenantId {
 }
 
 impl CardNumberVersion {
-    #[must_use]
     pub fn random(fill_random: fn(&mut [u8])) -> Self {
         Self(random_uuid(fill_random))
     }
@@ -56,14 +54,12 @@ impl CardNumberVersion {
 
 impl EventId {
     /// The least id of an event at this time: ids of earlier events are less.
-    #[must_use]
     pub fn first_at(at: Timestamp) -> Self {
         Self::new(at, |_| ())
     }
 
     /// An id (version 7) with the time of the event, so that the rows of events are stored in the
     /// order of their times.
-    #[must_use]
     pub fn new(at: Timestamp, fill_random: fn(&mut [u8])) -> Self {
         let mut bytes = [0; 10];
         fill_random(&mut bytes);
@@ -73,7 +69,6 @@ impl EventId {
 }
 
 /// A new random (version 4) identifier.
-#[must_use]
 pub fn random_uuid(fill_random: fn(&mut [u8])) -> Uuid {
     let mut bytes = [0; 16];
     fill_random(&mut bytes);
@@ -91,14 +86,12 @@ const RESERVED_TOKEN_ID: &str = "search";
 const TOKEN_ID_FORBIDDEN: &str = "#/\\+?[]|&=%<>{}^";
 
 impl TokenId {
-    #[must_use]
     pub fn random(fill_random: fn(&mut [u8])) -> Self {
         Self(random_uuid(fill_random).to_string())
     }
 
-    /// # Errors
-    /// The text is too short, too long, or has a character with a special meaning in a path or a
-    /// query.
+    /// Errors: the text is too short, too long, or has a character with a special meaning in a path
+    /// or a query.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         let length = text.chars().count();
         if !(TOKEN_ID_CHARS_MIN..=TOKEN_ID_CHARS_MAX).contains(&length) {
@@ -115,14 +108,12 @@ impl TokenId {
         Ok(Self(text.to_owned()))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 /// Whether the text has the form of a random UUID. Other numbers rarely have it.
-#[must_use]
 pub fn is_random_uuid(text: &str) -> bool {
     let id = Uuid::try_parse(text).ok();
     id.is_some_and(|it| it.get_version_num() == 4 && it.get_variant() == Variant::RFC4122)

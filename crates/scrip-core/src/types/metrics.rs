@@ -17,7 +17,6 @@ pub struct Counter(AtomicU64);
 pub static LONG_WORK_MICROS: Counter = Counter::new();
 
 impl Counter {
-    #[must_use]
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -30,7 +29,6 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -41,7 +39,6 @@ impl Counter {
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    #[must_use]
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -63,7 +60,6 @@ impl Gauge {
         self.0.store(level, Ordering::Relaxed);
     }
 
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -80,7 +76,6 @@ pub struct Histogram<const N: usize> {
 }
 
 impl<const N: usize> Histogram<N> {
-    #[must_use]
     pub fn new(bounds: &'static [u64; N]) -> Self {
         let buckets = std::array::from_fn(|_| Counter::default());
         Self { bounds, buckets, overflow: Counter::default(), sum: Counter::default() }
@@ -92,7 +87,6 @@ impl<const N: usize> Histogram<N> {
         self.sum.add(number);
     }
 
-    #[must_use]
     pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = self.buckets.iter().map(Counter::get).collect();
         let (overflow, sum) = (self.overflow.get(), self.sum.get());
@@ -111,7 +105,6 @@ pub struct HistogramSnapshot {
 }
 
 impl HistogramSnapshot {
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum::<u64>().saturating_add(self.overflow)
     }
@@ -134,7 +127,6 @@ pub struct StoreMetrics {
 
 impl StoreMetrics {
     /// Writes in the queues of this process.
-    #[must_use]
     pub fn queued(&self) -> u64 {
         self.writers.iter().map(|it| it.queued).sum()
     }

@@ -19,7 +19,6 @@ words! {
 
 impl MissingFeature {
     /// The feature of a permission. The first part of the permission's name decides.
-    #[must_use]
     pub fn find_by_permission(name: &str) -> Option<Self> {
         let (resource, _) = name.split_once(':')?;
         match resource {

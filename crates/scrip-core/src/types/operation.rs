@@ -12,25 +12,21 @@ macro_rules! operations {
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// The index in [`Operation::ALL`], for tables with a row for each operation.
-            #[must_use]
             #[expect(clippy::as_conversions, reason = "a unit variant is its own index")]
             pub fn index(self) -> usize {
                 self as usize
             }
 
-            #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
 
-            #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
 
             /// `None` for an operation that concerns no entity of a tenant and is not recorded for
             /// a tenant.
-            #[must_use]
             pub fn entity_type(self) -> Option<EntityType> {
                 match self { $(Self::$name => [$(EntityType::$entity)?].first().copied(),)* }
             }
@@ -166,7 +162,6 @@ words! {
 
 impl EntityType {
     /// The display name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Token => "Token",

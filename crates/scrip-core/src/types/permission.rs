@@ -15,19 +15,16 @@ macro_rules! permissions {
         impl Permission {
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
 
             /// The kinds of application that may have the permission.
-            #[must_use]
             pub fn kinds(self) -> &'static [ApplicationKind] {
                 match self { $(Self::$name => &$kinds),* }
             }
 
             /// A description of the allowed operations, for the person who grants the permission.
-            #[must_use]
             pub fn description(self) -> &'static str {
                 match self { $(Self::$name => $about),* }
             }
@@ -41,7 +38,6 @@ macro_rules! permissions {
 }
 
 impl Permission {
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|it| it.as_str() == text)
     }
@@ -54,14 +50,12 @@ impl Permission {
 
     /// The feature of the permission, if this server does not have the feature. An application can
     /// have the permission, because the interface defines it, but it allows nothing.
-    #[must_use]
     pub fn missing_feature(self) -> Option<MissingFeature> {
         MissingFeature::find_by_permission(self.as_str())
     }
 
     /// Whether the permission is decided for each container. The other permissions apply to the
     /// whole tenant.
-    #[must_use]
     pub fn is_container_scoped(self) -> bool {
         use Permission::{
             ProxyInvoke, TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete,
@@ -74,7 +68,6 @@ impl Permission {
     }
 
     /// Whether the transform of the permission decides how much of a token's data a response shows.
-    #[must_use]
     pub fn shows_data(self) -> bool {
         use Permission::{ProxyInvoke, TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
         let others = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete, ProxyInvoke];
@@ -83,14 +76,12 @@ impl Permission {
 
     /// Whether the permission is for 3-D Secure. Such a permission is decided in the containers of
     /// the card.
-    #[must_use]
     pub fn is_threeds(self) -> bool {
         use Permission::{ThreeDsSessionAuthenticate, ThreeDsSessionCreate, ThreeDsSessionRead};
         [ThreeDsSessionCreate, ThreeDsSessionRead, ThreeDsSessionAuthenticate].contains(&self)
     }
 
     /// The transform of a permission without an access rule.
-    #[must_use]
     pub fn implied_transform(self) -> Transform {
         let is_use = [Self::TokenUse, Self::ProxyInvoke].contains(&self);
         if is_use { Transform::Reveal } else { Transform::Mask }
@@ -103,23 +94,19 @@ impl Permission {
 pub struct Permissions(u64);
 
 impl Permissions {
-    #[must_use]
     pub const fn has(self, permission: Permission) -> bool {
         self.0 & permission.bit() != 0
     }
 
     /// Whether the two sets have a permission in common.
-    #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    #[must_use]
     pub const fn from_list(permissions: &[Permission]) -> Self {
         let mut bits = 0;
         let mut remaining = permissions;

@@ -15,29 +15,24 @@ pub struct Plaintext(Value);
 pub const VALUES_MAX: usize = 100_000;
 
 impl Plaintext {
-    #[must_use]
     pub fn new(value: Value) -> Self {
         Self(value)
     }
 
     /// The only access to the value. Search for `expose` to list all code that reads plaintext.
-    #[must_use]
     pub fn expose(&self) -> &Value {
         &self.0
     }
 
-    #[must_use]
     pub fn expose_mut(&mut self) -> &mut Value {
         &mut self.0
     }
 
-    #[must_use]
     pub fn into_exposed(mut self) -> Value {
         std::mem::take(&mut self.0)
     }
 
     /// An explicit copy.
-    #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(self.0.clone())
     }
@@ -56,7 +51,6 @@ impl fmt::Debug for Plaintext {
 }
 
 /// How many more values are allowed after this one; `None` if it has too many.
-#[must_use]
 pub fn count_values(value: &Value, allowed: usize) -> Option<usize> {
     let allowed = allowed.checked_sub(1)?;
     match value {

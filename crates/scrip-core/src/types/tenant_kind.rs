@@ -10,7 +10,6 @@ words! {
 
 impl TenantKind {
     /// The segment of an API key that names the kind of the tenant.
-    #[must_use]
     pub fn key_segment(self) -> &'static str {
         match self {
             Self::Test => "test",

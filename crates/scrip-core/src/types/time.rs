@@ -55,16 +55,13 @@ impl Timestamp {
     /// means midnight UTC; `8/27/2030 7:23:57 PM +02:00`; `08/27/2030 19:23:57 +02:00`. A time
     /// without an offset is UTC.
     ///
-    /// # Errors
-    /// The text has none of these forms, or there is no such date.
+    /// Errors: the text has none of these forms, or there is no such date.
     pub fn parse_expiry(text: &str) -> Result<Self, FieldError> {
         Self::parse_date("expires_at", text)
     }
 
     /// As [`Timestamp::parse_expiry`], for another field.
-    ///
-    /// # Errors
-    /// As for [`Timestamp::parse_expiry`].
+    /// Errors: as for [`Timestamp::parse_expiry`].
     pub fn parse_date(field: &'static str, text: &str) -> Result<Self, FieldError> {
         let parsed = if text.contains('/') { parse_us_date(text) } else { parse_rfc3339(text) };
         let rule = "must be a date and time such as 2030-08-27T02:23:57+00:00, or 8/27/2030";
@@ -78,7 +75,6 @@ pub struct Month(pub i64);
 
 impl Month {
     /// The month of a time. The earliest month for a time outside of the calendar.
-    #[must_use]
     pub fn from_timestamp(instant: Timestamp) -> Self {
         let timestamp = jiff::Timestamp::from_millisecond(instant.unix_ms).ok();
         let date_time = timestamp.map(|it| Offset::UTC.to_datetime(it));

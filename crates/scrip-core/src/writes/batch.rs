@@ -80,9 +80,7 @@ impl<'a> PendingBatch<'a> {
 
     /// Writes all tokens or none. The idempotency claim in `recorder` is locked until they are on
     /// disk.
-    ///
-    /// # Errors
-    /// An id is taken, or no rule allows the caller to update the existing token.
+    /// Errors: an id is taken, or no rule allows the caller to update the existing token.
     pub(crate) async fn write(
         mut self,
         vault: &Vault,

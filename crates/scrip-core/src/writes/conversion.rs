@@ -10,9 +10,7 @@ use crate::{
 
 /// Takes the data from the request or from the named intent, or decrypts it. The CVC of the intent
 /// is not included.
-///
-/// # Errors
-/// There is no such live intent, or the data cannot be decrypted.
+/// Errors: there is no such live intent, or the data cannot be decrypted.
 pub(crate) async fn load_data_source(
     vault: &Vault,
     caller: &Caller,

@@ -75,9 +75,8 @@ impl PatchContext<'_> {
     /// Opens, patches, validates, evaluates and seals the token: a large one outside of the async
     /// workers.
     ///
-    /// # Errors
-    /// The patch is invalid, the caller may not make this change, or too many long requests are
-    /// running.
+    /// Errors: the patch is invalid, the caller may not make this change, or too many long requests
+    /// are running.
     pub(crate) fn apply(
         self,
         stored: StoredToken,
@@ -342,8 +341,7 @@ impl PatchedToken {
     /// Counts the numbers of the token before the write. If a budget is exhausted, the token has no
     /// fingerprint. Without a comparison, the token has no duplicate.
     ///
-    /// # Errors
-    /// The counters cannot be read.
+    /// Errors: the counters cannot be read.
     pub(crate) async fn count_numbers(
         &mut self,
         vault: &Vault,

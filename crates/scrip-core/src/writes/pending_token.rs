@@ -84,8 +84,7 @@ fn take_containers(new: &mut NewToken, token_type: TokenType) -> Containers {
 const ALIAS_DRAWS: usize = 8;
 
 impl PendingToken {
-    /// # Errors
-    /// The request is invalid, or no rule allows the caller to create the token.
+    /// Errors: the request is invalid, or no rule allows the caller to create the token.
     pub(crate) fn new(
         vault: &Vault,
         caller: &Caller,
@@ -170,8 +169,7 @@ impl PendingToken {
     /// Counts the numbers of the token, one of `tokens` in the request, before the write. If a budget
     /// is exhausted, the token has no fingerprint, no index entries over its data and no duplicate.
     ///
-    /// # Errors
-    /// The counters cannot be read.
+    /// Errors: the counters cannot be read.
     pub(crate) async fn count_numbers(
         mut self,
         vault: &Vault,
@@ -212,9 +210,7 @@ impl PendingToken {
 
     /// Loads the key and seals the CVC. This is a separate step after all other checks, because the
     /// key may be on another node.
-    ///
-    /// # Errors
-    /// The key cannot be loaded.
+    /// Errors: the key cannot be loaded.
     pub(crate) async fn load_key_and_seal_cvc(&mut self, vault: &Vault) -> Result<(), Error> {
         if self.cvc.is_some() {
             load_cvc_key(&vault.epoch_keys, self.permit.caller(), self.token.record.created_at)
@@ -232,9 +228,7 @@ impl PendingToken {
     }
 
     /// Assigns another id after a conflict.
-    ///
-    /// # Errors
-    /// The request named the id.
+    /// Errors: the request named the id.
     pub(crate) fn assign_new_id(&mut self, vault: &Vault) -> Result<(), Error> {
         let IdAssignment::Alias { source, draws_remaining } = &mut self.id_assignment else {
             return Err(Error::Conflict { reason: "a token with this id exists" });
@@ -264,8 +258,7 @@ impl PendingToken {
         Some((record.token_type, fingerprint, record.containers.sorted_text()))
     }
 
-    /// # Errors
-    /// As for [`Caller::permit`].
+    /// Errors: as for [`Caller::permit`].
     pub(crate) fn write(
         &self,
         deduplicate: Deduplicate,

@@ -87,8 +87,7 @@ impl AllowList {
         Self { entries }
     }
 
-    /// # Errors
-    /// An entry is neither a name nor a network.
+    /// Errors: an entry is neither a name nor a network.
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, AllowEntryError> {
         entries.into_iter().map(str::parse).collect::<Result<_, _>>().map(Self::new)
     }

@@ -43,9 +43,8 @@ pub(super) fn strip_comments(source: &str) -> String {
 
 /// Returns one script with the module `entry` and everything that it imports.
 ///
-/// # Errors
-/// A file is missing, modules import each other in a cycle, or a module uses another form of import
-/// or export.
+/// Errors: a file is missing, modules import each other in a cycle, or a module uses another form
+/// of import or export.
 pub(super) fn join_modules(files: &[WebFile], entry: &str) -> Result<String, String> {
     let mut joined = JoinedScript { files, numbers: BTreeMap::new(), text: String::new() };
     joined.add(entry, &mut Vec::new())?;

@@ -14,9 +14,7 @@ use crate::{
 
 impl Expression {
     /// A single `{{ }}` keeps the type of its value; everything else becomes text.
-    ///
-    /// # Errors
-    /// A filter rejects its value, or a limit is exceeded.
+    /// Errors: a filter rejects its value, or a limit is exceeded.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         let mut evaluator = Evaluator::new(scope, scope.data, self.slots);
         if let [Node::Output(output)] = self.body.as_slice() {

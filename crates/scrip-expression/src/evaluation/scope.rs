@@ -16,7 +16,6 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    #[must_use]
     pub fn new(data: &'a Value, metadata: Option<&'a Value>) -> Self {
         Self { data, metadata, host: None, budget: Budget::new() }
     }
@@ -46,7 +45,6 @@ impl Scope<'_> {
         self
     }
 
-    #[must_use]
     pub fn spent_work(&self) -> SpentWork {
         self.budget.spent_work()
     }

@@ -42,9 +42,7 @@ struct PathComplexity {
 }
 
 /// Checks the syntax and the limits of a `JSONPath`.
-///
-/// # Errors
-/// The text is not a `JSONPath`, or it is too complex.
+/// Errors: the text is not a `JSONPath`, or it is too complex.
 pub fn check_json_path(text: &str) -> Result<(), &'static str> {
     JsonPathQuery::parse(text).map(drop)
 }

@@ -40,7 +40,6 @@ impl CountedSize {
     }
 
     /// The size if each hidden byte becomes this many bytes.
-    #[must_use]
     pub fn encoded(self, growth: usize) -> usize {
         self.hidden.saturating_mul(growth).saturating_add(self.known)
     }
@@ -68,9 +67,7 @@ impl CountedSize {
 
 impl MessageTemplate {
     /// Like [`MessageTemplate::evaluate`], with the size of the value as JSON.
-    ///
-    /// # Errors
-    /// As [`MessageExpression::evaluate`].
+    /// Errors: as [`MessageExpression::evaluate`].
     pub fn evaluate_exactly(
         &self,
         inputs: &MessageInputs<'_>,
@@ -82,9 +79,7 @@ impl MessageTemplate {
     }
 
     /// Like [`MessageTemplate::evaluate`], with the size by which the value counts.
-    ///
-    /// # Errors
-    /// As [`MessageExpression::evaluate`].
+    /// Errors: as [`MessageExpression::evaluate`].
     pub fn evaluate_counted(
         &self,
         inputs: &MessageInputs<'_>,

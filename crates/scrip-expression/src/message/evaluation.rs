@@ -60,8 +60,7 @@ impl std::fmt::Debug for EvaluatedMessage<'_> {
 }
 
 impl MessageExpression {
-    /// # Errors
-    /// The source does not exist, a filter rejects its value, or a limit is exceeded.
+    /// Errors: the source does not exist, a filter rejects its value, or a limit is exceeded.
     pub fn evaluate<'v>(
         &'v self,
         inputs: &MessageInputs<'v>,
@@ -120,7 +119,6 @@ fn check_object_exists(operand: &Operand, objects: &Value) -> Result<(), &'stati
 }
 
 impl EvaluatedMessage<'_> {
-    #[must_use]
     pub fn value(&self) -> &Value {
         match self {
             Self::Borrowed(value) => value,

@@ -61,7 +61,6 @@ pub enum MessagePart {
 }
 
 impl MessageExpression {
-    #[must_use]
     pub fn source(&self) -> &MessageSource {
         &self.source
     }
@@ -73,14 +72,12 @@ impl MessageExpression {
     }
 
     /// The position in its text, for errors.
-    #[must_use]
     pub fn position(&self) -> usize {
         self.position
     }
 
     /// Whether the result can depend on the CVC of the referenced token: the expression takes all
     /// data of the token, or a part that can contain the CVC.
-    #[must_use]
     pub fn can_read_cvc(&self) -> bool {
         let MessageSource::Reference(reference) = &self.source else { return false };
         let mut path = Vec::new();

@@ -33,8 +33,7 @@ impl MessageExpression {
     /// closing braces, and no expression if it is not for this place. The position of an error is
     /// relative to `inner`.
     ///
-    /// # Errors
-    /// The expression is invalid.
+    /// Errors: the expression is invalid.
     pub fn read(
         inner: &str,
         place: ExpressionPlace,

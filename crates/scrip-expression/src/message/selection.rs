@@ -27,7 +27,6 @@ const LETTER_FILTERS: [&str; 2] = ["downcase", "upcase"];
 
 impl MessageExpression {
     /// The part that a filter changes; `None` if the expression only selects a part.
-    #[must_use]
     pub fn filtered_path(&self) -> Option<FilteredPath> {
         let plain_path = |it: &Call| it.query.as_ref().and_then(|it| it.plain_path().cloned());
         let filtered = self.calls.iter().position(|it| plain_path(it).is_none())?;
@@ -43,7 +42,6 @@ impl MessageExpression {
 
     /// Whether the expression is the signature of a message: texts are joined, hashed with a key and
     /// encoded. Nothing in it depends on the characters of the texts.
-    #[must_use]
     pub fn is_signature(&self) -> bool {
         let names: Vec<_> = self.calls.iter().map(|it| it.filter.name).collect();
         let joined = names.iter().take_while(|it| JOINING_FILTERS.contains(it)).count();
@@ -61,7 +59,6 @@ impl MessageExpression {
     }
 
     /// Whether the expression joins and encodes texts, and nothing in it depends on their characters.
-    #[must_use]
     pub fn is_joined_text(&self) -> bool {
         let is_allowed = |it: &Call| {
             let name = &it.filter.name;

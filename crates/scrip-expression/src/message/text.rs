@@ -19,16 +19,13 @@ use crate::{
 pub struct MessageText(pub(super) Vec<MessagePart>);
 
 impl MessageText {
-    /// # Errors
-    /// The text contains an invalid expression.
+    /// Errors: the text contains an invalid expression.
     pub fn parse(source: &str, place: ExpressionPlace) -> Result<Self, ExpressionError> {
         reader::read_text(source, place).map(Self)
     }
 
     /// Reads a single expression at the start of a longer text. Returns its length with the braces.
-    ///
-    /// # Errors
-    /// The expression is invalid. The position is relative to `source`.
+    /// Errors: the expression is invalid. The position is relative to `source`.
     pub fn read_expression(
         source: &str,
         place: ExpressionPlace,
@@ -46,13 +43,11 @@ impl MessageText {
         Ok((Self(vec![part]), length))
     }
 
-    #[must_use]
     pub fn parts(&self) -> &[MessagePart] {
         &self.0
     }
 
     /// The expression, if the text is a single one. It then takes the type of its value.
-    #[must_use]
     pub fn single_expression(&self) -> Option<&MessageExpression> {
         match self.0.as_slice() {
             [MessagePart::Expression(expression)] => Some(expression),
@@ -60,13 +55,11 @@ impl MessageText {
         }
     }
 
-    #[must_use]
     pub fn has_expressions(&self) -> bool {
         self.0.iter().any(|it| matches!(it, MessagePart::Expression(_)))
     }
 
     /// Whether an expression can read this path of the objects, or a part of it.
-    #[must_use]
     pub fn can_read(&self, path: &[&str]) -> bool {
         self.0.iter().any(|part| match part {
             MessagePart::Text(_) => false,
@@ -75,9 +68,7 @@ impl MessageText {
     }
 
     /// The value of a single expression, or the rendered text.
-    ///
-    /// # Errors
-    /// As [`MessageExpression::evaluate`].
+    /// Errors: as [`MessageExpression::evaluate`].
     pub fn evaluate(
         &self,
         inputs: &MessageInputs<'_>,
@@ -110,29 +101,25 @@ impl MessageText {
 pub struct MessageTemplate(pub(super) JsonTree<MessageText>);
 
 impl MessageTemplate {
-    /// # Errors
-    /// A text contains an invalid expression, or the JSON is nested too deep.
+    /// Errors: a text contains an invalid expression, or the JSON is nested too deep.
     pub fn parse(source: &Value, place: ExpressionPlace) -> Result<Self, LeafError> {
         let mut leaf = |text: &str| text.contains("{{").then(|| MessageText::parse(text, place));
         JsonTree::compile(source, &mut leaf, JSON_DEPTH_MAX).map(Self)
     }
 
     /// Whether an expression can read this path of the objects, or a part of it.
-    #[must_use]
     pub fn can_read(&self, path: &[&str]) -> bool {
         self.0.any(|it| it.can_read(path))
     }
 
     /// The texts with expressions, each with its path in the JSON.
-    #[must_use]
     pub fn leaves(&self) -> Vec<(Vec<PathStep>, &MessageText)> {
         let mut leaves = Vec::new();
         self.0.collect_leaves(&mut Vec::new(), &mut leaves);
         leaves
     }
 
-    /// # Errors
-    /// As [`MessageExpression::evaluate`].
+    /// Errors: as [`MessageExpression::evaluate`].
     pub fn evaluate(
         &self,
         inputs: &MessageInputs<'_>,

@@ -38,7 +38,6 @@ impl MessageText {
 
     /// Whether an expression can read an attribute with this name: the name is a step of a path, or
     /// an argument of a filter, or the path is computed. `attribute` is in lower case.
-    #[must_use]
     pub fn can_name(&self, attribute: &str) -> bool {
         self.expressions().any(|it| it.can_name(attribute))
     }
@@ -46,7 +45,6 @@ impl MessageText {
 
 impl MessageExpression {
     /// All values that the expression reads: its source, and the arguments of its filters.
-    #[must_use]
     pub fn reads(&self) -> Vec<MessageRead<'_>> {
         let mut reads = Vec::new();
         match &self.source {
@@ -105,7 +103,6 @@ impl MessageExpression {
 impl MessageRead<'_> {
     /// The value in the objects of the place. If a step cannot be followed without an evaluation,
     /// the value before it, which contains every value that the expression can read.
-    #[must_use]
     pub fn find<'v>(&self, objects: &'v Value) -> Option<&'v Value> {
         self.follow(objects.get(self.object)?)
     }

@@ -11,7 +11,6 @@ use crate::{
 impl Expression {
     /// The paths into `data` that the expression can read. An empty path is all of the data. A path
     /// may include more than is read (`data[data.x]` counts as all of the data), never less.
-    #[must_use]
     pub fn data_inputs(&self) -> Vec<Vec<&str>> {
         let mut inputs = Vec::new();
         visit_operands(&self.body, &mut |operand| {
@@ -23,7 +22,6 @@ impl Expression {
     }
 
     /// Whether the expression can read `metadata`.
-    #[must_use]
     pub fn reads_metadata(&self) -> bool {
         let mut reads_metadata = false;
         visit_operands(&self.body, &mut |operand| {
@@ -35,7 +33,6 @@ impl Expression {
 
     /// Equal for two sources exactly if they are parsed into the same tree. Spaces inside the
     /// braces and the two notations of a property make no difference.
-    #[must_use]
     pub fn canonical_text(&self) -> String {
         let mut text = String::new();
         write_nodes(&mut text, &self.body);

@@ -23,7 +23,6 @@ impl std::fmt::Debug for Expression {
 impl Expression {
     /// Whether the expression creates an alias, so that each evaluation gives another value. This
     /// is correct for an id that may be taken, but wrong for a fingerprint, an index or a mask.
-    #[must_use]
     pub fn is_random(&self) -> bool {
         self.random
     }

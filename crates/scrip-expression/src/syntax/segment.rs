@@ -30,7 +30,6 @@ struct Segmenter<'s> {
 }
 
 /// Whether a text contains anything to evaluate.
-#[must_use]
 pub fn is_expression(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }

@@ -11,8 +11,7 @@ use crate::{
 };
 
 impl Expression {
-    /// # Errors
-    /// The text is too long, malformed, or uses an unknown feature.
+    /// Errors: the text is too long, malformed, or uses an unknown feature.
     pub fn parse(source: &str) -> Result<Self, ExpressionError> {
         if source.len() > SOURCE_BYTES_MAX {
             return Err(ExpressionError { position: 1, problem: "the expression is too long" });

@@ -71,8 +71,7 @@ const MAX_PLAINTEXT_BYTES: usize = 65_536;
 const MAX_CIPHERTEXT_CHARS: usize = MAX_PLAINTEXT_BYTES.div_ceil(3).saturating_mul(4);
 
 impl Jwe {
-    /// # Errors
-    /// The text breaks a rule of [`JweError`].
+    /// Errors: the text breaks a rule of [`JweError`].
     pub fn parse(text: &str) -> Result<Self, JweError> {
         let mut parts = text.split('.');
         let mut next_part = || parts.next().ok_or(JweError::Parts);
@@ -116,14 +115,12 @@ impl Jwe {
     }
 
     /// The `kid` of the header.
-    #[must_use]
     pub fn key_id(&self) -> &str {
         &self.key_id
     }
 
     /// What identifies the encryption, in every spelling of the JWE: the initialization vector, and
     /// the ciphertext with its tag. Without the plaintext nobody can make another JWE of it.
-    #[must_use]
     pub fn encrypted_parts(&self) -> [&[u8]; 2] {
         [&self.nonce, &self.ciphertext_and_tag]
     }

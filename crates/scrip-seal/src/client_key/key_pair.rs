@@ -32,15 +32,13 @@ pub struct ClientKeyError;
 const KDF_INFO: &[u8] = b"\0\0\0\x07A256GCM\0\0\0\0\0\0\0\0\0\0\x01\0";
 
 impl ClientKeyPair {
-    #[must_use]
     pub fn create() -> Self {
         let mut private_key = vec![0; KEY_BYTES];
         fill_random(&mut private_key);
         Self { private_key: Secret::new(private_key) }
     }
 
-    /// # Errors
-    /// The secret does not have 32 bytes.
+    /// Errors: the secret does not have 32 bytes.
     pub fn from_private_key(private_key: Secret) -> Result<Self, ClientKeyError> {
         let key_pair = Self { private_key };
         key_pair.parse_private_key()?;
@@ -48,7 +46,6 @@ impl ClientKeyPair {
     }
 
     /// For the encryption of the stored form.
-    #[must_use]
     pub fn private_key(&self) -> &Secret {
         &self.private_key
     }
@@ -56,8 +53,7 @@ impl ClientKeyPair {
     /// The 32 bytes of the public key in base64, between the lines of `PUBLIC KEY`. Existing
     /// clients expect this form, which is not a `SubjectPublicKeyInfo`.
     ///
-    /// # Errors
-    /// The cryptographic library rejects the private key.
+    /// Errors: the cryptographic library rejects the private key.
     pub fn public_key_pem(&self) -> Result<String, ClientKeyError> {
         let public_key =
             self.parse_private_key()?.compute_public_key().map_err(|_| ClientKeyError)?;
@@ -66,10 +62,8 @@ impl ClientKeyPair {
     }
 
     /// Decrypts.
-    ///
-    /// # Errors
-    /// The JWE was encrypted for another key or altered, or its ephemeral key is a point of low
-    /// order.
+    /// Errors: the JWE was encrypted for another key or altered, or its ephemeral key is a point of
+    /// low order.
     pub fn open(&self, jwe: &Jwe) -> Result<Secret, JweError> {
         let private_key = self.parse_private_key().map_err(|_| JweError::Undecryptable)?;
         let ephemeral_key = UnparsedPublicKey::new(&X25519, &jwe.ephemeral_key);

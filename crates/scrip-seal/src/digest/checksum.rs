@@ -9,7 +9,6 @@ use aws_lc_rs::digest;
 pub struct Checksum(digest::Context);
 
 impl Checksum {
-    #[must_use]
     pub fn new() -> Self {
         Self(digest::Context::new(&digest::SHA256))
     }
@@ -18,7 +17,6 @@ impl Checksum {
         self.0.update(bytes);
     }
 
-    #[must_use]
     pub fn finish(self) -> [u8; 32] {
         let mut sum = [0; 32];
         for (to, from) in sum.iter_mut().zip(self.0.finish().as_ref()) {
@@ -41,7 +39,6 @@ impl fmt::Debug for Checksum {
 }
 
 /// SHA-384 of some bytes. Browsers compare it with the attribute `integrity` of a script.
-#[must_use]
 pub fn sha384_checksum(bytes: &[u8]) -> [u8; 48] {
     let mut sum = [0; 48];
     for (to, from) in sum.iter_mut().zip(digest::digest(&digest::SHA384, bytes).as_ref()) {

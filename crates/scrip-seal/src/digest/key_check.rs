@@ -15,7 +15,6 @@ pub struct KeyCheck(pub [u8; Self::LENGTH]);
 impl KeyCheck {
     pub const LENGTH: usize = 16;
 
-    #[must_use]
     pub fn compute(key: &Secret) -> Self {
         let digest = DigestKey::new(key, "unlock key check").digest(&[]);
         let mut check = [0; Self::LENGTH];
@@ -25,7 +24,6 @@ impl KeyCheck {
         Self(check)
     }
 
-    #[must_use]
     pub fn matches(&self, key: &Secret) -> bool {
         verify_slices_are_equal(&self.0, &Self::compute(key).0).is_ok()
     }

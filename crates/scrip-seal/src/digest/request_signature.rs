@@ -6,7 +6,6 @@ use aws_lc_rs::{digest, hmac};
 use zeroize::Zeroizing;
 
 /// SHA-256 in lower-case hexadecimal, as signed requests contain it.
-#[must_use]
 pub fn sha256_hex(message: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, message).as_ref())
 }
@@ -18,7 +17,6 @@ pub struct RequestSigningKey(Zeroizing<[u8; 32]>);
 impl RequestSigningKey {
     /// Each part of the scope is the message of an HMAC-SHA-256 with the key so far. The secret is
     /// the first key.
-    #[must_use]
     pub fn derive(secret: &[u8], scope: &[&str]) -> Self {
         let mut key = Zeroizing::new([0; 32]);
         for (index, part) in scope.iter().enumerate() {
@@ -30,7 +28,6 @@ impl RequestSigningKey {
     }
 
     /// HMAC-SHA-256 in lower-case hexadecimal.
-    #[must_use]
     pub fn sign(&self, text: &str) -> String {
         hex(&hmac_sha256(self.0.as_ref(), text.as_bytes()))
     }

@@ -31,9 +31,7 @@ impl EpochKeys {
     }
 
     /// Loads the key that [`EpochKeys::seal`] needs for `ends_ms`.
-    ///
-    /// # Errors
-    /// The keys are shared and the key could not be loaded.
+    /// Errors: the keys are shared and the key could not be loaded.
     pub async fn load_sealing_key(&self, ends_ms: i64) -> Result<(), EpochKeyError> {
         let KeyStorage::Shared(shared) = &self.storage else { return Ok(()) };
         let end = self.epoch_end(ends_ms);
@@ -54,8 +52,7 @@ impl EpochKeys {
     /// Loads the key that [`EpochKeys::open`] needs, if it exists. Does nothing if the keys are not
     /// shared: `open` reports a missing key.
     ///
-    /// # Errors
-    /// The keys are shared and the key exchange could not be read.
+    /// Errors: the keys are shared and the key exchange could not be read.
     pub async fn load_opening_key(
         &self,
         sealed: &Sealed,
@@ -86,9 +83,7 @@ impl EpochKeys {
     }
 
     /// Offers all loaded keys to the exchange again, in case it lost them.
-    ///
-    /// # Errors
-    /// The key exchange is unavailable.
+    /// Errors: the key exchange is unavailable.
     pub async fn republish(&self) -> Result<(), EpochKeyError> {
         let KeyStorage::Shared(shared) = &self.storage else { return Ok(()) };
         let Some(wrapper) = shared.wrappers().current else { return Ok(()) };
@@ -107,8 +102,7 @@ impl EpochKeys {
     /// Wraps the loaded keys with the current vault key, after its rotation. [`EpochKeys::republish`]
     /// then offers them to the other nodes.
     ///
-    /// # Errors
-    /// The vault is sealed, or a key cannot be unwrapped.
+    /// Errors: the vault is sealed, or a key cannot be unwrapped.
     pub fn rewrap(&self) -> Result<(), EpochKeyError> {
         let KeyStorage::Shared(shared) = &self.storage else { return Ok(()) };
         let Some(wrapper) = shared.wrappers().current else { return Ok(()) };
@@ -125,7 +119,6 @@ impl EpochKeys {
     }
 
     /// The key exchange, if the keys are shared.
-    #[must_use]
     pub fn exchange(&self) -> Option<&dyn KeyExchange> {
         match &self.storage {
             KeyStorage::Shared(shared) => Some(&*shared.exchange),

@@ -9,12 +9,10 @@ use crate::{OpenError, Place, Sealed, Secret};
 /// Wraps the keys below the root key. The wrapping key is never stored in the clear with the
 /// wrapped keys.
 pub trait KeySource: Send + Sync {
-    /// # Errors
-    /// The source is unavailable.
+    /// Errors: the source is unavailable.
     fn wrap(&self, place: &Place, key: &Secret) -> Result<Sealed, KeySourceError>;
 
-    /// # Errors
-    /// The source is unavailable, or another source wrapped this key.
+    /// Errors: the source is unavailable, or another source wrapped this key.
     fn unwrap(&self, place: &Place, wrapped: &Sealed) -> Result<Secret, KeySourceError>;
 }
 

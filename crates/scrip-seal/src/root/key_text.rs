@@ -15,8 +15,7 @@ use crate::{KeySourceError, Secret, random::random_bytes, root::key_source::DIST
 
 pub(crate) const KEY_BYTES: usize = 32;
 
-/// # Errors
-/// The text is not the base64 of 32 bytes, or they are not random.
+/// Errors: the text is not the base64 of 32 bytes, or they are not random.
 pub(crate) fn parse_key(text: &str) -> Result<Secret, KeySourceError> {
     let bytes = STANDARD.decode(text.trim()).map_err(|_| KeySourceError::Malformed)?;
     let key = Secret::new(bytes);
@@ -29,8 +28,7 @@ pub(crate) fn parse_key(text: &str) -> Result<Secret, KeySourceError> {
     Ok(key)
 }
 
-/// # Errors
-/// The file is missing, malformed, or readable by others.
+/// Errors: the file is missing, malformed, or readable by others.
 pub(crate) fn read_key_file(path: &Path) -> Result<Secret, KeySourceError> {
     if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
         return Err(KeySourceError::Exposed);
@@ -42,9 +40,7 @@ pub(crate) fn read_key_file(path: &Path) -> Result<Secret, KeySourceError> {
 }
 
 /// Writes a new random key to a file that only its owner can read. Never changes an existing file.
-///
-/// # Errors
-/// The file exists or cannot be written.
+/// Errors: the file exists or cannot be written.
 pub(crate) fn create_key_file(path: &Path) -> Result<(), KeySourceError> {
     let key = Zeroizing::new(random_bytes::<KEY_BYTES>());
     let text = Zeroizing::new(STANDARD.encode(key.as_ref()));

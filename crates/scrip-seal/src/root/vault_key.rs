@@ -24,16 +24,13 @@ impl VaultKey {
     pub const FIRST_VERSION: u32 = 1;
 
     /// A new random key.
-    #[must_use]
     pub fn generate(version: u32) -> Self {
         let key = Zeroizing::new(random_bytes::<KEY_BYTES>());
         Self::new(version, Secret::new(key.to_vec()))
     }
 
     /// The key that an unlock method returned.
-    ///
-    /// # Errors
-    /// The secret does not have the length of a vault key.
+    /// Errors: the secret does not have the length of a vault key.
     pub fn from_secret(version: u32, key: Secret) -> Result<Self, KeySourceError> {
         match key.expose().len() {
             KEY_BYTES => Ok(Self::new(version, key)),
@@ -47,13 +44,11 @@ impl VaultKey {
         Self { key, record }
     }
 
-    #[must_use]
     pub fn version(&self) -> u32 {
         self.record.version
     }
 
     /// The key itself, for an unlock method that wraps it.
-    #[must_use]
     pub fn secret(&self) -> &Secret {
         &self.key
     }
@@ -81,13 +76,11 @@ struct RingState {
 }
 
 impl VaultKeyRing {
-    #[must_use]
     pub fn new(key: VaultKey) -> Self {
         Self(RwLock::new(RingState { current: Some(Arc::new(key)), previous: None }))
     }
 
     /// The key that wraps new keys; `None` after [`VaultKeyRing::clear`].
-    #[must_use]
     pub fn current(&self) -> Option<Arc<VaultKey>> {
         self.state().current
     }

@@ -22,16 +22,13 @@ const VERSION: u32 = 1;
 
 impl WrappingKey {
     /// A new random key.
-    #[must_use]
     pub fn generate() -> Self {
         let key = Zeroizing::new(random_bytes::<KEY_BYTES>());
         Self::new(Secret::new(key.to_vec()))
     }
 
     /// A key that was combined from shares.
-    ///
-    /// # Errors
-    /// The secret does not have the length of a key.
+    /// Errors: the secret does not have the length of a key.
     pub fn from_secret(key: Secret) -> Result<Self, KeySourceError> {
         match key.expose().len() {
             KEY_BYTES => Ok(Self::new(key)),
@@ -39,22 +36,18 @@ impl WrappingKey {
         }
     }
 
-    /// # Errors
-    /// The text is not the base64 of 32 bytes, or they are not random.
+    /// Errors: the text is not the base64 of 32 bytes, or they are not random.
     pub fn from_text(text: &str) -> Result<Self, KeySourceError> {
         parse_key(text).map(Self::new)
     }
 
-    /// # Errors
-    /// The file is missing, malformed, or readable by others.
+    /// Errors: the file is missing, malformed, or readable by others.
     pub fn from_file(path: &Path) -> Result<Self, KeySourceError> {
         read_key_file(path).map(Self::new)
     }
 
     /// Writes a new key to a file that only its owner can read. Never changes an existing file.
-    ///
-    /// # Errors
-    /// The file exists or cannot be written.
+    /// Errors: the file exists or cannot be written.
     pub fn create_file(path: &Path) -> Result<(), KeySourceError> {
         create_key_file(path)
     }
@@ -67,18 +60,15 @@ impl WrappingKey {
     }
 
     /// The key itself, which is split into shares.
-    #[must_use]
     pub fn secret(&self) -> &Secret {
         &self.key
     }
 
-    #[must_use]
     pub fn wrap(&self, place: &Place, key: &Secret) -> Sealed {
         self.record.seal(place, key.expose())
     }
 
-    /// # Errors
-    /// Another key wrapped these bytes, or they belong to another place.
+    /// Errors: another key wrapped these bytes, or they belong to another place.
     pub fn unwrap(&self, place: &Place, wrapped: &Sealed) -> Result<Secret, OpenError> {
         self.record.open(place, wrapped)
     }

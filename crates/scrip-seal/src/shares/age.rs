@@ -44,9 +44,7 @@ const PRIVATE_KEY_BEGINNING: &str = "age-secret-key-";
 
 impl AgeRecipient {
     /// Parses the text that `age-keygen` prints as the public key. Spaces around it do not matter.
-    ///
-    /// # Errors
-    /// The text is no X25519 recipient, or its public key is a point of low order.
+    /// Errors: the text is no X25519 recipient, or its public key is a point of low order.
     pub fn parse(text: &str) -> Result<Self, AgeRecipientError> {
         let text = text.trim();
         let beginning = text.get(..PRIVATE_KEY_BEGINNING.len());
@@ -71,7 +69,6 @@ impl AgeRecipient {
     }
 
     /// Encrypts for this recipient. The result is an age file in ASCII armor.
-    #[must_use]
     pub fn encrypt(&self, plaintext: &Secret) -> String {
         file::encrypt(&self.public_key, plaintext, &FileRandomness::create())
     }

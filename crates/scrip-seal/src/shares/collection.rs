@@ -30,7 +30,6 @@ pub struct ShareProgress {
 }
 
 impl ShareProgress {
-    #[must_use]
     pub fn is_complete(self) -> bool {
         self.have >= self.need
     }
@@ -39,7 +38,6 @@ impl ShareProgress {
 impl ShareCollection {
     /// An empty collection for one set of shares. A caller that stores no threshold takes the one
     /// of the first share.
-    #[must_use]
     pub fn new(label: ShareLabel, threshold: u8) -> Self {
         Self { label, threshold, shares: Vec::new() }
     }
@@ -47,9 +45,8 @@ impl ShareCollection {
     /// Adds a share. Shares beyond the threshold are accepted: [`ShareCollection::combine`] compares
     /// them with the others.
     ///
-    /// # Errors
-    /// The share belongs to another vault or set, or a share with its number was added before. The
-    /// collection does not change then.
+    /// Errors: the share belongs to another vault or set, or a share with its number was added
+    /// before. The collection does not change then.
     pub fn add(&mut self, share: Share) -> Result<ShareProgress, ShareError> {
         if share.label.vault != self.label.vault {
             return Err(ShareError::OtherVault);
@@ -74,7 +71,6 @@ impl ShareCollection {
         Ok(self.progress())
     }
 
-    #[must_use]
     pub fn progress(&self) -> ShareProgress {
         // Numbers of shares are bytes and differ, so there are at most 255 shares.
         let have = u8::try_from(self.shares.len()).unwrap_or(u8::MAX);
@@ -85,9 +81,7 @@ impl ShareCollection {
     ///
     /// With exactly the threshold of shares, a forged share gives a wrong secret and no error. The
     /// caller must verify the secret before it uses it.
-    ///
-    /// # Errors
-    /// There are too few shares, or shares beyond the threshold contradict the others.
+    /// Errors: there are too few shares, or shares beyond the threshold contradict the others.
     pub fn combine(&self) -> Result<Secret, ShareError> {
         let ShareProgress { have, need } = self.progress();
         let (base, further) = self

@@ -18,7 +18,6 @@ pub struct ShareLabel {
 impl ShareLabel {
     /// The label of a new set of shares: a short form of the id of the vault, and random
     /// characters for the set.
-    #[must_use]
     pub fn create(vault_id: &str) -> Self {
         let mut digest = Checksum::new();
         digest.add(b"scrip share vault");
@@ -27,7 +26,6 @@ impl ShareLabel {
     }
 
     /// Parses the form that `Display` writes. Returns `None` for any other text.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (vault, set) = text.split_once('-')?;
         let label = Self::from_parts(vault.as_bytes(), set.as_bytes())?;

@@ -58,9 +58,7 @@ const HEAD_BYTES_MAX: usize = 32;
 impl Share {
     /// Parses the form that [`Share::to_text`] writes. Spaces, line breaks and the case of letters
     /// do not matter.
-    ///
-    /// # Errors
-    /// The text is not a share or has a typing error.
+    /// Errors: the text is not a share or has a typing error.
     pub fn parse(text: &str) -> Result<Self, ShareError> {
         let symbols = remove_spaces(text)?;
         let mut parts = symbols.split(|it| *it == b'-');
@@ -75,7 +73,6 @@ impl Share {
     ///
     /// The threshold is a part, so that a collection of shares can show its progress before the
     /// vault is unsealed.
-    #[must_use]
     pub fn to_text(&self) -> Secret {
         let mut value =
             Zeroizing::new(Vec::with_capacity(VALUE_BYTES_MAX.saturating_add(CHECKSUM_BYTES)));
@@ -91,19 +88,16 @@ impl Share {
     }
 
     /// Of which vault and set the share is.
-    #[must_use]
     pub fn label(&self) -> ShareLabel {
         self.label
     }
 
     /// The number of the share, from 1.
-    #[must_use]
     pub fn index(&self) -> u8 {
         self.index
     }
 
     /// How many shares of the set reconstruct the secret.
-    #[must_use]
     pub fn threshold(&self) -> u8 {
         self.threshold
     }

@@ -28,8 +28,8 @@ pub enum SplitError {
 /// Splits a secret into `count` shares with the numbers 1 to `count`. Any `threshold` of them
 /// reconstruct the secret; fewer are independent of it.
 ///
-/// # Errors
-/// The threshold is below 2 or above `count`, or the secret has fewer than 16 or more than 64 bytes.
+/// Errors: the threshold is below 2 or above `count`, or the secret has fewer than 16 or more than
+/// 64 bytes.
 pub fn split_secret(
     secret: &Secret,
     label: ShareLabel,

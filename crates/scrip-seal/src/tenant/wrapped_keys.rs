@@ -18,19 +18,16 @@ pub struct WrappedTenantKeys {
 impl WrappedTenantKeys {
     /// The version that seals. A promoted version that does not exist is an alteration, which the
     /// MAC of the tenant's row shows; it must not make the keys unusable.
-    #[must_use]
     pub fn current_version(&self) -> Option<u32> {
         let has_version = |version: &u32| self.sealing.iter().any(|(it, _)| it == version);
         self.promoted.filter(has_version).or_else(|| self.newest_version())
     }
 
-    #[must_use]
     pub fn newest_version(&self) -> Option<u32> {
         self.sealing.iter().map(|(version, _)| *version).max()
     }
 
     /// Whether both have the same keys, whichever version seals.
-    #[must_use]
     pub fn has_same_keys(&self, other: &Self) -> bool {
         self.sealing == other.sealing && self.permanent == other.permanent
     }

@@ -40,15 +40,13 @@ const SCHEME: &str = "v1,";
 
 impl WebhookSecret {
     /// A new random secret.
-    #[must_use]
     pub fn new(fill_random: fn(&mut [u8])) -> Self {
         let mut key = vec![0; GENERATED_BYTES];
         fill_random(&mut key);
         Self::from_key(Secret::new(key))
     }
 
-    /// # Errors
-    /// The text has another form, or the secret is too short or too long.
+    /// Errors: the text has another form, or the secret is too short or too long.
     pub fn parse(text: &str) -> Result<Self, WebhookSecretError> {
         let encoded = text.strip_prefix(PREFIX).ok_or(WebhookSecretError::Prefix)?;
         let decoded = STANDARD.decode(encoded).or_else(|_| STANDARD_NO_PAD.decode(encoded));
@@ -60,7 +58,6 @@ impl WebhookSecret {
     }
 
     /// The text that the receiver configures.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.text
     }
@@ -96,7 +93,6 @@ struct SignedMessage<'a> {
 
 /// The signatures of a delivery, with a space between them. During a rotation there are two
 /// secrets: a receiver accepts the delivery if one signature matches the secret that it has.
-#[must_use]
 pub fn sign_with_secrets(
     secrets: &[&WebhookSecret],
     id: &str,

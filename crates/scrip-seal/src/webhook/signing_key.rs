@@ -36,9 +36,7 @@ const PEM_LINE_CHARS: usize = 64;
 
 impl WebhookSigningKey {
     /// Generates a key pair and wraps it for the store. This takes up to a second.
-    ///
-    /// # Errors
-    /// The key source is unavailable, or the key pair cannot be generated.
+    /// Errors: the key source is unavailable, or the key pair cannot be generated.
     pub fn create(source: &dyn KeySource) -> Result<(Self, Sealed), WebhookKeyError> {
         let key_pair =
             KeyPair::generate(KeySize::Rsa2048).map_err(|_| WebhookKeyError::Unusable)?;
@@ -47,8 +45,7 @@ impl WebhookSigningKey {
         Ok((Self::from_key_pair(key_pair)?, wrapped))
     }
 
-    /// # Errors
-    /// The key source is unavailable, or another source wrapped this key pair.
+    /// Errors: the key source is unavailable, or another source wrapped this key pair.
     pub fn unwrap(source: &dyn KeySource, wrapped: &Sealed) -> Result<Self, WebhookKeyError> {
         let pkcs8 = source.unwrap(&Self::place(), wrapped)?;
         let key_pair =
@@ -57,9 +54,7 @@ impl WebhookSigningKey {
     }
 
     /// Wraps the stored key pair with another source.
-    ///
-    /// # Errors
-    /// A key source is unavailable, or another source wrapped this key pair.
+    /// Errors: a key source is unavailable, or another source wrapped this key pair.
     pub fn rewrap(
         old: &dyn KeySource,
         new: &dyn KeySource,
@@ -69,9 +64,7 @@ impl WebhookSigningKey {
     }
 
     /// The signature of a body, in base64. Each signature of the same body differs.
-    ///
-    /// # Errors
-    /// The cryptographic library rejects the key pair.
+    /// Errors: the cryptographic library rejects the key pair.
     pub fn sign(&self, body: &[u8]) -> Result<String, WebhookKeyError> {
         let mut signature = [0; SIGNATURE_BYTES];
         // A wrong length would be a panic in the library.
@@ -85,7 +78,6 @@ impl WebhookSigningKey {
     }
 
     /// The public key as PEM: a `SubjectPublicKeyInfo` between the lines of `PUBLIC KEY`.
-    #[must_use]
     pub fn public_key_pem(&self) -> &str {
         &self.public_key_pem
     }

@@ -9,7 +9,6 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use crate::{WebhookSecret, sign_with_secrets};
 
 /// Whether one of the signatures, which have spaces between them, is of this secret.
-#[must_use]
 pub fn verify_with_secret(
     secret: &WebhookSecret,
     id: &str,
@@ -23,7 +22,6 @@ pub fn verify_with_secret(
 }
 
 /// Whether the signature, in base64, is of the key pair with this public key, as PEM.
-#[must_use]
 pub fn verify_with_public_key(pem: &str, body: &[u8], signature: &str) -> bool {
     let lines: String = pem.lines().filter(|it| !it.starts_with("-----")).collect();
     let (Ok(public_key), Ok(signature)) = (STANDARD.decode(lines), STANDARD.decode(signature))

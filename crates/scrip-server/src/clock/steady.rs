@@ -89,7 +89,6 @@ enum WallClockState {
 impl SteadyTime {
     /// `watermark` is the latest time that the store has recorded. No process observed the time
     /// between the watermark and the wall clock.
-    #[must_use]
     pub fn start(
         reading: ClockReading,
         watermark: Option<ClockWatermark>,

@@ -25,7 +25,6 @@ pub struct SettingsReport {
     pub result: anyhow::Result<()>,
 }
 
-#[must_use]
 pub fn check_settings(
     path: Option<&Path>,
     format: OutputFormat,
@@ -97,7 +96,6 @@ fn format_value(setting: &Setting, text: &str) -> String {
 
 /// An example file: every setting with its default, as a comment. So a file that was created from
 /// it contains only the settings that its author changed, and later defaults apply to it.
-#[must_use]
 pub fn example() -> String {
     let mut output = "\
 # Every setting of `scrip serve` with its default, as a comment. To change a setting, remove the #

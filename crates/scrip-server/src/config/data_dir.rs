@@ -44,8 +44,7 @@ impl Settings {
     /// Returns the data directory, which must exist; with the embedded engine it must contain a
     /// database.
     ///
-    /// # Errors
-    /// The directory or the database is missing, or this user may not use the directory.
+    /// Errors: the directory or the database is missing, or this user may not use the directory.
     pub fn existing_data_dir(&self) -> anyhow::Result<&Path> {
         self.check_data_dir()?;
         let folder = &self.storage.data_dir;
@@ -56,9 +55,7 @@ impl Settings {
     }
 
     /// Checks that the data directory exists and that this user may use it.
-    ///
-    /// # Errors
-    /// The directory is missing, or this user may not use it.
+    /// Errors: the directory is missing, or this user may not use it.
     pub fn check_data_dir(&self) -> anyhow::Result<()> {
         let folder = &self.storage.data_dir;
         // The dot requires the right to search the directory. Without this right, its files would

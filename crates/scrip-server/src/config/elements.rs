@@ -10,7 +10,6 @@ use crate::config::{
 
 impl Settings {
     /// The hosts that serve the hosted fields. `is_on_loopback` is for development.
-    #[must_use]
     pub fn field_hosting(&self, is_on_loopback: bool) -> FieldHosting {
         let origin = self.elements.origin.as_ref().map(|it| it.0.clone());
         FieldHosting { origin, is_on_loopback }

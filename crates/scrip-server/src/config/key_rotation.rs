@@ -40,18 +40,15 @@ impl Default for KeyRotationPace {
 
 impl KeySettings {
     /// The cryptoperiod of sealing keys; `None` for no limit.
-    #[must_use]
     pub fn tenant_max_age(&self) -> Option<Duration> {
         days_limit(self.tenant_max_age_days.get())
     }
 
     /// The cryptoperiod of the vault key; `None` for no limit.
-    #[must_use]
     pub fn vault_max_age(&self) -> Option<Duration> {
         days_limit(self.vault_max_age_days.get())
     }
 
-    #[must_use]
     pub fn rotation_pace(&self) -> KeyRotationPace {
         KeyRotationPace {
             rows_per_second: self.rotation_rows_per_second.get(),

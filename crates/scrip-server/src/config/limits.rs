@@ -13,8 +13,7 @@ use crate::{
 };
 
 impl RateLimitSettings {
-    /// # Errors
-    /// The password file cannot be read.
+    /// Errors: the password file cannot be read.
     pub async fn limiter(&self) -> anyhow::Result<Limiter> {
         if self.mode == Switch::Off {
             return Ok(Limiter::disabled());

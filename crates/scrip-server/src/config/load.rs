@@ -26,17 +26,13 @@ pub type FlagValue = (&'static str, String);
 
 impl Settings {
     /// Reads the file at `path`, else the file in `SCRIP_CONFIG`, else `scrip.toml` if it exists.
-    ///
-    /// # Errors
-    /// [`SettingProblems`] with all problems.
+    /// Errors: [`SettingProblems`] with all problems.
     pub fn load(path: Option<&Path>, environment: &Environment) -> anyhow::Result<Self> {
         Self::load_with(path, &[], environment)
     }
 
     /// As [`Settings::load`], with flags that override all other sources.
-    ///
-    /// # Errors
-    /// As [`Settings::load`].
+    /// Errors: as [`Settings::load`].
     pub fn load_with(
         path: Option<&Path>,
         flags: &[FlagValue],
@@ -63,9 +59,7 @@ impl Settings {
     }
 
     /// Settings from flags, the environment and defaults, without a file.
-    ///
-    /// # Errors
-    /// [`SettingProblems`] with all problems.
+    /// Errors: [`SettingProblems`] with all problems.
     pub fn without_file(flags: &[FlagValue], environment: &Environment) -> anyhow::Result<Self> {
         Ok(SettingLayers { environment, file: BTreeMap::new(), flags, problems: Vec::new() }
             .resolve()?)

@@ -13,9 +13,7 @@ use crate::config::table::ProxyCallSettings;
 
 impl ProxyCallSettings {
     /// `own_addresses` are the listeners of this process, which are never a destination.
-    ///
-    /// # Errors
-    /// A file cannot be read, or does not have its format.
+    /// Errors: a file cannot be read, or does not have its format.
     pub fn egress(&self, own_addresses: Vec<SocketAddr>) -> anyhow::Result<ProxyEgress> {
         let (mut settings, roots) = self.shared_settings(own_addresses)?;
         settings.allow_list = self.allow.0.clone();

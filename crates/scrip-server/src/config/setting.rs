@@ -62,7 +62,6 @@ pub struct EffectiveSetting {
 pub(crate) struct SettingProblems(pub(crate) Vec<String>);
 
 /// Whether the error is a list of invalid settings.
-#[must_use]
 pub fn is_setting_problem(error: &anyhow::Error) -> bool {
     error.is::<SettingProblems>()
 }

@@ -48,9 +48,7 @@ impl Settings {
 
 impl StorageSettings {
     /// Connection settings for PostgreSQL; `None` for the embedded engine.
-    ///
-    /// # Errors
-    /// There are no trusted root certificates.
+    /// Errors: there are no trusted root certificates.
     pub fn postgres(&self) -> anyhow::Result<Option<PostgresSettings>> {
         let Some(StorageUrl(settings)) = self.url.clone() else { return Ok(None) };
         let mut settings = settings.with_connections(self.connections.get());

@@ -18,8 +18,7 @@ impl WebhookDeliverySettings {
     /// `proxy` has the settings that all outgoing calls share. `own_addresses` are the listeners of
     /// this process, which are never a receiver.
     ///
-    /// # Errors
-    /// A file of the settings cannot be read, or does not have its format.
+    /// Errors: a file of the settings cannot be read, or does not have its format.
     pub fn egress(
         &self,
         proxy: &ProxyCallSettings,

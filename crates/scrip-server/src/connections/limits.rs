@@ -32,7 +32,6 @@ pub struct ConnectionLimits {
 
 impl ConnectionLimits {
     /// Number of connections, of `connections` in total, that one client network may have.
-    #[must_use]
     pub fn network_connections(&self, connections: usize) -> usize {
         let share = connections.checked_div(self.connections_network_share);
         share.unwrap_or(connections).max(NETWORK_CONNECTIONS_MIN)

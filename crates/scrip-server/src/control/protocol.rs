@@ -109,7 +109,6 @@ pub struct ControlAddress {
 }
 
 impl Settings {
-    #[must_use]
     pub fn control_address(&self) -> ControlAddress {
         ControlAddress {
             private: self.storage.data_dir.join(SOCKET_FILE),
@@ -148,9 +147,7 @@ pub enum ControlAnswer<T> {
 }
 
 /// Sends a request that needs no approval.
-///
-/// # Errors
-/// No server answers, or it rejects the request.
+/// Errors: no server answers, or it rejects the request.
 pub fn send_request<T: DeserializeOwned>(
     address: &ControlAddress,
     request: &ControlRequest,
@@ -171,9 +168,7 @@ pub fn send_request<T: DeserializeOwned>(
 pub struct RequestRefusal(String);
 
 /// Sends a request. Returns `None` if no server runs.
-///
-/// # Errors
-/// The server rejects the request, does not answer, or this user may not use its socket.
+/// Errors: the server rejects the request, does not answer, or this user may not use its socket.
 pub fn try_request<T: DeserializeOwned>(
     address: &ControlAddress,
     request: &ControlRequest,

@@ -17,9 +17,7 @@ use crate::{
 };
 
 /// Checks the socket in the data directory.
-///
-/// # Errors
-/// The path is too long, or this user cannot create a socket in the directory.
+/// Errors: the path is too long, or this user cannot create a socket in the directory.
 pub fn check_private(settings: &Settings) -> anyhow::Result<()> {
     let path = settings.storage.data_dir.join(SOCKET_FILE);
     check_length(&path).context("use a shorter storage.data_dir")?;
@@ -29,8 +27,8 @@ pub fn check_private(settings: &Settings) -> anyhow::Result<()> {
 /// Checks the socket of the operators' group. The membership of the group is not checked: the service
 /// manager can add groups.
 ///
-/// # Errors
-/// As for [`check_private`]; or the group does not exist, or others can write to the directory.
+/// Errors: as for [`check_private`]; or the group does not exist, or others can write to the
+/// directory.
 pub fn check_shared(path: &Path, group: &str) -> anyhow::Result<()> {
     check_length(path).context("use a shorter path")?;
     find_group(group)?;

@@ -38,8 +38,7 @@ impl HttpAddress {
 pub struct SecureUrl(pub(crate) HttpAddress);
 
 impl SecureUrl {
-    /// # Errors
-    /// The rule that the text violates.
+    /// Errors: the rule that the text violates.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be a URL such as https://ds.example:443/path";
         HttpAddress::parse(text, "https", 443).map(Self).ok_or_else(|| rule.to_owned())
@@ -51,8 +50,7 @@ impl SecureUrl {
 pub struct LoopbackUrl(HttpAddress);
 
 impl LoopbackUrl {
-    /// # Errors
-    /// The rule that the text violates.
+    /// Errors: the rule that the text violates.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be a URL on this machine, such as http://127.0.0.1:4243, without a path";
         let address = HttpAddress::parse(text, "http", 80).filter(|it| {

@@ -48,8 +48,7 @@ pub struct ResultsTls {
 }
 
 impl ResultsTls {
-    /// # Errors
-    /// A file is missing or damaged, or the key does not match the certificate.
+    /// Errors: a file is missing or damaged, or the key does not match the certificate.
     pub fn load_reloadable(settings: ResultsListenerSettings) -> anyhow::Result<Reloadable<Self>> {
         let mut files = vec![settings.certificate.clone(), settings.key.clone()];
         files.extend(settings.schemes.iter().map(|it| it.roots.clone()));

@@ -91,8 +91,7 @@ pub struct MutualTlsSettings {
 }
 
 impl MutualTlsTransport {
-    /// # Errors
-    /// A file is missing or damaged, or the key does not match the certificate.
+    /// Errors: a file is missing or damaged, or the key does not match the certificate.
     pub(crate) fn new(settings: &MutualTlsSettings) -> anyhow::Result<Self> {
         let addresses = settings.urls.iter().map(|it| it.0.clone()).collect();
         let files =

@@ -50,9 +50,7 @@ pub enum Authorization {
 
 impl DualControl {
     /// Uses the approval of this user for exactly this action. Without one, stores a request.
-    ///
-    /// # Errors
-    /// The vault is sealed, the store is unavailable, or there are too many requests.
+    /// Errors: the vault is sealed, the store is unavailable, or there are too many requests.
     pub async fn authorize(&self, uid: u32, action: &ActionText) -> anyhow::Result<Authorization> {
         if !self.is_in_force().await? {
             return Ok(Authorization::NotNeeded);
@@ -83,9 +81,7 @@ impl DualControl {
     }
 
     /// Stores a request without using it, or finds an open one. `None` if dual control is off.
-    ///
-    /// # Errors
-    /// As [`DualControl::authorize`].
+    /// Errors: as [`DualControl::authorize`].
     pub async fn request(
         &self,
         uid: u32,
@@ -133,9 +129,7 @@ impl DualControl {
     }
 
     /// The open requests, oldest first.
-    ///
-    /// # Errors
-    /// The vault is sealed, or the store is unavailable.
+    /// Errors: the vault is sealed, or the store is unavailable.
     pub async fn list(&self) -> anyhow::Result<Vec<ApprovalTicket>> {
         if self.was_never_on(&self.load_stored().await?) {
             return Ok(Vec::new());
@@ -147,9 +141,7 @@ impl DualControl {
     }
 
     /// Approves a request of another user.
-    ///
-    /// # Errors
-    /// The request does not exist, has another action, or is a request of this user.
+    /// Errors: the request does not exist, has another action, or is a request of this user.
     pub async fn approve(&self, id: &str, action: &str, uid: u32) -> anyhow::Result<()> {
         let _guard = self.changes.lock().await;
         for _ in 0..ATTEMPTS_MAX {
@@ -178,9 +170,7 @@ impl DualControl {
     }
 
     /// Removes a request. Its requester may withdraw it, too.
-    ///
-    /// # Errors
-    /// The request does not exist, or has another action.
+    /// Errors: the request does not exist, or has another action.
     pub async fn reject(&self, id: &str, action: &str, uid: u32) -> anyhow::Result<()> {
         let _guard = self.changes.lock().await;
         for _ in 0..ATTEMPTS_MAX {

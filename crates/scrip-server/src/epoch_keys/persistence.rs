@@ -17,9 +17,7 @@ pub enum Persistence {
 }
 
 /// Reads from the configuration of Redis whether it writes data to a disk.
-///
-/// # Errors
-/// Redis does not respond, or is a read-only replica.
+/// Errors: redis does not respond, or is a read-only replica.
 pub(super) async fn detect_persistence(
     connection: &mut impl ConnectionLike,
 ) -> RedisResult<Persistence> {
@@ -43,9 +41,7 @@ pub(super) async fn detect_persistence(
 }
 
 /// Reads a setting of Redis. Returns `None` if reading the setting is denied.
-///
-/// # Errors
-/// Redis does not respond.
+/// Errors: redis does not respond.
 pub async fn read_setting(
     connection: &mut impl ConnectionLike,
     name: &str,

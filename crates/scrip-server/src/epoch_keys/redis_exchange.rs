@@ -59,9 +59,7 @@ pub enum RedisUnusable {
 
 impl RedisKeyExchange {
     /// Tries to connect once; if that fails, keeps trying in the background.
-    ///
-    /// # Errors
-    /// The server is available, but persists its data.
+    /// Errors: the server is available, but persists its data.
     pub async fn start(client: Client, disk_policy: DiskPolicy) -> Result<Arc<Self>, Persistence> {
         let exchange = Arc::new_cyclic(|self_reference| Self {
             self_reference: Weak::clone(self_reference),
@@ -81,9 +79,7 @@ impl RedisKeyExchange {
     }
 
     /// Connects and detects whether the server persists its data.
-    ///
-    /// # Errors
-    /// The server is unavailable.
+    /// Errors: the server is unavailable.
     pub async fn probe(
         client: &Client,
     ) -> Result<(MultiplexedConnection, Persistence), RedisUnusable> {

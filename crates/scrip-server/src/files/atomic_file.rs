@@ -12,7 +12,6 @@ use anyhow::{Context, bail};
 use nix::libc;
 
 /// Returns the path with a suffix appended to its name.
-#[must_use]
 pub fn path_with_suffix(target: &Path, suffix: &str) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(suffix);
@@ -20,24 +19,19 @@ pub fn path_with_suffix(target: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Returns the parent directory. For a name without a directory, returns the current directory.
-#[must_use]
 pub fn folder_of(target: &Path) -> &Path {
     target.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Syncs a directory, so that a rename in it survives a power failure.
-///
-/// # Errors
-/// The directory cannot be opened or synced.
+/// Errors: the directory cannot be opened or synced.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
 /// Replaces a file with new content, readable by its owner only. Removes the temporary file on
 /// failure.
-///
-/// # Errors
-/// The directory cannot be written; the old file is unchanged.
+/// Errors: the directory cannot be written; the old file is unchanged.
 pub fn replace(
     target: &Path,
     temporary: &Path,
@@ -74,9 +68,7 @@ pub struct AtomicFile {
 
 impl AtomicFile {
     /// Creates and locks the temporary file of `target`. Errors name the kind of file, `purpose`.
-    ///
-    /// # Errors
-    /// The file cannot be created, or another process is writing it.
+    /// Errors: the file cannot be created, or another process is writing it.
     pub fn open(target: &Path, purpose: &str, on_failure: OnFailure) -> anyhow::Result<Self> {
         let path = path_with_suffix(target, ".tmp");
         let name = path.display();
@@ -93,9 +85,7 @@ impl AtomicFile {
     }
 
     /// Renames the synced file and syncs the directory.
-    ///
-    /// # Errors
-    /// The directory cannot be written.
+    /// Errors: the directory cannot be written.
     pub fn rename_into_place(mut self, target: &Path, folder: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)?;
         self.on_failure = None;

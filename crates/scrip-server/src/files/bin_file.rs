@@ -21,9 +21,7 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Reads the table. Returns `None` if the file does not exist.
-///
-/// # Errors
-/// The file cannot be read or is damaged.
+/// Errors: the file cannot be read or is damaged.
 pub fn read(path: &Path) -> anyhow::Result<Option<BinTable>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -38,9 +36,7 @@ pub fn read(path: &Path) -> anyhow::Result<Option<BinTable>> {
 }
 
 /// Writes the file atomically and syncs it.
-///
-/// # Errors
-/// The directory cannot be written.
+/// Errors: the directory cannot be written.
 pub fn write(path: &Path, table: &BinTable) -> anyhow::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let result = atomic_file::replace(path, &temporary, |file| file.write_all(&table.to_bytes()));

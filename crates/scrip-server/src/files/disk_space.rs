@@ -13,9 +13,7 @@ pub struct DiskSpace {
 
 impl DiskSpace {
     /// Reads the file system of a directory.
-    ///
-    /// # Errors
-    /// The directory cannot be inspected.
+    /// Errors: the directory cannot be inspected.
     #[expect(clippy::useless_conversion, reason = "the width of these types differs by system")]
     pub fn read(folder: &Path) -> io::Result<Self> {
         let it = statvfs(folder)?;

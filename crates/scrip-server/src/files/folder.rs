@@ -5,9 +5,7 @@ use std::{fs, os::unix::fs::DirBuilderExt, path::Path};
 use anyhow::Context;
 
 /// Creates the directory for its owner only. Returns whether it was created.
-///
-/// # Errors
-/// The directory cannot be created.
+/// Errors: the directory cannot be created.
 pub fn create_folder(folder: &Path) -> anyhow::Result<bool> {
     if folder.is_dir() {
         return Ok(false);

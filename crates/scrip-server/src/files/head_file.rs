@@ -46,9 +46,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Saves the current chain heads if they changed. Does nothing while the vault is sealed.
-///
-/// # Errors
-/// A log does not continue its saved head, or the file or the logs cannot be read or written.
+/// Errors: a log does not continue its saved head, or the file or the logs cannot be read or
+/// written.
 pub async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
     update_existing_or_new(path, vault).await.map(drop)
 }
@@ -122,9 +121,7 @@ async fn find_discontinued(
 
 /// Returns the heads in the file that the chains do not continue, and changes nothing. A missing
 /// file has no heads.
-///
-/// # Errors
-/// The file was altered, or the file or the logs cannot be read.
+/// Errors: the file was altered, or the file or the logs cannot be read.
 pub async fn list_discontinued_chains(
     path: &Path,
     vault: &Vault,
@@ -137,7 +134,6 @@ pub async fn list_discontinued_chains(
 }
 
 /// Returns the message about chains that do not continue the heads in the file.
-#[must_use]
 pub fn describe_rollback(path: &Path) -> String {
     format!(
         "the logs do not continue the chain heads in {}: an older database was restored, or \
@@ -164,9 +160,7 @@ async fn is_continued(
 }
 
 /// Whether the chain of a tenant continues its head in the file. A chain without a saved head does.
-///
-/// # Errors
-/// The file was altered, or the file or the log cannot be read.
+/// Errors: the file was altered, or the file or the log cannot be read.
 pub async fn is_chain_continued(
     path: &Path,
     vault: &Vault,
@@ -187,9 +181,7 @@ pub async fn is_chain_continued(
 }
 
 /// Reads the saved heads. Returns `None` if the file does not exist.
-///
-/// # Errors
-/// The file cannot be read, was altered, or belongs to another vault.
+/// Errors: the file cannot be read, was altered, or belongs to another vault.
 pub fn read(path: &Path, key: &AuditKey) -> anyhow::Result<Option<SavedHeads>> {
     read_text(path)?.map(|it| parse(path, key, &it)).transpose()
 }

@@ -40,9 +40,8 @@ impl SecretFile {
         Self { setting: setting.to_owned(), path: path.to_owned(), readers }
     }
 
-    /// # Errors
-    /// Another user can read or replace the file. A missing file is not an error here; its reader
-    /// reports it.
+    /// Errors: another user can read or replace the file. A missing file is not an error here; its
+    /// reader reports it.
     pub fn check(&self) -> anyhow::Result<()> {
         self.check_for(Uid::effective().as_raw()).with_context(|| self.setting.clone())
     }

@@ -84,9 +84,7 @@ pub struct OperatorListener {
 impl OperatorListener {
     /// Starts the thread. The listener must be non-blocking. Readiness checks run on `clients`, the
     /// runtime of the client listener.
-    ///
-    /// # Errors
-    /// No thread or descriptor is available.
+    /// Errors: no thread or descriptor is available.
     pub fn start(
         node: Arc<Node>,
         listener: net::TcpListener,

@@ -15,8 +15,7 @@ const KEY_BYTES_MIN: usize = 16;
 pub struct MetricsKey(Secret);
 
 impl MetricsKey {
-    /// # Errors
-    /// The key is too short or cannot be sent in a header.
+    /// Errors: the key is too short or cannot be sent in a header.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let text = text.trim();
         if text.len() < KEY_BYTES_MIN || !text.bytes().all(|it| it.is_ascii_graphic()) {
@@ -25,8 +24,7 @@ impl MetricsKey {
         Ok(Self(Secret::new(text.as_bytes().to_vec())))
     }
 
-    /// # Errors
-    /// The file cannot be read, is readable by other users, or contains no key.
+    /// Errors: the file cannot be read, is readable by other users, or contains no key.
     pub fn from_file(path: &Path) -> anyhow::Result<Self> {
         let error_context = || format!("metrics.key_file: {}", path.display());
         let metadata = fs::metadata(path).with_context(error_context)?;

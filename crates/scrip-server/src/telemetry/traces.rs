@@ -63,9 +63,7 @@ impl Traces {
 
     /// Starts the sender thread. Call it once, after the hardening steps that require a single
     /// thread.
-    ///
-    /// # Errors
-    /// The system has no resources for a thread.
+    /// Errors: the system has no resources for a thread.
     pub fn start(&self) -> io::Result<()> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (queue, spans) = mpsc::channel(QUEUE_MAX);

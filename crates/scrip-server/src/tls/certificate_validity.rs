@@ -28,7 +28,6 @@ pub enum ValidityStatus {
 impl CertificateValidity {
     /// Reads the validity of the first certificate of a PEM file, which is the one of the server or
     /// client itself. Returns `None` if the file or its dates cannot be read.
-    #[must_use]
     pub fn from_pem_file(path: &Path) -> Option<Self> {
         let certificate = CertificateDer::from_pem_file(path).ok()?;
         Self::from_der(&certificate)
@@ -43,7 +42,6 @@ impl CertificateValidity {
         })
     }
 
-    #[must_use]
     pub fn status_at(&self, now: Timestamp) -> ValidityStatus {
         if now > self.not_after {
             ValidityStatus::Expired

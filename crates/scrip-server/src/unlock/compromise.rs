@@ -39,7 +39,6 @@ impl NewKey {
     }
 
     /// The line of the file: kind, tenant, application, id of the key, and the key.
-    #[must_use]
     pub fn line(&self) -> Zeroizing<String> {
         let kind = if self.application.is_some() { "api_key" } else { "proxy_key" };
         let application = self.application.as_deref().unwrap_or("-");

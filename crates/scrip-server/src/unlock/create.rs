@@ -29,7 +29,6 @@ pub struct NewMethod {
 
 impl NewMethod {
     /// The method of a new vault: the root key of the settings.
-    #[must_use]
     pub fn root_key() -> Self {
         let settings = UnlockSettings::File(FileParameters::default());
         Self { settings, label: "root key".to_owned() }
@@ -61,8 +60,7 @@ impl UnlockInputs {
     /// Wraps the vault key with the source of the row, and unwraps it again: a source that cannot
     /// return the key must not become an unlock method.
     ///
-    /// # Errors
-    /// The source is unavailable, or returns another key.
+    /// Errors: the source is unavailable, or returns another key.
     pub(crate) async fn wrap_key(
         &self,
         identity: VaultIdentity,
@@ -85,9 +83,7 @@ impl UnlockInputs {
 
 impl Settings {
     /// Creates the root key file if there is no root key. Returns whether it was created.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Errors: the file cannot be written.
     pub fn create_root_key(&self) -> anyhow::Result<bool> {
         let file = self.root_key_file();
         if self.root_key.is_some() || file.exists() {
@@ -99,9 +95,7 @@ impl Settings {
     }
 
     /// Creates the keys of an empty vault: a new vault key, which the root key wraps.
-    ///
-    /// # Errors
-    /// The root key cannot be used, the vault has keys, or the store is unavailable.
+    /// Errors: the root key cannot be used, the vault has keys, or the store is unavailable.
     pub async fn create_vault_keys(&self, vault: &Vault) -> anyhow::Result<()> {
         let key = VaultKey::generate(VaultKey::FIRST_VERSION);
         let identity = new_identity(vault);
@@ -113,9 +107,8 @@ impl Settings {
     }
 
     /// Gives a vault without unlock methods its first one. The vault key stays the same.
-    ///
-    /// # Errors
-    /// The vault has unlock methods, the root key does not open it, or the method cannot be used.
+    /// Errors: the vault has unlock methods, the root key does not open it, or the method cannot be
+    /// used.
     pub async fn adopt_vault(
         &self,
         vault: &Vault,

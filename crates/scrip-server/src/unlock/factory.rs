@@ -11,9 +11,7 @@ use crate::{
 
 impl UnlockInputs {
     /// Returns the source that wraps and unwraps the vault key for a method.
-    ///
-    /// # Errors
-    /// The settings are not valid, or people unlock this method.
+    /// Errors: the settings are not valid, or people unlock this method.
     pub fn source(&self, settings: &UnlockSettings) -> Result<Arc<dyn UnlockSource>, UnlockError> {
         match settings {
             UnlockSettings::File(it) => Ok(Arc::new(match &it.path {

@@ -45,7 +45,6 @@ pub(super) struct KnownDevice {
 }
 
 impl Settings {
-    #[must_use]
     pub fn unlock_inputs(&self) -> UnlockInputs {
         UnlockInputs {
             root_key: self.root_key.clone(),
@@ -66,9 +65,7 @@ impl UnlockInputs {
     }
 
     /// Reads the root key of a vault without unlock methods. Never creates one.
-    ///
-    /// # Errors
-    /// The key is missing, malformed, or readable by other users.
+    /// Errors: the key is missing, malformed, or readable by other users.
     pub(crate) fn legacy_key(&self) -> Result<VaultKey, UnlockProblem> {
         let missing = |text| UnlockProblem::new(NotReadyReason::RootKey, text);
         if let Some(text) = &self.root_key {

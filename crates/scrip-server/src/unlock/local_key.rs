@@ -64,8 +64,7 @@ pub(super) fn wrap_with(key: &WrappingKey, context: &UnlockContext, secret: &Sec
     key.wrap(&place(context), secret).as_bytes().to_vec()
 }
 
-/// # Errors
-/// Another key wrapped these bytes, or in another context.
+/// Errors: another key wrapped these bytes, or in another context.
 pub(super) fn unwrap_with(
     key: &WrappingKey,
     context: &UnlockContext,

@@ -81,7 +81,6 @@ pub(crate) struct OpenVault {
 }
 
 impl KeyManager {
-    #[must_use]
     pub fn new(app: Arc<App>, settings: &Settings) -> Self {
         Self {
             app,
@@ -100,9 +99,7 @@ impl KeyManager {
     }
 
     /// Opens the vault with the methods that need no people.
-    ///
-    /// # Errors
-    /// The store is unavailable, or no method returns the vault key.
+    /// Errors: the store is unavailable, or no method returns the vault key.
     pub async fn open(&self) -> anyhow::Result<()> {
         let records = self.app.vault.store.load_directory().await?;
         let opened = open_vault_key(&self.inputs, &records).await?;

@@ -18,13 +18,11 @@ use scrip_seal::{ShareCollection, ShareLabel, VaultKey};
 pub struct UnlockHealth(Mutex<BTreeMap<String, bool>>);
 
 impl UnlockHealth {
-    #[must_use]
     pub fn is_working(&self, method: &str) -> Option<bool> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(method).copied()
     }
 
     /// The checked methods, for metrics.
-    #[must_use]
     pub fn results(&self) -> Vec<(String, bool)> {
         let results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         results.iter().map(|(method, is_working)| (method.clone(), *is_working)).collect()

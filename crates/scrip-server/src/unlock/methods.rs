@@ -40,7 +40,6 @@ pub struct MethodStatus {
 }
 
 impl MethodStatus {
-    #[must_use]
     pub fn new(record: &UnlockRecord) -> Self {
         Self {
             id: record.id.to_string(),
@@ -84,7 +83,6 @@ pub struct VaultKeyAge {
 }
 
 impl VaultKeyAge {
-    #[must_use]
     pub fn new(unlocks: &VaultUnlocks, history: KeyHistory, now: Timestamp) -> Self {
         const DAY_MS: i64 = 24 * 60 * 60 * 1000;
         let created_at = unlocks.key_created_at(history);
@@ -99,7 +97,6 @@ impl VaultKeyAge {
 }
 
 impl MethodList {
-    #[must_use]
     pub fn new(unlocks: &VaultUnlocks) -> Self {
         Self {
             vault: unlocks.identity.map(|it| it.id.to_string()),
@@ -114,9 +111,6 @@ impl MethodList {
 
 impl KeyManager {
     /// Also works while the vault is sealed.
-    ///
-    /// # Errors
-    /// The store is unavailable.
     pub async fn list_methods(&self) -> anyhow::Result<MethodList> {
         let unlocks = self.load_unlocks().await?;
         let mut list = MethodList::new(&unlocks);
@@ -132,9 +126,7 @@ impl KeyManager {
     }
 
     /// Wraps the vault key with another source.
-    ///
-    /// # Errors
-    /// The vault is sealed, or the source does not wrap and return the vault key.
+    /// Errors: the vault is sealed, or the source does not wrap and return the vault key.
     pub async fn add_method(&self, method: &NewMethod, uid: u32) -> anyhow::Result<MethodStatus> {
         let _guard = self.changes.lock().await;
         let vault = self.open_vault().await?;
@@ -164,9 +156,7 @@ impl KeyManager {
     }
 
     /// Removes an unlock method and overwrites its row.
-    ///
-    /// # Errors
-    /// The method does not exist, or is the last one.
+    /// Errors: the method does not exist, or is the last one.
     pub async fn remove_method(&self, id: &str, uid: u32) -> anyhow::Result<()> {
         let _guard = self.changes.lock().await;
         let id = UnlockId::parse(id).context("this is not the id of an unlock method")?;
@@ -259,8 +249,7 @@ impl KeyManager {
 
 const LABEL_CHARS_MAX: usize = 64;
 
-/// # Errors
-/// The label is too long or not printable, or another method has it.
+/// Errors: the label is too long or not printable, or another method has it.
 pub(crate) fn check_label(vault: &OpenVault, label: &str) -> anyhow::Result<()> {
     let is_valid = !label.is_empty()
         && label.chars().count() <= LABEL_CHARS_MAX

@@ -37,7 +37,6 @@ pub struct MethodName {
 }
 
 impl MethodName {
-    #[must_use]
     pub fn new(record: &UnlockRecord) -> Self {
         Self { kind: record.kind, id: record.id.to_string(), label: record.label.clone() }
     }
@@ -69,8 +68,7 @@ fn missing_keys(records: &DirectoryRecords) -> UnlockProblem {
 /// Returns the first key that passes the canary. Methods are tried in the configured order; adjacent
 /// methods on a network are asked at the same time.
 ///
-/// # Errors
-/// No method returns the key of this vault.
+/// Errors: no method returns the key of this vault.
 pub async fn open_vault_key(
     inputs: &UnlockInputs,
     records: &DirectoryRecords,
@@ -96,9 +94,7 @@ pub async fn open_vault_key(
 }
 
 /// Asks one method for the vault key.
-///
-/// # Errors
-/// The method does not return the key of this vault.
+/// Errors: the method does not return the key of this vault.
 pub async fn try_single_method(
     settings: &Settings,
     records: &DirectoryRecords,
@@ -112,7 +108,6 @@ pub async fn try_single_method(
 }
 
 /// The active methods that were altered outside the vault. Only an open vault can find them.
-#[must_use]
 pub fn altered_methods(unlocks: &VaultUnlocks, key: &AuditKey) -> Vec<MethodName> {
     let Some(identity) = unlocks.identity else { return Vec::new() };
     let altered = unlocks.active_methods().filter(|it| !it.is_authentic(key, identity.id));
@@ -182,9 +177,7 @@ async fn try_method(
 }
 
 /// Checks that a returned key is the key of this vault: it must unwrap the pepper.
-///
-/// # Errors
-/// The source returned another key, for example the one of another vault.
+/// Errors: the source returned another key, for example the one of another vault.
 pub(crate) fn check_key(
     key: Result<VaultKey, scrip_seal::KeySourceError>,
     system_keys: &SystemKeys,

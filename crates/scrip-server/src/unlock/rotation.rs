@@ -60,9 +60,8 @@ impl KeyManager {
     /// Rotates the vault key. With a method of shares, the rotation waits for the new shares. After a
     /// compromise, it waits until the operator has stored the new API keys.
     ///
-    /// # Errors
-    /// The vault is sealed, a method was altered or does not wrap the new key, or the rows changed
-    /// at the same time. Then nothing is rotated.
+    /// Errors: the vault is sealed, a method was altered or does not wrap the new key, or the rows
+    /// changed at the same time. Then nothing is rotated.
     pub async fn rotate_vault(
         &self,
         reason: RotationReason,
@@ -117,8 +116,8 @@ impl KeyManager {
     /// Rotates the vault key after the holders of the new shares have entered them, and after the
     /// operator has stored the new API keys.
     ///
-    /// # Errors
-    /// No rotation waits, the shares do not open its row, or as [`KeyManager::rotate_vault`].
+    /// Errors: no rotation waits, the shares do not open its row, or as
+    /// [`KeyManager::rotate_vault`].
     pub async fn confirm_rotation(
         &self,
         rotation: &str,

@@ -76,9 +76,7 @@ fn default_mount() -> String {
 
 impl UnlockInputs {
     /// Returns the source of a service or device.
-    ///
-    /// # Errors
-    /// A parameter is unknown, missing or not valid, or a secret that it names is missing.
+    /// Errors: a parameter is unknown, missing or not valid, or a secret that it names is missing.
     pub(super) fn service_source(
         &self,
         kind: UnlockKind,

@@ -40,12 +40,10 @@ const SHARE_TIME: Duration = Duration::from_secs(10 * 60);
 pub struct ShareText(Zeroizing<String>);
 
 impl ShareText {
-    #[must_use]
     pub fn new(text: String) -> Self {
         Self(Zeroizing::new(text))
     }
 
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -140,9 +138,7 @@ pub(crate) fn issue_shares(
 }
 
 /// Combines shares and opens the row with them. Returns the vault key, which is not checked yet.
-///
-/// # Errors
-/// A share is not valid, belongs to another set, or there are too few.
+/// Errors: a share is not valid, belongs to another set, or there are too few.
 pub(crate) fn combine_shares(
     identity: VaultIdentity,
     record: &UnlockRecord,
@@ -181,9 +177,7 @@ fn open_with_shares(
 
 impl KeyManager {
     /// Creates a method of shares. It does not count until [`KeyManager::confirm_shares`].
-    ///
-    /// # Errors
-    /// The vault is sealed, or the numbers are not valid.
+    /// Errors: the vault is sealed, or the numbers are not valid.
     pub async fn add_shares(
         &self,
         label: &str,
@@ -219,9 +213,7 @@ impl KeyManager {
     }
 
     /// Makes a method of shares active, after enough holders have entered their shares.
-    ///
-    /// # Errors
-    /// The shares do not return the vault key.
+    /// Errors: the shares do not return the vault key.
     pub async fn confirm_shares(
         &self,
         method: &str,
@@ -249,8 +241,7 @@ impl KeyManager {
     /// Accepts one share of a sealed vault, or of the key to which another node has rotated. The last
     /// share that is needed unseals the vault.
     ///
-    /// # Errors
-    /// The vault is open, the share is not valid, or the shares do not open the vault.
+    /// Errors: the vault is open, the share is not valid, or the shares do not open the vault.
     pub async fn enter_share(
         self: &Arc<Self>,
         text: &ShareText,

@@ -41,8 +41,7 @@ pub struct ShamirParameters {
 }
 
 impl UnlockSettings {
-    /// # Errors
-    /// The parameters are not those of this kind.
+    /// Errors: the parameters are not those of this kind.
     pub fn parse(kind: UnlockKind, parameters: &str) -> Result<Self, UnlockError> {
         Ok(match kind {
             UnlockKind::File => Self::File(parse_json(kind, parameters)?),
@@ -54,13 +53,11 @@ impl UnlockSettings {
         })
     }
 
-    /// # Errors
-    /// The parameters of the row are not those of its kind.
+    /// Errors: the parameters of the row are not those of its kind.
     pub fn from_record(record: &UnlockRecord) -> Result<Self, UnlockError> {
         Self::parse(record.kind, &record.parameters)
     }
 
-    #[must_use]
     pub fn kind(&self) -> UnlockKind {
         match self {
             Self::File(_) => UnlockKind::File,
@@ -71,13 +68,11 @@ impl UnlockSettings {
     }
 
     /// Whether the wrapping key is the root key of the settings.
-    #[must_use]
     pub fn is_root_key(&self) -> bool {
         matches!(self, Self::File(FileParameters { path: None }))
     }
 
     /// The text of the column.
-    #[must_use]
     pub fn parameters(&self) -> String {
         let value = match self {
             Self::File(it) => serde_json::to_value(it),

@@ -31,7 +31,6 @@ fn round_trip(begin: &str, statements: &[&str]) -> Vec<String> {
 }
 
 /// Statements that create a token that has no conflict and no idempotency key.
-#[must_use]
 pub fn create_token() -> [Vec<String>; 2] {
     let second_round_trip =
         [INSERT_TOKENS, INSERT_RECORDS, PUT_HEAD, PUT_TYPES, PUT_MONTHS, COMMIT];
@@ -42,13 +41,11 @@ pub fn create_token() -> [Vec<String>; 2] {
 }
 
 /// Statements that read a token by its id.
-#[must_use]
 pub fn read_token() -> [Vec<String>; 1] {
     [round_trip(&nil_tenant_scope().begin_single(), &[FIND_TOKEN, COMMIT])]
 }
 
 /// Statements that write the read-log record of a read.
-#[must_use]
 pub fn record_read() -> [Vec<String>; 2] {
     let second_round_trip = [INSERT_RECORDS, PUT_HEAD, COMMIT];
     [

@@ -30,8 +30,8 @@ impl PostgresStore {
     /// Creates the schema or migrates it to the newest version. Several nodes may call this at the
     /// same time. A separate serving role gets exactly the rights that it needs.
     ///
-    /// # Errors
-    /// The database is unreachable or denies access, its schema is too new, or the role is invalid.
+    /// Errors: the database is unreachable or denies access, its schema is too new, or the role is
+    /// invalid.
     pub async fn migrate(settings: PostgresSettings) -> Result<MigrationResult, StoreError> {
         let serve_role = settings.serve_role().map(str::to_owned);
         let pool = settings.with_connections(1).pool()?;
@@ -44,18 +44,14 @@ impl PostgresStore {
     }
 
     /// Returns the schema version; `None` if the database never had a vault.
-    ///
-    /// # Errors
-    /// The database is unreachable.
+    /// Errors: the database is unreachable.
     pub async fn schema_version(settings: PostgresSettings) -> Result<Option<i64>, StoreError> {
         let connection = settings.with_connections(1).pool()?.acquire().await?;
         connection.with_timeout(migrate::schema_version(connection.client()?)).await?
     }
 
     /// Opens a vault.
-    ///
-    /// # Errors
-    /// The database is unreachable, or this program does not support its schema version.
+    /// Errors: the database is unreachable, or this program does not support its schema version.
     pub async fn open(settings: PostgresSettings) -> Result<Self, StoreError> {
         let directory_listener = DirectoryListener::new(settings.connection_target());
         let pool = settings.pool()?;
@@ -80,9 +76,7 @@ impl PostgresStore {
     }
 
     /// Reads properties of the server that an operator should know.
-    ///
-    /// # Errors
-    /// The server does not respond.
+    /// Errors: the server does not respond.
     pub async fn health(&self) -> Result<ServerHealth, StoreError> {
         health::find_server_health(&self.without_tenant()).await
     }
@@ -91,8 +85,7 @@ impl PostgresStore {
     /// and checkpoints, all in one snapshot. `report_progress` receives the number of verified
     /// records and the expected total.
     ///
-    /// # Errors
-    /// The database cannot be read.
+    /// Errors: the database cannot be read.
     pub async fn verify_log(
         &self,
         log: LogKind,

@@ -46,9 +46,7 @@ const BEGIN_WRITING: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL loc
 
 impl PostgresTransfer {
     /// Connects to a database.
-    ///
-    /// # Errors
-    /// The database is unreachable, or this program does not support its schema version.
+    /// Errors: the database is unreachable, or this program does not support its schema version.
     pub async fn open(settings: PostgresSettings) -> Result<Self, StoreError> {
         let mut connection = settings.with_connections(1).pool()?.acquire().await?;
         connection.raise_response_timeout(RESPONSE_TIMEOUT);

@@ -34,17 +34,14 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl SqliteStore {
     /// Opens or creates the file and migrates its schema.
-    ///
-    /// # Errors
-    /// The file cannot be used, is open in another process, or was written by a newer version.
+    /// Errors: the file cannot be used, is open in another process, or was written by a newer
+    /// version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_with(path, PageMode::Mapped, STOPPED_CLOCK)
     }
 
     /// Like [`SqliteStore::open`], with the given page mode and a clock that measures commit times.
-    ///
-    /// # Errors
-    /// Same as [`SqliteStore::open`].
+    /// Errors: same as [`SqliteStore::open`].
     pub fn open_with(
         path: &Path,
         page_mode: PageMode,
@@ -64,9 +61,7 @@ impl SqliteStore {
 
     /// Opens a vault for an operator command, with or without a running server. SQLite's locks
     /// isolate the transactions of the two processes.
-    ///
-    /// # Errors
-    /// Same as [`SqliteStore::open`].
+    /// Errors: same as [`SqliteStore::open`].
     pub fn open_for_command(path: &Path) -> Result<Self, StoreError> {
         match connection::lock_data_directory(path, Duration::ZERO)? {
             // No server runs, so this process migrates the schema. The lock is released afterwards,

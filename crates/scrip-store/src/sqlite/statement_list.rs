@@ -10,7 +10,6 @@ use crate::{
     },
 };
 
-#[must_use]
 pub fn list_statements() -> Vec<&'static str> {
     let statements = [
         writes::STATEMENTS,

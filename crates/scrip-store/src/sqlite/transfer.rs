@@ -46,9 +46,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl SqliteTransfer {
     /// Opens or creates the files. Returns `None` if a server has them open.
-    ///
-    /// # Errors
-    /// The files cannot be used, or are not Scrip databases.
+    /// Errors: the files cannot be used, or are not Scrip databases.
     pub fn open(path: &Path) -> Result<Option<Self>, StoreError> {
         let Some(_lock) = connection::lock_data_directory(path, LOCK_TIMEOUT)? else {
             return Ok(None);

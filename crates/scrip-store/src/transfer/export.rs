@@ -43,9 +43,7 @@ pub struct ExportResult {
 }
 
 /// Exports a vault to a file that is empty or contains the beginning of an interrupted export.
-///
-/// # Errors
-/// The vault or the file cannot be used, or the vault changed and the file is unusable.
+/// Errors: the vault or the file cannot be used, or the vault changed and the file is unusable.
 pub async fn export(
     engine: &mut dyn TransferEngine,
     file: &mut File,

@@ -201,22 +201,18 @@ impl ExportSummary {
     }
 
     /// Number of rows of this kind.
-    #[must_use]
     pub fn count(&self, kind: RowKind) -> u64 {
         self.counts.get(kind.index()).map_or(0, |it| it.1)
     }
 
     /// Number of all rows.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.counts.iter().fold(0, |sum, it| sum.saturating_add(it.1))
     }
 }
 
 /// Reads a file to its end. `report_progress` receives the number of checked rows and the total.
-///
-/// # Errors
-/// The file cannot be read, or is not an intact export.
+/// Errors: the file cannot be read, or is not an intact export.
 pub fn check_export(
     input: impl Read,
     report_progress: impl FnMut(u64, u64),

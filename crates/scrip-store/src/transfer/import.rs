@@ -51,9 +51,7 @@ pub struct CheckedExport {
 impl CheckedExport {
     /// Reads the file to its end. `report_progress` receives the number of checked rows and the
     /// total.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not an intact export.
+    /// Errors: the file cannot be read, or is not an intact export.
     pub fn check(
         mut file: File,
         report_progress: impl FnMut(u64, u64),
@@ -85,8 +83,8 @@ fn read_system_keys(rows: &[TransferRow]) -> Option<SystemKeys> {
 /// Imports a file into a vault that is empty or contains the beginning of an interrupted import of
 /// the same file.
 ///
-/// # Errors
-/// The vault or the file cannot be used, the vault is not empty, or it differs after the import.
+/// Errors: the vault or the file cannot be used, the vault is not empty, or it differs after the
+/// import.
 pub async fn import(
     engine: &mut dyn TransferEngine,
     export: CheckedExport,

@@ -48,14 +48,12 @@ macro_rules! kinds {
             pub const ALL: [Self; 34] = [$(Self::$kind),*];
 
             /// The name in the file and in messages.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)*
                 }
             }
 
-            #[must_use]
             pub const fn columns(self) -> &'static [Column] {
                 match self {
                     $(Self::$kind => columns!($columns),)*
@@ -141,25 +139,21 @@ kinds! {
 
 impl RowKind {
     /// The policy entity whose rows are of this kind.
-    #[must_use]
     pub fn entity(self) -> Option<&'static Entity> {
         ENTITIES.into_iter().find(|it| it.table == self.name())
     }
 
     /// Whether there is at most one row of this kind. An empty vault may already have that row.
-    #[must_use]
     pub const fn is_singleton(self) -> bool {
         matches!(self, Self::Clock | Self::DirectoryVersion)
     }
 
     /// Whether only files of older versions have rows of this kind. An import skips them.
-    #[must_use]
     pub const fn is_retired(self) -> bool {
         matches!(self, Self::LastEvent | Self::ThreeDsEvents)
     }
 
     /// The position in the file.
-    #[must_use]
     pub fn index(self) -> usize {
         Self::ALL.iter().position(|it| *it == self).unwrap_or(Self::ALL.len())
     }

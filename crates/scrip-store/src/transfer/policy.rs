@@ -26,9 +26,7 @@ use crate::{
 };
 
 /// Reads an export file to its end and returns its policy. The MACs are not checked yet.
-///
-/// # Errors
-/// The file cannot be read, or is not an intact export.
+/// Errors: the file cannot be read, or is not an intact export.
 pub fn read_policy(file: &File) -> Result<DirectoryRecords, TransferError> {
     let mut reader = ExportReader::open(BufReader::new(file))?;
     let mut collected = CollectedRows::default();

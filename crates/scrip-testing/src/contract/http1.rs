@@ -16,7 +16,6 @@ type BodyAndRest<'a> = (Vec<u8>, &'a [u8]);
 
 /// Returns every request with a complete response. Bytes of other protocols than plain HTTP/1.1
 /// contain none.
-#[must_use]
 pub fn parse_exchanges(mut sent: &[u8], mut received: &[u8]) -> Vec<Exchange> {
     let mut parsed = Vec::new();
     while let Some(request) = read_head(sent) {

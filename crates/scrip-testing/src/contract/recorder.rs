@@ -24,18 +24,15 @@ struct ConnectionBytes {
 pub struct RecorderListener(TcpListener);
 
 impl RecorderListener {
-    #[must_use]
     pub fn new() -> Self {
         Self(TcpListener::bind("127.0.0.1:0").expect("bind a free port"))
     }
 
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0.local_addr().expect("the local address")
     }
 
     /// Forwards every connection to this server.
-    #[must_use]
     pub fn forward(self, server: SocketAddr) -> Recorder {
         let address = self.address();
         let connections = Arc::<Mutex<Vec<Arc<ConnectionBytes>>>>::default();
@@ -78,7 +75,6 @@ pub struct Recorder {
 
 impl Recorder {
     /// All requests so far that have a complete response.
-    #[must_use]
     pub fn exchanges(&self) -> Vec<Exchange> {
         let connections = lock(&self.connections);
         let parse = |it: &Arc<ConnectionBytes>| {

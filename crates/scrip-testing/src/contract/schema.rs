@@ -16,13 +16,11 @@ pub struct SchemaRules {
 }
 
 impl SchemaRules {
-    #[must_use]
     pub fn new(document: &'static Value) -> Self {
         Self { document }
     }
 
     /// Resolves a reference. Any other value is returned unchanged.
-    #[must_use]
     pub fn resolve(&self, value: &'static Value) -> &'static Value {
         let Some(pointer) = value["$ref"].as_str() else { return value };
         let target = self.document.pointer(pointer.strip_prefix('#').unwrap_or(pointer));
@@ -147,7 +145,6 @@ fn has_format(format: &str, text: &str) -> bool {
 }
 
 /// Whether this pattern of the document matches anywhere in a text.
-#[must_use]
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     static COMPILED: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -69,19 +69,16 @@ impl DestinationAuthority {
     }
 
     /// The root certificate as PEM text.
-    #[must_use]
     pub fn root_pem(&self) -> String {
         self.issuer.pem()
     }
 
     /// The root certificate that no host uses, except the hosts with an unknown authority.
-    #[must_use]
     pub fn unknown_root_pem(&self) -> String {
         self.unknown_issuer.pem()
     }
 
     /// Issues a client certificate that the hosts accept.
-    #[must_use]
     pub fn issue_client_certificate(&self, common_name: &str) -> PemCertificate {
         let (certificate, key) = issue(&self.issuer, common_name, &[], |_| ());
         let der = certificate.der().to_vec();

@@ -33,7 +33,6 @@ pub struct CannedResponse {
 }
 
 impl CannedResponse {
-    #[must_use]
     pub fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let response = Self { status, headers: Vec::new(), body: body.into() };
         response.with_header("Content-Type", content_type)
@@ -54,12 +53,10 @@ impl From<CannedResponse> for DestinationBehavior {
 
 impl DestinationBehavior {
     /// Responds with this status and JSON body.
-    #[must_use]
     pub fn json(status: u16, body: &serde_json::Value) -> Self {
         CannedResponse::new(status, "application/json", body.to_string()).into()
     }
 
-    #[must_use]
     pub fn text(status: u16, body: &str) -> Self {
         CannedResponse::new(status, "text/plain", body).into()
     }

@@ -23,21 +23,18 @@ pub struct DestinationRequest {
 impl DestinationRequest {
     /// The value of the only header with this name. Panics if there are several.
     #[track_caller]
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let values = self.headers_named(name);
         assert!(values.len() < 2, "{name} arrived {} times", values.len());
         values.first().copied()
     }
 
-    #[must_use]
     pub fn headers_named(&self, name: &str) -> Vec<&str> {
         let matching = self.headers.iter().filter(|it| it.0.eq_ignore_ascii_case(name));
         matching.map(|it| it.1.as_str()).collect()
     }
 
     /// The names of all headers in lower case, sorted.
-    #[must_use]
     pub fn header_names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.headers.iter().map(|it| it.0.to_ascii_lowercase()).collect();
         names.sort_unstable();
@@ -45,7 +42,6 @@ impl DestinationRequest {
     }
 
     #[track_caller]
-    #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("UTF-8 text")
     }

@@ -57,7 +57,6 @@ impl EventReport {
         *self.counts.entry(counter).or_default() += count;
     }
 
-    #[must_use]
     pub fn count(&self, counter: &str) -> usize {
         self.counts.get(counter).copied().unwrap_or_default()
     }
@@ -69,7 +68,6 @@ impl EventReport {
         }
     }
 
-    #[must_use]
     pub fn has_violation(&self, violation: EventViolation) -> bool {
         self.violations.contains_key(&violation)
     }
@@ -104,7 +102,6 @@ pub struct TokenRequests {
 }
 
 impl TokenRequests {
-    #[must_use]
     pub fn new(id: String) -> Self {
         let (create, read, delete) = Default::default();
         Self { id, create, read, delete }
@@ -160,7 +157,6 @@ impl ReceivedEvents {
 
 /// Compares the events at a receiver with the requests of all clients and with the ids of the
 /// tokens that exist at the end.
-#[must_use]
 pub fn check_token_events(
     tokens: &[TokenRequests],
     existing_ids: &HashSet<String>,

@@ -118,7 +118,6 @@ fn free_port() -> u16 {
 impl Cluster {
     /// Starts one server, durable unless `settings` say otherwise, with an empty database that an
     /// ordinary role owns.
-    #[must_use]
     pub fn start(settings: &[&str]) -> Self {
         let folder = std::env::temp_dir().join(format!("scrip-pgc-{}", Uuid::new_v4().simple()));
         let mut shell = start_script(CLUSTER_SCRIPT, &folder);
@@ -141,7 +140,6 @@ impl Cluster {
     }
 
     /// The address with both servers. A client uses the server that accepts writes.
-    #[must_use]
     pub fn url(&self) -> String {
         let (first, second) = self.ports;
         format!(

@@ -18,7 +18,6 @@ pub struct QueryResult {
 ///
 /// # Panics
 /// If the statement fails.
-#[must_use]
 pub fn query_database(url: &str, sql: &str) -> QueryResult {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let query_thread = thread::Builder::new().name("query".to_owned()).spawn(move || {

@@ -13,14 +13,12 @@ use base64::{
 use serde_json::{Value, json};
 
 /// Encrypts JSON for the key of a response of `POST /keys`.
-#[must_use]
 pub fn encrypt_json(client_key: &Value, plaintext: &Value) -> String {
     let text = |name: &str| client_key[name].as_str().unwrap();
     encrypt(text("public_key_pem"), text("key_id"), plaintext.to_string().as_bytes())
 }
 
 /// Encrypts bytes as a JWE in compact form.
-#[must_use]
 pub fn encrypt(public_key_pem: &str, key_id: &str, plaintext: &[u8]) -> String {
     let public_key = STANDARD.decode(public_key_pem.lines().nth(1).unwrap()).unwrap();
     let ephemeral = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).unwrap();

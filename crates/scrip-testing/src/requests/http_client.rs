@@ -58,7 +58,6 @@ impl Default for BlockingClient {
 
 impl BlockingClient {
     /// Creates a client that waits at most this long for each complete response.
-    #[must_use]
     pub fn with_timeout(timeout: Duration) -> Self {
         Self { timeout, idle: Arc::default() }
     }
@@ -180,7 +179,6 @@ impl ClientRequest {
     /// Sends the request. Panics without a complete response within the timeout. Any status is a
     /// response.
     #[track_caller]
-    #[must_use]
     pub fn send(self) -> ClientResponse {
         match self.try_send() {
             Ok(response) => response,
@@ -226,19 +224,16 @@ pub struct ClientResponse {
 
 impl ClientResponse {
     /// The value of a header, `None` if it is missing or not text.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     #[track_caller]
-    #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8(self.body.to_vec()).expect("UTF-8 text")
     }
 
     #[track_caller]
-    #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).expect("JSON")
     }

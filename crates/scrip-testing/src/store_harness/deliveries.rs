@@ -15,7 +15,6 @@ use crate::store_harness::StoreHarness;
 
 /// The id of an event at this time. Of two events at the same time, the one with the greater number
 /// is the later one.
-#[must_use]
 pub fn event_id(at: Timestamp, number: u8) -> EventId {
     let mut bytes = *EventId::first_at(at).0.as_bytes();
     bytes[15] = number;

@@ -20,12 +20,10 @@ use crate::{clock::START, store_harness::StoreHarness};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-#[must_use]
 pub fn threeds_session_id(number: u8) -> ThreeDsSessionId {
     ThreeDsSessionId(Uuid::from_bytes([number; 16]))
 }
 
-#[must_use]
 pub fn intent_id(number: u8) -> TokenIntentId {
     TokenIntentId(Uuid::from_bytes([number; 16]))
 }

@@ -37,13 +37,11 @@ open_codes! {
 
 impl RequestorInitiated {
     /// The list of 2.1.0 ends at account verification.
-    #[must_use]
     pub fn exists_in_2_1_0(self) -> bool {
         self <= Self::AccountVerification || matches!(self, Self::Scheme(_))
     }
 
     /// Types for which EMV requires purchase data even in a non-payment authentication.
-    #[must_use]
     pub fn requires_purchase(self) -> bool {
         match self {
             Self::Recurring
@@ -85,7 +83,6 @@ codes! {
 
 impl AuthenticationType {
     /// The code in a customer session, if the type is allowed there.
-    #[must_use]
     pub fn to_requestor_authentication(self) -> Option<RequestorAuthentication> {
         match self {
             // EMV's list for customers has no account verification; maintain-card is the closest
@@ -110,12 +107,10 @@ impl AuthenticationType {
     }
 
     /// The code in a merchant session, if the type is allowed there.
-    #[must_use]
     pub fn to_requestor_initiated(self) -> Option<RequestorInitiated> {
         RequestorInitiated::from_name(self.name())
     }
 
-    #[must_use]
     pub fn is_allowed_in(self, session: ThreeDsSessionType) -> bool {
         match session {
             ThreeDsSessionType::Customer => self.to_requestor_authentication().is_some(),
@@ -144,7 +139,6 @@ open_codes! {
 impl ChallengePreference {
     /// The list of 2.1.0 ends at the mandated challenge. Scheme-specific codes exist in every
     /// version.
-    #[must_use]
     pub fn exists_in_2_1_0(self) -> bool {
         self <= Self::Mandated || matches!(self, Self::CartesBancaires | Self::Scheme(_))
     }

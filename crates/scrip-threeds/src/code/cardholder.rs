@@ -72,7 +72,6 @@ pub const SHIPPING_WITHOUT_CODE: &[&str] = &["no-address"];
 
 impl ShippingAddressUse {
     /// Accepts the API names and `address-first-used`, an alternative name of the first.
-    #[must_use]
     pub fn from_request(name: &str) -> Option<Self> {
         let name = if name == "address-first-used" { "this-transaction" } else { name };
         Self::from_name(name)

@@ -18,13 +18,11 @@ codes! {
 
 impl Status {
     /// Whether no later message changes this status.
-    #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Challenge | Self::DecoupledChallenge)
     }
 
     /// Whether an `RReq` may contain this status.
-    #[must_use]
     pub fn is_result_status(self) -> bool {
         self.is_final() && self != Self::Informational
     }

@@ -50,13 +50,11 @@ const SCHEME_REASON_NAMES: &[(Scheme, &str, &str)] = &[
 
 impl StatusReason {
     /// 22 to 26 exist since 2.2.0.
-    #[must_use]
     pub fn exists_in_2_1_0(self) -> bool {
         self <= Self::RequestorInitiatedNotSupported || matches!(self, Self::Scheme(_))
     }
 
     /// The name of the code, including scheme-specific codes. `None` if no meaning is published.
-    #[must_use]
     pub fn name_for_scheme(self, scheme: Scheme) -> Option<&'static str> {
         let find_name = |code: SchemeCode| {
             let code = code.to_string();

@@ -22,13 +22,11 @@ codes! {
 
 impl Scheme {
     /// The id of the directory server: the RID.
-    #[must_use]
     pub fn directory_server_id(self) -> &'static str {
         self.code()
     }
 
     /// The scheme's name in settings, labels, simulator paths and card brands.
-    #[must_use]
     pub const fn slug(self) -> &'static str {
         match self {
             Self::Visa => "visa",
@@ -41,7 +39,6 @@ impl Scheme {
         }
     }
 
-    #[must_use]
     pub fn from_slug(slug: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|it| it.slug() == slug)
     }
@@ -50,7 +47,6 @@ impl Scheme {
     /// values; all other schemes share theirs. A Cartes Bancaires card usually has a second brand
     /// and uses its values. The second brand is mostly not Mastercard, so Cartes Bancaires has the
     /// shared values here.
-    #[must_use]
     pub fn eci(self, status: Status, category: AuthenticationCategory) -> &'static str {
         let is_mastercard = self == Self::Mastercard;
         match (status, category) {

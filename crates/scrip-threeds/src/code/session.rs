@@ -20,7 +20,6 @@ codes! {
 
 impl Device {
     /// Accepts both names of the mobile device.
-    #[must_use]
     pub fn from_request(name: &str) -> Option<Self> {
         Self::from_name(name).or_else(|| Self::from_code(name))
     }
@@ -37,7 +36,6 @@ codes! {
 }
 
 impl DeviceChannel {
-    #[must_use]
     pub fn for_session(session: ThreeDsSessionType, device: Device) -> Self {
         match (session, device) {
             (ThreeDsSessionType::Merchant, _) => Self::Requestor,
@@ -114,7 +112,6 @@ codes! {
 
 impl ColorDepth {
     /// Rounds down to a value of EMV. Browsers may report any number; 30 is common.
-    #[must_use]
     pub fn round_down(text: &str) -> Option<Self> {
         let bits: u16 = text.parse().ok()?;
         let is_not_above = |it: &Self| it.code().parse::<u16>().is_ok_and(|it| it <= bits);

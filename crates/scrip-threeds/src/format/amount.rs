@@ -23,7 +23,6 @@ impl CardNumber {
     }
 
     /// The only access to the number.
-    #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose()
     }

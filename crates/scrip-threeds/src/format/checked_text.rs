@@ -31,13 +31,11 @@ impl<R: FormatRule> CheckedText<R> {
         Self(text.to_owned(), PhantomData)
     }
 
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
     /// Compares without regard to case: ids may be returned in another case.
-    #[must_use]
     pub fn eq_ignore_case(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }

@@ -10,12 +10,10 @@ pub struct List<T, const MAX: usize>(Vec<T>);
 
 impl<T, const MAX: usize> List<T, MAX> {
     /// Returns `None` for an empty list or too many items.
-    #[must_use]
     pub fn new(items: Vec<T>) -> Option<Self> {
         (1..=MAX).contains(&items.len()).then_some(Self(items))
     }
 
-    #[must_use]
     pub fn items(&self) -> &[T] {
         &self.0
     }

@@ -15,13 +15,11 @@ pub struct Object<const MAX: usize>(WipedObject);
 
 impl<const MAX: usize> Object<MAX> {
     /// Returns `None` if the object is too long.
-    #[must_use]
     pub fn new(object: Map<String, Value>) -> Option<Self> {
         let wiped = WipedObject(object);
         (count_characters(&wiped.0) <= MAX).then_some(Self(wiped))
     }
 
-    #[must_use]
     pub fn expose(&self) -> &Map<String, Value> {
         &self.0.0
     }

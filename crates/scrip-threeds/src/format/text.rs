@@ -70,7 +70,6 @@ impl FormatRule for TransIdRule {
 
 impl TransId {
     /// From the bytes of a UUID, or from random bytes.
-    #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let mut text = String::with_capacity(36);
         for (index, byte) in bytes.into_iter().enumerate() {
@@ -84,7 +83,6 @@ impl TransId {
 }
 
 impl AuthenticationValue {
-    #[must_use]
     pub fn from_bytes(bytes: [u8; 20]) -> Self {
         Self::from_trusted(&STANDARD.encode(bytes))
     }

@@ -33,7 +33,6 @@ impl KnownExtensions {
 }
 
 impl TransactionContext {
-    #[must_use]
     pub fn for_version(version: Version) -> Self {
         Self { version, channel: None, category: None, known_extensions: KnownExtensions::Ids(&[]) }
     }

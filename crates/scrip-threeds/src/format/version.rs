@@ -13,7 +13,6 @@ codes! {
 }
 
 impl Version {
-    #[must_use]
     pub fn number(self) -> VersionNumber {
         match self {
             Self::V210 => VersionNumber([2, 1, 0]),
@@ -27,7 +26,6 @@ impl Version {
 pub struct VersionNumber([u8; 3]);
 
 impl VersionNumber {
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split('.').map(|it| {
             let is_canonical = it.bytes().all(|it| it.is_ascii_digit())

@@ -25,12 +25,10 @@ pub struct SelectInfo(Vec<(Text<1, 45>, Text<1, 45>)>);
 
 impl SelectInfo {
     /// The value and label of each choice. `None` for an empty list or too many choices.
-    #[must_use]
     pub fn new(choices: Vec<(Text<1, 45>, Text<1, 45>)>) -> Option<Self> {
         (1..=CHOICES_MAX).contains(&choices.len()).then_some(Self(choices))
     }
 
-    #[must_use]
     pub fn choices(&self) -> &[(Text<1, 45>, Text<1, 45>)] {
         &self.0
     }

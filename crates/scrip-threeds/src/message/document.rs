@@ -54,7 +54,6 @@ impl Document {
         Ok(Self { object, message_type })
     }
 
-    #[must_use]
     pub fn message_type(&self) -> MessageType {
         self.message_type
     }
@@ -74,13 +73,11 @@ impl Document {
     }
 
     /// The version that the message names, supported or not. A response repeats it.
-    #[must_use]
     pub fn version_number(&self) -> Option<VersionNumber> {
         self.text("messageVersion").and_then(VersionNumber::parse)
     }
 
     /// An id, if it is present and valid: to find the session, or to build an `Erro`.
-    #[must_use]
     pub fn trans_id(&self, name: &str) -> Option<TransId> {
         self.text(name).and_then(|it| TransId::parse(it).ok())
     }

@@ -29,13 +29,11 @@ impl Message for Erro {
 
 impl Erro {
     /// The code, if it is known.
-    #[must_use]
     pub fn known_code(&self) -> Option<ErrorCode> {
         ErrorCode::from_code(self.code.expose())
     }
 
     /// The kind of the failure. An unknown code counts as an invalid response of the sender.
-    #[must_use]
     pub fn failure_kind(&self) -> FailureKind {
         self.known_code().map_or(FailureKind::ResponseInvalid, FailureKind::from_code)
     }
@@ -57,7 +55,6 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    #[must_use]
     pub fn from_code(code: ErrorCode) -> Self {
         match code {
             ErrorCode::MessageInvalid

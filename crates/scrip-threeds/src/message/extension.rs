@@ -29,12 +29,10 @@ pub struct Extensions(Vec<Extension>);
 
 impl Extensions {
     /// Returns `None` for an empty list or too many extensions.
-    #[must_use]
     pub fn new(items: Vec<Extension>) -> Option<Self> {
         (1..=EXTENSIONS_MAX).contains(&items.len()).then_some(Self(items))
     }
 
-    #[must_use]
     pub fn items(&self) -> &[Extension] {
         &self.0
     }

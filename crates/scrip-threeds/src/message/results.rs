@@ -88,7 +88,6 @@ impl Message for RRes {
 impl RRes {
     /// The `RRes` to a result. It reports "received", or "challenge not sent" if the result says
     /// that no `CReq` arrived.
-    #[must_use]
     pub fn for_result(result: &RReq) -> Self {
         let was_not_requested =
             result.challenge_cancel == Some(ChallengeCancel::RequestNotReceived);

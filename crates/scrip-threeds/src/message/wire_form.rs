@@ -49,7 +49,6 @@ pub trait Message: ElementTable {
     }
 
     /// The bytes to send. They are wiped when dropped, because they may contain a card number.
-    #[must_use]
     fn to_json(&self) -> Zeroizing<Vec<u8>> {
         let object = to_wiped_object(self);
         // Written twice, because a growing buffer would leave partial copies in memory.

@@ -11,22 +11,18 @@ pub struct VersionSpan {
 
 impl VersionSpan {
     /// Returns `None` if the range ends before it starts.
-    #[must_use]
     pub fn new(start: VersionNumber, end: VersionNumber) -> Option<Self> {
         (start <= end).then_some(Self { start, end })
     }
 
-    #[must_use]
     pub fn earliest(self) -> VersionNumber {
         self.start
     }
 
-    #[must_use]
     pub fn latest(self) -> VersionNumber {
         self.end
     }
 
-    #[must_use]
     pub fn contains(self, version: Version) -> bool {
         (self.start..=self.end).contains(&version.number())
     }
@@ -40,7 +36,6 @@ pub struct NegotiatedVersions {
 }
 
 /// The versions that we, the directory server and the ACS support. `None` if there are none.
-#[must_use]
 pub fn negotiate_versions(
     ours: &[Version],
     ds: VersionSpan,

@@ -39,7 +39,6 @@ pub struct AttributeReader {
 
 impl AttributeReader {
     /// All type violations.
-    #[must_use]
     pub fn into_violations(self) -> Vec<Violation> {
         self.violations
     }

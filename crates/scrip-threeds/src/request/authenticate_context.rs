@@ -39,14 +39,12 @@ impl<'a> AuthenticateContext<'a> {
     }
 
     /// Rule 6: merchant sessions request a decoupled challenge by default.
-    #[must_use]
     pub fn requests_decoupled(&self) -> bool {
         self.request.request_decoupled_challenge.unwrap_or(self.is_merchant())
     }
 
     /// The parameters that the interpretation of the outcome depends on. `None` if the category is
     /// invalid. 2.1.0 has no decoupled challenges, even if one is requested.
-    #[must_use]
     pub fn authentication_parameters(&self, scheme: Scheme) -> Option<AuthenticationParameters> {
         let preference = self.request.challenge_preference.as_deref();
         let minutes = self.request.decoupled_challenge_max_time;

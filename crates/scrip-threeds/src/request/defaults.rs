@@ -21,7 +21,6 @@ pub enum Strictness<'a> {
 }
 
 /// The request with its defaults, as the rules check it.
-#[must_use]
 pub fn fill_defaults(
     request: &AuthenticateRequest,
     strictness: Strictness<'_>,

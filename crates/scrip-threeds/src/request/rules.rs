@@ -20,7 +20,6 @@ pub(crate) fn rules() -> impl Iterator<Item = &'static RequestRule> {
 }
 
 /// All violations. Each attribute is reported once, with the first rule that it violates.
-#[must_use]
 pub fn violations(context: &AuthenticateContext<'_>) -> Vec<Violation> {
     let mut violations: Vec<Violation> = Vec::new();
     for rule in rules().filter(|it| it.is_broken_in(context)) {

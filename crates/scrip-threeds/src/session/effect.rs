@@ -45,7 +45,6 @@ pub enum ThreeDsRejection {
 
 impl ThreeDsRejection {
     /// The fault for the `Erro` to the sender, if the event was a message.
-    #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
             Self::OtherSession(fault) | Self::Mismatch(fault) => fault.clone(),

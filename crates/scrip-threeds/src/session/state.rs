@@ -127,7 +127,6 @@ pub enum ThreeDsFailure {
 
 impl ThreeDsSession {
     /// A new session.
-    #[must_use]
     pub fn new(
         id: TransId,
         kind: ThreeDsSessionType,
@@ -150,7 +149,6 @@ impl ThreeDsSession {
     }
 
     /// Whether no event can change the phase.
-    #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(
             self.phase,
@@ -161,7 +159,6 @@ impl ThreeDsSession {
     }
 
     /// The state of the method, while the session can still be authenticated.
-    #[must_use]
     pub fn method_state(&self) -> Option<MethodState> {
         match &self.phase {
             ThreeDsPhase::Created => Some(MethodState::Created),
@@ -179,14 +176,12 @@ impl ThreeDsSession {
 
     /// A session expires only before its authentication is requested; later its result stays
     /// available.
-    #[must_use]
     pub fn has_expired(&self, now: UnixSeconds) -> bool {
         let is_past_expiry = self.method_state().is_some() && now >= self.expires_at;
         is_past_expiry || matches!(self.phase, ThreeDsPhase::Expired)
     }
 
     /// The context for reading the next response or result.
-    #[must_use]
     pub fn transaction_context(&self) -> Option<TransactionContext> {
         let parameters = if let ThreeDsPhase::Authenticating { parameters, .. } = &self.phase {
             Some(*parameters)
@@ -199,7 +194,6 @@ impl ThreeDsSession {
     }
 
     /// The open challenge, and its deadline if it has one.
-    #[must_use]
     pub fn pending_challenge(&self) -> Option<(&PendingChallenge, Option<UnixSeconds>)> {
         match &self.phase {
             ThreeDsPhase::Challenged { challenge } => Some((challenge, None)),
@@ -216,7 +210,6 @@ impl ThreeDsSession {
     }
 
     /// The authentication so far, final or not.
-    #[must_use]
     pub fn authentication(&self) -> Option<&Authentication> {
         match &self.phase {
             ThreeDsPhase::Challenged { challenge } | ThreeDsPhase::Decoupled { challenge, .. } => {

@@ -73,8 +73,7 @@ impl AwsVariables {
     /// Chooses in the order of the tools of AWS: access key, web identity, credentials file, and
     /// without any of them the metadata service of the instance.
     ///
-    /// # Errors
-    /// A variable is set without another one that it needs.
+    /// Errors: a variable is set without another one that it needs.
     pub fn select_source(self) -> Result<AwsCredentialSource, UnlockError> {
         let missing = |present: &str, absent: &str| {
             UnlockError::Settings(format!("{present} is set, but {absent} is not"))

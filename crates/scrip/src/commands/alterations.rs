@@ -29,8 +29,7 @@ pub(crate) struct AlteredRow {
 }
 
 impl AlteredPolicies {
-    /// # Errors
-    /// The deleted tenants cannot be read.
+    /// Errors: the deleted tenants cannot be read.
     pub(crate) async fn load(vault: &Vault, directory: &Directory) -> anyhow::Result<Self> {
         if directory.alterations().is_empty() {
             return Ok(Self::default());

@@ -44,9 +44,7 @@ pub(super) fn load_tickets(address: &ControlAddress) -> anyhow::Result<Vec<Appro
 }
 
 /// Sends a change to the server, and waits until a second operator has approved it.
-///
-/// # Errors
-/// No server answers, it rejects the change, or the request was not approved in time.
+/// Errors: no server answers, it rejects the change, or the request was not approved in time.
 pub(crate) fn send_change<T: DeserializeOwned>(
     settings: &Settings,
     wait: Duration,
@@ -128,9 +126,7 @@ pub(crate) fn action_text(command: &str, parameters: &Value) -> anyhow::Result<A
 }
 
 /// Gets the approval of a command that opens the vault itself, before it does so.
-///
-/// # Errors
-/// There is no approval, or dual control is on and no server runs.
+/// Errors: there is no approval, or dual control is on and no server runs.
 pub(crate) fn require(
     settings: &Settings,
     wait: Duration,
@@ -177,9 +173,7 @@ fn load_state(settings: &Settings) -> anyhow::Result<StoredDualControl> {
 
 impl Approved {
     /// Verifies with the vault key that dual control is off, unless an approval was used.
-    ///
-    /// # Errors
-    /// Dual control is on, or its row was altered.
+    /// Errors: dual control is on, or its row was altered.
     pub(crate) async fn check_state(self, operator: &Operator) -> anyhow::Result<()> {
         if self == Self::Used {
             return Ok(());

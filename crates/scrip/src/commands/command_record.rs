@@ -38,9 +38,8 @@ pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) ->
 /// Records the start of a command that works on the files of the vault and needs the root key only
 /// for its records.
 ///
-/// # Errors
-/// The root key is missing or does not open the vault, or the record cannot be written. The command
-/// must not run then.
+/// Errors: the root key is missing or does not open the vault, or the record cannot be written. The
+/// command must not run then.
 pub(crate) async fn record_start(settings: &Settings, command: &str) -> anyhow::Result<()> {
     let vault = settings.open_vault_for_command().await?;
     let operator = Operator::load(settings, vault).await;

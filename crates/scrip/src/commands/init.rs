@@ -38,9 +38,7 @@ pub(crate) fn run(
 }
 
 /// Creates the data directory if it is missing, owned by the user of the server.
-///
-/// # Errors
-/// The directory cannot be created.
+/// Errors: the directory cannot be created.
 pub(crate) fn create_data_dir(settings: &Settings) -> anyhow::Result<()> {
     let folder = &settings.storage.data_dir;
     let is_new = create_folder(folder)?;

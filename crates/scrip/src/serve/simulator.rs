@@ -8,9 +8,7 @@ use tokio::net::TcpListener;
 
 /// Starts the simulator for a vault with this host and port, on a separate listener, until the
 /// process exits. Returns its URL without a trailing slash.
-///
-/// # Errors
-/// The listener cannot be bound.
+/// Errors: the listener cannot be bound.
 pub(crate) async fn start(vault: Option<String>) -> anyhow::Result<Option<String>> {
     // Any free port: several of these may run on one machine.
     let listener = TcpListener::bind("127.0.0.1:0")

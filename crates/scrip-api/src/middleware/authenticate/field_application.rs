@@ -43,8 +43,7 @@ pub(crate) fn field_kinds(headers: &HeaderMap) -> Result<FieldKinds, Problem> {
 /// Checks that a request with values of hosted fields has a key of the frame's public application,
 /// or of an access session that this application created. Other requests have no such rule.
 ///
-/// # Errors
-/// The request has another key or no key, or the header names no public application.
+/// Errors: the request has another key or no key, or the header names no public application.
 pub(crate) fn check_key(
     app: &App,
     headers: &HeaderMap,

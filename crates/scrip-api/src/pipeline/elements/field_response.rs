@@ -38,9 +38,7 @@ const PERMISSIONS: HeaderValue = HeaderValue::from_static(
 );
 
 /// Responds with a file of the hosted fields.
-///
-/// # Errors
-/// The file does not exist in this release, or the method is neither GET nor HEAD.
+/// Errors: the file does not exist in this release, or the method is neither GET nor HEAD.
 pub(crate) fn field_response(
     app: &App,
     path: &FieldPath,

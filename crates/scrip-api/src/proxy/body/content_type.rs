@@ -27,8 +27,7 @@ pub(super) struct ContentType {
 
 const BOUNDARY_CHARACTERS_MAX: usize = 70;
 
-/// # Errors
-/// There are several content types: the destination may take another one than the proxy.
+/// Errors: there are several content types: the destination may take another one than the proxy.
 pub(super) fn read_format(headers: &HeaderMap) -> Result<ContentType, ProxyError> {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let Some(value) = values.next() else { return Ok(ContentType::other()) };

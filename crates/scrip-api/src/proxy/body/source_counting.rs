@@ -17,7 +17,6 @@ impl SourceCounting {
         Self { data: ValueCounting::Exact, configuration: ValueCounting::Exact };
 
     /// Whether the exact length of the message is hidden.
-    #[must_use]
     pub fn is_padded(self) -> bool {
         self != Self::EXACT
     }

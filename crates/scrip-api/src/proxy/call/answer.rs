@@ -82,9 +82,7 @@ const MEMORY_RULE: &str = "the memory for the answers of destinations is used up
 
 impl AnswerBuilder<'_, '_> {
     /// Passes the answer on and records the outcome of the call.
-    ///
-    /// # Errors
-    /// The answer is incomplete or too large, or a transform cannot be applied to it.
+    /// Errors: the answer is incomplete or too large, or a transform cannot be applied to it.
     pub(super) async fn pass_on(
         mut self,
         mut sent: SentCall<'_>,

@@ -168,9 +168,7 @@ impl Drop for SentCall<'_> {
 }
 
 /// Records and sends the call, and returns when the head of the answer is received.
-///
-/// # Errors
-/// The call cannot be recorded, or the destination does not answer.
+/// Errors: the call cannot be recorded, or the destination does not answer.
 pub(super) async fn send<'a>(
     app: &'a App,
     call: &ReceivedCall,

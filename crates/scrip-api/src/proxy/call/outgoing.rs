@@ -45,9 +45,8 @@ const COMPILE_WORK_PER_BYTE: usize = 4;
 /// The body with its expressions compiled. Without a caller, and if the proxy says so, expressions
 /// are text.
 ///
-/// # Errors
-/// The body has an invalid expression, the caller has no right to evaluate one, or the connection
-/// header for the destination is invalid.
+/// Errors: the body has an invalid expression, the caller has no right to evaluate one, or the
+/// connection header for the destination is invalid.
 pub(super) fn parse_message(
     call: &ReceivedCall,
     rules: DisclosureRules,
@@ -109,9 +108,7 @@ fn compile_message(
 }
 
 /// The configuration of the proxy, if an expression or a transform may read it.
-///
-/// # Errors
-/// The secrets of the proxy cannot be opened.
+/// Errors: the secrets of the proxy cannot be opened.
 pub(super) fn load_configuration(
     call: &ReceivedCall,
     plan: &CallPlan,
@@ -132,9 +129,8 @@ pub(super) fn load_configuration(
 /// Builds the request with the data of the tokens. If a transform creates a token, all steps run
 /// first without storing it: a call that is rejected stores no token.
 ///
-/// # Errors
-/// A token is unknown, an expression or a transform fails, or the request is too large. The failure
-/// may depend on the data.
+/// Errors: a token is unknown, an expression or a transform fails, or the request is too large. The
+/// failure may depend on the data.
 pub(super) async fn build_request(
     app: &App,
     call: &ReceivedCall,
@@ -171,9 +167,7 @@ pub(super) async fn build_request(
 }
 
 /// Loads the tokens that the body names.
-///
-/// # Errors
-/// The caller may not use a token, or the store is unavailable.
+/// Errors: the caller may not use a token, or the store is unavailable.
 pub(super) async fn load_tokens(
     app: &App,
     call: &ReceivedCall,
@@ -204,9 +198,7 @@ fn has_hidden_configuration(plan: &CallPlan, message: &MessageBody) -> bool {
 ///
 /// Checks that no transform reads it in the body, and that it becomes no name of a property, also
 /// for a client that could send it to a destination of its own.
-///
-/// # Errors
-/// A transform of the request would read it.
+/// Errors: a transform of the request would read it.
 pub(super) fn find_hidden_inputs(
     call: &ReceivedCall,
     plan: &CallPlan,
@@ -255,8 +247,8 @@ pub(super) fn find_hidden_configuration(
 /// Checks that expressions of the client do not compute with a configuration that the client may not
 /// read. Returns what its headers compute.
 ///
-/// # Errors
-/// An expression computes with the configuration, or the budget of the configuration is exhausted.
+/// Errors: an expression computes with the configuration, or the budget of the configuration is
+/// exhausted.
 pub(super) async fn check_computed_headers(
     app: &App,
     call: &ReceivedCall,

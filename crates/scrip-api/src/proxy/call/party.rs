@@ -34,9 +34,8 @@ pub(super) enum CallParty {
 
 impl CallParty {
     /// Identifies the sender and counts the request toward its rate limits.
-    ///
-    /// # Errors
-    /// The API key is missing or invalid, a rate limit is full, or the caller may not use the proxy.
+    /// Errors: the API key is missing or invalid, a rate limit is full, or the caller may not use
+    /// the proxy.
     pub(super) async fn identify(
         app: &App,
         head: &Parts,
@@ -68,9 +67,7 @@ impl CallParty {
     }
 
     /// Identifies the sender again, after the policy has changed.
-    ///
-    /// # Errors
-    /// As [`CallParty::identify`].
+    /// Errors: as [`CallParty::identify`].
     pub(super) async fn identify_again(
         app: &App,
         head: &Parts,
@@ -93,10 +90,8 @@ impl CallParty {
     }
 
     /// Checks that the sender may use the proxy.
-    ///
-    /// # Errors
-    /// The caller has no right to use tokens through the proxy, or the proxy belongs to another
-    /// tenant.
+    /// Errors: the caller has no right to use tokens through the proxy, or the proxy belongs to
+    /// another tenant.
     pub(super) fn check_rights(&self, selected: &SelectedProxy) -> Result<(), ProxyError> {
         let Self::Caller { caller, .. } = self else { return Ok(()) };
         match selected {
@@ -118,8 +113,7 @@ impl CallParty {
     /// `require_auth`, a public API key is sufficient for a call, but it must not read the
     /// configuration of the proxy.
     ///
-    /// # Errors
-    /// The caller has no right to use tokens through the proxy.
+    /// Errors: the caller has no right to use tokens through the proxy.
     pub(super) fn check_expression_right(&self) -> Result<(), ProxyError> {
         if let Self::Caller { caller, right } = self {
             drop(caller.permit_use_lookup(*right)?);
@@ -130,8 +124,7 @@ impl CallParty {
     /// Checks that the sender may use an idempotency key. Its record needs the right to use tokens,
     /// because a replay needs it too. To ignore the key would let a repetition be sent twice.
     ///
-    /// # Errors
-    /// The caller has no right to use tokens through the proxy.
+    /// Errors: the caller has no right to use tokens through the proxy.
     pub(super) fn check_idempotency_right(&self) -> Result<(), ProxyError> {
         match self.check_expression_right() {
             Err(error) if error.status() == StatusCode::FORBIDDEN => {
@@ -156,9 +149,7 @@ impl CallParty {
     }
 
     /// The tenant of the call.
-    ///
-    /// # Errors
-    /// Never: a keyless call has a proxy.
+    /// Errors: never: a keyless call has a proxy.
     pub(super) fn tenant<'a>(&'a self, selected: &'a SelectedProxy) -> Result<&'a Tenant, Error> {
         match (self, selected) {
             (Self::Caller { caller, .. }, _) => Ok(caller.tenant()),
@@ -168,9 +159,7 @@ impl CallParty {
     }
 
     /// The sender, for the records of the call.
-    ///
-    /// # Errors
-    /// As [`CallParty::tenant`].
+    /// Errors: as [`CallParty::tenant`].
     pub(super) fn sender<'a>(
         &'a self,
         selected: &'a SelectedProxy,

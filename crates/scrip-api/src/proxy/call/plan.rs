@@ -47,9 +47,8 @@ const NO_APPLICATION: &str =
     "a transform of this proxy creates tokens, and the proxy has no application";
 
 impl CallPlan {
-    /// # Errors
-    /// The path cannot be appended to the destination, the operator does not allow the destination,
-    /// or a transform of the proxy cannot run.
+    /// Errors: the path cannot be appended to the destination, the operator does not allow the
+    /// destination, or a transform of the proxy cannot run.
     pub(super) fn new(
         app: &App,
         directory: &Directory,

@@ -55,9 +55,7 @@ impl CallEntry {
 impl SelectedProxy {
     /// Finds the proxy. The host decides first: the host of one tenant must not serve the proxy of
     /// another one.
-    ///
-    /// # Errors
-    /// The request names no proxy, an unknown one, or an invalid URL.
+    /// Errors: the request names no proxy, an unknown one, or an invalid URL.
     pub(super) fn find(
         directory: &Directory,
         head: &Parts,

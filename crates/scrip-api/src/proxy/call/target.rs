@@ -15,8 +15,7 @@ const BRACES_RULE: &str =
     "must not contain {{: expressions are not evaluated here, because servers log URLs";
 
 impl AppendedTarget {
-    /// # Errors
-    /// The path or the query contains an expression.
+    /// Errors: the path or the query contains an expression.
     pub(super) fn read(head: &Parts, entry: CallEntry) -> Result<Self, ProxyError> {
         // The host of a proxy has every path, also `/api`. On other hosts the pipeline has removed
         // `/api`, and has changed nothing else in the path of a call.

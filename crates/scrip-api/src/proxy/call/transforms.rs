@@ -66,9 +66,7 @@ pub(super) struct CallTransforms<'c> {
 
 impl<'c> CallTransforms<'c> {
     /// The transforms of the call, after a check of what their templates read; `None` if it has none.
-    ///
-    /// # Errors
-    /// A template cannot read the client's message.
+    /// Errors: a template cannot read the client's message.
     pub(super) fn prepare(
         app: &'c App,
         call: &'c ReceivedCall,
@@ -117,9 +115,7 @@ impl<'c> CallTransforms<'c> {
     }
 
     /// Checks that the sender gains no right on the data that it encrypted, before anything is sent.
-    ///
-    /// # Errors
-    /// The sender would see more of the data in a new token, or could use it.
+    /// Errors: the sender would see more of the data in a new token, or could use it.
     fn check_encrypted_places(&self, plan: &CallPlan) -> Result<(), ProxyError> {
         let transforms = plan.request_transforms().iter().chain(plan.response_transforms());
         for transform in transforms.filter(|it| stores_encrypted(it)) {
@@ -147,9 +143,7 @@ impl<'c> CallTransforms<'c> {
     }
 
     /// Checks what templates read from the client's message, before a token is loaded.
-    ///
-    /// # Errors
-    /// A template cannot read the message.
+    /// Errors: a template cannot read the message.
     fn check_client_message(&mut self, plan: &CallPlan) -> Result<(), ProxyError> {
         let lists = [
             (plan.request_transforms(), TransformKind::Request),
@@ -168,9 +162,7 @@ impl<'c> CallTransforms<'c> {
     }
 
     /// The call used tokens that its sender may not read, at these places.
-    ///
-    /// # Errors
-    /// A transform copies the answer into attributes that the sender can read.
+    /// Errors: a transform copies the answer into attributes that the sender can read.
     pub(super) fn hide_answer(
         &mut self,
         plan: &CallPlan,
@@ -199,9 +191,7 @@ impl<'c> CallTransforms<'c> {
     }
 
     /// Applies the transforms in order.
-    ///
-    /// # Errors
-    /// A transform cannot be applied, so the message must not be passed on.
+    /// Errors: a transform cannot be applied, so the message must not be passed on.
     pub(super) async fn apply(
         &mut self,
         transforms: &[ProxyTransform],

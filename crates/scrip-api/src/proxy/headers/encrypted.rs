@@ -28,9 +28,7 @@ const ENGINES: [GeneralPurpose; 2] =
     [GeneralPurpose::new(&STANDARD, CONFIG), GeneralPurpose::new(&URL_SAFE, CONFIG)];
 
 /// Parses the header; `None` if the request has none.
-///
-/// # Errors
-/// The header breaks a rule of its form. The error never repeats a part of it.
+/// Errors: the header breaks a rule of its form. The error never repeats a part of it.
 pub fn parse_encrypted_header(
     headers: &HeaderMap,
 ) -> Result<Option<EncryptedCallData>, ProxyError> {

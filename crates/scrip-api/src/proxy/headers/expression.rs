@@ -54,7 +54,6 @@ const TEXT_RULE: &str = "a header with expressions must be UTF-8 text";
 const BODY_RULE: &str = "proxy.request.body is not available: the body is not UTF-8 text";
 
 /// Whether a value contains an expression. Most requests have none.
-#[must_use]
 pub fn has_header_expressions(headers: &HeaderMap) -> bool {
     headers.values().any(has_braces)
 }
@@ -65,9 +64,7 @@ fn has_braces(value: &HeaderValue) -> bool {
 
 /// Whether an expression in a value can read the configuration of the proxy, or the body as it is
 /// sent, which can contain the configuration.
-///
-/// # Errors
-/// An expression is invalid.
+/// Errors: an expression is invalid.
 pub fn reads_hidden_values(headers: &HeaderMap, is_body_hidden: bool) -> Result<bool, ProxyError> {
     let reads = |(_, _, text): &CompiledHeader| {
         reads_configuration(text)
@@ -88,9 +85,7 @@ pub struct ComputedHeaders {
 
 /// Finds the header expressions that can succeed or fail, or have another length, by the characters of
 /// hidden values.
-///
-/// # Errors
-/// An expression is invalid.
+/// Errors: an expression is invalid.
 pub fn find_computed_headers(headers: &HeaderMap) -> Result<ComputedHeaders, ProxyError> {
     let mut computed = ComputedHeaders::default();
     for (_, _, text) in compile_headers(headers, headers, &|_| false)? {
@@ -143,9 +138,8 @@ fn compile_headers(
 ///
 /// A value that a transform wrote is text: it can contain the data of a token, or a part of the body
 /// of a caller who has no right to evaluate expressions.
-///
-/// # Errors
-/// An expression is invalid, a filter rejects its value, or a result has a control character.
+/// Errors: an expression is invalid, a filter rejects its value, or a result has a control
+/// character.
 pub fn evaluate_headers(
     headers: &mut HeaderMap,
     inputs: &HeaderInputs<'_>,

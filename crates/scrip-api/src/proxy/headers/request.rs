@@ -46,7 +46,6 @@ const FORWARDING_PREFIXES: [&str; 2] = ["x-forwarded", "x-original-"];
 const PARTIAL: [&str; 4] = ["range", "if-range", "request-range", "a-im"];
 
 /// Selects the headers to forward. No header with the prefix `BT-` or `Scrip-Field-` is forwarded.
-#[must_use]
 pub fn forward_request_headers(headers: &HeaderMap, has_response_transforms: bool) -> HeaderMap {
     let hop_by_hop = HopByHopHeaders::of(headers);
     let mut forwarded = HeaderMap::with_capacity(headers.len());
@@ -76,8 +75,7 @@ const CONNECTION_RULE: &str = "must be close or keep-alive";
 /// Checks the connection header for the destination. A list of names would make the next server drop
 /// headers, such as the one with the key of the provider.
 ///
-/// # Errors
-/// A value is neither `close` nor `keep-alive`.
+/// Errors: a value is neither `close` nor `keep-alive`.
 pub fn check_connection_header(headers: &HeaderMap) -> Result<(), ProxyError> {
     let is_allowed = |it: &HeaderValue| {
         let allowed: [&[u8]; 2] = [b"close", b"keep-alive"];

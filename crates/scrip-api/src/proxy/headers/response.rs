@@ -78,7 +78,6 @@ const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// The forwarded headers, the status of the destination, and the headers against foreign script.
 /// Call this after the response transforms, so that they are subject to the same rules.
-#[must_use]
 pub fn forward_response_headers(
     headers: &HeaderMap,
     destination_status: StatusCode,

@@ -17,8 +17,7 @@ pub enum JsonEdit {
 
 const NO_PARENT: &str = "the JSON has no object or array in which the location can be added";
 
-/// # Errors
-/// The document violates a rule of JSON, or has no parent for the location.
+/// Errors: the document violates a rule of JSON, or has no parent for the location.
 pub fn find_edit(
     text: &str,
     location: &[LocationStep],
@@ -66,7 +65,6 @@ pub fn crosses_value(
 ///
 /// Some servers ignore case, or take the last one of two. The document was scanned before. It is
 /// read once at most.
-#[must_use]
 pub fn has_similar_property(text: &str, location: &[LocationStep], depth_max: usize) -> bool {
     let mut scanner = JsonScanner { depth_max, ..JsonScanner::new(text) };
     scanner.skip_space();

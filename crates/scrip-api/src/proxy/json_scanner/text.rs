@@ -73,7 +73,6 @@ impl JsonScanner<'_> {
 
 impl TextLeaf {
     /// The text without quotes and escapes. `text` is the document.
-    #[must_use]
     pub fn decode<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let quoted = text.get(self.span.clone()).unwrap_or_default();
         if self.has_escapes {

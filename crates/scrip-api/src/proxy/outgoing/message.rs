@@ -103,9 +103,7 @@ impl ResolveReference for ExposedReferences<'_> {
 
 impl OutgoingMessage {
     /// Evaluates the expressions of the body.
-    ///
-    /// # Errors
-    /// An expression fails, or the body is too large. The failure may depend on the data.
+    /// Errors: an expression fails, or the body is too large. The failure may depend on the data.
     pub fn render(
         body: &MessageBody,
         mut headers: HeaderMap,
@@ -137,9 +135,7 @@ impl OutgoingMessage {
     }
 
     /// Checks that all tokens and intents of the body exist. This does not depend on their data.
-    ///
-    /// # Errors
-    /// A token or an intent is unknown.
+    /// Errors: a token or an intent is unknown.
     pub fn check_references(
         body: &MessageBody,
         references: &ReferenceData<UsablePlaintext>,
@@ -255,8 +251,8 @@ impl OutgoingMessage {
     /// Evaluates the expressions in the headers of the client. They can read the body as it is sent,
     /// so this is the last step.
     ///
-    /// # Errors
-    /// An expression fails, or a result is no value of a header. The failure may depend on the data.
+    /// Errors: an expression fails, or a result is no value of a header. The failure may depend on
+    /// the data.
     pub fn evaluate_headers(
         &mut self,
         client_headers: &HeaderMap,
@@ -296,9 +292,7 @@ impl OutgoingMessage {
     }
 
     /// Sends the message: the only way out.
-    ///
-    /// # Errors
-    /// The destination does not answer.
+    /// Errors: the destination does not answer.
     pub async fn send(
         self,
         client: &EgressClient,
@@ -319,8 +313,7 @@ impl OutgoingMessage {
 /// Evaluates the template of a transform that changes the outgoing message. `objects` has the
 /// messages that the template reads; the configuration is added for the evaluation only.
 ///
-/// # Errors
-/// An expression fails.
+/// Errors: an expression fails.
 pub(in crate::proxy) fn evaluate_template(
     template: &MessageTemplate,
     objects: &mut Plaintext,

@@ -11,13 +11,11 @@ use crate::proxy::body::MessageBody;
 
 /// Whether the transform writes into the body: the configuration of the proxy, or a text of its
 /// administrator, which can be a secret too.
-#[must_use]
 pub fn writes_body(transform: &ProxyTransform) -> bool {
     matches!(transform, ProxyTransform::AppendJson { .. } | ProxyTransform::AppendText { .. })
 }
 
 /// The work of [`check_hidden_body`].
-#[must_use]
 pub fn hidden_body_work(transforms: &[ProxyTransform], body_bytes: usize) -> usize {
     let scans_body = |it: &&ProxyTransform| matches!(it, ProxyTransform::AppendJson { location, .. } if location.steps().len() > 1);
     transforms.iter().filter(scans_body).count().saturating_mul(body_bytes)
@@ -26,8 +24,7 @@ pub fn hidden_body_work(transforms: &[ProxyTransform], body_bytes: usize) -> usi
 /// Checks that no transform of a request reads values in the body that the caller may not read: what it
 /// finds, how long it takes and whether it fails would depend on them.
 ///
-/// # Errors
-/// A transform is a mask, or appends to a body that is no JSON, or inside of such a value.
+/// Errors: a transform is a mask, or appends to a body that is no JSON, or inside of such a value.
 pub fn check_hidden_body(transforms: &[ProxyTransform], body: &MessageBody) -> Result<(), Error> {
     let mut written: Vec<&[LocationStep]> = Vec::new();
     for transform in transforms {
@@ -57,9 +54,7 @@ pub fn check_hidden_body(transforms: &[ProxyTransform], body: &MessageBody) -> R
 ///
 /// A transform that appends to JSON rejects similar names, so it would compare the value with a
 /// guess. Expressions of JSON bodies are in text values only.
-///
-/// # Errors
-/// A transform appends to a body that is no JSON and has expressions.
+/// Errors: a transform appends to a body that is no JSON and has expressions.
 pub fn check_property_names(
     transforms: &[ProxyTransform],
     body: &MessageBody,
@@ -72,7 +67,6 @@ pub fn check_property_names(
 }
 
 /// Whether the transform stores the data that a client encrypted for the call.
-#[must_use]
 pub fn stores_encrypted(transform: &ProxyTransform) -> bool {
     let template = parse_template(transform).ok().flatten();
     template.is_some_and(|it| tokenize::find_encrypted(&it).is_some())

@@ -75,8 +75,7 @@ fn has_new_expression(source: &Value, value: &Value) -> bool {
 /// Checks the transforms of a call whose message has values of hosted fields, which its page may not
 /// read.
 ///
-/// # Errors
-/// A transform copies the message into another attribute of a token than `data`.
+/// Errors: a transform copies the message into another attribute of a token than `data`.
 pub fn check_field_values<'t>(
     mut transforms: impl Iterator<Item = &'t ProxyTransform>,
 ) -> Result<(), Error> {

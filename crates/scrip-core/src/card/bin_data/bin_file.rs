@@ -42,7 +42,6 @@ pub enum BinFileError {
 }
 
 impl BinTable {
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let encode_count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
         let len = encoded_len(self.details.len(), self.ranges.len()).unwrap_or(HEADER_BYTES);
@@ -65,8 +64,7 @@ impl BinTable {
         bytes
     }
 
-    /// # Errors
-    /// The bytes are not the output of [`BinTable::to_bytes`].
+    /// Errors: the bytes are not the output of [`BinTable::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BinFileError> {
         let remaining = bytes.strip_prefix(MAGIC).ok_or(BinFileError::NotBinData)?;
         let (version, remaining) = read_u32(remaining)?;

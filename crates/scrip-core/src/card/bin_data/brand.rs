@@ -44,7 +44,6 @@ words! {
 
 impl Brand {
     /// Whether the brand can be the own brand of a card.
-    #[must_use]
     pub fn is_primary(self) -> bool {
         self <= Self::Visa
     }

@@ -36,7 +36,6 @@ impl Country {
     }
 
     /// Finds a country by one of its three codes, ignoring case.
-    #[must_use]
     pub fn parse(text: &str) -> Option<&'static Self> {
         // The two-letter code is the usual one: binary search.
         if let Ok(&[first, second]) = <&[u8; 2]>::try_from(text.as_bytes()) {

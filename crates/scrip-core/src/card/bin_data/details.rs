@@ -25,7 +25,6 @@ impl BinDigits {
     pub(crate) const ALL: [Self; 3] = [Self::Six, Self::Seven, Self::Eight];
 
     /// The number of digits for a prefix of this length: at least six, at most eight.
-    #[must_use]
     pub fn from_len(len: usize) -> Self {
         match len {
             0..=6 => Self::Six,
@@ -34,7 +33,6 @@ impl BinDigits {
         }
     }
 
-    #[must_use]
     pub fn count(self) -> usize {
         match self {
             Self::Six => 6,
@@ -47,14 +45,12 @@ impl BinDigits {
 impl BinDetails {
     /// The authentication requirement of the issuer's country. `None` when the country is unknown
     /// or has no such rule.
-    #[must_use]
     pub fn authentication(&self) -> Option<AuthenticationRequirement> {
         let required = self.country.is_some_and(|it| it.requires_sca);
         required.then_some(AuthenticationRequirement::ScaRequired)
     }
 
     /// Whether all details of the card are unknown.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { brand, funding, country, bin_digits: _, additional } = self;
         brand.is_none() && funding.is_none() && country.is_none() && additional.is_empty()
@@ -126,7 +122,6 @@ impl AdditionalBrands {
         self.0.iter().flatten()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }

@@ -12,7 +12,6 @@ pub struct BinPrefix {
 impl BinPrefix {
     /// Parses six to eight digits. More digits are not accepted: they would tell more about a card
     /// than its mask.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if !(6..=8).contains(&text.len()) {
             return None;
@@ -20,13 +19,11 @@ impl BinPrefix {
         Some(Self { digits: text.to_owned(), range: PrefixRange::from_prefix(text)? })
     }
 
-    #[must_use]
     pub fn digits(&self) -> &str {
         &self.digits
     }
 
     /// All prefixes that begin with these digits.
-    #[must_use]
     pub fn range(&self) -> PrefixRange {
         self.range
     }

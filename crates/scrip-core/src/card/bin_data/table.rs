@@ -21,7 +21,6 @@ pub struct PrefixRange {
 
 impl PrefixRange {
     /// All prefixes that start with these one to eight digits.
-    #[must_use]
     pub fn from_prefix(digits: &str) -> Option<Self> {
         let missing_digits = 8_usize.checked_sub(digits.len()).filter(|it| *it < 8)?;
         if !digits.bytes().all(|it| it.is_ascii_digit()) {
@@ -33,7 +32,6 @@ impl PrefixRange {
     }
 
     /// The first and the last eight-digit prefix.
-    #[must_use]
     pub fn bounds(self) -> [String; 2] {
         [self.from, self.to].map(|it| format!("{it:08}"))
     }
@@ -88,7 +86,6 @@ impl BinTable {
     /// Builds a table. Where ranges overlap, the narrower one applies; of two equally narrow
     /// ranges, the one that starts later. If a range occurs twice, the first row applies, and a
     /// different brand in a later row is an additional network of the same cards.
-    #[must_use]
     pub fn build(rows: Vec<BinRow>) -> Self {
         let row_count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         let rows = sort_and_merge(rows);
@@ -158,7 +155,6 @@ impl BinTable {
 
     /// The details that all cards with this prefix range have in common; `None` when at least one
     /// of them is not in the table.
-    #[must_use]
     pub fn find(&self, range: PrefixRange) -> Option<BinDetails> {
         let first_index = self.ranges.partition_point(|it| it.to < range.from);
         let mut common: Option<BinDetails> = None;
@@ -178,13 +174,11 @@ impl BinTable {
     }
 
     /// The number of rows that the table was built from.
-    #[must_use]
     pub fn row_count(&self) -> u32 {
         self.row_count
     }
 
     /// The memory usage in bytes.
-    #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of_val(self.ranges.as_slice()).saturating_add(size_of_val(self.details.as_slice()))
     }

@@ -9,7 +9,6 @@ use crate::{
 };
 
 /// `session.created`, and `session.authorized` when the session has a grant.
-#[must_use]
 pub fn describe_access_session(record: &AccessSessionRecord, tenant: &Tenant) -> EventData {
     let application = tenant.applications.get(&record.application);
     let issued_to = PayloadAttributes::with_id(record.application)

@@ -17,7 +17,6 @@ use crate::{
 const API_KEY_VERSION: u64 = 1;
 
 /// `application.created` and `application.updated`.
-#[must_use]
 pub fn describe_application(record: &ApplicationRecord) -> EventData {
     let application = PayloadAttributes::with_id(record.id)
         .text("type", record.kind.as_str())
@@ -28,13 +27,11 @@ pub fn describe_application(record: &ApplicationRecord) -> EventData {
 }
 
 /// `application.deleted`.
-#[must_use]
 pub fn describe_deleted_application(id: ApplicationId) -> EventData {
     EventData::new("application", PayloadAttributes::with_id(id))
 }
 
 /// `application.key.created`.
-#[must_use]
 pub fn describe_api_key(record: &ApiKeyRecord) -> EventData {
     let api_key = PayloadAttributes::with_id(record.id)
         .text("application_id", record.application)
@@ -44,7 +41,6 @@ pub fn describe_api_key(record: &ApiKeyRecord) -> EventData {
 }
 
 /// `application.key.deleted`.
-#[must_use]
 pub fn describe_deleted_api_key(id: ApiKeyId, application: ApplicationId) -> EventData {
     let api_key = PayloadAttributes::with_id(id).text("application_id", application);
     EventData::new("application_key", api_key)

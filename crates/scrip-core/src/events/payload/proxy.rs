@@ -55,7 +55,6 @@ pub struct InvocationErrors {
 }
 
 /// `proxy.created`.
-#[must_use]
 pub fn describe_created_proxy(record: &ProxyRecord, settings: &ProxySettings) -> EventData {
     let proxy = describe_proxy(record, settings)
         .optional_text("application_id", record.application)
@@ -64,7 +63,6 @@ pub fn describe_created_proxy(record: &ProxyRecord, settings: &ProxySettings) ->
 }
 
 /// `proxy.updated`.
-#[must_use]
 pub fn describe_updated_proxy(record: &ProxyRecord, settings: &ProxySettings) -> EventData {
     let mut proxy = describe_proxy(record, settings)
         .optional_text("proxy_host", record.host.as_ref().map(|it| it.as_str()))
@@ -77,14 +75,12 @@ pub fn describe_updated_proxy(record: &ProxyRecord, settings: &ProxySettings) ->
 }
 
 /// `proxy.deleted`.
-#[must_use]
 pub fn describe_deleted_proxy(id: ProxyId) -> EventData {
     EventData::new("proxy", PayloadAttributes::with_id(id))
 }
 
 /// `proxy.invoked`. Bodies, values of headers and queries can contain data of tokens, so the event
 /// has none of them.
-#[must_use]
 pub fn describe_invocation(invocation: &ProxyInvocation) -> EventData {
     let ProxyInvocation { proxy, errors, .. } = invocation;
     let mut response = PayloadAttributes::default()

@@ -7,7 +7,6 @@ use crate::{
 };
 
 /// `tenant.updated`.
-#[must_use]
 pub fn describe_tenant(record: &TenantRecord) -> EventData {
     let tenant = PayloadAttributes::with_id(record.id)
         .text("name", record.name.as_str())
@@ -17,7 +16,6 @@ pub fn describe_tenant(record: &TenantRecord) -> EventData {
 }
 
 /// `tenant.deleted`: the grace period of the tenant begins.
-#[must_use]
 pub fn describe_deleted_tenant(id: TenantId) -> EventData {
     EventData::new("tenant", PayloadAttributes::with_id(id))
 }

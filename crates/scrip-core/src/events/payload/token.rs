@@ -14,7 +14,6 @@ use crate::{
 ///
 /// Text of type `token` and of hosted fields has no fingerprint in an event: with a public API key,
 /// its reader could compare guesses with it.
-#[must_use]
 pub fn describe_token(record: &TokenRecord, body: &TokenBody) -> EventData {
     let token_type = record.token_type;
     let containers: Vec<_> = record.containers.iter().map(|it| Value::from(it.as_str())).collect();
@@ -46,20 +45,17 @@ pub fn describe_token(record: &TokenRecord, body: &TokenBody) -> EventData {
 }
 
 /// `token.deleted` and `token.expired`.
-#[must_use]
 pub fn describe_deleted_token(id: &TokenId) -> EventData {
     EventData::new("token", PayloadAttributes::with_id(id.as_str()))
 }
 
 /// `token.property.expired`: the CVC of a token was erased, for example.
-#[must_use]
 pub fn describe_expired_property(id: &TokenId, property_name: &'static str) -> EventData {
     let token = PayloadAttributes::with_id(id.as_str()).text("property_name", property_name);
     EventData::new("token", token)
 }
 
 /// `token.read`.
-#[must_use]
 pub fn describe_token_read(id: &TokenId, token_type: TokenType) -> EventData {
     EventData::new("token", describe_token_reference(id, token_type))
 }

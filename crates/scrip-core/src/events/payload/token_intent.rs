@@ -11,7 +11,6 @@ use crate::{
 };
 
 /// `token-intent.created`. The fingerprint is left out as for tokens; a marked intent has none.
-#[must_use]
 pub fn describe_intent(record: &TokenIntentRecord) -> EventData {
     let fingerprint = record.fingerprint.filter(|_| record.token_type != TokenType::Token);
     let intent = PayloadAttributes::with_id(record.id)
@@ -24,13 +23,11 @@ pub fn describe_intent(record: &TokenIntentRecord) -> EventData {
 }
 
 /// `token-intent.deleted`.
-#[must_use]
 pub fn describe_deleted_intent(id: TokenIntentId) -> EventData {
     EventData::new("token_intent", PayloadAttributes::with_id(id))
 }
 
 /// `token-intent.converted`. The token has the type of the intent.
-#[must_use]
 pub fn describe_converted_intent(
     intent: TokenIntentId,
     token_type: TokenType,

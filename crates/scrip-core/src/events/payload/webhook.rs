@@ -6,7 +6,6 @@ use crate::{
 };
 
 /// `webhook.test`: a client tests its receiver.
-#[must_use]
 pub fn describe_test(record: &WebhookRecord) -> EventData {
     let webhook = PayloadAttributes::with_id(record.id).text("name", record.name.as_str());
     EventData::new("webhook", webhook)

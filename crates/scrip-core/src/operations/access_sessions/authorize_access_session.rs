@@ -30,9 +30,8 @@ impl fmt::Debug for AccessSessionAuthorization {
     }
 }
 
-/// # Errors
-/// The caller would delegate rights that it does not have, there is no such session, or it is
-/// already authorized.
+/// Errors: the caller would delegate rights that it does not have, there is no such session, or it
+/// is already authorized.
 pub async fn authorize_access_session(
     vault: &Vault,
     permit: PolicyPermit,

@@ -32,8 +32,7 @@ impl fmt::Debug for CreatedAccessSession {
     }
 }
 
-/// # Errors
-/// The permit is the operator's, who has no application.
+/// Errors: the permit is the operator's, who has no application.
 pub async fn create_access_session(
     vault: &Vault,
     permit: PolicyPermit,

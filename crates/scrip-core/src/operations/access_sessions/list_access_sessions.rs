@@ -12,8 +12,7 @@ pub const LISTED_SESSIONS_MAX: usize = 1000;
 /// The live sessions of the tenant, the one that expires last first, at most
 /// [`LISTED_SESSIONS_MAX`]. Sessions with a deleted authorizing key are not included.
 ///
-/// # Errors
-/// The store is unavailable, a row was altered, or the read cannot be recorded.
+/// Errors: the store is unavailable, a row was altered, or the read cannot be recorded.
 pub async fn list_access_sessions(
     vault: &Vault,
     permit: &PolicyPermit,

@@ -11,8 +11,7 @@ use crate::{
 /// Finds the principal of an access session key. `None` when there is no such session, when it
 /// expired, when its application was deleted, or when the API key that authorized it was deleted.
 ///
-/// # Errors
-/// The store is unavailable, or the row of the session was altered.
+/// Errors: the store is unavailable, or the row of the session was altered.
 pub async fn resume_access_session(
     vault: &Vault,
     directory: &Directory,

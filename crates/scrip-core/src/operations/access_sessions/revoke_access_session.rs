@@ -8,8 +8,7 @@ use crate::{
     types::Operation,
 };
 
-/// # Errors
-/// The tenant has no such session.
+/// Errors: the tenant has no such session.
 pub async fn revoke_access_session(
     vault: &Vault,
     permit: PolicyPermit,

@@ -19,8 +19,7 @@ pub struct CreatedApiKey {
     pub api_key: ApiKeyText,
 }
 
-/// # Errors
-/// There is no such application, or it has too many keys.
+/// Errors: there is no such application, or it has too many keys.
 pub async fn create_api_key(
     vault: &Vault,
     permit: PolicyPermit,
@@ -38,9 +37,7 @@ pub async fn create_api_key(
 }
 
 /// Imports a key that clients already use.
-///
-/// # Errors
-/// There is no such application, it has too many keys, or the key is in use.
+/// Errors: there is no such application, it has too many keys, or the key is in use.
 pub async fn import_api_key(
     vault: &Vault,
     permit: PolicyPermit,

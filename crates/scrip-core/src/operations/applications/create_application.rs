@@ -43,8 +43,7 @@ pub struct CreatedApplication {
     pub api_key: Option<ApiKeyText>,
 }
 
-/// # Errors
-/// The request is invalid, or the tenant has too many applications.
+/// Errors: the request is invalid, or the tenant has too many applications.
 pub async fn create_application(
     vault: &Vault,
     permit: PolicyPermit,

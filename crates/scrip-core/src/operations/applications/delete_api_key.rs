@@ -10,8 +10,7 @@ use crate::{
     },
 };
 
-/// # Errors
-/// The application has no such key.
+/// Errors: the application has no such key.
 pub async fn delete_api_key(
     vault: &Vault,
     permit: PolicyPermit,

@@ -7,8 +7,7 @@ use crate::{
     types::{Operation, id::ApplicationId},
 };
 
-/// # Errors
-/// There is no such application.
+/// Errors: there is no such application.
 pub async fn delete_application(
     vault: &Vault,
     permit: PolicyPermit,

@@ -13,8 +13,7 @@ use crate::{
 /// Lists the API keys of an application, oldest first. An API key has the kind of its application;
 /// an empty list of kinds means all kinds.
 ///
-/// # Errors
-/// There is no such application, or the read cannot be recorded.
+/// Errors: there is no such application, or the read cannot be recorded.
 pub async fn list_api_keys<'a>(
     vault: &Vault,
     permit: &'a PolicyPermit,
@@ -27,8 +26,7 @@ pub async fn list_api_keys<'a>(
     Ok(if is_requested { &application.api_keys } else { &[] })
 }
 
-/// # Errors
-/// The application has no such key, or the read cannot be recorded.
+/// Errors: the application has no such key, or the read cannot be recorded.
 pub async fn get_api_key<'a>(
     vault: &Vault,
     permit: &'a PolicyPermit,

@@ -16,9 +16,7 @@ pub struct ApplicationFilter {
 }
 
 /// Lists applications, newest first.
-///
-/// # Errors
-/// The read cannot be recorded.
+/// Errors: the read cannot be recorded.
 pub async fn list_applications(
     vault: &Vault,
     permit: &PolicyPermit,
@@ -37,8 +35,7 @@ pub async fn list_applications(
     Ok(Page::from_all(&applications, page))
 }
 
-/// # Errors
-/// There is no such application, or the read cannot be recorded.
+/// Errors: there is no such application, or the read cannot be recorded.
 pub async fn get_application(
     vault: &Vault,
     permit: &PolicyPermit,
@@ -50,9 +47,7 @@ pub async fn get_application(
 }
 
 /// The application of the caller's API key.
-///
-/// # Errors
-/// The read cannot be recorded.
+/// Errors: the read cannot be recorded.
 pub async fn get_application_by_key(
     vault: &Vault,
     permit: &PolicyPermit,

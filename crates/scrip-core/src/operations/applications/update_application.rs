@@ -20,8 +20,7 @@ pub struct ApplicationUpdate {
     pub origins: Option<ApplicationOrigins>,
 }
 
-/// # Errors
-/// There is no such application, or the request is invalid.
+/// Errors: there is no such application, or the request is invalid.
 pub async fn update_application(
     vault: &Vault,
     permit: PolicyPermit,

@@ -25,9 +25,7 @@ pub struct CreatedClientKey {
 }
 
 /// Without `expires_at`, the key has the longest life.
-///
-/// # Errors
-/// The expiry is in the past or more than a year away, or the tenant has too many keys.
+/// Errors: the expiry is in the past or more than a year away, or the tenant has too many keys.
 pub async fn create_client_key(
     vault: &Vault,
     permit: PolicyPermit,

@@ -7,8 +7,7 @@ use crate::{
     types::{Operation, id::ClientKeyId},
 };
 
-/// # Errors
-/// There is no such key.
+/// Errors: there is no such key.
 pub async fn delete_client_key(
     vault: &Vault,
     permit: PolicyPermit,

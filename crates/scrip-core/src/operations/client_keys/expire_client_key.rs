@@ -12,8 +12,7 @@ use crate::{
 /// Deletes the expired keys of all tenants, each with an audit record; returns how many. A failure
 /// of one tenant, such as a row that was altered, does not keep the keys of other tenants.
 ///
-/// # Errors
-/// The store is unavailable, or the policy of a tenant was altered outside of the vault.
+/// Errors: the store is unavailable, or the policy of a tenant was altered outside of the vault.
 pub async fn expire_client_keys(vault: &Vault, directory: &Directory) -> Result<usize, Error> {
     let expired_by = vault.store.cap_at_shared_clock(vault.clock.earliest()).await?;
     let (mut count, mut failure) = (0_usize, None);

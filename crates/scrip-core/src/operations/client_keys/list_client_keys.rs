@@ -10,9 +10,7 @@ use crate::{
 };
 
 /// Lists live keys, oldest first.
-///
-/// # Errors
-/// The read cannot be recorded.
+/// Errors: the read cannot be recorded.
 pub async fn list_client_keys(
     vault: &Vault,
     permit: &PolicyPermit,
@@ -25,8 +23,7 @@ pub async fn list_client_keys(
     Ok(client_keys)
 }
 
-/// # Errors
-/// There is no such live key, or the read cannot be recorded.
+/// Errors: there is no such live key, or the read cannot be recorded.
 pub async fn get_client_key(
     vault: &Vault,
     permit: &PolicyPermit,

@@ -18,9 +18,6 @@ use crate::{
 
 /// Takes the next step if it is due: `phase_time` after the step before it. Returns the new phase.
 /// Each step can be repeated, so a process may end at any time.
-///
-/// # Errors
-/// The store or the key source is unavailable.
 pub async fn advance_audit_key(
     vault: &Vault,
     directory: &Directory,

@@ -19,9 +19,6 @@ const COUNT_BATCH: usize = 2000;
 
 /// Counts the stored values of a tenant by column and version. Reads every row, in small
 /// statements.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn count_versions(vault: &Vault, tenant: &Tenant) -> Result<Vec<VersionCount>, Error> {
     let store = &vault.store;
     // Before the deliveries: rows of the read log move there.
@@ -53,7 +50,6 @@ pub async fn count_versions(vault: &Vault, tenant: &Tenant) -> Result<Vec<Versio
 }
 
 /// The counts of values that the current version did not seal.
-#[must_use]
 pub fn find_old_values(tenant: &Tenant, counts: Vec<VersionCount>) -> Vec<VersionCount> {
     let current = tenant.keys.current_version();
     counts.into_iter().filter(|it| it.version != current && it.rows > 0).collect()
@@ -64,10 +60,8 @@ pub fn find_old_values(tenant: &Tenant, counts: Vec<VersionCount>) -> Vec<Versio
 ///
 /// The caller must have waited until no node seals with an old version. A node that was suspended can
 /// still write such a value: then the rotation has another pass, and the destruction fails.
-///
-/// # Errors
-/// The store is unavailable, the policy of the tenant was altered outside of the vault, or the
-/// rotation changed during the count ([`Error::Conflict`]).
+/// Errors: the store is unavailable, the policy of the tenant was altered outside of the vault, or
+/// the rotation changed during the count ([`Error::Conflict`]).
 pub async fn finish_key_rotation(
     vault: &Vault,
     tenant: &Arc<Tenant>,

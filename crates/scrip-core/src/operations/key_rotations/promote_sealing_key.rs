@@ -12,8 +12,7 @@ use crate::{
 /// Makes the newest version seal, and seals the policy of the tenant with it in the same
 /// transaction. Every node must have loaded the version.
 ///
-/// # Errors
-/// The store is unavailable, or the policy of the tenant was altered outside of the vault.
+/// Errors: the store is unavailable, or the policy of the tenant was altered outside of the vault.
 pub async fn promote_sealing_key(vault: &Vault, tenant: &Arc<Tenant>) -> Result<(), Error> {
     let permit = PolicyPermit::for_vault(Arc::clone(tenant));
     let loaded_version = tenant.keys.newest_version();

@@ -21,9 +21,6 @@ pub struct ResealedStep {
 
 /// Seals the next rows of a rotation again, and advances its progress in the same transaction. The
 /// rotation must not be at the end of its pass.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn reseal_rows(
     vault: &Vault,
     tenant: &Tenant,
@@ -57,9 +54,6 @@ pub async fn reseal_rows(
 }
 
 /// Starts another pass, because rows of an old version are left.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn start_next_pass(vault: &Vault, rotation: &mut KeyRotation) -> Result<(), Error> {
     let (before, after) = (rotation.progress.clone(), rotation.progress.next_pass());
     let step =

@@ -41,9 +41,6 @@ const CHANGED: Error = Error::Conflict { reason: "the keys of the tenant changed
 
 /// Stores the new keys of fingerprints. From then on, no server opens the vault until
 /// [`finish_fingerprint_rotation`]. Does nothing if a rotation was begun.
-///
-/// # Errors
-/// The store or the key source is unavailable.
 pub async fn start_fingerprint_rotation(
     vault: &Vault,
     permit: PolicyPermit,
@@ -60,9 +57,6 @@ pub async fn start_fingerprint_rotation(
 }
 
 /// Destroys the old keys of fingerprints, after all rows have new digests.
-///
-/// # Errors
-/// The store or the key source is unavailable.
 pub async fn finish_fingerprint_rotation(
     vault: &Vault,
     permit: PolicyPermit,
@@ -102,9 +96,6 @@ async fn replace_permanent_key(
 }
 
 /// The tenant with its new keys of fingerprints, for [`rotate_digests`].
-///
-/// # Errors
-/// The store or the key source is unavailable.
 pub async fn load_renewed_tenant(
     vault: &Vault,
     tenant: &Tenant,
@@ -119,9 +110,6 @@ pub async fn load_renewed_tenant(
 }
 
 /// Computes the digests of the next rows again and stores them, in one transaction.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn rotate_digests(
     vault: &Vault,
     renewed: &Arc<Tenant>,

@@ -11,9 +11,7 @@ use crate::{
 };
 
 /// Starts a rotation. A background task of a server does the rest.
-///
-/// # Errors
-/// A rotation is running, the tenant does not exist, or the key source is unavailable.
+/// Errors: a rotation is running, the tenant does not exist, or the key source is unavailable.
 pub async fn start_key_rotation(
     vault: &Vault,
     permit: PolicyPermit,

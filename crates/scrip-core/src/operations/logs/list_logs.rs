@@ -32,9 +32,7 @@ pub struct LogPage {
 }
 
 /// Returns one page of both logs, newest first, and records the read.
-///
-/// # Errors
-/// The cursor belongs to another query, or the page number is too large.
+/// Errors: the cursor belongs to another query, or the page number is too large.
 pub async fn list_logs(
     vault: &Vault,
     caller: &Caller,

@@ -16,9 +16,6 @@ const VAULT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
 /// Returns the chains to prune. Call [`crate::store::AuditStore::prune_chain`] with each until it
 /// removes nothing. Uses the earliest possible time, because pruned records cannot be recovered.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn prune_logs(vault: &Vault, directory: &Directory) -> Result<Vec<PruneChain>, Error> {
     let earliest = vault.store.cap_at_shared_clock(vault.clock.earliest()).await?;
     let now = vault.clock.now();

@@ -21,9 +21,8 @@ use crate::{
 
 pub const PROXIES_MAX: usize = 1000;
 
-/// # Errors
-/// The request is invalid, the tenant has too many proxies, or the draft names an application and
-/// the caller may not update applications.
+/// Errors: the request is invalid, the tenant has too many proxies, or the draft names an
+/// application and the caller may not update applications.
 pub async fn create_proxy(
     vault: &Vault,
     permit: PolicyPermit,

@@ -7,8 +7,7 @@ use crate::{
     types::{Operation, id::ProxyId},
 };
 
-/// # Errors
-/// There is no such proxy.
+/// Errors: there is no such proxy.
 pub async fn delete_proxy(vault: &Vault, permit: PolicyPermit, id: ProxyId) -> Result<(), Error> {
     let now = vault.clock.now();
     change_policy(vault, permit, Operation::DeleteProxy, now, None, move |records| {

@@ -21,9 +21,7 @@ pub struct ProxyFilter {
 }
 
 /// Lists proxies, newest first.
-///
-/// # Errors
-/// A row cannot be opened, or the read cannot be recorded.
+/// Errors: a row cannot be opened, or the read cannot be recorded.
 pub async fn list_proxies(
     vault: &Vault,
     permit: &PolicyPermit,
@@ -47,8 +45,7 @@ pub async fn list_proxies(
     Ok(Page { items, request, total })
 }
 
-/// # Errors
-/// There is no such proxy, its row cannot be opened, or the read cannot be recorded.
+/// Errors: there is no such proxy, its row cannot be opened, or the read cannot be recorded.
 pub async fn get_proxy(
     vault: &Vault,
     permit: &PolicyPermit,

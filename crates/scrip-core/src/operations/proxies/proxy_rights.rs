@@ -7,9 +7,7 @@ use crate::{
 };
 
 /// Checks `application:update` in the rows on which the change is decided. The operator needs no permission.
-///
-/// # Errors
-/// The caller does not have the permission.
+/// Errors: the caller does not have the permission.
 pub(crate) fn check_application_update(
     permit: &PolicyPermit,
     records: &PolicyRecords,
@@ -31,9 +29,8 @@ pub(crate) fn has_permission(
 }
 
 /// Checks that the application can lend its rights to a proxy.
-///
-/// # Errors
-/// The application does not exist, or is a management application, which has no rights on tokens.
+/// Errors: the application does not exist, or is a management application, which has no rights on
+/// tokens.
 pub(crate) fn check_application(
     records: &PolicyRecords,
     application: Option<ApplicationId>,

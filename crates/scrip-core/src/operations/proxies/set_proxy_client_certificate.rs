@@ -15,8 +15,7 @@ use crate::{
     types::{Operation, id::ProxyId},
 };
 
-/// # Errors
-/// There is no such proxy, or the caller may not update applications.
+/// Errors: there is no such proxy, or the caller may not update applications.
 pub async fn set_proxy_client_certificate(
     vault: &Vault,
     permit: PolicyPermit,
@@ -35,8 +34,8 @@ pub async fn set_proxy_client_certificate(
     .await
 }
 
-/// # Errors
-/// There is no such proxy, it has no certificate, or the caller may not update applications.
+/// Errors: there is no such proxy, it has no certificate, or the caller may not update
+/// applications.
 pub async fn delete_proxy_client_certificate(
     vault: &Vault,
     permit: PolicyPermit,

@@ -9,9 +9,7 @@ use crate::{
 };
 
 /// Sets the host of a proxy. It replaces an earlier host of the proxy.
-///
-/// # Errors
-/// There is no such proxy, or another proxy has the host.
+/// Errors: there is no such proxy, or another proxy has the host.
 pub async fn add_proxy_host(
     vault: &Vault,
     permit: PolicyPermit,
@@ -26,8 +24,7 @@ pub async fn add_proxy_host(
     .await
 }
 
-/// # Errors
-/// There is no such proxy, or it does not have the host.
+/// Errors: there is no such proxy, or it does not have the host.
 pub async fn remove_proxy_host(
     vault: &Vault,
     permit: PolicyPermit,

@@ -35,9 +35,8 @@ impl Debug for ProxyPatch {
 }
 
 /// Replaces all attributes.
-///
-/// # Errors
-/// There is no such proxy, the request is invalid, or the change needs `application:update`.
+/// Errors: there is no such proxy, the request is invalid, or the change needs
+/// `application:update`.
 pub async fn update_proxy(
     vault: &Vault,
     permit: PolicyPermit,
@@ -54,8 +53,8 @@ pub async fn update_proxy(
 /// Changes some attributes. Transforms and certificates of the patch are compiled on the way to the
 /// transaction; those that the proxy already has are not compiled again.
 ///
-/// # Errors
-/// There is no such proxy, the request is invalid, or the change needs `application:update`.
+/// Errors: there is no such proxy, the request is invalid, or the change needs
+/// `application:update`.
 pub async fn patch_proxy(
     vault: &Vault,
     permit: PolicyPermit,

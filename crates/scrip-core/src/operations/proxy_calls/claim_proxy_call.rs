@@ -54,9 +54,8 @@ const USED_BEFORE: &str = "this idempotency key was used before, and the answer 
 
 /// Claims the key for this call, or finds the stored answer.
 ///
-/// # Errors
-/// The first call with the key is in flight, has no stored answer, or was another call; the caller
-/// lost the rights of the first call; or the store is unavailable.
+/// Errors: the first call with the key is in flight, has no stored answer, or was another call; the
+/// caller lost the rights of the first call; or the store is unavailable.
 pub async fn claim_proxy_call(
     vault: &Vault,
     caller: &Caller,

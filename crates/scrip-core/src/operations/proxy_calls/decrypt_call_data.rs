@@ -32,11 +32,9 @@ pub enum EncryptedCallData {
 /// The caller chooses the request, so it needs `token:use` in the default container of each type;
 /// `proxy:invoke` is for data that is already in the vault. A payer may have typed the data just
 /// now, so no browser reads it, computes with it or chooses its destination.
-///
-/// # Errors
-/// The caller does not have this right, a browser names its own destination, there are more values than the quota allows, a key is
-/// unknown or expired, a value is invalid, or the budget of a value that the caller may not read is
-/// exhausted.
+/// Errors: the caller does not have this right, a browser names its own destination, there are more
+/// values than the quota allows, a key is unknown or expired, a value is invalid, or the budget of
+/// a value that the caller may not read is exhausted.
 pub async fn decrypt_call_data<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,

@@ -48,9 +48,8 @@ enum RecordChange {
 
 /// Records the outcome. Without an idempotency key, the entry is queued and nothing is awaited.
 ///
-/// # Errors
-/// The record of the idempotency key cannot be changed: it says that the call may have been sent,
-/// and a repetition is rejected. The caller still gets the answer.
+/// Errors: the record of the idempotency key cannot be changed: it says that the call may have been
+/// sent, and a repetition is rejected. The caller still gets the answer.
 pub async fn finish_proxy_call(
     vault: &Vault,
     started: StartedCall,

@@ -12,9 +12,7 @@ use crate::{
 ///
 /// The failure may depend on the data, and so disclose a part of it. Call this before the client
 /// gets the error. Does nothing if the call uses no token. As for a call that is sent, this is recorded even if the recording of reads is off.
-///
-/// # Errors
-/// The use cannot be recorded: the client must not learn why the call was rejected.
+/// Errors: the use cannot be recorded: the client must not learn why the call was rejected.
 pub async fn record_rejected_use(
     vault: &Vault,
     sender: CallSender<'_>,

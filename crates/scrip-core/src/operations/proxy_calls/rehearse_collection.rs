@@ -14,8 +14,7 @@ use crate::{
 /// Checks that the sender of a call has no more rights on a new token of this type in these containers
 /// than on the data that it may not read, which is stored at `places`.
 ///
-/// # Errors
-/// The sender would see more of the data, or could use it.
+/// Errors: the sender would see more of the data, or could use it.
 pub fn check_collected_places(
     vault: &Vault,
     creator: &Caller,
@@ -28,9 +27,7 @@ pub fn check_collected_places(
 }
 
 /// The token as it would be created, with an id that no token will have. Nothing is written.
-///
-/// # Errors
-/// The request is invalid, or no rule allows it.
+/// Errors: the request is invalid, or no rule allows it.
 pub async fn rehearse_collection(
     vault: &Vault,
     creator: &Caller,

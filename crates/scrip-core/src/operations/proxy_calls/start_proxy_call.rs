@@ -98,10 +98,8 @@ pub(super) struct StartedRecord {
 ///
 /// `describe` is called if a webhook wants the event of the call. Its result has no answer yet: see
 /// [`StartedCall::invocation_mut`].
-///
-/// # Errors
-/// The call cannot be recorded, or another node sent a call with the same key: the call must not be
-/// sent.
+/// Errors: the call cannot be recorded, or another node sent a call with the same key: the call
+/// must not be sent.
 pub async fn start_proxy_call(
     vault: &Vault,
     sender: CallSender<'_>,

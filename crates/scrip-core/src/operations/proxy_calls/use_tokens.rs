@@ -55,10 +55,9 @@ pub struct CallReferences<'a> {
 /// Loads the data and wraps it in `P`. An unknown token has no data, and the evaluation of its
 /// expression fails.
 ///
-/// # Errors
-/// The call names more tokens than the quota allows, no rule allows the caller to use a token, an
-/// expression computes with data that the caller may not read, a budget is exhausted, or the store is
-/// unavailable.
+/// Errors: the call names more tokens than the quota allows, no rule allows the caller to use a
+/// token, an expression computes with data that the caller may not read, a budget is exhausted, or
+/// the store is unavailable.
 pub async fn use_tokens<P: From<Plaintext>>(
     vault: &Vault,
     caller: &Caller,
@@ -93,9 +92,7 @@ pub async fn use_tokens<P: From<Plaintext>>(
 }
 
 /// Checks the budget of a configuration that the caller may not read.
-///
-/// # Errors
-/// The budget is exhausted, or the counters cannot be read.
+/// Errors: the budget is exhausted, or the counters cannot be read.
 pub async fn check_configuration_budget(
     vault: &Vault,
     caller: &Caller,
@@ -107,8 +104,7 @@ pub async fn check_configuration_budget(
 /// Counts a rejected call for the data that the caller may not read: the rejection may depend on it.
 /// Call this before the client gets the error.
 ///
-/// # Errors
-/// The budget of some data is exhausted, or the counts cannot be read or recorded.
+/// Errors: the budget of some data is exhausted, or the counts cannot be read or recorded.
 pub async fn count_rejected_evaluation(
     vault: &Vault,
     caller: &Caller,
@@ -129,14 +125,12 @@ fn count_tokens(references: &[ReferenceUse<'_>]) -> usize {
 
 impl UsedTokens {
     /// Whether the call uses no token, intent or encrypted data.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.loaded.tokens.is_empty() && self.loaded.intents.is_empty() && self.encrypted.is_none()
     }
 
     /// Whether the caller could read all of this data in clear. If not, an error that depends on
     /// the data must not say which expression failed.
-    #[must_use]
     pub fn are_readable_by(&self, caller: &Caller) -> bool {
         let LoadedEntities { tokens, intents } = &self.loaded;
         let reveals = |it: Option<Transform>| it == Some(Transform::Reveal);
@@ -154,7 +148,6 @@ impl UsedTokens {
     }
 
     /// The data that the caller may not read, each once.
-    #[must_use]
     pub fn hidden_data(&self) -> Vec<EvaluatedEntity> {
         let LoadedEntities { tokens, intents } = &self.loaded;
         let tokens = tokens.iter().filter_map(|it| it.hidden_data);
@@ -169,7 +162,6 @@ impl UsedTokens {
 
     /// Whether the call uses data that the caller may not read, and could not send to a destination of
     /// its own. Nothing that can fail depends on such data.
-    #[must_use]
     pub fn are_restricted(&self) -> bool {
         let LoadedEntities { tokens, intents } = &self.loaded;
         tokens.iter().any(|it| is_restricted(it.hidden_data))
@@ -178,7 +170,6 @@ impl UsedTokens {
     }
 
     /// Where the data that the caller may not read is stored.
-    #[must_use]
     pub fn hidden_places(&self) -> Vec<DataPlace> {
         let LoadedEntities { tokens, intents } = &self.loaded;
         let tokens = tokens.iter().filter(|it| it.hidden_data.is_some());

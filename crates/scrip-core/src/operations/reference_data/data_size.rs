@@ -24,8 +24,7 @@ impl DataSize {
         Self { access, bytes: 0 }
     }
 
-    /// # Errors
-    /// A proxied call has more data than the maximum.
+    /// Errors: a proxied call has more data than the maximum.
     pub(super) fn add(&mut self, padded_bytes: usize) -> Result<(), Error> {
         self.bytes = self.bytes.saturating_add(padded_bytes);
         match self.access {

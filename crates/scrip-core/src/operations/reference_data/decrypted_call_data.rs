@@ -49,13 +49,11 @@ impl DecryptedPart {
 
 impl<P> DecryptedCallData<P> {
     /// The value of `encrypted` in expressions.
-    #[must_use]
     pub fn value(&self) -> &P {
         &self.value
     }
 
     /// The value by which calls are compared.
-    #[must_use]
     pub fn comparison(&self) -> &CallDataComparison {
         &self.comparison
     }

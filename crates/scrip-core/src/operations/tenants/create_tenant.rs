@@ -20,9 +20,6 @@ use crate::{
 
 /// Creates the system keys of a new vault, before the first tenant; existing keys do not change.
 /// Sets the key of the audit trail.
-///
-/// # Errors
-/// The store or the key source is unavailable.
 pub async fn initialize_vault_keys(vault: &Vault, source: &dyn KeySource) -> Result<(), Error> {
     let audit_key = match vault.store.load_directory().await?.system_keys {
         Some(keys) => AuditKey::unwrap(source, &keys.audit_key)?,
@@ -39,9 +36,7 @@ pub async fn initialize_vault_keys(vault: &Vault, source: &dyn KeySource) -> Res
 
 /// Creates the system keys of an empty vault and its first unlock method, in one transaction. Sets
 /// the key of the audit trail.
-///
-/// # Errors
-/// The vault has keys, or the store is unavailable.
+/// Errors: the vault has keys, or the store is unavailable.
 pub async fn initialize_vault(
     vault: &Vault,
     key: &VaultKey,
@@ -56,9 +51,6 @@ pub async fn initialize_vault(
 }
 
 /// Creates the vault's own chain of records, if there is none.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn create_vault_chain(vault: &Vault) -> Result<(), Error> {
     let heads = vault.store.list_heads(LogKind::Read).await?;
     if heads.iter().any(|it| it.tenant == TenantId::VAULT) {
@@ -67,8 +59,6 @@ pub async fn create_vault_chain(vault: &Vault) -> Result<(), Error> {
     vault.record_in_vault_chain(Operation::CreateVault, ReadLogEntry::new("", "created")).await
 }
 
-/// # Errors
-/// The store or the key source is unavailable.
 pub async fn create_tenant(
     vault: &Vault,
     source: &dyn KeySource,

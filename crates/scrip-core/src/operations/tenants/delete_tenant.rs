@@ -16,9 +16,7 @@ use crate::{
 
 /// Deletes a tenant. Returns the end of the grace period; `None` when the keys are already
 /// destroyed.
-///
-/// # Errors
-/// The tenant does not exist.
+/// Errors: the tenant does not exist.
 pub async fn delete_tenant(
     vault: &Vault,
     permit: PolicyPermit,
@@ -40,9 +38,6 @@ pub async fn delete_tenant(
 }
 
 /// Destroys the keys of tenants after their grace period; returns the number of tenants.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn destroy_due_tenants(vault: &Vault, directory: &Directory) -> Result<usize, Error> {
     let mut destroyed_count = 0_usize;
     if directory.pending_deletion().is_empty() {
@@ -67,9 +62,7 @@ pub async fn destroy_due_tenants(vault: &Vault, directory: &Directory) -> Result
 }
 
 /// Deletes a tenant by the operator's command, without a grace period. The policy may be altered.
-///
-/// # Errors
-/// The tenant does not exist.
+/// Errors: the tenant does not exist.
 pub async fn delete_tenant_by_id(
     vault: &Vault,
     tenant: TenantId,

@@ -6,16 +6,14 @@ use crate::{
     types::Operation,
 };
 
-/// # Errors
-/// The read cannot be recorded.
+/// Errors: the read cannot be recorded.
 pub async fn get_tenant<'a>(vault: &Vault, permit: &'a PolicyPermit) -> Result<&'a Tenant, Error> {
     let tenant = permit.tenant();
     vault.record_policy_read(permit, Operation::GetTenant, tenant.id.to_string()).await?;
     Ok(tenant)
 }
 
-/// # Errors
-/// The read cannot be recorded.
+/// Errors: the read cannot be recorded.
 pub async fn get_tenant_quotas<'a>(
     vault: &Vault,
     permit: &'a PolicyPermit,

@@ -7,8 +7,7 @@ use crate::{
     types::{Operation, time::Month},
 };
 
-/// # Errors
-/// The store is unavailable, or the read cannot be recorded.
+/// Errors: the store is unavailable, or the read cannot be recorded.
 pub async fn get_tenant_usage(vault: &Vault, permit: &PolicyPermit) -> Result<TenantUsage, Error> {
     let month = Month::from_timestamp(vault.clock.now());
     let usage = vault.store.find_usage(permit, month).await?;

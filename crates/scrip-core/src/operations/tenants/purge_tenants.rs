@@ -10,9 +10,6 @@ use crate::{
 
 /// Removes some of the rows of deleted tenants; returns how many. Rows with an invalid MAC in the
 /// list of deleted tenants are skipped, so an added row does not purge a live tenant.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn purge_tenants(vault: &Vault, deleted: &[TenantId]) -> Result<usize, StoreError> {
     let Some(key) = vault.audit_trail.key() else { return Ok(0) };
     let listed = vault.store.list_deleted_tenants().await?;
@@ -25,9 +22,6 @@ pub async fn purge_tenants(vault: &Vault, deleted: &[TenantId]) -> Result<usize,
 }
 
 /// Tenants in the list of deleted tenants with an invalid MAC: no server of this vault wrote them.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn find_forged_deletions(vault: &Vault) -> Result<Vec<TenantId>, StoreError> {
     let Some(key) = vault.audit_trail.key() else { return Ok(Vec::new()) };
     let listed = vault.store.list_deleted_tenants().await?;
@@ -36,9 +30,6 @@ pub async fn find_forged_deletions(vault: &Vault) -> Result<Vec<TenantId>, Store
 
 /// Deleted tenants according to the audit log: the heads of their chains are closed and valid. Each
 /// server start purges them once, in case their rows were removed from the list.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn find_deleted_tenants(
     vault: &Vault,
     directory: &Directory,

@@ -29,9 +29,6 @@ pub enum RecordedDeletion {
 
 /// Tenants with destroyed keys, from the list of deleted tenants and from the closed chains of the
 /// audit log. Either is enough: the list is purged after a while, and an attacker can remove rows.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn list_completed_deletions(
     vault: &Vault,
     key: &AuditKey,
@@ -49,9 +46,6 @@ pub async fn list_completed_deletions(
 ///
 /// The chain is checked from its head down to that record: a removed record would hide the request.
 /// Pruned records hide none: the log of a deleted tenant or of an altered policy is not pruned.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn find_recorded_deletion(
     vault: &Vault,
     tenant: TenantId,

@@ -30,9 +30,8 @@ pub struct NewPolicyRestore {
 
 /// Replaces the policy in one transaction. The permit is for the tenant as it is in the backup.
 ///
-/// # Errors
-/// A row of the backup is altered, the tenant was deleted, or the stored policy changed at the same
-/// time.
+/// Errors: a row of the backup is altered, the tenant was deleted, or the stored policy changed at
+/// the same time.
 pub async fn restore_policy(
     vault: &Vault,
     permit: PolicyPermit,

@@ -7,8 +7,7 @@ use crate::{
     types::Operation,
 };
 
-/// # Errors
-/// The keys of the tenant are already destroyed.
+/// Errors: the keys of the tenant are already destroyed.
 pub async fn restore_tenant(vault: &Vault, permit: PolicyPermit) -> Result<TenantRecord, Error> {
     let clear_deletion = |_: &PolicyRecords, record: &mut TenantRecord| {
         record.deletes_at = None;

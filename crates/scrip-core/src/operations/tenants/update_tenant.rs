@@ -18,9 +18,8 @@ pub type EditSettings = Box<dyn Fn(TenantSettings) -> TenantSettings + Send + Sy
 /// Edits the current quotas, so that two concurrent changes both apply. It may run several times.
 pub type EditQuotas = Box<dyn Fn(Quotas) -> Quotas + Send + Sync>;
 
-/// # Errors
-/// The tenant does not exist, or the change allows ephemeral proxies and the caller may not update
-/// applications.
+/// Errors: the tenant does not exist, or the change allows ephemeral proxies and the caller may not
+/// update applications.
 pub async fn update_tenant(
     vault: &Vault,
     permit: PolicyPermit,
@@ -41,8 +40,7 @@ pub async fn update_tenant(
     .await
 }
 
-/// # Errors
-/// The tenant does not exist.
+/// Errors: the tenant does not exist.
 pub async fn set_tenant_quotas(
     vault: &Vault,
     permit: PolicyPermit,

@@ -40,10 +40,8 @@ pub struct NewAuthentication {
 }
 
 /// Sends the `AReq` of a session to a directory server, and returns the outcome.
-///
-/// # Errors
-/// The request is invalid, the session cannot be authenticated (again), or the directory server
-/// failed.
+/// Errors: the request is invalid, the session cannot be authenticated (again), or the directory
+/// server failed.
 pub async fn authenticate_threeds_session(
     vault: &Vault,
     caller: &Caller,

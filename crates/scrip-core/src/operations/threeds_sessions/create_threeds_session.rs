@@ -47,9 +47,7 @@ pub struct NewThreeDsSession {
 }
 
 /// Creates a session for a card.
-///
-/// # Errors
-/// There is no such card, no scheme supports it, or 3-D Secure is disabled for the tenant.
+/// Errors: there is no such card, no scheme supports it, or 3-D Secure is disabled for the tenant.
 pub async fn create_threeds_session(
     vault: &Vault,
     caller: &Caller,

@@ -11,9 +11,6 @@ use crate::{
 };
 
 /// Deletes some of the expired sessions; returns how many.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn expire_threeds_session(
     vault: &Vault,
     directory: &Arc<Directory>,

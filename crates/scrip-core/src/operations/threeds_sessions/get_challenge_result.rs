@@ -14,9 +14,7 @@ use crate::{
 };
 
 /// Returns the result of a challenge.
-///
-/// # Errors
-/// There is no such session, or it has no challenge result (yet).
+/// Errors: there is no such session, or it has no challenge result (yet).
 pub async fn get_challenge_result(
     vault: &Vault,
     caller: &Caller,

@@ -9,9 +9,8 @@ use crate::{
     types::{Operation, Permission, id::ThreeDsSessionId},
 };
 
-/// # Errors
-/// There is no such session, it expired, its outcome is for another number than the card has now,
-/// or the read cannot be recorded.
+/// Errors: there is no such session, it expired, its outcome is for another number than the card
+/// has now, or the read cannot be recorded.
 pub async fn get_threeds_session(
     vault: &Vault,
     caller: &Caller,

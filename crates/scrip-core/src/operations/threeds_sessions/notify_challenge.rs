@@ -23,8 +23,7 @@ pub struct ChallengeNotification {
     pub mode: ChallengeMode,
 }
 
-/// # Errors
-/// There is no such session, it was not challenged, or the form belongs to another session.
+/// Errors: there is no such session, it was not challenged, or the form belongs to another session.
 pub async fn notify_challenge(
     vault: &Vault,
     directory: &Directory,

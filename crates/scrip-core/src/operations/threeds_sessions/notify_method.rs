@@ -12,8 +12,7 @@ use crate::{
     types::{Operation, id::ThreeDsSessionId},
 };
 
-/// # Errors
-/// There is no such session, or the form belongs to another session.
+/// Errors: there is no such session, or the form belongs to another session.
 pub async fn notify_method(
     vault: &Vault,
     directory: &Directory,

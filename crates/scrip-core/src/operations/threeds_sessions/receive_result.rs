@@ -53,9 +53,7 @@ pub struct PostedResult<'a> {
 }
 
 /// Applies a posted result, and returns the response message.
-///
-/// # Errors
-/// The store is unavailable. Every other failure is a message.
+/// Errors: the store is unavailable. Every other failure is a message.
 pub async fn receive_result(
     vault: &Vault,
     directory: &Directory,

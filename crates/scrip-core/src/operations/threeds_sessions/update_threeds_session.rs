@@ -18,8 +18,7 @@ use crate::{
 
 const REQUIRED_PERMISSION: Permission = Permission::ThreeDsSessionCreate;
 
-/// # Errors
-/// There is no such session, it belongs to another application or to a browser, or it was
+/// Errors: there is no such session, it belongs to another application or to a browser, or it was
 /// authenticated.
 pub async fn update_threeds_session(
     vault: &Vault,

@@ -29,9 +29,8 @@ use crate::{
     writes::evaluation::{Evaluation, EvaluationResult, FailureMode},
 };
 
-/// # Errors
-/// The data is invalid for its type, or no rule allows the caller to create an intent in its
-/// containers.
+/// Errors: the data is invalid for its type, or no rule allows the caller to create an intent in
+/// its containers.
 pub async fn create_token_intent(
     vault: &Vault,
     caller: &Caller,

@@ -9,8 +9,7 @@ use crate::{
     types::{EventType, Operation, Permission, id::TokenIntentId},
 };
 
-/// # Errors
-/// There is no such live intent, or no rule allows the caller to delete it.
+/// Errors: there is no such live intent, or no rule allows the caller to delete it.
 pub async fn delete_token_intent(
     vault: &Vault,
     caller: &Caller,

@@ -9,9 +9,8 @@ use crate::{
     types::{Operation, Permission, id::TokenIntentId},
 };
 
-/// # Errors
-/// There is no such live intent, no rule allows the caller to read it, or the read cannot be
-/// recorded.
+/// Errors: there is no such live intent, no rule allows the caller to read it, or the read cannot
+/// be recorded.
 pub async fn get_token_intent(
     vault: &Vault,
     caller: &Caller,

@@ -9,8 +9,7 @@ use crate::{
     writes::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
 };
 
-/// # Errors
-/// The request is invalid, no rule allows it, or the id is taken.
+/// Errors: the request is invalid, no rule allows it, or the id is taken.
 pub async fn create_token(
     vault: &Vault,
     caller: &Caller,

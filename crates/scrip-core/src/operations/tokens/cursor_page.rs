@@ -109,10 +109,8 @@ impl ListTokensQuery {
 }
 
 /// Fills a page and records the read.
-///
-/// # Errors
-/// No rule allows the caller to list the container, the cursor belongs to another query, or the
-/// read cannot be recorded.
+/// Errors: no rule allows the caller to list the container, the cursor belongs to another query, or
+/// the read cannot be recorded.
 pub(crate) async fn load_cursor_page(
     vault: &Vault,
     caller: &Caller,

@@ -12,8 +12,7 @@ use crate::{
     writes::batch::ATTEMPTS_MAX,
 };
 
-/// # Errors
-/// There is no such live token, or no rule allows the caller to delete it.
+/// Errors: there is no such live token, or no rule allows the caller to delete it.
 pub async fn delete_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<(), Error> {
     for _ in 0..ATTEMPTS_MAX {
         let now = vault.clock.now();

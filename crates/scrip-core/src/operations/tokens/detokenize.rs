@@ -20,9 +20,8 @@ use crate::{
     work_meter::{EvaluationAttempt, EvaluationInput},
 };
 
-/// # Errors
-/// An expression is invalid, an id does not exist, no rule allows the caller to read a token, or
-/// the reads cannot be recorded.
+/// Errors: an expression is invalid, an id does not exist, no rule allows the caller to read a
+/// token, or the reads cannot be recorded.
 pub async fn detokenize(
     vault: &Vault,
     caller: &Caller,

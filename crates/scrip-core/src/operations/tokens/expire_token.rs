@@ -17,9 +17,6 @@ use crate::{
 
 /// Deletes some of the expired tokens; returns how many. Deletes none while the vault is sealed,
 /// because the audit records need a key.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn expire_token(vault: &Vault, directory: &Arc<Directory>) -> Result<usize, StoreError> {
     let audit = vault.audit_trail.record_for_vault(Operation::ExpireToken, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
@@ -29,9 +26,6 @@ pub async fn expire_token(vault: &Vault, directory: &Arc<Directory>) -> Result<u
 }
 
 /// Deletes some of the expired token intents; returns how many. See [`expire_token`].
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn expire_token_intent(
     vault: &Vault,
     directory: &Arc<Directory>,
@@ -47,9 +41,6 @@ pub async fn expire_token_intent(
 ///
 /// Uses the main reading of the clock: this reading never decreases, so an expired CVC never
 /// becomes readable again, and the expiry was computed from the same reading.
-///
-/// # Errors
-/// The store is unavailable.
 pub async fn erase_cvcs(vault: &Vault, directory: &Arc<Directory>) -> Result<usize, StoreError> {
     let audit = vault.audit_trail.record_for_vault(Operation::ExpireToken, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };

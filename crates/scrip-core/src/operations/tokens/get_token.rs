@@ -9,8 +9,7 @@ use crate::{
     types::{Operation, Permission, id::TokenId},
 };
 
-/// # Errors
-/// There is no such live token, no rule allows the caller to read it, or the read cannot be
+/// Errors: there is no such live token, no rule allows the caller to read it, or the read cannot be
 /// recorded.
 pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<TokenView, Error> {
     let now = vault.clock.latest();

@@ -7,8 +7,7 @@ use crate::{
     types::{Operation, Permission},
 };
 
-/// # Errors
-/// No rule allows the caller to list the container, or the cursor belongs to another query.
+/// Errors: no rule allows the caller to list the container, or the cursor belongs to another query.
 pub async fn list_tokens(
     vault: &Vault,
     caller: &Caller,

@@ -9,8 +9,7 @@ use crate::{
     types::{Operation, Permission},
 };
 
-/// # Errors
-/// The page number is too large, or there are too many tokens to scan.
+/// Errors: the page number is too large, or there are too many tokens to scan.
 pub async fn list_tokens_v1(
     vault: &Vault,
     caller: &Caller,

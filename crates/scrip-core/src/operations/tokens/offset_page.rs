@@ -39,9 +39,8 @@ pub struct OffsetPageQuery {
 
 /// Builds the page and records the read.
 ///
-/// # Errors
-/// No rule allows the caller to list the container, the page number is too large, there are too many
-/// tokens to scan, or the read cannot be recorded.
+/// Errors: no rule allows the caller to list the container, the page number is too large, there are
+/// too many tokens to scan, or the read cannot be recorded.
 pub(crate) async fn load_offset_page(
     vault: &Vault,
     caller: &Caller,

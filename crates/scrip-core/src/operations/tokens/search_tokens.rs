@@ -7,9 +7,8 @@ use crate::{
     types::{Operation, Permission},
 };
 
-/// # Errors
-/// No rule allows the caller to search the container, the cursor belongs to another query, or a
-/// budget is exhausted.
+/// Errors: no rule allows the caller to search the container, the cursor belongs to another query,
+/// or a budget is exhausted.
 pub async fn search_tokens(
     vault: &Vault,
     caller: &Caller,

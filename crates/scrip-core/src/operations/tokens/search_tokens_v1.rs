@@ -9,8 +9,8 @@ use crate::{
     types::{Operation, Permission},
 };
 
-/// # Errors
-/// The page number is too large, there are too many tokens to scan, or a budget is exhausted.
+/// Errors: the page number is too large, there are too many tokens to scan, or a budget is
+/// exhausted.
 pub async fn search_tokens_v1(
     vault: &Vault,
     caller: &Caller,

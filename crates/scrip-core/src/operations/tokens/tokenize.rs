@@ -19,17 +19,14 @@ pub struct RequestedToken {
 }
 
 /// Checks the number of tokens in a request.
-///
-/// # Errors
-/// The request has more tokens than the tenant's quota allows.
+/// Errors: the request has more tokens than the tenant's quota allows.
 pub fn check_tokenize_quota(caller: &Caller, count: usize) -> Result<(), Error> {
     check_request_quota(count, caller.tenant().quotas.tokens_per_request(), "tokenize_limit")
 }
 
 /// Returns the written tokens in the order of the request.
-///
-/// # Errors
-/// One token is invalid, is not allowed, or has an id that is taken. Then no token is written.
+/// Errors: one token is invalid, is not allowed, or has an id that is taken. Then no token is
+/// written.
 pub async fn tokenize(
     vault: &Vault,
     caller: &Caller,

@@ -29,8 +29,7 @@ use crate::{
     },
 };
 
-/// # Errors
-/// There is no such live token, the patch is invalid, or no rule allows it.
+/// Errors: there is no such live token, the patch is invalid, or no rule allows it.
 pub async fn update_token(
     vault: &Vault,
     caller: &Caller,

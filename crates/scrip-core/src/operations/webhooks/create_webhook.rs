@@ -19,8 +19,7 @@ use crate::{
     },
 };
 
-/// # Errors
-/// The tenant has as many webhooks as its quota allows.
+/// Errors: the tenant has as many webhooks as its quota allows.
 pub async fn create_webhook(
     vault: &Vault,
     permit: PolicyPermit,

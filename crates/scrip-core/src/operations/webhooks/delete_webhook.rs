@@ -7,8 +7,7 @@ use crate::{
     types::{Operation, id::WebhookId},
 };
 
-/// # Errors
-/// There is no such webhook.
+/// Errors: there is no such webhook.
 pub async fn delete_webhook(
     vault: &Vault,
     permit: PolicyPermit,

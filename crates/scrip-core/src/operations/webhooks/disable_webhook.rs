@@ -15,8 +15,7 @@ use crate::{
 /// Disables a webhook as its tenant can, with an audit record. Returns whether it did: a webhook
 /// that was deleted or changed after the failed deliveries stays as it is.
 ///
-/// # Errors
-/// The store is unavailable, or the policy of the tenant was altered outside of the vault.
+/// Errors: the store is unavailable, or the policy of the tenant was altered outside of the vault.
 pub async fn disable_webhook(
     vault: &Vault,
     tenant: &Arc<Tenant>,

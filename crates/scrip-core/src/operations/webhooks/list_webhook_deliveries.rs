@@ -29,9 +29,8 @@ pub struct DeliveryPage {
 }
 
 /// Lists deliveries, newest event first.
-///
-/// # Errors
-/// There is no such webhook, the cursor belongs to another list, or the read cannot be recorded.
+/// Errors: there is no such webhook, the cursor belongs to another list, or the read cannot be
+/// recorded.
 pub async fn list_webhook_deliveries(
     vault: &Vault,
     permit: &PolicyPermit,
@@ -56,9 +55,7 @@ pub async fn list_webhook_deliveries(
 }
 
 /// The newest deliveries of a webhook, for the operator, who has no cursor.
-///
-/// # Errors
-/// There is no such webhook, or the read cannot be recorded.
+/// Errors: there is no such webhook, or the read cannot be recorded.
 pub async fn list_newest_deliveries(
     vault: &Vault,
     permit: &PolicyPermit,

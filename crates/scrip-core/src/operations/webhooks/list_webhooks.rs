@@ -30,9 +30,8 @@ pub struct WebhookPage {
 }
 
 /// Lists webhooks, newest first.
-///
-/// # Errors
-/// The cursor belongs to another list, a row cannot be opened, or the read cannot be recorded.
+/// Errors: the cursor belongs to another list, a row cannot be opened, or the read cannot be
+/// recorded.
 pub async fn list_webhooks(
     vault: &Vault,
     permit: &PolicyPermit,
@@ -64,8 +63,7 @@ fn place() -> Place {
     Place::new("cursor").text(Permission::WebhookRead.as_str())
 }
 
-/// # Errors
-/// There is no such webhook, its row cannot be opened, or the read cannot be recorded.
+/// Errors: there is no such webhook, its row cannot be opened, or the read cannot be recorded.
 pub async fn get_webhook(
     vault: &Vault,
     permit: &PolicyPermit,

@@ -21,8 +21,7 @@ pub struct DeliveryReplayCount(pub usize);
 /// Repeats the finished deliveries of events since a time. The audit record is committed with the
 /// first step, so that no step is without one.
 ///
-/// # Errors
-/// There is no such webhook, it is disabled, or the time is in the future.
+/// Errors: there is no such webhook, it is disabled, or the time is in the future.
 pub async fn replay_webhook_deliveries(
     vault: &Vault,
     permit: PolicyPermit,

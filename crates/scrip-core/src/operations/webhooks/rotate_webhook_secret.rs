@@ -8,8 +8,7 @@ use crate::{
     types::{Operation, id::WebhookId},
 };
 
-/// # Errors
-/// There is no such webhook.
+/// Errors: there is no such webhook.
 pub async fn rotate_webhook_secret(
     vault: &Vault,
     permit: PolicyPermit,

@@ -14,9 +14,7 @@ use crate::{
 };
 
 /// Stores a test event for the webhook, also if the webhook does not name this type of event.
-///
-/// # Errors
-/// There is no such webhook, or it is disabled.
+/// Errors: there is no such webhook, or it is disabled.
 pub async fn test_webhook(
     vault: &Vault,
     permit: PolicyPermit,

@@ -13,9 +13,7 @@ use crate::{
 
 /// Replaces all attributes. The secret stays, so that the receiver can check deliveries without a
 /// change.
-///
-/// # Errors
-/// There is no such webhook.
+/// Errors: there is no such webhook.
 pub async fn update_webhook(
     vault: &Vault,
     permit: PolicyPermit,
@@ -28,9 +26,7 @@ pub async fn update_webhook(
 }
 
 /// Enables a webhook for the operator. All other attributes stay.
-///
-/// # Errors
-/// There is no such webhook.
+/// Errors: there is no such webhook.
 pub async fn enable_webhook(
     vault: &Vault,
     permit: PolicyPermit,

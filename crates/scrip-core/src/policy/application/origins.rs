@@ -11,9 +11,7 @@ pub const ORIGINS_MAX: usize = 20;
 
 impl ApplicationOrigins {
     /// Parses a list. A repeated origin counts once.
-    ///
-    /// # Errors
-    /// A text is not an origin, or there are too many.
+    /// Errors: a text is not an origin, or there are too many.
     pub fn parse(texts: &[String]) -> Result<Self, FieldError> {
         let mut origins = Vec::new();
         for text in texts {
@@ -29,14 +27,12 @@ impl ApplicationOrigins {
     }
 
     /// Parses the stored text. `None` if [`ApplicationOrigins::to_text`] would not return it.
-    #[must_use]
     pub fn from_stored(text: &str) -> Option<Self> {
         let origins = text.split(' ').map(WebOrigin::from_stored).collect::<Option<Vec<_>>>()?;
         Some(Self(origins))
     }
 
     /// The stored text: origins, separated by spaces. `None` if there are none.
-    #[must_use]
     pub fn to_text(&self) -> Option<String> {
         let texts: Vec<_> = self.iter().map(WebOrigin::text).collect();
         (!texts.is_empty()).then(|| texts.join(" "))
@@ -46,13 +42,11 @@ impl ApplicationOrigins {
         self.0.iter()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether a page of this origin may use the keys of the application.
-    #[must_use]
     pub fn allow(&self, origin: &WebOrigin) -> bool {
         self.is_empty() || self.0.contains(origin)
     }

@@ -14,9 +14,7 @@ const RULE: &str = "must be an origin such as https://shop.example: a scheme, a 
 
 impl WebOrigin {
     /// Parses an origin and normalises it.
-    ///
-    /// # Errors
-    /// The text is not an origin. The error is the rule.
+    /// Errors: the text is not an origin. The error is the rule.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.to_ascii_lowercase();
         let (scheme, rest) = text.split_once("://").ok_or(RULE)?;
@@ -33,23 +31,19 @@ impl WebOrigin {
     }
 
     /// Parses a stored origin. `None` if [`WebOrigin::parse`] would change it.
-    #[must_use]
     pub fn from_stored(text: &str) -> Option<Self> {
         Self::parse(text).ok().filter(|it| it.0 == text)
     }
 
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    #[must_use]
     pub fn is_https(&self) -> bool {
         self.0.starts_with("https:")
     }
 
     /// The name or address, without the port. An IPv6 address is in brackets.
-    #[must_use]
     pub fn host(&self) -> &str {
         let authority = self.0.split_once("://").map_or("", |(_, it)| it);
         host_without_port(authority)
@@ -57,7 +51,6 @@ impl WebOrigin {
 }
 
 /// Removes the port of a `Host` header or of an authority.
-#[must_use]
 pub fn host_without_port(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|it| it.is_ascii_digit()) => host,
@@ -66,7 +59,6 @@ pub fn host_without_port(authority: &str) -> &str {
 }
 
 /// Whether a host name or address, without a port, always means the machine of the client.
-#[must_use]
 pub fn is_loopback_host(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     host == "localhost"

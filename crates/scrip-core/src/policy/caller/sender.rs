@@ -15,14 +15,12 @@ impl Caller {
         Self { marks_fields, ..self }
     }
 
-    #[must_use]
     pub(crate) fn marks_fields(&self) -> bool {
         self.marks_fields
     }
 
     /// Whether the request holds what a payer typed: it has values of hosted fields, or collects them
     /// for a sender.
-    #[must_use]
     pub(crate) fn carries_typed_values(&self) -> bool {
         let sender_carries = || self.collection_sender().is_some_and(Self::carries_typed_values);
         self.marks_fields || self.field_kinds.has_values() || sender_carries()
@@ -34,7 +32,6 @@ impl Caller {
         Self { sends_field_values, ..self }
     }
 
-    #[must_use]
     pub(crate) fn sends_field_values(&self) -> bool {
         self.sends_field_values
     }
@@ -42,7 +39,6 @@ impl Caller {
     /// The same caller, which stores data that another caller sent; `None` for a sender without an
     /// API key. The rights stay those of this caller. The rules for browsers and the guessing budget
     /// are those of the sender.
-    #[must_use]
     pub(crate) fn collecting_for(&self, sender: Option<&Self>) -> Self {
         let sender = sender
             .map_or(CollectionSender::Keyless, |it| CollectionSender::Caller(Arc::new(it.clone())));
@@ -105,7 +101,6 @@ impl Caller {
 
     /// Whether the caller runs in a browser that the tenant does not control: a public application
     /// or an access session, or a proxy that collects data of such a sender or of one without a key.
-    #[must_use]
     pub fn is_browser(&self) -> bool {
         let has_browser_sender = match &self.sender {
             Some(CollectionSender::Keyless) => true,
@@ -125,7 +120,6 @@ impl Caller {
         Self { field_kinds, ..self }
     }
 
-    #[must_use]
     pub(crate) fn field_kinds(&self) -> FieldKinds {
         self.field_kinds
     }

@@ -24,7 +24,6 @@ pub enum TenantDeletion {
 }
 
 impl TenantDeletion {
-    #[must_use]
     pub fn tenant(&self) -> TenantId {
         match self {
             Self::Requested(permit) | Self::Due { permit, .. } => permit.tenant().id,
@@ -33,7 +32,6 @@ impl TenantDeletion {
     }
 
     /// How long the vault stores the logs of the deleted tenant; `None` is permanently.
-    #[must_use]
     pub fn retention_seconds(&self) -> Option<i64> {
         let quotas = match self {
             Self::Requested(permit) | Self::Due { permit, .. } => Some(&permit.tenant().quotas),
@@ -43,7 +41,6 @@ impl TenantDeletion {
     }
 
     /// Whether the policy must be checked before the deletion.
-    #[must_use]
     pub fn requires_policy_check(&self) -> bool {
         match self {
             Self::Requested(_) | Self::Due { .. } => true,
@@ -52,9 +49,7 @@ impl TenantDeletion {
     }
 
     /// Checks the deletion inside the transaction, on the current policy.
-    ///
-    /// # Errors
-    /// The policy was altered or rolled back, or the caller no longer has the permission.
+    /// Errors: the policy was altered or rolled back, or the caller no longer has the permission.
     pub fn check(&self, records: &PolicyRecords) -> Result<(), Error> {
         match self {
             Self::ByOperator { .. } => Ok(()),

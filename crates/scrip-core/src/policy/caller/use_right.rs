@@ -31,7 +31,6 @@ pub enum UseRight {
 
 impl UseRight {
     /// The permissions that grant the right. One of them is sufficient in each container.
-    #[must_use]
     pub fn permissions(self) -> &'static [Permission] {
         match self {
             Self::EphemeralProxy => &[Permission::TokenUse],
@@ -45,8 +44,7 @@ impl Caller {
     /// otherwise a public API key, which every visitor of a page has, could send requests from the
     /// address of the vault.
     ///
-    /// # Errors
-    /// No rule grants the right anywhere.
+    /// Errors: no rule grants the right anywhere.
     pub fn permit_use_lookup(&self, right: UseRight) -> Result<LookupPermit, Error> {
         if !right.permissions().iter().any(|it| self.principal.has_permission(*it)) {
             return Err(self.deny_use(right));
@@ -69,9 +67,7 @@ impl Caller {
     }
 
     /// Creates a permit to use the data of a token, in full.
-    ///
-    /// # Errors
-    /// A container of the token is not covered by a rule.
+    /// Errors: a container of the token is not covered by a rule.
     pub fn permit_use<'a>(
         &self,
         right: UseRight,

@@ -51,8 +51,7 @@ pub const URL_CHARS_MAX: usize = 2048;
 const TARGET_BYTES_MAX: usize = 16 * 1024;
 
 impl DestinationUrl {
-    /// # Errors
-    /// The URL is not an absolute https URL with a DNS name.
+    /// Errors: the URL is not an absolute https URL with a DNS name.
     pub fn parse(text: &str, loopback: LoopbackDestinations) -> Result<Self, FieldError> {
         let reject = |rule: &'static str| FieldError::new("destination_url", rule);
         if text.is_empty() || text.chars().count() > URL_CHARS_MAX {
@@ -106,19 +105,16 @@ impl DestinationUrl {
 
     /// Parses a stored URL. It may have a loopback host, if the server allowed that earlier. The
     /// guard of outgoing connections decides again.
-    #[must_use]
     pub fn from_stored(text: &str) -> Option<Self> {
         Self::parse(text, LoopbackDestinations::Allowed).ok()
     }
 
     /// The URL as the client wrote it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
     /// The host in lower case, without the port.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -126,9 +122,8 @@ impl DestinationUrl {
     /// Appends a path (empty, or with a slash at its start) and a query. The parameter
     /// `bt-proxy-key` is dropped.
     ///
-    /// # Errors
-    /// The path would leave the base path, a character is not allowed in a URL, or the path and the
-    /// query are too long.
+    /// Errors: the path would leave the base path, a character is not allowed in a URL, or the path
+    /// and the query are too long.
     pub fn join(&self, path: &str, query: Option<&str>) -> Result<String, PathError> {
         // First: the other checks take time for each byte.
         if path.len().saturating_add(query.map_or(0, str::len)) > TARGET_BYTES_MAX {
@@ -166,7 +161,6 @@ impl DestinationUrl {
 
     /// Whether the query has a parameter of the base query, in any encoding of its name. Servers
     /// differ in which one of two they use, so a request could replace a parameter of the base.
-    #[must_use]
     pub fn repeats_base_parameter(&self, query: Option<&str>) -> bool {
         match (&self.query, query) {
             (Some(base_query), Some(query)) => repeats_parameter(base_query, query),

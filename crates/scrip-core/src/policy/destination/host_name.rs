@@ -10,8 +10,7 @@ const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
 impl HostName {
-    /// # Errors
-    /// The text is not a DNS name with at least one dot, or it is an IP address.
+    /// Errors: the text is not a DNS name with at least one dot, or it is an IP address.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         let name = text.to_ascii_lowercase();
         let is_name = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label);
@@ -26,12 +25,10 @@ impl HostName {
     }
 
     /// Parses a stored name. `None` if [`HostName::parse`] would change it.
-    #[must_use]
     pub fn from_stored(text: &str) -> Option<Self> {
         Self::parse(text).ok().filter(|it| it.0 == text)
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -33,13 +33,11 @@ const LOST_KEYS: &str = "the keys of this vault are missing, but it has tenants:
 
 impl DirectoryRecords {
     /// Whether the keys of a vault with tenants are missing. New keys would not open its data.
-    #[must_use]
     pub fn has_lost_keys(&self) -> bool {
         self.system_keys.is_none() && !(self.tenants.is_empty() && self.unreadable.is_empty())
     }
 
     /// The message about missing keys.
-    #[must_use]
     pub fn missing_keys_text(&self) -> &'static str {
         if self.has_lost_keys() { LOST_KEYS } else { EMPTY_VAULT }
     }

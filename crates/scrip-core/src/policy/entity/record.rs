@@ -22,9 +22,6 @@ pub trait EntityRecord: Sized {
     fn write<'a>(&'a self, row: &mut RowWriter<'a>);
 
     /// Reads what [`EntityRecord::write`] wrote.
-    ///
-    /// # Errors
-    /// The vault did not write the row.
     fn read(row: &RowReader<'_>) -> Result<Self, InvalidRow>;
 
     /// Adds the values of other tables that the MAC covers after this column.
@@ -59,8 +56,7 @@ pub trait EntityRecord: Sized {
         keys.seal(Purpose::Data, &self.sealed_place(kind), plaintext)
     }
 
-    /// # Errors
-    /// The row was altered, or belongs to another tenant.
+    /// Errors: the row was altered, or belongs to another tenant.
     fn open_column(
         &self,
         keys: &TenantKeys,
@@ -115,7 +111,6 @@ impl<T: EntityRecord> PolicyRow for T {
 
 impl<T: EntityRecord> SignedRow<T> {
     /// The values of all columns.
-    #[must_use]
     pub fn values(&self) -> Vec<RowValue<'_>> {
         let mut values = self.record.values();
         for (column, value) in T::ENTITY.columns.iter().zip(&mut values) {
@@ -127,9 +122,6 @@ impl<T: EntityRecord> SignedRow<T> {
     }
 
     /// Reads a stored row. Its MAC is not checked yet.
-    ///
-    /// # Errors
-    /// The vault did not write the row.
     pub fn read(source: &dyn RowSource) -> Result<Self, InvalidRow> {
         let row = RowReader::new(T::ENTITY, source);
         let mut columns = T::ENTITY.columns.iter();

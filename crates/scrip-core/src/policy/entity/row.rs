@@ -125,9 +125,7 @@ pub struct InvalidRow;
 /// A stored row of an entity.
 pub trait RowSource {
     /// The value of a column, counted from zero, if it has the type of the column.
-    ///
-    /// # Errors
-    /// The row has no such column, or it has another type.
+    /// Errors: the row has no such column, or it has another type.
     fn value(&self, index: usize, column_type: ColumnType) -> Result<RowValue<'_>, InvalidRow>;
 }
 

@@ -32,9 +32,7 @@ pub struct AuthorityCertificates(String);
 
 impl AuthorityCertificates {
     /// Takes a text of an allowed length. [`AuthorityCertificates::check`] parses it.
-    ///
-    /// # Errors
-    /// The text is too long.
+    /// Errors: the text is too long.
     pub fn from_text(pem: String) -> Result<Self, FieldError> {
         if pem.len() > PEM_BYTES_MAX {
             return Err(FieldError::new("ca_pem", "must have at most 64 KiB"));
@@ -42,13 +40,11 @@ impl AuthorityCertificates {
         Ok(Self(pem))
     }
 
-    /// # Errors
-    /// The text has no certificate, too many, or one that cannot be parsed.
+    /// Errors: the text has no certificate, too many, or one that cannot be parsed.
     pub(super) fn check(&self) -> Result<(), FieldError> {
         parse_chain(&self.0).map_err(|rule| FieldError::new("ca_pem", rule)).map(drop)
     }
 
-    #[must_use]
     pub fn as_pem(&self) -> &str {
         &self.0
     }
@@ -72,8 +68,7 @@ pub struct CertificateSummary {
 }
 
 impl ClientCertificate {
-    /// # Errors
-    /// The certificate or the key cannot be parsed, or they do not belong together.
+    /// Errors: the certificate or the key cannot be parsed, or they do not belong together.
     pub fn parse(
         certificate_pem: &str,
         private_key_pem: Zeroizing<String>,
@@ -109,7 +104,6 @@ impl ClientCertificate {
 
 impl CertificateSummary {
     /// The summary of a stored chain. `None` if it cannot be parsed.
-    #[must_use]
     pub fn from_pem(certificate_pem: &str) -> Option<Self> {
         let chain = parse_chain(certificate_pem).ok()?;
         let der = chain.first()?;

@@ -19,8 +19,7 @@ pub struct ProxyDetails {
 }
 
 impl ProxyDetails {
-    /// # Errors
-    /// The row was altered, or belongs to another tenant.
+    /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: ProxyRecord) -> Result<Self, Error> {
         let settings = ProxySettings::open(keys, &record)?;
         let secrets = ProxySecrets::open(keys, &record)?;
@@ -36,7 +35,6 @@ impl ProxyDetails {
     }
 
     /// The attributes that a client chooses.
-    #[must_use]
     pub fn draft(&self) -> ProxyDraft {
         let (record, settings) = (&self.record, &self.settings);
         ProxyDraft {

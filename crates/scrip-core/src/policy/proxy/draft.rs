@@ -35,8 +35,7 @@ pub struct ProxyTimeout(u64);
 pub const TIMEOUT_SECONDS_MAX: u64 = 60;
 
 impl ProxyTimeout {
-    /// # Errors
-    /// The number of seconds is out of range.
+    /// Errors: the number of seconds is out of range.
     pub fn parse(seconds: u64) -> Result<Self, FieldError> {
         if (1..=TIMEOUT_SECONDS_MAX).contains(&seconds) {
             return Ok(Self(seconds));
@@ -44,7 +43,6 @@ impl ProxyTimeout {
         Err(FieldError::new("timeout", "must be a number of seconds from 1 to 60"))
     }
 
-    #[must_use]
     pub fn seconds(self) -> u64 {
         self.0
     }
@@ -60,7 +58,6 @@ pub struct CompiledDraft {
 }
 
 /// The charged work to compile this many masks: each takes up to a millisecond.
-#[must_use]
 pub fn count_pattern_work(patterns: usize) -> usize {
     patterns.saturating_mul(256 * 1024)
 }
@@ -88,8 +85,7 @@ impl ProxyDraft {
     /// of the proxy are not compiled again. The first error ends it, so that a request cannot buy
     /// more work with more errors.
     ///
-    /// # Errors
-    /// A mask cannot be compiled, or a certificate cannot be parsed.
+    /// Errors: a mask cannot be compiled, or a certificate cannot be parsed.
     pub fn compile(self, current: Option<&Self>) -> Result<CompiledDraft, FieldError> {
         let pattern_bytes = match self.has_same_transforms(current) {
             true => None,
@@ -116,7 +112,6 @@ impl ProxyDraft {
     }
 
     /// The charged work to compile the draft.
-    #[must_use]
     pub fn count_compile_work(&self, current: Option<&Self>) -> usize {
         let patterns = match self.has_same_transforms(current) {
             true => 0,
@@ -131,7 +126,6 @@ impl ProxyDraft {
     /// Whether the change decides who receives card data, or which rights the proxy lends. Such a
     /// change needs `application:update` too: who redirects a live proxy reads every card that is
     /// sent through it.
-    #[must_use]
     pub fn redirects(&self, current: &Self) -> bool {
         self.destination != current.destination
             || !self.request_transforms.has_same_effect(&current.request_transforms)

@@ -12,7 +12,6 @@ pub struct ProxyKeyText(Zeroizing<String>);
 const KEY_BYTES: usize = 16;
 
 impl ProxyKeyText {
-    #[must_use]
     pub fn new(fill_random: fn(&mut [u8])) -> Self {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         fill_random(bytes.as_mut());
@@ -23,7 +22,6 @@ impl ProxyKeyText {
         Self(Zeroizing::new(text))
     }
 
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }

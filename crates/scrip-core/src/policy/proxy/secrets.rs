@@ -31,8 +31,7 @@ pub struct ProxySecrets {
 }
 
 impl ProxyConfiguration {
-    /// # Errors
-    /// The configuration is too large, or a name is empty.
+    /// Errors: the configuration is too large, or a name is empty.
     pub fn parse(entries: BTreeMap<String, String>) -> Result<Self, FieldError> {
         let configuration = Self(entries);
         let lengths =
@@ -51,7 +50,6 @@ impl ProxyConfiguration {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -100,8 +98,7 @@ impl ProxySecrets {
         Ok(record.seal_column(keys, "proxy.secrets", &Secret::new(bytes)))
     }
 
-    /// # Errors
-    /// The row was altered, or belongs to another tenant.
+    /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
         let secret = record.open_column(keys, "proxy.secrets", &record.secrets)?;
         let stored: StoredProxySecrets =

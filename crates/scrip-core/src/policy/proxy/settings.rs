@@ -69,7 +69,6 @@ impl ProxySettings {
     }
 
     /// Whether an earlier version stored a mask that this version does not run.
-    #[must_use]
     pub fn has_unusable_mask(&self) -> bool {
         let lists = [
             (&self.request_transforms, TransformStage::Request),
@@ -123,8 +122,7 @@ impl ProxySettings {
         Ok(record.seal_column(keys, "proxy.settings", &Secret::new(bytes)))
     }
 
-    /// # Errors
-    /// The row was altered, or belongs to another tenant.
+    /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
         let secret = record.open_column(keys, "proxy.settings", &record.settings)?;
         let stored: StoredProxySettings =

@@ -48,9 +48,7 @@ pub const TRANSFORMS_MAX: usize = 16;
 
 impl TransformList {
     /// Checks an array of transforms, without compiling them. `field` is the name of its attribute.
-    ///
-    /// # Errors
-    /// Every violated rule, with the path of its attribute.
+    /// Errors: every violated rule, with the path of its attribute.
     pub fn parse(field: &str, sources: Vec<TransformSource>) -> Result<Self, Vec<FieldError>> {
         if sources.len() > TRANSFORMS_MAX {
             return Err(vec![FieldError::new(field.to_owned(), "must have at most 16 transforms")]);
@@ -86,9 +84,7 @@ impl TransformList {
     }
 
     /// Checks the transform of the older attribute.
-    ///
-    /// # Errors
-    /// Every violated rule, with the path of its attribute.
+    /// Errors: every violated rule, with the path of its attribute.
     pub fn parse_single(field: &str, source: TransformSource) -> Result<Self, Vec<FieldError>> {
         let rule_errors =
             template_rules::check_template(TransformStage::from_field(field), &source);
@@ -102,27 +98,22 @@ impl TransformList {
     }
 
     /// The transform, if the client sent it in the older attribute.
-    #[must_use]
     pub fn single(&self) -> Option<&TransformSource> {
         self.sources.first().filter(|_| self.is_single)
     }
 
     /// The transforms, if the client sent an array.
-    #[must_use]
     pub fn array(&self) -> Option<&[TransformSource]> {
         (!self.is_single && !self.sources.is_empty()).then_some(self.sources.as_slice())
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
     /// Compiles new transforms. `field` is the name of the older attribute. Returns the memory of
     /// the compiled masks.
-    ///
-    /// # Errors
-    /// The first transform that cannot be compiled.
+    /// Errors: the first transform that cannot be compiled.
     pub(super) fn compile_new(&self, field: &str) -> Result<u64, FieldError> {
         let mut bytes = 0_u64;
         for (index, source) in self.sources.iter().enumerate() {
@@ -165,7 +156,6 @@ impl TransformList {
     }
 
     /// Whether a stored template breaks a rule of this version, so that calls are rejected.
-    #[must_use]
     pub fn has_rejected_template(&self, stage: TransformStage) -> bool {
         self.sources.iter().any(|it| template_rules::breaks_rule(stage, it))
     }

@@ -106,7 +106,6 @@ struct AdmissionPlan {
 }
 
 impl RateLimitCounters {
-    #[must_use]
     pub fn new(counters_max: usize) -> Self {
         let entries_max = counters_max.saturating_mul(ENTRIES_PER_COUNTER).max(ENTRIES_MIN);
         let overflow = RateLimitName::ALL.iter().map(|_| OverflowLogs::default()).collect();
@@ -126,9 +125,8 @@ impl RateLimitCounters {
     }
 
     /// Counts a request on all of these counters, or on none.
-    ///
-    /// # Errors
-    /// At least one counter rejects the request; the error is the one with the longest wait.
+    /// Errors: at least one counter rejects the request; the error is the one with the longest
+    /// wait.
     pub fn count(&self, now: Timestamp, checks: &[CounterCheck]) -> Result<(), RateLimitRejection> {
         let now_ms = now.unix_ms;
         self.sweep_when_crowded(now_ms);
@@ -148,9 +146,7 @@ impl RateLimitCounters {
 
     /// Whether this counter would reject a request. Counts nothing, but starts a block if one is
     /// due.
-    ///
-    /// # Errors
-    /// The counter would reject.
+    /// Errors: the counter would reject.
     pub fn probe(&self, now: Timestamp, check: &CounterCheck) -> Result<(), RateLimitRejection> {
         let checks = std::slice::from_ref(check);
         let mut shards = LockedShards::new(self, checks);
@@ -168,7 +164,6 @@ impl RateLimitCounters {
         }
     }
 
-    #[must_use]
     pub fn usage(&self) -> CounterUsage {
         CounterUsage {
             counters: self.capacity.counters.load(Ordering::Relaxed),

@@ -17,7 +17,6 @@ use crate::{
 pub struct ClientNetwork(pub [u8; 16]);
 
 impl ClientNetwork {
-    #[must_use]
     pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(address.to_ipv6_mapped().octets()),
@@ -34,7 +33,6 @@ impl ClientNetwork {
 pub struct CounterDigest(pub [u8; 16]);
 
 impl CounterDigest {
-    #[must_use]
     pub fn from_digest(digest: &[u8; 32]) -> Self {
         let mut half = [0; 16];
         for (target, byte) in half.iter_mut().zip(digest) {
@@ -95,7 +93,6 @@ pub struct RateLimitCaller {
 }
 
 /// The counters of a request, in the order of the table.
-#[must_use]
 pub fn counter_checks(rates: &EffectiveRates, request: &RateLimitRequest) -> Vec<CounterCheck> {
     let mut checks = Vec::with_capacity(CHECKS_EXPECTED);
     for (limit, rate) in rates.iter_rules() {
@@ -111,7 +108,6 @@ pub fn counter_checks(rates: &EffectiveRates, request: &RateLimitRequest) -> Vec
 }
 
 /// The counter that applies before the caller is known.
-#[must_use]
 pub fn address_check(rates: &EffectiveRates, address: ClientNetwork) -> Option<CounterCheck> {
     let rate = rates.rate(RateLimitName::Address)?;
     Some(CounterCheck { limit: RateLimitName::Address, key: CounterKey::Address(address), rate })

@@ -66,7 +66,6 @@ impl Rate {
         Self { requests: requests.unwrap_or(fallback), ..self }
     }
 
-    #[must_use]
     pub fn block_duration(self) -> Option<Duration> {
         match self.action {
             LimitAction::Throttle => None,
@@ -97,7 +96,6 @@ words! {
 
 impl RateLimitName {
     /// The index in [`RateLimitName::ALL`].
-    #[must_use]
     pub fn index(self) -> usize {
         Self::ALL.iter().position(|it| *it == self).unwrap_or_default()
     }

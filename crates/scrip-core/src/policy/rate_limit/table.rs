@@ -90,7 +90,6 @@ impl EffectiveRates {
         self
     }
 
-    #[must_use]
     pub fn rate(&self, limit: RateLimitName) -> Option<Rate> {
         self.iter_rules().find(|(it, _)| it.name == limit).map(|(_, rate)| rate)
     }

@@ -61,25 +61,20 @@ impl ClientKeyRecord {
     }
 
     /// Whether the key can be used at this time.
-    #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
         now < self.expires_at
     }
 
     /// The public key, in the form of the response that created the key.
-    ///
-    /// # Errors
-    /// The row was altered.
+    /// Errors: the row was altered.
     pub fn public_key_pem(&self, keys: &TenantKeys) -> Result<String, Error> {
         let internal = |error: scrip_seal::ClientKeyError| Error::Internal(error.into());
         self.open_key_pair(keys)?.public_key_pem().map_err(internal)
     }
 
     /// Decrypts with the private key, which is opened for each use and wiped afterwards.
-    ///
-    /// # Errors
-    /// The row was altered: an internal error. The JWE was encrypted for another key: the inner
-    /// error.
+    /// Errors: the row was altered: an internal error. The JWE was encrypted for another key: the
+    /// inner error.
     pub(crate) fn decrypt(
         &self,
         keys: &TenantKeys,

@@ -150,7 +150,6 @@ const TOKENIZE_LIMIT_MAX: u64 = 200;
 impl Quotas {
     /// The quotas of a new tenant, as the API documents them, except the log retention of production
     /// tenants.
-    #[must_use]
     pub fn default_for(kind: TenantKind) -> Self {
         Self {
             log_retention_seconds: match kind {
@@ -178,36 +177,30 @@ impl Quotas {
         }
     }
 
-    #[must_use]
     pub fn log_retention(&self) -> Duration {
         Duration::from_secs(self.log_retention_seconds)
     }
 
     /// The maximum number of tokens that one tokenize request creates, also if an earlier version
     /// stored a higher quota.
-    #[must_use]
     pub fn tokens_per_request(&self) -> u64 {
         self.tokenize_limit.min(TOKENIZE_LIMIT_MAX)
     }
 
-    #[must_use]
     pub fn deletion_grace(&self) -> Duration {
         Duration::from_secs(self.deletion_grace_seconds)
     }
 
-    #[must_use]
     pub fn token_intent_retention(&self) -> Duration {
         Duration::from_secs(self.token_intent_retention_seconds)
     }
 
-    #[must_use]
     pub fn cvc_retention(&self) -> Duration {
         Duration::from_secs(self.cvc_retention_seconds)
     }
 
     /// The limit of rejected evaluations. Without a value, it is on if the guessing budget of a day
     /// is on.
-    #[must_use]
     pub fn rejected_evaluations(&self) -> QuotaLimit {
         self.rejected_evaluations.unwrap_or(match self.number_guesses_day {
             QuotaLimit::Off => QuotaLimit::Off,
@@ -216,28 +209,23 @@ impl Quotas {
     }
 
     /// Name and value of each quota, as [`Quotas::set`] reads them.
-    #[must_use]
     pub fn list(&self) -> Vec<(&'static str, String)> {
         QUOTAS.iter().map(|it| (it.name, it.field.show(*self))).collect()
     }
 
     /// Sets one quota by name, such as `log_retention` to `30d`.
-    ///
-    /// # Errors
-    /// There is no such quota, or the value is out of range.
+    /// Errors: there is no such quota, or the value is out of range.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
         let quota = QUOTAS.iter().find(|it| it.name == name).ok_or_else(unknown_quota)?;
         quota.field.set(self, value).ok_or_else(|| FieldError::new(quota.name, quota.rule))
     }
 
     /// The text form; the same in both engines.
-    #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// `None` when the text is not the output of [`Quotas::to_text`].
-    #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
     }

@@ -28,13 +28,11 @@ impl Default for TenantSettings {
 
 impl TenantSettings {
     /// The text form; the same in both engines.
-    #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// `None` when the text is not the output of [`TenantSettings::to_text`].
-    #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
     }

@@ -19,8 +19,7 @@ pub struct WebhookDetails {
 }
 
 impl WebhookDetails {
-    /// # Errors
-    /// The row was altered, or belongs to another tenant.
+    /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: WebhookRecord) -> Result<Self, Error> {
         let settings = WebhookSettings::open(keys, &record)?;
         let secrets = WebhookSecrets::open(keys, &record)?;

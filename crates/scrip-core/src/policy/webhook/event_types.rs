@@ -15,12 +15,10 @@ impl EventType {
 pub struct EventTypes(u64);
 
 impl EventTypes {
-    #[must_use]
     pub const fn has(self, event: EventType) -> bool {
         self.0 & event.bit() != 0
     }
 
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -50,8 +48,7 @@ const SEPARATOR: &str = ",";
 const SHOWN_NAME_CHARS_MAX: usize = 100;
 
 impl EventList {
-    /// # Errors
-    /// The list is empty, or has names that are no types of events.
+    /// Errors: the list is empty, or has names that are no types of events.
     pub fn parse(names: &[String]) -> Result<Self, Vec<FieldError>> {
         if names.is_empty() {
             return Err(vec![FieldError::new("events", "must name at least one event type")]);
@@ -73,13 +70,11 @@ impl EventList {
     }
 
     /// The text of a row.
-    #[must_use]
     pub fn to_text(&self) -> String {
         self.0.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(SEPARATOR)
     }
 
     /// `None` when the text is not the output of [`EventList::to_text`].
-    #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let events: Option<Vec<_>> = text.split(SEPARATOR).map(EventType::parse).collect();
         let events = events?;
@@ -87,12 +82,10 @@ impl EventList {
         (set.iter().count() == events.len()).then_some(Self(events))
     }
 
-    #[must_use]
     pub fn as_slice(&self) -> &[EventType] {
         &self.0
     }
 
-    #[must_use]
     pub fn to_set(&self) -> EventTypes {
         self.0.iter().copied().collect()
     }

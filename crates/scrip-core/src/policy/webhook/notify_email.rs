@@ -10,8 +10,7 @@ pub const EMAIL_CHARS_MAX: usize = 320;
 const LOCAL_PART_CHARS_MAX: usize = 64;
 
 impl NotifyEmail {
-    /// # Errors
-    /// The text is not an e-mail address.
+    /// Errors: the text is not an e-mail address.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         if text.chars().count() > EMAIL_CHARS_MAX {
             return Err(FieldError::new("notify_email", "must have at most 320 characters"));
@@ -26,7 +25,6 @@ impl NotifyEmail {
             .ok_or_else(|| FieldError::new("notify_email", rule))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -61,7 +61,6 @@ pub struct WebhookRecord {
 
 impl WebhookRecord {
     /// Whether the webhook is enabled and names the event.
-    #[must_use]
     pub fn wants_event(&self, event: EventType) -> bool {
         self.status == WebhookStatus::Enabled && self.events.to_set().has(event)
     }

@@ -45,7 +45,6 @@ struct StoredWebhookSecrets {
 }
 
 impl WebhookSecrets {
-    #[must_use]
     pub fn new(fill_random: fn(&mut [u8])) -> Self {
         Self { current: WebhookSecret::new(fill_random), previous: None }
     }
@@ -76,8 +75,7 @@ impl WebhookSecrets {
         Ok(record.seal_column(keys, "webhook.secrets", &Secret::new(bytes)))
     }
 
-    /// # Errors
-    /// The row was altered, or belongs to another tenant.
+    /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &WebhookRecord) -> Result<Self, Error> {
         let secret = record.open_column(keys, "webhook.secrets", &record.secrets)?;
         let stored: StoredWebhookSecrets =

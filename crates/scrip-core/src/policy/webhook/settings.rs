@@ -38,8 +38,7 @@ impl WebhookSettings {
         Ok(record.seal_column(keys, "webhook.settings", &Secret::new(bytes)))
     }
 
-    /// # Errors
-    /// The row was altered, or belongs to another tenant.
+    /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &WebhookRecord) -> Result<Self, Error> {
         let secret = record.open_column(keys, "webhook.settings", &record.settings)?;
         let stored: StoredWebhookSettings =

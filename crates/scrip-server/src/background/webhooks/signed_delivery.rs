@@ -32,8 +32,7 @@ impl EventDelivery<'_> {
     /// Builds and signs the request of an attempt at this time. The body is canonical JSON, so that
     /// receivers can verify it as it is or parsed and written again.
     ///
-    /// # Errors
-    /// The key pair of the vault cannot sign.
+    /// Errors: the key pair of the vault cannot sign.
     pub fn sign(&self, now: Timestamp) -> Result<Request<Bytes>, WebhookKeyError> {
         let body = self.event.to_delivery(now);
         let id = self.event_id.to_string();

@@ -70,7 +70,6 @@ fn parse_number(text: &str) -> Option<u64> {
 pub struct NetworkList(pub(crate) Vec<IpNet>);
 
 impl NetworkList {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -128,8 +127,7 @@ impl SettingValue for RedisUrl {
 }
 
 impl RedisUrl {
-    /// # Errors
-    /// The password file cannot be read.
+    /// Errors: the password file cannot be read.
     pub fn client(&self, password_file: Option<&Path>) -> anyhow::Result<Client> {
         let mut info = self.0.clone();
         if let Some(file) = password_file {

@@ -54,9 +54,7 @@ impl fmt::Debug for PostgresSettings {
 
 impl PostgresSettings {
     /// Parses an address.
-    ///
-    /// # Errors
-    /// The URL is not the address of a PostgreSQL database.
+    /// Errors: the URL is not the address of a PostgreSQL database.
     pub fn parse(url: &str) -> Result<Self, InvalidAddress> {
         let PostgresAddress { mut config, transport, redacted } = PostgresAddress::parse(url)?;
         if config.get_application_name().is_none() {
@@ -89,19 +87,16 @@ impl PostgresSettings {
     }
 
     /// Whether the caller must set trusted certificates with [`PostgresSettings::with_tls`].
-    #[must_use]
     pub fn transport(&self) -> PostgresTransport {
         self.transport
     }
 
     /// The address without secrets.
-    #[must_use]
     pub fn redacted(&self) -> &str {
         &self.redacted
     }
 
     /// Whether the address contains a password.
-    #[must_use]
     pub fn has_password(&self) -> bool {
         self.config.get_password().is_some()
     }

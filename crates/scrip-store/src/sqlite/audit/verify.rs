@@ -32,9 +32,7 @@ const PROGRESS_INTERVAL: u64 = 4096;
 ///
 /// The WAL cannot restart during this read. Verification stops if the WAL exceeds a limit, because
 /// a full disk is worse than a later verification.
-///
-/// # Errors
-/// The database cannot be read, or its WAL grew too long.
+/// Errors: the database cannot be read, or its WAL grew too long.
 pub fn verify_log(
     vault: &Path,
     log: LogKind,

@@ -69,9 +69,7 @@ const PROGRESS_INSTRUCTIONS: i32 = 10_000;
 ///
 /// The WAL cannot restart during this read. The backup stops if the WAL exceeds a limit, because a
 /// full disk is worse than a missing backup.
-///
-/// # Errors
-/// A file cannot be used, the source is not a supported database, or the WAL grew too long.
+/// Errors: a file cannot be used, the source is not a supported database, or the WAL grew too long.
 pub fn copy_database(
     source: &Path,
     target: &Path,
@@ -240,9 +238,7 @@ fn copy_read_log(
 
 /// Moves the read log from a copy, which no process has open, into a new database with the newest
 /// schema, and syncs both.
-///
-/// # Errors
-/// The copy has no read log, or a file cannot be written.
+/// Errors: the copy has no read log, or a file cannot be written.
 pub fn extract_read_log(copy: &Path, read_log: &Path) -> Result<(), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let migrations =
@@ -278,9 +274,8 @@ pub struct ExaminedBackup {
 }
 
 /// Reads a whole copy and changes nothing. `on_progress` is called repeatedly.
-///
-/// # Errors
-/// The file is not a Scrip database, has another schema, is newer than this program, or is damaged.
+/// Errors: the file is not a Scrip database, has another schema, is newer than this program, or is
+/// damaged.
 pub fn examine(
     path: &Path,
     mut on_progress: impl FnMut() + Send + 'static,
@@ -326,9 +321,7 @@ pub fn examine(
 }
 
 /// Reads the state of dual control, which is not verified, without a migration of an older schema.
-///
-/// # Errors
-/// The file is not a database.
+/// Errors: the file is not a database.
 pub fn read_dual_control(path: &Path) -> Result<StoredDualControl, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
@@ -344,8 +337,7 @@ pub fn read_dual_control(path: &Path) -> Result<StoredDualControl, StoreError> {
 /// Migrates a copy, which no process has open, to the newest schema, syncs it, and reads its policy.
 /// [`extract_read_log`] must have removed the read log, which has a schema of its own.
 ///
-/// # Errors
-/// The copy cannot be written, or is not a Scrip database.
+/// Errors: the copy cannot be written, or is not a Scrip database.
 pub fn upgrade(path: &Path) -> Result<ExaminedBackup, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
@@ -364,9 +356,7 @@ pub struct ExclusiveLock {
 }
 
 /// Returns `None` if a server has this database open.
-///
-/// # Errors
-/// The lock cannot be created.
+/// Errors: the lock cannot be created.
 pub fn lock_exclusively(path: &Path) -> Result<Option<ExclusiveLock>, StoreError> {
     // A command holds the lock for a moment when it starts.
     const LOCK_TIMEOUT: Duration = Duration::from_millis(500);

@@ -90,9 +90,7 @@ fn list_read_log_objects(migrations: usize) -> Result<Vec<SchemaObject>, StoreEr
 }
 
 /// Checks that a backup has the objects of a vault with these migrations, and no others.
-///
-/// # Errors
-/// An object is missing, additional or different. The error names it.
+/// Errors: an object is missing, additional or different. The error names it.
 pub(crate) fn check_backup_schema(
     connection: &Connection,
     migrations: usize,

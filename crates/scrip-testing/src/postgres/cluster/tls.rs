@@ -5,7 +5,6 @@ use crate::postgres::cluster::{Cluster, OWNER_ROLE};
 impl Cluster {
     /// The address of the primary alone. With several addresses, only the error of the last one is
     /// reported.
-    #[must_use]
     pub fn primary_url(&self) -> String {
         format!("postgres://{OWNER_ROLE}@127.0.0.1:{}/{OWNER_ROLE}", self.port(self.primary))
     }

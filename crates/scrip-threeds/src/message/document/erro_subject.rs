@@ -16,7 +16,6 @@ pub struct ErroSubject<'a> {
 
 impl Erro {
     /// The `Erro` for a rejected message.
-    #[must_use]
     pub fn for_fault(fault: &Fault, component: Component, subject: &ErroSubject<'_>) -> Self {
         let id = |name| subject.document.and_then(|it| it.trans_id(name));
         let version = subject.document.and_then(Document::version_number);

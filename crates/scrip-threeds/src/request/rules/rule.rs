@@ -12,7 +12,6 @@ pub struct RequestRule {
 }
 
 impl RequestRule {
-    #[must_use]
     pub fn is_broken_in(&self, context: &AuthenticateContext<'_>) -> bool {
         (self.is_broken)(context)
     }

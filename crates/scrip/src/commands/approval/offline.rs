@@ -40,9 +40,7 @@ pub(crate) enum OfflineApproval {
 }
 
 /// Requests the approval from a running server, and waits for it. Does nothing if no server runs.
-///
-/// # Errors
-/// The approval is missing, or was given: then the server must be stopped.
+/// Errors: the approval is missing, or was given: then the server must be stopped.
 pub(crate) fn request_from_server(
     settings: &Settings,
     wait: Duration,
@@ -61,9 +59,7 @@ pub(crate) fn request_from_server(
 }
 
 /// Uses an approval after the server was stopped.
-///
-/// # Errors
-/// The approval is missing.
+/// Errors: the approval is missing.
 pub(crate) async fn use_without_server(
     operator: &Operator,
     action: &ActionText,
@@ -99,18 +95,13 @@ pub(crate) async fn use_without_server(
 }
 
 /// Whether commands need an approval.
-///
-/// # Errors
-/// The store is unavailable.
 pub(crate) async fn is_in_force(operator: &Operator, is_set: bool) -> anyhow::Result<bool> {
     let ledger = load_ledger(operator).await?;
     Ok(is_set || ledger.is_some_and(|(it, _)| it.status() != DualControlStatus::Off))
 }
 
 /// The approval of an export: requested from a running server, or used after it was stopped.
-///
-/// # Errors
-/// The approval is missing, or the server still runs.
+/// Errors: the approval is missing, or the server still runs.
 pub(crate) fn require_for_export(
     settings: &Settings,
     wait: Duration,

@@ -34,8 +34,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// # Errors
-    /// The header lacks a required column.
+    /// Errors: the header lacks a required column.
     pub(super) fn from_header(header: &ByteRecord) -> anyhow::Result<Self> {
         let names: Vec<_> =
             header.iter().map(|it| normalize(&String::from_utf8_lossy(it))).collect();
@@ -61,9 +60,7 @@ impl Columns {
     }
 
     /// Returns the row, and a description of each unknown value that the row omits.
-    ///
-    /// # Errors
-    /// The row has no range, or no details for its range.
+    /// Errors: the row has no range, or no details for its range.
     pub(super) fn read_row(
         &self,
         record: &ByteRecord,

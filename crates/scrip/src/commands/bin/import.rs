@@ -95,9 +95,7 @@ fn tallies_json(tallies: &BTreeMap<&'static str, LineTally>) -> Value {
 }
 
 /// Reads the rows of a list, and reports rejected and incomplete rows.
-///
-/// # Errors
-/// The file cannot be read, its header is unknown, or most of its rows are invalid.
+/// Errors: the file cannot be read, its header is unknown, or most of its rows are invalid.
 pub(super) fn read_list(file: File) -> anyhow::Result<(BinTable, ImportReport)> {
     let total_bytes = file.metadata().map_or(0, |it| it.len());
     let mut progress =

@@ -97,9 +97,7 @@ async fn adopt(
 }
 
 /// Creates the file if it is missing, and returns its absolute path.
-///
-/// # Errors
-/// The file cannot be created.
+/// Errors: the file cannot be created.
 pub(super) fn prepare_key_file(file: &std::path::Path) -> anyhow::Result<PathBuf> {
     let path = std::path::absolute(file)?;
     if !path.exists() {

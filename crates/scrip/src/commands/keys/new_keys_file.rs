@@ -23,8 +23,7 @@ pub(super) struct NewKeysFile {
 }
 
 impl NewKeysFile {
-    /// # Errors
-    /// The file exists or cannot be created.
+    /// Errors: the file exists or cannot be created.
     pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(path);
@@ -35,9 +34,7 @@ impl NewKeysFile {
     }
 
     /// Writes one line for each key. The lines are on disk when the function returns.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Errors: the file cannot be written.
     pub(super) fn write(&mut self, keys: &[NewKey], key_version: u32) -> anyhow::Result<()> {
         let error_context =
             || format!("{} cannot be written; nothing was rotated", self.path.display());
@@ -55,9 +52,7 @@ impl NewKeysFile {
     }
 
     /// Checks that the path still leads to the written file. The old keys end with the rotation.
-    ///
-    /// # Errors
-    /// The file was moved, removed or replaced.
+    /// Errors: the file was moved, removed or replaced.
     pub(super) fn check_present(&self) -> anyhow::Result<()> {
         let identity = |it: fs::Metadata| (it.dev(), it.ino(), it.len());
         let written = self.file.metadata().map(identity)?;

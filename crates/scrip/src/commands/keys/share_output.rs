@@ -50,9 +50,7 @@ impl ShareOutput {
     }
 
     /// Checks, before shares exist, that each of them has a place.
-    ///
-    /// # Errors
-    /// There is no terminal and no file for each share.
+    /// Errors: there is no terminal and no file for each share.
     pub(super) fn check(&self, shares: Option<usize>) -> anyhow::Result<()> {
         match self {
             Self::Encrypted | Self::Terminal => Ok(()),
@@ -71,9 +69,7 @@ impl ShareOutput {
     }
 
     /// As [`Self::check`], for a rotation: only a vault with shares gets new ones.
-    ///
-    /// # Errors
-    /// The server does not answer, or the new shares have no place.
+    /// Errors: the server does not answer, or the new shares have no place.
     pub(super) fn check_rotation(
         &self,
         settings: &Settings,
@@ -87,9 +83,8 @@ impl ShareOutput {
     }
 
     /// Hands the shares over.
-    ///
-    /// # Errors
-    /// A file exists or cannot be written, or the terminal fails. The shares do not count then.
+    /// Errors: a file exists or cannot be written, or the terminal fails. The shares do not count
+    /// then.
     pub(super) fn hand_over(&self, issued: &IssuedShares) -> anyhow::Result<()> {
         self.check(Some(issued.texts.len()))?;
         for (index, text) in issued.texts.iter().enumerate() {

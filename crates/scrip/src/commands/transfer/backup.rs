@@ -152,8 +152,7 @@ fn create_backup(
     common.print_output(&CommandOutput::new(text, json))
 }
 
-/// # Errors
-/// The vault is on PostgreSQL, which has its own tools.
+/// Errors: the vault is on PostgreSQL, which has its own tools.
 pub(crate) fn reject_postgres(settings: &Settings, alternative: &str) -> anyhow::Result<()> {
     if settings.storage.url.is_some() {
         bail!(
@@ -225,9 +224,7 @@ pub(crate) fn examine_database(
 }
 
 /// Opens the vault key of a copy of a vault. A copy has no running server, which could add a method.
-///
-/// # Errors
-/// No method returns the vault key.
+/// Errors: no method returns the vault key.
 pub(crate) fn unlock_copy(
     settings: &Settings,
     records: &DirectoryRecords,

@@ -139,8 +139,7 @@ pub(crate) fn describe_old_heads(file: &Path) -> String {
 /// Moves a head file aside, because it belongs to the old vault. Returns `None` if there is none. A
 /// restore has moved one in the data directory with the other files of the old vault.
 ///
-/// # Errors
-/// The file cannot be moved.
+/// Errors: the file cannot be moved.
 pub(crate) fn move_head_file_aside(
     settings: &Settings,
     command: &str,

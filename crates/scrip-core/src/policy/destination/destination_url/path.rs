@@ -11,8 +11,8 @@ use crate::policy::destination::destination_url::percent_encoding::{
     decode_completely, is_encoded,
 };
 
-/// # Errors
-/// The path would leave the base path, or contains a control character or invalid UTF-8 text.
+/// Errors: the path would leave the base path, or contains a control character or invalid UTF-8
+/// text.
 pub(super) fn check_path(path: &str) -> Result<(), PathError> {
     /// Normalized text can be encoded again. Longer chains have no use.
     const ROUNDS_MAX: usize = 3;

@@ -55,7 +55,6 @@ impl FieldNames {
     }
 
     /// Whether a server could take this field of a form for one of the names.
-    #[must_use]
     pub fn matches(&self, field: &str) -> bool {
         read_names(field).any(|name| {
             let mut indexes = self.0.get(&name.root).into_iter().flatten();

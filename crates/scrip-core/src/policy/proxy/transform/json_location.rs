@@ -19,8 +19,7 @@ const PATH_BYTES_MAX: usize = 256;
 const STEPS_MAX: usize = 16;
 
 impl JsonLocation {
-    /// # Errors
-    /// The text is no such path, or selects the whole document.
+    /// Errors: the text is no such path, or selects the whole document.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const RULE: &str = "must be a JSONPath of names and indexes, such as $.card.token_id";
         if text.len() > PATH_BYTES_MAX {
@@ -43,7 +42,6 @@ impl JsonLocation {
         Ok(Self { steps })
     }
 
-    #[must_use]
     pub fn steps(&self) -> &[LocationStep] {
         &self.steps
     }

@@ -49,8 +49,7 @@ const AUTOMATON_BYTES_MAX: usize = 1024 * 1024;
 const AUTOMATON_CLEARS_MAX: usize = 0;
 
 impl MaskPattern {
-    /// # Errors
-    /// The expression is invalid, too large, or has no capture group.
+    /// Errors: the expression is invalid, too large, or has no capture group.
     pub fn parse(expression: &str) -> Result<Self, MaskPatternError> {
         if expression.is_empty() || expression.chars().count() > EXPRESSION_CHARS_MAX {
             return Err(MaskPatternError::Invalid("must have 1 to 1000 characters"));
@@ -74,25 +73,21 @@ impl MaskPattern {
     }
 
     /// Finds the end of a match. It can be run byte by byte, to measure how far it reads.
-    #[must_use]
     pub fn forward(&self) -> &DFA {
         &self.0.forward
     }
 
     /// Finds the start of a match with a known end.
-    #[must_use]
     pub fn backward(&self) -> &DFA {
         &self.0.backward
     }
 
     /// Finds the captured text in a match.
-    #[must_use]
     pub fn captures(&self) -> &PikeVM {
         &self.0.captures
     }
 
     /// The memory of the compiled expression, without that of a search.
-    #[must_use]
     pub fn compiled_bytes(&self) -> usize {
         let CompiledPattern { forward, backward, captures, .. } = &*self.0;
         let automata = forward.memory_usage().saturating_add(backward.memory_usage());
@@ -102,7 +97,6 @@ impl MaskPattern {
     }
 
     /// The maximum number of steps that a search is at.
-    #[must_use]
     pub fn steps(&self) -> u64 {
         self.0.steps
     }

@@ -69,15 +69,12 @@ const CONNECTION_HEADERS: [&str; 10] = [
 const REQUIRED: &str = "is required";
 
 impl TransformSource {
-    #[must_use]
     pub fn transform_type(&self) -> TransformType {
         self.transform_type.unwrap_or(TransformType::Code)
     }
 
     /// Checks the rules of the type, without compiling the expression of a mask.
-    ///
-    /// # Errors
-    /// Every violated rule, with the path of its attribute.
+    /// Errors: every violated rule, with the path of its attribute.
     pub(super) fn check(&self) -> Result<(), Vec<FieldError>> {
         let mut rules = RuleCheck::new(self);
         rules.check_type();
@@ -85,9 +82,7 @@ impl TransformSource {
     }
 
     /// Checks and compiles the transform.
-    ///
-    /// # Errors
-    /// Every violated rule, with the path of its attribute.
+    /// Errors: every violated rule, with the path of its attribute.
     pub fn compile(&self) -> Result<ProxyTransform, Vec<FieldError>> {
         self.compile_with_rules().map_err(|it| it.errors)
     }
@@ -111,7 +106,6 @@ impl TransformSource {
     }
 
     /// Whether the transform has a regular expression that is compiled.
-    #[must_use]
     pub fn has_pattern(&self) -> bool {
         self.transform_type() == TransformType::Mask && self.expression.is_some()
     }

@@ -64,9 +64,7 @@ impl KeptDeletion {
 }
 
 /// Decides from signed rows whether the tenant was deleted after the backup.
-///
-/// # Errors
-/// The keys of the tenant were destroyed on purpose, or the audit log cannot show it.
+/// Errors: the keys of the tenant were destroyed on purpose, or the audit log cannot show it.
 pub(super) async fn decide_deletion(
     operator: &Operator,
     replacement: &PolicyReplacement<'_>,

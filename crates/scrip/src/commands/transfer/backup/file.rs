@@ -49,9 +49,7 @@ impl Manifest {
 }
 
 /// Turns a database file into a backup and syncs it. Returns its length.
-///
-/// # Errors
-/// The file cannot be read or written.
+/// Errors: the file cannot be read or written.
 pub(crate) fn finish_backup(
     file: &mut File,
     manifest: &Manifest,
@@ -76,9 +74,7 @@ pub(crate) fn finish_backup(
 }
 
 /// Opens a file that a command reads several times. Opening a pipe would wait for its writer.
-///
-/// # Errors
-/// The file cannot be read, or is a directory, a pipe or a device.
+/// Errors: the file cannot be read, or is a directory, a pipe or a device.
 pub(crate) fn open_regular_file(path: &Path) -> anyhow::Result<File> {
     let name = path.display();
     let unreadable = || format!("{name} cannot be read");
@@ -99,9 +95,7 @@ pub(crate) struct BackupFile {
 
 impl BackupFile {
     /// Opens a file and reads its tail.
-    ///
-    /// # Errors
-    /// The file cannot be read, or has no tail of a backup.
+    /// Errors: the file cannot be read, or has no tail of a backup.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
         let mut file = open_regular_file(path)?;
@@ -126,18 +120,14 @@ impl BackupFile {
     }
 
     /// Reads the whole file and returns its manifest.
-    ///
-    /// # Errors
-    /// The file cannot be read, or its checksum does not match.
+    /// Errors: the file cannot be read, or its checksum does not match.
     pub(crate) fn check(&mut self, progress: &mut Progress) -> anyhow::Result<Manifest> {
         self.extract(&mut io::sink(), progress)
     }
 
     /// As [`BackupFile::check`], and writes the database to `target`. Discard the output if this
     /// fails.
-    ///
-    /// # Errors
-    /// As [`BackupFile::check`], or the output cannot be written.
+    /// Errors: as [`BackupFile::check`], or the output cannot be written.
     pub(crate) fn extract(
         &mut self,
         target: &mut impl Write,

@@ -11,7 +11,6 @@ pub enum MaskPatternError {
 }
 
 impl MaskPatternError {
-    #[must_use]
     pub fn rule(self) -> &'static str {
         match self {
             Self::TooLarge => TOO_LARGE,
@@ -21,7 +20,6 @@ impl MaskPatternError {
     }
 
     /// Whether an earlier version accepted the expression.
-    #[must_use]
     pub fn was_allowed(self) -> bool {
         match self {
             Self::TooLarge | Self::UnicodeClass => true,
