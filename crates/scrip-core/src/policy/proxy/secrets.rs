@@ -19,7 +19,7 @@ use crate::{
 pub struct ProxyConfiguration(BTreeMap<String, String>);
 
 /// The maximum size of all names and values.
-pub const CONFIGURATION_BYTES_MAX: usize = 32 * 1024;
+pub(crate) const CONFIGURATION_BYTES_MAX: usize = 32 * 1024;
 
 /// Secrets are opened for each use and are wiped afterwards. `Debug` does not print them.
 #[derive(Clone)]
