@@ -130,10 +130,8 @@ async fn listing_a_container_without_a_rule_is_denied(harness: ListingHarness) {
     assert_eq!(expect_denial(harness.list(&reader, query_in_container("/other/")).await), denial);
     let page = harness.list(&reader, query_in_container("/pci/high/")).await.unwrap();
     assert_eq!(ids(&page.items), ["one"]);
-    assert_eq!(
-        ids(&harness.list(&reader, query_in_container("/pci/high/x/")).await.unwrap().items),
-        [""; 0]
-    );
+    let page = harness.list(&reader, query_in_container("/pci/high/x/")).await.unwrap();
+    assert_eq!(ids(&page.items), [""; 0]);
 }
 
 async fn token_also_in_an_unreadable_container_is_not_listed(harness: ListingHarness) {
@@ -148,10 +146,8 @@ async fn token_also_in_an_unreadable_container_is_not_listed(harness: ListingHar
     let page = harness.list(&reader, query_in_container("/a/")).await.unwrap();
     assert_eq!(ids(&page.items), ["wide", "mine"]);
     assert_eq!(harness.count(&reader, OffsetPageQuery::default()).await.1, 2);
-    assert_eq!(
-        ids(&harness.list(&harness.owner, query_in_container("/a/")).await.unwrap().items).len(),
-        4
-    );
+    let page = harness.list(&harness.owner, query_in_container("/a/")).await.unwrap();
+    assert_eq!(ids(&page.items).len(), 4);
 }
 
 async fn page_is_filled_past_unreadable_tokens(harness: ListingHarness) {
