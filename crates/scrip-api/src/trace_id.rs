@@ -20,7 +20,7 @@ pub struct TraceId(pub Arc<str>);
 
 impl TraceId {
     /// Returns the client's trace id, if it is safe to log; otherwise a new one.
-    pub fn from_headers(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let client_trace_id = headers.get(HEADER).and_then(|it| it.to_str().ok());
         match client_trace_id.filter(|it| is_loggable(it)) {
             Some(client_trace_id) => Self(client_trace_id.into()),

@@ -9,7 +9,7 @@ use scrip_seal::{AuditKey, Mac, Place};
 use crate::{Timestamp, types::id::VaultId};
 
 /// How long a request can be approved, and an approval be used.
-pub const APPROVAL_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const APPROVAL_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum number of open requests.
 pub const OPEN_APPROVALS_MAX: usize = 100;
 /// Maximum number of open requests of one user, who must not block the others.

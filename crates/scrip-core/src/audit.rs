@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// The outcome of a read with this transform.
-pub fn read_outcome(transform: Transform) -> &'static str {
+pub(crate) fn read_outcome(transform: Transform) -> &'static str {
     match transform {
         Transform::Redact => "redacted",
         Transform::Mask => "masked",

@@ -7,10 +7,8 @@ pub(crate) mod fields;
 pub mod number;
 pub mod token_type;
 
-pub use self::{
-    number::{check_number, contains_card_number},
-    token_type::TokenType,
-};
+pub(crate) use self::number::check_number;
+pub use self::{number::contains_card_number, token_type::TokenType};
 
 pub(crate) use self::number::{
     bin_len, contains_lookalike, has_same_mask, make_lookalike, mask_number,

@@ -13,15 +13,15 @@ pub mod event_source;
 pub mod expiry_events;
 pub mod payload;
 
+pub(crate) use self::event_source::EventSource;
 pub use self::{
-    attempt_outcome::{AttemptOutcome, parse_retry_after},
+    attempt_outcome::AttemptOutcome,
     delivery::{
         AttemptResult, ClaimedDelivery, DeliveryChange, DeliveryRecord, DeliveryState, NewDelivery,
         WebhookKey,
     },
     delivery_schedule::{DeliveryProgress, NextAttempt},
     envelope::{Event, EventActor, EventJson},
-    event_source::EventSource,
     expiry_events::ExpiryEvents,
     payload::EventData,
 };

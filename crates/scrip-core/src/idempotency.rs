@@ -9,7 +9,7 @@ pub use self::{
     proxy_call::{CallContent, CallDelivery, CallRecordKey, CallResponse},
     request_digest::{IdempotencyDigests, RequestContent, RequestDigest},
     response::{
-        IdempotencyRecord, RenderResponse, RenderedResponse, ResponseRecorder, ResponseTokenData,
+        IdempotencyRecord, RenderedResponse, ResponseRecorder, ResponseTokenData,
         replay::{Replay, ReplayedToken},
     },
     stored_response::{

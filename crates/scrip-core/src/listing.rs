@@ -3,7 +3,7 @@
 pub(crate) mod cursor;
 pub mod page;
 
-pub use self::page::{Page, PageRequest};
+pub use self::page::{CursorPage, CursorRequest, Page, PageRequest};
 
 use scrip_seal::{Fingerprint, IndexDigest};
 

@@ -5,4 +5,4 @@ pub mod authentic_time;
 pub mod head_file;
 pub mod outcome_queue;
 
-pub use self::{authentic_time::AuthenticTime, head_file::SavedHeads, outcome_queue::OutcomeQueue};
+pub use self::{head_file::SavedHeads, outcome_queue::OutcomeQueue};

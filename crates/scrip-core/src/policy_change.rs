@@ -3,6 +3,8 @@
 
 mod policy_events;
 
+use std::fmt::Display;
+
 use scrip_seal::Pepper;
 
 use crate::{
@@ -11,7 +13,9 @@ use crate::{
     change::{ChangeOutcome, CommitExtras, LoadedPolicy, PolicyEdit},
     events::EventSource,
     idempotency::{ResponseRecorder, response::seal_response},
-    policy::{ApiKeyRecord, ApiKeyText, Application, PolicyPermit, PolicyRecords, PolicyWrite},
+    policy::{
+        ApiKeyRecord, ApiKeyText, Application, EntityId, PolicyPermit, PolicyRecords, PolicyWrite,
+    },
     policy_change::policy_events::raise_policy_events,
     types::{
         Operation,
@@ -25,6 +29,13 @@ pub(crate) struct PolicyDecision<T> {
     /// The id of the changed entity, for the audit record.
     pub(crate) entity: String,
     pub(crate) outcome: T,
+}
+
+/// A change of one row.
+pub(crate) struct RowChange<I> {
+    pub(crate) permit: PolicyPermit,
+    pub(crate) operation: Operation,
+    pub(crate) id: I,
 }
 
 /// How often a change is decided again because another node changed the policy of the tenant
@@ -63,6 +74,24 @@ pub(crate) async fn change_policy<T: Send + 'static>(
         }
     }
     Err(Error::Unavailable(CONTENDED.into()))
+}
+
+/// Removes a row of the policy, if the current policy has it.
+pub(crate) async fn remove_row(
+    vault: &Vault,
+    permit: PolicyPermit,
+    operation: Operation,
+    id: impl Into<EntityId> + Copy + Display + Send,
+    is_present: impl Fn(&PolicyRecords) -> bool + Send,
+) -> Result<(), Error> {
+    change_policy(vault, permit, operation, vault.clock.now(), None, move |records| {
+        if !is_present(records) {
+            return Err(Error::NotFound);
+        }
+        let writes = vec![PolicyWrite::remove(id)];
+        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
+    })
+    .await
 }
 
 /// The charged work of checking a policy: each row is decoded, and its MAC is computed.

@@ -70,7 +70,7 @@ impl ReadLogEntry {
 
     /// An entry with a text from a client as its entity. If the text may contain a card number, the
     /// entry has an empty entity instead.
-    pub fn for_client_text(entity: &str, outcome: &'static str) -> Self {
+    pub(crate) fn for_client_text(entity: &str, outcome: &'static str) -> Self {
         Self::new(if contains_card_number(entity) { "" } else { entity }, outcome)
     }
 }
@@ -79,7 +79,7 @@ impl ReadLogEntry {
     /// One entry for a whole list. Its entity is the scanned container. Its outcome is of the token
     /// that the response shows most of: `revealed` before `masked` before `redacted`; `empty` if
     /// the response shows no token.
-    pub fn for_token_list(container: &str, tokens: &[TokenView]) -> Self {
+    pub(crate) fn for_token_list(container: &str, tokens: &[TokenView]) -> Self {
         let details = tokens.iter().filter_map(|it| it.detail.as_ref());
         let transform = details.map(|it| it.visible.transform).max();
         Self::for_client_text(container, transform.map_or("empty", read_outcome))

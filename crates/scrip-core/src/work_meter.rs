@@ -13,7 +13,7 @@ use crate::{
 ///
 /// The maximum is twice that of a single expression. It suffices to fingerprint the largest body
 /// and to apply its mask, but not for sixteen indexes that each read it several times.
-pub const REQUEST_WORK_MAX: usize = 16 * 1024 * 1024;
+pub(crate) const REQUEST_WORK_MAX: usize = 16 * 1024 * 1024;
 
 /// The part of the budget that is evaluated on the async worker thread.
 ///
@@ -37,7 +37,7 @@ pub static INLINE_WORK_PEAK: Gauge = Gauge::new();
 
 /// Runs a long evaluation of a tenant without delaying other requests, and returns when it is done.
 /// Returns `false`, without running the evaluation, if too many others are running.
-pub type RunLongEvaluation = fn(Option<TenantId>, &mut dyn FnMut()) -> bool;
+pub(crate) type RunLongEvaluation = fn(Option<TenantId>, &mut dyn FnMut()) -> bool;
 
 /// Counts the evaluation work of one request.
 #[derive(Debug)]

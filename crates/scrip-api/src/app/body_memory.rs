@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The memory for the parsed form of a body, as a multiple of the body's length.
-pub const PARSED_FACTOR: usize = 16;
+pub(crate) const PARSED_FACTOR: usize = 16;
 
 /// Incoming bodies without a key may use at most this fraction (1/n) of the pool per client
 /// network: anyone can send them, and the client decides how long they take.
@@ -86,7 +86,10 @@ impl BodyMemory {
 
     /// Like [`BodyMemory::start_reservation`], for a request that needs no key: the share is
     /// smaller while the body arrives, and the first bytes are not counted.
-    pub fn start_keyless_reservation(self: &Arc<Self>, network: ClientNetwork) -> BodyReservation {
+    pub(crate) fn start_keyless_reservation(
+        self: &Arc<Self>,
+        network: ClientNetwork,
+    ) -> BodyReservation {
         let mut reservation = self.start_reservation(network);
         reservation.incoming_bytes_max = self.keyless_incoming_bytes_max;
         reservation.uncounted_bytes = KEYLESS_UNCOUNTED_BYTES;

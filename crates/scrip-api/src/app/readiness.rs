@@ -46,7 +46,7 @@ labels! {
 
 impl NotReadyReason {
     /// The reason that the storage gives; `None` while it works.
-    pub fn from_condition(condition: StoreCondition) -> Option<Self> {
+    pub(crate) fn from_condition(condition: StoreCondition) -> Option<Self> {
         match condition {
             StoreCondition::Up => None,
             StoreCondition::CommitFailed => Some(Self::CommitFailed),

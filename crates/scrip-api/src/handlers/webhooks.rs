@@ -23,6 +23,7 @@ use crate::{
         self,
         query::QueryParameters,
         response,
+        tokens::list::parse_page,
         webhooks::{delivery_response, webhook_request, webhook_response},
     },
 };
@@ -38,7 +39,7 @@ pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
-    let query = webhook_request::parse_query(&QueryParameters::parse(request.query.as_deref()))?;
+    let query = parse_page(&QueryParameters::parse(request.query.as_deref()))?;
     let page = list_webhooks(&request.app.vault, &request.policy_permit()?, &query).await?;
     Ok(response::from_rendered(webhook_response::render_page(&page)))
 }
@@ -82,7 +83,7 @@ pub(crate) async fn event_types(_: AuthenticatedRequest) -> Handled {
 pub(crate) async fn list_deliveries(request: AuthenticatedRequest) -> Handled {
     let (permit, id) = (request.policy_permit()?, webhook_id(&request)?);
     let query = QueryParameters::parse(request.query.as_deref());
-    let query = webhook_request::parse_delivery_query(&query)?;
+    let query = parse_page(&query)?;
     let page = list_webhook_deliveries(&request.app.vault, &permit, id, &query).await?;
     Ok(response::from_rendered(delivery_response::render_page(&page)))
 }

@@ -118,7 +118,7 @@ where
     B::Error: Into<axum::BoxError>,
 {
     /// Drains the unread part of the body, or marks the response as the last one of its connection.
-    pub async fn drain_or_close(self, response: &mut Response) {
+    pub(crate) async fn drain_or_close(self, response: &mut Response) {
         let Some(body) = self.body else { return };
         let mut body = SharedBody(body);
         if body.is_end_stream() {

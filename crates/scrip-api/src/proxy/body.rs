@@ -117,7 +117,10 @@ enum RenderError {
 impl MessageBody {
     /// A body that is forwarded as it is: the caller has no key, or the proxy does not detokenize.
     /// Errors: the request has several content types, or a form with too many fields.
-    pub fn without_expressions(headers: &HeaderMap, body: Bytes) -> Result<Self, ProxyError> {
+    pub(crate) fn without_expressions(
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Self, ProxyError> {
         check_fields(&read_format(headers)?.format, &body)?;
         Ok(Self::unchanged(body))
     }
@@ -183,7 +186,7 @@ impl MessageBody {
     }
 
     /// Whether a filter changes a value of the configuration.
-    pub fn computes_configuration(&self) -> bool {
+    pub(crate) fn computes_configuration(&self) -> bool {
         let mut expressions = self.pieces.iter().flat_map(MessagePiece::expressions);
         expressions.any(|it| {
             matches!(it.source(), MessageSource::Configuration(_)) && it.filtered_path().is_some()
@@ -192,7 +195,10 @@ impl MessageBody {
 
     /// Checks that all tokens and intents exist. This does not depend on their data.
     /// Errors: a token or an intent is unknown.
-    pub fn check_references(&self, references: &dyn ResolveReference) -> Result<(), ProxyError> {
+    pub(crate) fn check_references(
+        &self,
+        references: &dyn ResolveReference,
+    ) -> Result<(), ProxyError> {
         for piece in &self.pieces {
             for expression in piece.expressions() {
                 if let MessageSource::Reference(reference) = expression.source()
@@ -215,7 +221,7 @@ impl MessageBody {
 
     /// Whether the location is outside of the expressions of a JSON body. If not, the values of the
     /// expressions decide whether something can be appended there. Reads at most the whole body.
-    pub fn has_fixed_location(&self, location: &[LocationStep]) -> bool {
+    pub(crate) fn has_fixed_location(&self, location: &[LocationStep]) -> bool {
         let Ok(text) = std::str::from_utf8(&self.original) else { return false };
         let begins_expression =
             |at: usize| self.pieces.binary_search_by_key(&at, |it| it.span.start).is_ok();
@@ -223,7 +229,7 @@ impl MessageBody {
     }
 
     /// Whether each expression is in a text value of a JSON body, and so in no name of a property.
-    pub fn has_json_expressions_only(&self) -> bool {
+    pub(crate) fn has_json_expressions_only(&self) -> bool {
         self.pieces.iter().all(|it| it.format == PieceFormat::Json && it.part.is_none())
     }
 

@@ -97,7 +97,7 @@ impl ProxyError {
 
     /// The same failure with another problem, if it has one.
     #[must_use]
-    pub fn map_problem(self, map: impl FnOnce(Problem) -> Problem) -> Self {
+    pub(crate) fn map_problem(self, map: impl FnOnce(Problem) -> Problem) -> Self {
         let failure = match self.failure {
             CallFailure::Vault(problem) => CallFailure::Vault(Box::new(map(*problem))),
             failure @ CallFailure::Call { .. } => failure,
@@ -107,36 +107,36 @@ impl ProxyError {
 
     /// The same failure with another text for the client.
     #[must_use]
-    pub fn with_detail(self, status: StatusCode, detail: &'static str) -> Self {
+    pub(crate) fn with_detail(self, status: StatusCode, detail: &'static str) -> Self {
         Self { failure: CallFailure::Call { status, detail: detail.into() }, ..self }
     }
 
     /// The same failure with a cause for the log, unless it has one.
     #[must_use]
-    pub fn with_logged_cause(self, cause: CallFailureCause) -> Self {
+    pub(crate) fn with_logged_cause(self, cause: CallFailureCause) -> Self {
         Self { logged_cause: self.logged_cause.or(Some(cause)), ..self }
     }
 
-    pub fn logged_cause(&self) -> Option<&CallFailureCause> {
+    pub(crate) fn logged_cause(&self) -> Option<&CallFailureCause> {
         self.logged_cause.as_ref()
     }
 
     #[must_use]
-    pub fn with_delivery(self, delivery: CallDelivery) -> Self {
+    pub(crate) fn with_delivery(self, delivery: CallDelivery) -> Self {
         Self { delivery, ..self }
     }
 
     /// The same failure, with the status that the destination answered to the first call with the
     /// same idempotency key.
     #[must_use]
-    pub fn with_destination_status(self, destination_status: Option<StatusCode>) -> Self {
+    pub(crate) fn with_destination_status(self, destination_status: Option<StatusCode>) -> Self {
         Self { destination_status, ..self }
     }
 
     /// The same failure, after the destination answered with this status. A request cannot be
     /// blamed for it: a failure of the client's request becomes 502.
     #[must_use]
-    pub fn after_answer(self, destination_status: StatusCode) -> Self {
+    pub(crate) fn after_answer(self, destination_status: StatusCode) -> Self {
         let failure = match self.failure {
             CallFailure::Vault(problem) if problem.status().is_client_error() => {
                 let detail = match problem.errors().and_then(|it| it.into_iter().next()) {
@@ -156,7 +156,7 @@ impl ProxyError {
     /// The same failure of an answer without its cause, which can depend on data that the caller may
     /// not read.
     #[must_use]
-    pub fn without_cause(self) -> Self {
+    pub(crate) fn without_cause(self) -> Self {
         let failure = match self.failure {
             CallFailure::Call { status: StatusCode::BAD_GATEWAY, .. } => CallFailure::Call {
                 status: StatusCode::BAD_GATEWAY,

@@ -14,7 +14,7 @@ pub use self::location::{JsonEdit, crosses_value, find_edit, has_similar_propert
 
 pub const DEPTH_MAX: usize = 32;
 /// A document that was valid before values were inserted, each with at most about 32 levels.
-pub const RENDERED_DEPTH_MAX: usize = 128;
+pub(crate) const RENDERED_DEPTH_MAX: usize = 128;
 
 /// Names of a larger object are compared by hash.
 const LINEAR_NAMES_MAX: usize = 16;
@@ -52,7 +52,7 @@ pub fn scan(text: &str, mut on_text: impl FnMut(TextLeaf)) -> ScanResult<()> {
 }
 
 /// The path of the text value that begins at this byte.
-pub fn find_path(text: &str, offset: usize) -> AttributePath {
+pub(crate) fn find_path(text: &str, offset: usize) -> AttributePath {
     let mut path = AttributePath::default();
     let mut scanner = JsonScanner::new(text);
     let result = scanner.read_document(&mut |steps, leaf| {

@@ -7,7 +7,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// A byte of a text becomes at most this many bytes in JSON, in a form or in XML. Hidden values count
 /// by it, and not by their encoded length.
-pub const ENCODED_GROWTH: usize = 6;
+pub(crate) const ENCODED_GROWTH: usize = 6;
 
 /// Collects a rendered message, up to a maximum length.
 pub struct SecretBuffer {
@@ -44,12 +44,12 @@ impl SecretBuffer {
 
     /// Counts this size for all bytes up to [`SecretBuffer::end_hidden_value`], whatever their number.
     /// Errors: the buffer would count more than its maximum.
-    pub fn start_hidden_value(&mut self, counted_bytes: usize) -> Result<(), BufferFull> {
+    pub(crate) fn start_hidden_value(&mut self, counted_bytes: usize) -> Result<(), BufferFull> {
         self.is_in_hidden_value = true;
         self.count(counted_bytes)
     }
 
-    pub fn end_hidden_value(&mut self) {
+    pub(crate) fn end_hidden_value(&mut self) {
         self.is_in_hidden_value = false;
     }
 
@@ -63,7 +63,7 @@ impl SecretBuffer {
     }
 
     /// The length, with hidden values as they count.
-    pub fn counted_bytes(&self) -> usize {
+    pub(crate) fn counted_bytes(&self) -> usize {
         self.counted_bytes
     }
 

@@ -81,12 +81,12 @@ pub struct TransformRun<'c> {
 }
 
 /// All masks of a call may do this work together. It takes at most about 0.3 seconds.
-pub const MASK_WORK_MAX: u64 = 40_000_000;
+pub(crate) const MASK_WORK_MAX: u64 = 40_000_000;
 /// The masks of a call may do this work on a worker of the async runtime. It takes at most about a
 /// millisecond.
-pub const INLINE_MASK_WORK_MAX: u64 = 150_000;
+pub(crate) const INLINE_MASK_WORK_MAX: u64 = 150_000;
 /// The transforms of a call may parse this many bytes on a worker of the async runtime.
-pub const INLINE_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// The effect of a transform.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl<'c> TransformRun<'c> {
     }
 
     /// The bytes of the client's message that its templates parse.
-    pub fn unread_bytes(&self, transforms: &[ProxyTransform]) -> usize {
+    pub(crate) fn unread_bytes(&self, transforms: &[ProxyTransform]) -> usize {
         let templates = transforms.iter().filter_map(|it| parse_template(it).ok().flatten());
         templates.map(|it| self.objects.unread_bytes(&it, None)).max().unwrap_or(0)
     }
@@ -132,7 +132,7 @@ impl<'c> TransformRun<'c> {
     ///
     /// Errors: a value contains `{{` in a call that evaluates expressions, or would keep a CVC; or
     /// the message cannot be parsed.
-    pub fn check_client_message(
+    pub(crate) fn check_client_message(
         &mut self,
         transforms: &[ProxyTransform],
         list: TransformKind,
@@ -179,7 +179,7 @@ impl<'c> TransformRun<'c> {
 
     /// The call used a token that its sender may not read, so an answer can contain its data.
     /// Errors: a transform copies the answer into another attribute of a token than `data`.
-    pub fn hide_answer(&mut self, transforms: &[ProxyTransform]) -> Result<(), ProxyError> {
+    pub(crate) fn hide_answer(&mut self, transforms: &[ProxyTransform]) -> Result<(), ProxyError> {
         if !self.inputs.rules.applies(DisclosureRule::TemplatesReadClientMessage) {
             return Ok(());
         }
@@ -208,7 +208,7 @@ impl<'c> TransformRun<'c> {
     /// transform takes too long for it; then the message is unchanged.
     ///
     /// Errors: the transform cannot be applied to this message.
-    pub fn apply_inline(
+    pub(crate) fn apply_inline(
         &mut self,
         index: usize,
         transform: &ProxyTransform,
@@ -426,29 +426,17 @@ impl<'c> TransformRun<'c> {
 
     /// Makes a created token available to later transforms. `token` is the JSON that the client may
     /// see: it must not contain the data.
-    pub fn bind_token(&mut self, identifier: &str, mut token: Plaintext) {
+    pub(crate) fn bind_token(&mut self, identifier: &str, mut token: Plaintext) {
         if let Value::Object(identifiers) = self.identifiers.expose_mut() {
             identifiers.insert(identifier.to_owned(), std::mem::take(token.expose_mut()));
         }
     }
 
     /// Forgets the tokens and the masks of a rehearsal.
-    pub fn end_rehearsal(&mut self) {
+    pub(crate) fn end_rehearsal(&mut self) {
         self.identifiers = Plaintext::new(Map::new().into());
         self.mask_work = 0;
     }
-}
-
-/// Rejects a call before anything is sent if one of its transforms cannot run.
-/// Errors: a transform is code.
-pub fn check_transforms<'t>(
-    transforms: impl IntoIterator<Item = &'t ProxyTransform>,
-) -> Result<(), ProxyError> {
-    let is_code = |it: &ProxyTransform| matches!(it, ProxyTransform::Code { .. });
-    if transforms.into_iter().any(is_code) {
-        return Err(TransformError::Code.explain(0, TransformKind::Request));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

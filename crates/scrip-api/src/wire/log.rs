@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
     Error, Timestamp,
     audit::{
@@ -11,8 +10,8 @@ use scrip_core::{
         message::{message, parse_outcome},
     },
     idempotency::RenderedResponse,
-    listing::page::PAGE_SIZE_DEFAULT,
-    operations::logs::list_logs::{ListLogsQuery, LogPage},
+    listing::{CursorPage, page::PAGE_SIZE_DEFAULT},
+    operations::logs::list_logs::ListLogsQuery,
     types::{
         EntityType, Operation,
         id::{ApiKeyId, ApplicationId},
@@ -24,7 +23,7 @@ use crate::wire::{
     ParseError,
     query::{QueryParameters, invalid_parameter},
     response::render,
-    tokens::list::{CursorPagination, parse_cursor},
+    tokens::list::{cursor_page_body, parse_cursor},
 };
 
 /// Longer than the longest entity id.
@@ -124,17 +123,8 @@ pub fn body(log: LogKind, record: &LogRecord) -> LogBody<'_> {
     }
 }
 
-#[derive(Serialize)]
-struct LogPageBody<'a> {
-    pagination: CursorPagination,
-    data: Vec<LogBody<'a>>,
-}
-
-pub(crate) fn render_page(page: &LogPage) -> RenderedResponse {
-    let next = page.next.as_ref().map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
-    let pagination = CursorPagination { page_size: page.size, next };
-    let data = page.records.iter().map(|(log, it)| body(*log, it)).collect();
-    render(200, &LogPageBody { pagination, data })
+pub(crate) fn render_page(page: &CursorPage<(LogKind, LogRecord)>) -> RenderedResponse {
+    render(200, &cursor_page_body(page, |(log, it)| body(*log, it)))
 }
 
 #[derive(Serialize)]

@@ -111,9 +111,9 @@ pub(crate) fn invalid_parameter(name: &'static str, rule: &'static str) -> Parse
 }
 
 #[derive(Serialize)]
-pub(crate) struct PageBody<T> {
-    pagination: Pagination,
-    data: Vec<T>,
+pub(crate) struct PageBody<T, P = Pagination> {
+    pub(crate) pagination: P,
+    pub(crate) data: Vec<T>,
 }
 
 #[derive(Serialize)]

@@ -159,7 +159,7 @@ impl ApprovalLedger {
 
     /// Signs the state with the newest key after a compromise. Requests that an older key signed
     /// end: the attacker may have that key.
-    pub fn sign_again(&self, signer: ApprovalSigner<'_>, now: Timestamp) -> ApprovalChange {
+    pub(crate) fn sign_again(&self, signer: ApprovalSigner<'_>, now: Timestamp) -> ApprovalChange {
         let is_old = |it: &&ApprovalRecord| !it.has_newest_mac(signer.key, signer.vault);
         let removed = self.requests.iter().filter(is_old).map(|it| it.id.clone()).collect();
         self.change(signer, now, self.is_on(), None, removed)

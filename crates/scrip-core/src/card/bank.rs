@@ -13,7 +13,7 @@ pub struct BankDetails {
 }
 
 /// Errors: the text does not have nine digits, or the checksum is not valid.
-pub fn check_routing_number(text: &str) -> Result<(), &'static str> {
+pub(crate) fn check_routing_number(text: &str) -> Result<(), &'static str> {
     let digits = <[u8; 9]>::try_from(text.as_bytes()).ok();
     let Some(digits) = digits.filter(|it| it.iter().all(u8::is_ascii_digit)) else {
         return Err("must be nine digits");
@@ -26,7 +26,7 @@ pub fn check_routing_number(text: &str) -> Result<(), &'static str> {
 }
 
 /// Errors: the number of digits is wrong.
-pub fn check_account_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
+pub(crate) fn check_account_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
     let has_only_digits = text.bytes().all(|it| it.is_ascii_digit());
     if has_only_digits && (digits_min..=17).contains(&text.len()) {
         return Ok(());

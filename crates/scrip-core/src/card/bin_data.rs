@@ -13,13 +13,13 @@ mod prefix;
 mod sandbox;
 mod table;
 
+pub(crate) use self::sandbox::is_sandbox_number;
 pub use self::{
     bin_file::BinFileError,
     brand::{AuthenticationRequirement, Brand, Funding},
     country::Country,
     details::{AdditionalBrand, AdditionalBrands, BinDetails, BinDigits},
     prefix::BinPrefix,
-    sandbox::is_sandbox_number,
     table::{BinRow, BinTable, PrefixRange},
 };
 
@@ -61,7 +61,7 @@ impl BinData {
         self.imported.load_full()
     }
 
-    pub fn is_loaded(&self) -> bool {
+    pub(crate) fn is_loaded(&self) -> bool {
         self.imported.load().is_some()
     }
 

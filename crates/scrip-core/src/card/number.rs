@@ -2,7 +2,7 @@
 
 /// Checks the length and the checksum of a card number.
 /// Errors: the number of digits is wrong, or the Luhn checksum is not valid.
-pub fn check_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
+pub(crate) fn check_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
     let has_only_digits = text.bytes().all(|it| it.is_ascii_digit());
     if !has_only_digits || !(digits_min..=19).contains(&text.len()) {
         return Err(if digits_min == 12 {

@@ -79,7 +79,7 @@ impl TokenType {
     }
 
     /// Whether the data may contain a CVC, which is stored separately.
-    pub fn has_cvc(self) -> bool {
+    pub(crate) fn has_cvc(self) -> bool {
         matches!(self, Self::Card | Self::NetworkToken)
     }
 
@@ -109,7 +109,7 @@ impl TokenType {
         self.defaults().mask.as_ref().map(|(_, template)| template)
     }
 
-    pub fn default_indexes(self) -> &'static [String] {
+    pub(crate) fn default_indexes(self) -> &'static [String] {
         &self.defaults().indexes
     }
 

@@ -52,7 +52,7 @@ pub struct StoredPolicy {
 
 impl StoredPolicy {
     /// Whether the list of deleted tenants has an authentic row of the tenant.
-    pub fn is_listed_as_deleted(&self, key: &AuditKey) -> bool {
+    pub(crate) fn is_listed_as_deleted(&self, key: &AuditKey) -> bool {
         self.deletions.iter().any(|it| it.has_valid_mac(key))
     }
 }

@@ -7,7 +7,7 @@ use crate::policy::{Quotas, tenant::quota::QuotaLimit};
 /// The length of a day in the quotas.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The length of a quarter in the quotas.
-pub const QUARTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+pub(crate) const QUARTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// Whether the fingerprint of a number may be stored and returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

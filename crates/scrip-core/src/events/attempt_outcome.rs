@@ -39,7 +39,7 @@ impl AttemptOutcome {
 
 /// Parses the value of `Retry-After`: a number of seconds or an HTTP date. Values above a day are a
 /// day, dates in the past are zero. `None` for any other text.
-pub fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
+pub(crate) fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if text.is_empty() || text.len() > RETRY_AFTER_CHARS_MAX {
         return None;

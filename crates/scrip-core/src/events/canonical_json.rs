@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 /// The canonical text of a value.
-pub fn to_canonical_json(value: &Value) -> String {
+pub(crate) fn to_canonical_json(value: &Value) -> String {
     let mut text = String::with_capacity(1024);
     write_value(value, &mut text);
     text

@@ -25,7 +25,7 @@ pub enum NextAttempt {
 /// No attempt is later than this after the first one.
 pub const DELIVERY_PERIOD: Duration = Duration::from_secs(5 * 24 * 60 * 60);
 /// A receiver cannot postpone the next attempt by more.
-pub const RETRY_AFTER_MAX: Duration = LAST_DELAY;
+pub(crate) const RETRY_AFTER_MAX: Duration = LAST_DELAY;
 
 /// The delays after the first attempts.
 const DELAYS: [Duration; 8] = [

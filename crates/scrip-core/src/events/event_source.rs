@@ -14,11 +14,11 @@ use crate::{
 };
 
 /// The type of the event that a client requests to test its receiver. No webhook can name it.
-pub const TEST_EVENT_TYPE: &str = "webhook.test";
+pub(crate) const TEST_EVENT_TYPE: &str = "webhook.test";
 
 /// The origin of events: a request or an action of the vault, in one tenant.
 #[derive(Debug, Clone)]
-pub struct EventSource<'a> {
+pub(crate) struct EventSource<'a> {
     pub tenant: &'a Tenant,
     pub actor: Actor,
     pub trace: Arc<str>,
@@ -28,14 +28,14 @@ pub struct EventSource<'a> {
 
 impl<'a> EventSource<'a> {
     /// The origin of the change that an audit record describes.
-    pub fn new(tenant: &'a Tenant, audit: &AuditRecord, fill_random: fn(&mut [u8])) -> Self {
+    pub(crate) fn new(tenant: &'a Tenant, audit: &AuditRecord, fill_random: fn(&mut [u8])) -> Self {
         let (actor, trace) = (audit.actor, Arc::clone(&audit.trace));
         Self { tenant, actor, trace, at: audit.at, fill_random }
     }
 
     /// The deliveries of an event: one for each enabled webhook that wants it. Without such a
     /// webhook, `describe` is not called.
-    pub fn raise(
+    pub(crate) fn raise(
         &self,
         event_type: EventType,
         describe: impl FnOnce() -> EventData,
@@ -65,7 +65,7 @@ impl<'a> EventSource<'a> {
     }
 
     /// The delivery of a test event to one webhook.
-    pub fn raise_test(&self, webhook: WebhookId, data: EventData) -> Vec<NewDelivery> {
+    pub(crate) fn raise_test(&self, webhook: WebhookId, data: EventData) -> Vec<NewDelivery> {
         self.seal(TEST_EVENT_TYPE, data, std::iter::once(webhook))
     }
 

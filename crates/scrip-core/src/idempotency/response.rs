@@ -70,7 +70,7 @@ pub struct ResponseRecorder<T: ?Sized> {
     pub render: RenderResponse<T>,
 }
 
-pub type RenderResponse<T> = Arc<dyn Fn(&T) -> RenderedResponse + Send + Sync>;
+pub(crate) type RenderResponse<T> = Arc<dyn Fn(&T) -> RenderedResponse + Send + Sync>;
 
 impl<T: ?Sized> ResponseRecorder<T> {
     pub fn new(

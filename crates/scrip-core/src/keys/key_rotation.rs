@@ -65,7 +65,7 @@ impl Default for RotationProgress {
 
 impl RotationProgress {
     /// The start of the next pass.
-    pub fn next_pass(&self) -> Self {
+    pub(crate) fn next_pass(&self) -> Self {
         Self { pass: self.pass.saturating_add(1), resealed: self.resealed, ..Self::default() }
     }
 

@@ -1,4 +1,6 @@
-//! Pages by number, with totals.
+//! Pages by number, with totals, and pages by cursor.
+
+use scrip_seal::Sealed;
 
 /// The number and size of a requested page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +25,22 @@ pub struct Page<T> {
     pub items: Vec<T>,
     pub request: PageRequest,
     pub total: usize,
+}
+
+/// The start and size of a requested page of a list with a cursor.
+#[derive(Debug)]
+pub struct CursorRequest {
+    pub start: Option<Sealed>,
+    pub size: usize,
+}
+
+/// A page of a list with a cursor.
+#[derive(Debug)]
+pub struct CursorPage<T> {
+    pub items: Vec<T>,
+    pub size: usize,
+    /// `None` on the last page.
+    pub next: Option<Sealed>,
 }
 
 impl<T: Clone> Page<T> {

@@ -463,7 +463,7 @@ fn visible_data(view: TokenView) -> Plaintext {
 }
 
 /// The error of an expression, with the path of its text in the body.
-pub fn expression_error(error: LeafError) -> Error {
+pub(crate) fn expression_error(error: LeafError) -> Error {
     let path = AttributePath::from_steps(&error.path);
     let path = if error.path.is_empty() { "body" } else { path.as_str() };
     FieldError::from_expression_error(path.to_owned(), error.cause).into()

@@ -15,6 +15,6 @@ pub mod tokenize;
 pub mod update_token;
 
 pub use self::{
-    cursor_page::{CursorPage, ListTokensQuery, TokenFilter},
+    cursor_page::{ListTokensQuery, TokenFilter},
     offset_page::OffsetPageQuery,
 };

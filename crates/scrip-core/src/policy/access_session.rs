@@ -40,9 +40,9 @@ impl fmt::Display for AccessSessionId {
 }
 
 /// The default lifetime of an access session.
-pub const ACCESS_SESSION_LIFETIME: Duration = Duration::from_secs(3 * 60);
+pub(crate) const ACCESS_SESSION_LIFETIME: Duration = Duration::from_secs(3 * 60);
 /// The maximum lifetime of an access session.
-pub const ACCESS_SESSION_LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const ACCESS_SESSION_LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub const ACCESS_SESSION: Entity = Entity {
     table: "access_sessions",

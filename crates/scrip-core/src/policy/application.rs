@@ -226,10 +226,10 @@ impl fmt::Debug for ApiKeyText {
 }
 
 /// The segment of an access session key, at the position where an application's key has its kind.
-pub const SESSION_KEY_SEGMENT: &str = "ses";
+pub(crate) const SESSION_KEY_SEGMENT: &str = "ses";
 
 /// 195 random bits as letters and digits, without letters that look alike.
-pub fn random_text(fill_random: fn(&mut [u8])) -> String {
+pub(crate) fn random_text(fill_random: fn(&mut [u8])) -> String {
     const LETTERS: &[u8; 32] = b"ABCDEFGHJKMNPQRSTVWXYZ0123456789";
     let mut bytes = Zeroizing::new([0; 39]);
     fill_random(bytes.as_mut());

@@ -279,7 +279,10 @@ impl Caller {
     }
 
     /// The strongest transform of any operation that shows a token in these containers.
-    pub fn max_transform<'a>(&self, target: impl Into<AccessTarget<'a>>) -> Option<Transform> {
+    pub(crate) fn max_transform<'a>(
+        &self,
+        target: impl Into<AccessTarget<'a>>,
+    ) -> Option<Transform> {
         let target = target.into();
         VIEWING_PERMISSIONS.into_iter().filter_map(|it| self.transform(it, target)).max()
     }
@@ -377,7 +380,7 @@ impl PolicyPermit {
     }
 
     /// The application and the time, for the row to be written.
-    pub fn change_stamp(&self, at: Timestamp) -> ChangeStamp {
+    pub(crate) fn change_stamp(&self, at: Timestamp) -> ChangeStamp {
         ChangeStamp { by: self.caller.as_ref().map(Caller::application), at }
     }
 }
@@ -410,7 +413,7 @@ impl Permit {
 
     /// The same permit with at most this transform.
     #[must_use]
-    pub fn limit_transform(self, max: Transform) -> Self {
+    pub(crate) fn limit_transform(self, max: Transform) -> Self {
         Self { transform: self.transform.min(max), ..self }
     }
 
@@ -431,7 +434,7 @@ impl Permit {
     /// Repeats the check and creates a second permit, for a response that other code renders. The
     /// second permit is never stronger than this one.
     /// Errors: as for [`Caller::permit`].
-    pub fn recheck(&self) -> Result<Self, Error> {
+    pub(crate) fn recheck(&self) -> Result<Self, Error> {
         let target = AccessTarget { containers: &self.containers, id: self.id.as_ref() };
         let permit = self.caller.permit(self.permission, target)?;
         Ok(Self { limited_to_read: self.limited_to_read, ..permit.limit_transform(self.transform) })

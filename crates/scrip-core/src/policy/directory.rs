@@ -291,7 +291,7 @@ impl Directory {
     }
 
     /// The stored form of the audit key.
-    pub fn wrapped_audit_key(&self) -> &Sealed {
+    pub(crate) fn wrapped_audit_key(&self) -> &Sealed {
         &self.wrapped.audit_key
     }
 
@@ -314,7 +314,7 @@ impl Directory {
 
     /// A tenant with a rotation of its fingerprint keys that is not finished: searches and
     /// deduplication would miss rows.
-    pub fn unfinished_fingerprint_rotation(&self) -> Option<TenantId> {
+    pub(crate) fn unfinished_fingerprint_rotation(&self) -> Option<TenantId> {
         let tenants = self.tenants.values().filter_map(|it| it.tenant.as_ref());
         tenants
             .chain(&self.pending_deletion)

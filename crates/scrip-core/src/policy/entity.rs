@@ -121,7 +121,7 @@ impl Column {
     }
 
     /// The kind of the sealed place, for a sealed column.
-    pub const fn sealed_kind(&self) -> Option<&'static str> {
+    pub(crate) const fn sealed_kind(&self) -> Option<&'static str> {
         match self.role {
             ColumnRole::Sealed(kind) => Some(kind),
             ColumnRole::Key

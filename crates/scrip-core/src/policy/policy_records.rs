@@ -69,7 +69,7 @@ impl PolicySeal {
 
     /// Whether this is the earlier seal itself, or a newer one. A different seal with the same
     /// counter belongs to a policy that was rolled back and then changed.
-    pub fn is_same_or_newer(&self, earlier: &Self) -> bool {
+    pub(crate) fn is_same_or_newer(&self, earlier: &Self) -> bool {
         self.counter > earlier.counter
             || (self.counter == earlier.counter && self.mac.constant_time_eq(&earlier.mac))
     }
@@ -148,7 +148,7 @@ impl PolicyRecords {
     }
 
     /// Whether the seal belongs to the MACs of these rows, so that its counter is authentic.
-    pub fn has_valid_seal(&self, keys: &TenantKeys) -> bool {
+    pub(crate) fn has_valid_seal(&self, keys: &TenantKeys) -> bool {
         self.seal.mac.constant_time_eq(&self.compute_mac(keys, self.seal.counter))
     }
 
@@ -205,7 +205,7 @@ impl PolicyRecords {
         }
     }
 
-    pub fn next_seal(&self, keys: &TenantKeys) -> PolicySeal {
+    pub(crate) fn next_seal(&self, keys: &TenantKeys) -> PolicySeal {
         let counter = self.seal.counter.saturating_add(1);
         PolicySeal { counter, mac: self.compute_mac(keys, counter) }
     }

@@ -87,7 +87,7 @@ impl Principal {
 
     /// Restricts the pages that may use the keys of the application.
     #[must_use]
-    pub fn with_origins(self, origins: ApplicationOrigins) -> Self {
+    pub(crate) fn with_origins(self, origins: ApplicationOrigins) -> Self {
         Self { origins, ..self }
     }
 
@@ -134,7 +134,7 @@ impl Principal {
     }
 
     /// The access session; `None` for an application.
-    pub fn access_session_id(&self) -> Option<AccessSessionId> {
+    pub(crate) fn access_session_id(&self) -> Option<AccessSessionId> {
         self.access_session.as_ref().map(|it| it.id)
     }
 

@@ -11,7 +11,7 @@ words! {
 
 impl ApplicationKind {
     /// The segment of an API key that names the kind.
-    pub fn key_segment(self) -> &'static str {
+    pub(crate) fn key_segment(self) -> &'static str {
         match self {
             Self::Public => "pub",
             Self::Private => "pvt",

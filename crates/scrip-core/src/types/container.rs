@@ -99,7 +99,7 @@ impl Containers {
     }
 
     /// The containers in sorted order, as text. Two sets are equal if their texts are equal.
-    pub fn sorted_text(&self) -> String {
+    pub(crate) fn sorted_text(&self) -> String {
         let mut sorted: Vec<_> = self.iter().map(Container::as_str).collect();
         sorted.sort_unstable();
         sorted.join(",")

@@ -13,7 +13,7 @@ pub struct ContainerRange {
 impl ContainerRange {
     /// The range of a container and all containers below it. A container ends with a slash, so
     /// every container with this prefix is below it.
-    pub fn subtree(container: &Container) -> Self {
+    pub(crate) fn subtree(container: &Container) -> Self {
         let from = container.as_str().to_owned();
         // `0` is the character after the slash.
         let to = format!("{}0", from.trim_end_matches('/'));

@@ -70,7 +70,7 @@ impl Error {
     }
 }
 
-pub type ErrorCause = Box<dyn error::Error + Send + Sync>;
+pub(crate) type ErrorCause = Box<dyn error::Error + Send + Sync>;
 
 /// The exceeded rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

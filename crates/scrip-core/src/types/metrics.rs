@@ -44,7 +44,7 @@ impl Gauge {
     }
 
     /// Sets the level if it is higher than the current one.
-    pub fn raise_to(&self, level: u64) {
+    pub(crate) fn raise_to(&self, level: u64) {
         self.0.fetch_max(level, Ordering::Relaxed);
     }
 

@@ -76,7 +76,7 @@ impl Permission {
 
     /// Whether the permission is for 3-D Secure. Such a permission is decided in the containers of
     /// the card.
-    pub fn is_threeds(self) -> bool {
+    pub(crate) fn is_threeds(self) -> bool {
         use Permission::{ThreeDsSessionAuthenticate, ThreeDsSessionCreate, ThreeDsSessionRead};
         [ThreeDsSessionCreate, ThreeDsSessionRead, ThreeDsSessionAuthenticate].contains(&self)
     }
@@ -99,7 +99,7 @@ impl Permissions {
     }
 
     /// Whether the two sets have a permission in common.
-    pub const fn intersects(self, other: Self) -> bool {
+    pub(crate) const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 

@@ -10,7 +10,7 @@ words! {
 
 impl TenantKind {
     /// The segment of an API key that names the kind of the tenant.
-    pub fn key_segment(self) -> &'static str {
+    pub(crate) fn key_segment(self) -> &'static str {
         match self {
             Self::Test => "test",
             Self::Production => "prod",

@@ -144,7 +144,7 @@ impl RowKind {
     }
 
     /// Whether there is at most one row of this kind. An empty vault may already have that row.
-    pub const fn is_singleton(self) -> bool {
+    pub(crate) const fn is_singleton(self) -> bool {
         matches!(self, Self::Clock | Self::DirectoryVersion)
     }
 

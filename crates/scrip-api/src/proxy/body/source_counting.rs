@@ -13,11 +13,11 @@ pub struct SourceCounting {
 }
 
 impl SourceCounting {
-    pub const EXACT: Self =
+    pub(crate) const EXACT: Self =
         Self { data: ValueCounting::Exact, configuration: ValueCounting::Exact };
 
     /// Whether the exact length of the message is hidden.
-    pub fn is_padded(self) -> bool {
+    pub(crate) fn is_padded(self) -> bool {
         self != Self::EXACT
     }
 

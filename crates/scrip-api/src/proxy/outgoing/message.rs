@@ -136,7 +136,7 @@ impl OutgoingMessage {
 
     /// Checks that all tokens and intents of the body exist. This does not depend on their data.
     /// Errors: a token or an intent is unknown.
-    pub fn check_references(
+    pub(crate) fn check_references(
         body: &MessageBody,
         references: &ReferenceData<UsablePlaintext>,
     ) -> Result<(), ProxyError> {

@@ -76,7 +76,7 @@ fn has_new_expression(source: &Value, value: &Value) -> bool {
 /// read.
 ///
 /// Errors: a transform copies the message into another attribute of a token than `data`.
-pub fn check_field_values<'t>(
+pub(crate) fn check_field_values<'t>(
     mut transforms: impl Iterator<Item = &'t ProxyTransform>,
 ) -> Result<(), Error> {
     if transforms.any(|it| copies_object(it, "req")) {

@@ -15,7 +15,8 @@ use uuid::Uuid;
 use crate::{
     openapi::tests::{assert_examples, assert_limit_usize},
     wire::{
-        log::{ENTITY_CHARS_MAX, LogPageBody, body, render_entity_types},
+        log::{ENTITY_CHARS_MAX, body, render_entity_types},
+        query::PageBody,
         tokens::list::CursorPagination,
     },
 };
@@ -25,7 +26,7 @@ fn documented_log_examples_match_rendered_records() {
     let record = record();
     let page = |next: Option<&str>| {
         let pagination = CursorPagination { page_size: 20, next: next.map(str::to_owned) };
-        json!(LogPageBody { pagination, data: vec![body(LogKind::Read, &record)] })
+        json!(PageBody { pagination, data: vec![body(LogKind::Read, &record)] })
     };
     assert_examples("Log", [json!(body(LogKind::Read, &record))]);
     assert_examples("LogPage", [page(Some("AgEAAAAB3Q0rXw")), page(None)]);

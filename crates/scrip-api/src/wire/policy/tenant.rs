@@ -15,7 +15,7 @@ use scrip_core::{
     },
     types::{Plaintext, TenantKind, id::TenantId},
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::wire::{
@@ -146,35 +146,16 @@ fn render_body(
     render(200, &body)
 }
 
-#[derive(Debug, Serialize)]
-pub struct QuotasBody {
-    log_retention_seconds: u64,
-    tokenize_limit: u64,
-    detokenize_limit: u64,
-    proxy_token_limit: u64,
-    webhook_limit: u64,
-    cvc_retention_seconds: u64,
-    token_intent_retention_seconds: u64,
-    rate_limit: String,
-    threeds_access: bool,
-    deletion_grace_seconds: u64,
-}
+/// The quotas that a tenant reads.
+#[derive(Debug)]
+pub struct QuotasBody<'a>(pub &'a Quotas);
 
-pub fn quotas_body(quotas: &Quotas) -> QuotasBody {
-    QuotasBody {
-        log_retention_seconds: quotas.log_retention_seconds,
-        tokenize_limit: quotas.tokens_per_request(),
-        detokenize_limit: quotas.detokenize_limit,
-        proxy_token_limit: quotas.proxy_token_limit,
-        webhook_limit: quotas.webhook_limit,
-        cvc_retention_seconds: quotas.cvc_retention_seconds,
-        token_intent_retention_seconds: quotas.token_intent_retention_seconds,
-        rate_limit: quotas.rate_limit.to_string(),
-        threeds_access: quotas.threeds_access,
-        deletion_grace_seconds: quotas.deletion_grace_seconds,
+impl Serialize for QuotasBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.tenant_values())
     }
 }
 
 pub(crate) fn render_quotas(quotas: &Quotas) -> RenderedResponse {
-    render(200, &quotas_body(quotas))
+    render(200, &QuotasBody(quotas))
 }

@@ -8,8 +8,8 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
     card::TokenType,
     idempotency::{RenderedResponse, response::TokenSpan},
-    listing::{Page, page::PAGE_SIZE_DEFAULT},
-    operations::tokens::{CursorPage, ListTokensQuery, OffsetPageQuery, TokenFilter},
+    listing::{CursorPage, CursorRequest, Page, page::PAGE_SIZE_DEFAULT},
+    operations::tokens::{ListTokensQuery, OffsetPageQuery, TokenFilter},
     token::TokenView,
     types::{Container, id::TokenId},
 };
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::wire::{
     ParseError,
-    query::{QueryParameters, invalid_parameter, pagination_of},
+    query::{PageBody, QueryParameters, invalid_parameter, pagination_of},
     response,
     tokens::{token::TYPE_RULE, token_response},
 };
@@ -29,6 +29,14 @@ const CURSOR_CHARS_MAX: usize = 1024;
 const IDS_MAX: usize = 1000;
 /// Maximum number of metadata filters: the maximum number of entries of a token.
 const METADATA_MAX: usize = 50;
+
+/// Parses the start and size of a page with a cursor.
+pub(crate) fn parse_page(query: &QueryParameters<'_>) -> Result<CursorRequest, ParseError> {
+    Ok(CursorRequest {
+        start: query.one("start")?.map(parse_cursor).transpose()?,
+        size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
+    })
+}
 
 /// Parses the query of a list by cursor.
 pub(crate) fn parse_query(query: &QueryParameters<'_>) -> Result<ListTokensQuery, ParseError> {
@@ -124,10 +132,21 @@ pub(crate) struct CursorPagination {
     pub(crate) next: Option<String>,
 }
 
-pub(crate) fn render_page(page: CursorPage) -> Response {
-    let next = page.next.map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
-    let pagination = CursorPagination { page_size: page.size, next };
-    render_tokens(&pagination, page.tokens)
+pub(crate) fn render_page(page: CursorPage<TokenView>) -> Response {
+    render_tokens(&cursor_pagination(&page), page.items)
+}
+
+/// Renders a page with a cursor.
+pub(crate) fn cursor_page_body<'a, T, U>(
+    page: &'a CursorPage<T>,
+    render: impl Fn(&'a T) -> U,
+) -> PageBody<U, CursorPagination> {
+    PageBody { pagination: cursor_pagination(page), data: page.items.iter().map(render).collect() }
+}
+
+fn cursor_pagination<T>(page: &CursorPage<T>) -> CursorPagination {
+    let next = page.next.as_ref().map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
+    CursorPagination { page_size: page.size, next }
 }
 
 pub(crate) fn render_v1_page(page: Page<TokenView>) -> Response {

@@ -1,17 +1,12 @@
 //! Responses with deliveries. They never contain the event or the URL of the webhook.
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
-    Timestamp,
-    events::DeliveryRecord,
-    idempotency::RenderedResponse,
-    operations::webhooks::{
-        list_webhook_deliveries::DeliveryPage, replay_webhook_deliveries::DeliveryReplayCount,
-    },
+    Timestamp, events::DeliveryRecord, idempotency::RenderedResponse, listing::CursorPage,
+    operations::webhooks::replay_webhook_deliveries::DeliveryReplayCount,
 };
 use serde::Serialize;
 
-use crate::wire::{response::render, tokens::list::CursorPagination};
+use crate::wire::{response::render, tokens::list::cursor_page_body};
 
 #[derive(Serialize)]
 struct DeliveryBody<'a> {
@@ -27,21 +22,12 @@ struct DeliveryBody<'a> {
 }
 
 #[derive(Serialize)]
-struct DeliveryPageBody<'a> {
-    pagination: CursorPagination,
-    data: Vec<DeliveryBody<'a>>,
-}
-
-#[derive(Serialize)]
 struct ReplayBody {
     replayed: usize,
 }
 
-pub(crate) fn render_page(page: &DeliveryPage) -> RenderedResponse {
-    let next = page.next.as_ref().map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
-    let pagination = CursorPagination { page_size: page.size, next };
-    let data = page.deliveries.iter().map(delivery_body).collect();
-    render(200, &DeliveryPageBody { pagination, data })
+pub(crate) fn render_page(page: &CursorPage<DeliveryRecord>) -> RenderedResponse {
+    render(200, &cursor_page_body(page, delivery_body))
 }
 
 /// The delivery of a test event, which is sent after the response.

@@ -2,10 +2,6 @@
 
 use scrip_core::{
     FieldError, Timestamp,
-    listing::page::PAGE_SIZE_DEFAULT,
-    operations::webhooks::{
-        list_webhook_deliveries::ListDeliveriesQuery, list_webhooks::ListWebhooksQuery,
-    },
     policy::{
         destination::{DestinationUrl, LoopbackDestinations},
         webhook::{EventList, NotifyEmail, WebhookDraft, WebhookStatus},
@@ -17,8 +13,6 @@ use crate::wire::{
     ParseError,
     fields::{JsonField, JsonFields},
     policy::application::parse_name,
-    query::QueryParameters,
-    tokens::list::parse_cursor,
 };
 
 const STATUS_RULE: &str = "must be \"enabled\" or \"disabled\"";
@@ -55,22 +49,6 @@ pub(crate) fn parse_draft(
         events,
         notify_email,
         status,
-    })
-}
-
-pub(crate) fn parse_query(query: &QueryParameters<'_>) -> Result<ListWebhooksQuery, ParseError> {
-    Ok(ListWebhooksQuery {
-        start: query.one("start")?.map(parse_cursor).transpose()?,
-        size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
-    })
-}
-
-pub(crate) fn parse_delivery_query(
-    query: &QueryParameters<'_>,
-) -> Result<ListDeliveriesQuery, ParseError> {
-    Ok(ListDeliveriesQuery {
-        start: query.one("start")?.map(parse_cursor).transpose()?,
-        size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
     })
 }
 

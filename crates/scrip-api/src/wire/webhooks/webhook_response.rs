@@ -3,14 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
-    idempotency::RenderedResponse, operations::webhooks::list_webhooks::WebhookPage,
-    policy::webhook::WebhookDetails, types::EventType,
+    idempotency::RenderedResponse, listing::CursorPage, policy::webhook::WebhookDetails,
+    types::EventType,
 };
 use serde::Serialize;
 
-use crate::wire::{response::render, tokens::list::CursorPagination};
+use crate::wire::{response::render, tokens::list::cursor_page_body};
 
 #[derive(Serialize)]
 struct WebhookBody<'a> {
@@ -33,12 +32,6 @@ struct WebhookBody<'a> {
     modified_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     modified_at: Option<String>,
-}
-
-#[derive(Serialize)]
-struct WebhookPageBody<'a> {
-    pagination: CursorPagination,
-    data: Vec<WebhookBody<'a>>,
 }
 
 /// Only what the rotation makes: its caller may have no permission to read webhooks, and a URL can
@@ -69,11 +62,8 @@ pub(crate) fn render_webhook(details: &WebhookDetails) -> RenderedResponse {
     render(200, &webhook_body(details))
 }
 
-pub(crate) fn render_page(page: &WebhookPage) -> RenderedResponse {
-    let next = page.next.as_ref().map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
-    let pagination = CursorPagination { page_size: page.size, next };
-    let data = page.webhooks.iter().map(webhook_body).collect();
-    render(200, &WebhookPageBody { pagination, data })
+pub(crate) fn render_page(page: &CursorPage<WebhookDetails>) -> RenderedResponse {
+    render(200, &cursor_page_body(page, webhook_body))
 }
 
 pub(crate) fn render_event_types() -> RenderedResponse {

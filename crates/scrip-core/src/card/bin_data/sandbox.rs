@@ -35,7 +35,7 @@ pub(super) fn find_by_prefix(prefix: &str) -> Option<BinDetails> {
 }
 
 /// Whether this is the number of a sandbox card. Some of them have no valid checksum.
-pub fn is_sandbox_number(number: &str) -> bool {
+pub(crate) fn is_sandbox_number(number: &str) -> bool {
     let is_us_credit_card = US_CREDIT_CARDS.iter().any(|(_, numbers)| numbers.contains(&number));
     is_us_credit_card || OTHER_CARDS.iter().any(|(it, ..)| *it == number)
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// `session.created`, and `session.authorized` when the session has a grant.
-pub fn describe_access_session(record: &AccessSessionRecord, tenant: &Tenant) -> EventData {
+pub(crate) fn describe_access_session(record: &AccessSessionRecord, tenant: &Tenant) -> EventData {
     let application = tenant.applications.get(&record.application);
     let issued_to = PayloadAttributes::with_id(record.application)
         .optional_text("name", application.map(|it| it.record.name.as_str()));

@@ -27,12 +27,12 @@ pub fn describe_application(record: &ApplicationRecord) -> EventData {
 }
 
 /// `application.deleted`.
-pub fn describe_deleted_application(id: ApplicationId) -> EventData {
+pub(crate) fn describe_deleted_application(id: ApplicationId) -> EventData {
     EventData::new("application", PayloadAttributes::with_id(id))
 }
 
 /// `application.key.created`.
-pub fn describe_api_key(record: &ApiKeyRecord) -> EventData {
+pub(crate) fn describe_api_key(record: &ApiKeyRecord) -> EventData {
     let api_key = PayloadAttributes::with_id(record.id)
         .text("application_id", record.application)
         .number("version", API_KEY_VERSION)
@@ -41,7 +41,7 @@ pub fn describe_api_key(record: &ApiKeyRecord) -> EventData {
 }
 
 /// `application.key.deleted`.
-pub fn describe_deleted_api_key(id: ApiKeyId, application: ApplicationId) -> EventData {
+pub(crate) fn describe_deleted_api_key(id: ApiKeyId, application: ApplicationId) -> EventData {
     let api_key = PayloadAttributes::with_id(id).text("application_id", application);
     EventData::new("application_key", api_key)
 }

@@ -55,7 +55,7 @@ pub struct InvocationErrors {
 }
 
 /// `proxy.created`.
-pub fn describe_created_proxy(record: &ProxyRecord, settings: &ProxySettings) -> EventData {
+pub(crate) fn describe_created_proxy(record: &ProxyRecord, settings: &ProxySettings) -> EventData {
     let proxy = describe_proxy(record, settings)
         .optional_text("application_id", record.application)
         .created(record.created);
@@ -63,7 +63,7 @@ pub fn describe_created_proxy(record: &ProxyRecord, settings: &ProxySettings) ->
 }
 
 /// `proxy.updated`.
-pub fn describe_updated_proxy(record: &ProxyRecord, settings: &ProxySettings) -> EventData {
+pub(crate) fn describe_updated_proxy(record: &ProxyRecord, settings: &ProxySettings) -> EventData {
     let mut proxy = describe_proxy(record, settings)
         .optional_text("proxy_host", record.host.as_ref().map(|it| it.as_str()))
         .created(record.created)
@@ -75,13 +75,13 @@ pub fn describe_updated_proxy(record: &ProxyRecord, settings: &ProxySettings) ->
 }
 
 /// `proxy.deleted`.
-pub fn describe_deleted_proxy(id: ProxyId) -> EventData {
+pub(crate) fn describe_deleted_proxy(id: ProxyId) -> EventData {
     EventData::new("proxy", PayloadAttributes::with_id(id))
 }
 
 /// `proxy.invoked`. Bodies, values of headers and queries can contain data of tokens, so the event
 /// has none of them.
-pub fn describe_invocation(invocation: &ProxyInvocation) -> EventData {
+pub(crate) fn describe_invocation(invocation: &ProxyInvocation) -> EventData {
     let ProxyInvocation { proxy, errors, .. } = invocation;
     let mut response = PayloadAttributes::default()
         .optional_text("error", errors.call)

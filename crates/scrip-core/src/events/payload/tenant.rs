@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// `tenant.updated`.
-pub fn describe_tenant(record: &TenantRecord) -> EventData {
+pub(crate) fn describe_tenant(record: &TenantRecord) -> EventData {
     let tenant = PayloadAttributes::with_id(record.id)
         .text("name", record.name.as_str())
         .created(record.created)
@@ -16,6 +16,6 @@ pub fn describe_tenant(record: &TenantRecord) -> EventData {
 }
 
 /// `tenant.deleted`: the grace period of the tenant begins.
-pub fn describe_deleted_tenant(id: TenantId) -> EventData {
+pub(crate) fn describe_deleted_tenant(id: TenantId) -> EventData {
     EventData::new("tenant", PayloadAttributes::with_id(id))
 }

@@ -5,7 +5,7 @@ use scrip_threeds::webhook::{WebhookSessionOrigin, WebhookSessionPayload};
 use crate::events::{EventData, payload::PayloadAttributes};
 
 /// All events of 3DS sessions. The payload has only the attributes of its event type.
-pub fn describe_threeds_session(payload: &WebhookSessionPayload) -> EventData {
+pub(crate) fn describe_threeds_session(payload: &WebhookSessionPayload) -> EventData {
     let session = PayloadAttributes::with_id(&payload.id)
         .text("type", &payload.kind)
         .optional_text("tenant_id", payload.tenant_id.as_ref())

@@ -50,13 +50,13 @@ pub fn describe_deleted_token(id: &TokenId) -> EventData {
 }
 
 /// `token.property.expired`: the CVC of a token was erased, for example.
-pub fn describe_expired_property(id: &TokenId, property_name: &'static str) -> EventData {
+pub(crate) fn describe_expired_property(id: &TokenId, property_name: &'static str) -> EventData {
     let token = PayloadAttributes::with_id(id.as_str()).text("property_name", property_name);
     EventData::new("token", token)
 }
 
 /// `token.read`.
-pub fn describe_token_read(id: &TokenId, token_type: TokenType) -> EventData {
+pub(crate) fn describe_token_read(id: &TokenId, token_type: TokenType) -> EventData {
     EventData::new("token", describe_token_reference(id, token_type))
 }
 

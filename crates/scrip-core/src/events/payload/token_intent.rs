@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// `token-intent.created`. The fingerprint is left out as for tokens; a marked intent has none.
-pub fn describe_intent(record: &TokenIntentRecord) -> EventData {
+pub(crate) fn describe_intent(record: &TokenIntentRecord) -> EventData {
     let fingerprint = record.fingerprint.filter(|_| record.token_type != TokenType::Token);
     let intent = PayloadAttributes::with_id(record.id)
         .text("type", record.token_type.as_str())
@@ -23,12 +23,12 @@ pub fn describe_intent(record: &TokenIntentRecord) -> EventData {
 }
 
 /// `token-intent.deleted`.
-pub fn describe_deleted_intent(id: TokenIntentId) -> EventData {
+pub(crate) fn describe_deleted_intent(id: TokenIntentId) -> EventData {
     EventData::new("token_intent", PayloadAttributes::with_id(id))
 }
 
 /// `token-intent.converted`. The token has the type of the intent.
-pub fn describe_converted_intent(
+pub(crate) fn describe_converted_intent(
     intent: TokenIntentId,
     token_type: TokenType,
     token: &TokenId,

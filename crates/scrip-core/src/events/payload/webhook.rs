@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// `webhook.test`: a client tests its receiver.
-pub fn describe_test(record: &WebhookRecord) -> EventData {
+pub(crate) fn describe_test(record: &WebhookRecord) -> EventData {
     let webhook = PayloadAttributes::with_id(record.id).text("name", record.name.as_str());
     EventData::new("webhook", webhook)
 }

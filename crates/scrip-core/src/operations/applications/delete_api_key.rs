@@ -2,8 +2,8 @@
 
 use crate::{
     Error, Vault,
-    policy::{PolicyPermit, PolicyWrite},
-    policy_change::{PolicyDecision, change_policy, load_application},
+    policy::PolicyPermit,
+    policy_change::{load_application, remove_row},
     types::{
         Operation,
         id::{ApiKeyId, ApplicationId},
@@ -17,14 +17,9 @@ pub async fn delete_api_key(
     application: ApplicationId,
     id: ApiKeyId,
 ) -> Result<(), Error> {
-    let now = vault.clock.now();
-    change_policy(vault, permit, Operation::DeleteApiKey, now, None, move |records| {
-        let application = load_application(records, application)?;
-        if !application.api_keys.iter().any(|it| it.id == id) {
-            return Err(Error::NotFound);
-        }
-        let writes = vec![PolicyWrite::remove(id)];
-        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
+    remove_row(vault, permit, Operation::DeleteApiKey, id, move |records| {
+        let application = load_application(records, application);
+        application.is_ok_and(|it| it.api_keys.iter().any(|it| it.id == id))
     })
     .await
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     Error, Vault,
-    policy::{PolicyPermit, PolicyWrite},
-    policy_change::{PolicyDecision, change_policy, load_application},
+    policy::PolicyPermit,
+    policy_change::{load_application, remove_row},
     types::{Operation, id::ApplicationId},
 };
 
@@ -13,11 +13,8 @@ pub async fn delete_application(
     permit: PolicyPermit,
     id: ApplicationId,
 ) -> Result<(), Error> {
-    let now = vault.clock.now();
-    change_policy(vault, permit, Operation::DeleteApplication, now, None, move |records| {
-        load_application(records, id)?;
-        let writes = vec![PolicyWrite::remove(id)];
-        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
+    remove_row(vault, permit, Operation::DeleteApplication, id, move |records| {
+        load_application(records, id).is_ok()
     })
     .await
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     Error, Vault,
-    policy::{PolicyPermit, PolicyWrite},
-    policy_change::{PolicyDecision, change_policy},
+    policy::PolicyPermit,
+    policy_change::remove_row,
     types::{Operation, id::ClientKeyId},
 };
 
@@ -13,14 +13,9 @@ pub async fn delete_client_key(
     permit: PolicyPermit,
     id: ClientKeyId,
 ) -> Result<(), Error> {
-    let (now, latest) = (vault.clock.now(), vault.clock.latest());
-    change_policy(vault, permit, Operation::DeleteClientKey, now, None, move |records| {
-        let mut rows = records.client_keys.iter().map(|it| &it.record);
-        if !rows.any(|it| it.id == id && it.is_live(latest)) {
-            return Err(Error::NotFound);
-        }
-        let writes = vec![PolicyWrite::remove(id)];
-        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
+    let latest = vault.clock.latest();
+    remove_row(vault, permit, Operation::DeleteClientKey, id, move |records| {
+        records.client_keys.iter().map(|it| &it.record).any(|it| it.id == id && it.is_live(latest))
     })
     .await
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     Error, Vault,
-    policy::{Directory, PolicyPermit, PolicyWrite, Tenant},
-    policy_change::{PolicyDecision, change_policy},
-    types::{Operation, id::ClientKeyId},
+    policy::{Directory, PolicyPermit},
+    policy_change::remove_row,
+    types::Operation,
 };
 
 /// Deletes the expired keys of all tenants, each with an audit record; returns how many. A failure
@@ -19,7 +19,12 @@ pub async fn expire_client_keys(vault: &Vault, directory: &Directory) -> Result<
     for tenant in directory.tenants() {
         let expired = tenant.client_keys.values().filter(|it| !it.is_live(expired_by));
         for id in expired.map(|it| it.id) {
-            match expire_client_key(vault, tenant, id).await {
+            let permit = PolicyPermit::for_vault(Arc::clone(tenant));
+            let removed =
+                remove_row(vault, permit, Operation::ExpireClientKey, id, move |records| {
+                    records.client_keys.iter().any(|it| it.record.id == id)
+                });
+            match removed.await {
                 Ok(()) => count = count.saturating_add(1),
                 // Another node was faster, or the key was deleted.
                 Err(Error::NotFound) => (),
@@ -28,21 +33,4 @@ pub async fn expire_client_keys(vault: &Vault, directory: &Directory) -> Result<
         }
     }
     failure.map_or(Ok(count), Err)
-}
-
-async fn expire_client_key(
-    vault: &Vault,
-    tenant: &Arc<Tenant>,
-    id: ClientKeyId,
-) -> Result<(), Error> {
-    let permit = PolicyPermit::for_vault(Arc::clone(tenant));
-    let now = vault.clock.now();
-    change_policy(vault, permit, Operation::ExpireClientKey, now, None, move |records| {
-        if !records.client_keys.iter().any(|it| it.record.id == id) {
-            return Err(Error::NotFound);
-        }
-        let writes = vec![PolicyWrite::remove(id)];
-        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
-    })
-    .await
 }

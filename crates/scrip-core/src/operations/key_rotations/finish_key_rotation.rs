@@ -50,7 +50,7 @@ pub async fn count_versions(vault: &Vault, tenant: &Tenant) -> Result<Vec<Versio
 }
 
 /// The counts of values that the current version did not seal.
-pub fn find_old_values(tenant: &Tenant, counts: Vec<VersionCount>) -> Vec<VersionCount> {
+pub(crate) fn find_old_values(tenant: &Tenant, counts: Vec<VersionCount>) -> Vec<VersionCount> {
     let current = tenant.keys.current_version();
     counts.into_iter().filter(|it| it.version != current && it.rows > 0).collect()
 }

@@ -6,7 +6,7 @@ use scrip_seal::{Place, Sealed};
 use crate::{
     Error, Vault,
     audit::{LogKind, LogRecord, RecordFilter},
-    listing::cursor,
+    listing::{CursorPage, cursor},
     policy::Caller,
     read_log::ReadLogEntry,
     recording::log_page::{LogPageRequest, NEWEST_POSITIONS, fill_log_page},
@@ -23,21 +23,13 @@ pub struct ListLogsQuery {
     pub size: usize,
 }
 
-#[derive(Debug)]
-pub struct LogPage {
-    pub records: Vec<(LogKind, LogRecord)>,
-    pub size: usize,
-    /// `None` on the last page.
-    pub next: Option<Sealed>,
-}
-
 /// Returns one page of both logs, newest first, and records the read.
 /// Errors: the cursor belongs to another query, or the page number is too large.
 pub async fn list_logs(
     vault: &Vault,
     caller: &Caller,
     query: ListLogsQuery,
-) -> Result<LogPage, Error> {
+) -> Result<CursorPage<(LogKind, LogRecord)>, Error> {
     let sealed_start = query.start.as_ref();
     let start = sealed_start.map(|it| cursor::open_log_positions(caller, place(&query.filter), it));
     let start = start.transpose()?.unwrap_or(NEWEST_POSITIONS);
@@ -61,7 +53,7 @@ pub async fn list_logs(
         page.next_positions.map(|it| cursor::seal_log_positions(caller, place(&query.filter), it));
     let entries = vec![ReadLogEntry::new(caller.tenant().id.to_string(), "read")];
     vault.record_reads(caller, Operation::ListLogs, entries).await?;
-    Ok(LogPage { records: page.records, size: query.size, next })
+    Ok(CursorPage { items: page.records, size: query.size, next })
 }
 
 /// The query that a cursor is bound to.

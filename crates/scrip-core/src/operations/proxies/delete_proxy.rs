@@ -2,20 +2,15 @@
 
 use crate::{
     Error, Vault,
-    policy::{PolicyPermit, PolicyWrite},
-    policy_change::{PolicyDecision, change_policy},
+    policy::PolicyPermit,
+    policy_change::remove_row,
     types::{Operation, id::ProxyId},
 };
 
 /// Errors: there is no such proxy.
 pub async fn delete_proxy(vault: &Vault, permit: PolicyPermit, id: ProxyId) -> Result<(), Error> {
-    let now = vault.clock.now();
-    change_policy(vault, permit, Operation::DeleteProxy, now, None, move |records| {
-        if !records.proxies.iter().any(|it| it.record.id == id) {
-            return Err(Error::NotFound);
-        }
-        let writes = vec![PolicyWrite::remove(id)];
-        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
+    remove_row(vault, permit, Operation::DeleteProxy, id, move |records| {
+        records.proxies.iter().any(|it| it.record.id == id)
     })
     .await
 }

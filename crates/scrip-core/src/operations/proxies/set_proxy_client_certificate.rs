@@ -4,14 +4,12 @@
 use crate::{
     Error, Vault,
     idempotency::ResponseRecorder,
-    operations::proxies::{
-        proxy_rights::check_application_update,
-        update_proxy::{ProxyChange, rewrite_proxy},
-    },
+    operations::proxies::{proxy_rights::check_application_update, update_proxy::rewrite_proxy},
     policy::{
         PolicyPermit,
         proxy::{ClientCertificate, ProxyDetails},
     },
+    policy_change::RowChange,
     types::{Operation, id::ProxyId},
 };
 
@@ -24,7 +22,7 @@ pub async fn set_proxy_client_certificate(
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
     let operation = Operation::SetProxyClientCertificate;
-    let change = ProxyChange { permit: permit.clone(), operation, id };
+    let change = RowChange { permit: permit.clone(), operation, id };
     rewrite_proxy(vault, change, recorder, move |records, details| {
         check_application_update(&permit, records)?;
         details.settings.certificate_pem = Some(certificate.certificate_pem.clone());
@@ -42,7 +40,7 @@ pub async fn delete_proxy_client_certificate(
     id: ProxyId,
 ) -> Result<(), Error> {
     let operation = Operation::DeleteProxyClientCertificate;
-    let change = ProxyChange { permit: permit.clone(), operation, id };
+    let change = RowChange { permit: permit.clone(), operation, id };
     rewrite_proxy(vault, change, None, move |records, details| {
         check_application_update(&permit, records)?;
         details.secrets.private_key_pem = None;

@@ -3,8 +3,9 @@
 
 use crate::{
     Error, Vault,
-    operations::proxies::update_proxy::{ProxyChange, rewrite_proxy},
+    operations::proxies::update_proxy::rewrite_proxy,
     policy::{PolicyPermit, destination::HostName, proxy::ProxyDetails},
+    policy_change::RowChange,
     types::{Operation, id::ProxyId},
 };
 
@@ -16,7 +17,7 @@ pub async fn add_proxy_host(
     id: ProxyId,
     host: HostName,
 ) -> Result<ProxyDetails, Error> {
-    let change = ProxyChange { permit, operation: Operation::AddProxyHost, id };
+    let change = RowChange { permit, operation: Operation::AddProxyHost, id };
     rewrite_proxy(vault, change, None, move |_, details| {
         details.record.host = Some(host.clone());
         Ok(())
@@ -31,7 +32,7 @@ pub async fn remove_proxy_host(
     id: ProxyId,
     host: HostName,
 ) -> Result<ProxyDetails, Error> {
-    let change = ProxyChange { permit, operation: Operation::RemoveProxyHost, id };
+    let change = RowChange { permit, operation: Operation::RemoveProxyHost, id };
     rewrite_proxy(vault, change, None, move |_, details| match details.record.host.take() {
         Some(current) if current == host => Ok(()),
         Some(_) | None => Err(Error::NotFound),

@@ -13,7 +13,7 @@ use crate::{
         PolicyPermit, PolicyRecords, PolicyWrite,
         proxy::{CompiledDraft, ProxyDetails, ProxyDraft},
     },
-    policy_change::{PolicyDecision, change_policy},
+    policy_change::{PolicyDecision, RowChange, change_policy},
     types::{Operation, Permission, id::ProxyId},
 };
 
@@ -45,7 +45,7 @@ pub async fn update_proxy(
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
     let names_hidden_attributes = draft.names_hidden_attributes();
-    let change = ProxyChange { permit, operation: Operation::UpdateProxy, id };
+    let change = RowChange { permit, operation: Operation::UpdateProxy, id };
     let edit = move |_: &ProxyDetails| Ok(draft.clone());
     edit_proxy(vault, change, names_hidden_attributes, edit, recorder).await
 }
@@ -63,7 +63,7 @@ pub async fn patch_proxy(
     recorder: Option<ResponseRecorder<ProxyDetails>>,
 ) -> Result<ProxyDetails, Error> {
     let ProxyPatch { names_hidden_attributes, edit } = patch;
-    let change = ProxyChange { permit, operation: Operation::PatchProxy, id };
+    let change = RowChange { permit, operation: Operation::PatchProxy, id };
     let edit = move |details: &ProxyDetails| {
         let draft = edit(details)?;
         Ok(draft.compile(Some(&details.draft()))?)
@@ -73,7 +73,7 @@ pub async fn patch_proxy(
 
 async fn edit_proxy(
     vault: &Vault,
-    change: ProxyChange,
+    change: RowChange<ProxyId>,
     names_hidden_attributes: bool,
     edit: impl Fn(&ProxyDetails) -> Result<CompiledDraft, Error> + Send,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
@@ -105,21 +105,14 @@ async fn edit_proxy(
     .await
 }
 
-/// A change of one proxy.
-pub(crate) struct ProxyChange {
-    pub(crate) permit: PolicyPermit,
-    pub(crate) operation: Operation,
-    pub(crate) id: ProxyId,
-}
-
 /// Changes the row of a proxy, based on the current row.
 pub(crate) async fn rewrite_proxy(
     vault: &Vault,
-    change: ProxyChange,
+    change: RowChange<ProxyId>,
     recorder: Option<ResponseRecorder<ProxyDetails>>,
     mut edit: impl FnMut(&PolicyRecords, &mut ProxyDetails) -> Result<(), Error> + Send,
 ) -> Result<ProxyDetails, Error> {
-    let ProxyChange { permit, operation, id } = change;
+    let RowChange { permit, operation, id } = change;
     let now = vault.clock.now();
     let change_permit = permit.clone();
     change_policy(vault, permit, operation, now, recorder, move |records| {

@@ -16,7 +16,7 @@ use crate::{
 pub type EditSettings = Box<dyn Fn(TenantSettings) -> TenantSettings + Send + Sync>;
 
 /// Edits the current quotas, so that two concurrent changes both apply. It may run several times.
-pub type EditQuotas = Box<dyn Fn(Quotas) -> Quotas + Send + Sync>;
+pub(crate) type EditQuotas = Box<dyn Fn(Quotas) -> Quotas + Send + Sync>;
 
 /// Errors: the tenant does not exist, or the change allows ephemeral proxies and the caller may not
 /// update applications.

@@ -7,7 +7,7 @@ use crate::{
     Error, Timestamp, Vault,
     card::TokenType,
     equality::Comparable,
-    listing::{ListPosition, SEARCHES_EXHAUSTED, SearchFacet, TokenScan, cursor},
+    listing::{CursorPage, ListPosition, SEARCHES_EXHAUSTED, SearchFacet, TokenScan, cursor},
     policy::{Caller, Permit},
     read_log::ReadLogEntry,
     reveal::{Audience, build_view},
@@ -38,14 +38,6 @@ pub enum TokenFilter {
         name: String,
         value: String,
     },
-}
-
-#[derive(Debug)]
-pub struct CursorPage {
-    pub tokens: Vec<TokenView>,
-    pub size: usize,
-    /// `None` on the last page.
-    pub next: Option<Sealed>,
 }
 
 /// The maximum number of entries scanned for one page. After that, the page ends early: a caller
@@ -117,7 +109,7 @@ pub(crate) async fn load_cursor_page(
     operation: Operation,
     permission: Permission,
     query: ListTokensQuery,
-) -> Result<CursorPage, Error> {
+) -> Result<CursorPage<TokenView>, Error> {
     let ranges = caller.container_ranges(permission, query.container.as_ref())?;
     let sealed_start = query.start.as_ref();
     let start = sealed_start
@@ -151,7 +143,7 @@ pub(crate) async fn load_cursor_page(
     let entries = vec![ReadLogEntry::for_token_list(container, &tokens)];
     let shown = tokens.iter().map(|it| (&it.id, it.token_type));
     vault.record_token_reads(caller, operation, entries, shown).await?;
-    Ok(CursorPage { tokens, size: query.size, next })
+    Ok(CursorPage { items: tokens, size: query.size, next })
 }
 
 /// A page that is being filled.

@@ -2,8 +2,10 @@
 
 use crate::{
     Error, Vault,
-    operations::tokens::{CursorPage, ListTokensQuery, cursor_page::load_cursor_page},
+    listing::CursorPage,
+    operations::tokens::{ListTokensQuery, cursor_page::load_cursor_page},
     policy::Caller,
+    token::TokenView,
     types::{Operation, Permission},
 };
 
@@ -12,6 +14,6 @@ pub async fn list_tokens(
     vault: &Vault,
     caller: &Caller,
     query: ListTokensQuery,
-) -> Result<CursorPage, Error> {
+) -> Result<CursorPage<TokenView>, Error> {
     load_cursor_page(vault, caller, Operation::ListTokens, Permission::TokenRead, query).await
 }

@@ -2,8 +2,10 @@
 
 use crate::{
     Error, Vault,
-    operations::tokens::{CursorPage, ListTokensQuery, cursor_page::load_cursor_page},
+    listing::CursorPage,
+    operations::tokens::{ListTokensQuery, cursor_page::load_cursor_page},
     policy::Caller,
+    token::TokenView,
     types::{Operation, Permission},
 };
 
@@ -13,6 +15,6 @@ pub async fn search_tokens(
     vault: &Vault,
     caller: &Caller,
     query: ListTokensQuery,
-) -> Result<CursorPage, Error> {
+) -> Result<CursorPage<TokenView>, Error> {
     load_cursor_page(vault, caller, Operation::SearchTokens, Permission::TokenSearch, query).await
 }

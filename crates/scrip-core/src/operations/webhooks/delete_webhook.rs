@@ -2,8 +2,8 @@
 
 use crate::{
     Error, Vault,
-    policy::{PolicyPermit, PolicyWrite},
-    policy_change::{PolicyDecision, change_policy},
+    policy::PolicyPermit,
+    policy_change::remove_row,
     types::{Operation, id::WebhookId},
 };
 
@@ -13,13 +13,8 @@ pub async fn delete_webhook(
     permit: PolicyPermit,
     id: WebhookId,
 ) -> Result<(), Error> {
-    let now = vault.clock.now();
-    change_policy(vault, permit, Operation::DeleteWebhook, now, None, move |records| {
-        if !records.webhooks.iter().any(|it| it.record.id == id) {
-            return Err(Error::NotFound);
-        }
-        let writes = vec![PolicyWrite::remove(id)];
-        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
+    remove_row(vault, permit, Operation::DeleteWebhook, id, move |records| {
+        records.webhooks.iter().any(|it| it.record.id == id)
     })
     .await
 }

@@ -1,32 +1,20 @@
 //! List Webhook Deliveries: a page of the deliveries of a webhook, without their events.
 
-use scrip_seal::{Place, Sealed};
+use scrip_seal::Place;
 
 use crate::{
     Error, Vault,
     events::DeliveryRecord,
-    listing::cursor::{self, EntityPosition},
+    listing::{
+        CursorPage, CursorRequest,
+        cursor::{self, EntityPosition},
+    },
     policy::PolicyPermit,
     types::{
         Operation,
         id::{EventId, WebhookId},
     },
 };
-
-/// The page of a list.
-#[derive(Debug)]
-pub struct ListDeliveriesQuery {
-    pub start: Option<Sealed>,
-    pub size: usize,
-}
-
-#[derive(Debug)]
-pub struct DeliveryPage {
-    pub deliveries: Vec<DeliveryRecord>,
-    pub size: usize,
-    /// `None` on the last page.
-    pub next: Option<Sealed>,
-}
 
 /// Lists deliveries, newest event first.
 /// Errors: there is no such webhook, the cursor belongs to another list, or the read cannot be
@@ -35,8 +23,8 @@ pub async fn list_webhook_deliveries(
     vault: &Vault,
     permit: &PolicyPermit,
     webhook: WebhookId,
-    query: &ListDeliveriesQuery,
-) -> Result<DeliveryPage, Error> {
+    query: &CursorRequest,
+) -> Result<CursorPage<DeliveryRecord>, Error> {
     check_webhook(permit, webhook)?;
     let caller = permit.require_caller()?;
     let start = query.start.as_ref();
@@ -51,7 +39,7 @@ pub async fn list_webhook_deliveries(
     let last = deliveries.last().filter(|_| has_next);
     let next = last.map(|it| cursor::seal_entity_position(caller, place(webhook), position(it)));
     record_read(vault, permit, webhook).await?;
-    Ok(DeliveryPage { deliveries, size: query.size, next })
+    Ok(CursorPage { items: deliveries, size: query.size, next })
 }
 
 /// The newest deliveries of a webhook, for the operator, who has no cursor.

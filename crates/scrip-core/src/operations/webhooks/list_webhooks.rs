@@ -2,11 +2,14 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use scrip_seal::{Place, Sealed};
+use scrip_seal::Place;
 
 use crate::{
     Error, Vault,
-    listing::cursor::{self, EntityPosition},
+    listing::{
+        CursorPage, CursorRequest,
+        cursor::{self, EntityPosition},
+    },
     policy::{
         PolicyPermit,
         webhook::{WebhookDetails, WebhookRecord},
@@ -14,29 +17,14 @@ use crate::{
     types::{Operation, Permission, id::WebhookId},
 };
 
-/// The page of a list.
-#[derive(Debug)]
-pub struct ListWebhooksQuery {
-    pub start: Option<Sealed>,
-    pub size: usize,
-}
-
-#[derive(Debug)]
-pub struct WebhookPage {
-    pub webhooks: Vec<WebhookDetails>,
-    pub size: usize,
-    /// `None` on the last page.
-    pub next: Option<Sealed>,
-}
-
 /// Lists webhooks, newest first.
 /// Errors: the cursor belongs to another list, a row cannot be opened, or the read cannot be
 /// recorded.
 pub async fn list_webhooks(
     vault: &Vault,
     permit: &PolicyPermit,
-    query: &ListWebhooksQuery,
-) -> Result<WebhookPage, Error> {
+    query: &CursorRequest,
+) -> Result<CursorPage<WebhookDetails>, Error> {
     let caller = permit.caller().ok_or(Error::NotFound)?;
     let start = query.start.as_ref();
     let start = start.map(|it| cursor::open_entity_position(caller, place(), it)).transpose()?;
@@ -49,9 +37,9 @@ pub async fn list_webhooks(
     let next = last.map(|it| cursor::seal_entity_position(caller, place(), position(it)));
     let keys = &permit.tenant().keys;
     let open = |it: &Arc<WebhookRecord>| WebhookDetails::open(keys, it.as_ref().clone());
-    let webhooks = records.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let items = records.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
     vault.record_policy_read(permit, Operation::ListWebhooks, "").await?;
-    Ok(WebhookPage { webhooks, size: query.size, next })
+    Ok(CursorPage { items, size: query.size, next })
 }
 
 fn position(record: &Arc<WebhookRecord>) -> EntityPosition {

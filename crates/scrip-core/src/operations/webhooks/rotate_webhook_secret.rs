@@ -3,8 +3,9 @@
 use crate::{
     Error, Vault,
     idempotency::ResponseRecorder,
-    operations::webhooks::update_webhook::{WebhookChange, rewrite_webhook},
+    operations::webhooks::update_webhook::rewrite_webhook,
     policy::{PolicyPermit, webhook::WebhookDetails},
+    policy_change::RowChange,
     types::{Operation, id::WebhookId},
 };
 
@@ -15,7 +16,7 @@ pub async fn rotate_webhook_secret(
     id: WebhookId,
     recorder: Option<ResponseRecorder<WebhookDetails>>,
 ) -> Result<WebhookDetails, Error> {
-    let change = WebhookChange { permit, operation: Operation::RotateWebhookSecret, id };
+    let change = RowChange { permit, operation: Operation::RotateWebhookSecret, id };
     let (fill_random, now) = (vault.fill_random, vault.clock.now());
     rewrite_webhook(vault, change, recorder, move |details| {
         details.secrets.rotate(fill_random, now);

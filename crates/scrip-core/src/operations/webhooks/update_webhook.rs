@@ -7,7 +7,7 @@ use crate::{
         PolicyPermit, PolicyWrite,
         webhook::{WebhookDetails, WebhookDraft, WebhookStatus},
     },
-    policy_change::{PolicyDecision, change_policy},
+    policy_change::{PolicyDecision, RowChange, change_policy},
     types::{Operation, id::WebhookId},
 };
 
@@ -21,7 +21,7 @@ pub async fn update_webhook(
     draft: WebhookDraft,
     recorder: Option<ResponseRecorder<WebhookDetails>>,
 ) -> Result<WebhookDetails, Error> {
-    let change = WebhookChange { permit, operation: Operation::UpdateWebhook, id };
+    let change = RowChange { permit, operation: Operation::UpdateWebhook, id };
     rewrite_webhook(vault, change, recorder, |details| details.apply(draft.clone())).await
 }
 
@@ -32,26 +32,19 @@ pub async fn enable_webhook(
     permit: PolicyPermit,
     id: WebhookId,
 ) -> Result<(), Error> {
-    let change = WebhookChange { permit, operation: Operation::UpdateWebhook, id };
+    let change = RowChange { permit, operation: Operation::UpdateWebhook, id };
     let enable = |details: &mut WebhookDetails| details.record.status = WebhookStatus::Enabled;
     rewrite_webhook(vault, change, None, enable).await.map(drop)
-}
-
-/// A change of one webhook.
-pub(crate) struct WebhookChange {
-    pub(crate) permit: PolicyPermit,
-    pub(crate) operation: Operation,
-    pub(crate) id: WebhookId,
 }
 
 /// Changes the row of a webhook, based on the current row.
 pub(crate) async fn rewrite_webhook(
     vault: &Vault,
-    change: WebhookChange,
+    change: RowChange<WebhookId>,
     recorder: Option<ResponseRecorder<WebhookDetails>>,
     mut edit: impl FnMut(&mut WebhookDetails) + Send,
 ) -> Result<WebhookDetails, Error> {
-    let WebhookChange { permit, operation, id } = change;
+    let RowChange { permit, operation, id } = change;
     let now = vault.clock.now();
     let change_permit = permit.clone();
     change_policy(vault, permit, operation, now, recorder, move |records| {

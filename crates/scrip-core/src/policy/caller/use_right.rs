@@ -68,7 +68,7 @@ impl Caller {
 
     /// Creates a permit to use the data of a token, in full.
     /// Errors: a container of the token is not covered by a rule.
-    pub fn permit_use<'a>(
+    pub(crate) fn permit_use<'a>(
         &self,
         right: UseRight,
         target: impl Into<AccessTarget<'a>>,

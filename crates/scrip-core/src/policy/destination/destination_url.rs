@@ -15,6 +15,8 @@ pub use self::{
 
 use std::net::IpAddr;
 
+use serde::{Deserialize, Deserializer, Serializer, de};
+
 use crate::{
     FieldError,
     policy::destination::{
@@ -166,6 +168,23 @@ impl DestinationUrl {
             (Some(base_query), Some(query)) => repeats_parameter(base_query, query),
             (_, _) => false,
         }
+    }
+}
+
+/// The text of a stored URL. [`DestinationUrl`] itself cannot be deserialized, because a request must
+/// state which hosts are allowed.
+pub(crate) mod stored_url {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(url: &DestinationUrl, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(url.as_str())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<DestinationUrl, D::Error> {
+        let text = String::deserialize(from)?;
+        DestinationUrl::from_stored(&text).ok_or_else(|| de::Error::custom("no URL"))
     }
 }
 

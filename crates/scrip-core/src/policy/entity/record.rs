@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use scrip_seal::{OpenError, Place, Purpose, Sealed, Secret, TenantKeys};
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Error,
@@ -64,6 +65,33 @@ pub trait EntityRecord: Sized {
         sealed: &Sealed,
     ) -> Result<Secret, OpenError> {
         keys.open(Purpose::Data, &self.sealed_place(kind), sealed)
+    }
+
+    /// Writes the JSON document that the sealed column of this kind contains.
+    fn write_document(kind: &'static str, document: &impl Serialize) -> Result<Secret, Error> {
+        // Reserve space for most documents: a buffer that grows leaves copies of itself in memory.
+        let mut bytes = Vec::with_capacity(1024);
+        let written = serde_json::to_writer(&mut bytes, document);
+        let document = Secret::new(bytes);
+        written.map(|()| document).map_err(|_| Self::invalid_document(kind))
+    }
+
+    /// Opens a sealed column, and parses its JSON document.
+    /// Errors: the row was altered, or belongs to another tenant.
+    fn open_document<T: DeserializeOwned>(
+        &self,
+        keys: &TenantKeys,
+        kind: &'static str,
+        sealed: &Sealed,
+    ) -> Result<T, Error> {
+        let document = self.open_column(keys, kind, sealed)?;
+        serde_json::from_slice(document.expose()).map_err(|_| Self::invalid_document(kind))
+    }
+
+    fn invalid_document(kind: &'static str) -> Error {
+        let column = Self::ENTITY.sealed_columns().find(|it| it.sealed_kind() == Some(kind));
+        let (column, entity) = (column.map_or("document", |it| it.name), Self::ENTITY.kind);
+        Error::Internal(format!("the {column} of a {entity} cannot be parsed").into())
     }
 
     /// The values of all columns, without the MAC.

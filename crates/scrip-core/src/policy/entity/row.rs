@@ -101,13 +101,13 @@ impl<'a> RowWriter<'a> {
     }
 
     /// Sets the columns of the creation.
-    pub fn put_created(&mut self, stamp: ChangeStamp) {
+    pub(crate) fn put_created(&mut self, stamp: ChangeStamp) {
         self.put("created_by", stamp.by.map(|it| it.0));
         self.put("created_at", stamp.at);
     }
 
     /// Sets the columns of the last change.
-    pub fn put_modified(&mut self, stamp: Option<ChangeStamp>) {
+    pub(crate) fn put_modified(&mut self, stamp: Option<ChangeStamp>) {
         self.put("modified_by", stamp.and_then(|it| it.by).map(|it| it.0));
         self.put("modified_at", stamp.map(|it| it.at));
     }

@@ -2,6 +2,8 @@
 
 use std::ops::Deref;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::{
     FieldError,
     policy::{
@@ -29,7 +31,7 @@ pub struct ProxyDraft {
 }
 
 /// How long a proxy waits for its destination. The operator's maximum applies too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ProxyTimeout(u64);
 
 pub const TIMEOUT_SECONDS_MAX: u64 = 60;
@@ -46,6 +48,13 @@ impl ProxyTimeout {
     pub fn seconds(self) -> u64 {
         self.0
     }
+}
+
+/// A stored timeout that is out of range is none.
+pub(super) fn read_timeout<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<ProxyTimeout>, D::Error> {
+    Ok(Option::<u64>::deserialize(from)?.and_then(|it| ProxyTimeout::parse(it).ok()))
 }
 
 /// A draft whose programs (masks, transforms, certificates) were compiled. Only

@@ -8,10 +8,11 @@ use crate::{
     Error,
     policy::{
         destination::DestinationUrl,
+        entity::EntityRecord,
         proxy::{
             AuthorityCertificates, ProxyRecord, ProxySettings, ProxyTransform, TlsMinimum,
             TransformList,
-            settings::invalid_settings,
+            record::SETTINGS,
             transform::{CompiledTransforms, TransformStage},
         },
     },
@@ -49,10 +50,11 @@ impl ProxyProgram {
             settings.request_transforms.compile(TransformStage::Request, previous_request);
         let response_transforms =
             settings.response_transforms.compile(TransformStage::Response, previous_response);
+        let invalid = || ProxyRecord::invalid_document(SETTINGS);
         Ok(Self {
             destination: settings.destination,
-            request_transforms: request_transforms.ok_or_else(invalid_settings)?,
-            response_transforms: response_transforms.ok_or_else(invalid_settings)?,
+            request_transforms: request_transforms.ok_or_else(invalid)?,
+            response_transforms: response_transforms.ok_or_else(invalid)?,
             timeout: settings.timeout.map(|it| Duration::from_secs(it.seconds())),
             authorities: settings.authorities,
             tls_min: settings.tls_min,

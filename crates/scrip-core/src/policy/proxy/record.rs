@@ -25,8 +25,8 @@ pub const PROXY: Entity = Entity {
         Column::number("require_auth"),
         Column::number("disable_detokenization"),
         Column::text("host").optional().unique(),
-        Column::sealed("settings", "proxy.settings"),
-        Column::sealed("secrets", "proxy.secrets"),
+        Column::sealed("settings", SETTINGS),
+        Column::sealed("secrets", SECRETS),
         Column::id("created_by").optional().constant(),
         Column::number("created_at").constant(),
         Column::id("modified_by").optional(),
@@ -35,6 +35,9 @@ pub const PROXY: Entity = Entity {
     ],
     writes: EntityWrites::Upsert,
 };
+
+pub(super) const SETTINGS: &str = "proxy.settings";
+pub(super) const SECRETS: &str = "proxy.secrets";
 
 /// The stored row of a proxy: a signed row of the policy. The columns that lookups and decisions
 /// need are in clear.

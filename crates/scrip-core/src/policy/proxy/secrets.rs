@@ -1,8 +1,8 @@
 //! The sealed secrets of a proxy: its key, its configuration and the key of its certificate.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-use scrip_seal::{Sealed, Secret, TenantKeys};
+use scrip_seal::{Sealed, TenantKeys};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -10,7 +10,7 @@ use crate::{
     Error, FieldError,
     policy::{
         entity::EntityRecord,
-        proxy::{ProxyKeyText, ProxyRecord},
+        proxy::{ProxyKeyText, ProxyRecord, record::SECRETS},
     },
 };
 
@@ -19,7 +19,7 @@ use crate::{
 pub struct ProxyConfiguration(BTreeMap<String, String>);
 
 /// The maximum size of all names and values.
-pub const CONFIGURATION_BYTES_MAX: usize = 32 * 1024;
+pub(crate) const CONFIGURATION_BYTES_MAX: usize = 32 * 1024;
 
 /// Secrets are opened for each use and are wiped afterwards. `Debug` does not print them.
 #[derive(Clone)]
@@ -67,52 +67,40 @@ impl fmt::Debug for ProxyConfiguration {
     }
 }
 
-#[derive(Serialize)]
-struct ProxySecretsRef<'a> {
-    key: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    configuration: Option<&'a BTreeMap<String, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    private_key_pem: Option<&'a str>,
-}
-
-#[derive(Deserialize)]
+/// The sealed document. The secrets themselves cannot be serialized by accident.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StoredProxySecrets {
-    key: String,
-    configuration: Option<BTreeMap<String, String>>,
-    private_key_pem: Option<String>,
+struct ProxySecretsDocument<'a> {
+    key: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration: Option<Cow<'a, BTreeMap<String, String>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    private_key_pem: Option<Cow<'a, str>>,
 }
 
 impl ProxySecrets {
     /// Seals the secrets for this row. Every other clear column of the row must be final.
     pub(crate) fn seal(&self, keys: &TenantKeys, record: &ProxyRecord) -> Result<Sealed, Error> {
-        let secrets = ProxySecretsRef {
-            key: self.key.expose(),
-            configuration: self.configuration.as_ref().map(|it| &it.0),
-            private_key_pem: self.private_key_pem.as_ref().map(|it| it.as_str()),
+        let document = ProxySecretsDocument {
+            key: self.key.expose().into(),
+            configuration: self.configuration.as_ref().map(|it| Cow::Borrowed(&it.0)),
+            private_key_pem: self.private_key_pem.as_ref().map(|it| it.as_str().into()),
         };
-        // Reserve space for every proxy: a buffer that grows leaves copies of itself in memory.
-        let mut bytes = Vec::with_capacity(1024);
-        serde_json::to_writer(&mut bytes, &secrets).map_err(|_| invalid_secrets())?;
-        Ok(record.seal_column(keys, "proxy.secrets", &Secret::new(bytes)))
+        let document = ProxyRecord::write_document(SECRETS, &document)?;
+        Ok(record.seal_column(keys, SECRETS, &document))
     }
 
     /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
-        let secret = record.open_column(keys, "proxy.secrets", &record.secrets)?;
-        let stored: StoredProxySecrets =
-            serde_json::from_slice(secret.expose()).map_err(|_| invalid_secrets())?;
+        let stored: ProxySecretsDocument<'_> =
+            record.open_document(keys, SECRETS, &record.secrets)?;
+        let configuration = stored.configuration.map(|it| ProxyConfiguration(it.into_owned()));
         Ok(Self {
-            key: ProxyKeyText::from_stored(stored.key),
-            configuration: stored.configuration.map(ProxyConfiguration),
-            private_key_pem: stored.private_key_pem.map(Zeroizing::new),
+            key: ProxyKeyText::from_stored(stored.key.into_owned()),
+            configuration,
+            private_key_pem: stored.private_key_pem.map(|it| Zeroizing::new(it.into_owned())),
         })
     }
-}
-
-fn invalid_secrets() -> Error {
-    Error::Internal("the secrets of a proxy cannot be parsed".into())
 }
 
 impl fmt::Debug for ProxySecrets {

@@ -1,34 +1,43 @@
 //! The sealed settings of a proxy. They contain no key and no configuration, so that they can stay
 //! in memory.
 
-use scrip_seal::{Sealed, Secret, TenantKeys};
+use scrip_seal::{Sealed, TenantKeys};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, FieldError,
     policy::{
-        destination::DestinationUrl,
+        destination::{DestinationUrl, destination_url::stored_url},
         entity::EntityRecord,
         proxy::{
             AuthorityCertificates, ProxyRecord, ProxyTimeout, ProxyTransform, TlsMinimum,
-            TransformList, transform::TransformStage,
+            TransformList, draft::read_timeout, record::SETTINGS, transform::TransformStage,
         },
     },
 };
 
 /// Sealed although they contain no key: a reader of the database must not learn which providers a
 /// tenant uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ProxySettings {
+    #[serde(rename = "destination_url", with = "stored_url")]
     pub destination: DestinationUrl,
+    #[serde(default)]
     pub request_transforms: TransformList,
+    #[serde(default)]
     pub response_transforms: TransformList,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read_timeout")]
     pub timeout: Option<ProxyTimeout>,
+    #[serde(rename = "ca_pem", skip_serializing_if = "Option::is_none")]
     pub authorities: Option<AuthorityCertificates>,
+    #[serde(default)]
     pub tls_min: TlsMinimum,
     /// The chain of the client certificate, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate_pem: Option<String>,
     /// The memory of the compiled masks. `None` in rows of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern_bytes: Option<u64>,
 }
 
@@ -39,26 +48,6 @@ const UNKNOWN_PATTERN_BYTES: u64 = 16 * 1024;
 
 /// The maximum size of the stored settings. Every change of a policy reads all of them.
 const SETTINGS_BYTES_MAX: usize = 512 * 1024;
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredProxySettings {
-    destination_url: String,
-    #[serde(default)]
-    request_transforms: TransformList,
-    #[serde(default)]
-    response_transforms: TransformList,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ca_pem: Option<AuthorityCertificates>,
-    #[serde(default)]
-    tls_min: TlsMinimum,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    certificate_pem: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pattern_bytes: Option<u64>,
-}
 
 impl ProxySettings {
     fn compiled_bytes(&self) -> u64 {
@@ -104,43 +93,16 @@ impl ProxySettings {
 
     /// Seals the settings for this row. Every other clear column of the row must be final.
     pub(crate) fn seal(&self, keys: &TenantKeys, record: &ProxyRecord) -> Result<Sealed, Error> {
-        let stored = StoredProxySettings {
-            destination_url: self.destination.as_str().to_owned(),
-            request_transforms: self.request_transforms.clone(),
-            response_transforms: self.response_transforms.clone(),
-            timeout: self.timeout.map(ProxyTimeout::seconds),
-            ca_pem: self.authorities.clone(),
-            tls_min: self.tls_min,
-            certificate_pem: self.certificate_pem.clone(),
-            pattern_bytes: self.pattern_bytes,
-        };
-        let bytes = serde_json::to_vec(&stored).map_err(|_| invalid_settings())?;
-        if bytes.len() > SETTINGS_BYTES_MAX {
+        let document = ProxyRecord::write_document(SETTINGS, self)?;
+        if document.expose().len() > SETTINGS_BYTES_MAX {
             let rule = "the proxy would be larger than 512 KiB";
             return Err(FieldError::new("request_transforms", rule).into());
         }
-        Ok(record.seal_column(keys, "proxy.settings", &Secret::new(bytes)))
+        Ok(record.seal_column(keys, SETTINGS, &document))
     }
 
     /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
-        let secret = record.open_column(keys, "proxy.settings", &record.settings)?;
-        let stored: StoredProxySettings =
-            serde_json::from_slice(secret.expose()).map_err(|_| invalid_settings())?;
-        Ok(Self {
-            destination: DestinationUrl::from_stored(&stored.destination_url)
-                .ok_or_else(invalid_settings)?,
-            request_transforms: stored.request_transforms,
-            response_transforms: stored.response_transforms,
-            timeout: stored.timeout.and_then(|it| ProxyTimeout::parse(it).ok()),
-            authorities: stored.ca_pem,
-            tls_min: stored.tls_min,
-            certificate_pem: stored.certificate_pem,
-            pattern_bytes: stored.pattern_bytes,
-        })
+        record.open_document(keys, SETTINGS, &record.settings)
     }
-}
-
-pub(super) fn invalid_settings() -> Error {
-    Error::Internal("the settings of a proxy cannot be parsed".into())
 }

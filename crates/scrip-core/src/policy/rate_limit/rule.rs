@@ -59,7 +59,7 @@ pub enum LimitAction {
 impl Rate {
     /// The rate for a tenant with its own share. At least one request.
     #[must_use]
-    pub fn scaled(self, percent: NonZeroU32) -> Self {
+    pub(crate) fn scaled(self, percent: NonZeroU32) -> Self {
         let share = u64::from(self.requests.get()).saturating_mul(u64::from(percent.get())) / 100;
         let requests = u32::try_from(share).ok().and_then(NonZeroU32::new);
         let fallback = if share == 0 { NonZeroU32::MIN } else { NonZeroU32::MAX };

@@ -86,7 +86,7 @@ impl EventList {
         &self.0
     }
 
-    pub fn to_set(&self) -> EventTypes {
+    pub(crate) fn to_set(&self) -> EventTypes {
         self.0.iter().copied().collect()
     }
 }

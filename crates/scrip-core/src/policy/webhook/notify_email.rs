@@ -1,9 +1,11 @@
 //! The address of the person who looks after a webhook.
 
+use serde::Serialize;
+
 use crate::{FieldError, policy::destination::HostName};
 
 /// An e-mail address. It is stored and returned; Scrip sends no mail.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct NotifyEmail(String);
 
 pub const EMAIL_CHARS_MAX: usize = 320;

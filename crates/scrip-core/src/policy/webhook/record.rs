@@ -33,8 +33,8 @@ pub const WEBHOOK: Entity = Entity {
         Column::text("name"),
         Column::text("status"),
         Column::text("events"),
-        Column::sealed("settings", "webhook.settings"),
-        Column::sealed("secrets", "webhook.secrets"),
+        Column::sealed("settings", SETTINGS),
+        Column::sealed("secrets", SECRETS),
         Column::id("created_by").optional().constant(),
         Column::number("created_at").constant(),
         Column::id("modified_by").optional(),
@@ -43,6 +43,9 @@ pub const WEBHOOK: Entity = Entity {
     ],
     writes: EntityWrites::Upsert,
 };
+
+pub(super) const SETTINGS: &str = "webhook.settings";
+pub(super) const SECRETS: &str = "webhook.secrets";
 
 /// The stored row of a webhook: a signed row of the policy. The columns that decide which events
 /// are stored are in clear.

@@ -1,14 +1,17 @@
 //! The sealed secrets of a webhook: the current one, and the previous one for a day.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
-use scrip_seal::{Sealed, Secret, TenantKeys, WebhookSecret};
+use scrip_seal::{Sealed, TenantKeys, WebhookSecret};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::{
     Error, Timestamp,
-    policy::{entity::EntityRecord, webhook::WebhookRecord},
+    policy::{
+        entity::EntityRecord,
+        webhook::{WebhookRecord, record::SECRETS},
+    },
 };
 
 /// How long the previous secret stays valid, so that a receiver can change its own without a gap.
@@ -27,20 +30,14 @@ pub struct PreviousSecret {
     pub valid_until: Timestamp,
 }
 
-#[derive(Serialize)]
-struct WebhookSecretsRef<'a> {
-    current: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    previous: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    previous_until: Option<i64>,
-}
-
-#[derive(Deserialize)]
+/// The sealed document. The secrets themselves cannot be serialized by accident.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StoredWebhookSecrets {
-    current: String,
-    previous: Option<String>,
+struct WebhookSecretsDocument<'a> {
+    current: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     previous_until: Option<i64>,
 }
 
@@ -64,22 +61,20 @@ impl WebhookSecrets {
 
     /// Seals the secrets for this row. Every other clear column of the row must be final.
     pub(crate) fn seal(&self, keys: &TenantKeys, record: &WebhookRecord) -> Result<Sealed, Error> {
-        let secrets = WebhookSecretsRef {
-            current: self.current.expose(),
-            previous: self.previous.as_ref().map(|it| it.secret.expose()),
-            previous_until: self.previous.as_ref().map(|it| it.valid_until.unix_ms),
+        let previous = self.previous.as_ref();
+        let document = WebhookSecretsDocument {
+            current: self.current.expose().into(),
+            previous: previous.map(|it| it.secret.expose().into()),
+            previous_until: previous.map(|it| it.valid_until.unix_ms),
         };
-        // Reserve space for every webhook: a buffer that grows leaves copies of itself in memory.
-        let mut bytes = Vec::with_capacity(512);
-        serde_json::to_writer(&mut bytes, &secrets).map_err(|_| invalid_secrets())?;
-        Ok(record.seal_column(keys, "webhook.secrets", &Secret::new(bytes)))
+        let document = WebhookRecord::write_document(SECRETS, &document)?;
+        Ok(record.seal_column(keys, SECRETS, &document))
     }
 
     /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &WebhookRecord) -> Result<Self, Error> {
-        let secret = record.open_column(keys, "webhook.secrets", &record.secrets)?;
-        let stored: StoredWebhookSecrets =
-            serde_json::from_slice(secret.expose()).map_err(|_| invalid_secrets())?;
+        let stored: WebhookSecretsDocument<'_> =
+            record.open_document(keys, SECRETS, &record.secrets)?;
         let previous = stored.previous.map(parse_secret).transpose()?;
         let previous = previous
             .zip(stored.previous_until)
@@ -89,12 +84,9 @@ impl WebhookSecrets {
 }
 
 /// Also wipes the text.
-fn parse_secret(text: String) -> Result<WebhookSecret, Error> {
-    WebhookSecret::parse(&Zeroizing::new(text)).map_err(|_| invalid_secrets())
-}
-
-fn invalid_secrets() -> Error {
-    Error::Internal("the secrets of a webhook cannot be parsed".into())
+fn parse_secret(text: Cow<'_, str>) -> Result<WebhookSecret, Error> {
+    let secret = WebhookSecret::parse(&Zeroizing::new(text.into_owned()));
+    secret.map_err(|_| WebhookRecord::invalid_document(SECRETS))
 }
 
 impl fmt::Debug for WebhookSecrets {

@@ -1,54 +1,46 @@
 //! The sealed settings of a webhook: where events are sent, and who looks after it.
 
-use scrip_seal::{Sealed, Secret, TenantKeys};
-use serde::{Deserialize, Serialize};
+use scrip_seal::{Sealed, TenantKeys};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     Error,
     policy::{
-        destination::DestinationUrl,
+        destination::{DestinationUrl, destination_url::stored_url},
         entity::EntityRecord,
-        webhook::{NotifyEmail, WebhookRecord},
+        webhook::{NotifyEmail, WebhookRecord, record::SETTINGS},
     },
 };
 
 /// Sealed: a URL often contains a secret of the receiver, and an address is personal data.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebhookSettings {
-    pub url: DestinationUrl,
-    pub notify_email: Option<NotifyEmail>,
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StoredWebhookSettings {
-    url: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    notify_email: Option<String>,
+pub struct WebhookSettings {
+    #[serde(with = "stored_url")]
+    pub url: DestinationUrl,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_notify_email"
+    )]
+    pub notify_email: Option<NotifyEmail>,
 }
 
 impl WebhookSettings {
     /// Seals the settings for this row. Every other clear column of the row must be final.
     pub(crate) fn seal(&self, keys: &TenantKeys, record: &WebhookRecord) -> Result<Sealed, Error> {
-        let stored = StoredWebhookSettings {
-            url: self.url.as_str().to_owned(),
-            notify_email: self.notify_email.as_ref().map(|it| it.as_str().to_owned()),
-        };
-        let bytes = serde_json::to_vec(&stored).map_err(|_| invalid_settings())?;
-        Ok(record.seal_column(keys, "webhook.settings", &Secret::new(bytes)))
+        let document = WebhookRecord::write_document(SETTINGS, self)?;
+        Ok(record.seal_column(keys, SETTINGS, &document))
     }
 
     /// Errors: the row was altered, or belongs to another tenant.
     pub fn open(keys: &TenantKeys, record: &WebhookRecord) -> Result<Self, Error> {
-        let secret = record.open_column(keys, "webhook.settings", &record.settings)?;
-        let stored: StoredWebhookSettings =
-            serde_json::from_slice(secret.expose()).map_err(|_| invalid_settings())?;
-        let url = DestinationUrl::from_stored(&stored.url).ok_or_else(invalid_settings)?;
-        let notify_email = stored.notify_email.as_deref().map(NotifyEmail::parse).transpose();
-        Ok(Self { url, notify_email: notify_email.map_err(|_| invalid_settings())? })
+        record.open_document(keys, SETTINGS, &record.settings)
     }
 }
 
-fn invalid_settings() -> Error {
-    Error::Internal("the settings of a webhook cannot be parsed".into())
+fn read_notify_email<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NotifyEmail>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    let email = text.as_deref().map(NotifyEmail::parse).transpose();
+    email.map_err(|error| de::Error::custom(error.problem))
 }

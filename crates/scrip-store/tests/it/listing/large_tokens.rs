@@ -42,8 +42,8 @@ async fn count_listed(data: &Value, tokens: usize) -> [Result<usize, Error>; 3] 
         ..OffsetPageQuery::default()
     };
     [
-        list_tokens(vault, &request(), query()).await.map(|it| it.tokens.len()),
-        search_tokens(vault, &request(), query()).await.map(|it| it.tokens.len()),
+        list_tokens(vault, &request(), query()).await.map(|it| it.items.len()),
+        search_tokens(vault, &request(), query()).await.map(|it| it.items.len()),
         list_tokens_v1(vault, &request(), by_number).await.map(|it| it.items.len()),
     ]
 }

@@ -7,7 +7,8 @@ use scrip_core::{
     Error, Timestamp,
     audit::{AuditRecord, AuditTrail, LogKind, LogRecord, ReadRecording, RecordFilter},
     disclosure::Deduplicate,
-    operations::logs::list_logs::{ListLogsQuery, LogPage, list_logs},
+    listing::CursorPage,
+    operations::logs::list_logs::{ListLogsQuery, list_logs},
     policy::Caller,
     read_log::{ReadLogBatch, ReadLogEntry},
     types::{ApplicationKind, EntityType, Operation, Permission},
@@ -83,7 +84,7 @@ impl LogListHarness {
         start: Option<Sealed>,
         page: Option<usize>,
         size: usize,
-    ) -> Result<LogPage, Error> {
+    ) -> Result<CursorPage<(LogKind, LogRecord)>, Error> {
         let query = ListLogsQuery { filter: filter.clone(), start, page, size };
         list_logs(&self.store_harness.vault_harness.vault, &self.manager, query).await
     }
@@ -97,8 +98,8 @@ impl LogListHarness {
         let (mut records, mut start, mut page_count) = (Vec::new(), None, 0);
         loop {
             let page = self.page(filter, start, None, size).await.unwrap();
-            assert!(page.records.len() <= size);
-            records.extend(page.records);
+            assert!(page.items.len() <= size);
+            records.extend(page.items);
             page_count += 1;
             start = page.next;
             if start.is_none() {
@@ -112,10 +113,10 @@ impl LogListHarness {
         let mut records = Vec::new();
         for number in 1.. {
             let page = self.page(filter, None, Some(number), size).await.unwrap();
-            if page.records.is_empty() {
+            if page.items.is_empty() {
                 break;
             }
-            records.extend(page.records);
+            records.extend(page.items);
         }
         records
     }
@@ -163,10 +164,10 @@ async fn audit_and_read_log_are_merged_by_time(it: LogListHarness) {
     // Page numbers also work relative to a cursor.
     let first = it.page(&RecordFilter::default(), None, None, 1).await.unwrap();
     let third = it.page(&RecordFilter::default(), first.next, Some(2), 2).await.unwrap();
-    assert_eq!(entities(&third.records), ["three", "two"]);
+    assert_eq!(entities(&third.items), ["three", "two"]);
     let page_past_the_end =
         it.page(&RecordFilter::default(), None, Some(usize::MAX), 2).await.unwrap();
-    assert!(page_past_the_end.records.is_empty() && page_past_the_end.next.is_none());
+    assert!(page_past_the_end.items.is_empty() && page_past_the_end.next.is_none());
 }
 
 async fn log_filters_combine(it: LogListHarness) {
@@ -218,7 +219,7 @@ async fn new_records_do_not_shift_cursor_pages_of_logs(it: LogListHarness) {
     let (mut listed, mut start) = (Vec::new(), None);
     for number in 100.. {
         let page = it.page(&RecordFilter::default(), start, None, 3).await.unwrap();
-        listed.extend(page.records);
+        listed.extend(page.items);
         it.write(&format!("write-{number}"), timestamp_after(number)).await;
         it.read(&format!("read-{number}"), timestamp_after(number)).await;
         start = page.next;
@@ -283,12 +284,12 @@ async fn log_search_past_the_scan_limit_continues_on_the_next_page(it: LogListHa
     insert_many_records(&it).await;
     let filter = RecordFilter { entity: Some("first".to_owned()), ..RecordFilter::default() };
     let page = it.page(&filter, None, None, 10).await.unwrap();
-    assert!(page.records.is_empty() && page.next.is_some());
+    assert!(page.items.is_empty() && page.next.is_some());
     let page = it.page(&filter, page.next, None, 10).await.unwrap();
-    assert_eq!(entities(&page.records), ["first"]);
+    assert_eq!(entities(&page.items), ["first"]);
     assert!(page.next.is_none());
     let page = it.page(&RecordFilter::default(), None, None, 1).await.unwrap();
-    assert_eq!(entities(&page.records), ["last"]);
+    assert_eq!(entities(&page.items), ["last"]);
 }
 
 async fn log_page_number_past_the_scan_limit_is_rejected(it: LogListHarness) {
@@ -300,7 +301,7 @@ async fn log_page_number_past_the_scan_limit_is_rejected(it: LogListHarness) {
         assert!(matches!(rejected, Err(Error::Unprocessable { .. })), "{page}");
     }
     let page = it.page(&no_filter, None, Some(450), 100).await.unwrap();
-    assert_eq!(page.records.len(), 100);
+    assert_eq!(page.items.len(), 100);
 }
 
 /// The times of operator commands are not checked, so they can be wrong.

@@ -10,9 +10,9 @@ use std::{
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::{
     card::TokenType,
+    listing::CursorPage,
     operations::tokens::{
-        CursorPage, ListTokensQuery, TokenFilter, delete_token::delete_token,
-        list_tokens::list_tokens,
+        ListTokensQuery, TokenFilter, delete_token::delete_token, list_tokens::list_tokens,
     },
     policy::{Caller, TenantSettings},
     token::TokenPatch,
@@ -143,7 +143,7 @@ impl PagingEngine {
             PagingStep::NextPage { walk, size } => {
                 let start = self.cursors[*walk].take();
                 let page = list_tokens(vault, &self.reader, walk_query(*walk, start, *size)).await;
-                let CursorPage { tokens, next, .. } = page.unwrap();
+                let CursorPage { items: tokens, next, .. } = page.unwrap();
                 self.cursors[*walk] = next;
                 tokens.iter().map(|it| it.id.as_str().to_owned()).collect()
             }
@@ -210,7 +210,7 @@ async fn list_all_of_walk(engine: &PagingEngine, walk: usize) -> Vec<String> {
             .await
             .unwrap();
     assert!(page.next.is_none());
-    page.tokens.iter().map(|it| it.id.as_str().to_owned()).collect()
+    page.items.iter().map(|it| it.id.as_str().to_owned()).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's length is not a setting of the program")]
@@ -290,7 +290,7 @@ async fn page_with_concurrent_writers(engine: Engine) {
                 let page = list_tokens(&vault, &engine_under_test.reader, walk_query(0, start, 7))
                     .await
                     .unwrap();
-                listed_ids.extend(page.tokens.iter().map(|it| it.id.as_str().to_owned()));
+                listed_ids.extend(page.items.iter().map(|it| it.id.as_str().to_owned()));
                 start = page.next;
                 if start.is_none() {
                     break;

@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use scrip_core::{
     Error,
     card::TokenType,
-    listing::PageRequest,
+    listing::{CursorPage, PageRequest},
     operations::tokens::{
-        CursorPage, ListTokensQuery, OffsetPageQuery, TokenFilter, list_tokens::list_tokens,
+        ListTokensQuery, OffsetPageQuery, TokenFilter, list_tokens::list_tokens,
         list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
         search_tokens_v1::search_tokens_v1,
     },
@@ -58,7 +58,11 @@ impl ListingHarness {
         self.vault_harness.caller(&self.tenant, access_with_rules(rules)).await
     }
 
-    async fn list(&self, caller: &Caller, query: ListTokensQuery) -> Result<CursorPage, Error> {
+    async fn list(
+        &self,
+        caller: &Caller,
+        query: ListTokensQuery,
+    ) -> Result<CursorPage<TokenView>, Error> {
         list_tokens(&self.vault_harness.vault, caller, query).await
     }
 
@@ -111,9 +115,9 @@ async fn tokens_are_listed_by_container_then_creation(harness: ListingHarness) {
         harness.put(id, &[container]).await;
     }
     let page = harness.list(&harness.owner, query_all()).await.unwrap();
-    assert_eq!(ids(&page.tokens), ["b-1", "ab1", "a-2", "a-1"]);
+    assert_eq!(ids(&page.items), ["b-1", "ab1", "a-2", "a-1"]);
     let page = harness.list(&harness.owner, query_in_container("/a/")).await.unwrap();
-    assert_eq!(ids(&page.tokens), ["ab1", "a-2", "a-1"]);
+    assert_eq!(ids(&page.items), ["ab1", "a-2", "a-1"]);
     let (newest, total) = harness.count(&harness.owner, OffsetPageQuery::default()).await;
     assert_eq!((newest, total), (["ab1", "a-2", "b-1", "a-1"].map(str::to_owned).to_vec(), 4));
 }
@@ -125,11 +129,9 @@ async fn listing_a_container_without_a_rule_is_denied(harness: ListingHarness) {
     assert_eq!(expect_denial(harness.list(&reader, query_in_container("/pci/")).await), denial);
     assert_eq!(expect_denial(harness.list(&reader, query_in_container("/other/")).await), denial);
     let page = harness.list(&reader, query_in_container("/pci/high/")).await.unwrap();
-    assert_eq!(ids(&page.tokens), ["one"]);
-    assert_eq!(
-        ids(&harness.list(&reader, query_in_container("/pci/high/x/")).await.unwrap().tokens),
-        [""; 0]
-    );
+    assert_eq!(ids(&page.items), ["one"]);
+    let page = harness.list(&reader, query_in_container("/pci/high/x/")).await.unwrap();
+    assert_eq!(ids(&page.items), [""; 0]);
 }
 
 async fn token_also_in_an_unreadable_container_is_not_listed(harness: ListingHarness) {
@@ -139,15 +141,13 @@ async fn token_also_in_an_unreadable_container_is_not_listed(harness: ListingHar
     harness.put("wide", &["/b/", "/a/"]).await;
     let reader = harness.reader(&[("/a/", Transform::Mask), ("/b/", Transform::Mask)]).await;
     let page = harness.list(&reader, query_all()).await.unwrap();
-    assert_eq!(ids(&page.tokens), ["wide", "mine"]);
+    assert_eq!(ids(&page.items), ["wide", "mine"]);
     // Listed once, under the requested container.
     let page = harness.list(&reader, query_in_container("/a/")).await.unwrap();
-    assert_eq!(ids(&page.tokens), ["wide", "mine"]);
+    assert_eq!(ids(&page.items), ["wide", "mine"]);
     assert_eq!(harness.count(&reader, OffsetPageQuery::default()).await.1, 2);
-    assert_eq!(
-        ids(&harness.list(&harness.owner, query_in_container("/a/")).await.unwrap().tokens).len(),
-        4
-    );
+    let page = harness.list(&harness.owner, query_in_container("/a/")).await.unwrap();
+    assert_eq!(ids(&page.items).len(), 4);
 }
 
 async fn page_is_filled_past_unreadable_tokens(harness: ListingHarness) {
@@ -160,7 +160,7 @@ async fn page_is_filled_past_unreadable_tokens(harness: ListingHarness) {
     }
     let reader = harness.reader(&[("/a/", Transform::Mask)]).await;
     let page = harness.list(&reader, ListTokensQuery { size: 4, ..query_all() }).await.unwrap();
-    assert_eq!(ids(&page.tokens), ["new-2", "new-1", "new-0", "old"]);
+    assert_eq!(ids(&page.items), ["new-2", "new-1", "new-0", "old"]);
     // Hidden tokens follow, and do not cause another page.
     assert!(page.next.is_none());
     let page = harness.list(&reader, ListTokensQuery { size: 3, ..query_all() }).await.unwrap();
@@ -175,7 +175,7 @@ async fn each_listed_token_has_the_transform_of_its_container(harness: ListingHa
     }
     let rules = [("/a/", Transform::Reveal), ("/b/", Transform::Mask), ("/c/", Transform::Redact)];
     let page = harness.list(&harness.reader(&rules).await, query_all()).await.unwrap();
-    let visible: Vec<Option<Value>> = page.tokens.iter().map(visible_data).collect();
+    let visible: Vec<Option<Value>> = page.items.iter().map(visible_data).collect();
     let masked = json!({"number": "XXXXXXXXXXXX4242"});
     assert_eq!(visible, [None, Some(masked), Some(json!({"number": VISA}))]);
 }
@@ -200,7 +200,7 @@ async fn id_conditions_do_not_allow_listing(harness: ListingHarness) {
         harness.owner.application(),
         access,
     );
-    assert!(harness.list(&caller, query_all()).await.unwrap().tokens.is_empty());
+    assert!(harness.list(&caller, query_all()).await.unwrap().items.is_empty());
     assert_eq!(harness.count(&caller, OffsetPageQuery::default()).await.1, 0);
     // A lookup by id finds it.
     let query = || OffsetPageQuery {
@@ -227,7 +227,7 @@ async fn id_conditions_do_not_allow_listing(harness: ListingHarness) {
         harness.owner.application(),
         access,
     );
-    assert_eq!(harness.list(&caller, query_all()).await.unwrap().tokens.len(), 2);
+    assert_eq!(harness.list(&caller, query_all()).await.unwrap().items.len(), 2);
 }
 
 async fn metadata_filter_is_exact_in_cursor_lists_and_case_insensitive_in_offset_pages(
@@ -240,7 +240,7 @@ async fn metadata_filter_is_exact_in_cursor_lists_and_case_insensitive_in_offset
         .list(&harness.owner, query_with_filter(metadata_filter("Who", "red")))
         .await
         .unwrap();
-    assert_eq!(ids(&page.tokens), ["red"]);
+    assert_eq!(ids(&page.items), ["red"]);
     for other_filter in [
         metadata_filter("who", "red"),
         metadata_filter("Who", "RED"),
@@ -251,7 +251,7 @@ async fn metadata_filter_is_exact_in_cursor_lists_and_case_insensitive_in_offset
                 .list(&harness.owner, query_with_filter(other_filter))
                 .await
                 .unwrap()
-                .tokens
+                .items
                 .is_empty()
         );
     }
@@ -295,10 +295,10 @@ async fn token_cursor_is_rejected_with_another_query_or_caller(harness: ListingH
     let next = page.next.unwrap();
     let continue_with = |query| ListTokensQuery { start: Some(next.clone()), ..query };
     let page = harness.list(&harness.owner, continue_with(first_query())).await.unwrap();
-    assert_eq!(ids(&page.tokens), ["token-2"]);
+    assert_eq!(ids(&page.items), ["token-2"]);
     // Another page size uses the same cursor.
     let larger = ListTokensQuery { size: 2, ..first_query() };
-    assert_eq!(harness.list(&harness.owner, continue_with(larger)).await.unwrap().tokens.len(), 2);
+    assert_eq!(harness.list(&harness.owner, continue_with(larger)).await.unwrap().items.len(), 2);
 
     let other_filters = [
         query_all(),
@@ -370,11 +370,11 @@ async fn expired_tokens_are_not_listed_or_found(harness: ListingHarness) {
         .await;
     let count_found = async || {
         let data_query = || query_with_filter(TokenFilter::Data("gone".to_owned()));
-        let listed_count = harness.list(&caller, query_all()).await.unwrap().tokens.len();
+        let listed_count = harness.list(&caller, query_all()).await.unwrap().items.len();
         let total = harness.count(&caller, OffsetPageQuery::default()).await.1;
         let page =
             search_tokens(&harness.vault_harness.vault, &caller, data_query()).await.unwrap();
-        (listed_count, total, page.tokens.len())
+        (listed_count, total, page.items.len())
     };
     assert_eq!(count_found().await, (2, 2, 1));
     harness.vault_harness.clock.advance(Duration::from_secs(60));
@@ -405,8 +405,8 @@ async fn search_requires_the_token_search_permission(harness: ListingHarness) {
         )
         .await;
     let page = search_tokens(&vault_harness.vault, &searcher, query()).await.unwrap();
-    assert_eq!(ids(&page.tokens), ["one"]);
-    assert_eq!(visible_data(&page.tokens[0]), None);
+    assert_eq!(ids(&page.items), ["one"]);
+    assert_eq!(visible_data(&page.items[0]), None);
     let page = search_tokens_v1(&vault_harness.vault, &searcher, offset_query()).await.unwrap();
     assert_eq!((ids(&page.items), page.total), (vec!["one".to_owned()], 1));
     // A filter on metadata does not match values of the data.
@@ -415,7 +415,7 @@ async fn search_requires_the_token_search_permission(harness: ListingHarness) {
         search_tokens(&vault_harness.vault, &searcher, metadata_query)
             .await
             .unwrap()
-            .tokens
+            .items
             .is_empty()
     );
     assert!(list_tokens(&vault_harness.vault, &searcher, query_all()).await.is_err());
@@ -443,7 +443,7 @@ async fn offset_page_filters_are_combined(harness: ListingHarness) {
     }
     create(&harness.vault_harness.vault, &harness.owner, card(VISA)).await.unwrap();
     let page = harness.list(&harness.owner, query_with_filter(metadata_filter("Who", "two")));
-    let fingerprint = page.await.unwrap().tokens[0].fingerprint;
+    let fingerprint = page.await.unwrap().items[0].fingerprint;
     let find = async |query| harness.count(&harness.owner, query).await.0;
     let all = OffsetPageQuery::default;
     let container = || Some(Container::parse("/a/").unwrap());
@@ -482,8 +482,8 @@ async fn large_tokens_shorten_pages(harness: ListingHarness) {
     loop {
         let owner = next_request(&harness.owner);
         let page = harness.list(&owner, ListTokensQuery { start, ..query_all() }).await.unwrap();
-        assert!(page.tokens.len() <= 5);
-        listed_ids.extend(ids(&page.tokens));
+        assert!(page.items.len() <= 5);
+        listed_ids.extend(ids(&page.items));
         (start, page_count) = (page.next, page_count + 1);
         if start.is_none() {
             break;

@@ -193,7 +193,7 @@ async fn forged_index_entry_is_detected_on_postgres() {
     let count_listed = async || {
         let filter = TokenFilter::All;
         let query = ListTokensQuery { container: None, filter, start: None, size: 20 };
-        list_tokens(&harness.vault, &caller, query).await.map(|it| it.tokens.len())
+        list_tokens(&harness.vault, &caller, query).await.map(|it| it.items.len())
     };
     assert_eq!(count_listed().await.unwrap(), 1);
     for forged_entry in [

@@ -122,7 +122,7 @@ async fn forged_index_entry_is_detected() {
     let attacker = Connection::open(harness.file()).unwrap();
     let count_listed = async |filter| {
         let query = ListTokensQuery { container: None, filter, start: None, size: 20 };
-        list_tokens(&harness.vault, &caller, query).await.map(|it| it.tokens.len())
+        list_tokens(&harness.vault, &caller, query).await.map(|it| it.items.len())
     };
     assert_eq!(count_listed(TokenFilter::Type(TokenType::Card)).await.unwrap(), 1);
     let forged_entries = [

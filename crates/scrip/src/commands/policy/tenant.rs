@@ -237,7 +237,7 @@ fn tenant_json(tenant: &Tenant) -> Value {
         "name": tenant.name.as_str(),
         "type": tenant.kind.as_str(),
         "settings": settings,
-        "quotas": wire::policy::tenant::quotas_body(&tenant.quotas),
+        "quotas": wire::policy::tenant::QuotasBody(&tenant.quotas),
         "applications": tenant.applications.len(),
         "created_at": tenant.created.at.to_string(),
     })
@@ -381,7 +381,7 @@ async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<CommandOut
 }
 
 fn quotas_output(quotas: &Quotas) -> CommandOutput {
-    let body = json!(wire::policy::tenant::quotas_body(quotas));
+    let body = json!(wire::policy::tenant::QuotasBody(quotas));
     CommandOutput::new(name_value_list(&quotas.list()), body)
 }
 

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::{
     openapi::{document, tests::assert_examples},
-    wire::policy::tenant::{SETTINGS, TenantBody, quotas_body, settings_to_text},
+    wire::policy::tenant::{QuotasBody, SETTINGS, TenantBody, settings_to_text},
 };
 
 #[test]
 fn documented_tenant_examples_match_rendered_bodies() {
     assert_examples("Tenant", [example()]);
-    assert_examples("Quotas", [json!(quotas_body(&Quotas::default_for(TenantKind::Test)))]);
+    assert_examples("Quotas", [json!(QuotasBody(&Quotas::default_for(TenantKind::Test)))]);
 }
 
 /// The document lists all accepted settings, each with its allowed values.

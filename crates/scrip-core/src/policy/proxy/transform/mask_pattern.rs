@@ -88,7 +88,7 @@ impl MaskPattern {
     }
 
     /// The memory of the compiled expression, without that of a search.
-    pub fn compiled_bytes(&self) -> usize {
+    pub(crate) fn compiled_bytes(&self) -> usize {
         let CompiledPattern { forward, backward, captures, .. } = &*self.0;
         let automata = forward.memory_usage().saturating_add(backward.memory_usage());
         let states =

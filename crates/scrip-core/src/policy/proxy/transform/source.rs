@@ -106,7 +106,7 @@ impl TransformSource {
     }
 
     /// Whether the transform has a regular expression that is compiled.
-    pub fn has_pattern(&self) -> bool {
+    pub(crate) fn has_pattern(&self) -> bool {
         self.transform_type() == TransformType::Mask && self.expression.is_some()
     }
 

@@ -20,7 +20,7 @@ impl MaskPatternError {
     }
 
     /// Whether an earlier version accepted the expression.
-    pub fn was_allowed(self) -> bool {
+    pub(crate) fn was_allowed(self) -> bool {
         match self {
             Self::TooLarge | Self::UnicodeClass => true,
             Self::Invalid(_) => false,
