@@ -1,7 +1,7 @@
 //! Invalid webhooks, and the limit of webhooks.
 
 use scrip_core::policy::destination::LoopbackDestinations;
-use scrip_core::{policy::TenantSettings, types::EventType};
+use scrip_core::types::EventType;
 use serde_json::{Value, json};
 
 use super::{create_keys, create_webhook, get_webhook, try_create, update_webhook, webhook_body};
@@ -68,7 +68,7 @@ fn loopback_url_is_accepted_where_proxies_accept_it() {
     let server = TestServer::start_with(|setup| {
         setup.settings.loopback_destinations = LoopbackDestinations::Allowed;
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let url = "http://127.0.0.1:9999/webhooks";
     let body = webhook_body(&json!({"url": url}));
     let webhook = server.post(&keys.management, "/webhooks", &body).expect_status(201);
