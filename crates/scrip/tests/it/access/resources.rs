@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{SHARED_SERVER, TenantApiKeys, TestResponse, TestServer, text_field};
+use crate::harness::server::{SERVER, TenantApiKeys, TestResponse, TestServer, text_field};
 
 /// How a list is divided into pages.
 #[derive(Clone, Copy, PartialEq)]
@@ -180,7 +180,7 @@ impl<'a> Harness<'a> {
 /// Checks a rule for each resource, in a tenant of its own on the shared server.
 #[track_caller]
 fn check_each(rule: &str, applies: fn(&Resource) -> bool, check: fn(&Harness<'_>)) {
-    check_each_on(&SHARED_SERVER, rule, applies, check);
+    check_each_on(&SERVER, rule, applies, check);
 }
 
 #[track_caller]

@@ -12,7 +12,7 @@ use super::{Listing, Resource, check_each, check_each_on};
 use crate::{
     access::operation_calls::TenantHarness,
     audit::records::records,
-    harness::server::{SHARED_SERVER, TestServer, text_field},
+    harness::server::{SERVER, TestServer, text_field},
 };
 
 fn is_created(resource: &Resource) -> bool {
@@ -175,12 +175,12 @@ fn deleted_resource_is_not_found_and_others_remain() {
 /// Ids of other tenants, and of other entities of the same tenant, look like unknown ones.
 #[test]
 fn unknown_and_foreign_ids_are_not_found_on_every_policy_route() {
-    let mut harness = TenantHarness::new(&SHARED_SERVER);
+    let mut harness = TenantHarness::new(&SERVER);
     let management = harness.keys.management.clone();
     let own = [&harness.application, &harness.api_key].map(String::clone);
     let body = json!({"name": "other", "type": "private", "permissions": ["token:read"]});
-    let other = SHARED_SERVER.post(&management, "/applications", &body).expect_status(201);
-    let foreign = TenantHarness::new(&SHARED_SERVER);
+    let other = SERVER.post(&management, "/applications", &body).expect_status(201);
+    let foreign = TenantHarness::new(&SERVER);
     let state_before = foreign.tenant_state();
     let TenantHarness { application, api_key, proxy, webhook, client_key, .. } = &foreign;
     let key_of_other = text_field(&other["keys"][0], "id");
