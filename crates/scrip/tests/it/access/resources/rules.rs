@@ -8,7 +8,7 @@ use scrip_core::{audit::LogKind, policy::CallerRequirement, types::ApplicationKi
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Listing, Resource, check_each, check_each_on};
+use super::{Listing, Resource, check_each};
 use crate::{
     access::operation_calls::TenantHarness,
     audit::records::records,
@@ -30,7 +30,7 @@ fn is_paged(resource: &Resource) -> bool {
 #[test]
 fn created_resource_is_read_and_listed_without_what_is_shown_once() {
     let rule = "a created entity is read and listed as created, without what is shown once";
-    check_each(rule, is_created, |it| {
+    check_each(&SERVER, rule, is_created, |it| {
         let created = it.create("created");
         let shown = it.without_shown_once(&created);
         assert_eq!(it.get(&created), shown);
@@ -62,6 +62,7 @@ fn without_identity(mut entity: Value) -> Value {
 fn null_and_unknown_attributes_of_a_resource_change_nothing() {
     let rule = "an optional attribute may be null, and unknown and read-only ones are ignored";
     check_each(
+        &SERVER,
         rule,
         |it| !it.optional.is_empty(),
         |it| {
@@ -96,7 +97,7 @@ fn null_and_unknown_attributes_of_a_resource_change_nothing() {
 #[test]
 fn update_of_a_resource_changes_its_name_and_keeps_its_identity() {
     let rule = "an update changes the given attribute, keeps the identity and records who changed";
-    check_each(rule, is_changed, |it| {
+    check_each(&SERVER, rule, is_changed, |it| {
         for method in it.resource.changes {
             let created = it.create("before");
             let mut expected = it.without_shown_once(&created);
@@ -122,7 +123,7 @@ fn update_of_a_resource_changes_its_name_and_keeps_its_identity() {
 #[test]
 fn invalid_change_of_a_resource_names_the_attribute_and_changes_nothing() {
     let rule = "a missing or malformed attribute is named, and nothing changes";
-    check_each(rule, is_changed, |it| {
+    check_each(&SERVER, rule, is_changed, |it| {
         let created = it.create("unchanged");
         let state = || (it.get(&created), is_created(it.resource).then(|| it.list("").len()));
         let before = state();
@@ -152,7 +153,7 @@ fn invalid_change_of_a_resource_names_the_attribute_and_changes_nothing() {
 #[test]
 fn deleted_resource_is_not_found_and_others_remain() {
     let rule = "a deleted entity is not found, not even with the idempotency key of its deletion";
-    check_each(rule, is_created, |it| {
+    check_each(&SERVER, rule, is_created, |it| {
         let (deleted, other) = (it.create("deleted"), it.create("other"));
         let path = it.path(&deleted);
         let delete = || {
@@ -220,7 +221,7 @@ fn unknown_and_foreign_ids_are_not_found_on_every_policy_route() {
 #[test]
 fn resources_are_listed_by_time_in_pages_and_filtered_by_id() {
     let rule = "a list is ordered by creation, divided into numbered pages and filtered by ids";
-    check_each_on(&TestServer::start(), rule, is_paged, |it| {
+    check_each(&TestServer::start(), rule, is_paged, |it| {
         let earlier = it.list("?size=100").len();
         let create = |number: usize| {
             it.server.clock.advance(Duration::from_secs(1));
@@ -270,6 +271,7 @@ fn resources_are_listed_by_time_in_pages_and_filtered_by_id() {
 fn changes_and_reads_of_a_resource_are_recorded_with_its_id() {
     let rule = "every change is in the audit log and every read in the read log, with the id";
     check_each(
+        &SERVER,
         rule,
         |_| true,
         |it| {
