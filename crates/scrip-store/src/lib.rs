@@ -9,7 +9,10 @@ pub mod sealed_columns;
 mod shared;
 mod sql;
 pub mod sqlite;
+#[cfg(test)]
+mod statement_files;
 mod stores;
+pub mod tables;
 mod token_activity;
 pub mod transfer;
 

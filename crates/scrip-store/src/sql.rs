@@ -13,7 +13,7 @@ mod statements;
 
 pub(crate) use crate::sql::{
     column::{ColumnReader, EntityColumns, MISSING_COLUMNS, read_optional, read_required},
-    dialect::{BatchDelete, Outcome, delete_batch},
+    dialect::{BatchDelete, Outcome},
     key_versions::{KeyVersions, SealedAge},
     parameter::{Parameter, parameters},
     statements::{Execute, Statements, WriteTransaction, run_sync_future},

@@ -1,6 +1,6 @@
 //! Store traits with the same implementation for both engines.
 
-mod access_sessions;
+pub(crate) mod access_sessions;
 mod approvals;
 mod both_engines;
 mod deliveries;

@@ -27,7 +27,7 @@ pub use crate::transfer::{
     import::{CheckedExport, ImportPhase, ImportResult, import},
     kind::RowKind,
     policy::read_policy,
-    row::{RowValue, TransferRow},
+    row::TransferRow,
 };
 
 /// Error message for every use of a vault with an unfinished import, except the import itself.

@@ -1,7 +1,7 @@
 //! Background work and operator commands.
 
 mod deliveries;
-mod expiry;
+pub(crate) mod expiry;
 mod guesses;
 mod idempotency;
 mod key_rotations;

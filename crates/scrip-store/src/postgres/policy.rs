@@ -2,4 +2,4 @@
 
 mod changes;
 mod directory;
-mod purge;
+pub(crate) mod purge;

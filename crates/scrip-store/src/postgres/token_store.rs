@@ -21,7 +21,6 @@ use crate::{
         tokens::writes::{FIND_TOKEN, FIND_TOKENS},
     },
     shared::tokens::{
-        intents::intent_columns,
         rows::decode_numbered_token,
         writes::{delete_token, find_token},
     },
@@ -82,13 +81,13 @@ impl TokenStore for PostgresStore {
 }
 
 impl PostgresStore {
-    pub(crate) const FIND_TOKEN_INTENT: &str = concat!(
-        "-- find_token_intent\nSELECT ",
-        intent_columns!(),
-        " FROM token_intents AS it
-          LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent = it.id
-          WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3"
-    );
+    pub(crate) const FIND_TOKEN_INTENT: &str = "
+-- find_token_intent
+SELECT it.type, it.fingerprint, it.created_by, it.created_at, it.expires_at, it.body,
+    intent_cvcs.expires_at, intent_cvcs.sealed, it.containers
+FROM token_intents AS it
+    LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent = it.id
+WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3";
 
     pub(crate) async fn put_token_intent(
         &self,

@@ -1,6 +1,6 @@
 //! Row-by-row access to PostgreSQL for the [export and import of a vault](crate::transfer).
 
-mod table;
+pub(crate) mod table;
 
 use std::{iter, time::Duration};
 
@@ -180,7 +180,7 @@ impl TransferEngine for PostgresTransfer {
     fn count_rows(&mut self, kind: RowKind) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             let Some(table) = PostgresTable::for_kind(kind) else { return Ok(0) };
-            query_number(&self.connection, &table.table.count_statement()).await
+            query_number(&self.connection, &table.table.count_statement(), &[]).await
         })
     }
 
@@ -188,6 +188,7 @@ impl TransferEngine for PostgresTransfer {
         Box::pin(query_number(
             &self.connection,
             "-- count_index_entries\nSELECT count(*) FROM token_index",
+            &[],
         ))
     }
 

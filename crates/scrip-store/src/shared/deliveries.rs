@@ -19,14 +19,7 @@ use crate::sql::{
     read_required,
 };
 
-/// The columns of [`delivery_parameters`], then the columns with the same values in all new rows.
-macro_rules! insert_delivery_columns {
-    () => {
-        "tenant, webhook, event, event_type, occurred_at, body, state, pending_since, attempts, next_at"
-    };
-}
-pub(crate) use insert_delivery_columns;
-
+/// The columns tenant, webhook, event, event type, time of the event, and body of a new row.
 pub(crate) fn delivery_parameters(delivery: &NewDelivery) -> [Parameter<'_>; 6] {
     parameters![
         delivery.key.tenant,
@@ -96,29 +89,6 @@ pub(crate) fn decode_delivery(row: &dyn ColumnReader) -> Result<DeliveryRecord, 
     };
     decode().map_err(|_: StoreError| StoreError::Corrupt("the row of a delivery is invalid"))
 }
-
-/// Statement that stores results of attempts. The results come from a subquery with the columns of
-/// [`result_parameters`]. The number of attempts is the fence: after the lease of a claim has ended,
-/// the next claim raises it, and the result of the earlier claim finds no row.
-macro_rules! finish_deliveries {
-    ($source:literal) => {
-        concat!(
-            "-- finish_deliveries\nUPDATE deliveries SET state = it.state, attempts = deliveries.attempts - it.uncounted,
-    first_attempt_at =
-        CASE WHEN deliveries.attempts = it.uncounted THEN NULL ELSE deliveries.first_attempt_at END,
-    next_at = coalesce(it.next_at, deliveries.next_at),
-    last_attempt_at = CASE WHEN it.uncounted = 1 THEN deliveries.last_attempt_at ELSE it.at END,
-    last_status = CASE WHEN it.uncounted = 1 THEN deliveries.last_status ELSE it.status END,
-    last_error = CASE WHEN it.uncounted = 1 THEN deliveries.last_error ELSE it.error END
-FROM ",
-            $source,
-            "
-WHERE deliveries.tenant = $9 AND deliveries.webhook = $10 AND deliveries.event = it.event
-    AND deliveries.state = 'pending' AND deliveries.attempts = it.attempts"
-        )
-    };
-}
-pub(crate) use finish_deliveries;
 
 /// The columns event, attempts of the claim, new state, whether the attempt is not counted, time of
 /// the next attempt, time of this attempt, status and error.
@@ -236,48 +206,6 @@ pub(crate) struct TrimStatements {
     /// Deletes deliveries up to an event; returns their states.
     pub(crate) delete_oldest: &'static str,
 }
-
-/// Builds the statements from the key of a row. PostgreSQL skips rows that another transaction has
-/// locked.
-macro_rules! trim_statements {
-    ($key:literal, $lock:literal) => {
-        $crate::shared::deliveries::TrimStatements {
-            delete_finished: concat!(
-                "-- delete_finished_deliveries\nDELETE FROM deliveries WHERE (",
-                $key,
-                ") IN (SELECT ",
-                $key,
-                " FROM deliveries
-    WHERE tenant = $1 AND webhook = $2 AND event < $3 AND state <> 'pending'
-    ORDER BY event LIMIT $4",
-                $lock,
-                ")"
-            ),
-            exhaust: concat!(
-                "-- exhaust_deliveries\nUPDATE deliveries SET state = 'exhausted' WHERE (",
-                $key,
-                ") IN (SELECT ",
-                $key,
-                " FROM deliveries
-    WHERE tenant = $1 AND webhook = $2 AND state = 'pending' AND pending_since < $3
-    ORDER BY pending_since LIMIT $4",
-                $lock,
-                ")"
-            ),
-            delete_oldest: concat!(
-                "-- delete_oldest_deliveries\nDELETE FROM deliveries WHERE (",
-                $key,
-                ") IN (SELECT ",
-                $key,
-                " FROM deliveries
-    WHERE tenant = $1 AND webhook = $2 AND event <= $3 ORDER BY event LIMIT $4",
-                $lock,
-                ") RETURNING state"
-            ),
-        }
-    };
-}
-pub(crate) use trim_statements;
 
 /// The newest of the deliveries beyond a number.
 const FIND_NEWEST_EXCESS: &str = "

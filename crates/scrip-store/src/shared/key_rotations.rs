@@ -266,40 +266,12 @@ pub(crate) async fn replace_digests<T: TokenTransaction>(
     Ok(())
 }
 
-/// Statement that lists rows of a table after a key. The key columns come first.
-macro_rules! list_rows {
-    ($name:literal, $table:literal, $key:literal, $columns:literal, $after:literal, $limit:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nSELECT ",
-            $key,
-            ", ",
-            $columns,
-            " FROM ",
-            $table,
-            " WHERE tenant = $1 AND (",
-            $key,
-            ") > (",
-            $after,
-            ") ORDER BY ",
-            $key,
-            " LIMIT ",
-            $limit
-        )
-    };
-}
-
 /// The key is the column before those of [`decode_token_record`], which starts at the second one.
-const LIST_TOKENS: &str = list_rows!(
-    "list_sealed_tokens",
-    "tokens",
-    "id",
-    "id, type, fingerprint, containers, created_by, created_at, modified_by, modified_at,
-    expires_at, revision, indexes, body, expressions",
-    "$2",
-    "$3"
-);
+const LIST_TOKENS: &str = "
+-- list_sealed_tokens
+SELECT id, id, type, fingerprint, containers, created_by, created_at, modified_by, modified_at,
+    expires_at, revision, indexes, body, expressions
+FROM tokens WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
 
 /// The columns of [`decode_token_intent`], without a CVC.
 const LIST_INTENTS: &str = "
@@ -314,42 +286,25 @@ SELECT tenant, id, created_by, created_at, deletes_at, revision, token, intent,
     converted_containers, converted_number_version, converted_mac, body
 FROM threeds_sessions WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
 
-const LIST_DELIVERIES: &str = list_rows!(
-    "list_sealed_deliveries",
-    "deliveries",
-    "webhook, event",
-    "event_type, occurred_at, body",
-    "$2, $3",
-    "$4"
-);
+const LIST_DELIVERIES: &str = "
+-- list_sealed_deliveries
+SELECT webhook, event, event_type, occurred_at, body FROM deliveries
+WHERE tenant = $1 AND (webhook, event) > ($2, $3) ORDER BY webhook, event LIMIT $4";
 
 /// Four bytes from the third one on are the version.
-const COUNT_TOKENS: &str =
-    list_rows!("list_token_versions", "tokens", "id", "substr(body, 3, 4)", "$2", "$3");
-const COUNT_INTENTS: &str = list_rows!(
-    "list_token_intent_versions",
-    "token_intents",
-    "id",
-    "substr(body, 3, 4)",
-    "$2",
-    "$3"
-);
-const COUNT_SESSIONS: &str = list_rows!(
-    "list_threeds_session_versions",
-    "threeds_sessions",
-    "id",
-    "substr(body, 3, 4)",
-    "$2",
-    "$3"
-);
-const COUNT_DELIVERIES: &str = list_rows!(
-    "list_delivery_versions",
-    "deliveries",
-    "webhook, event",
-    "substr(body, 3, 4)",
-    "$2, $3",
-    "$4"
-);
+const COUNT_TOKENS: &str = "
+-- list_token_versions
+SELECT id, substr(body, 3, 4) FROM tokens WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
+const COUNT_INTENTS: &str = "
+-- list_token_intent_versions
+SELECT id, substr(body, 3, 4) FROM token_intents WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
+const COUNT_SESSIONS: &str = "
+-- list_threeds_session_versions
+SELECT id, substr(body, 3, 4) FROM threeds_sessions WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
+const COUNT_DELIVERIES: &str = "
+-- list_delivery_versions
+SELECT webhook, event, substr(body, 3, 4) FROM deliveries
+WHERE tenant = $1 AND (webhook, event) > ($2, $3) ORDER BY webhook, event LIMIT $4";
 
 pub(crate) const STATEMENTS: &[&str] = &[
     LIST_TOKENS,

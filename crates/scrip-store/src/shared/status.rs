@@ -1,36 +1,33 @@
 //! Row counts for the operator.
 
-use scrip_core::types::StoreError;
+use scrip_core::{policy::ENTITIES, types::StoreError};
 
-use crate::sql::{ColumnReader, Statements, read_required};
+use crate::sql::{ColumnReader, Parameter, Statements, read_required};
 
-/// Name and statement of each count.
-const COUNT_STATEMENTS: [(&str, &str); 13] = [
-    ("tenants", "-- count_tenants\nSELECT count(*) FROM tenants"),
-    ("applications", "-- count_applications\nSELECT count(*) FROM applications"),
-    ("api_keys", "-- count_api_keys\nSELECT count(*) FROM api_keys"),
-    ("proxies", "-- count_proxies\nSELECT count(*) FROM proxies"),
-    ("webhooks", "-- count_webhooks\nSELECT count(*) FROM webhooks"),
-    ("client_keys", "-- count_client_keys\nSELECT count(*) FROM client_keys"),
-    ("access_sessions", "-- count_access_sessions\nSELECT count(*) FROM access_sessions"),
-    ("tokens", "-- count_tokens\nSELECT count(*) FROM tokens"),
-    ("token_intents", "-- count_token_intents\nSELECT count(*) FROM token_intents"),
-    ("verification_codes", "-- count_cvcs\nSELECT count(*) FROM cvcs"),
-    ("threeds_sessions", "-- count_threeds_sessions\nSELECT count(*) FROM threeds_sessions"),
-    ("webhook_deliveries", "-- count_deliveries\nSELECT count(*) FROM deliveries"),
-    (
-        "idempotency_records",
-        "-- count_idempotency_records\nSELECT count(*) FROM idempotency_records",
-    ),
+/// The other counted tables, each with the name of the count.
+const OTHER_TABLES: [(&str, &str); 6] = [
+    ("tokens", "tokens"),
+    ("token_intents", "token_intents"),
+    ("verification_codes", "cvcs"),
+    ("threeds_sessions", "threeds_sessions"),
+    ("webhook_deliveries", "deliveries"),
+    ("idempotency_records", "idempotency_records"),
 ];
+
+/// The name of each count and its statement.
+pub(crate) fn count_statements() -> impl Iterator<Item = (&'static str, String)> {
+    let tables = ENTITIES.map(|it| (it.table, it.table)).into_iter().chain(OTHER_TABLES);
+    let statement = |it| format!("-- count_{it}\nSELECT count(*) FROM {it}");
+    tables.map(move |(name, table)| (name, statement(table)))
+}
 
 /// Counts the rows of the tables, except the logs.
 pub(crate) async fn list_counts(
     client: &impl Statements,
 ) -> Result<Vec<(&'static str, u64)>, StoreError> {
     let mut counts = Vec::new();
-    for (name, sql) in COUNT_STATEMENTS {
-        counts.push((name, query_number(client, sql).await?));
+    for (name, sql) in count_statements() {
+        counts.push((name, query_number(client, &sql, &[]).await?));
     }
     Ok(counts)
 }
@@ -51,10 +48,14 @@ pub(crate) async fn list_key_versions(
 }
 
 /// Runs a statement that returns one number.
-pub(crate) async fn query_number(client: &impl Statements, sql: &str) -> Result<u64, StoreError> {
+pub(crate) async fn query_number(
+    client: &impl Statements,
+    sql: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<u64, StoreError> {
     let decode_number = |row: &dyn ColumnReader| Ok(read_required::<i64>(row, 0)?.unsigned_abs());
     client
-        .find(sql, &[], decode_number)
+        .find(sql, parameters, decode_number)
         .await?
         .ok_or(StoreError::Corrupt("a count returned no row"))
 }

@@ -67,27 +67,20 @@ async fn insert_session_extras<T: WriteTransaction>(
     transaction.insert_deliveries(deliveries).await
 }
 
-/// Statement that finds a session that has not expired. The columns are in the order in which
-/// [`decode_threeds_session`] reads them.
-macro_rules! find_threeds_session {
-    ($name:literal, $condition:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nSELECT tenant, id, created_by, created_at, deletes_at, revision, token, intent,
-                converted_containers, converted_number_version, converted_mac, body FROM threeds_sessions
-             WHERE id = $1 AND (deletes_at IS NULL OR deletes_at > $2)",
-            $condition
-        )
-    };
-}
+/// Finds a session that has not expired.
+pub(crate) const FIND_THREEDS_SESSION: &str = "
+-- find_threeds_session
+SELECT tenant, id, created_by, created_at, deletes_at, revision, token, intent,
+    converted_containers, converted_number_version, converted_mac, body
+FROM threeds_sessions WHERE id = $1 AND (deletes_at IS NULL OR deletes_at > $2) AND tenant = $3";
 
-pub(crate) const FIND_THREEDS_SESSION: &str =
-    find_threeds_session!("find_threeds_session", " AND tenant = $3");
+pub(crate) const FIND_NOTIFIED_THREEDS_SESSION: &str = "
+-- find_notified_threeds_session
+SELECT tenant, id, created_by, created_at, deletes_at, revision, token, intent,
+    converted_containers, converted_number_version, converted_mac, body
+FROM threeds_sessions WHERE id = $1 AND (deletes_at IS NULL OR deletes_at > $2)";
 
-pub(crate) const FIND_NOTIFIED_THREEDS_SESSION: &str =
-    find_threeds_session!("find_notified_threeds_session", "");
-
+/// Decodes the columns in the order of [`FIND_THREEDS_SESSION`].
 pub(crate) fn decode_threeds_session(
     row: &dyn ColumnReader,
 ) -> Result<ThreeDsSessionRecord, StoreError> {

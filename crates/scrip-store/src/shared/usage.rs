@@ -7,7 +7,7 @@ use scrip_core::{
     types::StoreError,
 };
 
-use crate::sql::{BatchDelete, ColumnReader, delete_batch, read_required};
+use crate::sql::{BatchDelete, ColumnReader, read_required};
 
 /// Decodes the columns token type, number of tokens, and creation time of the newest token.
 pub(crate) fn decode_type_usage(row: &dyn ColumnReader) -> Result<TokenTypeUsage, StoreError> {
@@ -29,37 +29,61 @@ pub(crate) fn decode_guess(row: &dyn ColumnReader) -> Result<GuessRecord, StoreE
     })
 }
 
-pub(crate) const DELETE_EXPIRED_GUESSES: BatchDelete = delete_batch!(
-    "delete_expired_guesses",
-    "guesses",
-    "expires_at <= $1",
-    sqlite: "tenant, bucket, number_digest" up to 128,
-    postgres: "tenant, bucket, number_digest" up to 256,
-);
+pub(crate) const DELETE_EXPIRED_GUESSES: BatchDelete = BatchDelete {
+    sqlite: "
+-- delete_expired_guesses
+DELETE FROM guesses WHERE (tenant, bucket, number_digest) IN (
+    SELECT tenant, bucket, number_digest FROM guesses WHERE expires_at <= $1 LIMIT $2)",
+    postgres: "
+-- delete_expired_guesses
+DELETE FROM guesses WHERE (tenant, bucket, number_digest) IN (
+    SELECT tenant, bucket, number_digest FROM guesses WHERE expires_at <= $1
+    LIMIT $2 FOR UPDATE SKIP LOCKED)",
+    sqlite_rows_max: 128,
+    postgres_rows_max: 256,
+};
 
-pub(crate) const DELETE_OLD_USAGE_MONTHS: BatchDelete = delete_batch!(
-    "delete_old_usage_months",
-    "usage_months",
-    "month < $1",
-    sqlite: "month, tenant" up to 128,
-    postgres: "tenant, month" up to 128,
-);
+pub(crate) const DELETE_OLD_USAGE_MONTHS: BatchDelete = BatchDelete {
+    sqlite: "
+-- delete_old_usage_months
+DELETE FROM usage_months WHERE (month, tenant) IN (
+    SELECT month, tenant FROM usage_months WHERE month < $1 LIMIT $2)",
+    postgres: "
+-- delete_old_usage_months
+DELETE FROM usage_months WHERE (tenant, month) IN (
+    SELECT tenant, month FROM usage_months WHERE month < $1
+    LIMIT $2 FOR UPDATE SKIP LOCKED)",
+    sqlite_rows_max: 128,
+    postgres_rows_max: 128,
+};
 
-pub(crate) const DELETE_OLD_ACTIVE_MONTHS: BatchDelete = delete_batch!(
-    "delete_old_active_months",
-    "active_months",
-    "month < $1",
-    sqlite: "month, tenant" up to 128,
-    postgres: "tenant, month" up to 128,
-);
+pub(crate) const DELETE_OLD_ACTIVE_MONTHS: BatchDelete = BatchDelete {
+    sqlite: "
+-- delete_old_active_months
+DELETE FROM active_months WHERE (month, tenant) IN (
+    SELECT month, tenant FROM active_months WHERE month < $1 LIMIT $2)",
+    postgres: "
+-- delete_old_active_months
+DELETE FROM active_months WHERE (tenant, month) IN (
+    SELECT tenant, month FROM active_months WHERE month < $1
+    LIMIT $2 FOR UPDATE SKIP LOCKED)",
+    sqlite_rows_max: 128,
+    postgres_rows_max: 128,
+};
 
-pub(crate) const DELETE_OLD_ACTIVE_TOKENS: BatchDelete = delete_batch!(
-    "delete_old_active_tokens",
-    "active_tokens",
-    "month < $1",
-    sqlite: "month, tenant, token" up to 128,
-    postgres: "tenant, month, token" up to 128,
-);
+pub(crate) const DELETE_OLD_ACTIVE_TOKENS: BatchDelete = BatchDelete {
+    sqlite: "
+-- delete_old_active_tokens
+DELETE FROM active_tokens WHERE (month, tenant, token) IN (
+    SELECT month, tenant, token FROM active_tokens WHERE month < $1 LIMIT $2)",
+    postgres: "
+-- delete_old_active_tokens
+DELETE FROM active_tokens WHERE (tenant, month, token) IN (
+    SELECT tenant, month, token FROM active_tokens WHERE month < $1
+    LIMIT $2 FOR UPDATE SKIP LOCKED)",
+    sqlite_rows_max: 128,
+    postgres_rows_max: 128,
+};
 
 /// Decodes a count. A negative count, which only an alteration can cause, is read as zero.
 pub(crate) fn decode_count(row: &dyn ColumnReader, index: usize) -> Result<u64, StoreError> {

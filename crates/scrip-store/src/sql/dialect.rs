@@ -9,7 +9,7 @@ use scrip_core::{
 use scrip_seal::Sealed;
 
 /// Statements that delete a limited number of rows. The first parameter is the cutoff of the
-/// condition, the second one the limit.
+/// condition, the second one the limit. PostgreSQL skips rows that another transaction is deleting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchDelete {
     pub(crate) sqlite: &'static str,
@@ -17,55 +17,6 @@ pub(crate) struct BatchDelete {
     pub(crate) sqlite_rows_max: i64,
     pub(crate) postgres_rows_max: i64,
 }
-
-/// Builds a [`BatchDelete`] from a name, a table and a condition, or the statement of one engine.
-/// Each engine has its own row key. PostgreSQL skips rows that another transaction is deleting.
-macro_rules! delete_batch {
-    (
-        $name:literal, $table:literal, $condition:literal,
-        sqlite: $sqlite_key:literal up to $sqlite_rows_max:literal,
-        postgres: $postgres_key:literal up to $postgres_rows_max:literal $(,)?
-    ) => {
-        $crate::sql::BatchDelete {
-            sqlite: $crate::sql::delete_batch!(sqlite, $name, $table, $condition, $sqlite_key),
-            postgres: $crate::sql::delete_batch!(
-                postgres,
-                $name,
-                $table,
-                $condition,
-                $postgres_key
-            ),
-            sqlite_rows_max: $sqlite_rows_max,
-            postgres_rows_max: $postgres_rows_max,
-        }
-    };
-    (sqlite, $name:expr, $table:literal, $condition:literal, $key:literal) => {
-        $crate::sql::delete_batch!($name, $table, $condition, $key, "")
-    };
-    (postgres, $name:expr, $table:literal, $condition:literal, $key:literal) => {
-        $crate::sql::delete_batch!($name, $table, $condition, $key, " FOR UPDATE SKIP LOCKED")
-    };
-    ($name:expr, $table:literal, $condition:literal, $key:literal, $lock:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nDELETE FROM ",
-            $table,
-            " WHERE (",
-            $key,
-            ") IN (SELECT ",
-            $key,
-            " FROM ",
-            $table,
-            " WHERE ",
-            $condition,
-            " LIMIT $2",
-            $lock,
-            ")"
-        )
-    };
-}
-pub(crate) use delete_batch;
 
 /// The outcome of a transaction, which decides whether the transaction commits.
 pub(crate) trait Outcome {

@@ -20,13 +20,9 @@ use scrip_seal::{Fingerprint, Mac, Sealed};
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use uuid::Uuid;
 
-pub(crate) enum Parameter<'a> {
-    Null,
-    Uuid(Uuid),
-    Number(i64),
-    Text(Cow<'a, str>),
-    Bytes(Cow<'a, [u8]>),
-}
+/// A value of a parameter.
+#[derive(Debug)]
+pub(crate) struct Parameter<'a>(RowValue<'a>);
 
 /// The parameters of a statement, in order.
 macro_rules! parameters {
@@ -36,20 +32,13 @@ pub(crate) use parameters;
 
 impl rusqlite::ToSql for Parameter<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Uuid(id) => ValueRef::Blob(id.as_bytes()),
-            Self::Number(number) => ValueRef::Integer(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        Ok(ToSqlOutput::Borrowed(match &self.0 {
+            RowValue::Null => ValueRef::Null,
+            RowValue::Id(id) => ValueRef::Blob(id.as_bytes()),
+            RowValue::Number(number) => ValueRef::Integer(*number),
+            RowValue::Text(text) => ValueRef::Text(text.as_bytes()),
+            RowValue::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
-    }
-}
-
-impl std::fmt::Debug for Parameter<'_> {
-    /// Values must not appear in logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Parameter")
     }
 }
 
@@ -59,12 +48,12 @@ impl ToSql for Parameter<'_> {
         sql_type: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        match self {
-            Self::Null => Ok(IsNull::Yes),
-            Self::Uuid(id) => id.to_sql_checked(sql_type, out),
-            Self::Number(number) => number.to_sql_checked(sql_type, out),
-            Self::Text(text) => text.to_sql_checked(sql_type, out),
-            Self::Bytes(bytes) => bytes.as_ref().to_sql_checked(sql_type, out),
+        match &self.0 {
+            RowValue::Null => Ok(IsNull::Yes),
+            RowValue::Id(id) => id.to_sql_checked(sql_type, out),
+            RowValue::Number(number) => number.to_sql_checked(sql_type, out),
+            RowValue::Text(text) => text.to_sql_checked(sql_type, out),
+            RowValue::Bytes(bytes) => bytes.as_ref().to_sql_checked(sql_type, out),
         }
     }
 
@@ -78,19 +67,19 @@ impl ToSql for Parameter<'_> {
 
 impl<'a, T: Into<Self>> From<Option<T>> for Parameter<'a> {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Parameter::Null, Into::into)
+        value.map_or(Self(RowValue::Null), Into::into)
     }
 }
 
 impl<'a> From<RowValue<'a>> for Parameter<'a> {
     fn from(value: RowValue<'a>) -> Self {
-        match value {
-            RowValue::Null => Self::Null,
-            RowValue::Id(id) => Self::Uuid(id),
-            RowValue::Number(number) => Self::Number(number),
-            RowValue::Text(text) => Self::Text(text),
-            RowValue::Bytes(bytes) => Self::Bytes(bytes),
-        }
+        Self(value)
+    }
+}
+
+impl<'a> From<&'a RowValue<'_>> for Parameter<'a> {
+    fn from(value: &'a RowValue<'_>) -> Self {
+        Self(value.borrow())
     }
 }
 
@@ -98,52 +87,52 @@ macro_rules! parameter_types {
     ($($type:ty => $value:expr,)*) => {
         $(impl<'a> From<$type> for Parameter<'a> {
             fn from(value: $type) -> Self {
-                $value(value)
+                Self($value(value))
             }
         })*
     };
 }
 
 parameter_types! {
-    Uuid => Parameter::Uuid,
-    TenantId => |it: TenantId| Parameter::Uuid(it.0),
-    ApplicationId => |it: ApplicationId| Parameter::Uuid(it.0),
-    ApiKeyId => |it: ApiKeyId| Parameter::Uuid(it.0),
-    ProxyId => |it: ProxyId| Parameter::Uuid(it.0),
-    WebhookId => |it: WebhookId| Parameter::Uuid(it.0),
-    ClientKeyId => |it: ClientKeyId| Parameter::Uuid(it.0),
-    EventId => |it: EventId| Parameter::Uuid(it.0),
-    UnlockId => |it: UnlockId| Parameter::Uuid(it.0),
-    VaultId => |it: VaultId| Parameter::Uuid(it.0),
-    bool => |it: bool| Parameter::Number(it.into()),
-    TokenIntentId => |it: TokenIntentId| Parameter::Uuid(it.0),
-    ThreeDsSessionId => |it: ThreeDsSessionId| Parameter::Uuid(it.0),
-    CardNumberVersion => |it: CardNumberVersion| Parameter::Uuid(it.0),
-    i64 => Parameter::Number,
-    u16 => |it: u16| Parameter::Number(it.into()),
-    u32 => |it: u32| Parameter::Number(it.into()),
+    Uuid => RowValue::Id,
+    TenantId => |it: TenantId| RowValue::Id(it.0),
+    ApplicationId => |it: ApplicationId| RowValue::Id(it.0),
+    ApiKeyId => |it: ApiKeyId| RowValue::Id(it.0),
+    ProxyId => |it: ProxyId| RowValue::Id(it.0),
+    WebhookId => |it: WebhookId| RowValue::Id(it.0),
+    ClientKeyId => |it: ClientKeyId| RowValue::Id(it.0),
+    EventId => |it: EventId| RowValue::Id(it.0),
+    UnlockId => |it: UnlockId| RowValue::Id(it.0),
+    VaultId => |it: VaultId| RowValue::Id(it.0),
+    bool => |it: bool| RowValue::Number(it.into()),
+    TokenIntentId => |it: TokenIntentId| RowValue::Id(it.0),
+    ThreeDsSessionId => |it: ThreeDsSessionId| RowValue::Id(it.0),
+    CardNumberVersion => |it: CardNumberVersion| RowValue::Id(it.0),
+    i64 => RowValue::Number,
+    u16 => |it: u16| RowValue::Number(it.into()),
+    u32 => |it: u32| RowValue::Number(it.into()),
     // Values above the column's maximum are stored as the maximum.
-    usize => |it: usize| Parameter::Number(i64::try_from(it).unwrap_or(i64::MAX)),
-    u64 => |it: u64| Parameter::Number(i64::try_from(it).unwrap_or(i64::MAX)),
-    Timestamp => |it: Timestamp| Parameter::Number(it.unix_ms),
-    Month => |it: Month| Parameter::Number(it.0),
-    &'a str => |it| Parameter::Text(Cow::Borrowed(it)),
-    String => |it| Parameter::Text(Cow::Owned(it)),
-    &'a String => |it: &'a String| Parameter::Text(Cow::Borrowed(it)),
-    &'a TokenId => |it: &'a TokenId| Parameter::Text(Cow::Borrowed(it.as_str())),
-    TokenType => |it: TokenType| Parameter::Text(Cow::Borrowed(it.as_str())),
-    &'a [u8] => |it| Parameter::Bytes(Cow::Borrowed(it)),
-    Vec<u8> => |it| Parameter::Bytes(Cow::Owned(it)),
-    &'a Vec<u8> => |it: &'a Vec<u8>| Parameter::Bytes(Cow::Borrowed(it)),
-    &'a Sealed => |it: &'a Sealed| Parameter::Bytes(Cow::Borrowed(it.as_bytes())),
-    &'a Mac => |it: &'a Mac| Parameter::Bytes(Cow::Borrowed(&it.0)),
-    &'a Fingerprint => |it: &'a Fingerprint| Parameter::Bytes(Cow::Borrowed(&it.0)),
-    &'a DuplicateKey => |it: &'a DuplicateKey| Parameter::Bytes(Cow::Borrowed(&it.0)),
-    &'a AccessSessionId => |it: &'a AccessSessionId| Parameter::Bytes(Cow::Borrowed(&it.0)),
+    usize => |it: usize| RowValue::Number(i64::try_from(it).unwrap_or(i64::MAX)),
+    u64 => |it: u64| RowValue::Number(i64::try_from(it).unwrap_or(i64::MAX)),
+    Timestamp => |it: Timestamp| RowValue::Number(it.unix_ms),
+    Month => |it: Month| RowValue::Number(it.0),
+    &'a str => |it| RowValue::Text(Cow::Borrowed(it)),
+    String => |it| RowValue::Text(Cow::Owned(it)),
+    &'a String => |it: &'a String| RowValue::Text(Cow::Borrowed(it)),
+    &'a TokenId => |it: &'a TokenId| RowValue::Text(Cow::Borrowed(it.as_str())),
+    TokenType => |it: TokenType| RowValue::Text(Cow::Borrowed(it.as_str())),
+    &'a [u8] => |it| RowValue::Bytes(Cow::Borrowed(it)),
+    Vec<u8> => |it| RowValue::Bytes(Cow::Owned(it)),
+    &'a Vec<u8> => |it: &'a Vec<u8>| RowValue::Bytes(Cow::Borrowed(it)),
+    &'a Sealed => |it: &'a Sealed| RowValue::Bytes(Cow::Borrowed(it.as_bytes())),
+    &'a Mac => |it: &'a Mac| RowValue::Bytes(Cow::Borrowed(&it.0)),
+    &'a Fingerprint => |it: &'a Fingerprint| RowValue::Bytes(Cow::Borrowed(&it.0)),
+    &'a DuplicateKey => |it: &'a DuplicateKey| RowValue::Bytes(Cow::Borrowed(&it.0)),
+    &'a AccessSessionId => |it: &'a AccessSessionId| RowValue::Bytes(Cow::Borrowed(&it.0)),
 }
 
 impl<'a, const N: usize> From<&'a [u8; N]> for Parameter<'a> {
     fn from(value: &'a [u8; N]) -> Self {
-        Parameter::Bytes(Cow::Borrowed(value))
+        Self(RowValue::Bytes(Cow::Borrowed(value)))
     }
 }

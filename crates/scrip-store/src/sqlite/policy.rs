@@ -1,5 +1,5 @@
 //! Tenants, applications and API keys.
 
-mod changes;
+pub(crate) mod changes;
 pub(crate) mod directory;
-mod purge;
+pub(crate) mod purge;

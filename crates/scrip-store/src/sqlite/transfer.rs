@@ -1,6 +1,6 @@
 //! Row-by-row access to SQLite for the [export and import of a vault](crate::transfer).
 
-mod table;
+pub(crate) mod table;
 
 use std::{fs::File, path::Path, time::Duration};
 
@@ -161,13 +161,13 @@ impl TransferEngine for SqliteTransfer {
             let Some(SqliteTable { database, table, .. }) = SqliteTable::for_kind(kind) else {
                 return Ok(0);
             };
-            run_sync_future(query_number(self.connection(database), &table.count_statement()))
+            run_sync_future(query_number(self.connection(database), &table.count_statement(), &[]))
         })
     }
 
     fn count_index_entries(&mut self) -> StoreFuture<'_, u64> {
         let sql = "-- count_index_entries\nSELECT count(*) FROM token_index";
-        Box::pin(async move { run_sync_future(query_number(&self.vault, sql)) })
+        Box::pin(async move { run_sync_future(query_number(&self.vault, sql, &[])) })
     }
 
     fn read_page<'a>(

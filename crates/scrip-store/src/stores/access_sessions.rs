@@ -19,9 +19,7 @@ use crate::{
         idempotency::insert_commit_extras,
         policy::statements::{list_columns, put_values, statements},
     },
-    sql::{
-        BatchDelete, ColumnReader, EntityColumns, Execute, Statements, delete_batch, parameters,
-    },
+    sql::{BatchDelete, ColumnReader, EntityColumns, Execute, Statements, parameters},
     stores::both_engines::for_both_engines,
 };
 
@@ -43,19 +41,30 @@ static LIST_SESSIONS: LazyLock<String> = LazyLock::new(|| {
     select_sessions("list_access_sessions", clauses)
 });
 
+#[cfg(test)]
+pub(crate) fn list_statements() -> Vec<String> {
+    [&FIND_SESSION, &FIND_BY_NONCE, &LIST_SESSIONS].map(|it| it.to_string()).into()
+}
+
 const AUTHORIZE_SESSION: &str = "
 -- authorize_access_session
 UPDATE access_sessions SET expires_at = $1, authorized_by = $2, authorized_key = $3,
     authorized_at = $4, access = $5, mac = $6
 WHERE tenant = $7 AND digest = $8 AND authorized_by IS NULL";
 
-const DELETE_EXPIRED_SESSIONS: BatchDelete = delete_batch!(
-    "delete_expired_access_sessions",
-    "access_sessions",
-    "expires_at <= $1",
-    sqlite: "seq" up to 256,
-    postgres: "tenant, digest" up to 256,
-);
+const DELETE_EXPIRED_SESSIONS: BatchDelete = BatchDelete {
+    sqlite: "
+-- delete_expired_access_sessions
+DELETE FROM access_sessions WHERE seq IN (
+    SELECT seq FROM access_sessions WHERE expires_at <= $1 LIMIT $2)",
+    postgres: "
+-- delete_expired_access_sessions
+DELETE FROM access_sessions WHERE (tenant, digest) IN (
+    SELECT tenant, digest FROM access_sessions WHERE expires_at <= $1
+    LIMIT $2 FOR UPDATE SKIP LOCKED)",
+    sqlite_rows_max: 256,
+    postgres_rows_max: 256,
+};
 
 for_both_engines! {
 impl AccessSessionStore {

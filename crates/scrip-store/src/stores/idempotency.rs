@@ -13,7 +13,7 @@ use scrip_core::{
 
 use crate::{
     shared::idempotency::insert_idempotency_record,
-    sql::{BatchDelete, Execute, WriteTransaction, delete_batch, parameters},
+    sql::{BatchDelete, Execute, WriteTransaction, parameters},
     stores::both_engines::for_both_engines,
 };
 
@@ -29,13 +29,11 @@ const DELETE_EXPIRED_RESPONSES: BatchDelete = BatchDelete {
 DELETE FROM idempotency_records WHERE created_at <= $1 AND seq IN (
     SELECT seq FROM idempotency_records ORDER BY seq LIMIT $2
 )",
-    postgres: delete_batch!(
-        postgres,
-        "delete_expired_responses",
-        "idempotency_records",
-        "created_at <= $1 ORDER BY created_at",
-        "tenant, digest"
-    ),
+    postgres: "
+-- delete_expired_responses
+DELETE FROM idempotency_records WHERE (tenant, digest) IN (
+    SELECT tenant, digest FROM idempotency_records WHERE created_at <= $1 ORDER BY created_at
+    LIMIT $2 FOR UPDATE SKIP LOCKED)",
     sqlite_rows_max: 256,
     postgres_rows_max: 256,
 };

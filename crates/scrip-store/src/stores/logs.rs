@@ -30,7 +30,7 @@ impl AuditStore {
     /// Verification reports them.
     fn list_heads(&self, log: LogKind) -> StoreFuture<'_, Vec<ChainHead>> {
         Box::pin(async move {
-            let sql = Self::chain_statements(log).list_heads;
+            let sql = &Self::chain_statements(log).list_heads;
             let heads = self.chains(log).query(sql, &[], |row| Ok(decode_head(row).ok())).await?;
             Ok(heads.into_iter().flatten().collect())
         })
@@ -42,7 +42,7 @@ impl AuditStore {
                 let Ok(head) = decode_head(row) else { return Ok(None) };
                 Ok(Some(Chain { head, oldest_at: read_optional(row, 6)? }))
             };
-            let sql = Self::chain_statements(log).list_chains;
+            let sql = &Self::chain_statements(log).list_chains;
             let chains = self.chains(log).query(sql, &[], decode_chain).await?;
             Ok(chains.into_iter().flatten().collect())
         })
@@ -63,7 +63,7 @@ impl AuditStore {
 
     fn find_checkpoint(&self, log: LogKind, tenant: TenantId) -> StoreFuture<'_, Option<Checkpoint>> {
         Box::pin(async move {
-            let sql = Self::chain_statements(log).find_checkpoint;
+            let sql = &Self::chain_statements(log).find_checkpoint;
             self.chain_reader(log, tenant).find(sql, &parameters![tenant], decode_checkpoint).await
         })
     }

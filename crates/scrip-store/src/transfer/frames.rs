@@ -1,10 +1,12 @@
 //! The frames of an export file: header, portions of rows, and end.
 
+use scrip_core::policy::entity::RowValue;
+
 use crate::transfer::{
     Portion, RowPage,
     format::FileFormat,
     kind::RowKind,
-    row::{RowValue, decode_row, encode_row, put_bytes, take_array, take_bytes},
+    row::{decode_row, encode_row, put_bytes, take_array, take_bytes},
     totals::RowTotal,
 };
 

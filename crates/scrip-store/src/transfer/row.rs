@@ -2,30 +2,15 @@
 //! are written. Decoding never panics.
 
 use scrip_core::{
-    policy::entity::{Column, ColumnType},
+    policy::entity::{Column, ColumnType, RowValue},
     types::StoreError,
 };
 use uuid::Uuid;
 
-use crate::sql::{ColumnReader, MISSING_COLUMNS, Parameter};
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RowValue {
-    Null,
-    Id(Uuid),
-    Number(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
+use crate::sql::{ColumnReader, MISSING_COLUMNS};
 
 /// One value per column.
-pub type TransferRow = Vec<RowValue>;
-
-impl RowValue {
-    pub(crate) fn id(&self) -> Option<Uuid> {
-        if let Self::Id(id) = self { Some(*id) } else { None }
-    }
-}
+pub type TransferRow = Vec<RowValue<'static>>;
 
 impl ColumnReader for TransferRow {
     fn uuid(&self, index: usize) -> Result<Option<Uuid>, StoreError> {
@@ -40,13 +25,13 @@ impl ColumnReader for TransferRow {
 
     fn text(&self, index: usize) -> Result<Option<&str>, StoreError> {
         read_column(self, index, |it| {
-            if let RowValue::Text(text) = it { Some(text.as_str()) } else { None }
+            if let RowValue::Text(text) = it { Some(text.as_ref()) } else { None }
         })
     }
 
     fn bytes(&self, index: usize) -> Result<Option<&[u8]>, StoreError> {
         read_column(self, index, |it| {
-            if let RowValue::Bytes(bytes) = it { Some(&**bytes) } else { None }
+            if let RowValue::Bytes(bytes) = it { Some(bytes.as_ref()) } else { None }
         })
     }
 }
@@ -55,7 +40,7 @@ impl ColumnReader for TransferRow {
 fn read_column<'a, T>(
     row: &'a TransferRow,
     index: usize,
-    convert: impl FnOnce(&'a RowValue) -> Option<T>,
+    convert: impl FnOnce(&'a RowValue<'static>) -> Option<T>,
 ) -> Result<Option<T>, StoreError> {
     match row.get(index) {
         None => Err(MISSING_COLUMNS),
@@ -64,20 +49,12 @@ fn read_column<'a, T>(
     }
 }
 
-impl<'a> From<&'a RowValue> for Parameter<'a> {
-    fn from(value: &'a RowValue) -> Self {
-        match value {
-            RowValue::Null => Parameter::Null,
-            RowValue::Id(id) => Parameter::from(*id),
-            RowValue::Number(number) => Parameter::from(*number),
-            RowValue::Text(text) => Parameter::from(text),
-            RowValue::Bytes(bytes) => Parameter::from(bytes),
-        }
-    }
-}
-
 /// Appends a row to the output; `None` if the row does not have these columns.
-pub(crate) fn encode_row(columns: &[Column], row: &[RowValue], output: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn encode_row(
+    columns: &[Column],
+    row: &[RowValue<'_>],
+    output: &mut Vec<u8>,
+) -> Option<()> {
     if row.len() != columns.len() {
         return None;
     }
@@ -116,7 +93,7 @@ pub(crate) fn decode_row(columns: &[Column], input: &mut &[u8]) -> Option<Transf
     columns.iter().map(|column| take_value(*column, input)).collect()
 }
 
-fn take_value(column: Column, input: &mut &[u8]) -> Option<RowValue> {
+fn take_value(column: Column, input: &mut &[u8]) -> Option<RowValue<'static>> {
     if column.is_optional {
         match take_array::<1>(input)? {
             [0] => return Some(RowValue::Null),
@@ -127,8 +104,8 @@ fn take_value(column: Column, input: &mut &[u8]) -> Option<RowValue> {
     Some(match column.column_type {
         ColumnType::Id => RowValue::Id(Uuid::from_bytes(take_array(input)?)),
         ColumnType::Number => RowValue::Number(i64::from_be_bytes(take_array(input)?)),
-        ColumnType::Text => RowValue::Text(str::from_utf8(take_bytes(input)?).ok()?.to_owned()),
-        ColumnType::Bytes => RowValue::Bytes(take_bytes(input)?.to_owned()),
+        ColumnType::Text => RowValue::from(str::from_utf8(take_bytes(input)?).ok()?.to_owned()),
+        ColumnType::Bytes => RowValue::Bytes(take_bytes(input)?.to_owned().into()),
     })
 }
 

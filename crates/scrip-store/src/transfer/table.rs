@@ -2,19 +2,18 @@
 //! support.
 
 use scrip_core::{
-    policy::entity::{Column, ColumnType},
+    policy::entity::{Column, ColumnType, RowValue},
     types::StoreError,
 };
 
 use crate::{
     sql::{
-        ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements, parameters, read_optional,
-        read_required,
+        ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements, parameters, read_required,
     },
     transfer::{
         ImportState, PageBounds, RowPage,
         kind::RowKind,
-        row::{RowValue, TransferRow, decode_row, encode_row},
+        row::{TransferRow, decode_row, encode_row},
     },
 };
 
@@ -99,13 +98,9 @@ impl TransferTable {
         Self { condition, ..self }
     }
 
-    /// Selects the columns of the key, then those of the kind.
-    fn list_statement(
-        &self,
-        kind: RowKind,
-        after: Option<&TransferRow>,
-        rows_max: usize,
-    ) -> String {
+    /// Selects the columns of the key, then those of the kind. `position` is the number of columns of
+    /// the last row of the previous page.
+    fn list_statement(&self, kind: RowKind, position: Option<usize>, rows_max: usize) -> String {
         let kind_columns = column_names(kind.columns());
         let (source, columns) = match self.source {
             Some(it) => (it.from, it.columns),
@@ -113,12 +108,17 @@ impl TransferTable {
         };
         let (key, condition, name) = (column_names(self.key), self.condition, kind.name());
         let position_condition =
-            after.map(|it| format!(" AND ({key}) > ({})", parameter_list(it.len())));
+            position.map(|it| format!(" AND ({key}) > ({})", parameter_list(it)));
         let position_condition = position_condition.unwrap_or_default();
         format!(
             "-- list_{name}\nSELECT {key}, {columns} FROM {source} \
              WHERE {condition}{position_condition} ORDER BY {key} LIMIT {rows_max}"
         )
+    }
+
+    #[cfg(test)]
+    pub(crate) fn list_after_first(&self, kind: RowKind) -> String {
+        self.list_statement(kind, Some(self.key.len()), 512)
     }
 
     pub(crate) fn count_statement(&self) -> String {
@@ -147,18 +147,14 @@ pub(crate) async fn read_page(
 ) -> Result<RowPage, StoreError> {
     let key = table.key;
     let after = after.map(|mut it| decode_row(key, &mut it).ok_or(INVALID_POSITION)).transpose()?;
-    let sql = table.list_statement(kind, after.as_ref(), bounds.rows_max);
-    let parameters: Vec<_> = after.iter().flatten().map(Parameter::from).collect();
-    let column_types = || key.iter().chain(kind.columns()).map(|it| it.column_type).enumerate();
-    let decode_values = |row: &dyn ColumnReader| {
-        column_types().map(|(index, column_type)| read_value(row, index, column_type)).collect()
-    };
-    let rows: Vec<TransferRow> = client.query(&sql, &parameters, decode_values).await?;
+    let sql = table.list_statement(kind, after.as_ref().map(Vec::len), bounds.rows_max);
+    let parameters = after.map(key_parameters).unwrap_or_default();
+    let decode = |row: &dyn ColumnReader| decode_values(row, key, kind);
+    let rows = client.query(&sql, &parameters, decode).await?;
     let (mut page, mut bytes) = (RowPage::default(), 0_usize);
-    for mut key_values in rows {
-        let row = key_values.split_off(key.len());
+    for KeyedRow { key: position, row } in rows {
         page.position.clear();
-        encode_row(key, &key_values, &mut page.position).ok_or(MISSING_COLUMNS)?;
+        encode_row(key, &position, &mut page.position).ok_or(MISSING_COLUMNS)?;
         bytes = bytes.saturating_add(row.iter().map(value_length).fold(0, usize::saturating_add));
         page.rows.push(row);
         if bytes >= bounds.bytes_max {
@@ -168,23 +164,48 @@ pub(crate) async fn read_page(
     Ok(page)
 }
 
+fn key_parameters(position: TransferRow) -> Vec<Parameter<'static>> {
+    position.into_iter().map(Parameter::from).collect()
+}
+
+/// The values of the columns of the key, and those of the kind.
+struct KeyedRow {
+    key: TransferRow,
+    row: TransferRow,
+}
+
+/// Decodes the columns of the key, then those of the kind.
+fn decode_values(
+    row: &dyn ColumnReader,
+    key: &[Column],
+    kind: RowKind,
+) -> Result<KeyedRow, StoreError> {
+    let columns = key.iter().chain(kind.columns()).enumerate();
+    let values = columns.map(|(index, column)| read_value(row, index, column.column_type));
+    let mut values: TransferRow = values.collect::<Result<_, _>>()?;
+    let row = values.split_off(key.len());
+    Ok(KeyedRow { key: values, row })
+}
+
 /// Reads a column as a value of its type.
 fn read_value(
     row: &dyn ColumnReader,
     index: usize,
     column_type: ColumnType,
-) -> Result<RowValue, StoreError> {
-    let value = match column_type {
-        ColumnType::Id => read_optional(row, index)?.map(RowValue::Id),
-        ColumnType::Number => read_optional(row, index)?.map(RowValue::Number),
-        ColumnType::Text => read_optional(row, index)?.map(RowValue::Text),
-        ColumnType::Bytes => read_optional(row, index)?.map(RowValue::Bytes),
-    };
-    Ok(value.unwrap_or(RowValue::Null))
+) -> Result<RowValue<'static>, StoreError> {
+    Ok(match column_type {
+        ColumnType::Id => row.uuid(index)?.into(),
+        ColumnType::Number => row.number(index)?.into(),
+        ColumnType::Text => row.text(index)?.map(str::to_owned).into(),
+        ColumnType::Bytes => match row.bytes(index)? {
+            Some(bytes) => RowValue::Bytes(bytes.to_owned().into()),
+            None => RowValue::Null,
+        },
+    })
 }
 
 /// Returns the approximate size of a value in bytes.
-fn value_length(value: &RowValue) -> usize {
+fn value_length(value: &RowValue<'_>) -> usize {
     match value {
         RowValue::Null => 1,
         RowValue::Id(_) | RowValue::Number(_) => 16,

@@ -7,13 +7,17 @@
 
 use std::collections::HashMap;
 
+use scrip_core::policy::entity::RowValue;
 use scrip_seal::Checksum;
 use uuid::Uuid;
 
-use crate::transfer::{
-    format::FileFormat,
-    kind::RowKind,
-    row::{RowValue, TransferRow, encode_row},
+use crate::{
+    sql::read_optional,
+    transfer::{
+        format::FileFormat,
+        kind::RowKind,
+        row::{TransferRow, encode_row},
+    },
 };
 
 /// Number of rows of one kind and the sum of their digests.
@@ -37,7 +41,7 @@ impl RowAccumulator {
         let bytes = encode_digested_row(kind, row)?;
         let mut row_checksum = Checksum::new();
         let tenant =
-            (kind == RowKind::Tokens).then(|| row.first().and_then(RowValue::id)).flatten();
+            if kind == RowKind::Tokens { read_optional::<Uuid>(row, 0).ok()? } else { None };
         let previous_digest =
             tenant.and_then(|it| self.last_digests.get(&it)).copied().unwrap_or_default();
         row_checksum.add(&previous_digest);
@@ -125,19 +129,19 @@ mod tests {
         let application = Uuid::from_bytes([9; 16]);
         vec![
             RowValue::Id(Uuid::from_bytes([tenant; 16])),
-            RowValue::Text(id.to_owned()),
-            RowValue::Text("token".to_owned()),
+            RowValue::from(id.to_owned()),
+            RowValue::from("token"),
             RowValue::Null,
-            RowValue::Text("/general/".to_owned()),
+            RowValue::from("/general/"),
             RowValue::Id(application),
             RowValue::Number(0),
             RowValue::Null,
             RowValue::Null,
             RowValue::Null,
             RowValue::Number(0),
-            RowValue::Bytes(Vec::new()),
-            RowValue::Bytes(b"sealed".to_vec()),
-            RowValue::Bytes(vec![0; 33]),
+            RowValue::Bytes([].as_slice().into()),
+            RowValue::Bytes(b"sealed".as_slice().into()),
+            RowValue::Bytes(vec![0; 33].into()),
             RowValue::Null,
             RowValue::Null,
         ]

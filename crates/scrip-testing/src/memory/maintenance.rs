@@ -4,6 +4,7 @@ use scrip_core::{
     Timestamp,
     audit::{AuditRecord, SignedWatermark},
     events::ExpiryEvents,
+    policy::{POLICY_ENTITIES, PolicyEntity, PolicyRecords},
     store::{ExpiringEntity, Maintenance, StoreStatus},
     threeds::ThreeDsSessionRecord,
     token::StoredTokenIntent,
@@ -64,18 +65,13 @@ impl Maintenance for MemoryStore {
         self.with(move |state| {
             let to_u64 = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
             let tenants = &state.directory.tenants;
-            let applications = tenants.iter().map(|it| it.applications.len()).sum();
-            let api_keys = tenants.iter().map(|it| it.api_keys.len()).sum();
-            let proxies = tenants.iter().map(|it| it.proxies.len()).sum();
-            let client_keys = tenants.iter().map(|it| it.client_keys.len()).sum();
-            let webhooks = tenants.iter().map(|it| it.webhooks.len()).sum();
-            let counts = vec![
-                ("tenants", to_u64(tenants.len())),
-                ("applications", to_u64(applications)),
-                ("api_keys", to_u64(api_keys)),
-                ("proxies", to_u64(proxies)),
-                ("webhooks", to_u64(webhooks)),
-                ("client_keys", to_u64(client_keys)),
+            let mut counts = vec![("tenants", to_u64(tenants.len()))];
+            for PolicyEntity { entity, .. } in POLICY_ENTITIES {
+                let rows = tenants.iter().flat_map(PolicyRecords::rows);
+                counts
+                    .push((entity.table, to_u64(rows.filter(|it| it.entity() == entity).count())));
+            }
+            counts.extend([
                 ("access_sessions", to_u64(state.access_sessions.len())),
                 ("tokens", to_u64(state.tokens.len())),
                 ("token_intents", to_u64(state.intents.len())),
@@ -85,7 +81,7 @@ impl Maintenance for MemoryStore {
                 ("idempotency_records", to_u64(state.idempotency_records.len())),
                 ("audit_records", to_u64(state.audit.len())),
                 ("read_log_records", to_u64(state.read_log.len())),
-            ];
+            ]);
             StoreStatus { engine: "memory", counts, ..StoreStatus::default() }
         })
     }

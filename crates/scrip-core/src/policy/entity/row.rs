@@ -24,6 +24,19 @@ pub enum RowValue<'a> {
     Bytes(Cow<'a, [u8]>),
 }
 
+impl RowValue<'_> {
+    /// The same value, without a copy of its text or bytes.
+    pub fn borrow(&self) -> RowValue<'_> {
+        match self {
+            Self::Null => RowValue::Null,
+            Self::Id(id) => RowValue::Id(*id),
+            Self::Number(number) => RowValue::Number(*number),
+            Self::Text(text) => RowValue::from(text.as_ref()),
+            Self::Bytes(bytes) => RowValue::from(bytes.as_ref()),
+        }
+    }
+}
+
 /// Values must not appear in logs.
 impl fmt::Debug for RowValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -131,13 +144,7 @@ pub trait RowSource {
 
 impl RowSource for Vec<RowValue<'_>> {
     fn value(&self, index: usize, _: ColumnType) -> Result<RowValue<'_>, InvalidRow> {
-        Ok(match self.get(index).ok_or(InvalidRow)? {
-            RowValue::Null => RowValue::Null,
-            RowValue::Id(id) => RowValue::Id(*id),
-            RowValue::Number(number) => RowValue::Number(*number),
-            RowValue::Text(text) => RowValue::from(text.as_ref()),
-            RowValue::Bytes(bytes) => RowValue::from(bytes.as_ref()),
-        })
+        self.get(index).map(RowValue::borrow).ok_or(InvalidRow)
     }
 }
 

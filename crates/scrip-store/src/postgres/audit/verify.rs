@@ -27,7 +27,7 @@ pub(crate) async fn verify_log(
     let start = begin_verification(transaction, statements, create_verifier).await?;
     let VerificationStart { mut verifier, expected_records } = start;
     let statement =
-        transaction.prepare_cached(statements.list_all_records).await.map_err(store_error)?;
+        transaction.prepare_cached(&statements.list_all_records).await.map_err(store_error)?;
     let portal = transaction.bind(&statement, &[]).await.map_err(store_error)?;
     let mut verified_records = 0_u64;
     loop {

@@ -11,52 +11,10 @@ use scrip_core::{
     types::StoreError,
 };
 
-use crate::postgres::engine::error::{store_error, unavailable};
-
-const READ: &str = "SELECT";
-const APPEND: &str = "SELECT, INSERT";
-const UPDATE_EXISTING: &str = "SELECT, UPDATE";
-const UPSERT: &str = "SELECT, INSERT, UPDATE";
-const INSERT_AND_DELETE: &str = "SELECT, INSERT, DELETE";
-const INSERT_AND_LOCK_FOR_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant)";
-/// A key rotation replaces the sealed body, and the one of fingerprint keys the fingerprint.
-const INSERT_RENEW_AND_DELETE: &str = "SELECT, INSERT, DELETE, UPDATE (tenant, fingerprint, body)";
-const FULL: &str = "SELECT, INSERT, UPDATE, DELETE";
-
-/// The tables without policy and their rights. Cascading deletes run with the owner's rights and need no grant.
-const TABLE_GRANTS: [(&str, &str); 31] = [
-    ("schema_state", READ),
-    ("system_keys", UPSERT),
-    ("vault_state", UPSERT),
-    ("unlocks", FULL),
-    ("dual_control", FULL),
-    ("approvals", FULL),
-    ("directory_state", UPDATE_EXISTING),
-    ("clock_watermark", UPSERT),
-    ("import_state", FULL),
-    ("tenant_locks", UPSERT),
-    ("tenant_keys", FULL),
-    ("permanent_keys", UPSERT),
-    ("key_rotations", FULL),
-    ("deleted_tenants", INSERT_AND_DELETE),
-    ("tokens", FULL),
-    ("token_index", INSERT_AND_LOCK_FOR_DELETE),
-    ("cvcs", FULL),
-    ("usage_types", FULL),
-    ("usage_months", FULL),
-    ("active_tokens", INSERT_AND_LOCK_FOR_DELETE),
-    ("active_months", FULL),
-    ("token_intents", INSERT_RENEW_AND_DELETE),
-    ("intent_cvcs", INSERT_AND_LOCK_FOR_DELETE),
-    ("threeds_sessions", FULL),
-    ("deliveries", FULL),
-    ("guesses", FULL),
-    ("idempotency_records", INSERT_AND_LOCK_FOR_DELETE),
-    ("response_token_data", APPEND),
-    ("log_records", INSERT_AND_DELETE),
-    ("chain_heads", UPSERT),
-    ("chain_checkpoints", UPSERT),
-];
+use crate::{
+    postgres::engine::error::{store_error, unavailable},
+    tables::{FULL, INSERT_AND_DELETE, TABLES},
+};
 
 /// Every table and its rights. Those of an entity follow from how its rows are written.
 fn table_grants() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -64,7 +22,7 @@ fn table_grants() -> impl Iterator<Item = (&'static str, &'static str)> {
         EntityWrites::Insert => (it.table, INSERT_AND_DELETE),
         EntityWrites::InsertAndUpdate | EntityWrites::Upsert => (it.table, FULL),
     });
-    TABLE_GRANTS.into_iter().chain(entities)
+    TABLES.iter().map(|it| (it.name, it.rights)).chain(entities)
 }
 
 /// Grants the rights of the serving role, and revokes earlier rights that the role does not need.

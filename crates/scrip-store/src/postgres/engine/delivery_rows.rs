@@ -6,20 +6,19 @@ use tokio_postgres::Statement;
 
 use crate::{
     postgres::engine::{columns::ColumnArrays, error::store_error, statement::SqlValue},
-    shared::deliveries::{delivery_parameters, insert_delivery_columns},
+    shared::deliveries::delivery_parameters,
 };
 
 /// A new delivery is due at once. A row exists already if the outcome of a proxied call is written
 /// again, because the first write failed with an unknown result.
-pub(crate) const INSERT_DELIVERIES: &str = concat!(
-    "-- insert_deliveries\nINSERT INTO deliveries (",
-    insert_delivery_columns!(),
-    ")
-    SELECT it.*, 'pending', it.occurred_at, 0, it.occurred_at
-    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[], $6::bytea[])
-        AS it (tenant, webhook, event, event_type, occurred_at, body)
-    ON CONFLICT (tenant, webhook, event) DO NOTHING"
-);
+pub(crate) const INSERT_DELIVERIES: &str = "
+-- insert_deliveries
+INSERT INTO deliveries (tenant, webhook, event, event_type, occurred_at, body, state, pending_since,
+    attempts, next_at)
+SELECT it.*, 'pending', it.occurred_at, 0, it.occurred_at
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[], $6::bytea[])
+    AS it (tenant, webhook, event, event_type, occurred_at, body)
+ON CONFLICT (tenant, webhook, event) DO NOTHING";
 
 /// The rows of deliveries, as columns.
 #[derive(Debug)]

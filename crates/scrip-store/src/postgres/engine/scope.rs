@@ -21,33 +21,23 @@ enum TenantScope {
     NoTenant,
 }
 
-/// Server-side timeouts, which are shorter than the client's response timeout.
-macro_rules! timeouts {
-    () => {
-        "SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = '10s'; "
-    };
-}
-
-/// Begins a write transaction. The idle timeout ends the transaction of a node that hangs, so that
-/// the tenant is not blocked.
-const BEGIN_WRITE: &str = concat!(
-    "BEGIN ISOLATION LEVEL READ COMMITTED; ",
-    timeouts!(),
-    "SET LOCAL idle_in_transaction_session_timeout = '10s'; "
-);
+/// Begins a write transaction. The timeouts of the server are shorter than the client's response
+/// timeout. The idle timeout ends the transaction of a node that hangs, so that the tenant is not
+/// blocked.
+const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; \
+    SET LOCAL statement_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'; ";
 
 /// Begins a transaction that is sent together with COMMIT, so it needs no idle timeout.
-const BEGIN_SINGLE: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", timeouts!());
+const BEGIN_SINGLE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; \
+    SET LOCAL statement_timeout = '10s'; ";
 
 /// Begins a transaction that scans whole tables.
 const BEGIN_LONG: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '60s'; ";
 
-const BEGIN_SNAPSHOT: &str = concat!(
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ",
-    timeouts!(),
-    "SET LOCAL idle_in_transaction_session_timeout = '10s'; "
-);
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+    SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = '10s'; \
+    SET LOCAL idle_in_transaction_session_timeout = '10s'; ";
 
 impl RowScope {
     pub(crate) fn for_tenant(tenant: TenantId) -> Self {

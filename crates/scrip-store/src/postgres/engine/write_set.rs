@@ -21,10 +21,7 @@ use crate::{
         row::read_column,
         statement::{ExtraQuery, SqlValue},
     },
-    shared::tokens::{
-        intents::{insert_intent_columns, insert_intent_parameters},
-        rows::{insert_token_columns, insert_token_parameters},
-    },
+    shared::tokens::{intents::insert_intent_parameters, rows::insert_token_parameters},
     sql::parameters,
 };
 
@@ -100,10 +97,11 @@ pub(crate) struct WriteSet<'a> {
     idempotency_records: Vec<(&'a IdempotencyRecord, Vec<i64>)>,
 }
 
-pub(crate) const INSERT_TOKENS: &str = concat!(
-    "-- insert_tokens\nWITH inserted AS (INSERT INTO tokens (",
-    insert_token_columns!(),
-    ", number)
+pub(crate) const INSERT_TOKENS: &str = "
+-- insert_tokens
+WITH inserted AS (
+    INSERT INTO tokens (tenant, id, type, fingerprint, containers, created_by, created_at, expires_at,
+        revision, indexes, body, expressions, duplicate_key, duplicate_read_key, number)
     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
         $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[], $12::bytea[],
         $13::bytea[], $14::bytea[], $15::bigint[])
@@ -111,20 +109,19 @@ pub(crate) const INSERT_TOKENS: &str = concat!(
     INSERT INTO cvcs (tenant, token, expires_at, sealed)
     SELECT $1, * FROM unnest($16::bigint[], $17::bigint[], $18::bytea[])
 )
-    INSERT INTO token_index (tenant, facet, container, created_at, token)
-    SELECT $1, * FROM unnest($19::bytea[], $20::text[], $21::bigint[], $22::bigint[])"
-);
+INSERT INTO token_index (tenant, facet, container, created_at, token)
+SELECT $1, * FROM unnest($19::bytea[], $20::text[], $21::bigint[], $22::bigint[])";
 
-const INSERT_INTENTS: &str = concat!(
-    "-- insert_token_intents\nWITH inserted AS (INSERT INTO token_intents (",
-    insert_intent_columns!(),
-    ")
+const INSERT_INTENTS: &str = "
+-- insert_token_intents
+WITH inserted AS (
+    INSERT INTO token_intents (tenant, id, type, fingerprint, containers, created_by, created_at,
+        expires_at, body)
     SELECT $1, * FROM unnest($2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
         $7::bigint[], $8::bigint[], $9::bytea[])
 )
-    INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
-    SELECT $1, * FROM unnest($10::uuid[], $11::bigint[], $12::bytea[])"
-);
+INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
+SELECT $1, * FROM unnest($10::uuid[], $11::bigint[], $12::bytea[])";
 
 const INSERT_IDEMPOTENCY_RECORDS: &str = "
 -- insert_idempotency_records

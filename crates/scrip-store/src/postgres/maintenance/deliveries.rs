@@ -15,10 +15,7 @@ use crate::{
             statement::{PostgresClient, SqlValue, driver_parameters},
         },
     },
-    shared::deliveries::{
-        TrimStatements, decode_claimed_delivery, finish_deliveries, result_parameters,
-        trim_statements,
-    },
+    shared::deliveries::{TrimStatements, decode_claimed_delivery, result_parameters},
     sql::{Execute, parameters, read_required},
 };
 
@@ -36,10 +33,21 @@ FROM due WHERE it.tenant = $3 AND it.webhook = $4 AND it.event = due.event
 RETURNING it.event, it.event_type, it.occurred_at, it.attempts, it.first_attempt_at, it.body,
     due.next_at";
 
-const FINISH: &str = finish_deliveries!(
-    "unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
-    $7::bigint[], $8::text[]) AS it (event, attempts, state, uncounted, next_at, at, status, error)"
-);
+/// Stores results of attempts. The number of attempts is the fence: after the lease of a claim has
+/// ended, the next claim raises it, and the result of the earlier claim finds no row.
+const FINISH: &str = "
+-- finish_deliveries
+UPDATE deliveries SET state = it.state, attempts = deliveries.attempts - it.uncounted,
+    first_attempt_at =
+        CASE WHEN deliveries.attempts = it.uncounted THEN NULL ELSE deliveries.first_attempt_at END,
+    next_at = coalesce(it.next_at, deliveries.next_at),
+    last_attempt_at = CASE WHEN it.uncounted = 1 THEN deliveries.last_attempt_at ELSE it.at END,
+    last_status = CASE WHEN it.uncounted = 1 THEN deliveries.last_status ELSE it.status END,
+    last_error = CASE WHEN it.uncounted = 1 THEN deliveries.last_error ELSE it.error END
+FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
+    $7::bigint[], $8::text[]) AS it (event, attempts, state, uncounted, next_at, at, status, error)
+WHERE deliveries.tenant = $9 AND deliveries.webhook = $10 AND deliveries.event = it.event
+    AND deliveries.state = 'pending' AND deliveries.attempts = it.attempts";
 
 /// Maximum number of rows per statement.
 const BATCH_SIZE: i64 = 256;
@@ -51,48 +59,56 @@ DELETE FROM deliveries WHERE (tenant, webhook, event) IN (
         AND NOT EXISTS (SELECT 1 FROM webhooks WHERE tenant = $1 AND id = $2)
     LIMIT $3 FOR UPDATE SKIP LOCKED)";
 
-/// Statement that lists webhooks with one index seek per webhook: the first row of each webhook is
-/// found after the previous one.
-macro_rules! list_webhooks {
-    ($name:literal, $condition:literal, $order:literal, $filter:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nWITH RECURSIVE first_rows AS (
-    (SELECT tenant, webhook, next_at FROM deliveries WHERE ",
-            $condition,
-            " ORDER BY tenant, webhook, ",
-            $order,
-            " LIMIT 1)
+impl PostgresStore {
+    /// One index seek per webhook: the first row of each webhook is found after the previous one.
+    pub(crate) const LIST_DUE_WEBHOOKS: &str = "
+-- list_due_webhooks
+WITH RECURSIVE first_rows AS (
+    (SELECT tenant, webhook, next_at FROM deliveries WHERE state = 'pending'
+        ORDER BY tenant, webhook, next_at, event LIMIT 1)
     UNION ALL
     SELECT it.tenant, it.webhook, it.next_at FROM first_rows CROSS JOIN LATERAL (
-        SELECT tenant, webhook, next_at FROM deliveries WHERE ",
-            $condition,
-            " AND (tenant, webhook) > (first_rows.tenant, first_rows.webhook)
-        ORDER BY tenant, webhook, ",
-            $order,
-            " LIMIT 1
+        SELECT tenant, webhook, next_at FROM deliveries
+        WHERE state = 'pending' AND (tenant, webhook) > (first_rows.tenant, first_rows.webhook)
+        ORDER BY tenant, webhook, next_at, event LIMIT 1
     ) AS it
 )
-    SELECT tenant, webhook FROM first_rows",
-            $filter
-        )
+SELECT tenant, webhook FROM first_rows WHERE next_at <= $1";
+
+    pub(crate) const LIST_WEBHOOKS: &str = "
+-- list_webhooks_with_deliveries
+WITH RECURSIVE first_rows AS (
+    (SELECT tenant, webhook, next_at FROM deliveries
+        ORDER BY tenant, webhook, event LIMIT 1)
+    UNION ALL
+    SELECT it.tenant, it.webhook, it.next_at FROM first_rows CROSS JOIN LATERAL (
+        SELECT tenant, webhook, next_at FROM deliveries
+        WHERE (tenant, webhook) > (first_rows.tenant, first_rows.webhook)
+        ORDER BY tenant, webhook, event LIMIT 1
+    ) AS it
+)
+SELECT tenant, webhook FROM first_rows";
+
+    pub(crate) const TRIM_STATEMENTS: TrimStatements = TrimStatements {
+        delete_finished: "
+-- delete_finished_deliveries
+DELETE FROM deliveries WHERE (tenant, webhook, event) IN (
+    SELECT tenant, webhook, event FROM deliveries
+    WHERE tenant = $1 AND webhook = $2 AND event < $3 AND state <> 'pending'
+    ORDER BY event LIMIT $4 FOR UPDATE SKIP LOCKED)",
+        exhaust: "
+-- exhaust_deliveries
+UPDATE deliveries SET state = 'exhausted' WHERE (tenant, webhook, event) IN (
+    SELECT tenant, webhook, event FROM deliveries
+    WHERE tenant = $1 AND webhook = $2 AND state = 'pending' AND pending_since < $3
+    ORDER BY pending_since LIMIT $4 FOR UPDATE SKIP LOCKED)",
+        delete_oldest: "
+-- delete_oldest_deliveries
+DELETE FROM deliveries WHERE (tenant, webhook, event) IN (
+    SELECT tenant, webhook, event FROM deliveries
+    WHERE tenant = $1 AND webhook = $2 AND event <= $3 ORDER BY event LIMIT $4 FOR UPDATE SKIP LOCKED)
+RETURNING state",
     };
-}
-
-impl PostgresStore {
-    pub(crate) const LIST_DUE_WEBHOOKS: &str = list_webhooks!(
-        "list_due_webhooks",
-        "state = 'pending'",
-        "next_at, event",
-        " WHERE next_at <= $1"
-    );
-
-    pub(crate) const LIST_WEBHOOKS: &str =
-        list_webhooks!("list_webhooks_with_deliveries", "true", "event", "");
-
-    pub(crate) const TRIM_STATEMENTS: TrimStatements =
-        trim_statements!("tenant, webhook, event", " FOR UPDATE SKIP LOCKED");
 
     pub(crate) async fn claim_due(
         &self,

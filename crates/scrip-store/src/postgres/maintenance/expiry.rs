@@ -26,7 +26,7 @@ use crate::{
         tokens::writes::{delete_token_row, select_tokens},
     },
     shared::tokens::{rows::decode_numbered_token, writes::TokenTransaction},
-    sql::{Execute, delete_batch, parameters, read_required},
+    sql::{Execute, parameters, read_required},
 };
 
 /// Maximum number of rows per transaction. Other writes of the tenant wait for the whole batch.
@@ -34,40 +34,31 @@ const DELETE_BATCH_SIZE: i64 = 32;
 /// Maximum number of CVCs per statement.
 const ERASE_BATCH_SIZE: i64 = 256;
 
-/// Statement that finds the tenant of the row that expired first. The excluded tenants are skipped.
-macro_rules! find_expired_tenant {
-    ($name:literal, $table:literal, $expiry:literal) => {
-        concat!(
-            "-- find_expired_",
-            $name,
-            "\nSELECT tenant FROM ",
-            $table,
-            " WHERE ",
-            $expiry,
-            " <= $1 AND tenant <> ALL ($2) ORDER BY ",
-            $expiry,
-            " LIMIT 1"
-        )
-    };
-}
+/// Finds the tenant of the row that expired first. The excluded tenants are skipped.
+const FIND_EXPIRED_TOKEN: &str = "
+-- find_expired_token
+SELECT tenant FROM tokens WHERE expires_at <= $1 AND tenant <> ALL ($2) ORDER BY expires_at LIMIT 1";
+const FIND_EXPIRED_INTENT: &str = "
+-- find_expired_token_intent
+SELECT tenant FROM token_intents WHERE expires_at <= $1 AND tenant <> ALL ($2) ORDER BY expires_at LIMIT 1";
+const FIND_EXPIRED_SESSION: &str = "
+-- find_expired_threeds_session
+SELECT tenant FROM threeds_sessions WHERE deletes_at <= $1 AND tenant <> ALL ($2) ORDER BY deletes_at LIMIT 1";
 
 fn find_tenant_statement(kind: ExpiringEntity) -> &'static str {
     match kind {
-        ExpiringEntity::Token => find_expired_tenant!("token", "tokens", "expires_at"),
-        ExpiringEntity::TokenIntent => {
-            find_expired_tenant!("token_intent", "token_intents", "expires_at")
-        }
-        ExpiringEntity::ThreeDsSession => {
-            find_expired_tenant!("threeds_session", "threeds_sessions", "deletes_at")
-        }
+        ExpiringEntity::Token => FIND_EXPIRED_TOKEN,
+        ExpiringEntity::TokenIntent => FIND_EXPIRED_INTENT,
+        ExpiringEntity::ThreeDsSession => FIND_EXPIRED_SESSION,
     }
 }
 
-const LIST_EXPIRED_TOKENS: &str = concat!(
+pub(crate) const LIST_EXPIRED_TOKENS: &str = concat!(
     "-- list_expired_tokens\n",
     select_tokens!(),
-    " WHERE tokens.tenant = $1 AND tokens.expires_at <= $2
-      ORDER BY tokens.expires_at, tokens.number LIMIT $3"
+    "
+WHERE tokens.tenant = $1 AND tokens.expires_at <= $2
+ORDER BY tokens.expires_at, tokens.number LIMIT $3"
 );
 
 const LIST_EXPIRED_INTENTS: &str = "
@@ -179,33 +170,33 @@ async fn delete_expired_rows_of_tenant(
     Ok(rows.len())
 }
 
-macro_rules! erase_expired_cvcs {
-    ($table:literal, $key:literal) => {
-        delete_batch!(
-            postgres,
-            concat!("erase_expired_", $table),
-            $table,
-            "expires_at <= $1 ORDER BY expires_at",
-            $key
-        )
-    };
-}
+const ERASE_EXPIRED_CVCS: &str = "
+-- erase_expired_cvcs
+DELETE FROM cvcs WHERE (tenant, token) IN (
+    SELECT tenant, token FROM cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+    FOR UPDATE SKIP LOCKED)";
 
-const ERASE_EXPIRED_CVCS: &str = erase_expired_cvcs!("cvcs", "tenant, token");
-const ERASE_EXPIRED_INTENT_CVCS: &str = erase_expired_cvcs!("intent_cvcs", "tenant, intent");
+const ERASE_EXPIRED_INTENT_CVCS: &str = "
+-- erase_expired_intent_cvcs
+DELETE FROM intent_cvcs WHERE (tenant, intent) IN (
+    SELECT tenant, intent FROM intent_cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+    FOR UPDATE SKIP LOCKED)";
 
 /// As [`ERASE_EXPIRED_CVCS`]. Returns a row for each CVC, with the id of its token if the tenant is
 /// one of the given ones.
-const ERASE_AND_LIST_EXPIRED_CVCS: &str = concat!(
-    "-- erase_and_list_expired_cvcs\nWITH erased AS (",
-    delete_batch!(postgres, "", "cvcs", "expires_at <= $1 ORDER BY expires_at", "tenant, token"),
-    " RETURNING tenant, token)
-    SELECT erased.tenant, (
-        SELECT tokens.id FROM tokens
-        WHERE erased.tenant = ANY ($3) AND tokens.tenant = erased.tenant
-            AND tokens.number = erased.token)
-    FROM erased"
-);
+const ERASE_AND_LIST_EXPIRED_CVCS: &str = "
+-- erase_and_list_expired_cvcs
+WITH erased AS (
+    DELETE FROM cvcs WHERE (tenant, token) IN (
+        SELECT tenant, token FROM cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+        FOR UPDATE SKIP LOCKED)
+    RETURNING tenant, token
+)
+SELECT erased.tenant, (
+    SELECT tokens.id FROM tokens
+    WHERE erased.tenant = ANY ($3) AND tokens.tenant = erased.tenant
+        AND tokens.number = erased.token)
+FROM erased";
 
 /// If no tenant wants the event of an expired CVC, the tokens are not looked up.
 pub(crate) async fn erase_expired_cvcs(

@@ -20,42 +20,29 @@ use crate::{
     sql::{ColumnReader, Statements, parameters, read_required},
 };
 
-/// Statement that replaces the bodies of rows that are unchanged.
-macro_rules! replace_bodies {
-    ($name:literal, $table:literal, $types:literal, $names:literal, $condition:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nUPDATE ",
-            $table,
-            " AS row SET body = it.new_body FROM unnest($2::bytea[], $3::bytea[], ",
-            $types,
-            ") AS it (old_body, new_body, ",
-            $names,
-            ") WHERE row.tenant = $1 AND row.body = it.old_body AND ",
-            $condition
-        )
-    };
-}
-
-const REPLACE_TOKENS: &str =
-    replace_bodies!("replace_token_bodies", "tokens", "$4::text[]", "id", "row.id = it.id");
-const REPLACE_INTENTS: &str =
-    replace_bodies!("replace_intent_bodies", "token_intents", "$4::uuid[]", "id", "row.id = it.id");
-const REPLACE_SESSIONS: &str = replace_bodies!(
-    "replace_session_bodies",
-    "threeds_sessions",
-    "$4::uuid[]",
-    "id",
-    "row.id = it.id"
-);
-const REPLACE_DELIVERIES: &str = replace_bodies!(
-    "replace_delivery_bodies",
-    "deliveries",
-    "$4::uuid[], $5::uuid[]",
-    "webhook, event",
-    "row.webhook = it.webhook AND row.event = it.event"
-);
+/// Replaces the bodies of rows that are unchanged.
+const REPLACE_TOKENS: &str = "
+-- replace_token_bodies
+UPDATE tokens AS row SET body = it.new_body
+FROM unnest($2::bytea[], $3::bytea[], $4::text[]) AS it (old_body, new_body, id)
+WHERE row.tenant = $1 AND row.body = it.old_body AND row.id = it.id";
+const REPLACE_INTENTS: &str = "
+-- replace_intent_bodies
+UPDATE token_intents AS row SET body = it.new_body
+FROM unnest($2::bytea[], $3::bytea[], $4::uuid[]) AS it (old_body, new_body, id)
+WHERE row.tenant = $1 AND row.body = it.old_body AND row.id = it.id";
+const REPLACE_SESSIONS: &str = "
+-- replace_session_bodies
+UPDATE threeds_sessions AS row SET body = it.new_body
+FROM unnest($2::bytea[], $3::bytea[], $4::uuid[]) AS it (old_body, new_body, id)
+WHERE row.tenant = $1 AND row.body = it.old_body AND row.id = it.id";
+const REPLACE_DELIVERIES: &str = "
+-- replace_delivery_bodies
+UPDATE deliveries AS row SET body = it.new_body
+FROM unnest($2::bytea[], $3::bytea[], $4::uuid[], $5::uuid[])
+    AS it (old_body, new_body, webhook, event)
+WHERE row.tenant = $1 AND row.body = it.old_body AND row.webhook = it.webhook
+    AND row.event = it.event";
 
 impl RotationTransaction for PostgresTransaction {
     async fn replace_bodies(

@@ -31,23 +31,16 @@ use crate::{
         clock_watermark::{load_watermark, save_watermark},
         status::{list_counts, list_key_versions, query_number},
     },
-    sql::{Execute, Statements, read_required},
+    sql::{Execute, Statements, parameters, read_required},
 };
 
 /// Counts the records of a log without a scan: sequence numbers have no gaps, so their differences
 /// are the counts. A value that was altered to overflow the sum is not an error.
-macro_rules! count_records {
-    ($log:literal) => {
-        concat!(
-            "-- count_records
-    SELECT least(greatest(coalesce(sum(it.sequence::numeric - coalesce(pruned.sequence, 0)), 0), 0),
+const COUNT_RECORDS: &str = "
+-- count_records
+SELECT least(greatest(coalesce(sum(it.sequence::numeric - coalesce(pruned.sequence, 0)), 0), 0),
     9223372036854775807)::bigint
-FROM chain_heads AS it LEFT JOIN chain_checkpoints AS pruned USING (tenant, log) WHERE log = '",
-            $log,
-            "'"
-        )
-    };
-}
+FROM chain_heads AS it LEFT JOIN chain_checkpoints AS pruned USING (tenant, log) WHERE log = $1";
 
 const FIND_SCHEMA_VERSION: &str = "-- schema\nSELECT version FROM schema_state WHERE singleton = 1";
 
@@ -55,16 +48,20 @@ const FIND_DATABASE_SIZE: &str = "-- size\nSELECT pg_database_size(current_datab
 
 async fn find_status(client: &impl Statements) -> Result<StoreStatus, StoreError> {
     let mut counts = list_counts(client).await?;
-    counts.push(("audit_records", query_number(client, count_records!("audit")).await?));
-    counts.push(("read_log_records", query_number(client, count_records!("read")).await?));
+    counts
+        .push(("audit_records", query_number(client, COUNT_RECORDS, &parameters!["audit"]).await?));
+    counts.push((
+        "read_log_records",
+        query_number(client, COUNT_RECORDS, &parameters!["read"]).await?,
+    ));
     let key_versions = list_key_versions(client).await?;
-    let schema = query_number(client, FIND_SCHEMA_VERSION).await?;
+    let schema = query_number(client, FIND_SCHEMA_VERSION, &[]).await?;
     Ok(StoreStatus {
         engine: "PostgreSQL",
         schema: u32::try_from(schema).unwrap_or_default(),
         key_versions,
         counts,
-        sizes_bytes: vec![("database", query_number(client, FIND_DATABASE_SIZE).await?)],
+        sizes_bytes: vec![("database", query_number(client, FIND_DATABASE_SIZE, &[]).await?)],
     })
 }
 

@@ -1,5 +1,7 @@
 //! Deletes the leftover rows of deleted tenants.
 
+use std::sync::LazyLock;
+
 use scrip_core::{
     Timestamp,
     types::{StoreError, id::TenantId},
@@ -12,43 +14,44 @@ use crate::{
         engine::{row::read_column, statement::PostgresClient},
     },
     shared::policy::changes::LATE_WRITES_MS,
-    sql::delete_batch,
+    tables::{TABLES, Table, TenantRows},
 };
 
 /// Maximum number of rows per statement.
 const PURGE_BATCH_SIZE: i64 = 256;
 
-/// Statement that deletes a batch of rows of deleted tenants.
-macro_rules! purge {
-    ($table:literal, $key:literal) => {
-        delete_batch!(postgres, concat!("purge_", $table), $table, "tenant = ANY ($1)", $key)
+/// The purged tables, each with the columns that identify a row.
+fn purged_tables() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let purged = |Table { name, tenant_rows, .. }: &'static Table| {
+        let TenantRows::Purged { postgres_key, .. } = tenant_rows else { return None };
+        Some((*name, *postgres_key))
     };
+    TABLES.iter().filter_map(purged)
 }
 
-const PURGE_STATEMENTS: [&str; 8] = [
-    purge!("active_tokens", "tenant, month, token"),
-    purge!("active_months", "tenant, month"),
-    purge!("tokens", "tenant, number"),
-    purge!("token_index", "tenant, facet, container, created_at, token"),
-    purge!("token_intents", "tenant, id"),
-    purge!("threeds_sessions", "tenant, id"),
-    purge!("deliveries", "tenant, webhook, event"),
-    purge!("guesses", "tenant, bucket, number_digest"),
-];
+/// Statements that delete a batch of rows of deleted tenants.
+pub(crate) static PURGE_STATEMENTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let purge = |(name, key)| {
+        format!(
+            "-- purge_{name}
+DELETE FROM {name} WHERE ({key}) IN (
+    SELECT {key} FROM {name} WHERE tenant = ANY ($1) LIMIT $2 FOR UPDATE SKIP LOCKED)"
+        )
+    };
+    purged_tables().map(purge).collect()
+});
 
 /// Deletes the entries of tenants without remaining rows. The purge skips rows that another node
 /// has locked, and those rows stay if that node fails.
-const DELETE_PURGED_TENANTS: &str = "
--- delete_purged_tenants
-DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1 AND id = ANY ($2)
-    AND NOT EXISTS (SELECT 1 FROM active_tokens WHERE tenant = it.id)
-    AND NOT EXISTS (SELECT 1 FROM active_months WHERE tenant = it.id)
-    AND NOT EXISTS (SELECT 1 FROM tokens WHERE tenant = it.id)
-    AND NOT EXISTS (SELECT 1 FROM token_index WHERE tenant = it.id)
-    AND NOT EXISTS (SELECT 1 FROM token_intents WHERE tenant = it.id)
-    AND NOT EXISTS (SELECT 1 FROM threeds_sessions WHERE tenant = it.id)
-    AND NOT EXISTS (SELECT 1 FROM deliveries WHERE tenant = it.id)
-    AND NOT EXISTS (SELECT 1 FROM guesses WHERE tenant = it.id)";
+pub(crate) static DELETE_PURGED_TENANTS: LazyLock<String> = LazyLock::new(|| {
+    let without_rows =
+        |(name, _)| format!("\n    AND NOT EXISTS (SELECT 1 FROM {name} WHERE tenant = it.id)");
+    let conditions: String = purged_tables().map(without_rows).collect();
+    format!(
+        "-- delete_purged_tenants
+DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1 AND id = ANY ($2){conditions}"
+    )
+});
 
 /// Returns the given tenants that have no row.
 const FIND_TENANTS_WITHOUT_ROW: &str = "
@@ -72,14 +75,14 @@ impl PostgresStore {
         let deleted_tenants =
             rows.iter().map(|row| read_column(row, 0)).collect::<Result<Vec<Uuid>, _>>()?;
         let mut purged_rows = 0_usize;
-        for sql in PURGE_STATEMENTS {
+        for sql in &*PURGE_STATEMENTS {
             let deleted_rows =
                 client.execute_raw(sql, &[&deleted_tenants, &PURGE_BATCH_SIZE]).await?;
             purged_rows = purged_rows.saturating_add(deleted_rows);
         }
         if purged_rows == 0 {
             let cutoff = now.unix_ms.saturating_sub(LATE_WRITES_MS);
-            client.execute_raw(DELETE_PURGED_TENANTS, &[&cutoff, &deleted_tenants]).await?;
+            client.execute_raw(&DELETE_PURGED_TENANTS, &[&cutoff, &deleted_tenants]).await?;
         }
         Ok(purged_rows)
     }

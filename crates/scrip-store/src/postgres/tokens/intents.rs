@@ -5,23 +5,22 @@ use scrip_core::{change::CommitExtras, token::StoredTokenIntent, types::StoreErr
 use crate::{
     postgres::engine::{statement::driver_parameters, transaction::PostgresTransaction},
     shared::{
-        idempotency::insert_commit_extras,
-        key_versions::check_sealed,
-        tokens::intents::{insert_intent_columns, insert_intent_parameters},
+        idempotency::insert_commit_extras, key_versions::check_sealed,
+        tokens::intents::insert_intent_parameters,
     },
     sql::parameters,
 };
 
-const INSERT_TOKEN_INTENT: &str = concat!(
-    "-- insert_token_intent\nWITH inserted AS (INSERT INTO token_intents (",
-    insert_intent_columns!(),
-    ")
+const INSERT_TOKEN_INTENT: &str = "
+-- insert_token_intent
+WITH inserted AS (
+    INSERT INTO token_intents (tenant, id, type, fingerprint, containers, created_by, created_at,
+        expires_at, body)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
     RETURNING id
 )
-    INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
-    SELECT $1, id, $10::bigint, $11::bytea FROM inserted WHERE $10::bigint IS NOT NULL"
-);
+INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
+SELECT $1, id, $10::bigint, $11::bytea FROM inserted WHERE $10::bigint IS NOT NULL";
 
 pub(crate) async fn insert_token_intent(
     transaction: &mut PostgresTransaction,

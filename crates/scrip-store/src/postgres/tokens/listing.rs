@@ -12,35 +12,36 @@ use crate::{
     postgres::engine::statement::{PostgresClient, ReadSnapshot},
     shared::tokens::{
         listing::{ChunkRequest, INDEX_MISMATCH, IndexedToken, TokenScanReader},
-        rows::{decode_numbered_token, token_columns},
+        rows::decode_numbered_token,
     },
     sql::{read_optional, read_required},
 };
 
 /// One index seek and a range scan per facet, then the tokens of the first entries.
-const LIST_ENTRIES: &str = concat!(
-    "-- list_entries\nSELECT ",
-    token_columns!("number"),
-    ", it.container, it.created_at, it.token, it.facet
-     FROM (
-         SELECT entries.* FROM unnest($2::bytea[]) AS requested (facet) CROSS JOIN LATERAL (
-             SELECT token_index.facet, token_index.container, token_index.created_at,
-                 token_index.token
-             FROM token_index
-             WHERE token_index.tenant = $1 AND token_index.facet = requested.facet
-                 AND token_index.container >= $3
-                 AND (token_index.container, token_index.created_at, token_index.token)
-                     < ($4, $5::bigint, $6::bigint)
-             ORDER BY token_index.container DESC, token_index.created_at DESC, token_index.token DESC
-             LIMIT $7
-         ) AS entries
-         ORDER BY entries.container DESC, entries.created_at DESC, entries.token DESC
-         LIMIT $7
-     ) AS it
-     LEFT JOIN tokens ON tokens.tenant = $1 AND tokens.number = it.token
-     LEFT JOIN cvcs ON cvcs.tenant = $1 AND cvcs.token = it.token
-     ORDER BY it.container DESC, it.created_at DESC, it.token DESC"
-);
+const LIST_ENTRIES: &str = "
+-- list_entries
+SELECT tokens.number, tokens.id, tokens.type, tokens.fingerprint, tokens.containers,
+    tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at,
+    tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, tokens.expressions,
+    cvcs.expires_at, cvcs.sealed, it.container, it.created_at, it.token, it.facet
+FROM (
+    SELECT entries.* FROM unnest($2::bytea[]) AS requested (facet) CROSS JOIN LATERAL (
+        SELECT token_index.facet, token_index.container, token_index.created_at,
+            token_index.token
+        FROM token_index
+        WHERE token_index.tenant = $1 AND token_index.facet = requested.facet
+            AND token_index.container >= $3
+            AND (token_index.container, token_index.created_at, token_index.token)
+                < ($4, $5::bigint, $6::bigint)
+        ORDER BY token_index.container DESC, token_index.created_at DESC, token_index.token DESC
+        LIMIT $7
+    ) AS entries
+    ORDER BY entries.container DESC, entries.created_at DESC, entries.token DESC
+    LIMIT $7
+) AS it
+LEFT JOIN tokens ON tokens.tenant = $1 AND tokens.number = it.token
+LEFT JOIN cvcs ON cvcs.tenant = $1 AND cvcs.token = it.token
+ORDER BY it.container DESC, it.created_at DESC, it.token DESC";
 
 /// An index entry with its token.
 pub(crate) struct PostgresListingEntry {

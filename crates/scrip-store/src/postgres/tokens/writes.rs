@@ -20,23 +20,22 @@ use crate::{
     },
     shared::tokens::{
         rows::{
-            NumberedToken, decode_numbered_token, insert_token_columns, insert_token_parameters,
-            update_token, update_token_parameters,
+            NumberedToken, decode_numbered_token, insert_token_parameters, update_token_parameters,
         },
         writes::TokenTransaction,
     },
     sql::{Execute, Statements, parameters, read_required},
 };
 
-/// Selects tokens with their CVCs.
+/// Selects tokens with their CVCs, with the columns in the order in which `decode_numbered_token` reads
+/// them.
 macro_rules! select_tokens {
     () => {
-        concat!(
-            "SELECT ",
-            $crate::shared::tokens::rows::token_columns!("number"),
-            " FROM tokens
-              LEFT JOIN cvcs ON cvcs.tenant = tokens.tenant AND cvcs.token = tokens.number"
-        )
+        "SELECT tokens.number, tokens.id, tokens.type, tokens.fingerprint, tokens.containers,
+    tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at,
+    tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, tokens.expressions,
+    cvcs.expires_at, cvcs.sealed
+FROM tokens LEFT JOIN cvcs ON cvcs.tenant = tokens.tenant AND cvcs.token = tokens.number"
     };
 }
 pub(crate) use select_tokens;
@@ -44,54 +43,64 @@ pub(crate) use select_tokens;
 pub(crate) const FIND_TOKEN: &str = concat!(
     "-- find_token\n",
     select_tokens!(),
-    " WHERE tokens.tenant = $1 AND tokens.id = $2
-      AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
+    "
+WHERE tokens.tenant = $1 AND tokens.id = $2
+    AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
 );
 
 pub(crate) const FIND_TOKENS: &str = concat!(
     "-- find_tokens\n",
     select_tokens!(),
-    " WHERE tokens.tenant = $1 AND tokens.id = ANY ($2)
-      AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
+    "
+WHERE tokens.tenant = $1 AND tokens.id = ANY ($2)
+    AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
 );
 
-/// Finds the preferred duplicate with one index seek: the token with the latest expiry, then the
-/// oldest.
-macro_rules! seek_duplicate {
-    ($column:literal, $key:literal) => {
-        concat!(
-            "(",
-            select_tokens!(),
-            " WHERE tokens.tenant = $1 AND tokens.",
-            $column,
-            " = ",
-            $key,
-            " AND coalesce(tokens.expires_at, 9223372036854775807) > $4 AND tokens.id <> $5
-              ORDER BY coalesce(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at,
-                  tokens.number
-              LIMIT 1)"
-        )
-    };
-}
-
+/// Finds the preferred duplicate of each key with one index seek: the token with the latest expiry,
+/// then the oldest.
 const FIND_DUPLICATE: &str = concat!(
-    "-- find_duplicate\n",
-    seek_duplicate!("duplicate_key", "$2"),
-    " UNION ALL ",
-    seek_duplicate!("duplicate_key", "$3")
+    "-- find_duplicate\n(",
+    select_tokens!(),
+    "
+WHERE tokens.tenant = $1 AND tokens.duplicate_key = $2
+    AND coalesce(tokens.expires_at, 9223372036854775807) > $4 AND tokens.id <> $5
+ORDER BY coalesce(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.number
+LIMIT 1)
+UNION ALL (",
+    select_tokens!(),
+    "
+WHERE tokens.tenant = $1 AND tokens.duplicate_key = $3
+    AND coalesce(tokens.expires_at, 9223372036854775807) > $4 AND tokens.id <> $5
+ORDER BY coalesce(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.number
+LIMIT 1)"
 );
 const FIND_DUPLICATE_TO_READ: &str = concat!(
-    "-- find_duplicate_to_read\n",
-    seek_duplicate!("duplicate_key", "$2"),
-    " UNION ALL ",
-    seek_duplicate!("duplicate_read_key", "$3")
+    "-- find_duplicate_to_read\n(",
+    select_tokens!(),
+    "
+WHERE tokens.tenant = $1 AND tokens.duplicate_key = $2
+    AND coalesce(tokens.expires_at, 9223372036854775807) > $4 AND tokens.id <> $5
+ORDER BY coalesce(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.number
+LIMIT 1)
+UNION ALL (",
+    select_tokens!(),
+    "
+WHERE tokens.tenant = $1 AND tokens.duplicate_read_key = $3
+    AND coalesce(tokens.expires_at, 9223372036854775807) > $4 AND tokens.id <> $5
+ORDER BY coalesce(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.number
+LIMIT 1)"
 );
 
+#[cfg(test)]
+pub(crate) const SELECT_STATEMENTS: &[&str] =
+    &[FIND_TOKEN, FIND_TOKENS, FIND_DUPLICATE, FIND_DUPLICATE_TO_READ];
+
 /// Inserts a token with its CVC and its index entries. Inserts nothing if a token has the same id.
-const INSERT_TOKEN: &str = concat!(
-    "-- insert_token\nWITH inserted AS (INSERT INTO tokens (",
-    insert_token_columns!(),
-    ", number)
+const INSERT_TOKEN: &str = "
+-- insert_token
+WITH inserted AS (
+    INSERT INTO tokens (tenant, id, type, fingerprint, containers, created_by, created_at, expires_at,
+        revision, indexes, body, expressions, duplicate_key, duplicate_read_key, number)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
     ON CONFLICT (tenant, id) DO NOTHING
     RETURNING number
@@ -103,8 +112,7 @@ const INSERT_TOKEN: &str = concat!(
     SELECT $1, it.facet, it.container, $7, inserted.number
     FROM inserted CROSS JOIN unnest($18::bytea[], $19::text[]) AS it (facet, container)
 )
-    SELECT number FROM inserted"
-);
+SELECT number FROM inserted";
 
 const PUT_CVC: &str = "
 -- put_cvc
@@ -115,7 +123,12 @@ const DELETE_CVC: &str = "
 -- delete_cvc
 DELETE FROM cvcs WHERE tenant = $1 AND token = $2";
 
-const UPDATE_TOKEN: &str = update_token!("number");
+const UPDATE_TOKEN: &str = "
+-- update_token
+UPDATE tokens SET fingerprint = $1, containers = $2, modified_by = $3, modified_at = $4,
+    expires_at = $5, revision = $6, indexes = $7, body = $8, expressions = $9,
+    duplicate_key = $10, duplicate_read_key = $11
+WHERE tenant = $12 AND number = $13";
 
 const DELETE_TOKEN: &str = "
 -- delete_token

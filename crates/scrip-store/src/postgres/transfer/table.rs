@@ -9,8 +9,8 @@ use crate::transfer::{
 
 /// A table, and a column that has the same value in all rows of this kind.
 #[derive(Debug)]
-pub(super) struct PostgresTable {
-    pub(super) table: TransferTable,
+pub(crate) struct PostgresTable {
+    pub(crate) table: TransferTable,
     fixed_column: Option<PostgresFixedColumn>,
 }
 
@@ -80,7 +80,7 @@ FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[])
 
 impl PostgresTable {
     /// Returns the table of a kind; `None` for a kind that only older files have.
-    pub(super) fn for_kind(kind: RowKind) -> Option<Self> {
+    pub(crate) fn for_kind(kind: RowKind) -> Option<Self> {
         let table = |name, key| Self { table: TransferTable::new(name, key), fixed_column: None };
         let fixed_table = |fixed_column: PostgresFixedColumn, name, key| Self {
             table: TransferTable::new(name, key).with_condition(fixed_column.condition),

@@ -3,6 +3,8 @@
 //! SQLite has a database per log, PostgreSQL has tables for both logs. Each engine supplies its
 //! statements; the logic is shared.
 
+use std::sync::LazyLock;
+
 use scrip_core::{
     audit::{
         ChainHead, Checkpoint, LogRecord, LogRow, PruneChain, ResignChain,
@@ -20,38 +22,33 @@ use crate::sql::{
 /// the tenant.
 #[derive(Debug)]
 pub(crate) struct ChainStatements {
-    pub(crate) list_heads: &'static str,
+    pub(crate) list_heads: String,
     /// Heads with the time of their oldest record, read in one snapshot.
-    pub(crate) list_chains: &'static str,
-    pub(crate) list_checkpoints: &'static str,
+    pub(crate) list_chains: String,
+    pub(crate) list_checkpoints: String,
     /// Records of all chains, in chain order.
-    pub(crate) list_all_records: &'static str,
+    pub(crate) list_all_records: String,
     /// Records after a number, with a limit.
-    pub(crate) list_records: &'static str,
+    pub(crate) list_records: String,
     /// Records from a number to before another, in descending order, with a limit.
-    pub(crate) scan_records: &'static str,
+    pub(crate) scan_records: String,
     /// The first and the last sequence number.
-    pub(crate) find_first_and_last: &'static str,
+    pub(crate) find_first_and_last: String,
     /// The earliest and the latest time of a limited number of records from a sequence number on.
-    pub(crate) find_time_range: &'static str,
-    pub(crate) find_checkpoint: &'static str,
+    pub(crate) find_time_range: String,
+    pub(crate) find_checkpoint: String,
     /// Parameters: tenant, number, link, time and MAC.
-    pub(crate) put_checkpoint: &'static str,
+    pub(crate) put_checkpoint: String,
     /// Deletes records up to a number.
-    pub(crate) delete_pruned: &'static str,
-    pub(crate) find_head: &'static str,
+    pub(crate) delete_pruned: String,
+    pub(crate) find_head: String,
     /// Parameters: MAC, tenant, and the number of the last record.
-    pub(crate) resign_head: &'static str,
+    pub(crate) resign_head: String,
 }
 
 /// The columns in the order in which [`decode_log_row`] reads them.
-macro_rules! record_columns {
-    () => {
-        "tenant, sequence, at, actor_kind, actor, operation, entity, outcome, trace, address, api_key, \
-         os_user, repeats, detail, link"
-    };
-}
-pub(crate) use record_columns;
+const RECORD_COLUMNS: &str = "tenant, sequence, at, actor_kind, actor, operation, entity, \
+    outcome, trace, address, api_key, os_user, repeats, detail, link";
 
 /// Decodes a record. Never panics: a malformed row is an error.
 pub(crate) fn decode_log_row(row: &dyn ColumnReader) -> Result<LogRow<'_>, StoreError> {
@@ -74,7 +71,7 @@ pub(crate) fn decode_log_row(row: &dyn ColumnReader) -> Result<LogRow<'_>, Store
     })
 }
 
-/// Returns the parameters in the order of `record_columns!`.
+/// Returns the parameters in the order of [`RECORD_COLUMNS`].
 pub(crate) fn log_row_parameters<'a>(row: &'a LogRow<'_>) -> [Parameter<'a>; 15] {
     parameters![
         row.tenant,
@@ -107,12 +104,7 @@ pub(crate) fn report_lost_head(tenant: TenantId, sequence: i64, link: Option<Mac
 }
 
 /// The columns in the order in which [`decode_head`] reads them.
-macro_rules! head_columns {
-    () => {
-        "it.tenant, it.sequence, it.at, it.link, it.retention_seconds, it.mac"
-    };
-}
-pub(crate) use head_columns;
+const HEAD_COLUMNS: &str = "it.tenant, it.sequence, it.at, it.link, it.retention_seconds, it.mac";
 
 pub(crate) fn decode_head(row: &dyn ColumnReader) -> Result<ChainHead, StoreError> {
     Ok(ChainHead {
@@ -126,135 +118,101 @@ pub(crate) fn decode_head(row: &dyn ColumnReader) -> Result<ChainHead, StoreErro
 }
 
 /// The columns in the order in which [`decode_checkpoint`] reads them.
-macro_rules! checkpoint_columns {
-    () => {
-        "tenant, sequence, link, at, mac"
-    };
-}
-
-/// Builds the statements of a log. Each argument starts with a table name and may end with a
-/// condition that selects the rows of the log.
-macro_rules! chain_statements {
-    (
-        $records:literal,
-        $heads:literal,
-        $checkpoints:literal,
-        $put_checkpoint:literal,
-        $log:literal
-    ) => {
-        ChainStatements {
-            list_heads: concat!(
-                "-- list_heads\nSELECT ",
-                head_columns!(),
-                $heads,
-                " ORDER BY it.tenant"
-            ),
-            list_chains: concat!(
-                "-- list_chains\nSELECT ",
-                head_columns!(),
-                ", (SELECT min(at) FROM (SELECT * FROM (SELECT at",
-                $records,
-                " AND tenant = it.tenant ORDER BY sequence LIMIT 1) AS first
-    UNION ALL SELECT * FROM (SELECT at",
-                $records,
-                " AND tenant = it.tenant AND actor_kind <> 'operator'
-        ORDER BY sequence LIMIT 1) AS first_of_others) AS oldest)",
-                $heads,
-                " ORDER BY it.tenant"
-            ),
-            list_checkpoints: concat!(
-                "-- list_checkpoints\nSELECT ",
-                checkpoint_columns!(),
-                $checkpoints,
-                " ORDER BY tenant"
-            ),
-            list_all_records: concat!(
-                "-- list_all_records\nSELECT ",
-                record_columns!(),
-                $records,
-                " ORDER BY tenant, sequence"
-            ),
-            list_records: concat!(
-                "-- list_records\nSELECT ",
-                record_columns!(),
-                $records,
-                " AND tenant = $1 AND sequence > $2 ORDER BY sequence LIMIT $3"
-            ),
-            scan_records: concat!(
-                "-- scan_records\nSELECT ",
-                record_columns!(),
-                $records,
-                " AND tenant = $1 AND sequence >= $2 AND sequence < $3 ORDER BY sequence DESC LIMIT $4"
-            ),
-            find_first_and_last: concat!(
-                "-- find_first_and_last\nSELECT (SELECT sequence",
-                $records,
-                " AND tenant = $1 ORDER BY sequence LIMIT 1), (SELECT sequence",
-                $records,
-                " AND tenant = $1 ORDER BY sequence DESC LIMIT 1)"
-            ),
-            find_time_range: concat!(
-                "-- find_time_range\nSELECT min(at), max(at) FROM (SELECT at",
-                $records,
-                " AND tenant = $1 AND sequence >= $2 ORDER BY sequence LIMIT $3) AS it"
-            ),
-            find_checkpoint: concat!(
-                "-- find_checkpoint\nSELECT ",
-                checkpoint_columns!(),
-                $checkpoints,
-                " AND tenant = $1"
-            ),
-            put_checkpoint: concat!(
-                "-- put_checkpoint\n",
-                $put_checkpoint,
-                " DO UPDATE SET sequence = $2, link = $3, at = $4, mac = $5"
-            ),
-            delete_pruned: concat!(
-                "-- delete_pruned\nDELETE",
-                $records,
-                " AND tenant = $1 AND sequence <= $2"
-            ),
-            find_head: concat!(
-                "-- find_chain_head\nSELECT ",
-                head_columns!(),
-                $heads,
-                " AND it.tenant = $1"
-            ),
-            resign_head: concat!(
-                "-- resign_head\nUPDATE chain_heads SET mac = $1 WHERE tenant = $2 AND sequence = $3",
-                $log
-            ),
-        }
-    };
-}
+const CHECKPOINT_COLUMNS: &str = "tenant, sequence, link, at, mac";
 
 /// SQLite has a database per log.
-pub(crate) const SQLITE_LOG: ChainStatements = chain_statements!(
-    " FROM log_records WHERE true",
-    " FROM chain_heads AS it WHERE true",
-    " FROM chain_checkpoints WHERE true",
-    "INSERT INTO chain_checkpoints (tenant, sequence, link, at, mac) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (tenant)",
-    ""
-);
+pub(crate) static SQLITE_LOG: LazyLock<ChainStatements> =
+    LazyLock::new(|| ChainStatements::new(None));
+pub(crate) static POSTGRES_AUDIT_LOG: LazyLock<ChainStatements> =
+    LazyLock::new(|| ChainStatements::new(Some("audit")));
+pub(crate) static POSTGRES_READ_LOG: LazyLock<ChainStatements> =
+    LazyLock::new(|| ChainStatements::new(Some("read")));
 
-pub(crate) const POSTGRES_AUDIT_LOG: ChainStatements = chain_statements!(
-    " FROM log_records WHERE log = 'audit'",
-    " FROM chain_heads AS it WHERE it.log = 'audit'",
-    " FROM chain_checkpoints WHERE log = 'audit'",
-    "INSERT INTO chain_checkpoints (tenant, log, sequence, link, at, mac) VALUES ($1, 'audit', $2, $3, $4, $5)
-ON CONFLICT (tenant, log)",
-    " AND log = 'audit'"
-);
+impl ChainStatements {
+    /// The statements of a log, for an engine with both logs in the same tables.
+    fn new(log: Option<&str>) -> Self {
+        let condition = log.map_or_else(|| "true".to_owned(), |it| format!("log = '{it}'"));
+        let records = format!("FROM log_records WHERE {condition}");
+        let heads = format!("FROM chain_heads AS it WHERE {condition}");
+        let checkpoints = format!("FROM chain_checkpoints WHERE {condition}");
+        let (log_column, log_value, key) = match log {
+            None => ("", String::new(), "tenant"),
+            Some(log) => ("log, ", format!("'{log}', "), "tenant, log"),
+        };
+        Self {
+            list_heads: format!("-- list_heads\nSELECT {HEAD_COLUMNS} {heads} ORDER BY it.tenant"),
+            list_chains: format!(
+                "-- list_chains
+SELECT {HEAD_COLUMNS}, (SELECT min(at) FROM (
+    SELECT * FROM (SELECT at {records} AND tenant = it.tenant ORDER BY sequence LIMIT 1) AS first
+    UNION ALL SELECT * FROM (
+        SELECT at {records} AND tenant = it.tenant AND actor_kind <> 'operator'
+        ORDER BY sequence LIMIT 1) AS first_of_others) AS oldest)
+{heads} ORDER BY it.tenant"
+            ),
+            list_checkpoints: format!(
+                "-- list_checkpoints\nSELECT {CHECKPOINT_COLUMNS} {checkpoints} ORDER BY tenant"
+            ),
+            list_all_records: format!(
+                "-- list_all_records\nSELECT {RECORD_COLUMNS} {records} ORDER BY tenant, sequence"
+            ),
+            list_records: format!(
+                "-- list_records
+SELECT {RECORD_COLUMNS} {records} AND tenant = $1 AND sequence > $2 ORDER BY sequence LIMIT $3"
+            ),
+            scan_records: format!(
+                "-- scan_records
+SELECT {RECORD_COLUMNS} {records} AND tenant = $1 AND sequence >= $2 AND sequence < $3
+ORDER BY sequence DESC LIMIT $4"
+            ),
+            find_first_and_last: format!(
+                "-- find_first_and_last
+SELECT (SELECT sequence {records} AND tenant = $1 ORDER BY sequence LIMIT 1),
+    (SELECT sequence {records} AND tenant = $1 ORDER BY sequence DESC LIMIT 1)"
+            ),
+            find_time_range: format!(
+                "-- find_time_range
+SELECT min(at), max(at) FROM (
+    SELECT at {records} AND tenant = $1 AND sequence >= $2 ORDER BY sequence LIMIT $3) AS it"
+            ),
+            find_checkpoint: format!(
+                "-- find_checkpoint\nSELECT {CHECKPOINT_COLUMNS} {checkpoints} AND tenant = $1"
+            ),
+            put_checkpoint: format!(
+                "-- put_checkpoint
+INSERT INTO chain_checkpoints (tenant, {log_column}sequence, link, at, mac)
+VALUES ($1, {log_value}$2, $3, $4, $5)
+ON CONFLICT ({key}) DO UPDATE SET sequence = $2, link = $3, at = $4, mac = $5"
+            ),
+            delete_pruned: format!(
+                "-- delete_pruned\nDELETE {records} AND tenant = $1 AND sequence <= $2"
+            ),
+            find_head: format!(
+                "-- find_chain_head\nSELECT {HEAD_COLUMNS} {heads} AND it.tenant = $1"
+            ),
+            resign_head: format!(
+                "-- resign_head
+UPDATE chain_heads SET mac = $1 WHERE tenant = $2 AND sequence = $3 AND {condition}"
+            ),
+        }
+    }
+}
 
-pub(crate) const POSTGRES_READ_LOG: ChainStatements = chain_statements!(
-    " FROM log_records WHERE log = 'read'",
-    " FROM chain_heads AS it WHERE it.log = 'read'",
-    " FROM chain_checkpoints WHERE log = 'read'",
-    "INSERT INTO chain_checkpoints (tenant, log, sequence, link, at, mac) VALUES ($1, 'read', $2, $3, $4, $5)
-ON CONFLICT (tenant, log)",
-    " AND log = 'read'"
-);
+#[cfg(test)]
+impl ChainStatements {
+    pub(crate) fn list_statements(&self) -> Vec<String> {
+        let lists = [&self.list_heads, &self.list_chains, &self.list_checkpoints];
+        let records = [&self.list_all_records, &self.list_records, &self.scan_records];
+        let ends = [&self.find_first_and_last, &self.find_time_range, &self.find_checkpoint];
+        let writes = [&self.put_checkpoint, &self.delete_pruned, &self.find_head];
+        [lists, records, ends, writes]
+            .concat()
+            .into_iter()
+            .chain([&self.resign_head])
+            .cloned()
+            .collect()
+    }
+}
 
 pub(crate) fn decode_checkpoint(row: &dyn ColumnReader) -> Result<Checkpoint, StoreError> {
     Ok(Checkpoint {
@@ -275,7 +233,7 @@ pub(crate) async fn list_records(
 ) -> Result<Vec<LogRecord>, StoreError> {
     let decode_record = |row: &dyn ColumnReader| decode_log_row(row).map(|it| it.to_record());
     let parameters = parameters![tenant, after, records_max];
-    client.query(statements.list_records, &parameters, decode_record).await
+    client.query(&statements.list_records, &parameters, decode_record).await
 }
 
 /// Maximum number of records per transaction. Adjacent records share pages, so a batch touches few
@@ -291,7 +249,7 @@ pub(crate) async fn prune_chain(
 ) -> Result<usize, StoreError> {
     let tenant = prune.tenant;
     let previous =
-        client.find(statements.find_checkpoint, &parameters![tenant], decode_checkpoint).await?;
+        client.find(&statements.find_checkpoint, &parameters![tenant], decode_checkpoint).await?;
     let records = list_records(client, statements, tenant, i64::MIN, PRUNE_BATCH_SIZE).await?;
     let altered_chain = |_| StoreError::Corrupt("an altered chain is not pruned");
     let Some(checkpoint) = prune.checkpoint(previous.as_ref(), &records).map_err(altered_chain)?
@@ -300,8 +258,8 @@ pub(crate) async fn prune_chain(
     };
     let row =
         parameters![tenant, checkpoint.sequence, &checkpoint.link, checkpoint.at, &checkpoint.mac];
-    client.execute(statements.put_checkpoint, &row).await?;
-    client.execute(statements.delete_pruned, &parameters![tenant, checkpoint.sequence]).await
+    client.execute(&statements.put_checkpoint, &row).await?;
+    client.execute(&statements.delete_pruned, &parameters![tenant, checkpoint.sequence]).await
 }
 
 /// Signs the head and the checkpoint of a chain with the newest audit key. An altered row stays as it
@@ -313,17 +271,17 @@ pub(crate) async fn resign_chain(
 ) -> Result<(), StoreError> {
     let tenant = resign.tenant;
     let decode = |row: &dyn ColumnReader| Ok(decode_head(row).ok());
-    let head = client.find(statements.find_head, &parameters![tenant], decode).await?.flatten();
+    let head = client.find(&statements.find_head, &parameters![tenant], decode).await?.flatten();
     if let Some((head, mac)) = head.and_then(|it| Some((it, resign.head_mac(&it)?))) {
         let row = parameters![&mac, tenant, head.sequence];
-        client.execute(statements.resign_head, &row).await?;
+        client.execute(&statements.resign_head, &row).await?;
     }
     let decode = |row: &dyn ColumnReader| Ok(decode_checkpoint(row).ok());
-    let found = client.find(statements.find_checkpoint, &parameters![tenant], decode).await?;
+    let found = client.find(&statements.find_checkpoint, &parameters![tenant], decode).await?;
     if let Some(checkpoint) = found.flatten().and_then(|it| resign.checkpoint(it)) {
         let Checkpoint { sequence, link, at, mac, .. } = &checkpoint;
         let row = parameters![tenant, *sequence, link, *at, mac];
-        client.execute(statements.put_checkpoint, &row).await?;
+        client.execute(&statements.put_checkpoint, &row).await?;
     }
     Ok(())
 }
@@ -342,11 +300,11 @@ pub(crate) async fn begin_verification(
 ) -> Result<VerificationStart, StoreError> {
     let decode = |row: &dyn ColumnReader| Ok(decode_head(row).map_err(|_| decode_tenant_id(row)));
     let (heads, mut unreadable) =
-        split_readable(client.query(statements.list_heads, &[], decode).await?);
+        split_readable(client.query(&statements.list_heads, &[], decode).await?);
     let decode =
         |row: &dyn ColumnReader| Ok(decode_checkpoint(row).map_err(|_| decode_tenant_id(row)));
     let (checkpoints, unreadable_checkpoints) =
-        split_readable(client.query(statements.list_checkpoints, &[], decode).await?);
+        split_readable(client.query(&statements.list_checkpoints, &[], decode).await?);
     unreadable.extend(unreadable_checkpoints);
     let pruned_records: i64 = checkpoints.iter().fold(0, |sum, it| sum.saturating_add(it.sequence));
     let all_records = heads.iter().fold(0_i64, |sum, it| sum.saturating_add(it.sequence));

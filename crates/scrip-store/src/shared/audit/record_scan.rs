@@ -36,7 +36,7 @@ pub(crate) async fn scan_records(
         Ok(((row.sequence, row.at), scan.filter.matches(&row).then(|| row.to_record())))
     };
     let parameters = parameters![tenant, numbers.start, numbers.end, scan.rows_max];
-    let rows = client.query(statements.scan_records, &parameters, decode_record).await?;
+    let rows = client.query(&statements.scan_records, &parameters, decode_record).await?;
     let scanned = rows.len();
     let last_scanned =
         rows.last().map(|(position, _)| *position).filter(|_| scanned >= scan.rows_max);
@@ -53,7 +53,7 @@ async fn find_number_range(
     let decode_numbers =
         |row: &dyn ColumnReader| Ok((read_optional(row, 0)?, read_optional(row, 1)?));
     let first_and_last = client
-        .find(chain.statements.find_first_and_last, &parameters![chain.tenant], decode_numbers)
+        .find(&chain.statements.find_first_and_last, &parameters![chain.tenant], decode_numbers)
         .await?;
     let Some((Some(first), Some(last))) = first_and_last else { return Ok(None) };
     let last: i64 = last;
@@ -113,6 +113,6 @@ async fn find_time_range(
     };
     let parameters = parameters![chain.tenant, first_number, SAMPLED_RECORDS];
     let time_range =
-        client.find(chain.statements.find_time_range, &parameters, decode_times).await?;
+        client.find(&chain.statements.find_time_range, &parameters, decode_times).await?;
     time_range.ok_or(StoreError::Corrupt("a record of the chain disappeared during the scan"))
 }

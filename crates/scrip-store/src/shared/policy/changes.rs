@@ -23,6 +23,7 @@ use crate::{
         },
     },
     sql::{ColumnReader, Execute, WriteTransaction, parameters, read_required},
+    tables::{TenantRows, tables_with},
 };
 
 /// A request that began before the deletion of its tenant may write rows for this long after it.
@@ -210,10 +211,10 @@ pub(super) async fn put_seal(
     transaction.execute(PUT_SEAL, &row).await.map(drop)
 }
 
-const DELETE_USAGE: [&str; 2] = [
-    "-- delete_usage_types\nDELETE FROM usage_types WHERE tenant = $1",
-    "-- delete_usage_months\nDELETE FROM usage_months WHERE tenant = $1",
-];
+pub(crate) fn delete_usage_statements() -> impl Iterator<Item = String> {
+    let delete = |it| format!("-- delete_{it}\nDELETE FROM {it} WHERE tenant = $1");
+    tables_with(TenantRows::Deleted).map(delete)
+}
 
 /// An attacker may have inserted the row, and leftovers may be deleted again.
 const REMOVE_DELETED_TENANT: &str = "
@@ -241,8 +242,8 @@ pub(crate) async fn delete_tenant<T: PolicyTransaction>(
         }
     }
     raise_version(transaction).await?;
-    for sql in DELETE_USAGE {
-        transaction.execute(sql, &parameters![tenant]).await?;
+    for sql in delete_usage_statements() {
+        transaction.execute(&sql, &parameters![tenant]).await?;
     }
     if transaction.delete_tenant_row(tenant).await? == 0 {
         return Ok(Ok(ChangeOutcome::Stale));

@@ -219,64 +219,71 @@ async fn read_table<T>(
     Ok(decoded_rows)
 }
 
-/// Builds the two statements of a table. Only the statement of one tenant has a condition.
-macro_rules! policy_table {
-    ($kind:literal, $sql:expr, $tenant:literal) => {
-        PolicyTable {
-            kind: $kind,
-            all_tenants: $sql,
-            one_tenant: concat!($sql, " WHERE ", $tenant, " = $1"),
-        }
-    };
-}
-
-macro_rules! key_tables {
-    ($wrapped:literal, $padding:literal, $padding_value:literal) => {
-        KeyTables {
-            list_unlocks: concat!(
-                "-- list_unlocks\nSELECT id, ",
-                $wrapped,
-                ", kind, label, parameters, key_version, created_at, checked_at, state, mac ",
-                "FROM unlocks"
-            ),
-            insert_unlock: concat!(
-                "-- insert_unlock\nINSERT INTO unlocks (id, wrapped, kind, label, parameters, ",
-                "key_version, created_at, checked_at, state, mac",
-                $padding,
-                ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10",
-                $padding_value,
-                ")"
-            ),
-            tenant_keys: policy_table!(
-                "tenant key",
-                concat!(
-                    "-- list_tenant_keys\nSELECT tenant, version, ",
-                    $wrapped,
-                    " FROM tenant_keys"
-                ),
-                "tenant"
-            ),
-            permanent_keys: policy_table!(
-                "permanent key",
-                concat!(
-                    "-- list_permanent_keys\nSELECT tenant, ",
-                    $wrapped,
-                    " FROM permanent_keys"
-                ),
-                "tenant"
-            ),
-        }
-    };
-}
-
 /// Reads the key as NULL if the padding before it was altered, so that the row cannot be decoded.
-pub(crate) const SQLITE_KEYS: KeyTables = key_tables!(
-    "CASE WHEN padding = zeroblob(1024) THEN wrapped END",
-    ", padding",
-    ", zeroblob(1024)"
-);
+pub(crate) const SQLITE_KEYS: KeyTables = KeyTables {
+    list_unlocks: "
+-- list_unlocks
+SELECT id, CASE WHEN padding = zeroblob(1024) THEN wrapped END, kind, label, parameters,
+    key_version, created_at, checked_at, state, mac
+FROM unlocks",
+    insert_unlock: "
+-- insert_unlock
+INSERT INTO unlocks (id, wrapped, kind, label, parameters, key_version, created_at, checked_at,
+    state, mac, padding)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, zeroblob(1024))",
+    tenant_keys: PolicyTable {
+        kind: "tenant key",
+        all_tenants: "
+-- list_tenant_keys
+SELECT tenant, version, CASE WHEN padding = zeroblob(1024) THEN wrapped END
+FROM tenant_keys",
+        one_tenant: "
+-- list_tenant_keys
+SELECT tenant, version, CASE WHEN padding = zeroblob(1024) THEN wrapped END
+FROM tenant_keys WHERE tenant = $1",
+    },
+    permanent_keys: PolicyTable {
+        kind: "permanent key",
+        all_tenants: "
+-- list_permanent_keys
+SELECT tenant, CASE WHEN padding = zeroblob(1024) THEN wrapped END
+FROM permanent_keys",
+        one_tenant: "
+-- list_permanent_keys
+SELECT tenant, CASE WHEN padding = zeroblob(1024) THEN wrapped END
+FROM permanent_keys WHERE tenant = $1",
+    },
+};
 
-pub(crate) const POSTGRES_KEYS: KeyTables = key_tables!("wrapped", "", "");
+pub(crate) const POSTGRES_KEYS: KeyTables = KeyTables {
+    list_unlocks: "
+-- list_unlocks
+SELECT id, wrapped, kind, label, parameters, key_version, created_at, checked_at, state, mac
+FROM unlocks",
+    insert_unlock: "
+-- insert_unlock
+INSERT INTO unlocks (id, wrapped, kind, label, parameters, key_version, created_at, checked_at,
+    state, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    tenant_keys: PolicyTable {
+        kind: "tenant key",
+        all_tenants: "
+-- list_tenant_keys
+SELECT tenant, version, wrapped FROM tenant_keys",
+        one_tenant: "
+-- list_tenant_keys
+SELECT tenant, version, wrapped FROM tenant_keys WHERE tenant = $1",
+    },
+    permanent_keys: PolicyTable {
+        kind: "permanent key",
+        all_tenants: "
+-- list_permanent_keys
+SELECT tenant, wrapped FROM permanent_keys",
+        one_tenant: "
+-- list_permanent_keys
+SELECT tenant, wrapped FROM permanent_keys WHERE tenant = $1",
+    },
+};
 
 /// Decodes the row of a sealing key, without its tenant.
 pub(crate) fn decode_tenant_key(row: &dyn ColumnReader) -> Result<(u32, Sealed), StoreError> {

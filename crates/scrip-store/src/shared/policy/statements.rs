@@ -1,6 +1,6 @@
 //! The statements of each policy entity, built once from its columns.
 //!
-//! `crates/scrip-store/statements.sql` has their text.
+//! `crates/scrip-store/statements/both_engines.sql` has their text.
 
 use std::sync::LazyLock;
 
@@ -57,7 +57,7 @@ pub(crate) async fn put_values(
 pub(crate) fn taken_parameters(row: &dyn StoredRow) -> Vec<Parameter<'_>> {
     let entity = row.entity();
     let mut unique = Vec::new();
-    let (mut id, mut tenant) = (Parameter::Null, Parameter::Null);
+    let (mut id, mut tenant) = (Parameter::from(RowValue::Null), Parameter::from(RowValue::Null));
     for (column, value) in entity.columns.iter().zip(row.values()) {
         if column.is_unique {
             unique.push(Parameter::from(value));
@@ -148,34 +148,10 @@ fn find_taken_statement(entity: &Entity) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEADING: &str = "\
--- The statements of each policy entity, for both engines. A test compares this file with the
--- statements of the program, and writes it if SCRIP_WRITE_STATEMENTS is set.
--- In psql, give the parameters with \\bind; in sqlite3, with .parameter set.
-";
-
-    #[test]
-    fn file_with_statements_is_up_to_date() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/statements.sql");
-        let statements = STATEMENTS.iter().flat_map(|it| {
-            [
-                &it.list,
-                &it.list_of_tenant,
-                &it.put,
-                &it.delete,
-                &it.delete_of_tenant,
-                &it.delete_leftovers,
-                &it.find_taken,
-            ]
-        });
-        let texts = statements.filter(|it| !it.is_empty()).map(|it| format!("\n{it};\n"));
-        let text = HEADING.to_owned() + &texts.collect::<String>();
-        if std::env::var_os("SCRIP_WRITE_STATEMENTS").is_some() {
-            std::fs::write(path, &text).unwrap();
-        }
-        assert_eq!(std::fs::read_to_string(path).unwrap(), text, "{path} is not up to date");
-    }
+pub(crate) fn list_statements() -> Vec<String> {
+    let texts = STATEMENTS.iter().flat_map(|it| {
+        let of_tenant = [&it.list_of_tenant, &it.put, &it.delete, &it.delete_of_tenant];
+        [&it.list].into_iter().chain(of_tenant).chain([&it.delete_leftovers, &it.find_taken])
+    });
+    texts.cloned().collect()
 }

@@ -15,16 +15,8 @@ use crate::{
     sql::{ColumnReader, Parameter, WriteTransaction, parameters, read_optional, read_required},
 };
 
-/// The columns in the order in which [`decode_token_intent`] reads them. The row has the alias
-/// `it`; its CVC is joined.
-macro_rules! intent_columns {
-    () => {
-        "it.type, it.fingerprint, it.created_by, it.created_at, it.expires_at, it.body, \
-         intent_cvcs.expires_at, intent_cvcs.sealed, it.containers"
-    };
-}
-pub(crate) use intent_columns;
-
+/// Decodes the columns type, fingerprint, creator, creation time, expiry, body, expiry of the CVC, CVC
+/// and containers.
 pub(crate) fn decode_token_intent(
     row: &dyn ColumnReader,
     id: TokenIntentId,
@@ -49,14 +41,7 @@ fn decode_columns(
     Ok(StoredTokenIntent { record, cvc: decode_cvc(row, 6)? })
 }
 
-/// The columns in the order of [`insert_intent_parameters`].
-macro_rules! insert_intent_columns {
-    () => {
-        "tenant, id, type, fingerprint, containers, created_by, created_at, expires_at, body"
-    };
-}
-pub(crate) use insert_intent_columns;
-
+/// The columns tenant, id, type, fingerprint, containers, creator, creation time, expiry and body.
 pub(crate) fn insert_intent_parameters(
     tenant: TenantId,
     record: &TokenIntentRecord,

@@ -20,23 +20,7 @@ pub(crate) struct NumberedToken {
     pub(crate) token: StoredToken,
 }
 
-/// The columns in the order in which [`decode_numbered_token`] reads them. Each engine has its own
-/// number column.
-macro_rules! token_columns {
-    ($number:literal) => {
-        concat!(
-            "tokens.",
-            $number,
-            ", tokens.id, tokens.type, tokens.fingerprint, tokens.containers, \
-             tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at, \
-             tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, \
-             tokens.expressions, cvcs.expires_at, cvcs.sealed"
-        )
-    };
-}
-pub(crate) use token_columns;
-
-/// Decodes a token. Never panics: a malformed row is an error.
+/// Decodes the columns of `select_tokens!`. Never panics: a malformed row is an error.
 pub(crate) fn decode_numbered_token(row: &dyn ColumnReader) -> Result<NumberedToken, StoreError> {
     let token = StoredToken { record: decode_token_record(row)?, cvc: decode_cvc(row, 14)? };
     Ok(NumberedToken { number: read_required(row, 0)?, token })
@@ -79,16 +63,8 @@ pub(crate) fn decode_cvc(
     Ok(columns.map(|(expires_at, sealed)| CvcRecord { expires_at, sealed }))
 }
 
-/// The columns in the order of [`insert_token_parameters`].
-macro_rules! insert_token_columns {
-    () => {
-        "tenant, id, type, fingerprint, containers, created_by, created_at, expires_at, \
-         revision, indexes, body, expressions, duplicate_key, duplicate_read_key"
-    };
-}
-pub(crate) use insert_token_columns;
-
-/// The columns of a new token.
+/// The columns of a new token: tenant, id, type, fingerprint, containers, creator, creation time,
+/// expiry, revision, indexes, body, expressions and the two keys for deduplication.
 pub(crate) fn insert_token_parameters(
     tenant: TenantId,
     token: &TokenRecord,
@@ -112,24 +88,7 @@ pub(crate) fn insert_token_parameters(
     ]
 }
 
-/// Statement that updates the columns that may change.
-macro_rules! update_token {
-    ($number:literal) => {
-        concat!(
-            "\
--- update_token
-UPDATE tokens SET fingerprint = $1, containers = $2, modified_by = $3, modified_at = $4,
-    expires_at = $5, revision = $6, indexes = $7, body = $8, expressions = $9,
-    duplicate_key = $10, duplicate_read_key = $11
-WHERE tenant = $12 AND ",
-            $number,
-            " = $13"
-        )
-    };
-}
-pub(crate) use update_token;
-
-/// The parameters of `update_token!`.
+/// The columns that may change, then tenant and number.
 pub(crate) fn update_token_parameters(
     tenant: TenantId,
     number: i64,

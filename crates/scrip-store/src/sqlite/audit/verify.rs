@@ -48,7 +48,7 @@ pub fn verify_log(
     let transaction = connection.unchecked_transaction().map_err(store_error)?;
     let start = begin_verification(&*transaction, &SQLITE_LOG, create_verifier);
     let VerificationStart { mut verifier, expected_records } = run_sync_future(start)?;
-    let mut statement = transaction.prepare(SQLITE_LOG.list_all_records).map_err(store_error)?;
+    let mut statement = transaction.prepare(&SQLITE_LOG.list_all_records).map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
     let mut verified_records = 0_u64;
     check_wal_length(&path, wal_bytes_max)?;

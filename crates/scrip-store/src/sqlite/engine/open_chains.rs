@@ -11,9 +11,7 @@ use scrip_core::{
 use scrip_seal::Mac;
 
 use crate::{
-    shared::audit::log::{
-        decode_head, head_columns, log_row_parameters, record_columns, report_lost_head,
-    },
+    shared::audit::log::{SQLITE_LOG, decode_head, log_row_parameters, report_lost_head},
     sql::{ColumnReader, Statements, parameters, read_required, run_sync_future},
     sqlite::engine::statement::{put_or_report, try_insert_unique},
 };
@@ -176,25 +174,19 @@ fn recover_head(connection: &Connection, tenant: TenantId) -> Result<ChainHead, 
     Ok(report_lost_head(tenant, sequence, link))
 }
 
-const INSERT_RECORD: &str = concat!(
-    "-- insert_record\nINSERT INTO log_records (",
-    record_columns!(),
-    ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
-);
+const INSERT_RECORD: &str = "
+-- insert_record
+INSERT INTO log_records (tenant, sequence, at, actor_kind, actor, operation, entity, outcome, trace,
+    address, api_key, os_user, repeats, detail, link)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 
 /// Returns whether the number was free.
 fn insert_record(connection: &Connection, row: &LogRow<'_>) -> Result<bool, StoreError> {
     try_insert_unique(connection, INSERT_RECORD, &log_row_parameters(row))
 }
 
-const FIND_HEAD: &str = concat!(
-    "-- find_head\nSELECT ",
-    head_columns!(),
-    " FROM chain_heads AS it WHERE it.tenant = $1"
-);
-
 fn find_head(connection: &Connection, tenant: TenantId) -> Result<Option<ChainHead>, StoreError> {
-    run_sync_future(connection.find(FIND_HEAD, &parameters![tenant], decode_head))
+    run_sync_future(connection.find(&SQLITE_LOG.find_head, &parameters![tenant], decode_head))
 }
 
 const PUT_HEAD: &str = "

@@ -8,10 +8,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::deliveries::{
-        TrimStatements, decode_claimed_delivery, finish_deliveries, result_parameters,
-        trim_statements,
-    },
+    shared::deliveries::{TrimStatements, decode_claimed_delivery, result_parameters},
     sql::{ColumnReader, Statements, parameters, run_sync_future},
     sqlite::{
         SqliteStore,
@@ -37,10 +34,21 @@ WHERE seq IN (
     WHERE tenant = $3 AND webhook = $4 AND state = 'pending' AND next_at <= $1
     ORDER BY next_at, event LIMIT $5)";
 
-const FINISH: &str = finish_deliveries!(
-    "(SELECT $1 AS event, $2 AS attempts, $3 AS state, $4 AS uncounted, $5 AS next_at, $6 AS at,
-    $7 AS status, $8 AS error) AS it"
-);
+/// Stores results of attempts. The number of attempts is the fence: after the lease of a claim has
+/// ended, the next claim raises it, and the result of the earlier claim finds no row.
+const FINISH: &str = "
+-- finish_deliveries
+UPDATE deliveries SET state = it.state, attempts = deliveries.attempts - it.uncounted,
+    first_attempt_at =
+        CASE WHEN deliveries.attempts = it.uncounted THEN NULL ELSE deliveries.first_attempt_at END,
+    next_at = coalesce(it.next_at, deliveries.next_at),
+    last_attempt_at = CASE WHEN it.uncounted = 1 THEN deliveries.last_attempt_at ELSE it.at END,
+    last_status = CASE WHEN it.uncounted = 1 THEN deliveries.last_status ELSE it.status END,
+    last_error = CASE WHEN it.uncounted = 1 THEN deliveries.last_error ELSE it.error END
+FROM (SELECT $1 AS event, $2 AS attempts, $3 AS state, $4 AS uncounted, $5 AS next_at, $6 AS at,
+    $7 AS status, $8 AS error) AS it
+WHERE deliveries.tenant = $9 AND deliveries.webhook = $10 AND deliveries.event = it.event
+    AND deliveries.state = 'pending' AND deliveries.attempts = it.attempts";
 
 /// Maximum number of rows per statement.
 const BATCH_SIZE: i64 = 256;
@@ -52,48 +60,58 @@ DELETE FROM deliveries WHERE seq IN (
         AND NOT EXISTS (SELECT 1 FROM webhooks WHERE tenant = $1 AND id = $2)
     LIMIT $3)";
 
-/// Statement that lists webhooks with one index seek per webhook: the first row of each webhook is
-/// found after the previous one.
-macro_rules! list_webhooks {
-    ($name:literal, $condition:literal, $order:literal, $filter:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nWITH RECURSIVE first_rows (tenant, webhook, next_at) AS (
+impl SqliteStore {
+    /// One index seek per webhook: the first row of each webhook is found after the previous one.
+    pub(crate) const LIST_DUE_WEBHOOKS: &str = "
+-- list_due_webhooks
+WITH RECURSIVE first_rows (tenant, webhook, next_at) AS (
     SELECT * FROM (
-        SELECT tenant, webhook, next_at FROM deliveries WHERE ",
-            $condition,
-            " ORDER BY tenant, webhook, ",
-            $order,
-            " LIMIT 1)
+        SELECT tenant, webhook, next_at FROM deliveries WHERE state = 'pending'
+        ORDER BY tenant, webhook, next_at, event LIMIT 1)
     UNION ALL
     SELECT it.tenant, it.webhook, it.next_at FROM first_rows CROSS JOIN deliveries AS it
     WHERE it.seq = (
-        SELECT seq FROM deliveries WHERE ",
-            $condition,
-            " AND (tenant, webhook) > (first_rows.tenant, first_rows.webhook)
-        ORDER BY tenant, webhook, ",
-            $order,
-            " LIMIT 1)
+        SELECT seq FROM deliveries
+        WHERE state = 'pending' AND (tenant, webhook) > (first_rows.tenant, first_rows.webhook)
+        ORDER BY tenant, webhook, next_at, event LIMIT 1)
 )
-    SELECT tenant, webhook FROM first_rows",
-            $filter
-        )
+SELECT tenant, webhook FROM first_rows WHERE next_at <= $1";
+
+    pub(crate) const LIST_WEBHOOKS: &str = "
+-- list_webhooks_with_deliveries
+WITH RECURSIVE first_rows (tenant, webhook, next_at) AS (
+    SELECT * FROM (
+        SELECT tenant, webhook, next_at FROM deliveries
+        ORDER BY tenant, webhook, event LIMIT 1)
+    UNION ALL
+    SELECT it.tenant, it.webhook, it.next_at FROM first_rows CROSS JOIN deliveries AS it
+    WHERE it.seq = (
+        SELECT seq FROM deliveries
+        WHERE (tenant, webhook) > (first_rows.tenant, first_rows.webhook)
+        ORDER BY tenant, webhook, event LIMIT 1)
+)
+SELECT tenant, webhook FROM first_rows";
+
+    pub(crate) const TRIM_STATEMENTS: TrimStatements = TrimStatements {
+        delete_finished: "
+-- delete_finished_deliveries
+DELETE FROM deliveries WHERE seq IN (
+    SELECT seq FROM deliveries
+    WHERE tenant = $1 AND webhook = $2 AND event < $3 AND state <> 'pending'
+    ORDER BY event LIMIT $4)",
+        exhaust: "
+-- exhaust_deliveries
+UPDATE deliveries SET state = 'exhausted' WHERE seq IN (
+    SELECT seq FROM deliveries
+    WHERE tenant = $1 AND webhook = $2 AND state = 'pending' AND pending_since < $3
+    ORDER BY pending_since LIMIT $4)",
+        delete_oldest: "
+-- delete_oldest_deliveries
+DELETE FROM deliveries WHERE seq IN (
+    SELECT seq FROM deliveries
+    WHERE tenant = $1 AND webhook = $2 AND event <= $3 ORDER BY event LIMIT $4)
+RETURNING state",
     };
-}
-
-impl SqliteStore {
-    pub(crate) const LIST_DUE_WEBHOOKS: &str = list_webhooks!(
-        "list_due_webhooks",
-        "state = 'pending'",
-        "next_at, event",
-        " WHERE next_at <= $1"
-    );
-
-    pub(crate) const LIST_WEBHOOKS: &str =
-        list_webhooks!("list_webhooks_with_deliveries", "true", "event", "");
-
-    pub(crate) const TRIM_STATEMENTS: TrimStatements = trim_statements!("seq", "");
 
     /// Reads and updates the same rows: the writer runs one transaction at a time.
     pub(crate) async fn claim_due(

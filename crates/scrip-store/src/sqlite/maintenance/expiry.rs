@@ -17,10 +17,7 @@ use uuid::Uuid;
 
 use crate::{
     shared::tokens::{rows::decode_numbered_token, writes::TokenTransaction},
-    sql::{
-        ColumnReader, Statements, WriteTransaction, delete_batch, parameters, read_required,
-        run_sync_future,
-    },
+    sql::{ColumnReader, Statements, WriteTransaction, parameters, read_required, run_sync_future},
     sqlite::{
         engine::{
             connection::with_secure_delete,
@@ -37,28 +34,19 @@ const DELETE_BATCH_SIZE: i64 = 8;
 /// Maximum number of CVCs per statement. Adjacent CVCs share pages, so a larger batch is fast.
 const ERASE_BATCH_SIZE: i64 = 128;
 
-/// Statement that lists expired rows, except rows of the excluded tenants.
-macro_rules! list_expired {
-    ($name:literal, $table:literal, $expiry:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nSELECT seq, tenant, id FROM ",
-            $table,
-            " WHERE ",
-            $expiry,
-            " <= $1 AND instr($2, hex(tenant)) = 0 ORDER BY ",
-            $expiry,
-            " LIMIT $3"
-        )
-    };
-}
-
-const LIST_EXPIRED_TOKENS: &str = list_expired!("list_expired_tokens", "tokens", "expires_at");
-const LIST_EXPIRED_INTENTS: &str =
-    list_expired!("list_expired_intents", "token_intents", "expires_at");
-const LIST_EXPIRED_SESSIONS: &str =
-    list_expired!("list_expired_threeds_sessions", "threeds_sessions", "deletes_at");
+/// Lists expired rows, except rows of the excluded tenants.
+const LIST_EXPIRED_TOKENS: &str = "
+-- list_expired_tokens
+SELECT seq, tenant, id FROM tokens WHERE expires_at <= $1 AND instr($2, hex(tenant)) = 0
+ORDER BY expires_at LIMIT $3";
+const LIST_EXPIRED_INTENTS: &str = "
+-- list_expired_intents
+SELECT seq, tenant, id FROM token_intents WHERE expires_at <= $1 AND instr($2, hex(tenant)) = 0
+ORDER BY expires_at LIMIT $3";
+const LIST_EXPIRED_SESSIONS: &str = "
+-- list_expired_threeds_sessions
+SELECT seq, tenant, id FROM threeds_sessions WHERE deletes_at <= $1 AND instr($2, hex(tenant)) = 0
+ORDER BY deletes_at LIMIT $3";
 
 /// A row's number, its stored tenant, and its id.
 struct ExpiredRow {
@@ -98,7 +86,7 @@ fn list_expired(
 }
 
 const FIND_EXPIRED_TOKEN: &str =
-    concat!("-- find_expired_token\n", select_tokens!(), " WHERE tokens.seq = $1");
+    concat!("-- find_expired_token\n", select_tokens!(), "\nWHERE tokens.seq = $1");
 
 const DELETE_EXPIRED_INTENT: &str = "
 -- delete_expired_token_intent
@@ -197,37 +185,26 @@ fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|it| format!("{it:02X}")).collect()
 }
 
-const ERASE_EXPIRED_CVCS: &str = delete_batch!(
-    sqlite,
-    "erase_expired_cvcs",
-    "cvcs",
-    "expires_at <= $1 ORDER BY expires_at",
-    "token"
-);
+const ERASE_EXPIRED_CVCS: &str = "
+-- erase_expired_cvcs
+DELETE FROM cvcs WHERE token IN (
+    SELECT token FROM cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
 
 /// As [`ERASE_EXPIRED_CVCS`]; returns the numbers of the tokens.
-const ERASE_AND_LIST_EXPIRED_CVCS: &str = concat!(
-    delete_batch!(
-        sqlite,
-        "erase_and_list_expired_cvcs",
-        "cvcs",
-        "expires_at <= $1 ORDER BY expires_at",
-        "token"
-    ),
-    " RETURNING token"
-);
+const ERASE_AND_LIST_EXPIRED_CVCS: &str = "
+-- erase_and_list_expired_cvcs
+DELETE FROM cvcs WHERE token IN (
+    SELECT token FROM cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)
+RETURNING token";
 
 const FIND_CVC_OWNER: &str = "
 -- find_cvc_owner
 SELECT tenant, id FROM tokens WHERE seq = $1";
 
-const ERASE_EXPIRED_INTENT_CVCS: &str = delete_batch!(
-    sqlite,
-    "erase_expired_intent_cvcs",
-    "intent_cvcs",
-    "expires_at <= $1 ORDER BY expires_at",
-    "intent"
-);
+const ERASE_EXPIRED_INTENT_CVCS: &str = "
+-- erase_expired_intent_cvcs
+DELETE FROM intent_cvcs WHERE intent IN (
+    SELECT intent FROM intent_cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
 
 pub(crate) const STATEMENTS: &[&str] = &[
     LIST_EXPIRED_TOKENS,

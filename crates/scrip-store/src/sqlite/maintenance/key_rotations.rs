@@ -15,25 +15,19 @@ use crate::{
     },
 };
 
-/// Statement that replaces a body that is unchanged.
-macro_rules! replace_body {
-    ($name:literal, $table:literal, $key:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\nUPDATE ",
-            $table,
-            " SET body = $1 WHERE tenant = $2 AND body = $3 AND ",
-            $key
-        )
-    };
-}
-
-const REPLACE_TOKEN: &str = replace_body!("replace_token_body", "tokens", "id = $4");
-const REPLACE_INTENT: &str = replace_body!("replace_intent_body", "token_intents", "id = $4");
-const REPLACE_SESSION: &str = replace_body!("replace_session_body", "threeds_sessions", "id = $4");
-const REPLACE_DELIVERY: &str =
-    replace_body!("replace_delivery_body", "deliveries", "webhook = $4 AND event = $5");
+/// Replaces a body that is unchanged.
+const REPLACE_TOKEN: &str = "
+-- replace_token_body
+UPDATE tokens SET body = $1 WHERE tenant = $2 AND body = $3 AND id = $4";
+const REPLACE_INTENT: &str = "
+-- replace_intent_body
+UPDATE token_intents SET body = $1 WHERE tenant = $2 AND body = $3 AND id = $4";
+const REPLACE_SESSION: &str = "
+-- replace_session_body
+UPDATE threeds_sessions SET body = $1 WHERE tenant = $2 AND body = $3 AND id = $4";
+const REPLACE_DELIVERY: &str = "
+-- replace_delivery_body
+UPDATE deliveries SET body = $1 WHERE tenant = $2 AND body = $3 AND webhook = $4 AND event = $5";
 
 pub(crate) const STATEMENTS: &[&str] =
     &[REPLACE_TOKEN, REPLACE_INTENT, REPLACE_SESSION, REPLACE_DELIVERY];
@@ -62,7 +56,7 @@ impl RotationTransaction for SqliteTransaction<'_> {
 }
 
 /// The rows of a tenant. The token data of a stored response belongs to the tenant of the response.
-fn tenant_filter(table: &str) -> &'static str {
+pub(crate) fn tenant_filter(table: &str) -> &'static str {
     match table {
         "response_token_data" => {
             "record IN (SELECT seq FROM idempotency_records WHERE tenant = $1)"

@@ -34,7 +34,7 @@ FROM chain_heads AS it LEFT JOIN chain_checkpoints AS pruned ON pruned.tenant = 
 
 async fn find_status(connection: &Connection, path: &Path) -> Result<StoreStatus, StoreError> {
     let mut counts = list_counts(connection).await?;
-    counts.push(("audit_records", query_number(connection, COUNT_RECORDS).await?));
+    counts.push(("audit_records", query_number(connection, COUNT_RECORDS, &[]).await?));
     let size_of_file = |extension| file_size(&path.with_extension(extension));
     Ok(StoreStatus {
         engine: "embedded",
@@ -85,7 +85,8 @@ impl Maintenance for SqliteStore {
         Box::pin(async move {
             let mut status =
                 self.readers.read(|it| run_sync_future(find_status(it, &self.path)))?;
-            let count_records = |it: &Connection| run_sync_future(query_number(it, COUNT_RECORDS));
+            let count_records =
+                |it: &Connection| run_sync_future(query_number(it, COUNT_RECORDS, &[]));
             status.counts.push(("read_log_records", self.read_log.readers.read(count_records)?));
             let path = read_log_path(&self.path);
             status.sizes_bytes.push(("read_log", file_size(&path)));
@@ -118,7 +119,7 @@ impl Maintenance for SqliteStore {
                 return Err(StoreError::Busy);
             }
             self.readers
-                .read(|it| run_sync_future(query_number(it, "-- ready\nSELECT 1")))
+                .read(|it| run_sync_future(query_number(it, "-- ready\nSELECT 1", &[])))
                 .map(drop)
         })
     }

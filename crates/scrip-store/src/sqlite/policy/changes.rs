@@ -1,6 +1,10 @@
 //! Policy changes.
 
-use std::{fs::File, sync::atomic::Ordering, time::Duration};
+use std::{
+    fs::File,
+    sync::{LazyLock, atomic::Ordering},
+    time::Duration,
+};
 
 use rusqlite::Connection;
 use scrip_core::{
@@ -28,6 +32,7 @@ use crate::{
         },
         policy::directory::KEY_PADDING,
     },
+    tables::{TenantRows, tables_with},
 };
 
 const PUT_TENANT_KEY: &str = "
@@ -42,12 +47,10 @@ ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
 /// A command of another program can leave these rows without the row of their tenant, because SQLite
 /// checks references only for connections that enable it.
-const DELETE_LEFTOVER_ROTATIONS: &str =
-    "-- delete_leftover_key_rotations\nDELETE FROM key_rotations WHERE tenant = $1";
-const DELETE_LEFTOVER_KEYS: [&str; 2] = [
-    "-- delete_leftover_tenant_keys\nDELETE FROM tenant_keys WHERE tenant = $1",
-    "-- delete_leftover_permanent_keys\nDELETE FROM permanent_keys WHERE tenant = $1",
-];
+pub(crate) static DELETE_LEFTOVERS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let delete = |it| format!("-- delete_leftover_{it}\nDELETE FROM {it} WHERE tenant = $1");
+    tables_with(TenantRows::ReferToTenant).map(delete).collect()
+});
 
 impl PolicyTransaction for SqliteTransaction<'_> {
     const KEYS: KeyTables = SQLITE_KEYS;
@@ -97,11 +100,11 @@ impl PolicyTransaction for SqliteTransaction<'_> {
     /// Deletes the row and overwrites the keys with zeros (`secure_delete`). The WAL still contains
     /// the keys until the caller truncates it.
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError> {
-        let mut leftovers = vec![statements(&TENANT)?.delete.as_str(), DELETE_LEFTOVER_ROTATIONS];
+        let mut leftovers = vec![&statements(&TENANT)?.delete];
         for PolicyEntity { entity, .. } in POLICY_ENTITIES.iter().rev() {
             leftovers.push(&statements(entity)?.delete_leftovers);
         }
-        leftovers.extend(DELETE_LEFTOVER_KEYS);
+        leftovers.extend(&*DELETE_LEFTOVERS);
         with_secure_delete(self, || {
             leftovers.iter().map(|sql| execute(self, sql, &parameters![tenant])).sum()
         })

@@ -1,5 +1,7 @@
 //! Deletes the leftover rows of deleted tenants.
 
+use std::sync::LazyLock;
+
 use rusqlite::Connection;
 use scrip_core::{
     Timestamp,
@@ -8,32 +10,30 @@ use scrip_core::{
 
 use crate::{
     shared::policy::changes::LATE_WRITES_MS,
-    sql::{Statements, delete_batch, parameters, run_sync_future},
+    sql::{Statements, parameters, run_sync_future},
     sqlite::{
         SqliteStore,
         audit::active_tokens::delete_activity,
         engine::{statement::execute, transaction::SqliteTransaction},
     },
+    tables::{TABLES, Table, TenantRows},
 };
 
 /// Maximum number of rows per statement.
 const PURGE_BATCH_SIZE: i64 = 256;
 
-/// Statement that deletes a batch of rows of a tenant.
-macro_rules! purge {
-    ($table:literal, $key:literal) => {
-        delete_batch!(sqlite, concat!("purge_", $table), $table, "tenant = $1", $key)
+/// Statements that delete a batch of rows of a tenant.
+pub(crate) static PURGE_STATEMENTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let purge = |Table { name, tenant_rows, .. }: &Table| {
+        let TenantRows::Purged { sqlite_key: Some(key), .. } = tenant_rows else { return None };
+        Some(format!(
+            "-- purge_{name}
+DELETE FROM {name} WHERE ({key}) IN (
+    SELECT {key} FROM {name} WHERE tenant = $1 LIMIT $2)"
+        ))
     };
-}
-
-const PURGE_STATEMENTS: [&str; 6] = [
-    purge!("tokens", "seq"),
-    purge!("token_index", "tenant, facet, container, created_at, token"),
-    purge!("token_intents", "seq"),
-    purge!("threeds_sessions", "seq"),
-    purge!("deliveries", "seq"),
-    purge!("guesses", "tenant, bucket, number_digest"),
-];
+    TABLES.iter().filter_map(purge).collect()
+});
 
 const FIND_TENANT: &str = "-- find_tenant\nSELECT 1 FROM tenants WHERE id = $1";
 
@@ -82,7 +82,7 @@ fn purge_tenants(
 ) -> Result<usize, StoreError> {
     let mut purged_rows = 0_usize;
     for tenant in tenants {
-        for sql in PURGE_STATEMENTS {
+        for sql in &*PURGE_STATEMENTS {
             let deleted_rows = execute(connection, sql, &parameters![*tenant, PURGE_BATCH_SIZE])?;
             purged_rows = purged_rows.saturating_add(deleted_rows);
         }

@@ -8,9 +8,8 @@ use scrip_core::{
 
 use crate::{
     shared::{
-        idempotency::insert_commit_extras,
-        key_versions::check_sealed,
-        tokens::intents::{insert_intent_columns, insert_intent_parameters, intent_columns},
+        idempotency::insert_commit_extras, key_versions::check_sealed,
+        tokens::intents::insert_intent_parameters,
     },
     sql::{Execute, parameters},
     sqlite::{
@@ -19,23 +18,24 @@ use crate::{
     },
 };
 
-const INSERT_TOKEN_INTENT: &str = concat!(
-    "-- insert_token_intent\nINSERT INTO token_intents (",
-    insert_intent_columns!(),
-    ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
-);
+const INSERT_TOKEN_INTENT: &str = "
+-- insert_token_intent
+INSERT INTO token_intents (tenant, id, type, fingerprint, containers, created_by,
+    created_at, expires_at, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 const INSERT_INTENT_CVC: &str = "
 -- insert_intent_cvc
 INSERT INTO intent_cvcs (intent, expires_at, sealed) VALUES ($1, $2, $3)";
 
 impl SqliteStore {
-    pub(crate) const FIND_TOKEN_INTENT: &str = concat!(
-        "-- find_token_intent\nSELECT ",
-        intent_columns!(),
-        " FROM token_intents AS it LEFT JOIN intent_cvcs ON intent_cvcs.intent = it.seq
-          WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3"
-    );
+    pub(crate) const FIND_TOKEN_INTENT: &str = "
+-- find_token_intent
+SELECT it.type, it.fingerprint, it.created_by, it.created_at, it.expires_at, it.body,
+    intent_cvcs.expires_at, intent_cvcs.sealed, it.containers
+FROM token_intents AS it
+    LEFT JOIN intent_cvcs ON intent_cvcs.intent = it.seq
+WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3";
 
     pub(crate) async fn put_token_intent(
         &self,

@@ -29,8 +29,9 @@ LIMIT $7";
 const FIND_TOKEN_BY_NUMBER: &str = concat!(
     "-- find_token_by_number\n",
     select_tokens!(),
-    " WHERE tokens.seq = $1 AND tokens.tenant = $2
-      AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
+    "
+WHERE tokens.seq = $1 AND tokens.tenant = $2
+    AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
 );
 
 pub(crate) const STATEMENTS: &[&str] = &[LIST_ENTRIES, FIND_TOKEN_BY_NUMBER];

@@ -21,8 +21,8 @@ use crate::{
         idempotency::insert_idempotency_record,
         tokens::{
             rows::{
-                NumberedToken, decode_numbered_token, insert_token_columns,
-                insert_token_parameters, update_token, update_token_parameters,
+                NumberedToken, decode_numbered_token, insert_token_parameters,
+                update_token_parameters,
             },
             writes::{BatchAttempt, TokenTransaction, delete_token, find_token, write_tokens},
         },
@@ -41,14 +41,15 @@ use crate::{
     token_activity::TokenActivity,
 };
 
-/// Selects tokens with their CVCs.
+/// Selects tokens with their CVCs, with the columns in the order in which `decode_numbered_token` reads
+/// them.
 macro_rules! select_tokens {
     () => {
-        concat!(
-            "SELECT ",
-            $crate::shared::tokens::rows::token_columns!("seq"),
-            " FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
-        )
+        "SELECT tokens.seq, tokens.id, tokens.type, tokens.fingerprint, tokens.containers,
+    tokens.created_by, tokens.created_at, tokens.modified_by, tokens.modified_at,
+    tokens.expires_at, tokens.revision, tokens.indexes, tokens.body, tokens.expressions,
+    cvcs.expires_at, cvcs.sealed
+FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
     };
 }
 pub(crate) use select_tokens;
@@ -56,38 +57,36 @@ pub(crate) use select_tokens;
 pub(crate) const FIND_TOKEN: &str = concat!(
     "-- find_token\n",
     select_tokens!(),
-    " WHERE tokens.tenant = $1 AND tokens.id = $2
-      AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
+    "
+WHERE tokens.tenant = $1 AND tokens.id = $2
+    AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
 );
 
 /// Finds the preferred duplicate with one index seek: the token with the latest expiry, then the
 /// oldest.
-macro_rules! find_duplicate {
-    ($name:literal, $column:literal) => {
-        concat!(
-            "-- ",
-            $name,
-            "\n",
-            select_tokens!(),
-            " WHERE tokens.tenant = $1 AND tokens.",
-            $column,
-            " = $2 AND ifnull(tokens.expires_at, 9223372036854775807) > $3 AND tokens.id <> $4
-              ORDER BY ifnull(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at,
-                  tokens.seq
-              LIMIT 1"
-        )
-    };
-}
-
-const FIND_DUPLICATE: &str = find_duplicate!("find_duplicate", "duplicate_key");
-const FIND_DUPLICATE_TO_READ: &str =
-    find_duplicate!("find_duplicate_to_read", "duplicate_read_key");
-
-const INSERT_TOKEN: &str = concat!(
-    "-- insert_token\nINSERT INTO tokens (",
-    insert_token_columns!(),
-    ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+const FIND_DUPLICATE: &str = concat!(
+    "-- find_duplicate\n",
+    select_tokens!(),
+    "
+WHERE tokens.tenant = $1 AND tokens.duplicate_key = $2
+    AND ifnull(tokens.expires_at, 9223372036854775807) > $3 AND tokens.id <> $4
+ORDER BY ifnull(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.seq LIMIT 1"
 );
+
+const FIND_DUPLICATE_TO_READ: &str = concat!(
+    "-- find_duplicate_to_read\n",
+    select_tokens!(),
+    "
+WHERE tokens.tenant = $1 AND tokens.duplicate_read_key = $2
+    AND ifnull(tokens.expires_at, 9223372036854775807) > $3 AND tokens.id <> $4
+ORDER BY ifnull(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.seq LIMIT 1"
+);
+
+const INSERT_TOKEN: &str = "
+-- insert_token
+INSERT INTO tokens (tenant, id, type, fingerprint, containers, created_by, created_at, expires_at,
+    revision, indexes, body, expressions, duplicate_key, duplicate_read_key)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 
 const PUT_CVC: &str = "
 -- put_cvc
@@ -97,7 +96,12 @@ const DELETE_CVC: &str = "
 -- delete_cvc
 DELETE FROM cvcs WHERE token = $1";
 
-const UPDATE_TOKEN: &str = update_token!("seq");
+const UPDATE_TOKEN: &str = "
+-- update_token
+UPDATE tokens SET fingerprint = $1, containers = $2, modified_by = $3, modified_at = $4,
+    expires_at = $5, revision = $6, indexes = $7, body = $8, expressions = $9,
+    duplicate_key = $10, duplicate_read_key = $11
+WHERE tenant = $12 AND seq = $13";
 
 const DELETE_TOKEN: &str = "
 -- delete_token

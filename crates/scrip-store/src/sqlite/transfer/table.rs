@@ -16,9 +16,9 @@ pub(super) enum TransferDatabase {
 
 /// A table, its database, and a column that has the same value in all rows.
 #[derive(Debug)]
-pub(super) struct SqliteTable {
+pub(crate) struct SqliteTable {
     pub(super) database: TransferDatabase,
-    pub(super) table: TransferTable,
+    pub(crate) table: TransferTable,
     fixed_column: Option<SqliteFixedColumn>,
 }
 
@@ -64,7 +64,7 @@ WHERE idempotency_records.digest = ?2 AND idempotency_records.tenant = ?1";
 
 impl SqliteTable {
     /// Returns the table of a kind; `None` for a kind that only older files have.
-    pub(super) fn for_kind(kind: RowKind) -> Option<Self> {
+    pub(crate) fn for_kind(kind: RowKind) -> Option<Self> {
         let vault_table = |name, key| Self {
             database: TransferDatabase::Vault,
             table: TransferTable::new(name, key),
@@ -130,12 +130,12 @@ impl SqliteTable {
     }
 
     /// Statement that deletes all rows.
-    pub(super) fn clear_statement(&self) -> String {
+    pub(crate) fn clear_statement(&self) -> String {
         format!("-- clear\nDELETE FROM {}", self.table.name)
     }
 
     /// Statement that inserts a row. Parameters: the columns of the kind, then a token's number.
-    pub(super) fn insert_statement(&self, kind: RowKind) -> String {
+    pub(crate) fn insert_statement(&self, kind: RowKind) -> String {
         if kind == RowKind::ResponseTokenData {
             return INSERT_RESPONSE_TOKEN_DATA.to_owned();
         }

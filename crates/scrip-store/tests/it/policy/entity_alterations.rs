@@ -8,8 +8,9 @@ use scrip_testing::vault_harness::{Engine, VaultHarness};
 
 use crate::{policy::harness::create_actor, postgres::column_alterations::Attacker};
 
-/// The entities whose rows decide the rights of a tenant. An access session decides its own rights;
-/// `access_sessions.rs` alters its columns.
+/// The entities whose rows decide the rights of a tenant. An access session decides only its own
+/// rights; `access_sessions.rs` and `postgres/policy.rs` alter its columns with
+/// [`entity_alterations`].
 pub(crate) fn policy_entities() -> impl Iterator<Item = &'static Entity> {
     ENTITIES.into_iter().filter(|it| it.table != "access_sessions")
 }
@@ -47,6 +48,21 @@ pub(crate) fn altered_values(engine: Engine, column: &Column) -> Vec<String> {
     let null = column.is_optional.then_some("NULL");
     let values = values.iter().copied().chain(null);
     values.map(|it| it.replace("{column}", column.name)).collect()
+}
+
+/// Each column of an entity with its altered values: those of its type, then the special ones.
+pub(crate) fn entity_alterations(
+    engine: Engine,
+    entity: &Entity,
+    special: &[(&str, &[&str])],
+) -> Vec<(&'static str, Vec<String>)> {
+    let with_values = |column: &Column| {
+        let mut values = altered_values(engine, column);
+        let special = special.iter().filter(|(name, _)| *name == column.name);
+        values.extend(special.flat_map(|(_, values)| *values).map(|it| (*it).to_owned()));
+        (column.name, values)
+    };
+    entity.columns.iter().map(with_values).collect()
 }
 
 #[tokio::test]

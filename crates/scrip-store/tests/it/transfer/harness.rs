@@ -28,7 +28,7 @@ use scrip_core::{
         tokens::create_token::create_token,
         webhooks::create_webhook::create_webhook,
     },
-    policy::{Caller, CallerRequirement, PolicyPermit, Tenant, TenantSettings},
+    policy::{Caller, CallerRequirement, PolicyPermit, Tenant, TenantSettings, entity::RowValue},
     read_log::ReadLogEntry,
     store::Store,
     token::{NewTokenIntent, TokenRecord},
@@ -40,8 +40,8 @@ use scrip_core::{
 };
 use scrip_seal::{Fingerprint, IndexDigest};
 use scrip_store::transfer::{
-    CheckedExport, ExportOptions, ExportResult, ImportResult, PageBounds, RowKind, RowValue,
-    TransferEngine, TransferError, export, import,
+    CheckedExport, ExportOptions, ExportResult, ImportResult, PageBounds, RowKind, TransferEngine,
+    TransferError, TransferRow, export, import,
 };
 use scrip_testing::{
     clock::START,
@@ -388,15 +388,27 @@ pub(crate) async fn dump_rows(engine: &mut dyn TransferEngine) -> Vec<String> {
             after = Some(page.position);
         }
         assert_eq!(engine.count_rows(kind).await.unwrap(), u64::try_from(kind_rows.len()).unwrap());
-        let sort_key = |row: &Vec<RowValue>| {
-            if kind == RowKind::Tokens { format!("{:?}", row[0]) } else { format!("{row:?}") }
+        let sort_key = |row: &TransferRow| {
+            if kind == RowKind::Tokens { describe(&row[..1]) } else { describe(row) }
         };
         kind_rows.sort_by_key(sort_key);
-        dump.extend(kind_rows.iter().map(|it| format!("{kind:?} {it:?}")));
+        dump.extend(kind_rows.iter().map(|it| format!("{kind:?} {}", describe(it))));
     }
     dump.push(format!("{} entries", engine.count_index_entries().await.unwrap()));
     engine.end_reading().await.unwrap();
     dump
+}
+
+/// The values of a row, which do not show themselves in logs.
+fn describe(row: &[RowValue<'_>]) -> String {
+    let describe_value = |value: &RowValue<'_>| match value {
+        RowValue::Null => "NULL; ".to_owned(),
+        RowValue::Id(id) => format!("{id}; "),
+        RowValue::Number(number) => format!("{number}; "),
+        RowValue::Text(text) => format!("{text:?}; "),
+        RowValue::Bytes(bytes) => format!("{bytes:?}; "),
+    };
+    row.iter().map(describe_value).collect()
 }
 
 pub(crate) const SMALL_PAGES: PageBounds = PageBounds { rows_max: 7, bytes_max: 4096 };

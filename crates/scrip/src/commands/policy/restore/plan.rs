@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
     policy::{
-        ApiKeyRecord, ApplicationRecord, ClientKeyRecord, Directory, PolicyRow, SignedRow,
-        proxy::ProxyRecord, webhook::WebhookRecord,
+        Directory, EntityRow, POLICY_ENTITIES, PolicyEntity, PolicyRecords, StoredRow,
+        application::API_KEY, tenant::client_key::CLIENT_KEY,
     },
     types::id::TenantId,
 };
@@ -60,7 +60,8 @@ pub(super) fn describe_tenant_alterations(directory: &Directory, id: TenantId) -
     alterations.map(|it| it.description.as_str()).collect::<Vec<_>>().join("; ")
 }
 
-const CLIENT_KEY: &str = "client encryption key";
+/// The kind of an API key, in the output.
+const KEY: &str = "key";
 
 impl RestorePlan {
     pub(super) fn new(
@@ -78,56 +79,9 @@ impl RestorePlan {
                 description: "name, settings, quotas or keys".to_owned(),
             });
         }
-        rows.extend(row_changes(
-            &RowKind {
-                name: "application",
-                id: |it: &ApplicationRecord| it.id.to_string(),
-                describe: describe_application,
-            },
-            &tenant.keys,
-            stored.map_or(&[][..], |it| &it.applications),
-            &backup.applications,
-        ));
-        rows.extend(row_changes(
-            &RowKind {
-                name: "key",
-                id: |it: &ApiKeyRecord| it.id.to_string(),
-                describe: describe_key,
-            },
-            &tenant.keys,
-            stored.map_or(&[][..], |it| &it.api_keys),
-            &backup.api_keys,
-        ));
-        rows.extend(row_changes(
-            &RowKind {
-                name: "proxy",
-                id: |it: &ProxyRecord| it.id.to_string(),
-                describe: |it: &ProxyRecord| it.name.as_str().to_owned(),
-            },
-            &tenant.keys,
-            stored.map_or(&[][..], |it| &it.proxies),
-            &backup.proxies,
-        ));
-        rows.extend(row_changes(
-            &RowKind {
-                name: "webhook",
-                id: |it: &WebhookRecord| it.id.to_string(),
-                describe: |it: &WebhookRecord| it.name.as_str().to_owned(),
-            },
-            &tenant.keys,
-            stored.map_or(&[][..], |it| &it.webhooks),
-            &backup.webhooks,
-        ));
-        rows.extend(row_changes(
-            &RowKind {
-                name: CLIENT_KEY,
-                id: |it: &ClientKeyRecord| it.id.to_string(),
-                describe: |it: &ClientKeyRecord| format!("expires {}", it.expires_at),
-            },
-            &tenant.keys,
-            stored.map_or(&[][..], |it| &it.client_keys),
-            &backup.client_keys,
-        ));
+        for entity in &POLICY_ENTITIES {
+            rows.extend(row_changes(entity, &tenant.keys, *stored, backup));
+        }
         Self {
             tenant: tenant.id,
             tenant_name: tenant.name.as_str().to_owned(),
@@ -152,7 +106,7 @@ impl RestorePlan {
             text += "  all rows equal the backup; only the MAC over the whole policy is new\n";
         }
         text += &self.deletion.text(self.tenant);
-        let returning_keys = self.rows.iter().filter(|it| it.kind == "key");
+        let returning_keys = self.rows.iter().filter(|it| it.kind == KEY);
         if returning_keys.filter(|it| it.change == RowChange::ComesBack).count() > 0 {
             text += "warning: keys that come back work again, also those that were deleted on \
                      purpose after the backup, and so do access sessions that they authorized; \
@@ -171,7 +125,7 @@ impl RestorePlan {
             text += "warning: webhooks that come back or change send events to the URLs of the \
                      backup, signed with the secrets of the backup\n";
         }
-        let is_client_key = |it: &&ChangedRow| it.kind == CLIENT_KEY;
+        let is_client_key = |it: &&ChangedRow| it.kind == CLIENT_KEY.kind;
         if self.rows.iter().filter(is_client_key).any(|it| it.change == RowChange::ComesBack) {
             text += "warning: client encryption keys that come back can decrypt again what was \
                      encrypted for them, also those that were deleted on purpose\n";
@@ -197,53 +151,58 @@ impl RestorePlan {
 }
 
 /// Who wrote a stored row that the backup does not have. The content of a forged row is not shown.
-fn author<T: PolicyRow>(row: &SignedRow<T>, keys: &TenantKeys) -> &'static str {
+fn author(row: &dyn StoredRow, keys: &TenantKeys) -> String {
     match row.has_valid_mac(keys) {
-        true => "written by the vault after the backup",
-        false => "not written by the vault",
+        true => "written by the vault after the backup".to_owned(),
+        false => "not written by the vault".to_owned(),
     }
 }
 
-fn describe_application(it: &ApplicationRecord) -> String {
-    format!("{}, {}", it.name.as_str(), it.kind.as_str())
+fn describe(row: &EntityRow) -> String {
+    match row {
+        EntityRow::Tenant(row) => row.record.name.as_str().to_owned(),
+        EntityRow::Application(row) => {
+            format!("{}, {}", row.record.name.as_str(), row.record.kind.as_str())
+        }
+        EntityRow::ApiKey(row) => {
+            format!("application {}, created {}", row.record.application, row.record.created.at)
+        }
+        EntityRow::Proxy(row) => row.record.name.as_str().to_owned(),
+        EntityRow::Webhook(row) => row.record.name.as_str().to_owned(),
+        EntityRow::ClientKey(row) => format!("expires {}", row.record.expires_at),
+    }
 }
 
-fn describe_key(it: &ApiKeyRecord) -> String {
-    format!("application {}, created {}", it.application, it.created.at)
-}
-
-/// Rows of one kind, and how to show them.
-struct RowKind<T> {
-    name: &'static str,
-    id: fn(&T) -> String,
-    describe: fn(&T) -> String,
-}
-
-/// Compares the stored rows of one kind with those of the backup.
-fn row_changes<T: PolicyRow + PartialEq>(
-    kind: &RowKind<T>,
+/// Compares the stored rows of one entity with those of the backup.
+fn row_changes(
+    PolicyEntity { entity, read }: &PolicyEntity,
     keys: &TenantKeys,
-    stored: &[SignedRow<T>],
-    backup: &[SignedRow<T>],
+    stored: Option<&PolicyRecords>,
+    backup: &PolicyRecords,
 ) -> Vec<ChangedRow> {
-    let stored_rows: BTreeMap<_, _> = stored.iter().map(|it| ((kind.id)(&it.record), it)).collect();
-    let backup_ids: BTreeSet<_> = backup.iter().map(|it| (kind.id)(&it.record)).collect();
+    let kind = if *entity == &API_KEY { KEY } else { entity.kind };
+    let changed_row = |change, row: &dyn StoredRow, description| ChangedRow {
+        change,
+        kind,
+        id: row.id_text(),
+        description,
+    };
+    let is_of_entity = |it: &&dyn StoredRow| it.entity() == *entity;
+    let stored: Vec<_> =
+        stored.into_iter().flat_map(PolicyRecords::rows).filter(is_of_entity).collect();
+    let stored_rows: BTreeMap<_, _> = stored.iter().map(|it| (it.id_text(), it)).collect();
+    let backup: Vec<_> = backup.rows().filter(is_of_entity).collect();
     let changed = backup.iter().filter_map(|row| {
-        let id = (kind.id)(&row.record);
-        let change = match stored_rows.get(&id) {
+        let change = match stored_rows.get(&row.id_text()) {
             None => RowChange::ComesBack,
-            Some(stored_row) if *stored_row == row => return None,
+            Some(stored_row) if stored_row.values() == row.values() => return None,
             Some(_) => RowChange::Changes,
         };
-        let description = (kind.describe)(&row.record);
-        Some(ChangedRow { change, kind: kind.name, id, description })
+        let description = read(&row.values()).as_ref().map_or_else(ToString::to_string, describe);
+        Some(changed_row(change, *row, description))
     });
-    let removed = stored.iter().filter(|it| !backup_ids.contains(&(kind.id)(&it.record)));
-    let removed = removed.map(|row| ChangedRow {
-        change: RowChange::GoesAway,
-        kind: kind.name,
-        id: (kind.id)(&row.record),
-        description: author(row, keys).to_owned(),
-    });
+    let backup_ids: BTreeSet<_> = backup.iter().map(|it| it.id_text()).collect();
+    let removed = stored.iter().filter(|it| !backup_ids.contains(&it.id_text()));
+    let removed = removed.map(|it| changed_row(RowChange::GoesAway, *it, author(*it, keys)));
     changed.chain(removed).collect()
 }
