@@ -393,6 +393,14 @@ impl Collector<'_> {
                 | TokenType::SocialSecurityNumber
                 | TokenType::EmployerIdNumber => self.add_text(text),
             }
+        }
+        // The type counted account and routing number already. Together they would have more parts than
+        // a browser may send, if banks fill the account number with zeros.
+        let is_own_account =
+            |it: &&FingerprintText| token_type == TokenType::Bank && it.is_from_type_expression;
+        let other_fingerprint = fingerprint.filter(|it| !is_own_account(it));
+        for text in other_fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes).chain(id)
+        {
             self.add_runs(text);
         }
         // The digest of an index entry is the same for every type.

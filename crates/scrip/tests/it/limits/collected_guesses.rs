@@ -130,8 +130,10 @@ fn digits_of_the_sender_next_to_a_hidden_number_do_not_change_what_counts() {
     let sender = grant("/", Mask, &[TokenCreate, TokenRead, ProxyInvoke]);
     let sender = server.key_with_rules(&harness.keys.tenant, vec![sender]);
     let number = &lookalikes("411111", 1)[0];
-    // The text of many digits has more parts that can be card numbers than a request may have.
-    for digits in ["7".to_owned(), "1234567890".repeat(30)] {
+    // The text of many digits, which do not repeat, has more parts that can be card numbers than a
+    // request may have.
+    let many_digits = (1_000..1_100_u32).map(|it| (it * it).to_string()).collect();
+    for digits in ["7".to_owned(), many_digits] {
         let intent = server.post(&collection.collector_key, "/token-intents", &card(number));
         let intent = text_field(&intent.expect_status(201), "id");
         let request = harness.request("POST", "").proxy_key(&collection.proxy.key).api_key(&sender);

@@ -405,6 +405,18 @@ fn bank_accounts_and_identity_numbers_have_separate_groups() {
     assert!(ssn("123-30-6788")["fingerprint"].is_string());
 }
 
+/// Together with the routing number, such an account has more parts that can be card numbers than a
+/// browser may send.
+#[test]
+fn account_number_that_begins_with_zeros_has_a_fingerprint_if_a_browser_sends_it() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let data = json!({"routing_number": "021000021", "account_number": "000096316789"});
+    let created = harness
+        .server
+        .create_token_ok(&harness.keys.public, &json!({"type": "bank", "data": data}));
+    assert!(created["fingerprint"].is_string(), "{created}");
+}
+
 #[test]
 fn counts_are_shared_by_nodes_and_survive_a_restart() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
