@@ -398,12 +398,10 @@ fn item_rows_are_read_and_false_ones_are_found() {
 /// or "`X` (`path`)".
 fn list_item_rows(text: &str) -> Vec<(&str, &str)> {
     let parts: Vec<_> = text.split('`').collect();
-    let is_item = |it: &str| {
-        let is_name = |it: &str| {
-            !it.is_empty() && it.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
-        };
-        it.split("::").all(is_name)
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
     };
+    let is_item = |item: &str| item.split("::").all(is_name);
     let mut rows = Vec::new();
     for (index, window) in parts.windows(3).enumerate().skip(1).step_by(2) {
         let [item, between, file] = window else { continue };
@@ -412,7 +410,8 @@ fn list_item_rows(text: &str) -> Vec<(&str, &str)> {
             continue;
         }
         rows.push((*item, *file));
-        let before = |offset: usize| index.checked_sub(offset).and_then(|it| parts.get(it)).copied();
+        let before =
+            |offset: usize| index.checked_sub(offset).and_then(|it| parts.get(it)).copied();
         if before(1).is_some_and(|it| it.trim() == "and")
             && let Some(other) = before(2).filter(|it| is_item(it))
         {
@@ -425,10 +424,10 @@ fn list_item_rows(text: &str) -> Vec<(&str, &str)> {
 /// Whether a source file defines an item. The file of `Type::name` defines the name, and has an `impl`
 /// or a definition of the type.
 fn defines(source: &str, item: &str) -> bool {
+    let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_';
     let has_word_after = |keyword: &str, name: &str| {
-        source.match_indices(&format!("{keyword}{name}")).any(|(start, it)| {
-            let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_';
-            let tail = source.get(start + it.len()..).unwrap_or_default();
+        source.match_indices(&format!("{keyword}{name}")).any(|(start, found)| {
+            let tail = source.get(start + found.len()..).unwrap_or_default();
             let head = source.get(..start).unwrap_or_default();
             !tail.starts_with(is_word) && !head.ends_with(is_word)
         })
