@@ -1,6 +1,6 @@
 //! The steps of the pipeline, before and after the handler.
 
-pub mod authenticate;
+pub mod admission;
 pub mod body;
 pub(crate) mod cors;
 pub(crate) mod idempotency;
@@ -8,7 +8,5 @@ pub(crate) mod rejection_record;
 pub mod request_head;
 pub(crate) mod request_observer;
 pub(crate) mod response_body;
-pub(crate) mod span;
-pub mod throttle;
 pub(crate) mod trailing_slash;
 pub mod unread_body;

@@ -1,13 +1,21 @@
 //! The steps of every request, in order.
 //!
-//! - Outside the router: trace id, preflight, `/api`, trailing slash, host of the hosted fields, panics, headers of every response.
-//! - At every route: client address and its rate limit.
-//! - At a keyed route also: caller, rate limits, permission, memory for the response, deprecation,
-//!   content type, idempotency, body, handler.
-//! - At a callback also: content type, body, handler.
+//! 1. Outside of the router ([`serve_api_request`]): trace id, preflight, `/api`, trailing slash. On the
+//!    way back: panics, headers of every response, the rest of an unread body.
+//! 2. Route: host of a proxy, hosted field, path of a proxied call, router ([`route_request`]). A proxied
+//!    call leaves the pipeline here ([`proxied_call`]).
+//! 3. At every route ([`run_route`]): metrics and span, a single host.
+//! 4. At a keyless route and a callback: rate limit of the client address, path on the host of the hosted
+//!    fields. A callback has then a content type, a body and a handler.
+//! 5. At a keyed route ([`handle_keyed`]): rate limit of the client address, caller, rate limits, memory
+//!    for the response.
+//! 6. Then ([`handle_admitted`]): origin of the page, key of the hosted fields, permission, disabled
+//!    operation, query, content type, idempotency key, body, changed policy, handler. The handler of a
+//!    request with an idempotency key runs in its own task.
+//! 7. On the way back: response of another node, overload, memory of the response, record of a rejection,
+//!    deprecation headers, metrics and span.
 
 mod elements;
-mod matched_route;
 mod proxied_call;
 
 use std::{
@@ -16,16 +24,11 @@ use std::{
     sync::Arc,
 };
 
-use axum::{
-    Router,
-    body::{Body, HttpBody},
-    extract::Request,
-    response::Response,
-};
+use axum::{Router, body::HttpBody, extract::Request, response::Response};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hyper::{
-    HeaderMap, Method, StatusCode,
+    Method,
     header::{ACCEPT, CACHE_CONTROL, HeaderValue},
     http::{Extensions, request::Parts},
 };
@@ -35,39 +38,43 @@ use scrip_core::{
         Caller, Directory, RequestOrigin,
         rate_limit::{ClientNetwork, RateLimitTarget},
     },
-    types::Operation,
 };
 use tower::ServiceExt;
 use tracing::Instrument;
 use zeroize::Zeroizing;
 
-pub(crate) use self::matched_route::MatchedRoute;
 use self::{
-    elements::{FieldHostDecision, field_response, strip_api_path},
-    proxied_call::{find_call_entry, run_call},
+    elements::{FieldHostDecision, FieldPath, field_response, is_field_host, strip_api_path},
+    proxied_call::run_call,
 };
 use crate::{
-    app::{App, body_memory::BodyReservation},
+    app::App,
     deprecation,
     metrics::{Metrics, UnroutedReason},
     middleware::{
-        authenticate::{authenticate, field_application},
-        body::read_body,
+        admission::{
+            admit_caller, check_caller, check_host, count_anonymous, reauthenticate_if_changed,
+        },
+        body::{read_body, read_route_body},
         cors,
-        idempotency::{self, IdempotencyStep, KeyedRequest},
+        idempotency::{IdempotencyStep, claim_or_replay, find_concurrent_response},
         rejection_record::record_rejected_request,
-        request_head::{check_content_type, check_head, extract_path_ids},
-        request_observer::RequestObserver,
+        request_head::{
+            RequestHead, check_content_type, extract_path_ids, read_request_head, request_host,
+        },
+        request_observer::{RequestObserver, RouteName},
         response_body::ResponseBudget,
-        throttle,
         trailing_slash::strip_trailing_slash,
         unread_body,
     },
-    problem::{Problem, not_ready::not_ready},
-    proxy::call::{check_host, request_host},
+    problem::{
+        Problem,
+        not_ready::{name_storage_cause, not_ready},
+    },
+    proxy::call::CallEntry,
     route::{
         AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute, Handled,
-        IncomingRequest, PublicCacheControl, Route, count_path_parameters,
+        IncomingRequest, KeylessRoute, PublicCacheControl, Route, count_path_parameters,
         proxy_path::is_proxy_path,
     },
     trace_id::{self, TraceId},
@@ -149,28 +156,38 @@ where
 /// Finds the route of a request. Proxied calls are the most frequent requests, and every path below
 /// theirs is a call, so they skip the router, which costs several allocations.
 async fn route_request(app: &Arc<App>, router: Router, request: Request) -> Response {
-    if app.rejection_reason().is_some() {
-        let Ok(response) = router.oneshot(request).await;
-        return response;
-    }
     let (head, body) = request.into_parts();
-    let field_route = match elements::decide(app, &head) {
+    let route = if app.rejection_reason().is_none() { find_unrouted(app, &head) } else { None };
+    let request = Request::from_parts(head, body);
+    if let Some(route) = route {
+        return Box::pin(run_route(app, &route, request)).await;
+    }
+    let Ok(response) = router.oneshot(request).await;
+    response
+}
+
+/// The route of a request that does not need the router.
+fn find_unrouted(app: &App, head: &Parts) -> Option<MatchedRoute> {
+    let directory = app.directory.load();
+    let is_proxy_host = directory.as_ref().is_some_and(|it| {
+        it.has_proxy_hosts()
+            // A tenant must not take over the origin of the fields.
+            && !is_field_host(app, head)
+            && request_host(head).is_some_and(|host| it.find_proxy_by_host(host).is_some())
+    });
+    if is_proxy_host {
+        return Some(MatchedRoute::Proxy(CallEntry::Host));
+    }
+    match elements::decide(app, head) {
         FieldHostDecision::Serve(path) => Some(MatchedRoute::HostedField(path)),
         FieldHostDecision::Reject(rule) => {
             app.metrics.unrouted.increment(UnroutedReason::NoRoute);
             Some(MatchedRoute::Unmatched(Arc::new(Problem::FieldHost(rule))))
         }
-        FieldHostDecision::Route => None,
-    };
-    let request = Request::from_parts(head, body);
-    if let Some(route) = field_route {
-        return Box::pin(run_route(app, &route, request)).await;
+        FieldHostDecision::Route => {
+            is_proxy_path(head.uri.path()).then_some(MatchedRoute::Proxy(CallEntry::Path))
+        }
     }
-    if is_proxy_path(request.uri().path()) {
-        return Box::pin(run_route(app, &MatchedRoute::Proxy, request)).await;
-    }
-    let Ok(response) = router.oneshot(request).await;
-    response
 }
 
 /// Returns the client's IP address, as reported by trusted proxies.
@@ -179,25 +196,67 @@ pub fn client_address(extensions: &Extensions) -> IpAddr {
     client.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.0)
 }
 
+/// The route that matches a request.
+#[derive(Clone)]
+pub(crate) enum MatchedRoute {
+    /// Needs an API key.
+    Keyed(&'static Route),
+    /// A notification of a browser or a directory server, which have no API key.
+    Callback(&'static CallbackRoute),
+    Keyless(&'static KeylessRoute),
+    Proxy(CallEntry),
+    /// A file of the hosted fields.
+    HostedField(FieldPath),
+    /// No route matches; every request gets the same problem.
+    Unmatched(Arc<Problem>),
+}
+
+impl MatchedRoute {
+    /// Returns the name for metrics and spans. Only routes of an operation are measured.
+    fn route_name(&self) -> Option<RouteName> {
+        match self {
+            Self::Keyed(route @ Route { operation, path, .. }) => {
+                Some(RouteName { operation: *operation, method: route.method_name(), path })
+            }
+            Self::Callback(CallbackRoute { operation, path, .. }) => {
+                Some(RouteName { operation: *operation, method: "POST", path })
+            }
+            Self::Keyless(_) | Self::Proxy(_) | Self::HostedField(_) | Self::Unmatched(_) => None,
+        }
+    }
+
+    fn reject(&self, app: &App, problem: Problem, trace: &TraceId) -> Response {
+        let problem = name_storage_cause(app, problem);
+        let response = problem.response(trace);
+        match self {
+            Self::Callback(row) => (row.render_rejection)(response, &problem),
+            Self::Keyed(_)
+            | Self::Keyless(_)
+            | Self::Proxy(_)
+            | Self::HostedField(_)
+            | Self::Unmatched(_) => response,
+        }
+    }
+}
+
 /// Runs one request through the route.
 pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Request) -> Response {
     let (trace, address) = (trace_id::trace_id_of(&request), client_address(request.extensions()));
     let (head, body) = request.into_parts();
     let mut incoming = IncomingRequest { head, body, trace, address };
-    if let Some(entry) = find_call_entry(app, route, &incoming.head) {
+    if let MatchedRoute::Proxy(entry) = route {
         // Boxed, so that the futures of other requests stay small: each is moved several times.
-        return Box::pin(run_call(app, entry, &mut incoming)).await;
+        return Box::pin(run_call(app, *entry, &mut incoming)).await;
     }
     let Some(name) = route.route_name() else {
         let response = handle(app, route, &mut incoming).await;
         return response.unwrap_or_else(|problem| route.reject(app, problem, &incoming.trace));
     };
-    let operation: Operation = name.operation;
     let watch = RequestObserver::start(app, name, &incoming.trace, &incoming.head.headers);
     let response = watch.run_handler(app, handle(app, route, &mut incoming)).await;
     let mut response =
         response.unwrap_or_else(|problem| route.reject(app, problem, &incoming.trace));
-    deprecation::add_headers(operation, incoming.head.uri.path(), response.headers_mut());
+    deprecation::add_headers(name.operation, incoming.head.uri.path(), response.headers_mut());
     watch.finish(app, &incoming.trace, response.status().as_u16());
     response
 }
@@ -211,25 +270,25 @@ async fn handle(
     match route {
         MatchedRoute::Keyed(route) => handle_keyed(app, route, incoming).await,
         MatchedRoute::Callback(row) => {
-            throttle::count_anonymous(app, incoming.address).await?;
+            count_anonymous(app, incoming.address).await?;
             elements::check_keyless(app, &incoming.head, row.path)?;
             handle_callback(app, row, incoming).await
         }
         MatchedRoute::Keyless(row) => {
             match row.address_limit {
                 AddressLimit::Exempt => (),
-                AddressLimit::Counted => throttle::count_anonymous(app, incoming.address).await?,
+                AddressLimit::Counted => count_anonymous(app, incoming.address).await?,
             }
             elements::check_keyless(app, &incoming.head, row.path)?;
             Ok((row.handler)(Arc::clone(app), incoming.trace.clone()).await)
         }
         MatchedRoute::HostedField(path) => {
-            throttle::count_anonymous(app, incoming.address).await?;
+            count_anonymous(app, incoming.address).await?;
             field_response(app, path, &incoming.head)
         }
-        MatchedRoute::Proxy => Err(Problem::NoRoute),
+        MatchedRoute::Proxy(_) => Err(Problem::NoRoute),
         MatchedRoute::Unmatched(problem) => {
-            throttle::count_anonymous(app, incoming.address).await?;
+            count_anonymous(app, incoming.address).await?;
             Ok(problem.response(&incoming.trace))
         }
     }
@@ -273,26 +332,13 @@ async fn handle_keyed(
     incoming: &mut IncomingRequest,
 ) -> Result<Response, Problem> {
     let address = incoming.address;
-    throttle::check_address(app, address)?;
     let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address };
     let directory = app.directory.load_full();
-    let caller = match authenticate(app, &incoming.head.headers, origin).await {
-        Ok(authenticated) => {
-            let target = RateLimitTarget::Operation(route.operation);
-            throttle::count_caller(app, target, authenticated).await?
-        }
-        Err(problem) => {
-            if problem.status() == StatusCode::UNAUTHORIZED {
-                app.auth_failures.record(address);
-            }
-            throttle::count_anonymous(app, address).await?;
-            return Err(problem);
-        }
-    };
+    let target = RateLimitTarget::Operation(route.operation);
+    let caller = admit_caller(app, &incoming.head.headers, origin, target).await?;
     let budget = ResponseBudget::new(app, address);
     budget.check()?;
-    let response =
-        handle_authenticated(app, route, incoming, directory.as_ref(), caller.clone()).await;
+    let response = handle_admitted(app, route, incoming, directory.as_ref(), caller.clone()).await;
     let response = match response {
         Ok(response) => budget.count(route, response).await,
         Err(problem) => Err(problem),
@@ -303,78 +349,42 @@ async fn handle_keyed(
     response
 }
 
-/// Reads the body of a request when its route uses one.
-async fn read_route_body(
-    app: &Arc<App>,
-    kind: BodyKind,
-    body: &mut Body,
-    reservation: &mut BodyReservation,
-) -> Result<Bytes, Problem> {
-    match kind {
-        BodyKind::None | BodyKind::Ignored => Ok(Bytes::new()),
-        BodyKind::Json | BodyKind::OptionalJson | BodyKind::ReadOnlyJson | BodyKind::MergePatch => {
-            let (deadline, bytes_max) =
-                (app.settings.limits.body_deadline, app.settings.limits.body_bytes_max);
-            read_body(app, body, deadline, bytes_max, reservation).await
-        }
-    }
-}
-
-/// Checks the page and the rights of a caller.
-fn check_caller(app: &App, route: &Route, head: &Parts, caller: &Caller) -> Result<(), Problem> {
-    cors::check_origin(&app.settings.field_hosting, &head.headers, request_host(head), caller)?;
-    field_application::check_key(app, &head.headers, Some(caller))?;
-    caller.check_requirement(route.requirement)?;
-    Ok(())
-}
-
-/// Runs a handler in a separate task: a client that disconnects drops the future of its request.
-/// Without the task, the claim would be released while its write is still being committed.
-async fn run_in_task(
-    app: &App,
-    handling: impl Future<Output = Handled> + Send + 'static,
-) -> Handled {
-    tokio::spawn(handling.in_current_span()).await.unwrap_or_else(|_| {
-        app.metrics.panics.increment();
-        Err(Error::Internal("a handler panicked".into()).into())
-    })
-}
-
-/// Handles a request of an authenticated caller.
-async fn handle_authenticated(
+/// Handles a request of a caller that is known and counted.
+async fn handle_admitted(
     app: &Arc<App>,
     route: &'static Route,
     incoming: &mut IncomingRequest,
     directory_at_authentication: Option<&Arc<Directory>>,
-    caller: Caller,
+    mut caller: Caller,
 ) -> Result<Response, Problem> {
-    let IncomingRequest { head, body, .. } = incoming;
-    check_caller(app, route, head, &caller)?;
+    let IncomingRequest { head, body, address, .. } = incoming;
+    check_caller(app, head, &caller, route.requirement)?;
     deprecation::check_enabled(route.operation, &app.settings.disabled_operations)
         .map_err(Problem::Gone)?;
     let is_omitted = route.body == BodyKind::OptionalJson && body.is_end_stream();
-    check_head(route, is_omitted, head)?;
-    let mut keyed = KeyedRequest::read_head(route, head)?;
+    let RequestHead { id, inner_id, mut keyed } =
+        read_request_head(route, is_omitted, head).await?;
     // Browsers share a public key, so a stored response is replayed only if the bodies are equal:
     // the body is read first.
     let is_browser = caller.is_browser();
     let mut claim = None;
     if let Some(keyed) = keyed.as_ref().filter(|_| !is_browser) {
-        match idempotency::claim_or_replay(app, &caller, keyed).await? {
+        match claim_or_replay(app, &caller, keyed).await? {
             IdempotencyStep::Proceed(proceed) => claim = Some(proceed),
             IdempotencyStep::Replay(response) => return Ok(response),
         }
     }
-    let (id, inner_id) = extract_path_ids(route.path_parameter_count, head).await;
     let mut reservation =
-        app.memory.bodies.start_reservation(ClientNetwork::from_address(caller.origin().address));
+        app.memory.bodies.start_reservation(ClientNetwork::from_address(*address));
     let body = read_route_body(app, route.body, body, &mut reservation).await?;
-    let caller =
-        reauthenticate_if_changed(app, directory_at_authentication, caller, &head.headers).await?;
-    check_caller(app, route, head, &caller)?;
+    let directory = directory_at_authentication;
+    if let Some(again) = reauthenticate_if_changed(app, directory, &caller, &head.headers).await? {
+        check_caller(app, head, &again, route.requirement)?;
+        caller = again;
+    }
     if let Some(keyed) = keyed.as_mut().filter(|_| is_browser) {
         keyed.read_body(route.body, &body)?;
-        match idempotency::claim_or_replay(app, &caller, keyed).await? {
+        match claim_or_replay(app, &caller, keyed).await? {
             IdempotencyStep::Proceed(proceed) => claim = Some(proceed),
             IdempotencyStep::Replay(response) => return Ok(response),
         }
@@ -405,10 +415,22 @@ async fn handle_authenticated(
         // Another node may have completed the same request, and its changes may have caused this
         // error.
         Err(problem) if problem.status().is_client_error() => {
-            idempotency::find_concurrent_response(app, &caller, &keyed).await?.ok_or(problem)
+            find_concurrent_response(app, &caller, &keyed).await?.ok_or(problem)
         }
         handled => handled,
     }
+}
+
+/// Runs a handler in a separate task: a client that disconnects drops the future of its request.
+/// Without the task, the claim would be released while its write is still being committed.
+async fn run_in_task(
+    app: &App,
+    handling: impl Future<Output = Handled> + Send + 'static,
+) -> Handled {
+    tokio::spawn(handling.in_current_span()).await.unwrap_or_else(|_| {
+        app.metrics.panics.increment();
+        Err(Error::Internal("a handler panicked".into()).into())
+    })
 }
 
 /// An evaluation that was rejected by overload is not an error of the request: 503 instead of 400.
@@ -425,27 +447,9 @@ fn prefer_overload_error(
     }
 }
 
-/// While a body arrives, its sender can lose permissions.
-async fn reauthenticate_if_changed(
-    app: &App,
-    directory_at_authentication: Option<&Arc<Directory>>,
-    caller: Caller,
-    headers: &HeaderMap,
-) -> Result<Caller, Problem> {
-    let now = app.directory.load();
-    let same = directory_at_authentication
-        .zip(now.as_ref())
-        .is_some_and(|(then, now)| Arc::ptr_eq(then, now));
-    drop(now);
-    if same && caller.access_session().is_none() && app.rejection_reason().is_none() {
-        return Ok(caller);
-    }
-    Ok(authenticate(app, headers, caller.origin().clone()).await?.caller)
-}
-
 #[cfg(test)]
 mod tests {
-    use axum::routing::get;
+    use axum::{body::Body, routing::get};
     use http_body_util::BodyExt;
     use scrip_core::Timestamp;
 

@@ -19,7 +19,6 @@
 
 mod container_move;
 mod conversion;
-mod data_source;
 mod duplicates;
 mod field_place;
 mod lifetime;
@@ -31,8 +30,9 @@ pub use self::duplicates::{Deduplicate, DuplicateKey, DuplicateKeys, DuplicateLo
 
 pub(crate) use self::{
     container_move::check_no_added_rights,
-    conversion::{check_conversion, check_sender_rights, is_last4_index},
-    data_source::TokenDataSource,
+    conversion::{
+        DataKnowledge, TokenDataSource, check_conversion, check_sender_rights, is_last4_index,
+    },
     field_place::{
         check_browser_place, check_field_place, check_field_update, evaluates_field_values,
         misplaces_field_values,

@@ -1,8 +1,8 @@
 //! Answers whether a value that a caller submits equals stored hidden data.
 //!
 //! A fingerprint, a found duplicate, a search result, a taken id and a replayed response each
-//! answer this question. [`comparison`] defines the proof that such an answer needs; [`guess_count`]
-//! counts the numbers in a value before it is compared.
+//! answer this question. [`comparison`] counts the numbers in a value, and defines the proof that such
+//! an answer needs.
 //!
 //! The guessing budget limits the answers. BIN and last four digits of a card are not secret, so a
 //! caller without a reveal right could try the other digits: about a thousand numbers for a card of
@@ -20,7 +20,6 @@ pub mod bucket;
 mod comparison;
 mod digit_runs;
 mod evaluated_entity;
-pub(crate) mod guess_count;
 pub mod guess_store;
 pub mod guessing_budget;
 pub mod ledger;
@@ -38,5 +37,5 @@ pub use self::{
 
 pub(crate) use self::{
     bucket::{CallerClass, GuessBucketKind},
-    comparison::Comparable,
+    comparison::{Comparable, GuessCount},
 };

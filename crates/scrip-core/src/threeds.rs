@@ -17,7 +17,7 @@ pub use self::{
         SchemeConnection, SchemeRanges, ThreeDsSettings,
     },
     intent_conversion::{
-        Conversion, ConvertedIntent, ThreeDsSessionCard, ThreeDsSessionCardColumns,
+        ConvertedIntent, ThreeDsSessionCard, ThreeDsSessionCardColumns, sign_conversion,
     },
     record::{ChallengeMode, ThreeDsSessionBody, ThreeDsSessionRecord, ThreeDsSessionWrite},
     scheme_support::SchemeSupport,

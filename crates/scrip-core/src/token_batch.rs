@@ -72,6 +72,14 @@ impl TokenWrite {
         };
         entries.saturating_add(events.written.len()).saturating_add(2)
     }
+
+    /// The intent that becomes this token.
+    pub fn intent(&self) -> Option<TokenIntentId> {
+        match self {
+            Self::Insert(it) => it.intent,
+            Self::Update(it) => it.intent,
+        }
+    }
 }
 
 /// Inserts a new token, or uses a live token that

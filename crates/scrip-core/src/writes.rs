@@ -1,7 +1,6 @@
 //! Token writes: planned, evaluated, sealed, and passed to the store as a batch.
 
 pub(crate) mod batch;
-pub(crate) mod conversion;
 pub(crate) mod evaluation;
 pub(crate) mod patch;
 pub(crate) mod pending_token;

@@ -12,7 +12,25 @@ use crate::{
     metrics::MemoryRejection,
     middleware::unread_body::TooManyFrames,
     problem::Problem,
+    route::BodyKind,
 };
+
+/// Reads the body of a request when its route uses one.
+pub(crate) async fn read_route_body(
+    app: &App,
+    kind: BodyKind,
+    body: &mut Body,
+    reservation: &mut BodyReservation,
+) -> Result<Bytes, Problem> {
+    match kind {
+        BodyKind::None | BodyKind::Ignored => Ok(Bytes::new()),
+        BodyKind::Json | BodyKind::OptionalJson | BodyKind::ReadOnlyJson | BodyKind::MergePatch => {
+            let (deadline, bytes_max) =
+                (app.settings.limits.body_deadline, app.settings.limits.body_bytes_max);
+            read_body(app, body, deadline, bytes_max, reservation).await
+        }
+    }
+}
 
 /// Reads the whole body, and reserves memory for the body and for its parsed form.
 pub async fn read_body(

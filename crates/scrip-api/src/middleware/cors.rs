@@ -5,16 +5,9 @@ use hyper::{
     HeaderMap, StatusCode,
     header::{
         ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-        ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderName, HeaderValue, ORIGIN,
+        ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderName, HeaderValue,
     },
 };
-use scrip_core::{
-    Error,
-    policy::{Caller, application::web_origin::WebOrigin},
-    types::error::Denial,
-};
-
-use crate::app::field_hosting::FieldHosting;
 
 /// Any origin is allowed: requests are authenticated by a key in a header, not by a cookie that
 /// another site could use.
@@ -42,32 +35,6 @@ pub(crate) fn add_headers(headers: &mut HeaderMap) {
     for (name, value) in RESPONSE_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-}
-
-/// Checks the origin of the page, if the application has origins. Servers and native programs send no
-/// origin, and they could send any.
-///
-/// Errors: the page has another origin, or its origin is not known.
-pub(crate) fn check_origin(
-    hosting: &FieldHosting,
-    headers: &HeaderMap,
-    host: Option<&str>,
-    caller: &Caller,
-) -> Result<(), Error> {
-    let origins = caller.principal().origins();
-    if origins.is_empty() {
-        return Ok(());
-    }
-    let is_allowed = |value: &HeaderValue| {
-        let origin = value.to_str().ok().and_then(|it| WebOrigin::parse(it).ok());
-        origin.is_some_and(|it| {
-            origins.allow(&it) || hosting.is_own_origin(&it, host.unwrap_or_default())
-        })
-    };
-    if headers.get_all(ORIGIN).iter().all(is_allowed) {
-        return Ok(());
-    }
-    Err(Error::Forbidden(Denial::ForeignOrigin))
 }
 
 /// Responds to a preflight request. All requested headers are allowed, so that future BT headers

@@ -1,23 +1,14 @@
 //! The idempotency key: claim, replay, or 409.
 
 use axum::response::Response;
-use hyper::{header::HeaderValue, http::request::Parts};
 use scrip_core::{
     Error,
     idempotency::{IdempotencyClaim, RequestContent},
     operations::claim_idempotency_key::{ClaimDecision, claim_idempotency_key},
     policy::Caller,
-    types::{Operation, Plaintext},
 };
 
-use crate::{
-    app::App,
-    metrics,
-    middleware::request_head::single_header,
-    problem::Problem,
-    route::{BodyKind, Route},
-    wire,
-};
+use crate::{app::App, metrics, middleware::request_head::KeyedRequest, problem::Problem, wire};
 
 /// The next step of a request with an idempotency key.
 pub(crate) enum IdempotencyStep {
@@ -25,60 +16,18 @@ pub(crate) enum IdempotencyStep {
     Replay(Response),
 }
 
-/// A request with an idempotency key. Its stored response is replayed only to an equal request.
-pub(crate) struct KeyedRequest {
-    key: HeaderValue,
-    operation: Operation,
-    method: &'static str,
-    path: String,
-    body: Option<Plaintext>,
+async fn claim(app: &App, caller: &Caller, request: &KeyedRequest) -> Result<ClaimDecision, Error> {
+    let KeyedRequest { key, operation, method, path, body } = request;
+    let content = RequestContent { method, path, body: body.as_ref() };
+    claim_idempotency_key(&app.vault, caller, *operation, key.as_bytes(), content).await
 }
-
-impl KeyedRequest {
-    /// Returns `None` for a request without an idempotency key, and for a route that ignores the
-    /// key.
-    pub(crate) fn read_head(route: &Route, head: &Parts) -> Result<Option<Self>, Problem> {
-        if !route.body.is_idempotent() {
-            return Ok(None);
-        }
-        let key = single_header(&head.headers, HEADER, "BT-IDEMPOTENCY-KEY")?;
-        Ok(key.map(|key| Self {
-            key: key.clone(),
-            operation: route.operation,
-            method: route.method_name(),
-            path: head.uri.path().to_owned(),
-            body: None,
-        }))
-    }
-
-    /// Adds the body to the comparison. Encrypted data is compared as it was sent: the sender need
-    /// not know it, and an equal guess would confirm it.
-    pub(crate) fn read_body(&mut self, kind: BodyKind, body: &[u8]) -> Result<(), Problem> {
-        self.body = match kind {
-            BodyKind::None | BodyKind::ReadOnlyJson | BodyKind::Ignored => None,
-            BodyKind::OptionalJson if body.is_empty() => None,
-            BodyKind::Json | BodyKind::OptionalJson | BodyKind::MergePatch => {
-                Some(wire::json::read(body)?)
-            }
-        };
-        Ok(())
-    }
-
-    async fn claim(&self, app: &App, caller: &Caller) -> Result<ClaimDecision, Error> {
-        let Self { key, operation, method, path, body } = self;
-        let content = RequestContent { method, path, body: body.as_ref() };
-        claim_idempotency_key(&app.vault, caller, *operation, key.as_bytes(), content).await
-    }
-}
-
-pub(crate) const HEADER: &str = "bt-idempotency-key";
 
 pub(crate) async fn claim_or_replay(
     app: &App,
     caller: &Caller,
     request: &KeyedRequest,
 ) -> Result<IdempotencyStep, Problem> {
-    let decision = request.claim(app, caller).await;
+    let decision = claim(app, caller, request).await;
     let outcome = match &decision {
         Ok(ClaimDecision::Proceed(_)) => Some(metrics::IdempotencyOutcome::First),
         Ok(ClaimDecision::Replay(_)) => Some(metrics::IdempotencyOutcome::Replay),
@@ -106,7 +55,7 @@ pub(crate) async fn find_concurrent_response(
     caller: &Caller,
     request: &KeyedRequest,
 ) -> Result<Option<Response>, Problem> {
-    match request.claim(app, caller).await? {
+    match claim(app, caller, request).await? {
         ClaimDecision::Proceed(_) => Ok(None),
         ClaimDecision::Replay(replay) => {
             app.metrics.idempotency.increment(metrics::IdempotencyOutcome::Replay);

@@ -20,8 +20,8 @@ use crate::{
         App,
         field_hosting::{FieldHosting, HostRole},
     },
+    middleware::request_head::request_host,
     problem::{FieldHostRule, Problem},
-    proxy::call::request_host,
 };
 
 /// The decision about a request before the router sees it.

@@ -3,50 +3,22 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use hyper::http::request::Parts;
 use scrip_core::types::Operation;
 
 use crate::{
     app::App,
-    middleware::{request_observer::RequestObserver, span::RouteName, throttle},
-    pipeline::{
-        elements::{check_proxied_call, is_field_host, restrict_answer},
-        matched_route::MatchedRoute,
+    middleware::{
+        admission::count_anonymous,
+        request_observer::{RequestObserver, RouteName},
     },
-    problem::{Problem, not_ready::name_storage_cause},
+    pipeline::elements::{check_proxied_call, is_field_host, restrict_answer},
+    problem::not_ready::name_storage_cause,
     proxy::{
-        call::{CallEntry, method_name, request_host, serve_call},
+        call::{CallEntry, method_name, serve_call},
         error::{CallDelivery, ProxyError},
     },
-    route::{
-        IncomingRequest,
-        proxy_path::{PROXY_PATH, is_proxy_path},
-    },
+    route::{IncomingRequest, proxy_path::PROXY_PATH},
 };
-
-/// Whether the request is a proxied call: by its path, or by a host that belongs to a proxy.
-pub(super) fn find_call_entry(app: &App, route: &MatchedRoute, head: &Parts) -> Option<CallEntry> {
-    let directory = app.directory.load();
-    let is_host = directory.as_ref().is_some_and(|it| {
-        it.has_proxy_hosts()
-            // A tenant must not take over the origin of the fields.
-            && !is_field_host(app, head)
-            && request_host(head).is_some_and(|host| it.find_proxy_by_host(host).is_some())
-    });
-    match route {
-        // A vault that is not ready rejects calls too.
-        MatchedRoute::Unmatched(problem) if matches!(**problem, Problem::NotReady(_)) => {
-            is_proxy_path(head.uri.path()).then_some(CallEntry::Path)
-        }
-        MatchedRoute::Proxy if !is_host => Some(CallEntry::Path),
-        MatchedRoute::Proxy
-        | MatchedRoute::Keyed(_)
-        | MatchedRoute::Callback(_)
-        | MatchedRoute::Keyless(_)
-        | MatchedRoute::HostedField(_)
-        | MatchedRoute::Unmatched(_) => is_host.then_some(CallEntry::Host),
-    }
-}
 
 async fn serve_allowed_call(
     app: &Arc<App>,
@@ -54,7 +26,7 @@ async fn serve_allowed_call(
     incoming: &mut IncomingRequest,
 ) -> Result<Response, ProxyError> {
     if let Err(problem) = check_proxied_call(app, &incoming.head) {
-        throttle::count_anonymous(app, incoming.address).await?;
+        count_anonymous(app, incoming.address).await?;
         return Err(problem.into());
     }
     serve_call(app, entry, incoming).await

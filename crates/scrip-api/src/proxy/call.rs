@@ -23,7 +23,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use axum::{body::HttpBody, response::Response};
 use bytes::Bytes;
-use hyper::{HeaderMap, StatusCode, header::HOST, http::request::Parts};
+use hyper::{HeaderMap, StatusCode, http::request::Parts};
 use scrip_core::{
     Error,
     idempotency::{CallContent, IdempotencyClaim},
@@ -59,16 +59,15 @@ use self::{
     transforms::CallTransforms,
     unsent_tokens::UnsentTokens,
 };
-pub(crate) use self::{
-    received_call::method_name,
-    selection::{CallEntry, request_host},
-};
+pub(crate) use self::{received_call::method_name, selection::CallEntry};
 use crate::{
     app::{App, body_memory::BodyReservation, failed_call_log::FailedCall, long_evaluation},
     metrics::{CallResult, IdempotencyOutcome},
     middleware::{
-        authenticate::field_application, body::read_body, cors, idempotency,
-        request_head::single_header, response_body::ResponseBudget, throttle,
+        admission,
+        body::read_body,
+        request_head::{IDEMPOTENCY_KEY, single_header},
+        response_body::ResponseBudget,
     },
     problem::{Problem, not_ready::not_ready},
     proxy::{
@@ -88,12 +87,12 @@ pub(crate) async fn serve_call(
     incoming: &mut IncomingRequest,
 ) -> Result<Response, ProxyError> {
     if method_name(&incoming.head.method).is_empty() {
-        throttle::count_anonymous(app, incoming.address).await?;
+        admission::count_anonymous(app, incoming.address).await?;
         return Err(Problem::MethodNotAllowed.into());
     }
     let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address: incoming.address };
     let mut has_key = has_idempotency_key(&incoming.head);
-    let host = check_host(app, &incoming.head, incoming.address).await;
+    let host = admission::check_host(app, &incoming.head, incoming.address).await;
     host.map_err(|problem| before_lookup(problem.into(), has_key))?;
     let (directory, selected) = select_proxy(app, entry, &incoming.head, incoming.address)
         .await
@@ -118,17 +117,6 @@ pub(crate) async fn serve_call(
     }
 }
 
-/// Checks the host of a request of any kind. Another server could use another one of two hosts
-/// (RFC 9112, section 3.2).
-/// Errors: the request has several `Host` headers.
-pub(crate) async fn check_host(app: &App, head: &Parts, address: IpAddr) -> Result<(), Problem> {
-    if head.headers.get_all(HOST).iter().nth(1).is_none() {
-        return Ok(());
-    }
-    throttle::count_anonymous(app, address).await?;
-    Err(Problem::BadHeader("Host"))
-}
-
 /// The proxy and the sender of a call, and the policy by which they were found.
 struct IdentifiedCall {
     directory: Arc<Directory>,
@@ -148,14 +136,14 @@ async fn select_proxy(
     head: &Parts,
     address: IpAddr,
 ) -> Result<(Arc<Directory>, SelectedProxy), ProxyError> {
-    throttle::check_address(app, address)?;
+    admission::check_address(app, address)?;
     let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
     let selected = SelectedProxy::find(&directory, head, entry, app.settings.loopback_destinations);
     match selected {
         Ok(selected) => Ok((directory, selected)),
         Err(error) => {
             // Guesses of keys count.
-            throttle::count_anonymous(app, address).await?;
+            admission::count_anonymous(app, address).await?;
             Err(error)
         }
     }
@@ -191,8 +179,7 @@ async fn receive(
     let IdentifiedCall { directory, selected, party } = identified;
     // Here and not earlier, so that a denial is recorded.
     if let Some(caller) = party.caller() {
-        let (head, hosting) = (&incoming.head, &app.settings.field_hosting);
-        cors::check_origin(hosting, &head.headers, request_host(head), caller)?;
+        admission::check_origin(app, &incoming.head, caller)?;
     }
     check_sender(app, &incoming.head, &selected, &party)?;
     let target = AppendedTarget::read(&incoming.head, entry)?;
@@ -242,10 +229,10 @@ fn check_sender(
     party: &CallParty,
 ) -> Result<(), ProxyError> {
     let needs_key = selected.proxy().is_some_and(|it| it.record().require_auth);
-    if field_application::has_field_values(&head.headers) && !needs_key {
+    if admission::has_field_values(&head.headers) && !needs_key {
         return Err(Error::Forbidden(Denial::OpenProxyForFields).into());
     }
-    field_application::check_key(app, &head.headers, party.caller())?;
+    admission::check_field_key(app, &head.headers, party.caller())?;
     party.check_rights(selected)
 }
 
@@ -266,7 +253,7 @@ async fn decrypt_header(
 }
 
 fn has_idempotency_key(head: &Parts) -> bool {
-    honors_idempotency_key(head.method.as_str()) && head.headers.contains_key(idempotency::HEADER)
+    honors_idempotency_key(head.method.as_str()) && head.headers.contains_key(IDEMPOTENCY_KEY)
 }
 
 async fn claim_and_run(
@@ -331,7 +318,7 @@ async fn run_claimed_call(
 async fn claim_key(app: &App, call: &ReceivedCall) -> Result<Option<CallClaim>, ProxyError> {
     let is_honored = honors_idempotency_key(call.method_name());
     let Some(caller) = call.party.caller().filter(|_| is_honored) else { return Ok(None) };
-    let key = single_header(&call.headers, idempotency::HEADER, "BT-IDEMPOTENCY-KEY")?;
+    let key = single_header(&call.headers, IDEMPOTENCY_KEY, "BT-IDEMPOTENCY-KEY")?;
     let Some(key) = key else { return Ok(None) };
     let destination = match &call.selected {
         SelectedProxy::Ephemeral(url) => url.as_str().to_owned(),
@@ -402,8 +389,7 @@ async fn exchange_messages(
     if let Err(error) = OutgoingMessage::check_references(&message, &data) {
         return Err(tokens.reject_openly(error).await);
     }
-    let is_answer_hidden =
-        tokens.are_hidden() || field_application::has_field_values(&call.headers);
+    let is_answer_hidden = tokens.are_hidden() || admission::has_field_values(&call.headers);
     if let Some(transforms) = transforms.as_mut().filter(|_| is_answer_hidden)
         && let Err(error) = transforms.hide_answer(&plan, tokens.used().hidden_places())
     {

@@ -15,6 +15,8 @@ use crate::{
     metrics::UnroutedReason,
     pipeline::{self, MatchedRoute},
     problem::Problem,
+    proxy::call::CallEntry,
+    route::proxy_path::is_proxy_path,
     routes::{ROUTES, callbacks, keyless, missing_features::find_missing_feature},
 };
 
@@ -36,7 +38,7 @@ pub fn router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
         router = router.route(route.path, post(run(MatchedRoute::Callback(route))));
     }
     for path in PROXY_PATHS {
-        router = router.route(path, any(run(MatchedRoute::Proxy)));
+        router = router.route(path, any(run(MatchedRoute::Proxy(CallEntry::Path))));
     }
     for route in ROUTES {
         router = router.route(route.path, on(route.method, run(MatchedRoute::Keyed(route))));
@@ -77,7 +79,11 @@ pub fn rejecting_router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -
                 false => UnroutedReason::StoreUnreachable,
             };
             app.metrics.unrouted.increment(label);
-            let route = MatchedRoute::Unmatched(Arc::new(Problem::NotReady(reason)));
+            // Proxied calls have errors of their own form.
+            let route = match is_proxy_path(request.uri().path()) {
+                true => MatchedRoute::Proxy(CallEntry::Path),
+                false => MatchedRoute::Unmatched(Arc::new(Problem::NotReady(reason))),
+            };
             pipeline::run_route(&app, &route, request).await
         })
     };

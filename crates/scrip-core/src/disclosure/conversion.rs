@@ -5,21 +5,76 @@
 use scrip_expression::{Expression, is_expression};
 
 use crate::{
-    Error, FieldError,
+    Error, FieldError, Timestamp,
     card::{self, TokenType},
     disclosure::{
-        LifetimeChange, TokenDataSource, check_browser_place, check_field_place,
-        check_lifetime_change, check_no_added_rights, hides_marked, may_read_clear,
+        LifetimeChange, ReadLimits, check_browser_place, check_field_place, check_lifetime_change,
+        check_no_added_rights, hides_marked, may_read_clear,
     },
     expression::compilation::compile,
     policy::{AccessTarget, Caller, has_reveal_right},
-    token::{DataOrigin, DataPlace, NewToken, SourceIntent},
-    types::{Containers, DisclosureRule, DisclosureRules, Permission, error::Denial, id::TokenId},
+    token::{CountedPart, DataOrigin, DataPlace, NewToken, SourceIntent},
+    types::{
+        Containers, DisclosureRule, DisclosureRules, Permission, Plaintext, error::Denial,
+        id::TokenId,
+    },
 };
 
+/// The source of a pending token's data.
+pub(crate) struct TokenDataSource {
+    pub(crate) token_type: TokenType,
+    pub(crate) data: Plaintext,
+    pub(crate) origin: DataOrigin,
+    /// Whether the caller sent the data in clear and knows it. A page does not know the text of a
+    /// hosted field that it sends.
+    pub(crate) is_known: bool,
+    /// As in [`TokenBody`](crate::token::TokenBody).
+    pub(crate) is_marked: bool,
+    /// When a payer typed the data into a hosted field. Encrypted and collected data counts as typed
+    /// now.
+    pub(crate) typed_at: Option<Timestamp>,
+    /// Where data comes from that the caller did not send in clear. The sender of a collected call
+    /// must not have more rights on the new token.
+    pub(crate) places: Vec<DataPlace>,
+}
+
+/// What the caller knows of the data of a new token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DataKnowledge {
+    Known,
+    /// The caller does not know the data, and may read it in the containers of the token or not.
+    Unknown {
+        is_readable: bool,
+        counted_part: CountedPart,
+    },
+}
+
+impl DataKnowledge {
+    /// A proxy that collects data counts for its sender, and the sender may choose text next to data
+    /// that only the owner of the proxy may read.
+    fn unknown(caller: &Caller, source: &TokenDataSource, containers: &Containers) -> Self {
+        let TokenDataSource { token_type, origin, is_marked, typed_at, .. } = source;
+        let (is_marked, typed_at, is_hidden) = (*is_marked, *typed_at, origin.is_hidden());
+        let limits = ReadLimits { is_marked, typed_at, is_hidden };
+        let reads = |it: &Caller| may_read_clear(it, containers, limits);
+        let is_readable = reads(caller);
+        let sender_reads =
+            || !caller.is_collecting() || caller.collection_sender().is_some_and(reads);
+        let is_counted_intent = matches!(origin, DataOrigin::Intent(intent) if intent.is_counted);
+        let has_own_number = *token_type != TokenType::Token || is_counted_intent;
+        let counted_part = match is_readable && sender_reads() {
+            true => CountedPart::Everything,
+            false if has_own_number && !is_hidden => CountedPart::OwnNumber,
+            false => CountedPart::Nothing,
+        };
+        Self::Unknown { is_readable, counted_part }
+    }
+}
+
 /// Checks that the conversion of an intent, or a create with encrypted data or with the text of a
-/// hosted field, reveals nothing to the caller. Encrypted data counts as data in the default container of its type: an intent in that
-/// container has the same rules.
+/// hosted field, reveals nothing to the caller. Encrypted data counts as data in the default container
+/// of its type: an intent in that container has the same rules. Returns what the caller knows of the
+/// data.
 ///
 /// Errors: an expression would reveal data that the caller may not read, the caller would gain a
 /// right by the conversion, or a browser would shorten the lifetime of the data.
@@ -29,31 +84,32 @@ pub(crate) fn check_conversion(
     source: &TokenDataSource,
     containers: &Containers,
     rules: DisclosureRules,
-) -> Result<(), Error> {
+) -> Result<DataKnowledge, Error> {
     let place = AccessTarget { containers, id: None };
     check_field_place(caller, Permission::TokenCreate, source.token_type, place)?;
-    let is_known = source.is_known_to(caller);
     // Another key of the same page may have a reveal right for this id. The owner of a proxy wrote the
     // id of collected data.
-    let is_unknown_to_page = caller.sends_field_values() || !(is_known || caller.is_collecting());
+    let is_unknown_to_page =
+        caller.sends_field_values() || !(source.is_known || caller.is_collecting());
     if is_unknown_to_page && caller.is_browser() && new.id.is_some() {
         return Err(Error::Forbidden(Denial::ChosenPlace("id")));
     }
-    if is_known {
-        return Ok(());
+    if source.is_known {
+        return Ok(DataKnowledge::Known);
     }
     check_conversion_rights(caller, new, source, containers, rules)?;
+    let knowledge = DataKnowledge::unknown(caller, source, containers);
     // The owner of the proxy wrote the expressions, and nothing of a hidden answer is shown.
     let may_read = match &source.origin {
         DataOrigin::Hidden => {
             has_reveal_right(caller, containers) && !hides_marked(caller, source.is_marked)
         }
         DataOrigin::Request | DataOrigin::Intent(_) | DataOrigin::Encrypted => {
-            may_read_clear(caller, containers, source.read_limits())
+            matches!(knowledge, DataKnowledge::Unknown { is_readable: true, .. })
         }
     };
     if may_read || !rules.applies(DisclosureRule::ConversionExpressions) {
-        return Ok(());
+        return Ok(knowledge);
     }
     let token_type = source.token_type;
     let deny = |attribute| Err(Error::Forbidden(Denial::ExposingExpression(attribute)));
@@ -80,7 +136,8 @@ pub(crate) fn check_conversion(
     if new.id.as_deref().is_some_and(is_expression) {
         return deny("id");
     }
-    check_id(new.id.as_deref(), source)
+    check_id(new.id.as_deref(), source)?;
+    Ok(knowledge)
 }
 
 /// Checks that the caller gains no right by the conversion, and does not shorten the lifetime.

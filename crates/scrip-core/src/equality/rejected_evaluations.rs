@@ -9,7 +9,7 @@ use crate::{
     Error,
     equality::{
         CallerClass, EvaluatedEntity, GuessBucket, GuessBucketKind,
-        guess_count::GuessCount,
+        comparison::GuessCount,
         guessing_budget::{DAY, GuessBudget},
         ledger::is_reached,
     },

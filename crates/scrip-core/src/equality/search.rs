@@ -9,7 +9,7 @@ use crate::{
     Error,
     equality::{
         CallerClass, GuessBucket, GuessBucketKind,
-        guess_count::GuessCount,
+        comparison::GuessCount,
         guessing_budget::{DAY, FingerprintDisclosure, GuessBudget},
         ledger::is_reached,
         numbers::collect_term_numbers,

@@ -1,13 +1,11 @@
 //! The card of a 3DS session after its token intent is converted.
 
-use std::sync::Arc;
-
-use scrip_seal::{Mac, Place, TenantKeys};
+use scrip_seal::{Mac, Place};
 
 use crate::{
     policy::{PolicyRow, SignedRow},
     token::body::read_number_version,
-    token_batch::{InsertToken, TokenWrite, UpdateToken, WriteOutcome},
+    token_batch::{TokenWrite, WriteOutcome},
     types::{
         Containers,
         id::{CardNumberVersion, TenantId, TokenId, TokenIntentId},
@@ -116,48 +114,24 @@ impl ThreeDsSessionCard {
     }
 }
 
-impl TokenWrite {
-    /// The conversion for the sessions of the intent. An engine calls this before the write and
-    /// signs the outcome afterwards.
-    pub fn conversion(&self) -> Option<Conversion> {
-        let (permit, intent, record) = match self {
-            Self::Insert(InsertToken { permit, intent, token, .. }) => {
-                (permit, intent, &token.record)
-            }
-            Self::Update(UpdateToken { permit, intent, token, .. }) => (permit, intent, token),
-        };
-        let intent = (*intent)?;
-        let (tenant, keys) = (permit.tenant().id, Arc::clone(&permit.tenant().keys));
-        let (token, containers) = (record.id.clone(), record.containers.clone());
-        let number_version = read_number_version(&keys, tenant, record);
-        let record = ConvertedIntent { tenant, intent, token, containers, number_version };
-        Some(Conversion { keys, record })
-    }
-}
-
-/// A conversion that is being written.
-#[derive(Debug)]
-pub struct Conversion {
-    keys: Arc<TenantKeys>,
-    record: ConvertedIntent,
-}
-
-impl Conversion {
-    /// The signed row for the sessions of the intent, after the outcome of the write is known.
-    pub fn sign(self, outcome: &WriteOutcome) -> SignedRow<ConvertedIntent> {
-        let record = match outcome {
-            WriteOutcome::New | WriteOutcome::Updated => self.record,
-            WriteOutcome::Existing(existing) => ConvertedIntent {
-                token: existing.record.id.clone(),
-                containers: existing.record.containers.clone(),
-                number_version: read_number_version(
-                    &self.keys,
-                    self.record.tenant,
-                    &existing.record,
-                ),
-                ..self.record
-            },
-        };
-        SignedRow::new(&self.keys, record)
-    }
+/// The signed row for the sessions of an intent, after the outcome of the write that converts the intent
+/// is known.
+pub fn sign_conversion(
+    write: &TokenWrite,
+    intent: TokenIntentId,
+    outcome: &WriteOutcome,
+) -> SignedRow<ConvertedIntent> {
+    let (permit, written) = match write {
+        TokenWrite::Insert(it) => (&it.permit, &it.token.record),
+        TokenWrite::Update(it) => (&it.permit, &it.token),
+    };
+    let record = match outcome {
+        WriteOutcome::New | WriteOutcome::Updated => written,
+        WriteOutcome::Existing(existing) => &existing.record,
+    };
+    let (tenant, keys) = (permit.tenant().id, &permit.tenant().keys);
+    let (token, containers) = (record.id.clone(), record.containers.clone());
+    let number_version = read_number_version(keys, tenant, record);
+    let record = ConvertedIntent { tenant, intent, token, containers, number_version };
+    SignedRow::new(keys, record)
 }

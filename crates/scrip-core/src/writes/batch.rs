@@ -21,9 +21,8 @@ use crate::{
     types::{Operation, Permission, id::TokenId},
     work_meter::contention_error,
     writes::{
-        conversion,
         patch::{PatchCause, PatchContext, PatchedToken},
-        pending_token::{CountedToken, PendingToken},
+        pending_token::{CountedToken, PendingToken, unknown_intent_error},
     },
 };
 
@@ -147,7 +146,7 @@ impl<'a> PendingBatch<'a> {
                     .filter(|_| !entry.pending.has_alias_id());
                 return self.assign_new_id(vault, earlier_index.unwrap_or(index));
             }
-            WriteConflict::IntentMissing => return Err(conversion::unknown_intent_error()),
+            WriteConflict::IntentMissing => return Err(unknown_intent_error()),
             WriteConflict::UsedBySession => return Err(number_in_use_error()),
             WriteConflict::Stale => {
                 if let WriteStep::Update { change, .. } = &entry.step {

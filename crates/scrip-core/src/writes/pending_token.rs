@@ -1,4 +1,4 @@
-//! A new token before the write: validated, evaluated, sealed, and with an id.
+//! A new token before the write: its data is loaded, checked, evaluated and sealed, and it has an id.
 
 use scrip_expression::is_expression;
 use scrip_seal::{Fingerprint, Sealed};
@@ -9,8 +9,9 @@ use crate::{
     audit::AuditRecord,
     card::TokenType,
     disclosure::{
-        Deduplicate, ExpressionTrust, TokenDataSource, check_conversion, check_data,
-        may_digest_marked, shows_fingerprint,
+        DataKnowledge, Deduplicate, ExpressionTrust, TokenDataSource, check_conversion, check_data,
+        hides_marked, marks_encrypted, may_digest_marked, misplaces_field_values,
+        shows_fingerprint,
     },
     equality::{
         Comparable, Comparison,
@@ -20,14 +21,15 @@ use crate::{
     policy::{Caller, DeduplicationBehavior::UpdateExisting, Permit},
     reveal::{Audience, build_view},
     token::{
-        CountedPart, Cvc, DroppedAttributes, ExpressionProvenance, NewToken, SourceIntent,
-        StoredToken, TokenBody, TokenPatch, TokenRecord, TokenView,
+        CountedPart, Cvc, DataOrigin, DroppedAttributes, ExpressionProvenance, NewToken,
+        SourceIntent, StoredToken, TokenBody, TokenPatch, TokenRecord, TokenSource, TokenView,
         cvc::{load_cvc_key, seal_cvc, take_cvc, with_cvc},
+        intent::IntentBody,
     },
     token_batch::{InsertToken, TokenEvents, TokenWrite},
     types::{
         Containers, EventType, Permission, Plaintext, Transform,
-        id::{CardNumberVersion, TokenId},
+        id::{CardNumberVersion, TokenId, TokenIntentId},
     },
     work_meter::WorkMeter,
     writes::evaluation::{Evaluation, EvaluationResult, FailureMode, NewId, evaluate_token_id},
@@ -57,6 +59,74 @@ pub(crate) struct PendingToken {
     counted_part: CountedPart,
     /// Empty for data that the caller did not send: their number would disclose something about it.
     dropped_attributes: DroppedAttributes,
+}
+
+/// Takes the data of a new token from the request or from the named intent, or decrypts it. The CVC of
+/// the intent is not included.
+/// Errors: there is no such live intent, or the data cannot be decrypted.
+pub(crate) async fn load_data_source(
+    vault: &Vault,
+    caller: &Caller,
+    new: &mut NewToken,
+) -> Result<TokenDataSource, Error> {
+    let source = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
+    let now = vault.clock.now();
+    let typed_at = caller.carries_typed_values().then_some(now);
+    let (token_type, data, origin, places, typed_at) = match source {
+        TokenSource::Data { token_type, data } => {
+            (token_type, data, DataOrigin::Request, Vec::new(), typed_at)
+        }
+        TokenSource::Encrypted(encrypted) => {
+            let data = encrypted.decrypt(caller, vault.clock.latest())?;
+            let token_type = encrypted.token_type;
+            let places = vec![Containers::from(token_type.default_container()).into()];
+            (token_type, data, DataOrigin::Encrypted, places, Some(now))
+        }
+        TokenSource::Collected(collected) => {
+            let (token_type, data, origin, places) = collected.open();
+            (token_type, data, origin, places, Some(now))
+        }
+        TokenSource::Intent(text) => return load_intent_data(vault, caller, &text, typed_at).await,
+    };
+    let is_marked = caller.marks_fields()
+        || match &origin {
+            // Of a request with several tokens, the vault does not know which one has the value.
+            DataOrigin::Request => misplaces_field_values(caller, token_type, data.expose()),
+            DataOrigin::Encrypted => marks_encrypted(caller, token_type),
+            DataOrigin::Intent(_) | DataOrigin::Hidden => false,
+        };
+    let is_known = origin.is_request() && !hides_marked(caller, is_marked);
+    Ok(TokenDataSource { token_type, data, origin, is_known, is_marked, typed_at, places })
+}
+
+async fn load_intent_data(
+    vault: &Vault,
+    caller: &Caller,
+    id: &str,
+    typed_at: Option<Timestamp>,
+) -> Result<TokenDataSource, Error> {
+    let id = TokenIntentId::parse(id).ok_or_else(unknown_intent_error)?;
+    let lookup = caller.permit_lookup(Permission::TokenCreate)?;
+    let stored = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
+    let record = stored.ok_or_else(unknown_intent_error)?.record;
+    let body = IntentBody::open(caller.work(), caller.tenant(), &record)?;
+    let intent = SourceIntent {
+        id,
+        containers: record.containers,
+        created_by: record.created_by,
+        expires_at: record.expires_at,
+        is_counted: record.fingerprint.is_some(),
+    };
+    let places = vec![intent.containers.clone().into()];
+    let origin = DataOrigin::Intent(intent);
+    let (is_known, is_marked) = (false, caller.marks_fields() || body.is_marked);
+    let (token_type, data) = (record.token_type, body.data);
+    let typed_at = typed_at.or_else(|| body.is_typed.then_some(record.created_at));
+    Ok(TokenDataSource { token_type, data, origin, is_known, is_marked, typed_at, places })
+}
+
+pub(crate) fn unknown_intent_error() -> Error {
+    FieldError::new("token_intent_id", "is not a live token intent of this tenant").into()
 }
 
 /// A new token whose numbers were counted.
@@ -95,15 +165,14 @@ impl PendingToken {
         check_expiry(new.expires_at, now)?;
         let containers = take_containers(&mut new, source.token_type);
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
-        check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
-        let is_sent = source.is_known_to(caller);
-        let knows_data = source.is_readable_by(caller, &containers);
-        let counted_part = source.counted_part(caller, &containers);
+        let knowledge = match source.is_known && !caller.sends_field_values() {
+            true => DataKnowledge::Known,
+            false => check_conversion(caller, &new, &source, &containers, vault.disclosure)?,
+        };
         let TokenDataSource { token_type, mut data, origin, is_marked, typed_at, .. } = source;
         let (withheld_details, intent) = (origin.is_hidden(), origin.into_intent());
-        // The caller did not send the data, so the response shows it only by the right to read.
-        let permit = if is_sent { permit } else { permit.limit_to_read() };
-        let dropped = is_sent.then(|| DroppedAttributes::find(token_type, data.expose()));
+        let (permit, dropped_attributes, is_readable, counted_part) =
+            apply_knowledge(knowledge, permit, token_type, &data);
         check_data(caller, token_type, &mut data, is_marked)?;
 
         let cvc = take_cvc(token_type, &mut data);
@@ -119,14 +188,14 @@ impl PendingToken {
             ..take_expressions(&mut new, token_type)
         };
         body.withhold_digests(token_type);
-        let failure_mode = if knows_data { FailureMode::Report } else { FailureMode::Hide };
+        let failure_mode = if is_readable { FailureMode::Report } else { FailureMode::Hide };
         let evaluation = Evaluation::new(vault, caller, token_type, &body, failure_mode);
         let may_digest = !is_marked || may_digest_marked(caller, &containers);
         let EvaluationResult { fingerprint, indexes, data_indexes, mut texts } =
             evaluation.evaluate()?.with_data_indexes(may_digest);
         let (chooses_id, computes_id) =
             (new.id.is_some(), new.id.as_deref().is_some_and(is_expression));
-        let known_body = knows_data.then_some(&body);
+        let known_body = is_readable.then_some(&body);
         let (id, id_assignment) =
             resolve_id(caller.work(), new.id, token_type, known_body, vault.fill_random)?;
         texts.id = computes_id.then(|| Zeroizing::new(id.as_str().to_owned()));
@@ -158,9 +227,9 @@ impl PendingToken {
             id_assignment,
             texts,
             data_indexes,
-            is_compared: may_digest && counted_part.is_any() && !withheld_details || computes_id,
+            is_compared: may_digest && counted_part.is_any() || computes_id,
             counted_part,
-            dropped_attributes: dropped.unwrap_or_default(),
+            dropped_attributes,
         };
         pending.seal()?;
         Ok(pending)
@@ -298,6 +367,26 @@ impl PendingToken {
             }
         }
         Ok(view)
+    }
+}
+
+/// The permit for the response, the dropped attributes that it names, whether an error may depend on the
+/// data, and what the guessing budget counts.
+fn apply_knowledge(
+    knowledge: DataKnowledge,
+    permit: Permit,
+    token_type: TokenType,
+    data: &Plaintext,
+) -> (Permit, DroppedAttributes, bool, CountedPart) {
+    match knowledge {
+        DataKnowledge::Known => {
+            let dropped = DroppedAttributes::find(token_type, data.expose());
+            (permit, dropped, true, CountedPart::Everything)
+        }
+        // The response shows the data only by the right to read.
+        DataKnowledge::Unknown { is_readable, counted_part } => {
+            (permit.limit_to_read(), DroppedAttributes::default(), is_readable, counted_part)
+        }
     }
 }
 

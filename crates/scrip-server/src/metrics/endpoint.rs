@@ -10,7 +10,7 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
 };
 use scrip_api::{
-    middleware::throttle,
+    middleware::admission,
     pipeline::client_address,
     problem::Problem,
     trace_id::{self, TraceId},
@@ -39,7 +39,7 @@ pub(crate) fn with_metrics(router: Router, node: &Arc<Node>) -> Router {
 async fn handle(node: &Node, request: Request) -> Response {
     let trace = trace_id::trace_id_of(&request);
     let address = client_address(request.extensions());
-    let result = throttle::count_anonymous(&node.app, address).await;
+    let result = admission::count_anonymous(&node.app, address).await;
     // During an outage of the counters metrics are needed most: reject only if the limit is
     // exceeded.
     if let Err(rejection @ Problem::Failed(_)) = result {

@@ -4,6 +4,7 @@ use scrip_core::{
     audit::AuditRecord,
     change::ChangeOutcome,
     disclosure::Deduplicate,
+    threeds::sign_conversion,
     token_batch::{
         BatchOutcome, CvcChange, InsertToken, TokenBatch, TokenWrite, UpdateToken, WriteConflict,
         WriteOutcome,
@@ -28,7 +29,6 @@ impl MemoryStoreState {
         self.check_tenant(tenant)?;
         let (mut outcomes, mut ids, mut conflicts) = (Vec::new(), Vec::new(), Vec::new());
         for (index, write) in batch.writes.into_iter().enumerate() {
-            let conversion = write.conversion();
             let attempt = match &write {
                 TokenWrite::Insert(insert) if insert.permit.tenant().id == tenant => {
                     self.insert_token(tenant, insert)
@@ -42,8 +42,8 @@ impl MemoryStoreState {
             };
             match attempt {
                 Ok((outcome, id)) => {
-                    if let Some(conversion) = conversion {
-                        self.convert_card(&conversion.sign(&outcome));
+                    if let Some(intent) = write.intent() {
+                        self.convert_card(&sign_conversion(&write, intent, &outcome));
                     }
                     self.insert_deliveries(write.deliveries(&outcome));
                     outcomes.push(outcome);
@@ -67,7 +67,7 @@ impl MemoryStoreState {
         number
     }
 
-    fn convert_intent(
+    fn sign_conversion(
         &mut self,
         tenant: TenantId,
         intent: Option<TokenIntentId>,
@@ -82,7 +82,7 @@ impl MemoryStoreState {
     fn insert_token(&mut self, tenant: TenantId, insert: &InsertToken) -> MemoryWriteAttempt {
         let InsertToken { token, intent, deduplicate, audit, .. } = insert;
         let deduplicate = *deduplicate;
-        if !self.convert_intent(tenant, *intent, audit) {
+        if !self.sign_conversion(tenant, *intent, audit) {
             return Err(WriteConflict::IntentMissing);
         }
         let (now, id) = (audit.at, token.record.id.clone());
@@ -129,7 +129,7 @@ impl MemoryStoreState {
             ..
         } = update;
         let deduplicate = *deduplicate;
-        if !self.convert_intent(tenant, *intent, audit) {
+        if !self.sign_conversion(tenant, *intent, audit) {
             return Err(WriteConflict::IntentMissing);
         }
         let (updated_id, updated) = (token.id.clone(), token.clone());

@@ -15,12 +15,12 @@ use scrip_core::{
 use crate::{
     app::App,
     middleware::{
-        authenticate::{self, AuthenticatedCaller, authenticate},
-        throttle,
+        admission::{self, admit_caller},
+        request_head::request_host,
     },
     problem::not_ready::not_ready,
     proxy::{
-        call::selection::{CallEntry, SelectedProxy, request_host},
+        call::selection::{CallEntry, SelectedProxy},
         error::ProxyError,
     },
 };
@@ -49,20 +49,10 @@ impl CallParty {
             let keyless_target =
                 RateLimitTarget::KeylessProxy(CounterDigest::from_digest(&proxy.record().digest));
             let target = if entry == CallEntry::Host { target } else { keyless_target };
-            throttle::count_keyless(app, network, target).await?;
+            admission::count_keyless(app, network, target).await?;
             return Ok(Self::Keyless(origin));
         }
-        let address = origin.address;
-        let caller = match authenticate(app, &head.headers, origin).await {
-            Ok(authenticated) => throttle::count_caller(app, target, authenticated).await?,
-            Err(problem) => {
-                if problem.status() == StatusCode::UNAUTHORIZED {
-                    app.auth_failures.record(address);
-                }
-                throttle::count_anonymous(app, address).await?;
-                return Err(problem.into());
-            }
-        };
+        let caller = admit_caller(app, &head.headers, origin, target).await?;
         Ok(Self::from_caller(caller, selected))
     }
 
@@ -77,7 +67,7 @@ impl CallParty {
         if keyless_proxy(selected, &head.headers).is_some() {
             return Ok(Self::Keyless(origin));
         }
-        let AuthenticatedCaller { caller, .. } = authenticate(app, &head.headers, origin).await?;
+        let caller = admission::authenticate(app, &head.headers, origin).await?.caller;
         Ok(Self::from_caller(caller, selected))
     }
 
@@ -186,7 +176,7 @@ pub(super) fn is_keyless(selected: &SelectedProxy, headers: &HeaderMap) -> bool 
 /// The proxy, if the call needs no API key and has none.
 fn keyless_proxy<'a>(selected: &'a SelectedProxy, headers: &HeaderMap) -> Option<&'a Proxy> {
     let proxy = selected.proxy().filter(|it| !it.record().require_auth)?;
-    (!headers.contains_key(authenticate::HEADER)).then_some(&**proxy)
+    (!headers.contains_key(admission::HEADER)).then_some(&**proxy)
 }
 
 fn rate_limit_target(

@@ -13,7 +13,7 @@ use scrip_core::{
 };
 
 use crate::{
-    middleware::request_head::single_header,
+    middleware::request_head::{request_host, single_header},
     problem::Problem,
     proxy::{error::ProxyError, headers::ResponseOrigin},
 };
@@ -35,12 +35,6 @@ pub(crate) enum CallEntry {
 pub(super) enum SelectedProxy {
     Ephemeral(DestinationUrl),
     PreConfigured(Arc<Proxy>),
-}
-
-/// The host of a request, as HTTP/1.1 or HTTP/2 names it.
-pub(crate) fn request_host(head: &Parts) -> Option<&str> {
-    let header = || head.headers.get(hyper::header::HOST).and_then(|it| it.to_str().ok());
-    head.uri.authority().map(|it| it.as_str()).or_else(header)
 }
 
 impl CallEntry {

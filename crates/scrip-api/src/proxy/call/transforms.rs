@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::{
     app::{App, long_evaluation},
-    middleware::authenticate::{field_application::has_field_values, has_field_mark},
+    middleware::admission::{has_field_mark, has_field_values},
     problem::Problem,
     proxy::{
         call::{plan::CallPlan, received_call::ReceivedCall},

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     app::App,
-    middleware::{body::read_body, throttle},
+    middleware::{admission, body::read_body},
     pipeline::serve_request,
     problem::{
         Problem,
@@ -64,7 +64,7 @@ async fn process_request(
     // No scheme trusts the certificate any more: the request counts toward the rate limit of its
     // address. Other requests are not rate limited, because a rejected result is a lost payment.
     if schemes.is_empty() {
-        throttle::count_anonymous(app, origin.address).await?;
+        admission::count_anonymous(app, origin.address).await?;
         return Err(Problem::UntrustedCertificate);
     }
     let (id, secret) = parse_result_path(request.uri().path()).ok_or(Problem::NoRoute)?;

@@ -8,7 +8,7 @@ use crate::{
     reveal::Audience,
     token::{DataPlace, NewToken, WrittenToken},
     types::Containers,
-    writes::{conversion::load_data_source, pending_token::PendingToken},
+    writes::pending_token::{PendingToken, load_data_source},
 };
 
 /// Checks that the sender of a call has no more rights on a new token of this type in these containers

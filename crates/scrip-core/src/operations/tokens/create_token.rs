@@ -6,7 +6,10 @@ use crate::{
     policy::Caller,
     token::{NewToken, WrittenToken},
     types::Operation,
-    writes::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
+    writes::{
+        batch::PendingBatch,
+        pending_token::{PendingToken, load_data_source},
+    },
 };
 
 /// Errors: the request is invalid, no rule allows it, or the id is taken.

@@ -7,7 +7,10 @@ use crate::{
     policy::Caller,
     token::{NewToken, WrittenToken},
     types::{Operation, yield_now},
-    writes::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
+    writes::{
+        batch::PendingBatch,
+        pending_token::{PendingToken, load_data_source},
+    },
 };
 
 /// One token of a body.

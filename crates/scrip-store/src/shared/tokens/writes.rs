@@ -8,6 +8,7 @@ use scrip_core::{
     audit::AuditRecord,
     change::ChangeOutcome,
     disclosure::{Deduplicate, DuplicateLookup},
+    threeds::sign_conversion,
     token::{StoredToken, TokenRecord},
     token_batch::{
         BatchOutcome, CvcChange, DeleteToken, InsertToken, TokenWrite, UpdateToken, WriteConflict,
@@ -105,8 +106,8 @@ pub(crate) async fn write_tokens<T: TokenTransaction>(
         };
         match attempt {
             Ok((outcome, number)) => {
-                if let Some(conversion) = write.conversion() {
-                    convert_card(transaction, &conversion.sign(&outcome)).await?;
+                if let Some(intent) = write.intent() {
+                    convert_card(transaction, &sign_conversion(write, intent, &outcome)).await?;
                 }
                 transaction.insert_deliveries(&write.deliveries(&outcome)).await?;
                 outcomes.push(outcome);

@@ -1,12 +1,9 @@
-//! Comparisons of a value with stored hidden data, for a caller of the vault: each value is counted
-//! first, and each budget that the count exhausts has a record in the read log.
+//! Counts the guesses of a caller with the counters of the vault, and records each budget that a count
+//! exhausts in the read log.
 
 use crate::{
     Error, Vault,
-    equality::{
-        Comparable, Comparison, EvaluatedEntity, guess_count::GuessCount,
-        guessing_budget::GuessBudget,
-    },
+    equality::{Comparable, Comparison, EvaluatedEntity, GuessCount, guessing_budget::GuessBudget},
     policy::Caller,
     read_log::ReadLogEntry,
     types::{DisclosureRule, Operation},
