@@ -5,8 +5,10 @@ mod tests;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
-    idempotency::RenderedResponse, operations::webhooks::list_webhooks::WebhookPage,
-    policy::webhook::WebhookDetails, types::EventType,
+    idempotency::RenderedResponse,
+    operations::webhooks::list_webhooks::WebhookPage,
+    policy::webhook::WebhookDetails,
+    types::{EventType, id::ApplicationId},
 };
 use serde::Serialize;
 
@@ -25,9 +27,8 @@ struct WebhookBody<'a> {
     /// Only in the response that creates the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
-    /// Applications create webhooks, so the official clients always find it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created_by: Option<String>,
+    /// The official clients require it, so a webhook of the operator or of `scrip dev` has it too.
+    created_by: String,
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     modified_by: Option<String>,
@@ -91,7 +92,7 @@ fn webhook_body(details: &WebhookDetails) -> WebhookBody<'_> {
         notify_email: settings.notify_email.as_ref().map(|it| it.as_str()),
         events: record.events.as_slice().iter().map(|it| it.as_str()).collect(),
         secret: None,
-        created_by: record.created.by.map(|it| it.to_string()),
+        created_by: record.created.by.unwrap_or(ApplicationId::NONE).to_string(),
         created_at: record.created.at.to_string(),
         modified_by: record.modified.and_then(|it| it.by).map(|it| it.to_string()),
         modified_at: record.modified.map(|it| it.at.to_string()),
