@@ -49,10 +49,27 @@ def check_variables():
         parts = urllib.parse.urlsplit(os.environ[name].strip())
         if parts.scheme not in ("http", "https") or not parts.netloc:
             sys.exit(f"{name} must be an address such as https://vault.example")
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            sys.exit(f"{name} must end after the host and the port: {parts.scheme}://{parts.netloc}")
+    for name in ("OLD_KEY", "NEW_KEY"):
+        # Imported keys may have no environment and no type, such as key_ and letters.
+        if not re.fullmatch(r"key_\w+", os.environ[name].strip(), re.ASCII):
+            sys.exit(f"{name} does not have the form of an API key: key_, then only letters, digits and _; "
+                     "check that it is complete and on one line")
 
 
 def parse(text):
     return json.loads(text, parse_float=lambda number: MARK + number)
+
+
+def parse_object(vault, url, text):
+    try:
+        answer = parse(text or b"{}")
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        sys.exit(f"{vault}_URL ({url}) does not answer with a JSON object: it must be the address of the API")
+    return answer
 
 
 def render(value):
@@ -74,14 +91,14 @@ def request(vault, method, path, body=None):
             except urllib.error.HTTPError as error:
                 status, pause, text = error.code, error.headers.get("Retry-After"), error.read()
             if status not in (429, 503):
-                return status, parse(text or b"{}")
+                return status, parse_object(vault, url, text)
             problem, limit = f"{vault}_URL ({url}) answers with status {status}", BUSY_SECONDS_MAX
-            seconds = float(pause or 1)
+            seconds = float(pause) if (pause or "").isdecimal() else 1.0
         except (OSError, http.client.HTTPException) as error:
             problem, limit = f"cannot connect to {vault}_URL ({url}): {getattr(error, 'reason', error)}", AWAY_SECONDS_MAX
             seconds = 1.0
         except ValueError:
-            sys.exit(f"{vault}_URL ({url}) does not answer with JSON: it must be the address of the API")
+            sys.exit(f"{vault}_URL ({url}) is not a valid address")
         if time.monotonic() - started + seconds > limit:
             sys.exit(f"{problem}; ended after {limit} seconds. Run the program again, it copies only missing tokens")
         if problem != last_problem:
@@ -101,14 +118,31 @@ def token_path(id):
     return "/tokens/" + urllib.parse.quote(id, safe="")
 
 
-def check_old_key():
-    """Another key would copy masks as data, or only some of the tokens, without a message."""
-    status, application = request("OLD", "GET", "/applications/key")
+def application_of(vault, permissions):
+    """The application of the key, which must be private and have the permissions."""
+    name = f"{vault}_KEY"
+    status, application = request(vault, "GET", "/applications/key")
+    if status != 200:
+        sys.exit(f"{vault}_URL answers to {name} with status {status}: {application.get('detail') or 'no reason'}")
+    if application.get("type") != "private":
+        sys.exit(f"{name} is the key of a {application.get('type')} application; use the key of a private one")
+    lists = [application, *(application.get("rules") or [])]
+    granted = {permission for it in lists for permission in it.get("permissions") or []}
+    missing = [it for it in permissions if it not in granted]
+    if missing:
+        sys.exit(f"{name} needs the permission {', '.join(missing)}")
+    return application
+
+
+def check_keys(replaces):
+    """Another old key would copy masks as data, or only some of the tokens, without a message."""
+    application = application_of("OLD", ["token:read"])
     rules = application.get("rules") or []
-    if status != 200 or application.get("permissions") or any(rule["transform"] != "reveal" for rule in rules):
+    if application.get("permissions") or any(rule["transform"] != "reveal" for rule in rules):
         sys.exit("OLD_KEY must have rules with the transform reveal only")
     if not any(rule.get("container") == "/" for rule in rules):
         sys.exit("OLD_KEY must have a rule for the container /, which covers all tokens")
+    application_of("NEW", ["token:create", "token:read"] + (["token:delete"] if replaces else []))
 
 
 def old_tokens(ids):
@@ -153,7 +187,7 @@ def main():
     parser.add_argument("ids", metavar="ID", nargs="*", help="tokens to copy; without ids, all of them")
     options = parser.parse_args()
     check_variables()
-    check_old_key()
+    check_keys(options.replace)
     counts = {"copied": 0, "present": 0, "replaced": 0, "failed": 0}
     file = open(options.fingerprints, "a", newline="") if options.fingerprints else None
     for page in old_tokens(options.ids):

@@ -250,6 +250,22 @@ inDemo("repeated charge of a session reaches the provider once", DESKTOP, async 
   assert.deepEqual([repeated.status, repeated.answer.id], [200, id]);
 });
 
+inDemo("nothing can be chosen or paid before the fields are loaded", DESKTOP, async (page) => {
+  let release;
+  const released = new Promise((done) => (release = done));
+  await page.route("**/*", async (route) => {
+    const request = route.request();
+    if (request.isNavigationRequest() && request.frame() !== page.mainFrame()) await released;
+    await route.continue();
+  });
+  await page.reload({ waitUntil: "commit" });
+  await page.locator("#sandbox option").first().waitFor({ state: "attached" });
+  for (const id of ["pay", "sandbox"]) assert.ok(await page.locator(`#${id}`).isDisabled(), id);
+  release();
+  await page.locator("body[data-ready]").waitFor();
+  for (const id of ["pay", "sandbox"]) assert.ok(await page.locator(`#${id}`).isEnabled(), id);
+});
+
 inDemo("every sandbox card has the outcome that the demo announces", DESKTOP, async (page) => {
   const cards = await page.evaluate(async () => (await import("/demo/sandbox.js")).CARDS);
   assert.ok(cards.length >= 12);
@@ -263,7 +279,8 @@ inDemo("every sandbox card has the outcome that the demo announces", DESKTOP, as
       };
       await (await bankOf(page)).evaluate(answer);
     }
-    const { text } = await outcome(page);
+    const { title, text } = await outcome(page);
+    assert.equal(title === "Paid", ["successful", "attempted"].includes(result), `the card that ends with ${number.slice(-4)}`);
     const expected = result === 424 ? /Response424/ : new RegExp(`Status${result} `);
     assert.match(text, expected, `the card that ends with ${number.slice(-4)}`);
   }

@@ -194,7 +194,9 @@ impl Problem {
         match self {
             Self::NoRoute
             | Self::MissingFeature(_)
-            | Self::Failed(Error::NotFound | Error::NotReady { .. }) => StatusCode::NOT_FOUND,
+            | Self::Failed(Error::NotFound | Error::NotFoundBecause { .. }) => {
+                StatusCode::NOT_FOUND
+            }
             Self::FieldHost(rule) => rule.status(),
             Self::Failed(Error::Service(_)) => StatusCode::FAILED_DEPENDENCY,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -276,7 +278,7 @@ impl Problem {
     pub(crate) fn audit_outcome(&self) -> Option<&'static str> {
         match self {
             Self::Failed(Error::Forbidden(_)) => Some("forbidden"),
-            Self::Failed(Error::NotFound | Error::NotReady { .. }) => Some("not_found"),
+            Self::Failed(Error::NotFound | Error::NotFoundBecause { .. }) => Some("not_found"),
             Self::Failed(Error::Service(_)) => Some("service_failed"),
             Self::Failed(Error::Conflict { .. }) => Some("conflict"),
             Self::Failed(Error::Unprocessable { .. }) => Some("unprocessable"),

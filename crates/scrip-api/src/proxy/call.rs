@@ -181,7 +181,7 @@ async fn receive(
     if let Some(caller) = party.caller() {
         admission::check_origin(app, &incoming.head, caller)?;
     }
-    check_sender(app, &incoming.head, &selected, &party)?;
+    check_sender(app, &incoming.head, entry, &selected, &party)?;
     let target = AppendedTarget::read(&incoming.head, entry)?;
     let network = ClientNetwork::from_address(incoming.address);
     let (mut reservation, deadline) = match &party {
@@ -210,7 +210,7 @@ async fn receive(
             SelectedProxy::find(&current, head, entry, app.settings.loopback_destinations)?;
         let origin = party.origin().clone();
         let party = CallParty::identify_again(app, head, &selected, origin).await?;
-        check_sender(app, head, &selected, &party)?;
+        check_sender(app, head, entry, &selected, &party)?;
         (selected, party)
     };
     let method = incoming.head.method.clone();
@@ -225,6 +225,7 @@ async fn receive(
 fn check_sender(
     app: &App,
     head: &Parts,
+    entry: CallEntry,
     selected: &SelectedProxy,
     party: &CallParty,
 ) -> Result<(), ProxyError> {
@@ -233,7 +234,7 @@ fn check_sender(
         return Err(Error::Forbidden(Denial::OpenProxyForFields).into());
     }
     admission::check_field_key(app, &head.headers, party.caller())?;
-    party.check_rights(selected)
+    party.check_rights(selected, entry)
 }
 
 /// Decrypts the data of the header `BT-ENCRYPTED`. A client without an API key has no right to use

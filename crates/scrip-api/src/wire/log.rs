@@ -36,7 +36,11 @@ pub(crate) fn parse(query: &QueryParameters<'_>) -> Result<ListLogsQuery, ParseE
         return Err(invalid_parameter("entity_id", "must have at most 512 characters"));
     }
     let filter = RecordFilter {
-        entity_type: query.parse_choice("entity_type", EntityType::parse, rule)?,
+        entity_type: query.parse_choice(
+            "entity_type",
+            EntityType::parse,
+            "is not a known value; GET /logs/entity-types lists them",
+        )?,
         entity: entity.map(str::to_owned),
         operation: query.parse_choice("operation", Operation::parse, rule)?,
         outcome: query.parse_choice("outcome", parse_outcome, rule)?,

@@ -268,7 +268,7 @@ pub(crate) fn rejection_error(rejection: &ThreeDsRejection) -> Error {
             Error::Conflict { reason: "the session was already authenticated" }
         }
         ThreeDsRejection::ResultNotReady => {
-            Error::NotReady { reason: "there is no challenge result for this session yet" }
+            Error::NotFoundBecause { reason: "there is no challenge result for this session yet" }
         }
         ThreeDsRejection::AlreadyAuthenticated
         | ThreeDsRejection::OtherSession(_)

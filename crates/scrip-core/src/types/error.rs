@@ -21,9 +21,9 @@ pub enum Error {
     /// The entity does not exist, or the caller may not know that it exists.
     #[error("Not found.")]
     NotFound,
-    /// The entity exists, but the requested part does not exist yet.
+    /// Like `NotFound`, with a reason that tells every caller the same.
     #[error("{reason}")]
-    NotReady { reason: &'static str },
+    NotFoundBecause { reason: &'static str },
     /// Another request conflicts; read again.
     #[error("{reason}")]
     Conflict { reason: &'static str },
@@ -60,7 +60,7 @@ impl Error {
             }
             Self::Forbidden(_)
             | Self::NotFound
-            | Self::NotReady { .. }
+            | Self::NotFoundBecause { .. }
             | Self::Conflict { .. }
             | Self::Unprocessable { .. }
             | Self::RateLimited(_)

@@ -46,6 +46,12 @@ impl TenantId {
     pub const VAULT: Self = Self(Uuid::nil());
 }
 
+impl ApplicationId {
+    /// In a response, the creator of a row that no application created. No application has it: ids
+    /// of applications are random and never nil.
+    pub const NONE: Self = Self(Uuid::nil());
+}
+
 impl CardNumberVersion {
     pub fn random(fill_random: fn(&mut [u8])) -> Self {
         Self(random_uuid(fill_random))

@@ -199,7 +199,8 @@ impl Evaluation<'_> {
             fingerprint
         };
         let Some(expression) = custom_expression else {
-            let value = fingerprint_text(metered, default_expression, body.data.expose(), None);
+            let value =
+                fingerprint_text(metered, token_type, default_expression, body.data.expose(), None);
             return match (value, self.failure_mode) {
                 (Ok(value), _) => Ok(Some(digest_text(value))),
                 (Err(_), FailureMode::Hide) => Ok(Some(self.random_fingerprint())),
@@ -209,7 +210,7 @@ impl Evaluation<'_> {
         // Only an expression from a request can use the metadata.
         let metadata = metadata_object(body);
         let value = self.evaluate_if_accepted(&|data| {
-            fingerprint_text(metered, &expression, data, Some(&metadata))
+            fingerprint_text(metered, token_type, &expression, data, Some(&metadata))
         })?;
         // A token without a fingerprint would reveal that the expression failed.
         Ok(Some(value.map_or_else(|| self.random_fingerprint(), digest_text)))
@@ -241,8 +242,9 @@ impl Evaluation<'_> {
             if body.withheld.indexes.contains(source) {
                 continue;
             }
-            let value =
-                self.evaluate_if_accepted(&|data| index_value(metered, &expression, data, &field))?;
+            let value = self.evaluate_if_accepted(&|data| {
+                index_value(metered, token_type, &expression, data, &field)
+            })?;
             let Some(value) = value else { continue };
             let digest = caller.tenant().keys.index_digest(value.as_bytes());
             if digests.contains(&digest) {
@@ -262,9 +264,12 @@ impl Evaluation<'_> {
 }
 
 const FINGERPRINT_FIELD: &str = "fingerprint_expression";
+const CVC_RULE: &str =
+    "has no value: the CVC of a card is not in the data that expressions of a token read";
 
 fn fingerprint_text(
     metered: MeteredInput<'_>,
+    token_type: TokenType,
     expression: &Expression,
     data: &Value,
     metadata: Option<&Value>,
@@ -272,11 +277,23 @@ fn fingerprint_text(
     let value =
         evaluate_expression(metered, expression, data, metadata, &ReplayableRandom::unseeded())
             .map_err(|error| FieldError::from_expression_error(FINGERPRINT_FIELD, error))?;
-    value_text(&value).ok_or_else(|| FieldError::new(FINGERPRINT_FIELD, "must give a value"))
+    let rule = || missing_value_rule(token_type, expression, "must give a value");
+    value_text(&value).ok_or_else(|| FieldError::new(FINGERPRINT_FIELD, rule()))
+}
+
+/// The rule for an expression without a value. It depends on the expression only, not on the data.
+fn missing_value_rule(
+    token_type: TokenType,
+    expression: &Expression,
+    rule: &'static str,
+) -> &'static str {
+    let reads_cvc = || expression.data_inputs().iter().any(|it| it.first() == Some(&"cvc"));
+    if token_type.has_cvc() && reads_cvc() { CVC_RULE } else { rule }
 }
 
 fn index_value(
     metered: MeteredInput<'_>,
+    token_type: TokenType,
     expression: &Expression,
     data: &Value,
     field: &dyn Fn() -> String,
@@ -285,7 +302,9 @@ fn index_value(
         .map_err(|error| FieldError::from_expression_error(field(), error))?;
     let text =
         value_text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
-    text.ok_or_else(|| FieldError::new(field(), "must give one value that is not empty"))
+    let rule =
+        || missing_value_rule(token_type, expression, "must give one value that is not empty");
+    text.ok_or_else(|| FieldError::new(field(), rule()))
 }
 
 /// Whether a text or name in the value contains the number, also with separators.

@@ -113,4 +113,6 @@ at("again").addEventListener("click", () => {
 fillPicker();
 await cardFields.mount();
 await pick(CARDS[0]);
+// Before, the form has no card, and the first card would replace an early choice.
+at("sandbox").disabled = at("pay").disabled = false;
 document.body.dataset.ready = "true";

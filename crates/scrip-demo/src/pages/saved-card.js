@@ -124,4 +124,5 @@ freshCode.on("blur", () => at("fresh-cvc").classList.remove("focused"));
 
 await cardFields.mount();
 await cardFields.fill(TEST_CARD);
+at("save-button").disabled = false;
 document.body.dataset.ready = "true";

@@ -76,9 +76,14 @@ impl SettingValue for bool {
 
 impl SettingValue for SocketAddr {
     fn parse(text: &str) -> Result<Self, String> {
-        let rule = "must be an address with a port, such as 127.0.0.1:4242 or [::1]:4242";
-        text.parse().map_err(|_| rule.to_owned())
+        parse_address(text).map_err(str::to_owned)
     }
+}
+
+/// Errors: the rule, which names examples.
+pub fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
+    let rule = "must be an address with a port, such as 127.0.0.1:4242 or [::1]:4242";
+    text.parse().map_err(|_| rule)
 }
 
 impl SettingValue for PathBuf {

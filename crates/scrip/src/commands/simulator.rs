@@ -26,7 +26,8 @@ The simulator is for test cards only; its results have no value. docs/simulator.
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SimulatorArguments {
     /// Address to listen on; port 0 selects a free port.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4243")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4243",
+        value_parser = config::value::parse_address)]
     listen: SocketAddr,
     /// URL at which browsers and the 3DS server reach the simulator [default: http:// and the
     /// address].

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use scrip_server::config;
 
 const DEV_EXAMPLES: &str = "\
 Examples:
@@ -19,7 +20,7 @@ pub(crate) struct DevArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
     /// Address to listen on; port 0 selects a free port [default: 127.0.0.1:4242].
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = config::value::parse_address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Print one line of JSON on standard output when ready.
     #[arg(long)]
@@ -37,4 +38,22 @@ pub(crate) struct DevArguments {
     /// signatures.
     #[arg(long)]
     pub(crate) print_webhooks: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    use super::*;
+
+    #[test]
+    fn listen_address_without_a_host_is_rejected_with_an_example() {
+        let parse = |address| {
+            let command = DevArguments::augment_args(Command::new("dev"));
+            command.try_get_matches_from(["dev", "--listen", address]).map_err(|it| it.to_string())
+        };
+        assert!(parse("127.0.0.1:4555").is_ok());
+        let error = parse("4555").unwrap_err();
+        assert!(error.contains("such as 127.0.0.1:4242"), "{error}");
+    }
 }

@@ -82,7 +82,11 @@ impl CallParty {
     /// Checks that the sender may use the proxy.
     /// Errors: the caller has no right to use tokens through the proxy, or the proxy belongs to
     /// another tenant.
-    pub(super) fn check_rights(&self, selected: &SelectedProxy) -> Result<(), ProxyError> {
+    pub(super) fn check_rights(
+        &self,
+        selected: &SelectedProxy,
+        entry: CallEntry,
+    ) -> Result<(), ProxyError> {
         let Self::Caller { caller, .. } = self else { return Ok(()) };
         match selected {
             SelectedProxy::Ephemeral(_) if caller.tenant().settings.disable_ephemeral_proxy => {
@@ -90,7 +94,7 @@ impl CallParty {
             }
             // The proxy of another tenant does not exist for this caller.
             SelectedProxy::PreConfigured(proxy) if proxy.tenant().id != caller.tenant().id => {
-                Err(Error::NotFound.into())
+                Err(entry.unknown_proxy_error().into())
             }
             SelectedProxy::PreConfigured(proxy) if !proxy.record().require_auth => Ok(()),
             SelectedProxy::Ephemeral(_) | SelectedProxy::PreConfigured(_) => {

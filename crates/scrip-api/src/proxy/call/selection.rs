@@ -44,6 +44,16 @@ impl CallEntry {
             Self::Host => ResponseOrigin::CustomHost,
         }
     }
+
+    /// The same for a proxy that does not exist, and for a proxy of another tenant.
+    pub(super) fn unknown_proxy_error(self) -> Error {
+        match self {
+            Self::Path => Error::NotFoundBecause {
+                reason: "Not found. No proxy has the key in BT-PROXY-KEY.",
+            },
+            Self::Host => Error::NotFound,
+        }
+    }
 }
 
 impl SelectedProxy {
@@ -58,14 +68,14 @@ impl SelectedProxy {
     ) -> Result<Self, ProxyError> {
         if entry == CallEntry::Host {
             let host = request_host(head).unwrap_or_default();
-            return found_proxy(directory.find_proxy_by_host(host));
+            return found_proxy(directory.find_proxy_by_host(host), entry);
         }
         if let Some(key) = single_header(&head.headers, KEY_HEADER, "BT-PROXY-KEY")? {
             let key = key.to_str().map_err(|_| Problem::BadHeader("BT-PROXY-KEY"))?;
-            return found_proxy(directory.find_proxy_by_key(key));
+            return found_proxy(directory.find_proxy_by_key(key), entry);
         }
         if let Some(key) = find_query_key(head.uri.query().unwrap_or_default())? {
-            return found_proxy(directory.find_proxy_by_key(&key));
+            return found_proxy(directory.find_proxy_by_key(&key), entry);
         }
         let Some(url) = single_header(&head.headers, URL_HEADER, "BT-PROXY-URL")? else {
             let rule = "is required, unless BT-PROXY-KEY names a proxy";
@@ -85,11 +95,14 @@ impl SelectedProxy {
     }
 }
 
-fn found_proxy(lookup: Option<&ProxyLookup>) -> Result<SelectedProxy, ProxyError> {
+fn found_proxy(
+    lookup: Option<&ProxyLookup>,
+    entry: CallEntry,
+) -> Result<SelectedProxy, ProxyError> {
     match lookup {
         Some(ProxyLookup::Found(proxy)) => Ok(SelectedProxy::PreConfigured(Arc::clone(proxy))),
         Some(ProxyLookup::PolicyAltered) => Err(Problem::TenantPolicyAltered.into()),
-        None => Err(Error::NotFound.into()),
+        None => Err(entry.unknown_proxy_error().into()),
     }
 }
 

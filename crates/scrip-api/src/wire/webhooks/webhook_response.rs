@@ -4,8 +4,10 @@
 mod tests;
 
 use scrip_core::{
-    idempotency::RenderedResponse, listing::CursorPage, policy::webhook::WebhookDetails,
-    types::EventType,
+    idempotency::RenderedResponse,
+    listing::CursorPage,
+    policy::webhook::WebhookDetails,
+    types::{EventType, id::ApplicationId},
 };
 use serde::Serialize;
 
@@ -24,9 +26,8 @@ struct WebhookBody<'a> {
     /// Only in the response that creates the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
-    /// Applications create webhooks, so the official clients always find it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created_by: Option<String>,
+    /// The official clients require it, so a webhook of the operator or of `scrip dev` has it too.
+    created_by: String,
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     modified_by: Option<String>,
@@ -81,7 +82,7 @@ fn webhook_body(details: &WebhookDetails) -> WebhookBody<'_> {
         notify_email: settings.notify_email.as_ref().map(|it| it.as_str()),
         events: record.events.as_slice().iter().map(|it| it.as_str()).collect(),
         secret: None,
-        created_by: record.created.by.map(|it| it.to_string()),
+        created_by: record.created.by.unwrap_or(ApplicationId::NONE).to_string(),
         created_at: record.created.at.to_string(),
         modified_by: record.modified.and_then(|it| it.by).map(|it| it.to_string()),
         modified_at: record.modified.map(|it| it.at.to_string()),

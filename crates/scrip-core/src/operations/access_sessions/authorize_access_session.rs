@@ -52,7 +52,7 @@ pub async fn authorize_access_session(
     }
     let nonce = pepper.api_key_digest(&authorization.nonce);
     let row = vault.store.find_access_session_by_nonce(&permit, nonce).await?;
-    let row = row.filter(|it| it.record.expires_at > now).ok_or(Error::NotFound)?;
+    let row = row.filter(|it| it.record.expires_at > now).ok_or_else(unknown_nonce_error)?;
     if !row.has_valid_mac(&caller.tenant().keys) {
         return Err(Error::Internal("the row of an access session was altered".into()));
     }
@@ -83,6 +83,11 @@ pub async fn authorize_access_session(
         ChangeOutcome::Done => Ok(()),
         ChangeOutcome::Stale => Err(nonce_used_error()),
     }
+}
+
+fn unknown_nonce_error() -> Error {
+    let reason = "Not found. No access session of this tenant has this nonce, or it has expired.";
+    Error::NotFoundBecause { reason }
 }
 
 fn nonce_used_error() -> Error {

@@ -79,7 +79,7 @@ pub(crate) fn outcome_name(outcome: &Result<String, Error>) -> String {
     let name = match outcome {
         Ok(name) => name,
         Err(Error::NotFound) => "not found",
-        Err(Error::NotReady { .. }) => "nothing yet",
+        Err(Error::NotFoundBecause { .. }) => "nothing yet",
         Err(Error::Conflict { .. }) => "conflict",
         Err(Error::Invalid(_)) => "invalid",
         Err(Error::Service(_)) => "service",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use scrip_api::wire::{
     self, ParseError,
@@ -32,7 +33,7 @@ Examples:
   scrip application create --tenant Acme --name Checkout --type public --permission token:create \\
     --origin https://shop.example
   scrip application create --tenant Acme --name Billing --type private --rule \\
-    '{\"container\":\"/pci/\",\"transform\":\"reveal\",\"permissions\":[\"token:read\",\"token:use\"]}'
+    '{\"container\":\"/pci/\",\"transform\":\"reveal\",\"permissions\":[\"token:read\"]}'
 
 The key is displayed once. Permissions without a rule apply to every container and return masked data.";
 
@@ -181,6 +182,9 @@ fn parse_access_policy(
         let permissions = Permission::grantable(kind).collect();
         return Ok(AccessPolicy { permissions, rules: Vec::new() });
     }
+    if arguments.permission.is_empty() && arguments.rule.is_empty() {
+        bail!("the application needs rights: add --permission PERMISSION, --rule JSON or --all");
+    }
     let mut rules = Vec::new();
     for rule in &arguments.rule {
         rules.push(wire::json::read(rule.as_bytes()).map_err(explain_parse_error)?.into_exposed());
@@ -238,4 +242,27 @@ async fn delete(operator: &Operator, id_text: &str) -> anyhow::Result<CommandOut
         .map_err(explain)?;
     let text = format!("deleted application {id}; its keys stop working within a second");
     Ok(CommandOutput::new(text, json!({ "id": id.to_string(), "deleted": true })))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use super::*;
+
+    #[test]
+    fn application_without_rights_is_rejected_with_the_names_of_the_options() {
+        let parse = |options: &[&str]| {
+            let words = ["create", "--tenant", "Acme", "--name", "A", "--type", "private"];
+            let command = CreateApplicationArguments::augment_args(Command::new("create"));
+            let matches = command.get_matches_from([&words[..], options].concat());
+            let arguments = CreateApplicationArguments::from_arg_matches(&matches).unwrap();
+            parse_access_policy(&arguments, ApplicationKind::Private).map_err(|it| it.to_string())
+        };
+        let error = parse(&[]).unwrap_err();
+        assert!(error.contains("--permission PERMISSION, --rule JSON or --all"), "{error}");
+        for options in [&["--permission", "token:read"][..], &["--all"]] {
+            assert!(parse(options).is_ok(), "{options:?}");
+        }
+    }
 }

@@ -92,7 +92,7 @@ fn unknown_and_foreign_nonces_are_indistinguishable() {
     let replies = [&foreign_session, &unknown_nonce, &by_key, &json!({"nonce": ""})]
         .map(|it| authorize(&SERVER, &ACME.private, it, read_permission()));
     for response in &replies {
-        response.expect_problem(404, "Not found.");
+        response.expect_problem(404, "Not found. No access session of this tenant has this nonce");
         assert_eq!(response.without_trace(), replies[0].without_trace());
     }
     authorize(&SERVER, &other_tenant_keys.private, &foreign_session, read_permission())

@@ -149,6 +149,7 @@ fn proxy_of_another_tenant_is_unknown() {
     unknown.expect_error(404, StatedDelivery::NotSent);
     foreign.expect_error(404, StatedDelivery::NotSent);
     assert_eq!(unknown.text(), foreign.text(), "the existence of a proxy is visible");
+    assert!(unknown.text().contains("No proxy has the key in BT-PROXY-KEY"), "{}", unknown.text());
     let path = format!("/proxies/{}", foreign_proxy.id);
     assert_eq!(server().get_path(&PROXY.keys.management, &path).status, 404);
     assert_eq!(host.request_count(), 0);

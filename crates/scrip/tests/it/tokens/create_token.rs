@@ -288,6 +288,23 @@ fn invalid_create_token_names_the_attribute() {
 }
 
 #[test]
+fn expression_that_reads_only_the_cvc_of_a_card_is_rejected_with_the_reason() {
+    let data = json!({"number": unique_card_number(), "cvc": "123"});
+    let rule = "the CVC of a card is not in the data";
+    let index = json!({"type": "card", "data": data, "search_indexes": ["{{ data.cvc }}"]});
+    expect_rejected(index, rule);
+    let expression = "{{ data['cvc'] }}";
+    let fingerprint = json!({"type": "card", "data": data, "fingerprint_expression": expression});
+    expect_rejected(fingerprint, rule);
+    let other = json!({"type": "card", "data": data, "search_indexes": ["{{ data.none }}"]});
+    expect_rejected(other, "must give one value");
+    // The attribute of another type has no special meaning.
+    let other_type =
+        json!({"type": "token", "data": {"cvc": ""}, "search_indexes": ["{{ data.cvc }}"]});
+    expect_rejected(other_type, "must give one value");
+}
+
+#[test]
 fn expensive_expressions_are_rejected() {
     let text = "x".repeat(400_000);
     let expensive_body = json!({"type": "token", "data": text, "mask": vec!["{{data}}"; 45_000]});

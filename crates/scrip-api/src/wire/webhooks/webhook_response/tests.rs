@@ -15,7 +15,7 @@ fn body() -> WebhookBody<'static> {
         notify_email: None,
         events: vec!["token.created", "token.deleted"],
         secret: None,
-        created_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
+        created_by: "0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned(),
         created_at: "2026-11-01T09:30:00+00:00".to_owned(),
         modified_by: None,
         modified_at: None,

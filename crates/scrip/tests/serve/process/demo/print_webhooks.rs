@@ -76,6 +76,12 @@ fn dev_prints_the_verified_delivery_of_a_new_token() {
     assert_eq!(delivery["signatures"], "valid");
     assert_eq!(delivery["delivery"]["event"]["data"]["token"]["id"], token["id"]);
     assert_eq!(webhook_names(&announced), ["scrip dev --print-webhooks"]);
+    // The official clients require `created_by`, also of a webhook that no application created.
+    let list = send(&announced, "management", "GET", "/webhooks", None);
+    let webhook = &list["data"][0];
+    assert_eq!(webhook["created_by"], "00000000-0000-0000-0000-000000000000");
+    let path = format!("/webhooks/{}", webhook["id"].as_str().unwrap());
+    assert_eq!(&send(&announced, "management", "GET", &path, None), webhook);
     drop(dev);
 
     let mut dev = DevVault::start(&process, &["--print-webhooks"]);
