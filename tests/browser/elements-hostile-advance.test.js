@@ -266,3 +266,74 @@ onHostilePage("touch that scrolls the page is no action in the field under the f
   await typeKeys(page, "987");
   await assertTrapTellsNothing(page, input, "09 / 87");
 });
+
+// --- Focus that does not arrive, and values that a browser fills in ---
+
+// A number, its date and its code, and behind them a trap for the code.
+const addCardAndTrap = (page) =>
+  page.evaluate(async () => {
+    await window.addField("number", "cardNumber");
+    await window.addField("date", "cardExpirationDate");
+    await window.addField("code", "cardVerificationCode");
+    const place = document.createElement("span");
+    Object.assign(place, { id: "before-trap", tabIndex: -1 });
+    document.body.append(place);
+    await window.addField("trap", "cardExpirationDate", { maxElapsedExpirationYear: 100 });
+  });
+
+onHostilePage("finished number moves the focus to no date that is not shown", async (page, input) => {
+  await addCardAndTrap(page);
+  await page.evaluate(() => {
+    document.getElementById("trap").style.display = "none";
+    let isUsed = false;
+    window.onFieldChange = (id, { complete }) => {
+      if (id === "number" && complete && !isUsed) {
+        isUsed = true;
+        window.fields.trap.focus();
+      }
+      if (id !== "date" || !complete) return;
+      document.getElementById("trap").style.display = "";
+      document.getElementById("code").style.display = "none";
+      document.getElementById("before-trap").focus();
+    };
+  });
+  await input("number").click();
+  await typeKeys(page, NUMBER);
+  await pressTab(page);
+  await typeKeys(page, "1230");
+  await page.waitForTimeout(200);
+  await pressTab(page);
+  await typeKeys(page, "987");
+  await assertTrapTellsNothing(page, input, "09 / 87");
+  await assertDateIsShown(page, "date", [12, 2030]);
+});
+
+// The browser sets the inputs of the number's form, and the frame offers the date to the date field.
+const fillIn = async (page) => {
+  const frame = await (await page.$("#number iframe")).contentFrame();
+  await frame.evaluate((number) => {
+    for (const [name, text] of [["cardnumber", number], ["exp-date", "12/2030"]]) {
+      const input = document.querySelector(`input[name=${name}]`);
+      Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, text);
+      for (const type of ["input", "change"]) input.dispatchEvent(new Event(type, { bubbles: true }));
+    }
+  }, NUMBER);
+  await page.waitForTimeout(300);
+};
+
+onHostilePage("date that a browser filled in is the only date that opens without a press", async (page, input) => {
+  await addCardAndTrap(page);
+  await page.evaluate(() => {
+    window.onFieldChange = (id, { complete }) => {
+      if (id === "date" && complete) document.getElementById("code").style.display = "none";
+    };
+  });
+  await input("number").click();
+  await fillIn(page);
+  assert.equal(await input("date").inputValue(), "12 / 30", "control: the date is filled in");
+  await pressTab(page);
+  await pressTab(page);
+  await typeKeys(page, "987");
+  await assertTrapTellsNothing(page, input, "09 / 87");
+  await assertDateIsShown(page, "date", [12, 2030]);
+});

@@ -5,6 +5,9 @@
 //! Therefore a digest over hidden inputs that the patch does not write, and over any input that it
 //! writes, is withheld, until the data is replaced completely or changed with a reveal right.
 //!
+//! A merge patch of an object of free form (type `token`) never covers it: whether it replaces all members
+//! would tell the caller their names. A patch that is no object replaces the value, whatever it was.
+//!
 //! So no text of hidden and chosen characters is evaluated, and the numbers to count depend only on
 //! what the caller submitted ([`KnownInputs`]).
 
@@ -177,6 +180,12 @@ impl InputLeaves {
         });
         if !is_empty_object(patch) {
             visit_leaves(patch, &mut Vec::new(), &mut |leaf| record_leaf(leaf, true));
+            // Which members of an object of free form remain is hidden, and so is whether there were any.
+            let is_merged = |it: &Vec<&str>| merges_object(patch, it);
+            if token_type == TokenType::Token && inputs.iter().any(is_merged) {
+                leaves.has_written_hidden = true;
+                leaves.has_unwritten_hidden = true;
+            }
         }
         leaves
     }
@@ -240,6 +249,15 @@ fn replaces_leaf(patch: &Value, leaf: &[&str]) -> bool {
     true
 }
 
+/// Whether the patch has members for the object at this path.
+fn merges_object(patch: &Value, path: &[&str]) -> bool {
+    let mut value = Some(patch);
+    for step in path {
+        value = value.and_then(Value::as_object).and_then(|it| it.get(*step));
+    }
+    value.is_some_and(Value::is_object)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -264,7 +282,22 @@ mod tests {
         check(&[whole_data], person(), json!({"zip": "1"}), PatchCoverage::Partial);
         check(&[whole_data], person(), json!({"pin": null}), PatchCoverage::Partial);
         check(&[whole_data], person(), json!("text"), PatchCoverage::Complete);
-        check(&[whole_data], person(), json!({"pin": 1, "name": "x"}), PatchCoverage::Complete);
+        check(&[whole_data], person(), json!({"pin": 1, "name": "x"}), PatchCoverage::Partial);
+        check(&[whole_data], json!("text"), json!({"pin": 1}), PatchCoverage::Partial);
+        check(&[whole_data], person(), json!(null), PatchCoverage::Complete);
+        check(
+            &[&["name"]],
+            person(),
+            json!({"name": {"first": 1, "last": 2}}),
+            PatchCoverage::Partial,
+        );
+        check(
+            &[&["name"]],
+            json!({"name": "x"}),
+            json!({"name": {"a": 1}}),
+            PatchCoverage::Partial,
+        );
+        check(&[&["name"]], person(), json!({"name": "x"}), PatchCoverage::Complete);
         check(
             &[whole_data],
             person(),
@@ -275,7 +308,7 @@ mod tests {
             &[whole_data],
             person(),
             json!({"pin": 1, "name": {"first": 1, "last": 2}}),
-            PatchCoverage::Complete,
+            PatchCoverage::Partial,
         );
         check(&[&["pin"]], person(), json!({"pin": 1}), PatchCoverage::Complete);
         check(&[&["pin"]], person(), json!({"name": 1}), PatchCoverage::Absent);

@@ -26,6 +26,9 @@ import { randomId } from "../parent-channel.js";
  * @typedef {import("./report.js").PartState} PartState
  */
 
+/** How long the focus may need to reach a frame, in milliseconds. */
+const ADVANCE_FOCUS_MS = 250;
+
 export class InputField {
   #channel;
   #type;
@@ -42,6 +45,8 @@ export class InputField {
   /** Whether the payer goes to another part of this field in the order back. */
   #isBack = false;
   #advance = new NumberAdvance();
+  /** Until when a focus of this field is the move on from a finished number. */
+  #advanceEndsAt = 0;
   /** Whether the frame has no input that gets the focus back with the frame. */
   #isAway = true;
   /** Whether the page sets the text, which its mask may format. */
@@ -115,8 +120,11 @@ export class InputField {
   #partFocused(part) {
     const { targetId, role } = part;
     if (role !== "number") this.#advance.end();
-    if (this.#isAway) this.arrival.opens(this.parts, false) && this.#entry.arrive();
-    else if (!this.arrival.opens([part], this.#isBack)) this.#entry.pause();
+    const opens = this.arrival.opens(this.#isAway ? this.parts : [part], !this.#isAway && this.#isBack);
+    if (!opens) this.#entry.pause();
+    else if (performance.now() < this.#advanceEndsAt) this.#entry.act();
+    else if (this.#isAway) this.#entry.arrive();
+    this.#advanceEndsAt = 0;
     [this.#isAway, this.#isBack] = [false, false];
     this.#channel.send("focus", { targetId });
   }
@@ -361,8 +369,11 @@ export class InputField {
     // Many pages move the focus on to the date when the number is finished, as a card element does.
     const isNext = this.#type === "cardExpirationDate" && part?.isEmpty === true && this.arrival.opens([part], false);
     const isAdvance = isNext && siblingFields(this.#channel.nonce).some((it) => it.useAdvance());
-    isAdvance ? this.#entry.act() : this.#entry.focusByPage();
+    this.#advanceEndsAt = isAdvance ? performance.now() + ADVANCE_FOCUS_MS : 0;
+    this.#entry.focusByPage();
     part?.focus();
+    // A frame that is not shown gets no focus, and a later focus belongs to no move.
+    if (document.activeElement !== part?.input) this.#advanceEndsAt = 0;
   }
 
   /** Whether the payer has just finished the number, and is still in it. Each number says so once. */
@@ -426,11 +437,7 @@ export class InputField {
       role === "text" ? NAME_TOKENS.includes(token) && autoComplete.text === token : AUTOFILL[role].token === token,
     );
     if (part === undefined || !part.isEmpty || this.#wasSet || readOnly || disabled) return false;
-    part.pasteText(value);
-    // The payer chose this value, not the page.
-    part.state = "open";
-    this.#wasLeft = true;
-    this.#render();
+    part.fill(value);
     return true;
   }
 

@@ -129,6 +129,18 @@ export class InputPart {
     this.replaceText(this.kind.format({ text, caret: text.length }, "insert", { text: "", caret: 0 }).text);
   }
 
+  /**
+   * Enters a text that the payer chose, as a browser that fills in a value does.
+   * @param {string} text
+   */
+  fill(text) {
+    [this.#presence, this.#isPaste] = [undefined, false];
+    this.#changeState(true, true);
+    this.#show(this.kind.format({ text, caret: text.length }, "insert", { text: "", caret: 0 }));
+    this.#before = { text: this.text, caret: this.text.length };
+    this.#finishEdit({ isTyped: false, isNew: true }, false);
+  }
+
   /** Applies the formatting to a text that was typed without it. */
   reformat() {
     const { text } = this;
