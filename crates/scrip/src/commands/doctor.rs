@@ -22,7 +22,7 @@ use anyhow::bail;
 use scrip_core::{
     Vault,
     log_tasks::authentic_time::load_authentic_time,
-    policy::Directory,
+    policy::{Directory, EMPTY_VAULT},
     types::time::{Clock, ClockWatermark},
 };
 use scrip_server::{
@@ -145,6 +145,10 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             return findings;
         }
     };
+    if records.is_empty_vault() {
+        findings.push(failed("canary", EMPTY_VAULT));
+        return findings;
+    }
     findings.extend(unlock::check_methods(settings, &records).await);
     let source = match settings.unlock(&records).await {
         Ok(source) => source,
