@@ -79,6 +79,7 @@ fn check_data_dir(settings: &Settings) -> Vec<Finding> {
     findings.push(storage::check_disk(settings));
     findings.push(check_bin_data(settings));
     findings.push(audit::check_settings(settings));
+    findings.extend(audit::check_sink(settings));
     findings
 }
 
