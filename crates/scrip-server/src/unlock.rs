@@ -65,7 +65,8 @@ impl Settings {
             (None, file) if file.exists() => format!("the root key {}", file.display()),
             (None, _) => return None,
         };
-        let is_used = unlocks.is_legacy() || unlocks.active_methods().any(|it| MethodName::new(it).is_root_key);
+        let is_used = unlocks.is_legacy()
+            || unlocks.active_methods().any(|it| MethodName::new(it).is_root_key);
         (!is_used).then(|| format!("{name} is obsolete: no unlock method of this vault uses it"))
     }
 

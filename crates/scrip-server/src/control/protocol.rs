@@ -141,6 +141,13 @@ struct SocketAttempt {
     error: io::Error,
 }
 
+/// Short texts for the usual reasons.
+const REASONS: [(io::ErrorKind, &str); 3] = [
+    (io::ErrorKind::NotFound, "the socket does not exist"),
+    (io::ErrorKind::ConnectionRefused, "connection refused"),
+    (io::ErrorKind::PermissionDenied, "permission denied"),
+];
+
 impl ServerNotFound {
     /// Whether a server may run that this user may not use.
     fn is_denied(&self) -> bool {
@@ -152,13 +159,11 @@ impl ServerNotFound {
         for (index, SocketAttempt { path, error }) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { " and " };
             write!(f, "{separator}{} (", path.display())?;
-            match error.kind() {
-                io::ErrorKind::NotFound => f.write_str("the socket does not exist")?,
-                io::ErrorKind::ConnectionRefused => f.write_str("connection refused")?,
-                io::ErrorKind::PermissionDenied => f.write_str("permission denied")?,
-                _ => write!(f, "{error}")?,
-            }
-            f.write_str(")")?;
+            let reason = match REASONS.iter().find(|(kind, _)| *kind == error.kind()) {
+                Some((_, text)) => (*text).to_owned(),
+                None => error.to_string(),
+            };
+            write!(f, "{reason})")?;
         }
         Ok(())
     }
@@ -226,9 +231,7 @@ pub fn try_request<T: DeserializeOwned>(
     let line = exchange(stream, request).context("the server did not answer")?;
     let response = serde_json::from_str(&line);
     match response.map_err(|_| anyhow::anyhow!("the server runs another version of scrip"))? {
-        ControlResponse::Result(value) => {
-            Ok(ControlAnswer::Done(serde_json::from_value(value)?))
-        }
+        ControlResponse::Result(value) => Ok(ControlAnswer::Done(serde_json::from_value(value)?)),
         ControlResponse::Waiting(ticket) => Ok(ControlAnswer::Waiting(ticket)),
         ControlResponse::Error(message) => Err(RequestRefusal(message).into()),
     }

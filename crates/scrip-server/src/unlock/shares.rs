@@ -84,10 +84,7 @@ impl ShareCount {
     pub fn parse_recipients(&self) -> anyhow::Result<Vec<AgeRecipient>> {
         let (shares, texts) = (self.shares, &self.recipients);
         if !texts.is_empty() && texts.len() != usize::from(shares) {
-            bail!(
-                "each of the {shares} shares needs one recipient, but there are {}",
-                texts.len()
-            );
+            bail!("each of the {shares} shares needs one recipient, but there are {}", texts.len());
         }
         let mut recipients = Vec::with_capacity(texts.len());
         for text in texts {

@@ -227,11 +227,9 @@ fn prepare_database(
     settings: &Settings,
     arguments: &RestoreArguments,
 ) -> anyhow::Result<Vec<String>> {
-    let check = |examined| {
-        match arguments.without_root_key {
-            true => Ok(Vec::new()),
-            false => check_vault_key(settings, examined).map(|it| it.warnings),
-        }
+    let check = |examined| match arguments.without_root_key {
+        true => Ok(Vec::new()),
+        false => check_vault_key(settings, examined).map(|it| it.warnings),
     };
     let examined = examine_database(&restored.path, arguments.common.progress(READING))?;
     let is_current = examined.is_current;
