@@ -122,23 +122,27 @@ fn report(findings: &[Finding]) -> CommandOutput {
     CommandOutput::new(text, json!({ "ok": is_ok, "checks": findings }))
 }
 
+/// Reports the engine, and a WAL that is not copied to the database.
+async fn check_engine(vault: &Vault) -> Vec<Finding> {
+    const WAL_BYTES_MANY: u64 = 512 * 1024 * 1024;
+    let status = match vault.store.status().await {
+        Ok(status) => status,
+        Err(error) => return vec![failed("store", format!("{:#}", explain(error)))],
+    };
+    let mut findings =
+        vec![passed("store", format!("{}, schema {}", status.engine, status.schema))];
+    let log = status.sizes_bytes.iter().find(|(name, _)| *name == "write_ahead_log");
+    if let Some((_, log)) = log.filter(|(_, it)| *it > WAL_BYTES_MANY) {
+        let message =
+            format!("{} of the WAL are not yet copied to the database", format_bytes(*log));
+        findings.push(warning("log", message));
+    }
+    findings
+}
+
 /// Checks that require an open vault.
 async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
-    const WAL_BYTES_MANY: u64 = 512 * 1024 * 1024;
-    let mut findings = Vec::new();
-    match vault.store.status().await {
-        Err(error) => findings.push(failed("store", format!("{:#}", explain(error)))),
-        Ok(status) => {
-            let message = format!("{}, schema {}", status.engine, status.schema);
-            findings.push(passed("store", message));
-            let log = status.sizes_bytes.iter().find(|(name, _)| *name == "write_ahead_log");
-            if let Some((_, log)) = log.filter(|(_, it)| *it > WAL_BYTES_MANY) {
-                let message =
-                    format!("{} of the WAL are not yet copied to the database", format_bytes(*log));
-                findings.push(warning("log", message));
-            }
-        }
-    }
+    let mut findings = check_engine(vault).await;
     let records = match vault.store.load_directory().await {
         Ok(records) => records,
         Err(error) => {
