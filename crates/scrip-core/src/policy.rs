@@ -38,7 +38,7 @@ pub use self::{
     },
     directory::{
         ApiKeyLookup, Directory, REPLACED_KEYS,
-        directory_records::{DirectoryRecords, SystemKeys},
+        directory_records::{DirectoryRecords, EMPTY_VAULT, SystemKeys},
     },
     display_name::DisplayName,
     entities::ENTITIES,

@@ -7,11 +7,12 @@
 //! is not the chain that was written before (an older database was restored, or its head was
 //! altered), a line reports this and the chain is written again from its first record, once.
 
+pub mod health;
 mod line;
 mod position;
 mod sink;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use scrip_core::{
@@ -23,6 +24,7 @@ use tokio::task::spawn_blocking;
 
 use crate::{
     audit_sink::{
+        health::SinkHealth,
         position::{ChainKey, SinkPosition, SinkPositions},
         sink::LineSink,
     },
@@ -35,14 +37,21 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 const BATCH_RECORDS_MAX: usize = 500;
 
 /// Writes new records to the sink every second, until the process exits.
-pub async fn run_sink(target: AuditSinkTarget, data_dir: PathBuf, vault: Vault) {
+pub async fn run_sink(
+    target: AuditSinkTarget,
+    data_dir: PathBuf,
+    vault: Vault,
+    health: Arc<SinkHealth>,
+) {
     let open_state = move || SinkState::new(target.clone(), data_dir.clone());
     let mut writer = SinkWriter { state: None, open_state: Box::new(open_state) };
     let mut ticks = delayed_interval(POLL_EVERY);
     let mut is_failing = false;
     loop {
         ticks.tick().await;
-        match writer.catch_up(&vault).await {
+        let result = writer.catch_up(&vault).await;
+        health.set_cause(result.as_ref().err().map(|it| format!("{it:#}")));
+        match result {
             Ok(()) if is_failing => {
                 is_failing = false;
                 tracing::info!("audit sink works again");

@@ -72,6 +72,7 @@ impl ControlSocket {
             is_development: node.app.settings.field_hosting.is_on_loopback,
             connections: node.connection_counts.open.load(Ordering::Relaxed),
             write_queue: node.app.vault.store.metrics().queued(),
+            audit_sink_cause: node.settings.audit_sink.as_ref().and_then(|it| it.cause()),
             pool: Some(pool_status(&node.app)),
             bin_rows: node.app.vault.bin_data.imported().map(|it| it.row_count()),
             threeds: scheme_statuses(&node),

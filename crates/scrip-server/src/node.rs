@@ -7,6 +7,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use scrip_api::app::App;
 
 use crate::{
+    audit_sink::health::SinkHealth,
     config::key_rotation::KeyRotationPace,
     connections::{counts::ConnectionCounts, limits::ConnectionLimits},
     directory_servers::HttpDirectoryServers,
@@ -53,6 +54,8 @@ pub struct NodeSettings {
     pub key_manager: Option<Arc<KeyManager>>,
     /// Actions of operators that need a second operator.
     pub dual_control: Option<Arc<DualControl>>,
+    /// The state of the audit sink; `None` without `audit.sink`.
+    pub audit_sink: Option<Arc<SinkHealth>>,
     /// Gets every request of the client listener.
     pub request_log: Option<Arc<dyn RequestLog>>,
 }
@@ -82,6 +85,7 @@ impl Default for NodeSettings {
             key_rotation: KeyRotationPace::default(),
             key_manager: None,
             dual_control: None,
+            audit_sink: None,
             request_log: None,
         }
     }

@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod command_table;
+#[cfg(test)]
+mod wait_option;
 
 use std::{path::PathBuf, process::ExitCode};
 

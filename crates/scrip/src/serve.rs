@@ -21,7 +21,7 @@ use scrip_api::app::App;
 use scrip_core::{Vault, policy::destination::LoopbackDestinations};
 use scrip_demo::{Demo, authority, with_demo};
 use scrip_server::{
-    audit_sink,
+    audit_sink::{self, health::SinkHealth},
     background::unseal,
     clock::ticks,
     config::{Environment, Settings, TlsSettings},
@@ -218,6 +218,8 @@ async fn run_server(
     let (mut node, listener_key) =
         build_node(&settings, &mode, memory, servers, listens_for_metrics, own_addresses).await?;
     node.settings.certificates.clone_from(&tls);
+    let sink_health = settings.audit.sink.is_some().then(Arc::<SinkHealth>::default);
+    node.settings.audit_sink.clone_from(&sink_health);
     let (manager, dual_control) = add_key_management(&mut node, &settings);
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
     let access = OperatorAccess { key: listener_key, hosts: settings.metrics.hosts.0.clone() };
@@ -236,7 +238,7 @@ async fn run_server(
     let (head_file, vault) = (settings.head_file(), app.vault.clone());
     let head_file_task =
         tokio::spawn(head_file::update_periodically(head_file.clone(), vault.clone()));
-    start_audit_sink(&settings, &vault);
+    start_audit_sink(&settings, &vault, sink_health);
     let auth_failures = Arc::clone(&app.auth_failures);
     let (demo, has_demo) = (Arc::new(SetOnce::new()), mode.has_demo(&settings));
     let (shop, shop_app) = (Arc::clone(&demo), Arc::clone(&app));
@@ -296,10 +298,10 @@ fn start_key_management(
     }
 }
 
-fn start_audit_sink(settings: &Settings, vault: &Vault) {
-    if let Some(sink_target) = settings.audit.sink.clone() {
+fn start_audit_sink(settings: &Settings, vault: &Vault, health: Option<Arc<SinkHealth>>) {
+    if let Some((sink_target, health)) = settings.audit.sink.clone().zip(health) {
         let data_dir = settings.storage.data_dir.clone();
-        tokio::spawn(audit_sink::run_sink(sink_target, data_dir, vault.clone()));
+        tokio::spawn(audit_sink::run_sink(sink_target, data_dir, vault.clone(), health));
     }
 }
 

@@ -7,10 +7,6 @@ use std::{
 
 use crate::config::table::Settings;
 
-/// A disk that is not mounted looks like a vault that was never created.
-const ADVICE_WITHOUT_VAULT: &str = "If this vault existed before, check storage.data_dir and that \
-     its disk is mounted; for a new vault run: scrip init";
-
 impl Settings {
     pub fn database_file(&self) -> PathBuf {
         self.storage.data_dir.join("scrip.db")
@@ -49,9 +45,29 @@ impl Settings {
         self.check_data_dir()?;
         let folder = &self.storage.data_dir;
         if self.storage.url.is_none() && !self.database_file().is_file() {
-            anyhow::bail!("{} contains no vault. {ADVICE_WITHOUT_VAULT}", folder.display());
+            anyhow::bail!(
+                "{} contains no vault. {}",
+                folder.display(),
+                self.missing_vault_advice()
+            );
         }
         Ok(folder)
+    }
+
+    /// A disk that is not mounted looks like a vault that was never created. An operator with a
+    /// control socket only has no data directory.
+    fn missing_vault_advice(&self) -> String {
+        let check =
+            "If this vault existed before, check storage.data_dir and that its disk is mounted";
+        match &self.server.control_socket {
+            None => format!("{check}; for a new vault run: scrip init"),
+            Some(socket) => format!(
+                "A user who has only the control socket {} cannot run this command without the \
+                 server: run it as the user of the server, with its settings. {check}; for a new \
+                 vault, the user of the server runs: scrip init",
+                socket.display()
+            ),
+        }
     }
 
     /// Checks that the data directory exists and that this user may use it.
@@ -68,9 +84,28 @@ impl Settings {
                 folder.display()
             ),
             Ok(_) | Err(_) => anyhow::bail!(
-                "data directory {} does not exist. {ADVICE_WITHOUT_VAULT}",
-                folder.display()
+                "data directory {} does not exist. {}",
+                folder.display(),
+                self.missing_vault_advice()
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::load::tests::load;
+
+    #[test]
+    fn operator_with_a_control_socket_is_not_told_to_create_a_vault() {
+        let error = |text: &str| {
+            let settings = load(text, &[("SCRIP_STORAGE_DATA_DIR", "/nonexistent/scrip")]).unwrap();
+            settings.existing_data_dir().unwrap_err().to_string()
+        };
+        let text = error("");
+        assert!(text.ends_with("for a new vault run: scrip init"), "{text}");
+        let text = error("[server]\ncontrol_socket = \"/run/scrip/control.sock\"");
+        assert!(text.contains("only the control socket /run/scrip/control.sock"), "{text}");
+        assert!(text.contains("run it as the user of the server"), "{text}");
     }
 }

@@ -63,6 +63,7 @@ impl ControlHandler {
             RequestRight::Change => self.check_change(uid).await?,
             RequestRight::ApprovedChange(action) => {
                 self.check_change(uid).await?;
+                self.check_local_key(&request)?;
                 if let Some(dual_control) = &self.dual_control {
                     match dual_control.authorize(uid, &action).await? {
                         Authorization::NotNeeded | Authorization::Granted => (),
@@ -79,8 +80,25 @@ impl ControlHandler {
         if let ControlRequest::AddMethod { kind, parameters, .. } = request {
             parse_method(kind, parameters)?;
         }
+        if let ControlRequest::AddShares { count, .. }
+        | ControlRequest::RotateVault { count: Some(count), .. } = request
+        {
+            count.parse_recipients()?;
+        }
         if let (ControlRequest::SwitchOff {}, Some(it)) = (request, &self.dual_control) {
             it.check_can_switch_off()?;
+        }
+        Ok(())
+    }
+
+    /// Rejects a key on this machine that this server cannot use, such as a new file of another
+    /// user, before an approval is requested for it.
+    fn check_local_key(&self, request: &ControlRequest) -> anyhow::Result<()> {
+        if let (ControlRequest::AddMethod { kind, parameters, .. }, Some(manager)) =
+            (request, &self.manager)
+        {
+            let checked = manager.check_local_key(&parse_method(kind, parameters)?);
+            checked.context("nothing was changed: the server cannot use this key")?;
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! The protocol of the control socket: one line of JSON for the request, one for the response.
 
 use std::{
+    fmt::Display,
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -118,12 +119,63 @@ impl Settings {
 }
 
 impl ControlAddress {
-    fn connect(&self) -> io::Result<UnixStream> {
-        let stream = UnixStream::connect(&self.private).and_then(check_server);
-        match &self.shared {
-            Some(shared) => stream.or_else(|_| UnixStream::connect(shared)),
-            None => stream,
+    fn connect(&self) -> Result<UnixStream, ServerNotFound> {
+        let attempt = |path: &Path, error| SocketAttempt { path: path.to_owned(), error };
+        let private = match UnixStream::connect(&self.private).and_then(check_server) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => attempt(&self.private, error),
+        };
+        let Some(shared) = &self.shared else { return Err(ServerNotFound(vec![private])) };
+        UnixStream::connect(shared)
+            .map_err(|error| ServerNotFound(vec![private, attempt(shared, error)]))
+    }
+}
+
+/// No server answers at the sockets of a [`ControlAddress`].
+#[derive(Debug)]
+pub struct ServerNotFound(Vec<SocketAttempt>);
+
+#[derive(Debug)]
+struct SocketAttempt {
+    path: PathBuf,
+    error: io::Error,
+}
+
+/// Short texts for the usual reasons.
+const REASONS: [(io::ErrorKind, &str); 3] = [
+    (io::ErrorKind::NotFound, "the socket does not exist"),
+    (io::ErrorKind::ConnectionRefused, "connection refused"),
+    (io::ErrorKind::PermissionDenied, "permission denied"),
+];
+
+impl ServerNotFound {
+    /// Whether a server may run that this user may not use.
+    fn is_denied(&self) -> bool {
+        let last = self.0.last();
+        last.is_some_and(|it| it.error.kind() == io::ErrorKind::PermissionDenied)
+    }
+
+    fn write_attempts(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, SocketAttempt { path, error }) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { " and " };
+            write!(f, "{separator}{} (", path.display())?;
+            let reason = match REASONS.iter().find(|(kind, _)| *kind == error.kind()) {
+                Some((_, text)) => (*text).to_owned(),
+                None => error.to_string(),
+            };
+            write!(f, "{reason})")?;
         }
+        Ok(())
+    }
+}
+
+impl Display for ServerNotFound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.is_denied() {
+            true => "this user may not use the control socket of the server: tried ",
+            false => "no server answers: tried ",
+        })?;
+        self.write_attempts(f)
     }
 }
 
@@ -144,6 +196,7 @@ fn check_server(stream: UnixStream) -> io::Result<UnixStream> {
 pub enum ControlAnswer<T> {
     Done(T),
     Waiting(ApprovalTicket),
+    NoServer(ServerNotFound),
 }
 
 /// Sends a request that needs no approval.
@@ -153,12 +206,9 @@ pub fn send_request<T: DeserializeOwned>(
     request: &ControlRequest,
 ) -> anyhow::Result<T> {
     match try_request(address, request)? {
-        Some(ControlAnswer::Done(value)) => Ok(value),
-        Some(ControlAnswer::Waiting(it)) => bail!("request {} waits for an approval", it.id),
-        None => bail!(
-            "no server answers at {}; this command needs a running server",
-            address.private.display()
-        ),
+        ControlAnswer::Done(value) => Ok(value),
+        ControlAnswer::Waiting(it) => bail!("request {} waits for an approval", it.id),
+        ControlAnswer::NoServer(it) => bail!("{it}; this command needs a running server"),
     }
 }
 
@@ -167,26 +217,22 @@ pub fn send_request<T: DeserializeOwned>(
 #[error("{0}")]
 pub struct RequestRefusal(String);
 
-/// Sends a request. Returns `None` if no server runs.
+/// Sends a request.
 /// Errors: the server rejects the request, does not answer, or this user may not use its socket.
 pub fn try_request<T: DeserializeOwned>(
     address: &ControlAddress,
     request: &ControlRequest,
-) -> anyhow::Result<Option<ControlAnswer<T>>> {
+) -> anyhow::Result<ControlAnswer<T>> {
     let stream = match address.connect() {
         Ok(stream) => stream,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            bail!("this user may not use the control socket of the server")
-        }
-        Err(_) => return Ok(None),
+        Err(not_found) if not_found.is_denied() => bail!("{not_found}"),
+        Err(not_found) => return Ok(ControlAnswer::NoServer(not_found)),
     };
     let line = exchange(stream, request).context("the server did not answer")?;
     let response = serde_json::from_str(&line);
     match response.map_err(|_| anyhow::anyhow!("the server runs another version of scrip"))? {
-        ControlResponse::Result(value) => {
-            Ok(Some(ControlAnswer::Done(serde_json::from_value(value)?)))
-        }
-        ControlResponse::Waiting(ticket) => Ok(Some(ControlAnswer::Waiting(ticket))),
+        ControlResponse::Result(value) => Ok(ControlAnswer::Done(serde_json::from_value(value)?)),
+        ControlResponse::Waiting(ticket) => Ok(ControlAnswer::Waiting(ticket)),
         ControlResponse::Error(message) => Err(RequestRefusal(message).into()),
     }
 }
@@ -204,4 +250,34 @@ pub(crate) fn exchange(
     let mut line = Zeroizing::new(String::new());
     BufReader::new(stream.take(RESPONSE_BYTES_MAX)).read_line(&mut line)?;
     Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn find_server(private: PathBuf, shared: Option<PathBuf>) -> String {
+        let address = ControlAddress { private, shared };
+        let error = send_request::<Value>(&address, &ControlRequest::ListMethods {}).unwrap_err();
+        error.to_string()
+    }
+
+    #[test]
+    fn missing_server_error_names_each_tried_socket_and_its_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let (private, shared) = (folder.path().join("scrip.sock"), folder.path().join("shared"));
+        let missing = format!("{} (the socket does not exist)", private.display());
+        let text = find_server(private.clone(), None);
+        assert_eq!(
+            text,
+            format!("no server answers: tried {missing}; this command needs a running server")
+        );
+        // A killed server leaves its socket.
+        drop(UnixListener::bind(&shared).unwrap());
+        let text = find_server(private, Some(shared.clone()));
+        let refused = format!("{} (connection refused)", shared.display());
+        assert!(text.contains(&format!("tried {missing} and {refused};")), "{text}");
+    }
 }

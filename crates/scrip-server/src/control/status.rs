@@ -35,6 +35,9 @@ pub struct ServerStatus {
     pub connections: usize,
     /// Number of writes that wait in the queues of the server.
     pub write_queue: u64,
+    /// Why records are not written to the audit sink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit_sink_cause: Option<String>,
     /// Connections to the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolStatus>,

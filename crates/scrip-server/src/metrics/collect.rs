@@ -45,6 +45,10 @@ pub(crate) fn render(node: &Node) -> String {
         .write_sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     write_readiness(&mut page, app);
     write_unlock_methods(&mut page, node);
+    page.start_family(&table::AUDIT_SINK_UP);
+    if let Some(sink) = &node.settings.audit_sink {
+        page.write_sample(&[], u64::from(sink.cause().is_none()));
+    }
     write_disk(&mut page, node);
     write_requests(&mut page, metrics);
     write_connections(&mut page, node);

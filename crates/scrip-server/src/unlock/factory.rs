@@ -6,7 +6,11 @@ use scrip_unlock::{UnlockError, UnlockSource};
 
 use crate::{
     config::UNLOCK_VARIABLE_PREFIX,
-    unlock::{inputs::UnlockInputs, local_key::LocalKey, unlock_settings::UnlockSettings},
+    unlock::{
+        inputs::UnlockInputs,
+        local_key::LocalKey,
+        unlock_settings::{EnvParameters, FileParameters, UnlockSettings},
+    },
 };
 
 impl UnlockInputs {
@@ -14,22 +18,41 @@ impl UnlockInputs {
     /// Errors: the settings are not valid, or people unlock this method.
     pub fn source(&self, settings: &UnlockSettings) -> Result<Arc<dyn UnlockSource>, UnlockError> {
         match settings {
-            UnlockSettings::File(it) => Ok(Arc::new(match &it.path {
-                Some(path) => LocalKey::File { name: "key file", path: path.clone() },
-                None => self.root_key_source(),
-            })),
-            UnlockSettings::Env(it) if it.variable.starts_with(UNLOCK_VARIABLE_PREFIX) => {
-                let key = self.unlock_keys.get(&it.variable).map(Arc::clone);
-                Ok(Arc::new(LocalKey::Variable { name: it.variable.clone(), key }))
-            }
-            UnlockSettings::Env(_) => Err(UnlockError::Settings(format!(
-                "the name of the variable does not start with {UNLOCK_VARIABLE_PREFIX}"
-            ))),
+            UnlockSettings::File(it) => Ok(Arc::new(self.file_source(it))),
+            UnlockSettings::Env(it) => Ok(Arc::new(self.variable_source(it)?)),
             UnlockSettings::Shamir(_) => Err(UnlockError::Settings(
                 "this method has no source: people enter its shares".to_owned(),
             )),
             UnlockSettings::Service(kind, parameters) => self.service_source(*kind, parameters),
         }
+    }
+
+    /// Checks a wrapping key in a file or in a variable; other methods pass.
+    /// Errors: the key cannot be used.
+    pub(super) fn check_local_key(&self, settings: &UnlockSettings) -> Result<(), UnlockError> {
+        match settings {
+            UnlockSettings::File(it) => self.file_source(it).load().map(drop),
+            UnlockSettings::Env(it) => self.variable_source(it)?.load().map(drop),
+            UnlockSettings::Shamir(_) | UnlockSettings::Service(..) => Ok(()),
+        }
+    }
+
+    fn file_source(&self, parameters: &FileParameters) -> LocalKey {
+        match &parameters.path {
+            Some(path) => LocalKey::File { name: "key file", path: path.clone() },
+            None => self.root_key_source(),
+        }
+    }
+
+    fn variable_source(&self, parameters: &EnvParameters) -> Result<LocalKey, UnlockError> {
+        let name = &parameters.variable;
+        if !name.starts_with(UNLOCK_VARIABLE_PREFIX) {
+            return Err(UnlockError::Settings(format!(
+                "the name of the variable does not start with {UNLOCK_VARIABLE_PREFIX}"
+            )));
+        }
+        let key = self.unlock_keys.get(name).map(Arc::clone);
+        Ok(LocalKey::Variable { name: name.clone(), key })
     }
 
     /// The root key of the settings, which wraps the vault key of a vault with a default method.

@@ -15,7 +15,7 @@ pub(super) enum LocalKey {
 }
 
 impl LocalKey {
-    fn load(&self) -> Result<WrappingKey, UnlockError> {
+    pub(super) fn load(&self) -> Result<WrappingKey, UnlockError> {
         match self {
             Self::File { name, path } => {
                 let file = path.display();

@@ -19,6 +19,7 @@ use crate::unlock::{
     create::{NewMethod, blank_record},
     manager::{KeyManager, OpenVault},
     open::{MethodName, source_text, unwrap_method},
+    unlock_settings::UnlockSettings,
 };
 
 /// An unlock method, for the operator.
@@ -58,6 +59,9 @@ impl MethodStatus {
 /// All unlock methods, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodList {
+    /// Whether the database has no vault yet.
+    #[serde(default)]
+    pub is_empty_vault: bool,
     /// `None` for a vault without unlock methods.
     pub vault: Option<String>,
     pub key_version: u32,
@@ -99,6 +103,7 @@ impl VaultKeyAge {
 impl MethodList {
     pub fn new(unlocks: &VaultUnlocks) -> Self {
         Self {
+            is_empty_vault: false,
             vault: unlocks.identity.map(|it| it.id.to_string()),
             key_version: unlocks.key_version(),
             methods: unlocks.methods.iter().map(MethodStatus::new).collect(),
@@ -114,6 +119,10 @@ impl KeyManager {
     pub async fn list_methods(&self) -> anyhow::Result<MethodList> {
         let unlocks = self.load_unlocks().await?;
         let mut list = MethodList::new(&unlocks);
+        if unlocks.is_legacy() && self.app.is_sealed() {
+            let records = self.app.vault.store.load_directory().await?;
+            list.is_empty_vault = records.is_empty_vault();
+        }
         list.last_rotation =
             self.last_rotation.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let history = self.app.directory.load_full().map(|it| it.audit_key().history());
@@ -123,6 +132,13 @@ impl KeyManager {
             method.is_working = self.health.is_working(&method.id);
         }
         Ok(list)
+    }
+
+    /// Checks that this server can read a wrapping key on this machine. Does not ask services.
+    /// Errors: the key is missing, is no key, or is not the server's alone.
+    pub(crate) fn check_local_key(&self, settings: &UnlockSettings) -> anyhow::Result<()> {
+        let checked = self.inputs.check_local_key(settings);
+        checked.map_err(|it| anyhow::Error::msg(source_text(settings.kind(), &it)))
     }
 
     /// Wraps the vault key with another source.

@@ -34,11 +34,19 @@ pub struct MethodName {
     pub kind: UnlockKind,
     pub id: String,
     pub label: String,
+    /// Whether its wrapping key is the root key of the settings.
+    pub is_root_key: bool,
 }
 
 impl MethodName {
     pub fn new(record: &UnlockRecord) -> Self {
-        Self { kind: record.kind, id: record.id.to_string(), label: record.label.clone() }
+        let settings = UnlockSettings::from_record(record);
+        Self {
+            kind: record.kind,
+            id: record.id.to_string(),
+            label: record.label.clone(),
+            is_root_key: settings.is_ok_and(|it| it.is_root_key()),
+        }
     }
 }
 

@@ -77,6 +77,31 @@ pub struct ShareCount {
     pub recipients: Vec<String>,
 }
 
+impl ShareCount {
+    /// The recipients, one for each share; none for shares in clear.
+    /// Errors: a recipient is not valid, or their number is not the one of the shares, or two of them
+    /// are the same.
+    pub fn parse_recipients(&self) -> anyhow::Result<Vec<AgeRecipient>> {
+        let (shares, texts) = (self.shares, &self.recipients);
+        if !texts.is_empty() && texts.len() != usize::from(shares) {
+            bail!("each of the {shares} shares needs one recipient, but there are {}", texts.len());
+        }
+        let mut recipients = Vec::with_capacity(texts.len());
+        for text in texts {
+            let recipient = AgeRecipient::parse(text)?;
+            if recipients.contains(&recipient) {
+                bail!(
+                    "two shares for one recipient defeat the threshold; nothing was changed. Give \
+                     each share another recipient than {}",
+                    text.trim()
+                );
+            }
+            recipients.push(recipient);
+        }
+        Ok(recipients)
+    }
+}
+
 /// New shares, in clear or encrypted for their holders. They are shown once.
 #[derive(Serialize, Deserialize)]
 pub struct IssuedShares {
@@ -106,15 +131,8 @@ pub(crate) fn issue_shares(
     key: &VaultKey,
     count: &ShareCount,
 ) -> anyhow::Result<(UnlockRecord, IssuedShares)> {
-    let ShareCount { shares, threshold, recipients } = count;
-    if !recipients.is_empty() && recipients.len() != usize::from(*shares) {
-        bail!(
-            "each of the {shares} shares needs one recipient, but there are {}",
-            recipients.len()
-        );
-    }
-    let recipients = recipients.iter().map(|it| AgeRecipient::parse(it));
-    let recipients = recipients.collect::<Result<Vec<_>, _>>()?;
+    let ShareCount { shares, threshold, .. } = count;
+    let recipients = count.parse_recipients()?;
     let label = ShareLabel::create(&identity.id.to_string());
     let wrapping_key = WrappingKey::generate();
     let split = split_secret(wrapping_key.secret(), label, *threshold, *shares)?;
@@ -357,6 +375,27 @@ fn find_share_method<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_share_has_another_recipient() {
+        const ANNA: &str = "age1hl629fjyxgp0mr78xrlx82dwej7fswctfd575qfh9hjgsvwslypsqlcvm0";
+        const BEN: &str = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj";
+        let parse = |recipients: &[&str]| {
+            let recipients = recipients.iter().map(|it| (*it).to_owned()).collect();
+            ShareCount { shares: 2, threshold: 2, recipients }.parse_recipients()
+        };
+        assert_eq!(parse(&[]).unwrap(), []);
+        assert_eq!(parse(&[ANNA, BEN]).unwrap().len(), 2);
+        let same = format!(" {ANNA}");
+        for (recipients, expected) in [
+            (&[ANNA, &same][..], "two shares for one recipient defeat the threshold"),
+            (&[ANNA], "each of the 2 shares needs one recipient"),
+            (&[ANNA, "age1"], "must be age1"),
+        ] {
+            let error = parse(recipients).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 
     #[test]
     fn entered_shares_are_forgotten_ten_minutes_after_the_last_one() {

@@ -13,7 +13,7 @@ use scrip_server::{
     clock::ticks,
     config::Settings,
     control::protocol::{ControlAddress, ControlAnswer, ControlRequest, send_request, try_request},
-    dual_control::requests::ApprovalTicket,
+    dual_control::{DualControlReport, requests::ApprovalTicket},
     operator_error::explain,
 };
 use scrip_store::sqlite::backup::read_dual_control;
@@ -64,17 +64,17 @@ fn try_change<T: DeserializeOwned>(
     request: &ControlRequest,
 ) -> anyhow::Result<Option<T>> {
     let ticket = match try_request(address, request)? {
-        Some(ControlAnswer::Done(value)) => return Ok(Some(value)),
-        Some(ControlAnswer::Waiting(ticket)) => ticket,
-        None => return Ok(None),
+        ControlAnswer::Done(value) => return Ok(Some(value)),
+        ControlAnswer::Waiting(ticket) => ticket,
+        ControlAnswer::NoServer(_) => return Ok(None),
     };
     wait_for_approval(address, wait, &ticket)?;
     match try_request(address, request)? {
-        Some(ControlAnswer::Done(value)) => Ok(Some(value)),
-        Some(ControlAnswer::Waiting(_)) => {
+        ControlAnswer::Done(value) => Ok(Some(value)),
+        ControlAnswer::Waiting(_) => {
             bail!("request {} was used by another command of this user", ticket.id)
         }
-        None => bail!("the server was stopped"),
+        ControlAnswer::NoServer(it) => bail!("the server was stopped: {it}"),
     }
 }
 
@@ -119,6 +119,40 @@ pub(crate) enum Approved {
     NotNeeded,
 }
 
+/// What a command with an approval must be able to do itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NeededAccess {
+    /// Read the database.
+    Database,
+    /// Open the vault, with an unlock method that needs no people.
+    VaultKey,
+}
+
+/// Checks, before a request is made, that this process can run the command after the approval.
+/// Errors: the settings do not lead to the vault, or this user may not open it.
+fn check_access(settings: &Settings, access: NeededAccess) -> anyhow::Result<()> {
+    let opened = runtime()?.block_on(async {
+        let vault = settings.open_vault_for_command().await?;
+        if access == NeededAccess::VaultKey {
+            let records = vault.store.load_directory().await.map_err(explain)?;
+            settings.unlock(&records).await?;
+        }
+        Ok(())
+    });
+    opened.map_err(|error: anyhow::Error| {
+        error.context(
+            "this command opens the vault itself, which this process cannot do, so no approval was \
+             requested. Run it as the user of the server, with its settings",
+        )
+    })
+}
+
+/// Whether a running server says that dual control is on.
+fn is_on_at_server(address: &ControlAddress) -> bool {
+    let report = try_request::<DualControlReport>(address, &ControlRequest::DualControl {});
+    matches!(report, Ok(ControlAnswer::Done(it)) if it.is_on)
+}
+
 /// The action of a command, for the second operator.
 pub(crate) fn action_text(command: &str, parameters: &Value) -> anyhow::Result<ActionText> {
     let action = ActionText::new(command, parameters);
@@ -126,16 +160,22 @@ pub(crate) fn action_text(command: &str, parameters: &Value) -> anyhow::Result<A
 }
 
 /// Gets the approval of a command that opens the vault itself, before it does so.
-/// Errors: there is no approval, or dual control is on and no server runs.
+/// Errors: there is no approval, dual control is on and no server runs, or this process cannot run
+/// the command.
 pub(crate) fn require(
     settings: &Settings,
     wait: Duration,
     command: &str,
     parameters: &Value,
+    access: NeededAccess,
 ) -> anyhow::Result<Approved> {
     let action = action_text(command, parameters)?;
     let request = ControlRequest::UseApproval { action: action.text().to_owned() };
-    match try_change::<bool>(&settings.control_address(), wait, &request)? {
+    let address = settings.control_address();
+    if is_on_at_server(&address) {
+        check_access(settings, access)?;
+    }
+    match try_change::<bool>(&address, wait, &request)? {
         Some(true) => Ok(Approved::Used),
         Some(false) => Ok(Approved::NotNeeded),
         None if is_on_without_server(settings)? => bail!(NEEDS_SERVER),

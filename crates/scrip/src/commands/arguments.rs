@@ -1,6 +1,6 @@
 //! Arguments of all commands.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ops::Deref, path::PathBuf, time::Duration};
 
 use clap::Args;
 use scrip_server::{
@@ -11,7 +11,7 @@ use scrip_server::{
 use serde_json::Value;
 
 use crate::commands::{
-    approval::{self, Approved, parse_wait},
+    approval::{self, Approved, NeededAccess, parse_wait},
     async_runtime::runtime,
     operator::Operator,
     output::{CommandOutput, warn},
@@ -30,9 +30,41 @@ pub(crate) struct CommonArguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// Arguments of commands that may wait for a second operator.
+#[derive(Debug, Args)]
+pub(crate) struct ApprovedArguments {
+    #[command(flatten)]
+    common: CommonArguments,
     /// How long to wait for the approval of a second operator, such as 30s, 10m or 1h.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_wait)]
     pub(crate) wait: Duration,
+}
+
+impl Deref for ApprovedArguments {
+    type Target = CommonArguments;
+
+    fn deref(&self) -> &CommonArguments {
+        &self.common
+    }
+}
+
+impl ApprovedArguments {
+    /// As [`CommonArguments::with_vault`], for an action that needs a second operator under dual
+    /// control. The parameters are shown to that operator.
+    pub(crate) fn with_approved_vault(
+        &self,
+        environment: &Environment,
+        command: &str,
+        parameters: &Value,
+        action: impl AsyncFnOnce(&Operator) -> anyhow::Result<CommandOutput>,
+    ) -> anyhow::Result<()> {
+        let settings = self.confined_settings(environment)?;
+        let approved =
+            approval::require(&settings, self.wait, command, parameters, NeededAccess::VaultKey)?;
+        self.run_with_vault(&settings, command, action, Some(approved))
+    }
 }
 
 impl CommonArguments {
@@ -65,20 +97,6 @@ impl CommonArguments {
     ) -> anyhow::Result<()> {
         let settings = self.confined_settings(environment)?;
         self.run_with_vault(&settings, command, action, None)
-    }
-
-    /// As [`CommonArguments::with_vault`], for an action that needs a second operator under dual
-    /// control. The parameters are shown to that operator.
-    pub(crate) fn with_approved_vault(
-        &self,
-        environment: &Environment,
-        command: &str,
-        parameters: &Value,
-        action: impl AsyncFnOnce(&Operator) -> anyhow::Result<CommandOutput>,
-    ) -> anyhow::Result<()> {
-        let settings = self.confined_settings(environment)?;
-        let approved = approval::require(&settings, self.wait, command, parameters)?;
-        self.run_with_vault(&settings, command, action, Some(approved))
     }
 
     fn run_with_vault(

@@ -22,7 +22,7 @@ use anyhow::bail;
 use scrip_core::{
     Vault,
     log_tasks::authentic_time::load_authentic_time,
-    policy::Directory,
+    policy::{Directory, EMPTY_VAULT},
     types::time::{Clock, ClockWatermark},
 };
 use scrip_server::{
@@ -79,6 +79,7 @@ fn check_data_dir(settings: &Settings) -> Vec<Finding> {
     findings.push(storage::check_disk(settings));
     findings.push(check_bin_data(settings));
     findings.push(audit::check_settings(settings));
+    findings.extend(audit::check_sink(settings));
     findings
 }
 
@@ -121,23 +122,27 @@ fn report(findings: &[Finding]) -> CommandOutput {
     CommandOutput::new(text, json!({ "ok": is_ok, "checks": findings }))
 }
 
+/// Reports the engine, and a WAL that is not copied to the database.
+async fn check_engine(vault: &Vault) -> Vec<Finding> {
+    const WAL_BYTES_MANY: u64 = 512 * 1024 * 1024;
+    let status = match vault.store.status().await {
+        Ok(status) => status,
+        Err(error) => return vec![failed("store", format!("{:#}", explain(error)))],
+    };
+    let mut findings =
+        vec![passed("store", format!("{}, schema {}", status.engine, status.schema))];
+    let log = status.sizes_bytes.iter().find(|(name, _)| *name == "write_ahead_log");
+    if let Some((_, log)) = log.filter(|(_, it)| *it > WAL_BYTES_MANY) {
+        let message =
+            format!("{} of the WAL are not yet copied to the database", format_bytes(*log));
+        findings.push(warning("log", message));
+    }
+    findings
+}
+
 /// Checks that require an open vault.
 async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
-    const WAL_BYTES_MANY: u64 = 512 * 1024 * 1024;
-    let mut findings = Vec::new();
-    match vault.store.status().await {
-        Err(error) => findings.push(failed("store", format!("{:#}", explain(error)))),
-        Ok(status) => {
-            let message = format!("{}, schema {}", status.engine, status.schema);
-            findings.push(passed("store", message));
-            let log = status.sizes_bytes.iter().find(|(name, _)| *name == "write_ahead_log");
-            if let Some((_, log)) = log.filter(|(_, it)| *it > WAL_BYTES_MANY) {
-                let message =
-                    format!("{} of the WAL are not yet copied to the database", format_bytes(*log));
-                findings.push(warning("log", message));
-            }
-        }
-    }
+    let mut findings = check_engine(vault).await;
     let records = match vault.store.load_directory().await {
         Ok(records) => records,
         Err(error) => {
@@ -145,6 +150,10 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             return findings;
         }
     };
+    if records.is_empty_vault() {
+        findings.push(failed("canary", EMPTY_VAULT));
+        return findings;
+    }
     findings.extend(unlock::check_methods(settings, &records).await);
     let source = match settings.unlock(&records).await {
         Ok(source) => source,

@@ -19,6 +19,7 @@ use crate::commands::{
     doctor::development::describe_dev_keys,
     output::{print_output, warn},
     record_failure::{explain_record_failure, warn_about_outcome},
+    transfer::vault_opener::VaultOpener,
 };
 
 pub(crate) fn run(
@@ -38,8 +39,9 @@ pub(crate) fn run(
 }
 
 /// Creates the data directory if it is missing, owned by the user of the server.
+/// Returns whether it was created.
 /// Errors: the directory cannot be created.
-pub(crate) fn create_data_dir(settings: &Settings) -> anyhow::Result<()> {
+pub(crate) fn create_data_dir(settings: &Settings) -> anyhow::Result<bool> {
     let folder = &settings.storage.data_dir;
     let is_new = create_folder(folder)?;
     if let Some(name) =
@@ -50,14 +52,16 @@ pub(crate) fn create_data_dir(settings: &Settings) -> anyhow::Result<()> {
             format!("changing the owner of {} to {name} failed", folder.display())
         })?;
     }
-    Ok(())
+    Ok(is_new)
 }
 
 /// The parts of a vault that `scrip init` created.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct InitOutcome {
     created_root_key: bool,
     created_vault: bool,
+    opener: VaultOpener,
+    unused_root_key: Option<String>,
 }
 
 async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
@@ -86,7 +90,12 @@ async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
     }
     // An existing vault may have another root key.
     let records = vault.store.load_directory().await.map_err(explain)?;
-    let source = settings.unlock(&records).await.map_err(|problem| {
+    let unused_root_key = settings.describe_unused_root_key(&records.unlocks);
+    let unlocked = settings.unlock_with_method(&records).await;
+    let (source, method) = unlocked.map_err(|problem| {
+        if let Some(text) = &unused_root_key {
+            return anyhow::Error::from(problem).context(text.clone());
+        }
         if vault_exists && is_root_key_missing {
             return anyhow::anyhow!(
                 "no unlock method opens this vault, and {} is missing; restore that file, because a \
@@ -105,7 +114,12 @@ async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
     if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
         warn(&error);
     }
-    Ok(InitOutcome { created_root_key: is_root_key_new, created_vault: !vault_exists })
+    Ok(InitOutcome {
+        created_root_key: is_root_key_new,
+        created_vault: !vault_exists,
+        opener: VaultOpener(method),
+        unused_root_key,
+    })
 }
 
 /// Returns whether another process created the vault: the new root key does not open it. If our own
@@ -122,8 +136,11 @@ fn print_outcome(settings: &Settings, outcome: InitOutcome) -> anyhow::Result<()
     let mut text = if outcome.created_vault {
         format!("created a vault in {location}\n")
     } else {
-        format!("a vault exists in {location}, and the root key opens it\n")
+        format!("a vault exists in {location}, and {}\n", outcome.opener.describe())
     };
+    if let Some(note) = outcome.unused_root_key {
+        text += &format!("warning: {note}\n");
+    }
     if outcome.created_root_key {
         text += &format!(
             "created a root key in {}; copy it to a safe place, separate from database \

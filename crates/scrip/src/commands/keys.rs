@@ -5,6 +5,7 @@ mod adopt;
 mod dual_control;
 pub(crate) mod list;
 mod new_keys_file;
+mod new_shares;
 mod remove;
 mod rotate_fingerprints;
 mod rotate_tenant;
@@ -21,7 +22,7 @@ use crate::commands::{
     arguments::CommonArguments,
     keys::{
         add::AddCommand, adopt::AdoptArguments, dual_control::DualControlCommand,
-        remove::AfterRemoval, rotate_fingerprints::RotateFingerprintsArguments,
+        remove::RemoveArguments, rotate_fingerprints::RotateFingerprintsArguments,
         rotate_tenant::RotateTenantArguments, rotate_vault::RotateVaultArguments,
         rotation::RotationCommand,
     },
@@ -29,7 +30,7 @@ use crate::commands::{
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// List the unlock methods: state, last check and version of the vault key.
+    /// List the unlock methods: state, last success and version of the vault key.
     List {
         #[command(flatten)]
         common: CommonArguments,
@@ -41,15 +42,7 @@ pub(crate) enum KeysCommand {
     #[command(subcommand, after_help = add::EXAMPLES)]
     Add(AddCommand),
     /// Remove an unlock method and overwrite its row.
-    Remove {
-        /// Id of the method, from `scrip keys list`.
-        id: String,
-        /// Rotate the vault key afterwards: the removed method still opens copies until then.
-        #[arg(long)]
-        rotate: bool,
-        #[command(flatten)]
-        common: CommonArguments,
-    },
+    Remove(RemoveArguments),
     /// Rotate a key.
     #[command(subcommand)]
     Rotate(RotateCommand),
@@ -80,10 +73,7 @@ pub(crate) fn run(command: &KeysCommand, environment: &Environment) -> anyhow::R
         KeysCommand::List { common } => list::run(common, environment),
         KeysCommand::Adopt(arguments) => adopt::run(arguments, environment),
         KeysCommand::Add(command) => add::run(command, environment),
-        KeysCommand::Remove { id, rotate, common } => {
-            let after = if *rotate { AfterRemoval::RotateVault } else { AfterRemoval::Nothing };
-            remove::run(id, after, common, environment)
-        }
+        KeysCommand::Remove(arguments) => remove::run(arguments, environment),
         KeysCommand::Rotate(RotateCommand::Vault(it)) => rotate_vault::run(it, environment),
         KeysCommand::Rotate(RotateCommand::Tenant(it)) => rotate_tenant::run(it, environment),
         KeysCommand::Rotate(RotateCommand::Fingerprints(it)) => {

@@ -50,6 +50,7 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
             };
             rows.push(("server", format!("{} (process {}{state})", it.url, it.pid)));
             rows.extend(it.sealed_cause.clone().map(|cause| ("sealed", cause)));
+            rows.extend(it.audit_sink_cause.clone().map(|cause| ("audit sink fails", cause)));
             rows.push(("version", it.version.clone()));
             rows.push(("started", it.started_at.clone()));
             rows.push(("connections", it.connections.to_string()));

@@ -27,7 +27,9 @@ pub struct SystemKeys {
     pub audit_key: Sealed,
 }
 
-const EMPTY_VAULT: &str = "the vault is empty; run: scrip init";
+/// The message about storage without a vault.
+pub const EMPTY_VAULT: &str = "the vault is empty; for a new vault run: scrip init; for a moved vault run: \
+     scrip import FILE";
 const LOST_KEYS: &str = "the keys of this vault are missing, but it has tenants: they were deleted or damaged; restore a \
      backup";
 
@@ -35,6 +37,11 @@ impl DirectoryRecords {
     /// Whether the keys of a vault with tenants are missing. New keys would not open its data.
     pub fn has_lost_keys(&self) -> bool {
         self.system_keys.is_none() && !(self.tenants.is_empty() && self.unreadable.is_empty())
+    }
+
+    /// Whether the storage has no vault yet.
+    pub fn is_empty_vault(&self) -> bool {
+        self.system_keys.is_none() && !self.has_lost_keys()
     }
 
     /// The message about missing keys.

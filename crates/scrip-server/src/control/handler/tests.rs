@@ -1,6 +1,8 @@
 //! Dual control with several users.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration,
+};
 
 use scrip_api::app::App;
 use scrip_core::{
@@ -10,7 +12,7 @@ use scrip_core::{
     types::id::{UnlockId, VaultId},
     unlock::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity},
 };
-use scrip_seal::Mac;
+use scrip_seal::{Mac, WrappingKey};
 use scrip_testing::{
     vault::root_key,
     vault_harness::{Engine, VaultHarness},
@@ -18,7 +20,7 @@ use scrip_testing::{
 use uuid::Uuid;
 
 use super::*;
-use crate::{clock::ticks, config::load::tests::load};
+use crate::{clock::ticks, config::load::tests::load, unlock::shares::ShareCount};
 
 const SERVER: u32 = 500;
 const ALICE: u32 = 1001;
@@ -113,6 +115,11 @@ impl ControlHarness {
 
 fn use_approval(action: &str) -> ControlRequest {
     ControlRequest::UseApproval { action: action.to_owned() }
+}
+
+fn add_file(path: &Path) -> ControlRequest {
+    let parameters = json!({ "path": path }).as_object().cloned().unwrap();
+    ControlRequest::AddMethod { kind: "file".to_owned(), label: "x".to_owned(), parameters }
 }
 
 fn approve(ticket: &ApprovalTicket) -> ControlRequest {
@@ -216,15 +223,35 @@ async fn changes_over_the_socket_wait_for_a_second_operator() {
     it.expect(approve(&ticket), BOB).await;
     it.expect_error(remove("1"), SERVER, "this is not the id of an unlock method").await;
     it.expect_waiting(remove("1"), SERVER).await;
-    let parameters = json!({"path": "/k"}).as_object().cloned().unwrap();
-    let kind = "file".to_owned();
-    let add = ControlRequest::AddMethod { kind, label: "x".to_owned(), parameters };
-    let ticket = it.expect_waiting(add, SERVER).await;
-    let expected = r#"keys add {"kind":"file","label":"x","parameters":{"path":"/k"}}"#;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("k");
+    WrappingKey::create_file(&path).unwrap();
+    let ticket = it.expect_waiting(add_file(&path), SERVER).await;
+    let parameters = json!({ "path": path });
+    let expected = format!(r#"keys add {{"kind":"file","label":"x","parameters":{parameters}}}"#);
     assert_eq!(ticket.action, expected);
     let ticket =
         it.expect_waiting(ControlRequest::RotateVault { count: None, compromised: false }, 0).await;
     assert!(ticket.action.starts_with("keys rotate vault {"), "{}", ticket.action);
+}
+
+#[tokio::test]
+async fn change_that_cannot_succeed_is_refused_before_an_approval_is_requested() {
+    let it = ControlHarness::on().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("k");
+    it.expect_error(add_file(&path), ALICE, "the server cannot use this key").await;
+    WrappingKey::create_file(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    it.expect_error(add_file(&path), ALICE, "is accessible to other users").await;
+    let recipient = "age1hl629fjyxgp0mr78xrlx82dwej7fswctfd575qfh9hjgsvwslypsqlcvm0".to_owned();
+    let count = ShareCount { shares: 2, threshold: 2, recipients: vec![recipient; 2] };
+    let add = ControlRequest::AddShares { label: "x".to_owned(), count: count.clone() };
+    let rotate = ControlRequest::RotateVault { count: Some(count), compromised: false };
+    for request in [add, rotate] {
+        it.expect_error(request, ALICE, "two shares for one recipient").await;
+    }
+    assert_eq!(it.tickets().await, []);
 }
 
 #[tokio::test]

@@ -7,7 +7,10 @@ use scrip_core::{
     policy::Directory,
     types::id::TenantId,
 };
-use scrip_server::{config::Settings, files::head_file, operator_error::explain};
+use scrip_server::{
+    audit_sink::health::check_target, config::Settings, control::status::query_status,
+    files::head_file, operator_error::explain,
+};
 
 use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 
@@ -33,6 +36,26 @@ pub(super) fn check_settings(settings: &Settings) -> Finding {
         return warning("audit", message);
     }
     passed("audit", message)
+}
+
+/// Asks the running server whether records reach the sink. Without a server, checks the target.
+pub(super) fn check_sink(settings: &Settings) -> Option<Finding> {
+    const CHECK: &str = "audit sink";
+    let target = settings.audit.sink.as_ref()?;
+    let cause = match query_status(&settings.storage.data_dir) {
+        Some(status) => status.audit_sink_cause,
+        None => check_target(target).err().map(|it| format!("{it:#}")),
+    };
+    Some(match cause {
+        None => passed(CHECK, "records can be written to audit.sink"),
+        Some(cause) => failed(
+            CHECK,
+            format!(
+                "records cannot be written to audit.sink: {cause}. Correct the cause; the server \
+                 then writes the missing records without a restart"
+            ),
+        ),
+    })
 }
 
 /// Compares the chain heads with the tenants and with the head file.

@@ -97,7 +97,9 @@ fn describe_reason(reason: NotReadyReason) -> &'static str {
         NotReadyReason::RotationInterrupted => {
             "is sealed: a rotation of fingerprints was interrupted"
         }
-        NotReadyReason::NoVault => "is sealed: there is no vault; run: scrip init",
+        NotReadyReason::NoVault => {
+            "is sealed: there is no vault; run: scrip init, or scrip import FILE for a moved vault"
+        }
         NotReadyReason::Starting => "is starting",
     }
 }

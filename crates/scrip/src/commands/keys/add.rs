@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::commands::{
     approval::send_change,
-    arguments::CommonArguments,
+    arguments::ApprovedArguments,
     keys::{adopt::prepare_key_file, share_output::ShareOutput, shares::read_shares},
     output::CommandOutput,
 };
@@ -40,7 +40,7 @@ pub(crate) struct AddArguments {
     #[arg(long)]
     label: Option<String>,
     #[command(flatten)]
-    common: CommonArguments,
+    common: ApprovedArguments,
 }
 
 impl AddArguments {
@@ -188,7 +188,7 @@ fn add_shares(
     output: &ShareOutput,
     environment: &Environment,
 ) -> anyhow::Result<()> {
-    output.check(Some(count.shares.into()))?;
+    output.check(count.shares.into())?;
     let settings = arguments.common.socket_settings(environment)?;
     let label = arguments.label_or("shamir");
     let request = ControlRequest::AddShares { label, count };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::commands::{
     approval::send_change,
-    arguments::CommonArguments,
+    arguments::{ApprovedArguments, CommonArguments},
     output::{CommandOutput, format_count},
 };
 
@@ -32,7 +32,7 @@ pub(crate) enum DualControlCommand {
     /// Switch dual control off, after a second operator has approved it.
     Off {
         #[command(flatten)]
-        common: CommonArguments,
+        common: ApprovedArguments,
     },
     /// Show whether dual control is on.
     Status {

@@ -1,10 +1,12 @@
 //! `scrip keys list`: the unlock methods of the vault.
 
-use scrip_core::policy::DirectoryRecords;
+use anyhow::{Context, bail};
+use scrip_core::policy::{DirectoryRecords, EMPTY_VAULT};
 use scrip_seal::{AuditKey, KeyHistory};
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlAnswer, ControlRequest, try_request},
+    operator_error::explain,
     unlock::methods::{MethodList, MethodStatus, VaultKeyAge},
 };
 use serde_json::json;
@@ -20,18 +22,25 @@ use crate::commands::{
 pub(super) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = common.socket_settings(environment)?;
     let list = match try_request(&settings.control_address(), &ControlRequest::ListMethods {})? {
-        Some(ControlAnswer::Done(list)) => list,
-        Some(ControlAnswer::Waiting(_)) | None => runtime()?.block_on(async {
-            let vault = settings.open_vault_for_command().await?;
-            let records = vault.store.load_directory().await?;
-            let mut list = MethodList::new(&records.unlocks);
-            list.key_age = load_key_history(&settings, &records)
-                .await
-                .map(|it| VaultKeyAge::new(&records.unlocks, it, vault.clock.now()));
-            anyhow::Ok(list)
-        })?,
+        ControlAnswer::Done(list) => list,
+        ControlAnswer::Waiting(it) => bail!("request {} waits for an approval", it.id),
+        ControlAnswer::NoServer(not_found) => {
+            let list = runtime()?.block_on(read_list(&settings));
+            list.with_context(|| format!("{not_found}, and the vault cannot be read without it"))?
+        }
     };
     common.print_output(&report(&list))
+}
+
+/// Reads the rows without a server.
+async fn read_list(settings: &Settings) -> anyhow::Result<MethodList> {
+    let vault = settings.open_vault_for_command().await?;
+    let records = vault.store.load_directory().await.map_err(explain)?;
+    let mut list = MethodList::new(&records.unlocks);
+    list.is_empty_vault = records.is_empty_vault();
+    let history = load_key_history(settings, &records).await;
+    list.key_age = history.map(|it| VaultKeyAge::new(&records.unlocks, it, vault.clock.now()));
+    Ok(list)
 }
 
 /// What the vault remembers about its key. `None` if no unlock method returns the key.
@@ -46,6 +55,9 @@ pub(crate) async fn load_key_history(
 
 fn report(list: &MethodList) -> CommandOutput {
     let json = json!(list);
+    if list.is_empty_vault {
+        return CommandOutput::new(EMPTY_VAULT, json);
+    }
     let Some(vault) = &list.vault else {
         let text = "this vault has no unlock methods: the root key is its vault key\nadd one with: \
                     scrip keys adopt";
@@ -53,7 +65,7 @@ fn report(list: &MethodList) -> CommandOutput {
     };
     let is_open = list.key_age.is_some();
     let rows: Vec<_> = list.methods.iter().map(|it| row(it, is_open)).collect();
-    let names = ["ID", "KIND", "LABEL", "STATE", "KEY VERSION", "CREATED", "LAST CHECK"];
+    let names = ["ID", "KIND", "LABEL", "STATE", "KEY VERSION", "CREATED", "LAST SUCCESS"];
     let mut text = format!("vault {vault}, vault key version {}\n", list.key_version);
     if let Some(VaultKeyAge { created_at, days, compromised_at }) = &list.key_age {
         let created_at = created_at.as_deref().unwrap_or("an unknown time");

@@ -1,6 +1,7 @@
 //! `scrip keys remove`: remove an unlock method.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use clap::Args;
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlRequest, send_request},
@@ -10,50 +11,59 @@ use serde_json::{Value, json};
 
 use crate::commands::{
     approval::send_change,
-    arguments::CommonArguments,
+    arguments::ApprovedArguments,
     keys::{
+        new_shares::NewShareArguments,
         rotate_vault::{self, RotationPlan},
-        share_output::ShareOutput,
     },
     output::CommandOutput,
 };
 
-/// What follows the removal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AfterRemoval {
-    Nothing,
-    RotateVault,
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArguments {
+    /// Id of the method, from `scrip keys list`.
+    id: String,
+    /// Rotate the vault key afterwards: the removed method still opens copies until then.
+    #[arg(long)]
+    rotate: bool,
+    #[command(flatten)]
+    new_shares: NewShareArguments,
+    #[command(flatten)]
+    common: ApprovedArguments,
 }
 
 const PENDING_ADVICE: &str = "Its shares never opened the vault. Destroy the shares that were handed \
     out: enough of them open a copy of the database that was made in between\n";
 
-pub(super) fn run(
-    id: &str,
-    after: AfterRemoval,
-    common: &CommonArguments,
-    environment: &Environment,
-) -> anyhow::Result<()> {
-    let settings = common.socket_settings(environment)?;
-    let share_output = ShareOutput::select(&[], &[]);
-    if after == AfterRemoval::RotateVault {
-        share_output.check_rotation(&settings, None)?;
+pub(super) fn run(arguments: &RemoveArguments, environment: &Environment) -> anyhow::Result<()> {
+    let RemoveArguments { id, rotate, new_shares, common } = arguments;
+    if !rotate && !new_shares.is_empty() {
+        bail!(
+            "--shares, --threshold, --to and --share-file are for the rotation; nothing was changed. \
+             Use them with --rotate"
+        );
     }
+    let settings = common.socket_settings(environment)?;
+    // Before the removal, which is not undone.
+    let new_shares = rotate.then(|| new_shares.check(&settings, Some(id))).transpose()?;
     let is_pending = is_pending(&settings, id)?;
-    let request = ControlRequest::RemoveMethod { id: id.to_owned() };
+    let request = ControlRequest::RemoveMethod { id: id.clone() };
     send_change::<Value>(&settings, common.wait, &request)?;
     let removed = format!("removed unlock method {id} and overwrote its row\n");
-    let (advice, mut json) = match after {
-        AfterRemoval::RotateVault => {
-            let plan = RotationPlan { count: None, new_keys: None, share_output };
+    let (advice, mut json) = match new_shares {
+        Some(new_shares) => {
+            let plan = RotationPlan { new_shares, new_keys: None };
             let rotated = rotate_vault::rotate(&settings, common, plan);
             let rotated = rotated.with_context(|| {
-                format!("unlock method {id} was removed, but the vault key was not rotated")
+                format!(
+                    "unlock method {id} was removed, but the vault key was not rotated; run: scrip \
+                     keys rotate vault"
+                )
             })?;
             (rotated.text, json!({ "rotated": rotated.json }))
         }
-        AfterRemoval::Nothing if is_pending => (PENDING_ADVICE.to_owned(), json!({})),
-        AfterRemoval::Nothing => (
+        None if is_pending => (PENDING_ADVICE.to_owned(), json!({})),
+        None => (
             "It still opens copies of the database that were made before, and everything that is \
              written until the vault key is rotated. Rotate it now: scrip keys rotate vault (or \
              remove with --rotate). If the method may be known to others together with a copy, use: \

@@ -23,7 +23,7 @@ use crate::commands::{
         action_text,
         offline::{is_in_force, request_from_server, use_without_server},
     },
-    arguments::CommonArguments,
+    arguments::ApprovedArguments,
     async_runtime::runtime,
     operator::Operator,
     output::{CommandOutput, print_message},
@@ -50,7 +50,7 @@ pub(crate) struct RotateFingerprintsArguments {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    common: CommonArguments,
+    common: ApprovedArguments,
 }
 
 pub(super) fn run(

@@ -8,7 +8,7 @@ use scrip_core::{
 use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};
 
-use crate::commands::{arguments::CommonArguments, operator::Operator, output::CommandOutput};
+use crate::commands::{arguments::ApprovedArguments, operator::Operator, output::CommandOutput};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +27,7 @@ pub(crate) struct RotateTenantArguments {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    common: CommonArguments,
+    common: ApprovedArguments,
 }
 
 pub(super) fn run(

@@ -2,19 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlRequest, send_request},
-    unlock::{methods::MethodList, rotation::RotationStatus, shares::ShareCount},
+    unlock::{methods::MethodList, rotation::RotationStatus},
 };
 use serde_json::{Value, json};
 
 use crate::commands::{
     approval::send_change,
-    arguments::CommonArguments,
-    keys::{new_keys_file::NewKeysFile, share_output::ShareOutput, shares::read_shares},
+    arguments::ApprovedArguments,
+    keys::{
+        new_keys_file::NewKeysFile,
+        new_shares::{NewShareArguments, NewShares},
+        shares::read_shares,
+    },
     output::CommandOutput,
 };
 
@@ -22,6 +26,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   scrip keys rotate vault
   scrip keys rotate vault --shares 5 --threshold 3
+  scrip keys rotate vault --to AGE_KEY_1 --to AGE_KEY_2 --to AGE_KEY_3
   scrip keys rotate vault --compromised --new-keys /run/scrip/new-keys.txt --yes
 
 All stored keys and unlock methods change in one transaction, while the server serves. A vault with
@@ -34,18 +39,8 @@ the file before that.";
 
 #[derive(Debug, Args)]
 pub(crate) struct RotateVaultArguments {
-    /// Number of new shares [default: as before].
-    #[arg(long, requires = "threshold")]
-    shares: Option<u8>,
-    /// Number of new shares that unseal the vault [default: as before].
-    #[arg(long, requires = "shares")]
-    threshold: Option<u8>,
-    /// Public age key of a holder; one for each share.
-    #[arg(long = "to", value_name = "AGE", requires = "shares")]
-    recipients: Vec<String>,
-    /// New file for a share in clear; one for each share.
-    #[arg(long = "share-file", value_name = "FILE", conflicts_with = "recipients")]
-    files: Vec<PathBuf>,
+    #[command(flatten)]
+    new_shares: NewShareArguments,
     /// Others may know the vault key: replace all keys below it too. Ends all API keys.
     #[arg(long, requires = "new_keys")]
     compromised: bool,
@@ -56,18 +51,13 @@ pub(crate) struct RotateVaultArguments {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    common: CommonArguments,
+    common: ApprovedArguments,
 }
 
 pub(super) fn run(
     arguments: &RotateVaultArguments,
     environment: &Environment,
 ) -> anyhow::Result<()> {
-    let count = arguments.shares.zip(arguments.threshold).map(|(shares, threshold)| ShareCount {
-        shares,
-        threshold,
-        recipients: arguments.recipients.clone(),
-    });
     if arguments.compromised && !arguments.yes {
         bail!(
             "all API keys, proxy keys and access sessions of all tenants would end, and every tenant \
@@ -75,9 +65,8 @@ pub(super) fn run(
         );
     }
     let settings = arguments.common.socket_settings(environment)?;
-    let share_output = ShareOutput::select(&arguments.recipients, &arguments.files);
-    share_output.check_rotation(&settings, arguments.shares)?;
-    let plan = RotationPlan { count, new_keys: arguments.new_keys.as_deref(), share_output };
+    let new_shares = arguments.new_shares.check(&settings, None)?;
+    let plan = RotationPlan { new_shares, new_keys: arguments.new_keys.as_deref() };
     let output = rotate(&settings, &arguments.common, plan)?;
     arguments.common.print_output(&output)
 }
@@ -85,20 +74,18 @@ pub(super) fn run(
 /// What a rotation of the vault key creates.
 #[derive(Debug)]
 pub(super) struct RotationPlan<'a> {
-    /// `None` for as many shares as before.
-    pub(super) count: Option<ShareCount>,
+    pub(super) new_shares: NewShares,
     /// The file for new API keys, after a compromise.
     pub(super) new_keys: Option<&'a Path>,
-    pub(super) share_output: ShareOutput,
 }
 
 /// Rotates the vault key of the running server.
 pub(super) fn rotate(
     settings: &Settings,
-    common: &CommonArguments,
+    common: &ApprovedArguments,
     plan: RotationPlan<'_>,
 ) -> anyhow::Result<CommandOutput> {
-    let RotationPlan { count, new_keys, share_output } = plan;
+    let RotationPlan { new_shares: NewShares { count, output }, new_keys } = plan;
     let mut file = new_keys.map(NewKeysFile::create).transpose()?;
     let compromised = file.is_some();
     let address = settings.control_address();
@@ -110,8 +97,8 @@ pub(super) fn rotate(
     }
     let shares = match &status.shares {
         Some(issued) => {
-            share_output.hand_over(issued)?;
-            read_shares(issued)?
+            let entered = output.hand_over(issued).and_then(|()| read_shares(issued));
+            entered.with_context(|| output.describe_abandoned())?
         }
         None => Vec::new(),
     };
@@ -127,6 +114,9 @@ pub(super) fn rotate(
             match (list, &mut file) {
                 (Ok(list), _) if list.last_rotation.as_ref() == Some(&status.id) => (),
                 // The version would be higher.
+                (Ok(list), _) if list.key_version < to && status.shares.is_some() => {
+                    return Err(error.context(output.describe_abandoned()));
+                }
                 (Ok(list), _) if list.key_version < to => return Err(error),
                 (_, Some(file)) => {
                     file.keep();

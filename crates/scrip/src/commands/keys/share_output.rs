@@ -8,14 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use scrip_server::{
-    config::Settings,
-    control::protocol::{ControlRequest, send_request},
-    unlock::{
-        methods::{MethodList, MethodStatus},
-        shares::{IssuedShares, ShareText},
-    },
-};
+use scrip_server::unlock::shares::{IssuedShares, ShareText};
 use zeroize::Zeroizing;
 
 use crate::commands::{
@@ -51,14 +44,13 @@ impl ShareOutput {
 
     /// Checks, before shares exist, that each of them has a place.
     /// Errors: there is no terminal and no file for each share.
-    pub(super) fn check(&self, shares: Option<usize>) -> anyhow::Result<()> {
+    pub(super) fn check(&self, shares: usize) -> anyhow::Result<()> {
         match self {
             Self::Encrypted | Self::Terminal => Ok(()),
-            Self::Files(files) if shares.is_none_or(|it| it == files.len()) => Ok(()),
+            Self::Files(files) if shares == files.len() => Ok(()),
             Self::Files(files) => bail!(
-                "each of the {} shares needs a file of its own, but --share-file was used {} times; \
-                 nothing was changed",
-                shares.unwrap_or_default(),
+                "each of the {shares} shares needs a file of its own, but --share-file was used {} \
+                 times; nothing was changed",
                 files.len()
             ),
             Self::None => bail!(
@@ -68,25 +60,28 @@ impl ShareOutput {
         }
     }
 
-    /// As [`Self::check`], for a rotation: only a vault with shares gets new ones.
-    /// Errors: the server does not answer, or the new shares have no place.
-    pub(super) fn check_rotation(
-        &self,
-        settings: &Settings,
-        shares: Option<u8>,
-    ) -> anyhow::Result<()> {
-        let request = ControlRequest::ListMethods {};
-        let list: MethodList = send_request(&settings.control_address(), &request)?;
-        let is_used = |it: &MethodStatus| it.kind == "shamir" && it.state == "active";
-        let has_shares = list.methods.iter().any(is_used);
-        if shares.is_some() || has_shares { self.check(shares.map(usize::from)) } else { Ok(()) }
+    /// Says what to do with the new shares of a rotation that did not happen.
+    pub(super) fn describe_abandoned(&self) -> String {
+        let written = match self {
+            Self::Files(files) => files.iter().filter(|it| it.exists()).collect(),
+            Self::Encrypted | Self::Terminal | Self::None => Vec::new(),
+        };
+        let paths: Vec<_> = written.iter().map(|it| it.display().to_string()).collect();
+        let files = match paths.is_empty() {
+            true => String::new(),
+            false => format!(": {}", paths.join(", ")),
+        };
+        format!(
+            "nothing was rotated: the shares from before still count, and the new ones open nothing. \
+             Destroy the new shares that were shown or written{files}"
+        )
     }
 
     /// Hands the shares over.
     /// Errors: a file exists or cannot be written, or the terminal fails. The shares do not count
     /// then.
     pub(super) fn hand_over(&self, issued: &IssuedShares) -> anyhow::Result<()> {
-        self.check(Some(issued.texts.len()))?;
+        self.check(issued.texts.len())?;
         for (index, text) in issued.texts.iter().enumerate() {
             let title = format!("share {} of {}", index.saturating_add(1), issued.texts.len());
             match self {

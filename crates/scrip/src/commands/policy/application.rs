@@ -22,7 +22,7 @@ use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    arguments::CommonArguments,
+    arguments::{ApprovedArguments, CommonArguments},
     operator::Operator,
     output::{CommandOutput, table},
 };
@@ -85,7 +85,7 @@ pub(crate) struct CreateApplicationArguments {
     #[arg(long)]
     no_key: bool,
     #[command(flatten)]
-    common: CommonArguments,
+    common: ApprovedArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::commands::{
-    arguments::CommonArguments,
+    arguments::{ApprovedArguments, CommonArguments},
     operator::Operator,
     output::{CommandOutput, table},
     policy::{application::body_as_json, key_find},
@@ -55,7 +55,7 @@ pub(crate) enum KeyCommand {
         /// Id of the application.
         application: String,
         #[command(flatten)]
-        common: CommonArguments,
+        common: ApprovedArguments,
     },
     /// List keys: ids, applications and times, never the keys.
     List {
@@ -93,7 +93,7 @@ pub(crate) enum KeyCommand {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
         #[command(flatten)]
-        common: CommonArguments,
+        common: ApprovedArguments,
     },
 }
 

@@ -14,7 +14,7 @@ use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::json;
 
 use crate::commands::{
-    arguments::CommonArguments,
+    arguments::{ApprovedArguments, CommonArguments},
     operator::Operator,
     output::{CommandOutput, table},
 };
@@ -43,7 +43,7 @@ pub(crate) enum HostCommand {
         /// Id of the proxy.
         proxy: String,
         #[command(flatten)]
-        common: CommonArguments,
+        common: ApprovedArguments,
     },
     /// Remove a host: within a second it selects no proxy.
     Remove {

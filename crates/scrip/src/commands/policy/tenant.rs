@@ -19,7 +19,7 @@ use scrip_server::{config::Environment, operator_error::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    arguments::CommonArguments,
+    arguments::{ApprovedArguments, CommonArguments},
     operator::Operator,
     output::{CommandOutput, format_count, name_value_list, table},
 };
@@ -91,14 +91,14 @@ pub(crate) enum TenantCommand {
         #[arg(long)]
         now: bool,
         #[command(flatten)]
-        common: CommonArguments,
+        common: ApprovedArguments,
     },
     /// Restore a deleted tenant before the end of `deletion_grace`: its API keys work again.
     Restore {
         /// Id or name of the tenant.
         tenant: String,
         #[command(flatten)]
-        common: CommonArguments,
+        common: ApprovedArguments,
     },
     /// Manage quotas: limits and retention of a tenant.
     #[command(subcommand)]
@@ -123,7 +123,7 @@ pub(crate) enum QuotaCommand {
         #[arg(required = true, value_name = "NAME=VALUE")]
         quotas: Vec<String>,
         #[command(flatten)]
-        common: CommonArguments,
+        common: ApprovedArguments,
     },
 }
 

@@ -28,14 +28,17 @@ use serde_json::json;
 
 use crate::commands::{
     alterations::describe_alterations,
-    approval,
-    arguments::CommonArguments,
+    approval::{self, NeededAccess},
+    arguments::{ApprovedArguments, CommonArguments},
     async_runtime::runtime,
     command_record::{record_completion, record_start},
     operator::Operator,
     output::{self, CommandOutput, format_bytes, format_count},
     progress::{Progress, ProgressUnit},
-    transfer::backup::file::{BackupFile, Manifest, finish_backup},
+    transfer::{
+        backup::file::{BackupFile, Manifest, finish_backup},
+        vault_opener::VaultOpener,
+    },
 };
 
 const EXAMPLES: &str = "\
@@ -68,7 +71,7 @@ pub(crate) struct BackupArguments {
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
     wal_mib_max: u64,
     #[command(flatten)]
-    common: CommonArguments,
+    common: ApprovedArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -81,7 +84,7 @@ enum BackupCommand {
 struct VerifyBackupArguments {
     /// Backup file.
     file: PathBuf,
-    /// Do not check that the root key opens the backup.
+    /// Do not check that an unlock method, such as the root key, opens the backup.
     #[arg(long)]
     without_root_key: bool,
     #[command(flatten)]
@@ -116,7 +119,11 @@ fn create_backup(
         "force": arguments.force,
         "without_root_key": arguments.without_root_key,
     });
-    let approved = approval::require(&settings, common.wait, "backup", &parameters)?;
+    let access = match arguments.without_root_key {
+        true => NeededAccess::Database,
+        false => NeededAccess::VaultKey,
+    };
+    let approved = approval::require(&settings, common.wait, "backup", &parameters, access)?;
     if !arguments.without_root_key {
         runtime()?.block_on(async {
             record_start(&settings, "backup").await?;
@@ -193,12 +200,17 @@ fn verify(arguments: &VerifyBackupArguments, environment: &Environment) -> anyho
         .check(&mut Progress::of_report("checksum", ProgressUnit::Bytes))?;
     let examined =
         examine_database(&arguments.file, Progress::of_report(READING, ProgressUnit::Bytes))?;
-    let warnings =
-        if arguments.without_root_key { Vec::new() } else { check_root_key(&settings, examined)? };
+    let opened = match arguments.without_root_key {
+        true => None,
+        false => Some(check_vault_key(&settings, examined)?),
+    };
     let now = SystemClock.now();
-    let root_key_text = if arguments.without_root_key { "" } else { ", and the root key opens it" };
+    let (opener, warnings) = opened.map(|it| (it.opener, it.warnings)).unzip();
+    let warnings = warnings.unwrap_or_default();
+    let opener_text = opener.as_ref().map(|it| format!(", and {}", it.describe()));
+    let opener_text = opener_text.unwrap_or_default();
     let mut text = format!(
-        "{} is valid{root_key_text}: {}, {}\n",
+        "{} is valid{opener_text}: {}, {}\n",
         arguments.file.display(),
         contents_text(&manifest),
         age_text(&manifest, now)
@@ -207,7 +219,7 @@ fn verify(arguments: &VerifyBackupArguments, environment: &Environment) -> anyho
     let json = json!({
         "file": arguments.file,
         "valid": true,
-        "root_key_matches": !arguments.without_root_key,
+        "opened_by": opener.as_ref().map(VaultOpener::to_json),
         "backup": manifest_json(&manifest),
         "warnings": warnings,
     });
@@ -229,25 +241,43 @@ pub(crate) fn unlock_copy(
     settings: &Settings,
     records: &DirectoryRecords,
     hint: &'static str,
-) -> anyhow::Result<Arc<VaultKeyRing>> {
+) -> anyhow::Result<(Arc<VaultKeyRing>, VaultOpener)> {
     if records.unlocks.needs_people() {
         bail!(
             "this vault opens only with shares, which a command cannot use; use --without-root-key"
         );
     }
-    runtime()?.block_on(settings.unlock(records)).context(hint)
+    let unlocked = runtime()?.block_on(settings.unlock_with_method(records));
+    let unlocked = unlocked.map_err(|problem| {
+        let error = anyhow::Error::from(problem);
+        match settings.describe_unused_root_key(&records.unlocks) {
+            Some(text) => error.context(text),
+            None => error,
+        }
+    });
+    let (ring, method) = unlocked.context(hint)?;
+    Ok((ring, VaultOpener(method)))
 }
 
-/// Checks that the root key opens the backup; returns warnings.
-pub(crate) fn check_root_key(
+/// A backup that an unlock method has opened.
+pub(crate) struct OpenedBackup {
+    pub(crate) opener: VaultOpener,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Checks that an unlock method opens the backup.
+pub(crate) fn check_vault_key(
     settings: &Settings,
     examined: ExaminedBackup,
-) -> anyhow::Result<Vec<String>> {
-    let hint = "provide the root key of this vault, or use --without-root-key";
-    let source = unlock_copy(settings, &examined.directory, hint)?;
+) -> anyhow::Result<OpenedBackup> {
+    let hint = "provide the root key of this vault (or what another unlock method of it needs), or \
+                use --without-root-key";
+    let (source, opener) = unlock_copy(settings, &examined.directory, hint)?;
+    let unused_root_key = settings.describe_unused_root_key(&examined.directory.unlocks);
     let directory = Directory::open(examined.directory, &*source, None).map_err(explain);
-    let directory = directory.context(hint)?;
-    Ok(describe_alterations(&directory))
+    let mut warnings = describe_alterations(&directory.context(hint)?);
+    warnings.extend(unused_root_key);
+    Ok(OpenedBackup { opener, warnings })
 }
 
 pub(crate) fn contents_text(manifest: &Manifest) -> String {

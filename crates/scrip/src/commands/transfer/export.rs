@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::commands::{
     approval::offline::{OfflineApproval, require_for_export},
-    arguments::CommonArguments,
+    arguments::{ApprovedArguments, CommonArguments},
     async_runtime::runtime,
     command_record::{record_completion, record_start},
     output::{self, CommandOutput, format_bytes},
@@ -48,7 +48,7 @@ pub(crate) struct ExportArguments {
     #[arg(long)]
     without_root_key: bool,
     #[command(flatten)]
-    common: CommonArguments,
+    common: ApprovedArguments,
 }
 
 pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> anyhow::Result<()> {

@@ -1,6 +1,9 @@
 //! `scrip import`: import a file of `scrip export` into empty storage.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use clap::Args;
@@ -50,8 +53,14 @@ pub(crate) struct ImportArguments {
 pub(crate) fn run(arguments: &ImportArguments, environment: &Environment) -> anyhow::Result<()> {
     let (common, file) = (&arguments.common, &arguments.file);
     let settings = common.settings(environment)?;
-    let export = check_file(file, common)?;
-    init::create_data_dir(&settings)?;
+    // Before the whole file is read, which takes long.
+    let is_new_folder = init::create_data_dir(&settings)?;
+    let export = check_file(file, common).inspect_err(|_| {
+        if is_new_folder {
+            // It is empty.
+            drop(fs::remove_dir(&settings.storage.data_dir));
+        }
+    })?;
     process::confine_command(&settings.server)?;
     if !arguments.without_root_key {
         check_root_key(&settings, &export)?;
@@ -123,14 +132,14 @@ async fn write_import(
 
 /// Checks that the root key opens the exported vault, before anything is written.
 fn check_root_key(settings: &Settings, export: &CheckedExport) -> anyhow::Result<()> {
-    let hint = "nothing was imported; provide the root key of the exported vault, or use \
-                --without-root-key";
+    let hint = "nothing was imported; provide the root key of the exported vault (or what another \
+                unlock method of it needs), or use --without-root-key";
     let records = DirectoryRecords {
         system_keys: export.system_keys.clone(),
         unlocks: export.unlocks.clone(),
         ..DirectoryRecords::default()
     };
-    let source = unlock_copy(settings, &records, hint)?;
+    let (source, _) = unlock_copy(settings, &records, hint)?;
     Directory::open(records, &*source, None).map(drop).map_err(explain).context(hint)
 }
 

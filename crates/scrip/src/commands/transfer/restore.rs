@@ -29,7 +29,7 @@ use crate::commands::{
     keys::list::load_key_history,
     output::CommandOutput,
     transfer::backup::{
-        READING, age_text, check_root_key, contents_text, examine_database,
+        READING, age_text, check_vault_key, contents_text, examine_database,
         file::{BackupFile, Manifest},
         manifest_json, reject_postgres,
     },
@@ -227,8 +227,9 @@ fn prepare_database(
     settings: &Settings,
     arguments: &RestoreArguments,
 ) -> anyhow::Result<Vec<String>> {
-    let check = |examined| {
-        if arguments.without_root_key { Ok(Vec::new()) } else { check_root_key(settings, examined) }
+    let check = |examined| match arguments.without_root_key {
+        true => Ok(Vec::new()),
+        false => check_vault_key(settings, examined).map(|it| it.warnings),
     };
     let examined = examine_database(&restored.path, arguments.common.progress(READING))?;
     let is_current = examined.is_current;

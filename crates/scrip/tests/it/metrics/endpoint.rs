@@ -5,7 +5,10 @@ use std::{
     collections::BTreeSet,
     io::{Read, Write},
     net::TcpStream,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread::sleep,
     time::Duration,
 };
@@ -16,7 +19,7 @@ use scrip_core::{
     policy::rate_limit::RateLimitName,
     types::{Permission, Transform},
 };
-use scrip_server::node::metrics_key::MetricsKey;
+use scrip_server::{audit_sink::health::SinkHealth, node::metrics_key::MetricsKey};
 use scrip_testing::process::prometheus::ParsedMetricsPage;
 use serde_json::json;
 
@@ -440,4 +443,17 @@ fn metric_labels_contain_no_client_text() {
     // The number of series is bounded, whatever clients send.
     let series_max = operations.len() * (17 + 19) + 300;
     assert!(series <= series_max, "{series} of {series_max}");
+}
+
+#[test]
+fn failing_audit_sink_is_a_metric() {
+    let sink = Arc::new(SinkHealth::default());
+    let server = TestServer::start_with(|app| {
+        app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
+        app.node.audit_sink = Some(Arc::clone(&sink));
+    });
+    let value = || scrape(&server).value("scrip_audit_sink_up", &[]);
+    assert_eq!(value(), 1.0);
+    sink.set_cause(Some("no space left on device".to_owned()));
+    assert_eq!(value(), 0.0);
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
+use scrip_server::control::status::query_status;
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::{Value, json};
 
@@ -218,6 +219,10 @@ fn syslog_sink_resumes_when_the_daemon_returns() {
     let server = serve_ready(&process);
     create_and_read_tokens(&server, &key);
     process.wait_for_log("audit records were not written to the sink");
+    let sink_cause = || query_status(&process.data()).unwrap().audit_sink_cause;
+    assert!(sink_cause().unwrap().contains("the audit sink cannot be written"));
+    let printed = || String::from_utf8(process.run(&["doctor"]).stdout).unwrap();
+    assert!(printed().contains("ERROR    audit sink"), "{}", printed());
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let mut received_lines: Vec<Value> = Vec::new();
@@ -233,6 +238,8 @@ fn syslog_sink_resumes_when_the_daemon_returns() {
     assert!(becomes_true(&mut is_complete));
     create_and_read_tokens(&server, &key);
     assert!(becomes_true(&mut is_complete));
+    assert!(becomes_true(|| sink_cause().is_none()));
+    assert!(printed().contains("ok       audit sink"), "{}", printed());
     assert_eq!(
         process.log().matches("audit records were not written to the sink").count(),
         1,

@@ -430,3 +430,34 @@ fn silent_clients_do_not_block_the_control_sockets() {
         drop(silent);
     }
 }
+
+#[test]
+fn command_that_cannot_open_the_vault_requests_no_approval() {
+    if !is_root() {
+        return;
+    }
+    let (process, application) = harness("true");
+    let server = serve(&process);
+    let refusal = "this command opens the vault itself, which this process cannot do";
+    second_user_fails(&process, &["key", "create", &application], refusal);
+    second_user_fails(&process, &["keys", "rotate", "tenant", "--all"], refusal);
+    // The new key file would belong to the operator.
+    let folder = process.path("operator");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+    let file = folder.join("unlock.key").display().to_string();
+    let refusal = format!("belongs to user {SECOND_USER}");
+    second_user_fails(&process, &["keys", "add", "file", &file], &refusal);
+    assert!(!fs::exists(&file).unwrap(), "no method uses the file");
+    assert_eq!(run_json(&process, &["approvals"])["requests"], json!([]));
+    drop(server);
+    let [private, shared] =
+        [process.data(), process.path("control")].map(|it| it.join("scrip.sock"));
+    let sockets = format!(
+        "no server answers: tried {} (permission denied) and {} (connection refused)",
+        private.display(),
+        shared.display()
+    );
+    second_user_fails(&process, &["keys", "list"], &sockets);
+    second_user_fails(&process, &["approvals"], &sockets);
+}

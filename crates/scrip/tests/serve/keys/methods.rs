@@ -8,7 +8,7 @@ use scrip_testing::process::harness::ProcessHarness;
 use crate::{
     SCRIP,
     keys::{assert_readable, create_token, files_contain, is_open, methods, open_database, text},
-    operator::commands::run_json,
+    operator::commands::{run_json, run_text},
 };
 
 #[test]
@@ -138,4 +138,52 @@ fn running_server_replaces_a_lost_root_key() {
     drop(server);
     let server = process.serve();
     assert_readable(&server, &key, &token);
+}
+
+#[test]
+fn backup_verify_and_init_name_the_method_that_opened_the_vault() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let backup = process.path("backup").display().to_string();
+    let verify = ["backup", "verify", backup.as_str()];
+    let server = process.serve();
+    assert!(is_open(&server));
+    run_text(&process, &["backup", &backup]);
+    let verified = run_text(&process, &verify);
+    assert!(verified.contains("the root key opens it, as unlock method file root key ("));
+    assert!(!verified.contains("obsolete"), "{verified}");
+    let [first] = methods(&process).try_into().unwrap();
+    let file = process.path("unlock.key").display().to_string();
+    run_json(&process, &["keys", "add", "file", &file, "--label", "disk"]);
+    run_json(&process, &["keys", "remove", &text(&first["id"]), "--rotate"]);
+    drop(server);
+    // The root key file is still there, but opens nothing.
+    run_text(&process, &["backup", &backup, "--force"]);
+    for printed in [run_text(&process, &verify), run_text(&process, &["init"])] {
+        assert!(printed.contains("and unlock method file disk ("), "{printed}");
+        assert!(printed.contains("root.key is obsolete: no unlock method"), "{printed}");
+    }
+    fs::remove_file(&file).unwrap();
+    for command in [&verify[..], &["init"]] {
+        process.assert_fails(command, "root.key is obsolete: no unlock method");
+    }
+}
+
+#[test]
+fn empty_database_is_called_empty_and_is_not_adopted() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let database = open_database(&process);
+    let sql = "DELETE FROM system_keys; DELETE FROM unlocks; DELETE FROM vault_state";
+    database.execute_batch(sql).unwrap();
+    drop(database);
+    let printed = || {
+        let doctor = String::from_utf8(process.run(&["doctor"]).stdout).unwrap();
+        doctor + &run_text(&process, &["keys", "list"])
+    };
+    let without_server = printed();
+    let server = process.serve();
+    assert_eq!(server.status("/readyz"), 503);
+    for printed in [without_server, printed()] {
+        assert_eq!(printed.matches("the vault is empty").count(), 2, "{printed}");
+        assert!(printed.contains("scrip import FILE") && !printed.contains("adopt"), "{printed}");
+    }
 }

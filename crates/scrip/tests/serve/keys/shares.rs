@@ -9,6 +9,7 @@ use std::{
 
 use scrip_seal::{Secret, Share, split_secret};
 use scrip_testing::process::harness::{ProcessHarness, becomes_true};
+use serde_json::Value;
 
 use crate::{
     SCRIP,
@@ -361,4 +362,57 @@ fn vault_with_shares_only_is_backed_up_and_restored_without_the_root_key() {
         assert!(unseal(&second_machine, share).status.success());
     }
     assert!(is_open(&server));
+}
+
+const HOLDERS: [&str; 2] = [
+    "age1hl629fjyxgp0mr78xrlx82dwej7fswctfd575qfh9hjgsvwslypsqlcvm0",
+    "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj",
+];
+const ADD_TWO_OF_TWO: [&str; 7] = ["keys", "add", "shamir", "--shares", "2", "--threshold", "2"];
+
+fn key_version(process: &ProcessHarness) -> Value {
+    run_json(process, &["keys", "list"])["key_version"].clone()
+}
+
+#[test]
+fn rotation_makes_as_many_shares_as_before_for_new_recipients() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let server = process.serve();
+    assert!(is_open(&server));
+    let (to, rotate) = (["--to", HOLDERS[0], "--to", HOLDERS[1]], ["keys", "rotate", "vault"]);
+    let rotate_to = [&rotate[..], &to].concat();
+    process.assert_fails(&rotate_to, "the vault has no shares that the rotation could replace");
+    let same = ["--to", HOLDERS[0], "--to", HOLDERS[0]];
+    let refusal = "two shares for one recipient defeat the threshold";
+    process.assert_fails(&[&ADD_TWO_OF_TWO[..], &same].concat(), refusal);
+    run_ceremony(&process, &ADD_TWO_OF_TWO, 2, &[0, 1]);
+    process.assert_fails(&[&rotate[..], &same].concat(), refusal);
+    process.assert_fails(&[&rotate[..], &to[..2]].concat(), "each of the 2 shares needs one");
+    let output = process.run(&rotate_to);
+    let printed = printed(&output);
+    assert_eq!(printed.matches("BEGIN AGE ENCRYPTED FILE").count(), 2, "{printed}");
+    assert!(printed.contains("nothing was rotated: the shares from before still count"));
+    let files = with_share_files(&process, &rotate, 2);
+    let files: Vec<_> = files.iter().map(String::as_str).collect();
+    let written = process.path("share-0").display().to_string();
+    process.assert_fails(&files, "Destroy the new shares that were shown or written: ");
+    process.assert_fails(&files, &format!("{written} cannot be written"));
+    assert_eq!(key_version(&process), 1);
+}
+
+#[test]
+fn removal_with_a_rotation_takes_the_options_of_new_shares() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let server = process.serve();
+    assert!(is_open(&server));
+    let [file_method] = methods(&process).try_into().unwrap();
+    run_ceremony(&process, &ADD_TWO_OF_TWO, 2, &[0, 1]);
+    let id = text(&file_method["id"]);
+    let remove = ["keys", "remove", id.as_str()];
+    let to = ["--to", HOLDERS[0], "--to", HOLDERS[1]];
+    process.assert_fails(&[&remove[..], &to].concat(), "Use them with --rotate");
+    assert_eq!(methods(&process).len(), 2, "nothing was removed");
+    run_ceremony(&process, &[&remove[..], &["--rotate"]].concat(), 2, &[0, 1]);
+    assert_eq!(methods(&process).len(), 1);
+    assert_eq!(key_version(&process), 2);
 }

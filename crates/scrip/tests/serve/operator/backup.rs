@@ -315,7 +315,11 @@ fn restore_moves_an_existing_vault_aside_only_with_force() {
 fn restore_requires_the_root_key_of_the_backup() {
     let (harness, file, ids) = BackupHarness::create_with_backup(2);
     let verified = run_json(&harness.process, &["backup", "verify", &file]);
-    assert_eq!((&verified["valid"], &verified["root_key_matches"]), (&true.into(), &true.into()));
+    assert_eq!(
+        (&verified["valid"], &verified["opened_by"]["kind"]),
+        (&true.into(), &"file".into())
+    );
+    assert_eq!(verified["opened_by"]["label"], "root key");
     assert_eq!(verified["backup"]["rows"]["tokens"], 2);
     let other = ProcessHarness::new(crate::SCRIP);
     other.assert_fails(&["restore", &file], "--without-root-key");

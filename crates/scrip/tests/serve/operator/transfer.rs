@@ -173,6 +173,15 @@ fn import_with_a_wrong_root_key_writes_nothing() {
 }
 
 #[test]
+fn import_checks_the_data_directory_before_the_file() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    let file = process.path("not-an-export").display().to_string();
+    fs::write(&file, "something else").unwrap();
+    let below_a_file = format!("{file}/data");
+    process.assert_fails(&["import", &file, "--data-dir", &below_a_file], "cannot be created");
+}
+
+#[test]
 fn damaged_export_file_is_rejected_without_changes() {
     let (harness, _) = create_used_vault();
     let file = harness.path("export");

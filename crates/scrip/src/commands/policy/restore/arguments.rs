@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::commands::arguments::CommonArguments;
+use crate::commands::arguments::ApprovedArguments;
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyRestoreArguments {
@@ -21,5 +21,5 @@ pub(crate) struct PolicyRestoreArguments {
     #[arg(long)]
     pub(super) yes: bool,
     #[command(flatten)]
-    pub(super) common: CommonArguments,
+    pub(super) common: ApprovedArguments,
 }
