@@ -5,12 +5,12 @@ mod audit;
 pub mod bench_statements;
 mod connect;
 mod engine;
-mod maintenance;
+pub(crate) mod maintenance;
 mod opening;
-mod policy;
+pub(crate) mod policy;
 mod store;
 mod token_store;
-mod tokens;
+pub(crate) mod tokens;
 pub mod transfer;
 
 pub use crate::postgres::{

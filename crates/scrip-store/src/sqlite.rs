@@ -2,9 +2,9 @@
 
 mod audit;
 mod engine;
-mod maintenance;
+pub(crate) mod maintenance;
 mod opening;
-mod policy;
+pub(crate) mod policy;
 pub mod statement_list;
 mod store;
 mod tokens;

@@ -1,5 +1,4 @@
--- The statements of each policy entity, for both engines. A test compares this file with the
--- statements of the program, and writes it if SCRIP_WRITE_STATEMENTS is set.
+-- Statements that are put together from parts. A test writes this file; see CONTRIBUTING.md.
 -- In psql, give the parameters with \bind; in sqlite3, with .parameter set.
 
 -- list_tenants
@@ -165,3 +164,63 @@ DELETE FROM access_sessions WHERE tenant = $1;
 
 -- delete_leftover_access_sessions
 DELETE FROM access_sessions WHERE tenant = $1;
+
+-- find_access_session
+SELECT tenant, digest, nonce, application, created_at, expires_at, authorized_by, authorized_key, authorized_at, access, mac
+FROM access_sessions
+WHERE digest = $1;
+
+-- find_access_session_by_nonce
+SELECT tenant, digest, nonce, application, created_at, expires_at, authorized_by, authorized_key, authorized_at, access, mac
+FROM access_sessions
+WHERE tenant = $1 AND nonce = $2;
+
+-- list_access_sessions
+SELECT tenant, digest, nonce, application, created_at, expires_at, authorized_by, authorized_key, authorized_at, access, mac
+FROM access_sessions
+WHERE tenant = $1 AND expires_at > $2 ORDER BY expires_at DESC, digest LIMIT $3;
+
+-- count_tenants
+SELECT count(*) FROM tenants;
+
+-- count_applications
+SELECT count(*) FROM applications;
+
+-- count_api_keys
+SELECT count(*) FROM api_keys;
+
+-- count_proxies
+SELECT count(*) FROM proxies;
+
+-- count_webhooks
+SELECT count(*) FROM webhooks;
+
+-- count_client_keys
+SELECT count(*) FROM client_keys;
+
+-- count_access_sessions
+SELECT count(*) FROM access_sessions;
+
+-- count_tokens
+SELECT count(*) FROM tokens;
+
+-- count_token_intents
+SELECT count(*) FROM token_intents;
+
+-- count_cvcs
+SELECT count(*) FROM cvcs;
+
+-- count_threeds_sessions
+SELECT count(*) FROM threeds_sessions;
+
+-- count_deliveries
+SELECT count(*) FROM deliveries;
+
+-- count_idempotency_records
+SELECT count(*) FROM idempotency_records;
+
+-- delete_usage_types
+DELETE FROM usage_types WHERE tenant = $1;
+
+-- delete_usage_months
+DELETE FROM usage_months WHERE tenant = $1;
