@@ -6,22 +6,15 @@ use crate::{evaluate, shorten};
 
 /// Intended differences: the beginning of the source, the beginning of the data, our result, the
 /// reason.
+#[rustfmt::skip]
 const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("{{ data | truncatewords", "\"\"", "", FEW_WORDS),
     ("{{ data | truncatewords", "\"a-b-c\"", "a-b-c", FEW_WORDS),
     ("{{ data | truncatewords", "\"123-45-6789\"", "123-45-6789", FEW_WORDS),
-    (
-        "{{ data | escape ",
-        "\"<p class",
-        "&lt;p class=&quot;x&quot;&gt;a &amp;amp; b&lt;/p&gt;",
-        QUOTE_ENTITY,
-    ),
-    (
-        "{{ data | escape_once",
-        "\"<p class",
-        "&lt;p class=&quot;x&quot;&gt;a &amp; b&lt;/p&gt;",
-        QUOTE_ENTITY,
-    ),
+    ("{{ data | escape ", "\"<p class", "&lt;p class=&quot;x&quot;&gt;a &amp;amp; b&lt;/p&gt;",
+     QUOTE_ENTITY),
+    ("{{ data | escape_once", "\"<p class", "&lt;p class=&quot;x&quot;&gt;a &amp; b&lt;/p&gt;",
+     QUOTE_ENTITY),
     ("{{ data | minus: 3", "\"4.2\"", "1.2", EXACT_DECIMALS),
     ("{{ data | times: 3", "\"4.2\"", "12.6", EXACT_DECIMALS),
     ("{{ data | times: 1.5", "\"4.2\"", "6.3", EXACT_DECIMALS),
@@ -38,18 +31,10 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("{{ data | date: \"%R", "", "13:05", RUBY_CODES),
     ("{{ data | date: \"%r", "", "01:05:09 PM", RUBY_CODES),
     ("{{ data | date: \"%G", "", "2024-W09", RUBY_CODES),
-    (
-        "{{ data | date: \"%q",
-        "",
-        "unknown code in the date format (at character 11)",
-        TYPING_MISTAKE,
-    ),
-    (
-        "{{ data | date: \"50%",
-        "",
-        "unknown code in the date format (at character 11)",
-        TYPING_MISTAKE,
-    ),
+    ("{{ data | date: \"%q", "", "unknown code in the date format (at character 11)",
+     TYPING_MISTAKE),
+    ("{{ data | date: \"50%", "", "unknown code in the date format (at character 11)",
+     TYPING_MISTAKE),
     ("{{ data | date: \"\"", "", "date takes a format (at character 11)", TYPING_MISTAKE),
     ("{{ data | date: ", "\"2024-02-30\"", NO_DATE, GUESSED_DATE),
     ("{{ data | date: ", "\"20291231\"", NO_DATE, GUESSED_DATE),

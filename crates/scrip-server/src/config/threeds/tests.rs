@@ -97,64 +97,48 @@ fn incomplete_scheme_section_is_rejected() {
     );
 }
 
+/// A text of the complete settings, its invalid replacement, and the reported problem.
+#[rustfmt::skip]
+const INVALID: &[(&str, &str, &str)] = &[
+    ("[threeds.production.visa]", "[threeds.production.viza]",
+     "8:21: threeds.production.viza: is not a scheme; schemes are visa, mastercard,"),
+    ("roots", "root", "12:1: threeds.production.visa.root: is not a setting; settings are urls,"),
+    ("https://a.example", "http://a.example",
+     "9:8: threeds.production.visa.urls: must be a URL such as https://"),
+    (", https", ",, https", "threeds.production.visa.urls: must be a URL such as https://"),
+    ("\"visa.pem\"", "7", "client_certificate: must be a string in quotes"),
+    ("https://results.example", "http://results.example",
+     "visa.results_url: must begin with https://"),
+    ("https://results.example", "https://results.example/",
+     "visa.results_url: must be a URL such as"),
+    ("https://vault.example", "http://vault.example",
+     "threeds.public_url: must begin with https:// for production"),
+    ("\"https://vault.example\"", "\"listen\"",
+     "threeds.public_url: must begin with https:// for production"),
+    ("https://vault.example", "https://vault.example/",
+     "threeds.public_url: must be a URL such as https://vault.example, without a slash"),
+    ("https://vault.example", "vault.example", "threeds.public_url: must be a URL such as"),
+    ("3DS_LOA_SER_TEST_020200_00001", "123456789012345678901234567890123",
+     "reference_number: must have 1 to 32 char"),
+];
+
 #[test]
 fn invalid_threeds_settings_are_reported_with_line_and_column() {
-    check_rejected(
-        &settings_with("[threeds.production.visa]", "[threeds.production.viza]"),
-        "8:21: threeds.production.viza: is not a scheme; schemes are visa, mastercard,",
-    );
-    check_rejected(
-        &settings_with("roots", "root"),
-        "12:1: threeds.production.visa.root: is not a setting; settings are urls,",
-    );
-    check_rejected(
-        &settings_with("https://a.example", "http://a.example"),
-        "9:8: threeds.production.visa.urls: must be a URL such as https://",
-    );
-    check_rejected(
-        &settings_with(", https", ",, https"),
-        "threeds.production.visa.urls: must be a URL such as https://",
-    );
-    check_rejected(
-        &settings_with("\"visa.pem\"", "7"),
-        "client_certificate: must be a string in quotes",
-    );
-    check_rejected(
-        &settings_with("https://results.example", "http://results.example"),
-        "visa.results_url: must begin with https://",
-    );
-    check_rejected(
-        &settings_with("https://results.example", "https://results.example/"),
-        "visa.results_url: must be a URL such as",
-    );
-    check_rejected(
-        &settings_with("https://vault.example", "http://vault.example"),
-        "threeds.public_url: must begin with https:// for production",
-    );
-    check_rejected(
-        &settings_with("https://vault.example", "https://vault.example/"),
-        "threeds.public_url: must be a URL such as https://vault.example, without a slash",
-    );
-    check_rejected(
-        &settings_with("https://vault.example", "vault.example"),
-        "threeds.public_url: must be a URL such as",
-    );
-    check_rejected(
-        "[threeds]\nsimulator_url = \"http://10.0.0.1:1\"",
-        "2:17: threeds.simulator_url: must be a URL on this machine",
-    );
-    check_rejected(
-        "[threeds]\nproduction = 1",
-        "2:1: threeds.production: is not a setting; [threeds] has",
-    );
-    check_rejected("[threeds.production]\nvisa = 1", "threeds.production.visa: must be a section");
-    check_rejected("[threeds.production.visa]", "1:21: threeds.production.visa: is empty");
-    check_rejected("[threeds.live.visa]\nurls = \"\"", "threeds.live: is not a setting");
-    let too_long = "x".repeat(33);
-    check_rejected(
-        &settings_with("3DS_LOA_SER_TEST_020200_00001", &too_long),
-        "reference_number: must have 1 to 32 char",
-    );
+    for (from, to, expected) in INVALID {
+        check_rejected(&settings_with(from, to), expected);
+    }
+    for (text, expected) in [
+        (
+            "[threeds]\nsimulator_url = \"http://10.0.0.1:1\"",
+            "2:17: threeds.simulator_url: must be a URL on this machine",
+        ),
+        ("[threeds]\nproduction = 1", "2:1: threeds.production: is not a setting; [threeds] has"),
+        ("[threeds.production]\nvisa = 1", "threeds.production.visa: must be a section"),
+        ("[threeds.production.visa]", "1:21: threeds.production.visa: is empty"),
+        ("[threeds.live.visa]\nurls = \"\"", "threeds.live: is not a setting"),
+    ] {
+        check_rejected(text, expected);
+    }
 }
 
 /// A session that waits for a response is abandoned after a minute.
@@ -182,14 +166,6 @@ fn timeouts_longer_than_an_authentication_are_rejected() {
     assert!(load(&timeouts_without_scheme.replace("40000", "39999"), &[]).is_ok());
     let settings = load(&settings_with_timeouts(10_000, 20_000), &[]).unwrap();
     assert_eq!(settings.authentication_time_max(), Duration::from_secs(40));
-}
-
-#[test]
-fn production_requires_an_https_public_url() {
-    check_rejected(
-        &settings_with("\"https://vault.example\"", "\"listen\""),
-        "threeds.public_url: must begin with https:// for production",
-    );
 }
 
 #[test]
