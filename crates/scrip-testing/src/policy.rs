@@ -1,7 +1,9 @@
 //! Access policies of applications in tests.
 
+use std::sync::Arc;
+
 use scrip_core::{
-    policy::{AccessPolicy, AccessRule, AccessScope},
+    policy::{AccessPolicy, AccessRule, AccessScope, PolicyPermit, Tenant},
     types::{ApplicationKind, Container, Permission, Permissions, Transform},
 };
 
@@ -42,4 +44,9 @@ pub fn access_rule(
 /// Every permission that an application of this kind can have.
 pub fn permissions_for_kind(kind: ApplicationKind) -> Vec<Permission> {
     Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind)).collect()
+}
+
+/// The permit of the operator for a tenant.
+pub fn operator(tenant: &Arc<Tenant>) -> PolicyPermit {
+    PolicyPermit::for_operator(Arc::clone(tenant))
 }

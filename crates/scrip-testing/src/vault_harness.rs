@@ -4,14 +4,17 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use scrip_core::{
     Error, Vault,
-    operations::tenants::create_tenant::{create_tenant, initialize_vault_keys},
+    operations::tenants::{
+        create_tenant::{create_tenant, initialize_vault_keys},
+        purge_tenants::purge_tenants,
+    },
     policy::{
         AccessPolicy, ApiKeyLookup, Caller, Directory, DisplayName, PolicyPermit, Principal,
         RequestOrigin, Tenant, TenantSettings,
     },
     store::{Store, open_directory},
     types::{
-        ApplicationKind, Containers, StoreError, TenantKind,
+        ApplicationKind, Containers, Permission, StoreError, TenantKind, Transform,
         id::{ApplicationId, TokenId},
     },
 };
@@ -27,6 +30,7 @@ use tempfile::TempDir;
 use crate::{
     clock::StoppedClock,
     memory::MemoryStore,
+    policy::{access_rule, access_with_rules},
     postgres::{SERVE_ROLE, TestDatabase},
     vault::{create_key, new_vault, root_key},
 };
@@ -187,6 +191,32 @@ impl VaultHarness {
     /// Creates an application and authenticates its key, like a request does.
     pub async fn caller(&self, tenant: &Arc<Tenant>, access: AccessPolicy) -> Caller {
         self.caller_of_kind(tenant, ApplicationKind::Private, access).await
+    }
+
+    pub async fn default_tenant(&self) -> Arc<Tenant> {
+        self.tenant(TenantSettings::default()).await
+    }
+
+    /// Creates a tenant with default settings, and a caller that reveals with these permissions.
+    pub async fn tenant_with_caller(&self, permissions: &[Permission]) -> (Arc<Tenant>, Caller) {
+        let tenant = self.default_tenant().await;
+        let caller = self.revealing_caller(&tenant, permissions).await;
+        (tenant, caller)
+    }
+
+    /// Creates a caller with these permissions and a reveal rule on every container.
+    pub async fn revealing_caller(
+        &self,
+        tenant: &Arc<Tenant>,
+        permissions: &[Permission],
+    ) -> Caller {
+        let rule = access_rule("/", Transform::Reveal, permissions);
+        self.caller(tenant, access_with_rules([rule])).await
+    }
+
+    /// Deletes the rows of all deleted tenants.
+    pub async fn purge_tenants(&self) {
+        while purge_tenants(&self.vault, &[]).await.unwrap() > 0 {}
     }
 
     pub async fn caller_of_kind(

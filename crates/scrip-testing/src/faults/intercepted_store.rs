@@ -48,58 +48,27 @@ use scrip_core::{
 };
 use scrip_seal::Sealed;
 
+macro_rules! call_engine {
+    ($($name:ident($($argument:ident: $Type:ty),*) -> $Out:ty;)*) => {
+        $(fn $name<'a>(
+            &'a self,
+            engine: &'a Arc<dyn Store>,
+            $($argument: $Type),*
+        ) -> StoreFuture<'a, $Out> {
+            engine.$name($($argument),*)
+        })*
+    };
+}
+
 /// Replaces calls of an engine. A method that is not overridden calls the engine.
 pub trait Interceptor: Send + Sync {
-    fn write_tokens<'a>(
-        &'a self,
-        engine: &'a Arc<dyn Store>,
-        lookup: LookupPermit,
-        batch: TokenBatch,
-    ) -> StoreFuture<'a, BatchOutcome> {
-        engine.write_tokens(lookup, batch)
-    }
-
-    fn insert_threeds_session<'a>(
-        &'a self,
-        engine: &'a Arc<dyn Store>,
-        lookup: LookupPermit,
-        write: ThreeDsSessionWrite,
-    ) -> StoreFuture<'a, ()> {
-        engine.insert_threeds_session(lookup, write)
-    }
-
-    fn update_threeds_session<'a>(
-        &'a self,
-        engine: &'a Arc<dyn Store>,
-        write: ThreeDsSessionWrite,
-    ) -> StoreFuture<'a, ChangeOutcome> {
-        engine.update_threeds_session(write)
-    }
-
-    fn insert_call_record<'a>(
-        &'a self,
-        engine: &'a Arc<dyn Store>,
-        permit: &'a LookupPermit,
-        record: IdempotencyRecord,
-        entries: ReadLogBatch,
-    ) -> StoreFuture<'a, ()> {
-        engine.insert_call_record(permit, record, entries)
-    }
-
-    fn claim_idempotency_key<'a>(
-        &'a self,
-        engine: &'a Arc<dyn Store>,
-        lookup: IdempotencyLookup,
-    ) -> StoreFuture<'a, ClaimOutcome> {
-        engine.claim_idempotency_key(lookup)
-    }
-
-    fn append_read_log<'a>(
-        &'a self,
-        engine: &'a Arc<dyn Store>,
-        batch: ReadLogBatch,
-    ) -> StoreFuture<'a, ()> {
-        engine.append_read_log(batch)
+    call_engine! {
+        write_tokens(lookup: LookupPermit, batch: TokenBatch) -> BatchOutcome;
+        insert_threeds_session(lookup: LookupPermit, write: ThreeDsSessionWrite) -> ();
+        update_threeds_session(write: ThreeDsSessionWrite) -> ChangeOutcome;
+        insert_call_record(permit: &'a LookupPermit, record: IdempotencyRecord, entries: ReadLogBatch) -> ();
+        claim_idempotency_key(lookup: IdempotencyLookup) -> ClaimOutcome;
+        append_read_log(batch: ReadLogBatch) -> ();
     }
 
     fn list_sealed_rows<'a>(
@@ -140,6 +109,14 @@ macro_rules! forward {
     ($($name:ident($($argument:ident: $Type:ty),*) -> $Out:ty;)*) => {
         $(fn $name<'a>(&'a self, $($argument: $Type),*) -> StoreFuture<'a, $Out> {
             self.engine.$name($($argument),*)
+        })*
+    };
+}
+
+macro_rules! intercept {
+    ($($name:ident($($argument:ident: $Type:ty),*) -> $Out:ty;)*) => {
+        $(fn $name<'a>(&'a self, $($argument: $Type),*) -> StoreFuture<'a, $Out> {
+            self.interceptor.$name(&self.engine, $($argument),*)
         })*
     };
 }
@@ -187,12 +164,8 @@ impl<I: Interceptor> KeyRotationStore for InterceptedStore<I> {
 }
 
 impl<I: Interceptor> TokenStore for InterceptedStore<I> {
-    fn write_tokens(
-        &self,
-        lookup: LookupPermit,
-        batch: TokenBatch,
-    ) -> StoreFuture<'_, BatchOutcome> {
-        self.interceptor.write_tokens(&self.engine, lookup, batch)
+    intercept! {
+        write_tokens(lookup: LookupPermit, batch: TokenBatch) -> BatchOutcome;
     }
 
     forward! {
@@ -221,17 +194,9 @@ impl<I: Interceptor> TokenIntentStore for InterceptedStore<I> {
 }
 
 impl<I: Interceptor> IdempotencyStore for InterceptedStore<I> {
-    fn insert_call_record<'a>(
-        &'a self,
-        permit: &'a LookupPermit,
-        record: IdempotencyRecord,
-        entries: ReadLogBatch,
-    ) -> StoreFuture<'a, ()> {
-        self.interceptor.insert_call_record(&self.engine, permit, record, entries)
-    }
-
-    fn claim_idempotency_key(&self, lookup: IdempotencyLookup) -> StoreFuture<'_, ClaimOutcome> {
-        self.interceptor.claim_idempotency_key(&self.engine, lookup)
+    intercept! {
+        insert_call_record(permit: &'a LookupPermit, record: IdempotencyRecord, entries: ReadLogBatch) -> ();
+        claim_idempotency_key(lookup: IdempotencyLookup) -> ClaimOutcome;
     }
 
     forward! {
@@ -303,16 +268,9 @@ impl<I: Interceptor> AccessSessionStore for InterceptedStore<I> {
 }
 
 impl<I: Interceptor> ThreeDsSessionStore for InterceptedStore<I> {
-    fn insert_threeds_session(
-        &self,
-        lookup: LookupPermit,
-        write: ThreeDsSessionWrite,
-    ) -> StoreFuture<'_, ()> {
-        self.interceptor.insert_threeds_session(&self.engine, lookup, write)
-    }
-
-    fn update_threeds_session(&self, write: ThreeDsSessionWrite) -> StoreFuture<'_, ChangeOutcome> {
-        self.interceptor.update_threeds_session(&self.engine, write)
+    intercept! {
+        insert_threeds_session(lookup: LookupPermit, write: ThreeDsSessionWrite) -> ();
+        update_threeds_session(write: ThreeDsSessionWrite) -> ChangeOutcome;
     }
 
     forward! {
@@ -342,8 +300,8 @@ impl<I: Interceptor> DeliveryStore for InterceptedStore<I> {
 }
 
 impl<I: Interceptor> AuditStore for InterceptedStore<I> {
-    fn append_read_log(&self, batch: ReadLogBatch) -> StoreFuture<'_, ()> {
-        self.interceptor.append_read_log(&self.engine, batch)
+    intercept! {
+        append_read_log(batch: ReadLogBatch) -> ();
     }
 
     forward! {

@@ -68,6 +68,24 @@ impl StoreHarness {
         self.store().insert_threeds_session(self.lookup_permit(), write).await
     }
 
+    /// Inserts a session with these events.
+    pub async fn insert_session(
+        &self,
+        session: ThreeDsSessionRecord,
+        events: &[u8],
+    ) -> Result<(), StoreError> {
+        self.insert_threeds_session(self.threeds_session_write(session, events)).await
+    }
+
+    /// Updates a session with these events.
+    pub async fn update_session(
+        &self,
+        session: ThreeDsSessionRecord,
+        events: &[u8],
+    ) -> ChangeOutcome {
+        self.update_threeds_session(self.threeds_session_write(session, events)).await
+    }
+
     pub async fn update_threeds_session(&self, write: ThreeDsSessionWrite) -> ChangeOutcome {
         self.store().update_threeds_session(write).await.unwrap()
     }

@@ -13,7 +13,7 @@ use scrip_core::{
         tenants::delete_tenant::{delete_tenant, delete_tenant_by_id},
         tokens::{delete_token::delete_token, get_token::get_token},
     },
-    policy::{Caller, PolicyPermit, Tenant, TenantSettings},
+    policy::{Caller, PolicyPermit, Tenant},
     read_log::ReadLogEntry,
     types::{Operation, Transform},
 };
@@ -38,7 +38,7 @@ on_every_engine! {
 }
 
 async fn create_tenant_with_caller(harness: &VaultHarness) -> (Arc<Tenant>, Caller) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let caller = harness
         .caller(&tenant, access_with_rules([access_rule("/", Transform::Mask, TOKENS)]))
         .await;
@@ -183,11 +183,7 @@ async fn records_of_a_deleted_tenant_are_kept_for_its_retention(harness: VaultHa
     let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
     get_token(&harness.vault, &caller, &id).await.unwrap();
     delete_tenant(&harness.vault, PolicyPermit::for_operator(Arc::clone(&tenant))).await.unwrap();
-    while scrip_core::operations::tenants::purge_tenants::purge_tenants(&harness.vault, &[])
-        .await
-        .unwrap()
-        > 0
-    {}
+    harness.purge_tenants().await;
     assert_eq!(count_records(&harness, &tenant).await, [4, 1]);
     harness.clock.advance(24 * HOUR);
     prune(&harness).await;

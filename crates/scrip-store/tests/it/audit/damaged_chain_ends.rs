@@ -16,7 +16,7 @@ use scrip_core::{
             get_token::get_token,
         },
     },
-    policy::{Caller, Tenant, TenantSettings},
+    policy::{Caller, Tenant},
     token::{NewToken, NewTokenIntent},
     types::{
         Permission, Plaintext, Transform,
@@ -66,10 +66,7 @@ struct DamagedChainHarness {
 impl DamagedChainHarness {
     async fn open() -> Self {
         let harness = VaultHarness::open(Engine::Sqlite).await;
-        let tenants = [
-            harness.tenant(TenantSettings::default()).await,
-            harness.tenant(TenantSettings::default()).await,
-        ];
+        let tenants = [harness.default_tenant().await, harness.default_tenant().await];
         let rules = || {
             [
                 access_rule("/", Transform::Reveal, TOKENS),

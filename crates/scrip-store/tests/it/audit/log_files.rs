@@ -9,7 +9,7 @@ use scrip_core::{
         verify::{ChainFault, VerificationReport, Verifier},
     },
     operations::{logs::prune_logs::prune_logs, tokens::delete_token::delete_token},
-    policy::{Caller, TenantSettings},
+    policy::Caller,
     store::Store,
     types::{Transform, id::TenantId},
 };
@@ -97,7 +97,7 @@ impl LogFiles {
         let harness = VaultHarness::open(Engine::Sqlite).await;
         let (mut callers, mut tenants) = (Vec::new(), Vec::new());
         for _ in 0..2 {
-            let tenant = harness.tenant(TenantSettings::default()).await;
+            let tenant = harness.default_tenant().await;
             let rights = access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]);
             callers.push(harness.caller(&tenant, rights).await);
             tenants.push(tenant.id);

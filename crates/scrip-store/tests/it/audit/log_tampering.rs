@@ -11,12 +11,11 @@ use scrip_core::{
     log_tasks::head_file::chain_contains,
     operations::logs::prune_logs::prune_logs,
     policy::TenantSettings,
-    types::Transform,
 };
 use scrip_seal::Mac;
 use scrip_store::sqlite::verify::verify_log;
 use scrip_testing::{
-    policy::{TOKENS, access_rule, access_with_rules},
+    policy::TOKENS,
     vault_harness::{Engine, VaultHarness},
 };
 
@@ -215,10 +214,7 @@ async fn rollback_of_a_log_is_detected_by_saved_heads() {
 #[tokio::test]
 async fn records_written_after_an_altered_head_do_not_restore_a_valid_head() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let (tenant, caller) = harness.tenant_with_caller(TOKENS).await;
     create_read_and_delete_token(&harness, &caller).await;
     let attacker = Connection::open(harness.file()).unwrap();
     let sql = "DELETE FROM log_records WHERE sequence = (SELECT sequence FROM chain_heads);
@@ -236,10 +232,7 @@ async fn records_written_after_an_altered_head_do_not_restore_a_valid_head() {
 #[tokio::test]
 async fn altered_chain_is_not_pruned() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let (_, caller) = harness.tenant_with_caller(TOKENS).await;
     create_read_and_delete_token(&harness, &caller).await;
     harness.clock.advance(2 * DAY);
     let chains = prune_logs(&harness.vault, &harness.directory().await).await.unwrap();
@@ -261,10 +254,7 @@ async fn altered_chain_is_not_pruned() {
 async fn chain_that_advanced_is_distinguished_from_a_fork() {
     for engine in [Engine::Memory, Engine::Sqlite] {
         let harness = VaultHarness::open(engine).await;
-        let tenant = harness.tenant(TenantSettings::default()).await;
-        let caller = harness
-            .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-            .await;
+        let (tenant, caller) = harness.tenant_with_caller(TOKENS).await;
         create_read_and_delete_token(&harness, &caller).await;
         let (store, key) = (&*harness.vault.store, harness.vault.audit_trail.key().unwrap());
         let then = list_saved_heads(store).await;
@@ -294,10 +284,7 @@ async fn chain_that_advanced_is_distinguished_from_a_fork() {
 #[tokio::test]
 async fn altered_checkpoint_does_not_prove_a_saved_head() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let (_, caller) = harness.tenant_with_caller(TOKENS).await;
     create_read_and_delete_token(&harness, &caller).await;
     let (store, key) = (&*harness.vault.store, harness.vault.audit_trail.key().unwrap());
     let then = list_saved_heads(store).await;
@@ -314,10 +301,7 @@ async fn altered_checkpoint_does_not_prove_a_saved_head() {
 #[tokio::test]
 async fn logs_verify_while_they_are_written() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let (tenant, caller) = harness.tenant_with_caller(TOKENS).await;
     let folder = harness.file().parent().unwrap().to_owned();
     let key = Arc::clone(harness.vault.audit_trail.key().unwrap());
     let verifying = tokio::task::spawn_blocking({
@@ -340,10 +324,7 @@ async fn logs_verify_while_they_are_written() {
 #[tokio::test]
 async fn verification_fails_when_the_wal_exceeds_its_bound() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let (tenant, caller) = harness.tenant_with_caller(TOKENS).await;
     create_read_and_delete_token(&harness, &caller).await;
     let key = harness.vault.audit_trail.key().unwrap();
     for (log, file) in LogKind::ALL.into_iter().zip(FILES) {

@@ -10,7 +10,7 @@ use scrip_core::{
 };
 use scrip_store::PostgresStore;
 use scrip_testing::{
-    store_harness::{StoreHarness, without_cvc},
+    store_harness::{DEDUPLICATE, StoreHarness, without_cvc},
     vault_harness::{Engine, node_settings},
 };
 use tokio::task::JoinSet;
@@ -26,7 +26,7 @@ use crate::{
 /// An insert that raises the event with this number.
 fn raising_insert(harness: &StoreHarness, number: u8, token: u8) -> TokenWrite {
     let token = without_cvc(unique_token(token));
-    let mut insert = insertion(harness, token, scrip_testing::store_harness::DEDUPLICATE);
+    let mut insert = insertion(harness, token, DEDUPLICATE);
     insert.events = TokenEvents { written: vec![harness.new_delivery(number)], ..insert.events };
     TokenWrite::Insert(insert)
 }
@@ -58,12 +58,7 @@ async fn grouped_and_individual_writes_write_their_deliveries() {
     assert!(matches!(outcomes[3], Ok(BatchOutcome::Rejected(_))), "{:?}", outcomes[3]);
     assert_eq!(numbers(&claim(&harness, 99).await), [2, 3, 4]);
     harness
-        .insert_token(
-            harness.new_insert(
-                without_cvc(unique_token(9)),
-                scrip_testing::store_harness::DEDUPLICATE,
-            ),
-        )
+        .insert_token(harness.new_insert(without_cvc(unique_token(9)), DEDUPLICATE))
         .await
         .unwrap();
     let alone = submit(&harness, vec![raising_insert(&harness, 8, 8)], None).await.unwrap();

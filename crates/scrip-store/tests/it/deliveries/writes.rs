@@ -59,7 +59,7 @@ impl WebhookHarness {
         let webhook = create_webhook(&harness.vault, permit, draft, None).await.unwrap().record.id;
         let webhook = WebhookKey { tenant: tenant.id, webhook };
         let caller = harness.caller(&tenant, access()).await;
-        let other_tenant = harness.tenant(TenantSettings::default()).await;
+        let other_tenant = harness.default_tenant().await;
         let stranger = harness.caller(&other_tenant, access()).await;
         let harness = Self { vault_harness: harness, caller, stranger, webhook };
         // The events of the set-up.

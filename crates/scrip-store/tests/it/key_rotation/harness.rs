@@ -21,9 +21,7 @@ use scrip_core::{
         },
         webhooks::create_webhook::create_webhook,
     },
-    policy::{
-        Caller, PolicyPermit, Tenant, TenantSettings, proxy::ProxyDetails, webhook::WebhookDetails,
-    },
+    policy::{Caller, PolicyPermit, Tenant, proxy::ProxyDetails, webhook::WebhookDetails},
     store::{RotationMark, deliveries::DeliveryClaim},
     token::NewTokenIntent,
     types::{
@@ -60,7 +58,7 @@ pub(crate) struct RotationHarness {
 impl RotationHarness {
     pub(crate) async fn open(engine: Engine) -> Self {
         let vault_harness = VaultHarness::open(engine).await;
-        let tenant = vault_harness.tenant(TenantSettings::default()).await;
+        let tenant = vault_harness.default_tenant().await;
         let rules = [
             access_rule("/", Transform::Reveal, TOKENS),
             access_rule("/", Transform::Mask, INTENTS),

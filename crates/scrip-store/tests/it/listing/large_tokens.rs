@@ -9,7 +9,6 @@ use scrip_core::{
         ListTokensQuery, OffsetPageQuery, TokenFilter, list_tokens::list_tokens,
         list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
     },
-    policy::TenantSettings,
     types::{Permission, Transform},
 };
 use scrip_testing::{
@@ -22,7 +21,7 @@ use serde_json::{Value, json};
 /// Lists the tokens in three ways. Returns how many each one shows.
 async fn count_listed(data: &Value, tokens: usize) -> [Result<usize, Error>; 3] {
     let harness = VaultHarness::open(Engine::Memory).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let access = |transform, permissions: &[Permission]| {
         access_with_rules([access_rule("/", transform, permissions)])
     };

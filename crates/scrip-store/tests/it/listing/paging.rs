@@ -14,7 +14,7 @@ use scrip_core::{
         CursorPage, ListTokensQuery, TokenFilter, delete_token::delete_token,
         list_tokens::list_tokens,
     },
-    policy::{Caller, TenantSettings},
+    policy::Caller,
     token::TokenPatch,
     types::Transform,
 };
@@ -94,7 +94,7 @@ impl PagingEngine {
     }
 
     async fn with_vault(harness: VaultHarness) -> Self {
-        let tenant = harness.tenant(TenantSettings::default()).await;
+        let tenant = harness.default_tenant().await;
         let owner = harness
             .caller(&tenant, access_with_rules([access_rule("/", Transform::Mask, TOKENS)]))
             .await;

@@ -11,9 +11,7 @@ use scrip_core::{
         list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
         search_tokens_v1::search_tokens_v1,
     },
-    policy::{
-        AccessCondition, AccessPolicy, AccessRule, AccessScope, Caller, Tenant, TenantSettings,
-    },
+    policy::{AccessCondition, AccessPolicy, AccessRule, AccessScope, Caller, Tenant},
     token::TokenView,
     types::{Container, Permission, Permissions, Transform, error::Denial},
 };
@@ -34,7 +32,7 @@ struct ListingHarness {
 impl ListingHarness {
     async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
-        let tenant = harness.tenant(TenantSettings::default()).await;
+        let tenant = harness.default_tenant().await;
         let access = access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]);
         let owner = harness.caller(&tenant, access).await;
         Self { vault_harness: harness, tenant, owner }
@@ -315,13 +313,7 @@ async fn token_cursor_is_rejected_with_another_query_or_caller(harness: ListingH
         );
     }
     let permissions: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
-    let other_caller = harness
-        .vault_harness
-        .caller(
-            &harness.tenant,
-            access_with_rules([access_rule("/", Transform::Reveal, permissions)]),
-        )
-        .await;
+    let other_caller = harness.vault_harness.revealing_caller(&harness.tenant, permissions).await;
     assert_eq!(
         expect_invalid_field(harness.list(&other_caller, continue_with(first_query())).await),
         "start"
@@ -334,11 +326,8 @@ async fn token_cursor_is_rejected_with_another_query_or_caller(harness: ListingH
         ),
         "start"
     );
-    let other_tenant = harness.vault_harness.tenant(TenantSettings::default()).await;
-    let stranger = harness
-        .vault_harness
-        .caller(&other_tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let other_tenant = harness.vault_harness.default_tenant().await;
+    let stranger = harness.vault_harness.revealing_caller(&other_tenant, TOKENS).await;
     assert_eq!(
         expect_invalid_field(harness.list(&stranger, continue_with(first_query())).await),
         "start"

@@ -1,8 +1,8 @@
 //! An id and a mask never contain a complete card number.
 
-use scrip_core::{card::TokenType, policy::TenantSettings, token::NewToken, types::Transform};
+use scrip_core::{card::TokenType, token::NewToken};
 use scrip_testing::{
-    policy::{TOKENS, access_rule, access_with_rules, access_without_rules},
+    policy::{TOKENS, access_without_rules},
     requests::{
         DEBIT, VISA, card, create, data_patch, expect_invalid_field, get, new_token, update,
         visible_data,
@@ -19,7 +19,7 @@ on_every_engine! {
 }
 
 async fn token_id_containing_the_card_number_is_rejected(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let rejected_expressions = [
         VISA,
@@ -51,10 +51,7 @@ async fn token_id_containing_the_card_number_is_rejected(harness: VaultHarness) 
 }
 
 async fn update_to_a_number_contained_in_the_id_is_rejected(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let (_, caller) = harness.tenant_with_caller(TOKENS).await;
     let token = NewToken { id: Some("card 4000-0566-5566-5556".to_owned()), ..card(VISA) };
     let id = create(&harness.vault, &caller, token).await.unwrap().token.id;
     let patch = data_patch(json!({"number": DEBIT}));
@@ -69,7 +66,7 @@ async fn update_to_a_number_contained_in_the_id_is_rejected(harness: VaultHarnes
 const NUMBERS: [&str; 3] = ["5493120678493155", "378282246310005", "6011000990139424"];
 
 async fn mask_shows_at_most_bin_and_last_four(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let masks = [
         None,
         Some(json!("{{ data }}")),

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     operations::tenants::update_tenant::set_tenant_quotas,
-    policy::{Caller, PolicyPermit, Tenant, TenantSettings},
+    policy::{Caller, PolicyPermit, Tenant},
     token::TokenPatch,
-    types::{Transform, id::TokenId},
+    types::id::TokenId,
 };
 use scrip_testing::{
-    policy::{TOKENS, access_rule, access_with_rules, access_without_rules},
+    policy::{TOKENS, access_without_rules},
     requests::{VISA, card_with_cvc, create, data_patch, get, update, visible_cvc, visible_data},
     vault_harness::VaultHarness,
 };
@@ -40,11 +40,11 @@ async fn caller_with_cvc_retention(
     let record =
         set_tenant_quotas(&harness.vault, permit, Box::new(move |_| quotas)).await.unwrap();
     let tenant = Arc::clone(harness.directory().await.tenant(record.id).unwrap());
-    harness.caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)])).await
+    harness.revealing_caller(&tenant, TOKENS).await
 }
 
 async fn create_card_with_cvc(harness: &VaultHarness) -> (Caller, TokenId) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let caller = caller_with_cvc_retention(harness, &tenant, "10m").await;
     let written = create(&harness.vault, &caller, card_with_cvc(VISA, "123")).await.unwrap();
     assert_eq!(visible_cvc(&written.token).as_deref(), Some("123"));
@@ -140,7 +140,7 @@ async fn null_removes_the_cvc(harness: VaultHarness) {
 }
 
 async fn cvc_never_appears_in_a_mask(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let mut token = card_with_cvc(VISA, "987");
     token.mask = Some(json!({"code": "{{ data.cvc }}", "all": "{{ data | stringify }}"}));

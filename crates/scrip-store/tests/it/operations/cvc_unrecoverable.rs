@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use scrip_core::{
     Vault,
     operations::tokens::expire_token::erase_cvcs,
-    policy::{Caller, TenantSettings},
+    policy::Caller,
     store::open_directory,
     types::{ApplicationKind, Transform, id::TokenId},
 };
@@ -78,7 +78,7 @@ async fn count_recovered_cvcs(copy: &Path, process: &Vault, key: &str, ids: &[To
 #[tokio::test]
 async fn cvcs_are_unrecoverable_after_retention_and_one_epoch() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let access = access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]);
     let key = harness.create_api_key(&tenant, ApplicationKind::Private, access).await;
     let caller = harness.authenticate(&key).await;

@@ -80,9 +80,7 @@ async fn deduplication_in_the_request_overrides_the_tenant_setting(harness: Vaul
 
 async fn caller_with_update_permission_updates_the_existing_token(harness: VaultHarness) {
     let tenant = harness.tenant(settings_with_deduplication(UpdateExisting)).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let caller = harness.revealing_caller(&tenant, TOKENS).await;
     let first = with_note(card_with_cvc(VISA, "123"), "first");
     let first = create(&harness.vault, &caller, first).await.unwrap();
 
@@ -98,9 +96,7 @@ async fn caller_with_update_permission_updates_the_existing_token(harness: Vault
 
 async fn caller_without_update_permission_reads_the_existing_token(harness: VaultHarness) {
     let tenant = harness.tenant(settings_with_deduplication(UpdateExisting)).await;
-    let owner = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let owner = harness.revealing_caller(&tenant, TOKENS).await;
     let permissions = [Permission::TokenCreate, Permission::TokenRead];
     // The caller may update tokens in another container only.
     let rules = access_with_rules([
@@ -186,9 +182,7 @@ async fn duplicate_has_the_weaker_of_the_create_and_read_transforms(harness: Vau
 
 async fn update_can_be_deduplicated(harness: VaultHarness) {
     let tenant = harness.tenant(settings_with_deduplication(ReadExisting)).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let caller = harness.revealing_caller(&tenant, TOKENS).await;
     let first = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
     let second = create(&harness.vault, &caller, card(DEBIT)).await.unwrap().token.id;
 

@@ -11,7 +11,7 @@ use scrip_core::{
         },
         tokens::expire_token::{expire_token, expire_token_intent},
     },
-    policy::{Caller, TenantSettings},
+    policy::Caller,
     token::{NewTokenIntent, TokenPatch},
     types::{Permission, Plaintext, Transform, time::Clock},
 };
@@ -33,7 +33,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 async fn create_caller(harness: &VaultHarness) -> Caller {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let rules = [
         access_rule("/", Transform::Reveal, TOKENS),
         access_rule(

@@ -18,7 +18,7 @@ use scrip_core::{
             tokenize::{RequestedToken, tokenize},
         },
     },
-    policy::{Caller, PolicyPermit, Tenant, TenantSettings},
+    policy::{Caller, PolicyPermit, Tenant},
     threeds::{ThreeDsSessionCard, ThreeDsSessionRecord, ThreeDsSessionWrite},
     token::{NewTokenIntent, TokenSource},
     types::{
@@ -45,7 +45,7 @@ struct IntentHarness {
 impl IntentHarness {
     async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
-        let tenant = harness.tenant(TenantSettings::default()).await;
+        let tenant = harness.default_tenant().await;
         let caller = Self::create_caller(&harness, &tenant).await;
         Self { vault_harness: harness, tenant, caller }
     }
@@ -171,7 +171,7 @@ async fn expired_token_intents_are_deleted_with_an_audit_record(harness: IntentH
 
 async fn token_intent_of_another_tenant_is_not_found(harness: IntentHarness) {
     let id = harness.create_intent().await;
-    let other_tenant = harness.vault_harness.tenant(TenantSettings::default()).await;
+    let other_tenant = harness.vault_harness.default_tenant().await;
     let stranger = IntentHarness::create_caller(&harness.vault_harness, &other_tenant).await;
     let other_harness = IntentHarness {
         caller: stranger,
@@ -191,14 +191,7 @@ async fn deleting_a_tenant_purges_its_token_intents(harness: IntentHarness) {
     delete_tenant(&harness.vault_harness.vault, permit).await.unwrap();
     let (store, now) =
         (&harness.vault_harness.vault.store, harness.vault_harness.vault.clock.now());
-    while scrip_core::operations::tenants::purge_tenants::purge_tenants(
-        &harness.vault_harness.vault,
-        &[],
-    )
-    .await
-    .unwrap()
-        > 0
-    {}
+    harness.vault_harness.purge_tenants().await;
     let lookup = harness.caller.permit_lookup(Permission::TokenIntentRead).unwrap();
     assert!(store.find_token_intent(lookup, id, now).await.unwrap().is_none());
 }
@@ -303,7 +296,7 @@ async fn conversion_records_the_token_in_sessions_of_its_intent(harness: IntentH
         vault.store.is_used_by_threeds_session(lookup(), token, vault.clock.now()).await.unwrap()
     };
     assert!(is_used().await);
-    let other_tenant = harness.vault_harness.tenant(TenantSettings::default()).await;
+    let other_tenant = harness.vault_harness.default_tenant().await;
     let stranger = IntentHarness::create_caller(&harness.vault_harness, &other_tenant).await;
     let other_lookup = stranger.permit_lookup(Permission::TokenCreate).unwrap();
     assert!(

@@ -9,7 +9,7 @@ use scrip_core::{
         proxy_calls::claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call},
         tokens::update_token::update_token,
     },
-    policy::{Caller, TenantSettings},
+    policy::Caller,
     token::TokenPatch,
 };
 use scrip_testing::{
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 async fn open_vault() -> (VaultHarness, Caller) {
     let harness = VaultHarness::open(Engine::Memory).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     (harness, owner)
 }

@@ -5,7 +5,6 @@ use scrip_core::{
     operations::tokens::{
         create_token::create_token, delete_token::delete_token, get_token::get_token,
     },
-    policy::TenantSettings,
     token::{NewToken, TokenPatch},
     types::{Permission, Transform, error::Denial},
 };
@@ -28,7 +27,7 @@ on_every_engine! {
 }
 
 async fn access_rule_transform_decides_which_token_data_is_visible(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let id = create(&harness.vault, &owner, card(VISA)).await.unwrap().token.id;
     for (transform, expected) in [
@@ -50,7 +49,7 @@ async fn access_rule_transform_decides_which_token_data_is_visible(harness: Vaul
 }
 
 async fn token_cannot_move_to_a_container_with_a_stronger_transform(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let rules = access_with_rules([
         access_rule("/open/", Transform::Reveal, &[Permission::TokenRead]),
@@ -117,7 +116,7 @@ fn expression_changes() -> Vec<(TokenPatch, Option<&'static str>)> {
 }
 
 async fn changing_an_expression_that_discloses_data_requires_reveal(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
     for (index, (patch, attribute)) in expression_changes().into_iter().enumerate() {
@@ -142,10 +141,7 @@ async fn changing_an_expression_that_discloses_data_requires_reveal(harness: Vau
 }
 
 async fn caller_with_reveal_may_change_expressions(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let (_, caller) = harness.tenant_with_caller(TOKENS).await;
     for (patch, _) in expression_changes() {
         let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
         update(&harness.vault, &caller, &id, patch).await.unwrap();
@@ -154,7 +150,7 @@ async fn caller_with_reveal_may_change_expressions(harness: VaultHarness) {
 
 async fn operation_without_its_permission_is_denied(harness: VaultHarness) {
     use Permission::{TokenCreate, TokenDelete, TokenRead, TokenUpdate};
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     for missing in [TokenCreate, TokenRead, TokenUpdate, TokenDelete] {
         // Without the permission anywhere, and with it only in another container.
@@ -186,8 +182,8 @@ async fn operation_without_its_permission_is_denied(harness: VaultHarness) {
 }
 
 async fn token_of_another_tenant_is_not_found(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let other_tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
+    let other_tenant = harness.default_tenant().await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let other_caller = harness.caller(&other_tenant, access_without_rules(TOKENS)).await;
     let written = create(&harness.vault, &caller, card(VISA)).await.unwrap();
@@ -210,7 +206,7 @@ async fn token_of_another_tenant_is_not_found(harness: VaultHarness) {
 }
 
 async fn taken_token_id_is_a_conflict(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let card_with_id = |number| NewToken { id: Some("mine".to_owned()), ..card(number) };
     create(&harness.vault, &caller, card_with_id(VISA)).await.unwrap();

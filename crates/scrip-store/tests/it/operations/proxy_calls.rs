@@ -19,7 +19,7 @@ use scrip_core::{
             DecryptedCallData, DetokenizeRenderers, Reference, ReferenceKind, ReferenceUse,
         },
     },
-    policy::{Caller, DestinationChoice, Tenant, TenantSettings, UseRight},
+    policy::{Caller, DestinationChoice, Tenant, UseRight},
     token::NewToken,
     types::{Permission, Plaintext, Transform, error::Denial, id::TokenId},
 };
@@ -88,7 +88,7 @@ fn answer(body: &[u8]) -> CallOutcome {
 impl CallHarness {
     async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
-        let tenant = harness.tenant(TenantSettings::default()).await;
+        let tenant = harness.default_tenant().await;
         let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
         let caller = harness.caller(&tenant, use_rules("/", Permission::TokenUse)).await;
         Self { vault_harness: harness, tenant, owner, caller }
@@ -234,7 +234,7 @@ async fn pre_configured_proxy_accepts_proxy_invoke_in_some_containers_of_a_token
 
 async fn token_of_another_tenant_has_no_data_for_a_call(harness: CallHarness) {
     let id = harness.create(card(VISA)).await;
-    let tenant = harness.vault_harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.vault_harness.default_tenant().await;
     let rules = use_rules("/", Permission::TokenUse);
     let stranger = harness.vault_harness.caller(&tenant, rules).await;
     let used = harness.use_token(&stranger, UseRight::EphemeralProxy, &id, true).await.unwrap();

@@ -92,9 +92,7 @@ async fn create_tenant_with_caller(
     settings: TenantSettings,
 ) -> (Arc<Tenant>, Caller) {
     let tenant = harness.tenant(settings).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let caller = harness.revealing_caller(&tenant, TOKENS).await;
     (tenant, caller)
 }
 
@@ -118,7 +116,7 @@ async fn replay_equals_the_first_response_without_the_cvc(harness: VaultHarness)
 
 async fn replay_shows_the_weaker_of_the_original_and_current_transform(harness: VaultHarness) {
     use Transform::{Mask, Redact, Reveal};
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let revealed = Some(json!({"number": VISA}));
     let masked = Some(json!({"number": "XXXXXXXXXXXX4242"}));
     for (original, current, expected) in [

@@ -19,10 +19,10 @@ use scrip_core::{
         TenantSettings,
     },
     token::{NewToken, WrittenToken},
-    types::{Operation, Transform},
+    types::Operation,
 };
 use scrip_testing::{
-    policy::{TOKENS, access_rule, access_with_rules},
+    policy::TOKENS,
     requests::{
         CREATE_REQUEST, DEBIT, VISA, card, card_with_cvc, create, get, visible_cvc, visible_data,
     },
@@ -47,7 +47,7 @@ async fn create_caller(harness: &VaultHarness, behavior: Option<DeduplicationBeh
         ..TenantSettings::default()
     };
     let tenant = harness.tenant(settings).await;
-    harness.caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)])).await
+    harness.revealing_caller(&tenant, TOKENS).await
 }
 
 fn request_tokens(new_tokens: Vec<NewToken>) -> Vec<RequestedToken> {

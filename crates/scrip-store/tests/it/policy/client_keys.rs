@@ -10,9 +10,9 @@ use scrip_core::{
         expire_client_key::expire_client_keys,
         list_client_keys::{get_client_key, list_client_keys},
     },
-    policy::{CLIENT_KEY_LIFETIME_MAX, CLIENT_KEYS_MAX, PolicyPermit, Tenant, TenantSettings},
+    policy::{CLIENT_KEY_LIFETIME_MAX, CLIENT_KEYS_MAX, Tenant},
 };
-use scrip_testing::vault_harness::VaultHarness;
+use scrip_testing::{policy::operator, vault_harness::VaultHarness};
 
 on_every_engine! {
     VaultHarness;
@@ -21,14 +21,6 @@ on_every_engine! {
     tenant_has_at_most_100_client_keys
     expired_client_key_is_hidden_and_then_deleted
     client_key_of_another_tenant_is_not_found
-}
-
-async fn tenant(harness: &VaultHarness) -> Arc<Tenant> {
-    harness.tenant(TenantSettings::default()).await
-}
-
-fn operator(tenant: &Arc<Tenant>) -> PolicyPermit {
-    PolicyPermit::for_operator(Arc::clone(tenant))
 }
 
 async fn create(
@@ -47,7 +39,7 @@ async fn reload(harness: &VaultHarness, tenant: &Arc<Tenant>) -> Arc<Tenant> {
 }
 
 async fn client_key_is_loaded_as_it_was_stored(harness: VaultHarness) {
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let created = create(&harness, &tenant, None).await.unwrap();
     assert!(created.public_key_pem.starts_with("-----BEGIN PUBLIC KEY-----\n"));
     let loaded = reload(&harness, &tenant).await;
@@ -59,7 +51,7 @@ async fn client_key_is_loaded_as_it_was_stored(harness: VaultHarness) {
 }
 
 async fn client_key_lives_at_most_one_year(harness: VaultHarness) {
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let now = harness.vault.clock.now();
     let latest = now.plus(CLIENT_KEY_LIFETIME_MAX);
     assert_eq!(create(&harness, &tenant, Some(latest)).await.unwrap().expires_at, latest);
@@ -70,7 +62,7 @@ async fn client_key_lives_at_most_one_year(harness: VaultHarness) {
 }
 
 async fn tenant_has_at_most_100_client_keys(harness: VaultHarness) {
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let mut last = None;
     for _ in 0..CLIENT_KEYS_MAX {
         last = Some(create(&harness, &tenant, None).await.unwrap().id);
@@ -82,7 +74,7 @@ async fn tenant_has_at_most_100_client_keys(harness: VaultHarness) {
 }
 
 async fn expired_client_key_is_hidden_and_then_deleted(harness: VaultHarness) {
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let in_an_hour = harness.vault.clock.now().plus(Duration::from_secs(3600));
     let expiring = create(&harness, &tenant, Some(in_an_hour)).await.unwrap().id;
     let live = create(&harness, &tenant, None).await.unwrap().id;
@@ -106,7 +98,7 @@ async fn expired_client_key_is_hidden_and_then_deleted(harness: VaultHarness) {
 }
 
 async fn client_key_of_another_tenant_is_not_found(harness: VaultHarness) {
-    let (owner, stranger) = (tenant(&harness).await, tenant(&harness).await);
+    let (owner, stranger) = (harness.default_tenant().await, harness.default_tenant().await);
     let id = create(&harness, &owner, None).await.unwrap().id;
     let stranger = reload(&harness, &stranger).await;
     let vault = &harness.vault;

@@ -8,7 +8,7 @@ use std::{
 
 use scrip_core::{
     operations::proxies::update_proxy::{EditProxy, ProxyPatch, patch_proxy},
-    policy::{PolicyPermit, TenantSettings, proxy::ProxyDetails},
+    policy::{PolicyPermit, proxy::ProxyDetails},
 };
 use scrip_testing::{
     policy::{TOKENS, access_without_rules},
@@ -21,7 +21,7 @@ use scrip_testing::{
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn token_of_another_tenant_is_stored_during_the_decision_of_a_policy_change() {
     let harness = Arc::new(VaultHarness::open(Engine::Sqlite).await);
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let operator = PolicyPermit::for_operator(Arc::clone(&tenant));
     let directory = harness.directory().await;
     let draft = proxy_draft("shop", None);
@@ -33,7 +33,7 @@ async fn token_of_another_tenant_is_stored_during_the_decision_of_a_policy_chang
         draft,
     );
     let id = proxy.await.record.id;
-    let other_tenant = harness.tenant(TenantSettings::default()).await;
+    let other_tenant = harness.default_tenant().await;
     let caller = harness.caller(&other_tenant, access_without_rules(TOKENS)).await;
     let (start_sender, start_receiver) = tokio::sync::oneshot::channel();
     let (stored_sender, stored_receiver) = mpsc::channel::<()>();

@@ -31,7 +31,7 @@ use scrip_core::{
     },
     policy::{
         AccessPolicy, AccessSessionId, ApiKeyText, CallerRequirement, DeduplicationBehavior,
-        DisplayName, PolicyPermit, Quotas, SignedRow, SystemKeys, Tenant, TenantSettings,
+        DisplayName, Quotas, SignedRow, SystemKeys, Tenant, TenantSettings,
         application::origins::ApplicationOrigins,
     },
     types::{
@@ -42,7 +42,7 @@ use scrip_core::{
 };
 use scrip_seal::Sealed;
 use scrip_testing::{
-    policy::{TOKENS, access_rule, access_with_rules, access_without_rules},
+    policy::{TOKENS, access_rule, access_with_rules, access_without_rules, operator},
     vault_harness::VaultHarness,
 };
 use uuid::Uuid;
@@ -63,10 +63,6 @@ on_every_engine! {
     authorized_access_session_keeps_its_first_rights
 }
 
-fn operator_permit(tenant: &Arc<Tenant>) -> PolicyPermit {
-    PolicyPermit::for_operator(Arc::clone(tenant))
-}
-
 async fn create_test_application(
     harness: &VaultHarness,
     tenant: &Arc<Tenant>,
@@ -77,15 +73,9 @@ async fn create_test_application(
     let new_application =
         NewApplication { name, kind, access, origins: ApplicationOrigins::default(), create_key };
     let directory = harness.directory().await;
-    create_application(
-        &harness.vault,
-        operator_permit(tenant),
-        directory.pepper(),
-        new_application,
-        None,
-    )
-    .await
-    .unwrap()
+    create_application(&harness.vault, operator(tenant), directory.pepper(), new_application, None)
+        .await
+        .unwrap()
 }
 
 async fn reload_tenant(harness: &VaultHarness, tenant: &Arc<Tenant>) -> Arc<Tenant> {
@@ -123,14 +113,12 @@ async fn directory_is_loaded_as_it_was_stored(harness: VaultHarness) {
 
     let name = DisplayName::parse("other").unwrap();
     let default_settings = Box::new(|_| TenantSettings::default());
-    update_tenant(&harness.vault, operator_permit(&tenant), name.clone(), default_settings, None)
+    update_tenant(&harness.vault, operator(&tenant), name.clone(), default_settings, None)
         .await
         .unwrap();
     let mut quotas = tenant.quotas;
     quotas.set("tokenize_limit", "7").unwrap();
-    set_tenant_quotas(&harness.vault, operator_permit(&tenant), Box::new(move |_| quotas))
-        .await
-        .unwrap();
+    set_tenant_quotas(&harness.vault, operator(&tenant), Box::new(move |_| quotas)).await.unwrap();
     let loaded = reload_tenant(&harness, &tenant).await;
     assert_eq!((&loaded.name, &loaded.settings), (&name, &TenantSettings::default()));
     assert_eq!(loaded.quotas, quotas);
@@ -153,7 +141,7 @@ async fn set_permissions(
 ) -> Result<(), Error> {
     let (name, access) = (DisplayName::parse("x").unwrap(), access_without_rules(permissions));
     let update = ApplicationUpdate { name, access, origins: None };
-    let permit = operator_permit(tenant);
+    let permit = operator(tenant);
     update_application(&harness.vault, permit, application, update, None).await.map(drop)
 }
 
@@ -166,7 +154,7 @@ async fn every_policy_change_raises_the_directory_version(harness: VaultHarness)
         assert_eq!((version > last_version, directory.version()), (true, version));
         last_version = version;
     };
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     assert_version_raised().await;
     let created =
         create_test_application(&harness, &tenant, access_without_rules(TOKENS), CreateKey::Yes)
@@ -175,26 +163,22 @@ async fn every_policy_change_raises_the_directory_version(harness: VaultHarness)
     assert_version_raised().await;
     let tenant = reload_tenant(&harness, &tenant).await;
     let directory = harness.directory().await;
-    let key =
-        create_api_key(&harness.vault, operator_permit(&tenant), directory.pepper(), id, None)
-            .await
-            .unwrap();
+    let key = create_api_key(&harness.vault, operator(&tenant), directory.pepper(), id, None)
+        .await
+        .unwrap();
     assert_version_raised().await;
-    delete_api_key(&harness.vault, operator_permit(&tenant), id, key.record.id).await.unwrap();
+    delete_api_key(&harness.vault, operator(&tenant), id, key.record.id).await.unwrap();
     assert_version_raised().await;
     set_permissions(&harness, &tenant, id, &[Permission::TokenRead]).await.unwrap();
     assert_version_raised().await;
-    delete_application(&harness.vault, operator_permit(&tenant), id).await.unwrap();
+    delete_application(&harness.vault, operator(&tenant), id).await.unwrap();
     assert_version_raised().await;
-    delete_tenant(&harness.vault, operator_permit(&tenant)).await.unwrap();
+    delete_tenant(&harness.vault, operator(&tenant)).await.unwrap();
     assert_version_raised().await;
 }
 
 async fn changing_missing_policy_is_not_found(harness: VaultHarness) {
-    let (tenant, other_tenant) = (
-        harness.tenant(TenantSettings::default()).await,
-        harness.tenant(TenantSettings::default()).await,
-    );
+    let (tenant, other_tenant) = (harness.default_tenant().await, harness.default_tenant().await);
     let other_application = create_test_application(
         &harness,
         &other_tenant,
@@ -207,19 +191,19 @@ async fn changing_missing_policy_is_not_found(harness: VaultHarness) {
     let vault = &harness.vault;
     let assert_not_found =
         |outcome: Result<(), Error>| assert!(matches!(outcome, Err(Error::NotFound)));
-    assert_not_found(delete_application(vault, operator_permit(&tenant), id).await);
-    assert_not_found(delete_api_key(vault, operator_permit(&tenant), id, key).await);
+    assert_not_found(delete_application(vault, operator(&tenant), id).await);
+    assert_not_found(delete_api_key(vault, operator(&tenant), id, key).await);
     let unknown_id = ApplicationId(Uuid::nil());
-    assert_not_found(delete_application(vault, operator_permit(&tenant), unknown_id).await);
+    assert_not_found(delete_application(vault, operator(&tenant), unknown_id).await);
     assert_not_found(
-        delete_api_key(vault, operator_permit(&other_tenant), id, ApiKeyId(Uuid::nil())).await,
+        delete_api_key(vault, operator(&other_tenant), id, ApiKeyId(Uuid::nil())).await,
     );
     assert_not_found(set_permissions(&harness, &tenant, id, TOKENS).await);
     assert_eq!(reload_tenant(&harness, &other_tenant).await.applications[&id], other_application);
 }
 
 async fn api_key_belongs_to_one_application(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let first =
         create_test_application(&harness, &tenant, access_without_rules(TOKENS), CreateKey::No)
             .await
@@ -230,9 +214,8 @@ async fn api_key_belongs_to_one_application(harness: VaultHarness) {
             .application;
     let directory = harness.directory().await;
     let key_text = || ApiKeyText::parse("key_pvt_0123456789abcdef").unwrap();
-    let import = |id| {
-        import_api_key(&harness.vault, operator_permit(&tenant), directory.pepper(), id, key_text())
-    };
+    let import =
+        |id| import_api_key(&harness.vault, operator(&tenant), directory.pepper(), id, key_text());
     import(first.record.id).await.unwrap();
     for id in [first.record.id, second.record.id] {
         let rejected = import(id).await;
@@ -245,7 +228,7 @@ async fn api_key_belongs_to_one_application(harness: VaultHarness) {
 }
 
 async fn api_keys_per_application_are_limited(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let created =
         create_test_application(&harness, &tenant, access_without_rules(TOKENS), CreateKey::Yes)
             .await;
@@ -254,17 +237,13 @@ async fn api_keys_per_application_are_limited(harness: VaultHarness) {
     let directory = harness.directory().await;
     for count in 1..=100 {
         let pepper = directory.pepper();
-        let outcome =
-            create_api_key(&harness.vault, operator_permit(&tenant), pepper, id, None).await;
+        let outcome = create_api_key(&harness.vault, operator(&tenant), pepper, id, None).await;
         assert_eq!(outcome.is_ok(), count < 100, "{outcome:?}");
     }
 }
 
 async fn deleting_a_tenant_purges_all_its_rows(harness: VaultHarness) {
-    let (tenant, other_tenant) = (
-        harness.tenant(TenantSettings::default()).await,
-        harness.tenant(TenantSettings::default()).await,
-    );
+    let (tenant, other_tenant) = (harness.default_tenant().await, harness.default_tenant().await);
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let other_caller = harness.caller(&other_tenant, access_without_rules(TOKENS)).await;
     let create = async |caller| {
@@ -272,8 +251,8 @@ async fn deleting_a_tenant_purges_all_its_rows(harness: VaultHarness) {
         scrip_testing::requests::create(&harness.vault, caller, token).await.unwrap().token.id
     };
     let (_, other_token) = (create(&caller).await, create(&other_caller).await);
-    delete_tenant(&harness.vault, operator_permit(&tenant)).await.unwrap();
-    let second_delete = delete_tenant(&harness.vault, operator_permit(&tenant)).await;
+    delete_tenant(&harness.vault, operator(&tenant)).await.unwrap();
+    let second_delete = delete_tenant(&harness.vault, operator(&tenant)).await;
     assert!(matches!(second_delete, Err(Error::NotFound)));
     let directory = harness.directory().await;
     assert!(directory.tenant(tenant.id).is_none());
@@ -290,16 +269,16 @@ async fn deleting_a_tenant_purges_all_its_rows(harness: VaultHarness) {
 
 async fn tenant_deletion_with_grace_can_be_undone_until_due(harness: VaultHarness) {
     let vault = &harness.vault;
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let key = harness
         .create_api_key(&tenant, ApplicationKind::Private, access_without_rules(TOKENS))
         .await;
     let set_grace = |quotas: Quotas| Quotas { deletion_grace_seconds: 3600, ..quotas };
     let tenant = reload_tenant(&harness, &tenant).await;
-    set_tenant_quotas(vault, operator_permit(&tenant), Box::new(set_grace)).await.unwrap();
+    set_tenant_quotas(vault, operator(&tenant), Box::new(set_grace)).await.unwrap();
     let tenant = reload_tenant(&harness, &tenant).await;
     let due_at = vault.clock.now().plus(Duration::from_secs(3600));
-    assert_eq!(delete_tenant(vault, operator_permit(&tenant)).await.unwrap(), Some(due_at));
+    assert_eq!(delete_tenant(vault, operator(&tenant)).await.unwrap(), Some(due_at));
     let directory = harness.directory().await;
     assert!(directory.tenant(tenant.id).is_none() && directory.authenticate(&key).is_none());
     assert_eq!(directory.alterations(), []);
@@ -309,13 +288,13 @@ async fn tenant_deletion_with_grace_can_be_undone_until_due(harness: VaultHarnes
     assert_eq!((deleted.id, deleted.deletes_at), (tenant.id, Some(due_at)));
     harness.clock.advance(Duration::from_secs(3599));
     assert_eq!(destroy_due_tenants(vault, &directory).await.unwrap(), 0);
-    restore_tenant(vault, operator_permit(deleted)).await.unwrap();
+    restore_tenant(vault, operator(deleted)).await.unwrap();
     // A node with an old directory must not delete restored rows.
     harness.clock.advance(Duration::from_secs(1));
     assert_eq!(destroy_due_tenants(vault, &directory).await.unwrap(), 0);
     let restored = reload_tenant(&harness, &tenant).await;
     assert!(harness.directory().await.authenticate(&key).is_some());
-    delete_tenant(vault, operator_permit(&restored)).await.unwrap();
+    delete_tenant(vault, operator(&restored)).await.unwrap();
     let directory = harness.directory().await;
     harness.clock.advance(Duration::from_secs(3600));
     assert_eq!(destroy_due_tenants(vault, &directory).await.unwrap(), 1);
@@ -326,10 +305,7 @@ async fn tenant_deletion_with_grace_can_be_undone_until_due(harness: VaultHarnes
 
 /// A permit with the keys of one tenant cannot change the rows of another tenant.
 async fn policy_change_with_keys_of_another_tenant_is_rejected(harness: VaultHarness) {
-    let (tenant, other_tenant) = (
-        harness.tenant(TenantSettings::default()).await,
-        harness.tenant(TenantSettings::default()).await,
-    );
+    let (tenant, other_tenant) = (harness.default_tenant().await, harness.default_tenant().await);
     let forged = Tenant {
         id: other_tenant.id,
         name: other_tenant.name.clone(),
@@ -350,7 +326,7 @@ async fn policy_change_with_keys_of_another_tenant_is_rejected(harness: VaultHar
     };
     let rejected = set_tenant_quotas(
         &harness.vault,
-        operator_permit(&Arc::new(forged)),
+        operator(&Arc::new(forged)),
         Box::new(move |_| other_tenant.quotas),
     )
     .await;
@@ -360,7 +336,7 @@ async fn policy_change_with_keys_of_another_tenant_is_rejected(harness: VaultHar
 
 /// Rights may change between the authentication of a request and its policy change.
 async fn policy_change_checks_current_permissions_of_the_application(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let (kind, permission) = (ApplicationKind::Management, Permission::ApplicationCreate);
     let caller = harness.caller_of_kind(&tenant, kind, access_without_rules(&[permission])).await;
     let directory = harness.directory().await;
@@ -381,7 +357,7 @@ async fn policy_change_checks_current_permissions_of_the_application(harness: Va
     let id = caller.application();
     set_permissions(&harness, &tenant, id, &[Permission::TenantRead]).await.unwrap();
     assert!(matches!(try_create().await, Err(Error::Forbidden(_))));
-    delete_application(&harness.vault, operator_permit(&tenant), id).await.unwrap();
+    delete_application(&harness.vault, operator(&tenant), id).await.unwrap();
     assert!(matches!(try_create().await, Err(Error::NotFound)));
     let late_delete =
         delete_tenant(&harness.vault, caller.permit_policy(CallerRequirement::AnyKey).unwrap())
@@ -421,23 +397,20 @@ async fn create_authorized_session(harness: &VaultHarness, tenant: &Arc<Tenant>)
 }
 
 async fn access_sessions_are_listed_and_revoked_only_within_their_tenant(harness: VaultHarness) {
-    let (tenant, other_tenant) = (
-        harness.tenant(TenantSettings::default()).await,
-        harness.tenant(TenantSettings::default()).await,
-    );
+    let (tenant, other_tenant) = (harness.default_tenant().await, harness.default_tenant().await);
     let key = create_authorized_session(&harness, &tenant).await;
     create_authorized_session(&harness, &other_tenant).await;
     let (tenant, other_tenant) =
         (reload_tenant(&harness, &tenant).await, reload_tenant(&harness, &other_tenant).await);
     let vault = &harness.vault;
-    let list = async |tenant| list_access_sessions(vault, &operator_permit(tenant)).await.unwrap();
+    let list = async |tenant| list_access_sessions(vault, &operator(tenant)).await.unwrap();
     let (sessions, other_sessions) = (list(&tenant).await, list(&other_tenant).await);
     assert_eq!((sessions.len(), other_sessions.len()), (1, 1));
     assert_eq!(sessions[0].id.0, harness.directory().await.digest(&key));
     assert!(sessions[0].grant.is_some());
 
     let (own_id, other_id) = (sessions[0].id, other_sessions[0].id);
-    let revoke = async |id| revoke_access_session(vault, operator_permit(&tenant), id).await;
+    let revoke = async |id| revoke_access_session(vault, operator(&tenant), id).await;
     assert!(matches!(revoke(other_id).await, Err(Error::NotFound)));
     revoke(own_id).await.unwrap();
     assert!(matches!(revoke(own_id).await, Err(Error::NotFound)));
@@ -448,14 +421,14 @@ async fn access_sessions_are_listed_and_revoked_only_within_their_tenant(harness
 /// Two requests may both load the session before its authorization. The store accepts only the
 /// first authorization.
 async fn authorized_access_session_keeps_its_first_rights(harness: VaultHarness) {
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let key = create_authorized_session(&harness, &tenant).await;
     let id = AccessSessionId(harness.directory().await.digest(&key));
     let store = &harness.vault.store;
     let first = store.find_access_session(id).await.unwrap().unwrap();
     let mut record = first.record.clone();
     record.grant.as_mut().unwrap().access = access_without_rules(TOKENS);
-    let permit = operator_permit(&tenant);
+    let permit = operator(&tenant);
     let audit =
         AuditRecord::for_policy(Operation::AuthorizeAccessSession, &permit, harness.clock.now());
     let (entity, deliveries) = (record.application.to_string(), Vec::new());

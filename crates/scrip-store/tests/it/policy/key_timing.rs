@@ -4,10 +4,7 @@
 
 use std::{cmp::Ordering, env, hint::black_box, time::Instant};
 
-use scrip_core::{
-    policy::{Directory, TenantSettings},
-    types::ApplicationKind,
-};
+use scrip_core::{policy::Directory, types::ApplicationKind};
 use scrip_seal::fill_random;
 use scrip_testing::{
     policy::{TOKENS, access_without_rules},
@@ -105,7 +102,7 @@ fn differs_byte_by_byte(key: &str, text: &str) -> bool {
 
 async fn directory_with_key() -> (Directory, String) {
     let harness = VaultHarness::open(Engine::Memory).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let key = harness
         .create_api_key(&tenant, ApplicationKind::Private, access_without_rules(TOKENS))
         .await;

@@ -12,14 +12,14 @@ use scrip_core::{
         update_proxy::{EditProxy, ProxyPatch, patch_proxy, update_proxy},
     },
     policy::{
-        CallerRequirement, PolicyPermit, ProxyLookup, Tenant, TenantSettings,
+        CallerRequirement, ProxyLookup, Tenant,
         destination::HostName,
         proxy::{ClientCertificate, CompiledDraft, ProxyDetails},
     },
     types::{ApplicationKind, Permission},
 };
 use scrip_testing::{
-    policy::access_without_rules,
+    policy::{access_without_rules, operator},
     vault::{create_proxy_with_host, proxy_draft},
     vault_harness::{Engine, VaultHarness},
 };
@@ -31,14 +31,6 @@ on_every_engine! {
     host_belongs_to_one_proxy
     proxy_change_checks_current_permissions_of_the_application
     missing_proxy_is_not_found
-}
-
-async fn tenant(harness: &VaultHarness) -> Arc<Tenant> {
-    harness.tenant(TenantSettings::default()).await
-}
-
-fn operator(tenant: &Arc<Tenant>) -> PolicyPermit {
-    PolicyPermit::for_operator(Arc::clone(tenant))
 }
 
 /// Creates a proxy with a host. Both have this name.
@@ -58,7 +50,7 @@ fn host(name: &str) -> HostName {
 }
 
 async fn proxy_is_loaded_as_it_was_stored(harness: VaultHarness) {
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let created = create(&harness, &tenant, "shop").await;
     let (vault, id) = (&harness.vault, created.record.id);
     let check_loaded = async |expected: &ProxyDetails| {
@@ -94,7 +86,7 @@ async fn proxy_is_loaded_as_it_was_stored(harness: VaultHarness) {
 }
 
 async fn host_belongs_to_one_proxy(harness: VaultHarness) {
-    let (first, second) = (tenant(&harness).await, tenant(&harness).await);
+    let (first, second) = (harness.default_tenant().await, harness.default_tenant().await);
     let owner = create(&harness, &first, "owner").await;
     let (sibling, foreign) =
         (create(&harness, &first, "sibling").await, create(&harness, &second, "foreign").await);
@@ -120,7 +112,7 @@ async fn host_belongs_to_one_proxy(harness: VaultHarness) {
 
 /// The permissions are those of the transaction, not those of the authentication.
 async fn proxy_change_checks_current_permissions_of_the_application(harness: VaultHarness) {
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let proxy = create(&harness, &tenant, "shop").await;
     let kind = ApplicationKind::Management;
     let access = access_without_rules(&[Permission::ProxyUpdate]);
@@ -148,7 +140,7 @@ async fn proxy_change_checks_current_permissions_of_the_application(harness: Vau
 }
 
 async fn missing_proxy_is_not_found(harness: VaultHarness) {
-    let (owner, stranger) = (tenant(&harness).await, tenant(&harness).await);
+    let (owner, stranger) = (harness.default_tenant().await, harness.default_tenant().await);
     let id = create(&harness, &owner, "shop").await.record.id;
     let vault = &harness.vault;
     let outcomes = [
@@ -164,7 +156,7 @@ async fn missing_proxy_is_not_found(harness: VaultHarness) {
 #[tokio::test]
 async fn number_of_proxies_per_tenant_is_limited() {
     let harness = VaultHarness::open(Engine::Memory).await;
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let directory = harness.directory().await;
     let create = async || {
         let draft = compiled_draft("shop");

@@ -4,7 +4,7 @@ use scrip_core::{
     Error, Timestamp,
     change::ChangeOutcome,
     keys::{MethodRemoval, UnlockRemoval, VaultKeyRotation, WrappedKeys},
-    policy::{Directory, TenantSettings},
+    policy::Directory,
     types::id::{UnlockId, VaultId},
     unlock::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity},
 };
@@ -132,7 +132,7 @@ fn rotation(old: VaultKey, replaced: &[u128]) -> (VaultKeyRotation, VaultKey) {
 async fn rotation_rewraps_every_key(harness: VaultHarness) {
     let store = &harness.vault.store;
     adopt_vault(&harness).await;
-    harness.tenant(TenantSettings::default()).await;
+    harness.default_tenant().await;
     let old = old_key();
     let (_, signing_key) = WebhookSigningKey::create(&old).unwrap();
     store.insert_webhook_signing_key(signing_key).await.unwrap();

@@ -12,14 +12,14 @@ use scrip_core::{
         },
     },
     policy::{
-        PolicyPermit, Tenant, TenantSettings,
+        Tenant,
         webhook::{
             EventList, SECRET_OVERLAP, WebhookDetails, WebhookDraft, WebhookSecrets, WebhookStatus,
         },
     },
     types::EventType,
 };
-use scrip_testing::{vault::webhook_draft, vault_harness::VaultHarness};
+use scrip_testing::{policy::operator, vault::webhook_draft, vault_harness::VaultHarness};
 
 on_every_engine! {
     VaultHarness;
@@ -28,14 +28,6 @@ on_every_engine! {
     disabled_webhook_subscribes_to_no_event
     quota_limits_the_webhooks_of_a_tenant
     missing_webhook_is_not_found
-}
-
-async fn tenant(harness: &VaultHarness) -> Arc<Tenant> {
-    harness.tenant(TenantSettings::default()).await
-}
-
-fn operator(tenant: &Arc<Tenant>) -> PolicyPermit {
-    PolicyPermit::for_operator(Arc::clone(tenant))
 }
 
 async fn create(harness: &VaultHarness, tenant: &Arc<Tenant>) -> WebhookDetails {
@@ -48,7 +40,7 @@ fn valid_secrets(harness: &VaultHarness, secrets: &WebhookSecrets) -> Vec<String
 }
 
 async fn webhook_is_loaded_as_it_was_stored(harness: VaultHarness) {
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let created = create(&harness, &tenant).await;
     let (vault, id) = (&harness.vault, created.record.id);
     let check_loaded = async |expected: &WebhookDetails| {
@@ -77,7 +69,7 @@ async fn webhook_is_loaded_as_it_was_stored(harness: VaultHarness) {
 }
 
 async fn previous_secret_stays_valid_after_a_rotation(harness: VaultHarness) {
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let created = create(&harness, &tenant).await;
     let id = created.record.id;
     let rotated = rotate_webhook_secret(&harness.vault, operator(&tenant), id, None).await.unwrap();
@@ -94,7 +86,7 @@ async fn previous_secret_stays_valid_after_a_rotation(harness: VaultHarness) {
 }
 
 async fn disabled_webhook_subscribes_to_no_event(harness: VaultHarness) {
-    let (tenant, other) = (tenant(&harness).await, tenant(&harness).await);
+    let (tenant, other) = (harness.default_tenant().await, harness.default_tenant().await);
     let wants = async |tenant: &Tenant, event| {
         harness.directory().await.tenant(tenant.id).unwrap().wants_event(event)
     };
@@ -115,7 +107,7 @@ async fn disabled_webhook_subscribes_to_no_event(harness: VaultHarness) {
 }
 
 async fn quota_limits_the_webhooks_of_a_tenant(harness: VaultHarness) {
-    let tenant = tenant(&harness).await;
+    let tenant = harness.default_tenant().await;
     let try_create = async || {
         create_webhook(&harness.vault, operator(&tenant), webhook_draft("orders"), None).await
     };
@@ -134,7 +126,7 @@ async fn quota_limits_the_webhooks_of_a_tenant(harness: VaultHarness) {
 }
 
 async fn missing_webhook_is_not_found(harness: VaultHarness) {
-    let (owner, stranger) = (tenant(&harness).await, tenant(&harness).await);
+    let (owner, stranger) = (harness.default_tenant().await, harness.default_tenant().await);
     let id = create(&harness, &owner).await.record.id;
     let vault = &harness.vault;
     let draft = webhook_draft("x");

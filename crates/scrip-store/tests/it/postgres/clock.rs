@@ -7,11 +7,10 @@ use scrip_core::{
     operations::tokens::expire_token::{erase_cvcs, expire_token, expire_token_intent},
     policy::TenantSettings,
     store::Store,
-    types::Transform,
 };
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use scrip_testing::{
-    policy::{TOKENS, access_rule, access_with_rules},
+    policy::TOKENS,
     postgres::TestDatabase,
     requests::{VISA, card_with_cvc, create, get},
     vault_harness::{Engine, VaultHarness},
@@ -37,10 +36,7 @@ async fn node_with_a_clock_ahead_deletes_nothing_live_by_database_time() {
     let store = open_node(harness.database()).await;
     let now = find_database_time(&*store).await;
     harness.clock.set(now);
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let (_, caller) = harness.tenant_with_caller(TOKENS).await;
     let card_with_lifetime = |lifetime: Duration| {
         let mut token = card_with_cvc(VISA, "123");
         token.expires_at = Some(now.plus(lifetime));

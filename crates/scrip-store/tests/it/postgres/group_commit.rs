@@ -21,7 +21,8 @@ use scrip_seal::{Fingerprint, Sealed};
 use scrip_store::PostgresStore;
 use scrip_testing::{
     store_harness::{
-        DAY, StoreHarness, cvc_record, no_events, revised_record, token_record, without_cvc,
+        DAY, DEDUPLICATE, REPORT_EXISTING, StoreHarness, cvc_record, no_events, revised_record,
+        token_record, without_cvc,
     },
     vault_harness::{Engine, containers, node_settings},
 };
@@ -39,7 +40,7 @@ async fn independent_inserts_share_one_write_set() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     let with_code = |at: u8| {
         let token = StoredToken { record: unique_token(at), cvc: Some(cvc_record("123")) };
-        let insert = insertion(&harness, token, scrip_testing::store_harness::REPORT_EXISTING);
+        let insert = insertion(&harness, token, REPORT_EXISTING);
         let unlike = insertion(&harness, without_cvc(unique_token(at + 100)), Deduplicate::No);
         let writes = vec![TokenWrite::Insert(insert), TokenWrite::Insert(unlike)];
         let response = harness.idempotency_record([at; 32]);
@@ -78,18 +79,12 @@ async fn rejected_write_does_not_affect_others_in_its_group() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     harness.insert(unique_token(1)).await;
     let taken = TokenRecord { fingerprint: None, ..unique_token(1) };
-    let unlike = |at| {
-        TokenWrite::Insert(insertion(
-            &harness,
-            without_cvc(unique_token(at)),
-            scrip_testing::store_harness::DEDUPLICATE,
-        ))
-    };
+    let unlike =
+        |at| TokenWrite::Insert(insertion(&harness, without_cvc(unique_token(at)), DEDUPLICATE));
     let of_taken =
         || TokenWrite::Insert(insertion(&harness, without_cvc(taken.clone()), Deduplicate::No));
     let same = TokenRecord { id: unique_token(9).id, ..unique_token(1) };
-    let reported =
-        insertion(&harness, without_cvc(same), scrip_testing::store_harness::REPORT_EXISTING);
+    let reported = insertion(&harness, without_cvc(same), REPORT_EXISTING);
     let stale = UpdateToken {
         permit: harness.permit(Permission::TokenUpdate),
         token: TokenRecord { revision: 7, ..unique_token(1) },
@@ -133,13 +128,8 @@ async fn equal_cards_in_one_group_become_one_token() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     let same = |id: &str| TokenRecord { id: token_record(id).id, ..unique_token(1) };
     let twice = |a: &str, b: &str| {
-        let insert = |id| {
-            TokenWrite::Insert(insertion(
-                &harness,
-                without_cvc(same(id)),
-                scrip_testing::store_harness::DEDUPLICATE,
-            ))
-        };
+        let insert =
+            |id| TokenWrite::Insert(insertion(&harness, without_cvc(same(id)), DEDUPLICATE));
         submit(&harness, vec![insert(a), insert(b)], None)
     };
     let writes = vec![
@@ -394,7 +384,7 @@ async fn updates_share_a_group_with_inserts() {
         token: revised_record(&unique_token(1)),
         cvc: CvcChange::Replace(cvc_record("123")),
         intent: None,
-        deduplicate: scrip_testing::store_harness::DEDUPLICATE,
+        deduplicate: DEDUPLICATE,
         reject_if_in_session_at: None,
         audit: harness.audit(Operation::UpdateToken),
         events: no_events(),
@@ -420,11 +410,7 @@ async fn concurrent_inserts_are_written_in_few_transactions() {
     let store = Arc::clone(&harness.vault_harness.vault.store);
     let mut tasks = tokio::task::JoinSet::new();
     for at in 0..200_u8 {
-        let insert = insertion(
-            &harness,
-            without_cvc(unique_token(at)),
-            scrip_testing::store_harness::DEDUPLICATE,
-        );
+        let insert = insertion(&harness, without_cvc(unique_token(at)), DEDUPLICATE);
         let batch = TokenBatch { writes: vec![TokenWrite::Insert(insert)], build_record: None };
         let (store, lookup) = (Arc::clone(&store), harness.lookup_permit());
         tasks.spawn(async move { store.write_tokens(lookup, batch).await.unwrap() });

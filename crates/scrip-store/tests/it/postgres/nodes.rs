@@ -19,7 +19,8 @@ use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use scrip_testing::{
     postgres::{SERVE_ROLE, TestDatabase},
     store_harness::{
-        DAY, InsertOutcome, SingleInsert, StoreHarness, insert_outcome, token_record, without_cvc,
+        DAY, DEDUPLICATE, InsertOutcome, SingleInsert, StoreHarness, insert_outcome, token_record,
+        without_cvc,
     },
     vault_harness::{Engine, node_settings},
 };
@@ -86,12 +87,8 @@ async fn equal_cards_become_one_token_across_nodes() {
         let fingerprint = Some(Fingerprint([u8::try_from(round).unwrap(); 32]));
         let build_token =
             |client| TokenRecord { fingerprint, ..token_record(&format!("id-{round}-{client}")) };
-        let build_insert = |client| {
-            harness.new_insert(
-                without_cvc(build_token(client)),
-                scrip_testing::store_harness::DEDUPLICATE,
-            )
-        };
+        let build_insert =
+            |client| harness.new_insert(without_cvc(build_token(client)), DEDUPLICATE);
         let outcomes =
             insert_on_nodes(&harness, &nodes, (0..CLIENT_COUNT).map(build_insert).collect()).await;
         let created = outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::New))).count();
@@ -216,10 +213,7 @@ async fn tenant_lock_of_a_dead_node_is_released() {
         .await
         .unwrap();
     let (lookup, batch) =
-        harness.insert_batch(harness.new_insert(
-            without_cvc(token_record("one")),
-            scrip_testing::store_harness::DEDUPLICATE,
-        ));
+        harness.insert_batch(harness.new_insert(without_cvc(token_record("one")), DEDUPLICATE));
     let store = Arc::clone(&harness.vault_harness.vault.store);
     let write =
         tokio::spawn(async move { insert_outcome(store.write_tokens(lookup, batch).await) });

@@ -11,7 +11,7 @@ use scrip_core::{
 };
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use scrip_testing::{
-    store_harness::{StoreHarness, token_record, without_cvc},
+    store_harness::{DEDUPLICATE, StoreHarness, token_record, without_cvc},
     vault_harness::{Engine, token_id},
 };
 use tokio::{
@@ -116,8 +116,7 @@ async fn create_two_tokens(harness: &StoreHarness, node: &PostgresStore, first: 
         let fingerprint = Some(scrip_seal::Fingerprint([number; 32]));
         let token =
             without_cvc(TokenRecord { fingerprint, ..token_record(&format!("id-{number}")) });
-        let (_, mut batch) = harness
-            .insert_batch(harness.new_insert(token, scrip_testing::store_harness::DEDUPLICATE));
+        let (_, mut batch) = harness.insert_batch(harness.new_insert(token, DEDUPLICATE));
         batch.writes.remove(0)
     });
     let response = harness.idempotency_record([first; 32]);

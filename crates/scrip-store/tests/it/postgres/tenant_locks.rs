@@ -15,7 +15,8 @@ use scrip_core::{
 use scrip_store::PostgresStore;
 use scrip_testing::{
     store_harness::{
-        DAY, StoreHarness, UpdateOutcome, no_events, revised_record, token_record, without_cvc,
+        DAY, DEDUPLICATE, StoreHarness, UpdateOutcome, no_events, revised_record, token_record,
+        without_cvc,
     },
     vault_harness::{Engine, node_settings, token_id},
 };
@@ -163,7 +164,7 @@ async fn individual_writes_per_transaction_are_limited() {
         });
         let permit = harness.permit(Permission::TokenCreate);
         let audit = harness.audit(Operation::CreateToken);
-        let deduplicate = scrip_testing::store_harness::DEDUPLICATE;
+        let deduplicate = DEDUPLICATE;
         TokenWrite::Insert(InsertToken {
             permit,
             token,
@@ -234,24 +235,10 @@ async fn deleted_tenant_is_listed_until_all_its_rows_are_purged() {
     for table in ["tokens", "token_index"] {
         let delete_rows = format!("BEGIN; DELETE FROM {table}");
         other_node.batch_execute(&delete_rows).await.unwrap();
-        while scrip_core::operations::tenants::purge_tenants::purge_tenants(
-            &harness.vault_harness.vault,
-            &[],
-        )
-        .await
-        .unwrap()
-            > 0
-        {}
+        harness.vault_harness.purge_tenants().await;
         other_node.batch_execute("ROLLBACK").await.unwrap();
     }
-    while scrip_core::operations::tenants::purge_tenants::purge_tenants(
-        &harness.vault_harness.vault,
-        &[],
-    )
-    .await
-    .unwrap()
-        > 0
-    {}
+    harness.vault_harness.purge_tenants().await;
     let count_query = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM token_index),
         (SELECT count(*) FROM deleted_tenants)";
     let counts = other_node.query_one(count_query, &[]).await.unwrap();

@@ -61,10 +61,7 @@ pub(crate) fn next_revision(
 
 async fn session_is_found_by_its_tenant_and_by_notifications(harness: StoreHarness) {
     let session = harness.threeds_session_record(1);
-    harness
-        .insert_threeds_session(harness.threeds_session_write(session.clone(), &[]))
-        .await
-        .unwrap();
+    harness.insert_session(session.clone(), &[]).await.unwrap();
     assert_eq!(harness.find_threeds_session(1).await, Some(session.clone()));
     assert_eq!(harness.find_notified_threeds_session(1).await, Some(session.clone()));
     assert_eq!(harness.find_threeds_session(2).await, None);
@@ -82,26 +79,11 @@ async fn session_is_found_by_its_tenant_and_by_notifications(harness: StoreHarne
 }
 
 async fn session_id_is_unique_across_tenants(harness: StoreHarness) {
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(1), &[]),
-        )
-        .await
-        .unwrap();
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(1), &[1]),
-        )
-        .await
-        .unwrap_err();
+    harness.insert_session(harness.threeds_session_record(1), &[]).await.unwrap();
+    harness.insert_session(harness.threeds_session_record(1), &[1]).await.unwrap_err();
     let first = harness.find_threeds_session(1).await;
     let harness = harness.with_callers_swapped();
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(1), &[1]),
-        )
-        .await
-        .unwrap_err();
+    harness.insert_session(harness.threeds_session_record(1), &[1]).await.unwrap_err();
     assert_eq!(harness.find_notified_threeds_session(1).await, first);
     assert_eq!(harness.threeds_row_counts().await, [1, 0]);
     assert!(harness.threeds_session_records().await.is_empty());
@@ -110,24 +92,18 @@ async fn session_id_is_unique_across_tenants(harness: StoreHarness) {
 async fn inserting_a_session_for_another_tenant_fails(harness: StoreHarness) {
     let theirs = harness.stranger.tenant().id;
     let session = ThreeDsSessionRecord { tenant: theirs, ..harness.threeds_session_record(1) };
-    harness.insert_threeds_session(harness.threeds_session_write(session, &[1])).await.unwrap_err();
+    harness.insert_session(session, &[1]).await.unwrap_err();
     assert_eq!(harness.threeds_row_counts().await, [0, 0]);
 }
 
 async fn session_update_requires_the_next_revision(harness: StoreHarness) {
     let first = harness.threeds_session_record(1);
-    harness
-        .insert_threeds_session(harness.threeds_session_write(first.clone(), &[]))
-        .await
-        .unwrap();
+    harness.insert_session(first.clone(), &[]).await.unwrap();
     let second = next_revision(&first, None);
     let records = harness.threeds_session_records().await.len();
     for revision in [i64::MIN, -1, 0, 1, 3, i64::MAX] {
         let stale = ThreeDsSessionRecord { revision, ..second.clone() };
-        assert_eq!(
-            harness.update_threeds_session(harness.threeds_session_write(stale, &[1])).await,
-            ChangeOutcome::Stale
-        );
+        assert_eq!(harness.update_session(stale, &[1]).await, ChangeOutcome::Stale);
     }
     assert_eq!(
         (harness.threeds_row_counts().await, harness.threeds_session_records().await.len()),
@@ -148,31 +124,19 @@ async fn session_update_requires_the_next_revision(harness: StoreHarness) {
     ];
     assert_eq!(harness.threeds_session_records().await.last(), Some(&expected));
     // The slower write finds the session changed.
-    assert_eq!(
-        harness.update_threeds_session(harness.threeds_session_write(second, &[2])).await,
-        ChangeOutcome::Stale
-    );
+    assert_eq!(harness.update_session(second, &[2]).await, ChangeOutcome::Stale);
     assert_eq!(harness.threeds_row_counts().await, [1, 1]);
     let absent = next_revision(&harness.threeds_session_record(2), None);
-    assert_eq!(
-        harness.update_threeds_session(harness.threeds_session_write(absent, &[3])).await,
-        ChangeOutcome::Stale
-    );
+    assert_eq!(harness.update_session(absent, &[3]).await, ChangeOutcome::Stale);
 }
 
 async fn session_update_keeps_creator_and_creation_time(harness: StoreHarness) {
     let first = harness.threeds_session_record(1);
-    harness
-        .insert_threeds_session(harness.threeds_session_write(first.clone(), &[]))
-        .await
-        .unwrap();
+    harness.insert_session(first.clone(), &[]).await.unwrap();
     let created_by = harness.stranger.application();
     let created_at = START.plus(MINUTE);
     let second = ThreeDsSessionRecord { created_by, created_at, ..next_revision(&first, None) };
-    assert_eq!(
-        harness.update_threeds_session(harness.threeds_session_write(second.clone(), &[])).await,
-        ChangeOutcome::Done
-    );
+    assert_eq!(harness.update_session(second.clone(), &[]).await, ChangeOutcome::Done);
     let ThreeDsSessionRecord { created_by, created_at, .. } = first;
     let expected = ThreeDsSessionRecord { created_by, created_at, ..second };
     assert_eq!(harness.find_threeds_session(1).await, Some(expected));
@@ -180,18 +144,12 @@ async fn session_update_keeps_creator_and_creation_time(harness: StoreHarness) {
 
 async fn session_update_with_another_tenant_is_stale(harness: StoreHarness) {
     let first = harness.threeds_session_record(1);
-    harness
-        .insert_threeds_session(harness.threeds_session_write(first.clone(), &[]))
-        .await
-        .unwrap();
+    harness.insert_session(first.clone(), &[]).await.unwrap();
     let theirs = ThreeDsSessionRecord {
         tenant: harness.stranger.tenant().id,
         ..next_revision(&first, None)
     };
-    assert_eq!(
-        harness.update_threeds_session(harness.threeds_session_write(theirs, &[1])).await,
-        ChangeOutcome::Stale
-    );
+    assert_eq!(harness.update_session(theirs, &[1]).await, ChangeOutcome::Stale);
     assert_eq!(
         (harness.find_threeds_session(1).await, harness.threeds_row_counts().await),
         (Some(first), [1, 0])
@@ -200,10 +158,7 @@ async fn session_update_with_another_tenant_is_stale(harness: StoreHarness) {
 
 async fn session_expires_at_its_exact_time(harness: StoreHarness) {
     let first = harness.threeds_session_record(1);
-    harness
-        .insert_threeds_session(harness.threeds_session_write(first.clone(), &[]))
-        .await
-        .unwrap();
+    harness.insert_session(first.clone(), &[]).await.unwrap();
     harness.advance(MINUTE - MOMENT);
     assert!(
         harness.find_threeds_session(1).await.is_some()
@@ -216,10 +171,7 @@ async fn session_expires_at_its_exact_time(harness: StoreHarness) {
     );
     // The row still exists: a client that was sent to a challenge can still write the result.
     let lasting = next_revision(&first, None);
-    assert_eq!(
-        harness.update_threeds_session(harness.threeds_session_write(lasting, &[])).await,
-        ChangeOutcome::Done
-    );
+    assert_eq!(harness.update_session(lasting, &[]).await, ChangeOutcome::Done);
     harness.advance(1_000_000 * MINUTE);
     assert!(
         harness.find_threeds_session(1).await.is_some(),
@@ -237,10 +189,7 @@ async fn expired_sessions_are_swept_with_an_audit_record_each(harness: StoreHarn
         };
         let session =
             ThreeDsSessionRecord { deletes_at: ends_at, ..harness.threeds_session_record(number) };
-        harness
-            .insert_threeds_session(harness.threeds_session_write(session, &[number]))
-            .await
-            .unwrap();
+        harness.insert_session(session, &[number]).await.unwrap();
     }
     assert_eq!(harness.delete_expired_threeds_sessions(START.plus(MINUTE - MOMENT)).await, 0);
     harness.advance(2 * MINUTE);
@@ -261,30 +210,15 @@ async fn expired_sessions_are_swept_with_an_audit_record_each(harness: StoreHarn
 async fn deleting_a_tenant_purges_its_sessions_and_events(harness: StoreHarness) {
     for number in 1..=3 {
         harness
-            .insert_threeds_session(harness.threeds_session_write(
-                harness.threeds_session_record(number),
-                &[number, number + 10],
-            ))
+            .insert_session(harness.threeds_session_record(number), &[number, number + 10])
             .await
             .unwrap();
     }
     let harness = harness.with_callers_swapped();
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(4), &[4]),
-        )
-        .await
-        .unwrap();
+    harness.insert_session(harness.threeds_session_record(4), &[4]).await.unwrap();
     let tenant = Arc::clone(harness.stranger.principal().tenant());
     delete_tenant(&harness.vault_harness.vault, PolicyPermit::for_operator(tenant)).await.unwrap();
-    while scrip_core::operations::tenants::purge_tenants::purge_tenants(
-        &harness.vault_harness.vault,
-        &[],
-    )
-    .await
-    .unwrap()
-        > 0
-    {}
+    harness.vault_harness.purge_tenants().await;
     assert_eq!(harness.threeds_row_counts().await, [1, 1]);
     assert!(harness.find_threeds_session(4).await.is_some());
     assert_eq!(harness.find_notified_threeds_session(1).await, None);
@@ -294,28 +228,13 @@ async fn deleting_a_tenant_purges_its_sessions_and_events(harness: StoreHarness)
 
 async fn session_writes_fail_after_tenant_deletion(harness: StoreHarness) {
     let first = harness.threeds_session_record(1);
-    harness
-        .insert_threeds_session(harness.threeds_session_write(first.clone(), &[]))
-        .await
-        .unwrap();
+    harness.insert_session(first.clone(), &[]).await.unwrap();
     let tenant = Arc::clone(harness.caller.principal().tenant());
     delete_tenant(&harness.vault_harness.vault, PolicyPermit::for_operator(tenant)).await.unwrap();
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(2), &[2]),
-        )
-        .await
-        .unwrap_err();
+    harness.insert_session(harness.threeds_session_record(2), &[2]).await.unwrap_err();
     let update = harness.threeds_session_write(next_revision(&first, None), &[1]);
     harness.store().update_threeds_session(update).await.unwrap_err();
-    while scrip_core::operations::tenants::purge_tenants::purge_tenants(
-        &harness.vault_harness.vault,
-        &[],
-    )
-    .await
-    .unwrap()
-        > 0
-    {}
+    harness.vault_harness.purge_tenants().await;
     assert_eq!(harness.threeds_row_counts().await, [0, 0]);
 }
 
@@ -387,12 +306,7 @@ async fn failed_session_write_leaves_nothing(harness: StoreHarness) {
 async fn unrecordable_expired_session_does_not_block_other_tenants() {
     let harness = StoreHarness::open(Engine::Sqlite).await;
     for number in 0..20 {
-        harness
-            .insert_threeds_session(
-                harness.threeds_session_write(harness.threeds_session_record(number), &[]),
-            )
-            .await
-            .unwrap();
+        harness.insert_session(harness.threeds_session_record(number), &[]).await.unwrap();
     }
     let ours = harness.tenant().0.simple().to_string();
     let harness = harness.with_callers_swapped();
@@ -400,7 +314,7 @@ async fn unrecordable_expired_session_does_not_block_other_tenants() {
         deletes_at: Some(START.plus(2 * MINUTE)),
         ..harness.threeds_session_record(99)
     };
-    harness.insert_threeds_session(harness.threeds_session_write(last, &[])).await.unwrap();
+    harness.insert_session(last, &[]).await.unwrap();
     let attacker = rusqlite::Connection::open(harness.vault_harness.file()).unwrap();
     let rejected = format!(
         "CREATE TRIGGER refused BEFORE INSERT ON log_records WHEN NEW.tenant = x'{ours}'
@@ -443,10 +357,7 @@ async fn guarded_token_update_is_rejected_while_a_session_names_the_token(harnes
     }
     let card = ThreeDsSessionCard::Token(named.id.clone());
     harness
-        .insert_threeds_session(harness.threeds_session_write(
-            ThreeDsSessionRecord { card, ..harness.threeds_session_record(1) },
-            &[],
-        ))
+        .insert_session(ThreeDsSessionRecord { card, ..harness.threeds_session_record(1) }, &[])
         .await
         .unwrap();
     let rejected = BatchOutcome::Rejected(vec![(0, WriteConflict::UsedBySession)]);

@@ -21,7 +21,7 @@ async fn deliveries_of_session_events_are_written_with_the_session(harness: Stor
     harness.insert_threeds_session(write).await.unwrap();
     assert_eq!(list_numbers(&harness).await, [1]);
     let second = next_revision(&first, None);
-    harness.update_threeds_session(harness.threeds_session_write(second, &[3, 2])).await;
+    harness.update_session(second, &[3, 2]).await;
     assert_eq!(list_numbers(&harness).await, [1, 2, 3]);
 }
 
@@ -29,7 +29,7 @@ async fn stale_session_change_writes_no_deliveries(harness: StoreHarness) {
     let first = harness.threeds_session_record(1);
     let write = harness.threeds_session_write(first.clone(), &[]);
     harness.insert_threeds_session(write).await.unwrap();
-    let outcome = harness.update_threeds_session(harness.threeds_session_write(first, &[1])).await;
+    let outcome = harness.update_session(first, &[1]).await;
     assert_eq!(outcome, ChangeOutcome::Stale);
     assert!(list_numbers(&harness).await.is_empty());
 }

@@ -17,7 +17,7 @@ use scrip_core::{
         webhooks::create_webhook::create_webhook,
     },
     policy::{
-        AccessPolicy, Caller, Directory, PolicyPermit, Tenant, TenantSettings,
+        AccessPolicy, Caller, Directory, PolicyPermit, Tenant,
         webhook::{EventList, WebhookDraft},
     },
     store::{Store, deliveries::DeliveryClaim},
@@ -69,7 +69,7 @@ pub(crate) struct SessionSimulation {
 impl SessionSimulation {
     pub(crate) async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
-        let tenant = harness.tenant(TenantSettings::default()).await;
+        let tenant = harness.default_tenant().await;
         let webhook = create_webhook_for_sessions(&harness, &tenant).await;
         let caller = harness.caller(&tenant, session_permissions()).await;
         let mut cards = Vec::new();

@@ -108,12 +108,7 @@ async fn open_harness_with_data() -> StoreHarness {
     let (entity, deliveries) = ("intent".to_owned(), Vec::new());
     let extras = CommitExtras { audit, entity, idempotency: None, deliveries };
     harness.store().insert_token_intent(harness.lookup_permit(), intent, extras).await.unwrap();
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(1), &[1]),
-        )
-        .await
-        .unwrap();
+    harness.insert_session(harness.threeds_session_record(1), &[1]).await.unwrap();
     let entries = vec![ReadLogEntry::new("id-1", "revealed")];
     harness
         .vault_harness

@@ -10,12 +10,12 @@ use scrip_core::{
     operations::tokens::expire_token::{erase_cvcs, expire_token},
     policy::{Caller, Directory, TenantSettings},
     token::NewToken,
-    types::{Transform, time::ClockWatermark},
+    types::time::ClockWatermark,
 };
 use scrip_store::SqliteStore;
 use scrip_testing::{
     clock::START,
-    policy::{TOKENS, access_rule, access_with_rules},
+    policy::TOKENS,
     requests::{VISA, card, card_with_cvc, create},
     vault_harness::{Engine, VaultHarness},
 };
@@ -24,10 +24,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 async fn open_vault() -> (VaultHarness, Caller) {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    let caller = harness
-        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
-        .await;
+    let (_, caller) = harness.tenant_with_caller(TOKENS).await;
     (harness, caller)
 }
 

@@ -106,10 +106,7 @@ async fn rename_tenant(harness: &VaultHarness, tenant: &Arc<Tenant>, name: Displ
 #[tokio::test]
 async fn deleted_tenant_keys_are_overwritten_on_disk() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let (tenant, other_tenant) = (
-        harness.tenant(TenantSettings::default()).await,
-        harness.tenant(TenantSettings::default()).await,
-    );
+    let (tenant, other_tenant) = (harness.default_tenant().await, harness.default_tenant().await);
     let (caller, other_caller) = (
         harness.caller(&tenant, access_without_rules(TOKENS)).await,
         harness.caller(&other_tenant, access_without_rules(TOKENS)).await,
@@ -154,7 +151,7 @@ async fn deleted_tenant_keys_leave_no_copy_when_rows_move() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
     let mut tenants = Vec::new();
     for index in 0..TENANT_COUNT {
-        let tenant = harness.tenant(TenantSettings::default()).await;
+        let tenant = harness.default_tenant().await;
         if index % 4 == 0 {
             let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
             create(&harness.vault, &caller, card(VISA)).await.unwrap();
@@ -234,7 +231,7 @@ async fn tenant_keys_are_stored_on_dedicated_pages() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
     let mut tenants = Vec::new();
     for _ in 0..8 {
-        tenants.push(harness.tenant(TenantSettings::default()).await);
+        tenants.push(harness.default_tenant().await);
     }
     let traces = KeyTraces::for_tenants(&harness.file(), &tenants);
     let folder = tempfile::tempdir().unwrap();
@@ -260,10 +257,7 @@ async fn tenant_keys_are_stored_on_dedicated_pages() {
 #[tokio::test]
 async fn changing_a_tenant_does_not_rewrite_its_keys() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let (tenant, other_tenant) = (
-        harness.tenant(TenantSettings::default()).await,
-        harness.tenant(TenantSettings::default()).await,
-    );
+    let (tenant, other_tenant) = (harness.default_tenant().await, harness.default_tenant().await);
     let traces = KeyTraces::for_tenant(&harness.file(), &tenant);
     // The deletion truncates the WAL.
     delete_tenant_by_operator(&harness, &other_tenant).await;
@@ -279,10 +273,8 @@ async fn changing_a_tenant_does_not_rewrite_its_keys() {
 async fn replaced_key_is_overwritten_on_disk() {
     for length in [86, 87, 40, 2_000] {
         let harness = VaultHarness::open(Engine::Sqlite).await;
-        let (tenant, other_tenant) = (
-            harness.tenant(TenantSettings::default()).await,
-            harness.tenant(TenantSettings::default()).await,
-        );
+        let (tenant, other_tenant) =
+            (harness.default_tenant().await, harness.default_tenant().await);
         let traces = KeyTraces::for_tenant(&harness.file(), &tenant);
         let key = Arc::clone(&tenant.audit_key);
         let permit = PolicyPermit::for_operator(Arc::clone(&tenant));
@@ -336,7 +328,7 @@ async fn delete_tenant_responds_only_after_wal_truncation_despite_readers_and_ch
         let thread = Builder::new().spawn(run_disturbance).unwrap();
         let mut remaining_counts = Vec::new();
         for _ in 0..TENANT_COUNT {
-            let tenant = harness.tenant(TenantSettings::default()).await;
+            let tenant = harness.default_tenant().await;
             let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
             let traces = KeyTraces::for_tenant(&harness.file(), &tenant);
             let write_tokens = async {
@@ -360,11 +352,11 @@ async fn delete_tenant_responds_only_after_wal_truncation_despite_writers() {
     const TENANT_COUNT: usize = 16;
     const WRITER_COUNT: usize = 4;
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let other_tenant = harness.tenant(TenantSettings::default()).await;
+    let other_tenant = harness.default_tenant().await;
     let other_caller = harness.caller(&other_tenant, access_without_rules(TOKENS)).await;
     let mut tenants = Vec::new();
     for _ in 0..TENANT_COUNT {
-        tenants.push(harness.tenant(TenantSettings::default()).await);
+        tenants.push(harness.default_tenant().await);
     }
     let is_stopped = Arc::new(AtomicBool::new(false));
     let spawn_writer = |_| {

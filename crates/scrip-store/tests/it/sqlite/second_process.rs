@@ -16,8 +16,7 @@ use scrip_core::{
         tenants::{delete_tenant::delete_tenant, update_tenant::set_tenant_quotas},
     },
     policy::{
-        Directory, DisplayName, PolicyPermit, Tenant, TenantSettings,
-        application::origins::ApplicationOrigins,
+        Directory, DisplayName, PolicyPermit, Tenant, application::origins::ApplicationOrigins,
     },
     store::{DirectoryStore, Maintenance, open_directory},
     types::ApplicationKind,
@@ -71,7 +70,7 @@ async fn second_server_on_the_same_file_is_rejected() {
     let second = timeout(Duration::from_secs(10), second).await.unwrap().unwrap();
     assert!(format!("{:?}", second.unwrap_err()).contains("another process"));
     // The first server still works.
-    harness.tenant(TenantSettings::default()).await;
+    harness.default_tenant().await;
     // After it has stopped, another server can open the file.
     let file = harness.file();
     let harness = harness.with_store(|| Arc::new(SqliteStore::open(&file).unwrap()));
@@ -128,7 +127,7 @@ async fn command_with_another_schema_version_is_rejected() {
 #[tokio::test]
 async fn server_sees_changes_made_by_a_command() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
     let server_directory = harness.directory().await;
@@ -156,7 +155,7 @@ async fn server_sees_changes_made_by_a_command() {
 #[tokio::test]
 async fn command_waits_longer_for_the_lock_than_the_server() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
     let directory = harness.directory().await;
     let (command_vault, _) =
         vault_with_stopped_clock(Arc::new(SqliteStore::open_for_command(&harness.file()).unwrap()));
@@ -203,8 +202,8 @@ fn spawn_other_process(file: &Path) -> Child {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_write_concurrently_without_losing_changes() {
     let harness = Arc::new(VaultHarness::open(Engine::Sqlite).await);
-    let tenant = harness.tenant(TenantSettings::default()).await;
-    harness.tenant(TenantSettings::default()).await;
+    let tenant = harness.default_tenant().await;
+    harness.default_tenant().await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let child = spawn_other_process(&harness.file());
     let is_running = Arc::new(std::sync::atomic::AtomicBool::new(true));

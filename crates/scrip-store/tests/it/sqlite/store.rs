@@ -19,8 +19,8 @@ use scrip_core::{
 use scrip_store::SqliteStore;
 use scrip_testing::{
     store_harness::{
-        InsertOutcome, SingleInsert, StoreHarness, insert_outcome, revised_record, token_record,
-        without_cvc,
+        DEDUPLICATE, InsertOutcome, SingleInsert, StoreHarness, insert_outcome, revised_record,
+        token_record, without_cvc,
     },
     vault_harness::{Engine, VaultHarness},
 };
@@ -103,10 +103,7 @@ async fn failed_write_does_not_affect_others_in_its_commit() {
 async fn concurrent_creates_of_one_card_leave_one_token() {
     let harness = open_harness().await;
     let build_insert = |number| {
-        harness.new_insert(
-            without_cvc(token_record(&format!("id-{number}"))),
-            scrip_testing::store_harness::DEDUPLICATE,
-        )
+        harness.new_insert(without_cvc(token_record(&format!("id-{number}"))), DEDUPLICATE)
     };
     let outcomes = insert_concurrently(&harness, (0..64).map(build_insert).collect()).await;
 

@@ -18,7 +18,8 @@ use scrip_core::{
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_testing::{
     store_harness::{
-        StoreHarness, cvc_record, no_events, revised_record, token_record, without_cvc,
+        DEDUPLICATE, REPORT_EXISTING, StoreHarness, cvc_record, no_events, revised_record,
+        token_record, without_cvc,
     },
     vault_harness::{containers, token_id},
 };
@@ -132,11 +133,7 @@ async fn batch_writes_all_inserts_and_updates(harness: StoreHarness) {
     let writes = vec![
         build_insert(&harness, token_without_fingerprint("one"), Deduplicate::No),
         build_update(&harness, revised_record(&token_without_fingerprint("old"))),
-        build_insert(
-            &harness,
-            token_without_fingerprint("two"),
-            scrip_testing::store_harness::DEDUPLICATE,
-        ),
+        build_insert(&harness, token_without_fingerprint("two"), DEDUPLICATE),
     ];
     let expected = vec![WriteOutcome::New, WriteOutcome::Updated, WriteOutcome::New];
     assert_eq!(write_batch(&harness, writes).await, BatchOutcome::Written(expected));
@@ -175,11 +172,7 @@ async fn batch_with_one_conflict_writes_nothing(harness: StoreHarness) {
                 (true, 0) => {
                     build_insert(&harness, token_without_fingerprint("taken"), Deduplicate::No)
                 }
-                (true, 1) => build_insert(
-                    &harness,
-                    token_record("same"),
-                    scrip_testing::store_harness::REPORT_EXISTING,
-                ),
+                (true, 1) => build_insert(&harness, token_record("same"), REPORT_EXISTING),
                 (true, 2) => {
                     build_update(&harness, TokenRecord { revision: 7, ..token_record("taken") })
                 }
@@ -219,11 +212,7 @@ async fn batch_reports_all_conflicts_at_once(harness: StoreHarness) {
     let writes = vec![
         build_insert(&harness, token_without_fingerprint("taken"), Deduplicate::No),
         build_insert(&harness, token_without_fingerprint("free"), Deduplicate::No),
-        build_insert(
-            &harness,
-            token_record("other"),
-            scrip_testing::store_harness::REPORT_EXISTING,
-        ),
+        build_insert(&harness, token_record("other"), REPORT_EXISTING),
         build_update(&harness, revised_record(&token_record("absent"))),
     ];
     let duplicate = WriteConflict::Duplicate(Box::new(without_cvc(token_record("taken"))));
@@ -249,21 +238,15 @@ async fn later_write_of_a_batch_finds_duplicates_of_earlier_ones(harness: StoreH
         || StoredToken { cvc: Some(cvc_record("123")), ..without_cvc(token_record("first")) };
     let equal_inserts = |second_deduplicate| {
         vec![
-            build_insert(
-                &harness,
-                token_record("first"),
-                scrip_testing::store_harness::DEDUPLICATE,
-            ),
+            build_insert(&harness, token_record("first"), DEDUPLICATE),
             build_insert(&harness, token_record("second"), second_deduplicate),
         ]
     };
     let conflict = WriteConflict::Duplicate(Box::new(first_token()));
-    let outcome =
-        write_batch(&harness, equal_inserts(scrip_testing::store_harness::REPORT_EXISTING)).await;
+    let outcome = write_batch(&harness, equal_inserts(REPORT_EXISTING)).await;
     assert_eq!(outcome, BatchOutcome::Rejected(vec![(1, conflict)]));
     let existing = WriteOutcome::Existing(Box::new(first_token()));
-    let outcome =
-        write_batch(&harness, equal_inserts(scrip_testing::store_harness::DEDUPLICATE)).await;
+    let outcome = write_batch(&harness, equal_inserts(DEDUPLICATE)).await;
     assert_eq!(outcome, BatchOutcome::Written(vec![WriteOutcome::New, existing]));
     assert_eq!(harness.find("second").await, None);
 }
@@ -278,8 +261,8 @@ async fn inserts_and_updates_of_a_batch_see_each_other(harness: StoreHarness) {
     let equal_token = TokenRecord { fingerprint: updated.fingerprint, ..token_record("third") };
     let writes = vec![
         build_update(&harness, updated.clone()),
-        build_insert(&harness, token_record("second"), scrip_testing::store_harness::DEDUPLICATE),
-        build_insert(&harness, equal_token, scrip_testing::store_harness::DEDUPLICATE),
+        build_insert(&harness, token_record("second"), DEDUPLICATE),
+        build_insert(&harness, equal_token, DEDUPLICATE),
         build_update(&harness, TokenRecord { revision: 2, ..updated.clone() }),
     ];
     let existing = WriteOutcome::Existing(Box::new(without_cvc(updated)));
@@ -298,7 +281,7 @@ async fn reported_duplicate_changes_nothing(harness: StoreHarness) {
     };
     let mut update = build_update(&harness, duplicate);
     let TokenWrite::Update(it) = &mut update else { panic!("expected an update") };
-    it.deduplicate = scrip_testing::store_harness::REPORT_EXISTING;
+    it.deduplicate = REPORT_EXISTING;
     let conflict = WriteConflict::Duplicate(Box::new(without_cvc(token_record("first"))));
     assert_eq!(
         write_batch(&harness, vec![update]).await,
@@ -329,7 +312,7 @@ async fn stored_token_data_of_a_batch_is_removed_token_by_token(harness: StoreHa
     let writes = vec![
         build_insert(&harness, token_without_fingerprint("one"), Deduplicate::No),
         build_insert(&harness, token_without_fingerprint("two"), Deduplicate::No),
-        build_insert(&harness, token_record("three"), scrip_testing::store_harness::DEDUPLICATE),
+        build_insert(&harness, token_record("three"), DEDUPLICATE),
         build_insert(&harness, token_without_fingerprint("four"), Deduplicate::No),
     ];
     // The response contains no data of the second token.
@@ -358,8 +341,8 @@ async fn stored_token_data_of_a_batch_is_removed_token_by_token(harness: StoreHa
 
 async fn stored_token_data_of_one_token_is_removed_together(harness: StoreHarness) {
     let equal_inserts = vec![
-        build_insert(&harness, token_record("one"), scrip_testing::store_harness::DEDUPLICATE),
-        build_insert(&harness, token_record("two"), scrip_testing::store_harness::DEDUPLICATE),
+        build_insert(&harness, token_record("one"), DEDUPLICATE),
+        build_insert(&harness, token_record("two"), DEDUPLICATE),
     ];
     write_with_record(&harness, equal_inserts, record_with_data(&harness, &[0, 1])).await.unwrap();
     assert_eq!(

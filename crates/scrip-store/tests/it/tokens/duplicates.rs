@@ -12,8 +12,8 @@ use scrip_seal::{ExpressionDigest, Fingerprint};
 use scrip_testing::{
     clock::START,
     store_harness::{
-        InsertOutcome, SingleUpdate, StoreHarness, UpdateOutcome, cvc_record, revised_record,
-        token_record, without_cvc,
+        DEDUPLICATE, InsertOutcome, REPORT_EXISTING, SingleUpdate, StoreHarness, UpdateOutcome,
+        cvc_record, revised_record, token_record, without_cvc,
     },
     vault_harness::containers,
 };
@@ -136,46 +136,30 @@ async fn duplicate_needs_equal_or_trusted_expressions(harness: StoreHarness) {
     use TokenType::{Card, Token};
     // (type, stored, requested, found to read, found to update)
     let cases = [
-        (Card, expression_provenance(1, 1, false), expression_provenance(1, 1, false), true, true),
-        (Card, expression_provenance(1, 1, false), expression_provenance(2, 1, false), true, false),
-        (
-            Card,
-            expression_provenance(1, 1, false),
-            expression_provenance(2, 2, false),
-            false,
-            false,
-        ),
-        (Card, expression_provenance(1, 1, false), expression_provenance(2, 2, true), false, false),
-        (Card, expression_provenance(1, 1, true), expression_provenance(2, 2, false), true, true),
-        (Card, expression_provenance(1, 1, true), expression_provenance(2, 2, true), true, true),
+        (Card, (1, 1, false), (1, 1, false), true, true),
+        (Card, (1, 1, false), (2, 1, false), true, false),
+        (Card, (1, 1, false), (2, 2, false), false, false),
+        (Card, (1, 1, false), (2, 2, true), false, false),
+        (Card, (1, 1, true), (2, 2, false), true, true),
+        (Card, (1, 1, true), (2, 2, true), true, true),
         // Data of any form also needs the same fingerprint expression.
-        (Token, expression_provenance(1, 1, false), expression_provenance(1, 1, false), true, true),
-        (
-            Token,
-            expression_provenance(1, 1, false),
-            expression_provenance(2, 1, false),
-            true,
-            false,
-        ),
-        (Token, expression_provenance(1, 1, true), expression_provenance(2, 1, false), true, true),
-        (Token, expression_provenance(1, 1, true), expression_provenance(2, 1, true), true, true),
-        (
-            Token,
-            expression_provenance(1, 1, true),
-            expression_provenance(2, 2, false),
-            false,
-            false,
-        ),
-        (Token, expression_provenance(1, 1, true), expression_provenance(2, 2, true), false, false),
+        (Token, (1, 1, false), (1, 1, false), true, true),
+        (Token, (1, 1, false), (2, 1, false), true, false),
+        (Token, (1, 1, true), (2, 1, false), true, true),
+        (Token, (1, 1, true), (2, 1, true), true, true),
+        (Token, (1, 1, true), (2, 2, false), false, false),
+        (Token, (1, 1, true), (2, 2, true), false, false),
     ];
     for (token_type, stored, requested, is_found_to_read, is_found_to_update) in cases {
-        let with_expressions =
-            |id, expressions| TokenRecord { token_type, expressions, ..token_record(id) };
+        let with_expressions = |id, (all, fingerprint, trusted)| TokenRecord {
+            token_type,
+            expressions: expression_provenance(all, fingerprint, trusted),
+            ..token_record(id)
+        };
         harness.insert(with_expressions("stored", stored)).await;
-        for (deduplicate, is_found) in [
-            (scrip_testing::store_harness::DEDUPLICATE, is_found_to_read),
-            (scrip_testing::store_harness::REPORT_EXISTING, is_found_to_update),
-        ] {
+        for (deduplicate, is_found) in
+            [(DEDUPLICATE, is_found_to_read), (REPORT_EXISTING, is_found_to_update)]
+        {
             let insert =
                 harness.new_insert(without_cvc(with_expressions("asked", requested)), deduplicate);
             let outcome = harness.insert_token(insert).await.unwrap();
@@ -245,7 +229,7 @@ async fn update_that_becomes_a_duplicate_changes_nothing(harness: StoreHarness) 
     };
     let update = || SingleUpdate {
         cvc: CvcChange::Replace(cvc_record("123")),
-        ..harness.new_update(updated.clone(), scrip_testing::store_harness::DEDUPLICATE)
+        ..harness.new_update(updated.clone(), DEDUPLICATE)
     };
     let expected = UpdateOutcome::Duplicate(Box::new(without_cvc(token_record("first"))));
     assert_eq!(harness.update(update()).await, expected);
@@ -254,10 +238,7 @@ async fn update_that_becomes_a_duplicate_changes_nothing(harness: StoreHarness) 
 
     // A stale revision is reported first, because the compared data has changed.
     let stale = TokenRecord { revision: 7, ..updated.clone() };
-    assert_eq!(
-        harness.update(harness.new_update(stale, scrip_testing::store_harness::DEDUPLICATE)).await,
-        UpdateOutcome::Stale
-    );
+    assert_eq!(harness.update(harness.new_update(stale, DEDUPLICATE)).await, UpdateOutcome::Stale);
     let without_deduplication = harness.new_update(updated, Deduplicate::No);
     assert_eq!(harness.update(without_deduplication).await, UpdateOutcome::Done);
 }
@@ -265,12 +246,7 @@ async fn update_that_becomes_a_duplicate_changes_nothing(harness: StoreHarness) 
 async fn update_is_not_a_duplicate_of_itself(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
     let updated = revised_record(&token_record("one"));
-    assert_eq!(
-        harness
-            .update(harness.new_update(updated, scrip_testing::store_harness::DEDUPLICATE))
-            .await,
-        UpdateOutcome::Done
-    );
+    assert_eq!(harness.update(harness.new_update(updated, DEDUPLICATE)).await, UpdateOutcome::Done);
 }
 
 async fn updated_token_is_deduplicated_by_its_new_values(harness: StoreHarness) {

@@ -16,7 +16,7 @@ use scrip_seal::{Fingerprint, Sealed};
 use scrip_testing::{
     clock::START,
     store_harness::{
-        DAY, InsertOutcome, SingleUpdate, StoreHarness, UpdateOutcome, revised_record,
+        DAY, DEDUPLICATE, InsertOutcome, SingleUpdate, StoreHarness, UpdateOutcome, revised_record,
         token_record, without_cvc,
     },
 };
@@ -150,7 +150,7 @@ async fn idempotency_record_is_built_from_every_successful_outcome(harness: Stor
         let record_outcome = outcome_recorder(digest);
         let build_record: BuildIdempotencyRecord =
             Box::new(move |it| record_outcome(format!("{it:?}")));
-        let update = harness.new_update(updated, scrip_testing::store_harness::DEDUPLICATE);
+        let update = harness.new_update(updated, DEDUPLICATE);
         harness.update(SingleUpdate { build_record: Some(build_record), ..update }).await;
     }
     let expected = ["[New", "[Existing", "[Existing", "[Updated"];
@@ -263,7 +263,7 @@ async fn stored_token_data_of_a_duplicate_is_removed_with_the_existing_token(
         fingerprint: token_record("first").fingerprint,
         ..revised_record(&different)
     };
-    let update = harness.new_update(duplicate, scrip_testing::store_harness::DEDUPLICATE);
+    let update = harness.new_update(duplicate, DEDUPLICATE);
     let update = SingleUpdate {
         build_record: Some(record_builder(harness.idempotency_record([2; 32]))),
         ..update

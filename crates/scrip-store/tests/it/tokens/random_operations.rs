@@ -19,7 +19,9 @@ use scrip_core::{
 };
 use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 use scrip_testing::{
-    store_harness::{StoreHarness, cvc_record, no_events, token_record},
+    store_harness::{
+        DEDUPLICATE, REPORT_EXISTING, StoreHarness, cvc_record, no_events, token_record,
+    },
     vault_harness::{Engine, containers, token_id},
 };
 use uuid::Uuid;
@@ -84,8 +86,8 @@ fn token_strategy() -> impl Strategy<Value = GeneratedToken> {
     let identity = (0..IDS.len(), any::<bool>(), proptest::option::weighted(0.8, 0..3_u8));
     let deduplicate = prop_oneof![
         3 => Just(Deduplicate::No),
-        3 => Just(scrip_testing::store_harness::DEDUPLICATE),
-        1 => Just(scrip_testing::store_harness::REPORT_EXISTING),
+        3 => Just(DEDUPLICATE),
+        1 => Just(REPORT_EXISTING),
     ];
     let storage = (0..CONTAINERS.len(), proptest::option::weighted(0.4, 1..10_u32), deduplicate);
     let extras = (any::<bool>(), 0..3_u8, any::<u8>());

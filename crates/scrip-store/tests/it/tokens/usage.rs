@@ -169,14 +169,7 @@ async fn deleted_tenant_has_no_usage(harness: StoreHarness) {
     assert_eq!(find_usage(&harness).await.monthly_active(), 1);
     let permit = policy_permit(&harness);
     delete_tenant(&harness.vault_harness.vault, permit.clone()).await.unwrap();
-    while scrip_core::operations::tenants::purge_tenants::purge_tenants(
-        &harness.vault_harness.vault,
-        &[],
-    )
-    .await
-    .unwrap()
-        > 0
-    {}
+    harness.vault_harness.purge_tenants().await;
     let remaining =
         harness.store().find_usage(&permit, Month::from_timestamp(harness.now())).await.unwrap();
     assert_eq!(remaining, TenantUsage::default());
@@ -205,14 +198,7 @@ async fn purge_removes_all_usage_rows_of_a_deleted_tenant() {
         (vec![1, 1], vec![1, 1])
     );
     delete_tenant(&harness.vault_harness.vault, policy_permit(&harness)).await.unwrap();
-    while scrip_core::operations::tenants::purge_tenants::purge_tenants(
-        &harness.vault_harness.vault,
-        &[],
-    )
-    .await
-    .unwrap()
-        > 0
-    {}
+    harness.vault_harness.purge_tenants().await;
     assert_eq!(
         (count_rows(&file, &vault_tables), count_rows(&read_log, &read_log_tables)),
         (vec![0, 0], vec![0, 0])

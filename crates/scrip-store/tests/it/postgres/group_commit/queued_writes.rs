@@ -12,7 +12,9 @@ use scrip_core::{
     types::{Operation, Permission, StoreError},
 };
 use scrip_seal::Fingerprint;
-use scrip_testing::store_harness::{StoreHarness, no_events, token_record, without_cvc};
+use scrip_testing::store_harness::{
+    DEDUPLICATE, StoreHarness, no_events, token_record, without_cvc,
+};
 use tokio_postgres::{Client, NoTls};
 
 use crate::postgres::nodes::check_chain;
@@ -99,7 +101,7 @@ pub(crate) fn submit<'a>(
 }
 
 pub(crate) fn insert(harness: &StoreHarness, record: TokenRecord) -> QueuedWriteFuture<'_> {
-    let insert = insertion(harness, without_cvc(record), scrip_testing::store_harness::DEDUPLICATE);
+    let insert = insertion(harness, without_cvc(record), DEDUPLICATE);
     submit(harness, vec![TokenWrite::Insert(insert)], None)
 }
 
@@ -109,7 +111,7 @@ pub(crate) fn insert_with_response(
     digest: [u8; 32],
 ) -> QueuedWriteFuture<'_> {
     let response = harness.idempotency_record(digest);
-    let insert = insertion(harness, without_cvc(record), scrip_testing::store_harness::DEDUPLICATE);
+    let insert = insertion(harness, without_cvc(record), DEDUPLICATE);
     let render: BuildIdempotencyRecord = Box::new(move |_| Some(response));
     submit(harness, vec![TokenWrite::Insert(insert)], Some(render))
 }
