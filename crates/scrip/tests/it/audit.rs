@@ -1,6 +1,6 @@
 //! The audit log, the read log, and usage.
 
 mod list_logs;
-mod records;
+pub(crate) mod records;
 mod usage;
 mod vault_records;

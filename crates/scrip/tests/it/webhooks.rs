@@ -12,13 +12,12 @@ mod secrets;
 mod test_events;
 mod validation;
 
-use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 
 use crate::harness::server::{SHARED_SERVER, TenantApiKeys, TestResponse, text_field};
 
 fn create_keys() -> TenantApiKeys {
-    SHARED_SERVER.create_test_tenant(TenantSettings::default())
+    SHARED_SERVER.create_default_tenant()
 }
 
 /// A minimal webhook with some attributes changed.

@@ -13,7 +13,6 @@ use std::{
 use scrip_api::app::{
     body_memory::BodyMemory, limits::MinimumRate, trusted_proxies::TrustedProxies,
 };
-use scrip_core::policy::TenantSettings;
 use scrip_server::{
     metrics::listener::{OperatorAccess, OperatorListener},
     node::metrics_key::MetricsKey,
@@ -92,7 +91,7 @@ fn chunked_body(body: &str) -> String {
 fn announced_keyless_bodies_reserve_no_body_memory() {
     let server =
         TestServer::start_with(|app| app.memory.bodies = BodyMemory::new(64 * 1024 * 1024, 1));
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let head = "POST /3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/results/x HTTP/1.1\r\n\
                 Host: x\r\nContent-Type: application/json\r\nContent-Length: 262144\r\n\r\n";
     let silent_connections: Vec<_> = (0..256)
@@ -123,7 +122,7 @@ fn body_memory_is_shared_by_client_networks_and_counts_small_bodies() {
         app.memory.bodies = BodyMemory::new(400_000, 2);
         app.node.metrics_key = metrics_key();
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let create_token = |client_address: Ipv4Addr, bytes: usize| {
         let body = json!({"type": "token", "data": "x".repeat(bytes)}).to_string();
         let head = format!(
@@ -164,7 +163,7 @@ fn body_memory_is_shared_by_client_networks_and_counts_small_bodies() {
 #[test]
 fn content_length_is_required_for_browser_notifications_only() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let session = "/3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e";
     let post = |path: &str, content_type: &str, key: &str, body: &str| {
         let head = format!(
@@ -211,7 +210,7 @@ fn network_with_all_slots_busy_gets_no_further_connection() {
         app.node.connection_limits.connections_network_share = 4;
         app.node.metrics_key = metrics_key();
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\
          Content-Length: 9\r\n\r\n",
@@ -272,7 +271,7 @@ fn body_below_minimum_rate_is_aborted_before_its_deadline() {
         let window = Duration::from_millis(200);
         app.settings.limits.request_rate = MinimumRate { bytes_per_second: 1000, window };
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let mut stream = connect_from(&server, FIRST_ADDRESS);
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\

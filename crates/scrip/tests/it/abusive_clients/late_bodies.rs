@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 
 use crate::harness::server::{SHARED_SERVER, TestServer, text_field};
@@ -46,7 +45,7 @@ impl IncompleteRequest {
 
 #[test]
 fn deleted_application_cannot_finish_a_started_request() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let create_application = |kind: &str, permissions: &[&str]| {
         let body = json!({"name": "x", "type": kind, "permissions": permissions});
         let created =
@@ -78,7 +77,7 @@ fn deleted_application_cannot_finish_a_started_request() {
 
 #[test]
 fn removed_permission_applies_to_a_started_request() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let body = json!({"name": "x", "type": "private", "permissions": ["token:create"]});
     let created = SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
     let token = json!({"type": "token", "data": 1});
@@ -92,7 +91,7 @@ fn removed_permission_applies_to_a_started_request() {
 
 #[test]
 fn started_request_of_a_deleted_tenant_is_401() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let pending_request = send_without_last_byte(
         "POST",
         "/tokens",
@@ -123,7 +122,7 @@ fn unknown_path_reads_the_body_and_keeps_the_connection() {
 
 #[test]
 fn body_with_many_errors_gets_a_short_response() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let bodies = [
         json!({"nonce": "x", "rules": vec![json!({}); 90_000]}),
         json!({"nonce": "x", "rules": vec![1; 90_000]}),
@@ -159,7 +158,7 @@ fn send_chunks(head: &str, body: &str, chunk_length: usize) -> String {
 /// Each chunk costs as much time as a kilobyte.
 #[test]
 fn body_with_too_many_small_chunks_is_not_read_to_its_end() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let private = &keys.private;
     let heads = [
         ("POST /tokens HTTP/1.1".to_owned(), 401),

@@ -8,7 +8,6 @@ use std::{
 };
 
 use scrip_api::limiter::Limiter;
-use scrip_core::policy::TenantSettings;
 use scrip_server::node::metrics_key::MetricsKey;
 use serde_json::json;
 
@@ -118,7 +117,7 @@ fn accepted_cases(keys: &crate::harness::server::TenantApiKeys) -> Vec<LateBodyC
 
 #[test]
 fn connection_is_usable_or_closed_after_every_early_response() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let mut cases = rejected_cases(&keys);
     cases.extend(accepted_cases(&keys));
 
@@ -133,12 +132,12 @@ fn connection_is_usable_or_closed_after_every_early_response() {
     cases.push(LateBodyCase::new("idempotency key in use", &SHARED_SERVER, &conflict_head, 409));
 
     let small_body_server = TestServer::start_with(|app| app.settings.limits.body_bytes_max = 8);
-    let small_body_keys = small_body_server.create_test_tenant(TenantSettings::default());
+    let small_body_keys = small_body_server.create_default_tenant();
     let create_head = keyed_head(&small_body_keys.private, "POST /tokens");
     cases.push(LateBodyCase::new("body too large", &small_body_server, &create_head, 413));
 
     let rate_limited_server = TestServer::start_with(|app| app.limiter = Limiter::default());
-    let rate_limited_keys = rate_limited_server.create_test_tenant(TenantSettings::default());
+    let rate_limited_keys = rate_limited_server.create_default_tenant();
     let is_throttled =
         || rate_limited_server.get_path(&rate_limited_keys.private, "/permissions").status == 429;
     assert!((0..1000).any(|_| is_throttled()));
@@ -157,7 +156,7 @@ fn connection_is_usable_or_closed_after_every_early_response() {
 
     let short_deadline_server =
         TestServer::start_with(|app| app.settings.limits.body_deadline = Duration::from_millis(50));
-    let short_deadline_keys = short_deadline_server.create_test_tenant(TenantSettings::default());
+    let short_deadline_keys = short_deadline_server.create_default_tenant();
     let create_head = keyed_head(&short_deadline_keys.private, "POST /tokens");
     cases.push(LateBodyCase::new("body deadline", &short_deadline_server, &create_head, 408));
 

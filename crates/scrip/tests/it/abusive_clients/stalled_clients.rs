@@ -9,7 +9,6 @@ use std::{
 };
 
 use scrip_api::app::{body_memory::BodyMemory, response_memory::ResponseMemory};
-use scrip_core::policy::TenantSettings;
 use serde_json::json;
 use tokio::net::TcpSocket;
 
@@ -62,7 +61,7 @@ fn requests_that_never_send_their_body_lose_their_slots() {
         app.node.connection_limits.connections_max = 16;
         app.node.connection_limits.connections_network_share = 1;
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     assert!(is_other_client_served_after(&server, NOTIFICATION_HEAD), "keyless");
     let keyed = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\
@@ -162,7 +161,7 @@ fn unread_responses_use_only_the_share_of_their_network() {
         app.memory.responses = ResponseMemory::new(40 * 1024 * 1024, 4);
         app.node.metrics_key = metrics_key();
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     // A page is larger than the kernel buffers.
     let large_body = json!({"type": "token", "data": "x".repeat(150_000)});
     (0..30).for_each(|_| drop(server.create_token_ok(&keys.private, &large_body)));

@@ -13,8 +13,7 @@ fn create_authorizer(rules: &Value) -> (String, String) {
 
 /// Creates a session and authorizes it with this body. Returns the session key and the response.
 fn authorize_session(key: &str, mut body: Value) -> (String, TestResponse) {
-    let session =
-        SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
+    let session = SHARED_SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
     body["nonce"] = session["nonce"].clone();
     (text_field(&session, "session_key"), SHARED_SERVER.post(key, "/sessions/authorize", &body))
 }
@@ -279,14 +278,7 @@ fn replay_of_a_deduplicated_token_checks_id_conditions() {
     });
     let rules = json!([rule("/", "reveal", &["token:create"]), by_id]);
     let session = authorized_session(&ACME.private, json!({"rules": rules}));
-    let create_with_key = || {
-        SHARED_SERVER
-            .request("POST", "/tokens")
-            .key(&session)
-            .idempotency_key("found")
-            .json(&body)
-            .send()
-    };
+    let create_with_key = || SHARED_SERVER.post_once(&session, "/tokens", "found", &body);
     let first = create_with_key().expect_status(201);
     assert_eq!((&first["id"], &first["data"]), (&json!(id), &body["data"]));
     assert_eq!(create_with_key().expect_status(201), first);

@@ -5,12 +5,7 @@ use std::time::Duration;
 
 use scrip_core::{
     Timestamp,
-    policy::TenantSettings,
-    types::{
-        ApplicationKind::Private,
-        Permission::{TokenCreate, TokenRead},
-        time::Clock,
-    },
+    types::{ApplicationKind::Private, Permission::TokenCreate, time::Clock},
 };
 use serde_json::{Value, json};
 
@@ -19,7 +14,7 @@ use crate::harness::server::{
 };
 
 fn create_session(server: &TestServer, keys: &TenantApiKeys) -> Value {
-    server.request("POST", "/sessions").key(&keys.public).send().expect_status(201)
+    server.post_empty(&keys.public, "/sessions").expect_status(201)
 }
 
 /// Authorizes the session with this key. The nonce is added to the body.
@@ -101,7 +96,7 @@ fn only_one_of_many_concurrent_access_session_authorizations_succeeds() {
 
 #[test]
 fn unknown_and_foreign_nonces_are_indistinguishable() {
-    let other_tenant_keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let other_tenant_keys = SHARED_SERVER.create_default_tenant();
     let foreign_session = create_session(&SHARED_SERVER, &other_tenant_keys);
     let unknown_nonce = json!({"nonce": "nobodys"});
     let by_key = json!({"nonce": create_session(&SHARED_SERVER, &ACME)["session_key"]});
@@ -115,31 +110,6 @@ fn unknown_and_foreign_nonces_are_indistinguishable() {
         .expect_status(204);
     let id = create_token();
     SHARED_SERVER.get_token(&key(&foreign_session), &id).expect_problem(404, "Not found.");
-}
-
-#[test]
-fn only_public_keys_create_and_only_private_keys_authorize_access_sessions() {
-    let create_session_with_key =
-        |key: &str| SHARED_SERVER.request("POST", "/sessions").key(key).send();
-    create_session_with_key(&ACME.private).expect_problem(403, "public application");
-    create_session_with_key(&ACME.management).expect_problem(403, "public application");
-    let session = create_session(&SHARED_SERVER, &ACME);
-    let authorized_session = create_session(&SHARED_SERVER, &ACME);
-    authorize(
-        &SHARED_SERVER,
-        &ACME.private,
-        &authorized_session,
-        json!({"permissions": ["token:create", "token:read"]}),
-    )
-    .expect_status(204);
-    for key in [&ACME.public, &ACME.management, &key(&session), &key(&authorized_session)] {
-        authorize(&SHARED_SERVER, key, &session, read_permission())
-            .expect_problem(403, "private application");
-    }
-    for session in [&session, &authorized_session] {
-        create_session_with_key(&key(session)).expect_problem(403, "public application");
-    }
-    SHARED_SERVER.get_token(&key(&session), &create_token()).expect_problem(403, "token:read");
 }
 
 #[test]
@@ -198,7 +168,7 @@ fn invalid_access_session_authorization_names_the_attribute() {
 /// Starts a server with a movable clock, an authorized session and a token.
 fn server_with_movable_clock() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     server.create_token_ok(&keys.private, &json!({"id": "read-me", "type": "token", "data": 1}));
     (server, keys)
 }
@@ -279,8 +249,7 @@ fn access_session_ends_when_its_application_or_authorizer_is_deleted() {
     for deleted_kind in ["public", "private"] {
         let ((public_path, public), (private_path, private)) =
             (create_application(&public), create_application(&private));
-        let session =
-            SHARED_SERVER.request("POST", "/sessions").key(&public).send().expect_status(201);
+        let session = SHARED_SERVER.post_empty(&public, "/sessions").expect_status(201);
         authorize(&SHARED_SERVER, &private, &session, read_permission()).expect_status(204);
         SHARED_SERVER.get_token(&key(&session), &id).expect_status(200);
         let deleted_path = if deleted_kind == "public" { public_path } else { private_path };
@@ -310,26 +279,4 @@ fn access_session_ends_when_its_authorizing_key_is_deleted() {
     SHARED_SERVER.get_token(&key(&by_second), &id).expect_problem(401, "BT-API-KEY");
     // The application, its other key and the session that this key authorized still work.
     SHARED_SERVER.get_token(&key(&by_first), &id).expect_status(200);
-}
-
-#[test]
-fn access_sessions_do_not_share_idempotency_keys() {
-    let create_permission = json!({"permissions": ["token:create"]});
-    let sessions: Vec<_> = (0..2).map(|_| create_session(&SHARED_SERVER, &ACME)).collect();
-    let create_with_key = |key: &str| {
-        let request =
-            SHARED_SERVER.request("POST", "/tokens").key(key).idempotency_key("of-a-session");
-        request.json(&json!({"type": "token", "data": 1})).send().expect_status(201)["id"].clone()
-    };
-    let mut ids = vec![create_with_key(&ACME.public)];
-    for session in &sessions {
-        authorize(&SHARED_SERVER, &ACME.private, session, create_permission.clone())
-            .expect_status(204);
-        let first = create_with_key(&key(session));
-        assert_eq!(create_with_key(&key(session)), first);
-        ids.push(first);
-    }
-    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
-    let reader_key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead]);
-    assert_eq!(SHARED_SERVER.get_token(&reader_key, ids[1].as_str().unwrap()).status, 200);
 }

@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use scrip_api::{route::Route, routes::ROUTES};
-use scrip_core::{
-    policy::TenantSettings,
-    types::{ApplicationKind, Operation, Permission},
-};
+use scrip_core::types::{ApplicationKind, Operation, Permission};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -107,6 +104,8 @@ pub(crate) struct TenantHarness<'a> {
     /// The permission that is delegated when an access session is authorized.
     pub(crate) delegated_permission: &'static str,
     pub(crate) sessions: ThreeDsSessions,
+    /// The idempotency key of every call.
+    pub(crate) idempotency_key: Option<&'static str>,
 }
 
 /// 3-D Secure sessions, one for each state that an operation needs.
@@ -147,18 +146,17 @@ impl ThreeDsSessions {
 
 impl<'a> TenantHarness<'a> {
     pub(crate) fn new(server: &'a TestServer) -> Self {
-        let keys = server.create_test_tenant(TenantSettings::default());
+        let keys = server.create_default_tenant();
         let token = format!("covered-{}", Uuid::new_v4());
         let body = json!({"id": token, "type": "token", "data": 1, "containers": ["/covered/"],
             "search_indexes": ["{{ data }}"]});
         server.create_token_ok(&keys.private, &body);
         let body = json!({"name": "covered", "type": "private", "permissions": ["token:read"]});
-        let created =
-            server.request("POST", "/applications").key(&keys.management).json(&body).send();
+        let created = server.post(&keys.management, "/applications", &body);
         let created = created.json();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let (application, api_key) = (text(&created["id"]), text(&created["keys"][0]["id"]));
-        let session = server.request("POST", "/sessions").key(&keys.public).send().json();
+        let session = server.post_empty(&keys.public, "/sessions").json();
         let nonce = text(&session["nonce"]);
         let body = json!({"type": "token", "data": 1, "containers": ["/covered/"]});
         let intent = server.post(&keys.private, "/token-intents", &body).expect_status(201);
@@ -172,7 +170,7 @@ impl<'a> TenantHarness<'a> {
             json!({"name": "covered", "url": "https://shop.example", "events": ["token.created"]});
         let webhook = server.post(&keys.management, "/webhooks", &body).expect_status(201);
         let webhook = text(&webhook["id"]);
-        let client_key = server.request("POST", "/keys").key(&keys.management).send();
+        let client_key = server.post_empty(&keys.management, "/keys");
         let client_key = text(&client_key.expect_status(201)["key_id"]);
         let sessions = ThreeDsSessions::new(server, &keys);
         let delegated = "token:read";
@@ -189,6 +187,7 @@ impl<'a> TenantHarness<'a> {
             client_key,
             delegated_permission: delegated,
             sessions,
+            idempotency_key: None,
         }
     }
 
@@ -245,6 +244,9 @@ impl<'a> TenantHarness<'a> {
         if let Some(key) = key {
             request = request.key(key);
         }
+        if let Some(idempotency_key) = self.idempotency_key {
+            request = request.idempotency_key(idempotency_key);
+        }
         match body {
             Some(body) if route.method_name() == "PATCH" => request.merge_patch(&body).send(),
             Some(body) => request.json(&body).send(),
@@ -264,7 +266,7 @@ impl<'a> TenantHarness<'a> {
     /// Creates an access session with these permissions delegated by the private application. With
     /// an empty list, the session is not authorized.
     pub(crate) fn create_access_session(&self, permissions: &[Permission]) -> String {
-        let created = self.server.request("POST", "/sessions").key(&self.keys.public).send().json();
+        let created = self.server.post_empty(&self.keys.public, "/sessions").json();
         if !permissions.is_empty() {
             let names: Vec<_> = permissions.iter().map(|it| it.as_str()).collect();
             let body = json!({"nonce": created["nonce"], "permissions": names});

@@ -88,21 +88,3 @@ fn permission_catalog_is_filtered_by_application_type() {
     send_list("application_type=").expect_invalid("application_type");
     send_list("application_type=public&application_type=public").expect_invalid("application_type");
 }
-
-#[test]
-fn permission_catalog_requires_any_key() {
-    let session =
-        SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
-    for key in [&ACME.private, &ACME.management, &text_field(&session, "session_key")] {
-        assert_eq!(
-            SHARED_SERVER
-                .get_path(key, "/permissions")
-                .expect_status(200)
-                .as_array()
-                .unwrap()
-                .len(),
-            34
-        );
-    }
-    SHARED_SERVER.request("GET", "/permissions").send().expect_problem(401, "BT-API-KEY");
-}

@@ -2,7 +2,6 @@
 
 mod attributes;
 mod certificates;
-mod lists;
 mod lookups;
 mod rights;
 mod secrecy;
@@ -55,5 +54,5 @@ fn get_proxy(proxy: &Value) -> Value {
 }
 
 fn patch_proxy(key: &str, proxy: &Value, patch: &Value) -> TestResponse {
-    SHARED_SERVER.request("PATCH", &proxy_path(proxy)).key(key).merge_patch(patch).send()
+    SHARED_SERVER.patch(key, &proxy_path(proxy), patch)
 }

@@ -61,8 +61,7 @@ fn denial_says_when_the_application_type_can_never_have_the_permission() {
     let can_be_added = "no permission or access rule grants token:delete here; an administrator";
     SHARED_SERVER.delete(&reader_key, "/tokens/x").expect_problem(403, can_be_added);
 
-    let session =
-        SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
+    let session = SHARED_SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
     let session_key = text_field(&session, "session_key");
     let can_be_added = "no permission or access rule grants token:delete here";
     SHARED_SERVER.delete(&session_key, "/tokens/x").expect_problem(403, can_be_added);

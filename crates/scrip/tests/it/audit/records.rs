@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use scrip_api::routes::ROUTES;
 use scrip_core::{
     audit::LogKind,
-    policy::{CallerRequirement, Tenant, TenantSettings},
+    policy::{CallerRequirement, Tenant},
     types::{ApplicationKind, EntityType, Operation, Permission, Transform},
 };
 use serde_json::json;
@@ -20,14 +20,14 @@ use crate::{
 static AUDITED_SERVER: LazyLock<TestServer> = LazyLock::new(TestServer::start);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct AuditRow {
-    operation: String,
-    entity: String,
-    outcome: String,
+pub(crate) struct AuditRow {
+    pub(crate) operation: String,
+    pub(crate) entity: String,
+    pub(crate) outcome: String,
 }
 
 /// Returns the records of a tenant in this log.
-fn records(server: &TestServer, log: LogKind, tenant: &Tenant) -> Vec<AuditRow> {
+pub(crate) fn records(server: &TestServer, log: LogKind, tenant: &Tenant) -> Vec<AuditRow> {
     let tenant = server.engine.sql_id(tenant.id.0);
     let sql = format!(
         "SELECT operation, entity, outcome FROM log_records WHERE tenant = {tenant} ORDER BY sequence"
@@ -182,7 +182,7 @@ fn every_denial_of_a_known_caller_writes_one_record() {
 
 #[test]
 fn read_record_states_visibility_and_contains_no_value() {
-    let keys = AUDITED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = AUDITED_SERVER.create_default_tenant();
     let create_reader_key = |transform| {
         let permissions = [Permission::TokenRead, Permission::TokenSearch];
         AUDITED_SERVER.key_with_rules(&keys.tenant, vec![grant("/", transform, &permissions)])
@@ -254,15 +254,9 @@ fn read_record_states_visibility_and_contains_no_value() {
 
 #[test]
 fn replay_is_recorded_for_each_visible_token() {
-    let keys = AUDITED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = AUDITED_SERVER.create_default_tenant();
     let request = |path: &str, key: &str, body| {
-        AUDITED_SERVER
-            .request("POST", path)
-            .key(key)
-            .json(&body)
-            .idempotency_key("again")
-            .send()
-            .expect_status(201)
+        AUDITED_SERVER.post_once(key, path, "again", &body).expect_status(201)
     };
     let body = card_body(&unique_card_number());
     let id = text_field(&request("/tokens", &keys.private, body.clone()), "id");
@@ -282,14 +276,7 @@ fn replay_is_recorded_for_each_visible_token() {
     assert_eq!(audit_records, []);
     assert_eq!(record_tuples(&read_records), [("create_token_intent", "", "unprocessable")]);
     let body = json!({"name": "a", "type": "public", "permissions": ["token:create"]});
-    let create_intent = || {
-        AUDITED_SERVER
-            .request("POST", "/applications")
-            .key(&keys.management)
-            .json(&body)
-            .idempotency_key("x")
-            .send()
-    };
+    let create_intent = || AUDITED_SERVER.post_once(&keys.management, "/applications", "x", &body);
     create_intent().expect_status(201);
     let (_, [audit_records, read_records]) =
         records_added_by(&AUDITED_SERVER, &keys.tenant, || create_intent().expect_status(201));
@@ -300,7 +287,7 @@ fn replay_is_recorded_for_each_visible_token() {
 /// A list by ids is recorded as a read of each token.
 #[test]
 fn list_by_id_records_each_token() {
-    let keys = AUDITED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = AUDITED_SERVER.create_default_tenant();
     let [a, b] = [(); 2].map(|()| {
         text_field(
             &AUDITED_SERVER
@@ -332,17 +319,10 @@ fn list_by_id_records_each_token() {
 #[test]
 fn read_fails_when_the_read_log_cannot_be_written() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let number = unique_card_number();
     let body = card_body(&number);
-    let replay_create = || {
-        server
-            .request("POST", "/tokens")
-            .key(&keys.private)
-            .json(&body)
-            .idempotency_key("first")
-            .send()
-    };
+    let replay_create = || server.post_once(&keys.private, "/tokens", "first", &body);
     let id = text_field(&replay_create().expect_status(201), "id");
     let intent =
         text_field(&server.post(&keys.private, "/token-intents", &body).expect_status(201), "id");

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 
 use crate::harness::server::{
@@ -16,7 +15,7 @@ fn get_usage(server: &TestServer, keys: &TenantApiKeys) -> Value {
 #[test]
 fn usage_reports_tokens_by_type_and_monthly_active_tokens() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     assert_eq!(
         get_usage(&server, &keys),
         json!({"total_tokens": 0, "token_report": {

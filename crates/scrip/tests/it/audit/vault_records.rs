@@ -1,6 +1,6 @@
 //! Audit records of API keys, of log reads, and of requests without a valid key.
 
-use scrip_core::{audit::LogKind, policy::TenantSettings, types::id::TenantId};
+use scrip_core::{audit::LogKind, types::id::TenantId};
 use serde_json::{Value, json};
 
 use crate::harness::server::{TenantApiKeys, TestServer, text_field};
@@ -28,7 +28,7 @@ fn logs(server: &TestServer, keys: &TenantApiKeys, query: &str) -> Vec<Value> {
 #[test]
 fn log_records_name_the_api_key_of_the_request() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let application =
         text_field(&server.get_path(&keys.private, "/applications/key").expect_status(200), "id");
     let path = format!("/applications/{application}/keys");
@@ -60,7 +60,7 @@ fn log_records_name_the_api_key_of_the_request() {
 #[test]
 fn each_log_page_read_writes_a_record() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let count_reads = || logs(&server, &keys, "?operation=list_logs").len();
     assert_eq!(count_reads(), 0);
     assert_eq!(count_reads(), 1);
@@ -81,7 +81,7 @@ fn each_log_page_read_writes_a_record() {
 #[test]
 fn log_page_numbers_are_stable_while_reads_are_recorded() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     for index in 0..5 {
         let token = json!({"id": format!("token-{index}"), "type": "token", "data": "secret"});
         server.create_token_ok(&keys.private, &token);
@@ -103,7 +103,7 @@ fn log_page_numbers_are_stable_while_reads_are_recorded() {
 #[test]
 fn failed_authentication_is_one_record_per_address_with_a_count() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let key = "key_test_us_pvt_NobodyHasThisKey4242";
     for _ in 0..5 {
         server.get_path(key, "/tokens/some").expect_status(401);

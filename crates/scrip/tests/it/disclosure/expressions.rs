@@ -190,7 +190,7 @@ fn expression_acceptance_does_not_depend_on_hidden_digits() {
 
 #[test]
 fn patch_response_without_read_permission_is_an_outline() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let bank_body = json!({"type": "bank", "mask": "{{ data.account_number }}",
         "metadata": {"a": "b"},
         "data": {"routing_number": "021000021", "account_number": "987654321"}});
@@ -399,7 +399,7 @@ fn public_key_cannot_shorten_expiry_or_move_a_token() {
 
 #[test]
 fn planted_expressions_fall_back_when_another_application_replaces_the_secret() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let attacker_key =
         SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate, TokenUpdate]);
     let plant_token = |key: &str| {

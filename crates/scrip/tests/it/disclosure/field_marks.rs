@@ -1,13 +1,10 @@
 //! Marked tokens and intents: they hold the text of a hosted field, or data that a browser encrypted.
 //! The page that sends them learns nothing about the data.
 
-use scrip_core::{
-    policy::TenantSettings,
-    types::{
-        ApplicationKind::Public,
-        Permission::{
-            TokenCreate, TokenIntentCreate, TokenIntentRead, TokenRead, TokenSearch, TokenUpdate,
-        },
+use scrip_core::types::{
+    ApplicationKind::Public,
+    Permission::{
+        TokenCreate, TokenIntentCreate, TokenIntentRead, TokenRead, TokenSearch, TokenUpdate,
     },
 };
 use scrip_testing::requests::client_encryption::encrypt_json;
@@ -22,7 +19,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new() -> Self {
-        let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+        let keys = SHARED_SERVER.create_default_tenant();
         let permissions = [TokenCreate, TokenUpdate, TokenIntentCreate];
         let public = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &permissions);
         Self { keys, public }

@@ -85,7 +85,7 @@ impl TwoNodeHarness {
         let (redis, runtime) = (RedisServer::start(), Runtime::new().unwrap());
         let counts = [connect_exchange(&runtime, &redis), connect_exchange(&runtime, &redis)];
         let first = TestServer::start_with(|app| use_exchange(app, &counts[0]));
-        let keys = first.create_test_tenant(TenantSettings::default());
+        let keys = first.create_default_tenant();
         let second = first.start_second_node(|app| use_exchange(app, &counts[1]));
         Self { redis, first, second, keys, exchanges: counts, runtime }
     }

@@ -167,3 +167,14 @@ fn select(file: &Path, sql: &str) -> Vec<Vec<String>> {
     let row = |row: &rusqlite::Row<'_>| Ok((0..columns).map(|column| value(row, column)).collect());
     statement.query_map([], row).unwrap().map(Result::unwrap).collect()
 }
+
+/// Expects none of these texts in printed rows, neither as text nor as bytes.
+#[track_caller]
+pub(crate) fn expect_none_in_clear(rows: &str, hidden: &[&str]) {
+    let digits = rows.replace(", ", "");
+    for hidden in hidden {
+        let hex: String = hidden.bytes().map(|it| format!("{it:02x}")).collect();
+        let is_stored = rows.contains(hidden) || digits.contains(&hex);
+        assert!(!is_stored, "{hidden} is stored in clear");
+    }
+}

@@ -98,7 +98,7 @@ impl DerefMut for ServerSetup {
 /// One server for all tests that do not change state that other tests depend on.
 pub(crate) static SHARED_SERVER: LazyLock<TestServer> = LazyLock::new(TestServer::start);
 pub(crate) static ACME: LazyLock<TenantApiKeys> =
-    LazyLock::new(|| SHARED_SERVER.create_test_tenant(TenantSettings::default()));
+    LazyLock::new(|| SHARED_SERVER.create_default_tenant());
 
 /// A tenant and the keys of its applications. The `private` key reveals everything, `public` is the
 /// key for browsers.
@@ -164,6 +164,10 @@ impl TestServer {
             (Arc::clone(&self.clock), Arc::clone(&self.directory_servers));
         let (engine, client) = (Arc::clone(&self.engine), self.client.clone());
         Self { runtime, app, node, root, address, clock, directory_servers, engine, client }
+    }
+
+    pub(crate) fn create_default_tenant(&self) -> TenantApiKeys {
+        self.create_test_tenant(TenantSettings::default())
     }
 
     pub(crate) fn create_test_tenant(&self, settings: TenantSettings) -> TenantApiKeys {
@@ -286,6 +290,28 @@ impl TestServer {
 
     pub(crate) fn post(&self, key: &str, path: &str, body: &Value) -> TestResponse {
         self.request("POST", path).key(key).json(body).send()
+    }
+
+    /// Posts without a body.
+    #[track_caller]
+    pub(crate) fn post_empty(&self, key: &str, path: &str) -> TestResponse {
+        self.request("POST", path).key(key).send()
+    }
+
+    /// Posts with an idempotency key.
+    #[track_caller]
+    pub(crate) fn post_once(
+        &self,
+        key: &str,
+        path: &str,
+        idempotency_key: &str,
+        body: &Value,
+    ) -> TestResponse {
+        self.request("POST", path).key(key).idempotency_key(idempotency_key).json(body).send()
+    }
+
+    pub(crate) fn patch(&self, key: &str, path: &str, body: &Value) -> TestResponse {
+        self.request("PATCH", path).key(key).merge_patch(body).send()
     }
 
     pub(crate) fn put(&self, key: &str, path: &str, body: &Value) -> TestResponse {

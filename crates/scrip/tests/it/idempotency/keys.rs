@@ -1,28 +1,29 @@
 //! Idempotency keys of token operations.
 
-use std::{sync::Barrier, time::Duration};
+use std::{cmp::Reverse, sync::Barrier, time::Duration};
 
+use scrip_api::{route::Route, routes::ROUTES};
 use scrip_core::{
-    policy::TenantSettings,
+    policy::CallerRequirement,
     types::{
         ApplicationKind::Private,
+        Operation,
         Permission::{TokenCreate, TokenRead},
         Transform::{Mask, Reveal},
     },
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{
-    ACME, SHARED_SERVER, TestResponse, TestServer, card_body, grant, text_field, unique_card_number,
+use crate::{
+    access::operation_calls::TenantHarness,
+    harness::server::{
+        ACME, SHARED_SERVER, TestResponse, TestServer, card_body, grant, text_field,
+        unique_card_number,
+    },
 };
 
 fn create_with_key(key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
-    SHARED_SERVER
-        .request("POST", "/tokens")
-        .key(key)
-        .idempotency_key(idempotency_key)
-        .json(body)
-        .send()
+    SHARED_SERVER.post_once(key, "/tokens", idempotency_key, body)
 }
 
 #[test]
@@ -41,7 +42,7 @@ fn repeated_create_replays_the_first_response_without_the_cvc() {
 
 #[test]
 fn idempotency_key_is_rejected_for_another_method_or_path() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let send = |key: &str, method: &str, path: &str, body: &Value| {
         let request = SHARED_SERVER.request(method, path).key(key).idempotency_key("one-key");
         if method == "PATCH" { request.merge_patch(body).send() } else { request.json(body).send() }
@@ -119,7 +120,7 @@ fn failed_request_stores_no_response() {
 #[test]
 fn idempotency_key_is_scoped_to_its_application() {
     let other_key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
-    let tenant = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let tenant = SHARED_SERVER.create_default_tenant();
     let body = json!({"type": "token", "data": "x"});
     let ids: Vec<_> = [&ACME.private, &other_key, &tenant.private]
         .iter()
@@ -157,44 +158,51 @@ fn concurrent_requests_with_one_key_create_one_token() {
     assert_eq!(ids.len(), 1, "one effect");
 }
 
+/// The response of a read is not stored, so a retry never returns stored data.
 #[test]
-fn idempotency_key_is_ignored_by_reads_and_deletes() {
-    SHARED_SERVER
-        .create_token_ok(&ACME.private, &json!({"id": "read-twice", "type": "token", "data": 1}));
-    let send_get = || {
-        SHARED_SERVER
-            .request("GET", "/tokens/read-twice")
-            .key(&ACME.private)
-            .idempotency_key("same")
-            .send()
-    };
-    assert_eq!(send_get().json()["data"], 1);
-    SHARED_SERVER.patch_token(&ACME.private, "read-twice", &json!({"data": 2}));
-    assert_eq!(send_get().json()["data"], 2);
-    let send_delete = || {
-        SHARED_SERVER
-            .request("DELETE", "/tokens/read-twice")
-            .key(&ACME.private)
-            .idempotency_key("same")
-            .send()
-    };
-    assert_eq!((send_delete().status, send_delete().status), (204, 404));
+fn idempotency_key_is_ignored_by_reads_and_deletes_on_every_route() {
+    let mut harness = TenantHarness::new(&SHARED_SERVER);
+    let keys = [&harness.keys.private, &harness.keys.management].map(String::clone);
+    let token = json!({"type": "token", "data": 1});
+    SHARED_SERVER.post_once(&keys[0], "/tokens", "same", &token).expect_status(201);
+    let application = json!({"name": "a", "type": "public", "permissions": ["token:create"]});
+    SHARED_SERVER.post_once(&keys[1], "/applications", "same", &application).expect_status(201);
+    harness.idempotency_key = Some("same");
+    let count = || SHARED_SERVER.count_rows(&harness.keys.tenant, "idempotency_records");
+    let stored = count();
+    let is_delete = |it: &Route| it.method_name() == "DELETE";
+    let reads_with_body =
+        [Operation::Detokenize, Operation::SearchTokens, Operation::SearchTokensV1];
+    let is_read = |it: &Route| it.method_name() == "GET" || reads_with_body.contains(&it.operation);
+    let mut routes: Vec<_> = ROUTES.iter().filter(|it| is_read(it) || is_delete(it)).collect();
+    // Entities are deleted before the entity that contains them.
+    let is_tenant = |it: &Route| it.operation == Operation::DeleteTenant;
+    routes.sort_by_key(|it| (is_delete(it), is_tenant(it), Reverse(it.path.len())));
+    for route in routes {
+        let key = match route.requirement {
+            CallerRequirement::Permission(it) => harness.full_key(it.kinds()[it.kinds().len() - 1]),
+            CallerRequirement::AnyKey | CallerRequirement::Kind(_) => &harness.keys.private,
+        };
+        let statuses = [(); 2].map(|()| harness.call_route(route, Some(key)).status);
+        let expected = match (is_delete(route), is_tenant(route)) {
+            (false, _) => [200, 200],
+            (true, false) => [204, 404],
+            (true, true) => [204, 401],
+        };
+        assert_eq!(statuses, expected, "{route:?}");
+        assert!(count() == stored || is_delete(route), "{route:?} stored its response");
+    }
 }
 
 #[test]
 fn response_is_replayed_for_a_day_without_data_of_deleted_tokens() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let number = unique_card_number();
     let create_with_id = |id: &str| {
         let mut body = card_body(&number);
         body["id"] = json!(id);
-        server
-            .request("POST", "/tokens")
-            .key(&keys.private)
-            .idempotency_key("a-day")
-            .json(&body)
-            .send()
+        server.post_once(&keys.private, "/tokens", "a-day", &body)
     };
     create_with_id("day-1");
     assert_eq!(create_with_id("day-2").json()["id"], "day-1");
@@ -228,16 +236,9 @@ fn replay_shows_only_data_visible_in_the_current_container() {
 #[test]
 fn stored_response_cannot_be_prolonged_by_altering_the_database() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let body = json!({"id": "prolonged", "type": "token", "data": "a-secret"});
-    let repeat_request = || {
-        server
-            .request("POST", "/tokens")
-            .key(&keys.private)
-            .idempotency_key("prolonged")
-            .json(&body)
-            .send()
-    };
+    let repeat_request = || server.post_once(&keys.private, "/tokens", "prolonged", &body);
     assert_eq!(repeat_request().status, 201);
     let database = &server.engine;
     // The record does not decrypt when it refers to a token that lives longer.

@@ -1,6 +1,5 @@
 //! Idempotency keys of callers that many browsers share: public keys and access sessions.
 
-use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 
 use crate::harness::server::{
@@ -8,12 +7,7 @@ use crate::harness::server::{
 };
 
 fn create_intent(key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
-    SHARED_SERVER
-        .request("POST", "/token-intents")
-        .key(key)
-        .idempotency_key(idempotency_key)
-        .json(body)
-        .send()
+    SHARED_SERVER.post_once(key, "/token-intents", idempotency_key, body)
 }
 
 fn intent_body(number: &str, cvc: &str) -> Value {
@@ -24,7 +18,7 @@ fn intent_body(number: &str, cvc: &str) -> Value {
 
 #[test]
 fn public_key_replay_needs_an_equal_request() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let (victim_body, guessed_body) =
         (intent_body(&unique_card_number(), "123"), intent_body(&unique_card_number(), "123"));
     let first = create_intent(&keys.public, "order-7", &victim_body);
@@ -44,7 +38,7 @@ fn public_key_replay_needs_an_equal_request() {
 
 #[test]
 fn public_key_replay_ignores_the_cvc_and_the_order_of_members() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let number = unique_card_number();
     let first =
         create_intent(&keys.public, "order-8", &intent_body(&number, "123")).expect_status(201);
@@ -66,15 +60,10 @@ fn public_key_replay_ignores_the_cvc_and_the_order_of_members() {
 
 #[test]
 fn public_key_replay_needs_the_same_path() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let body = intent_body(&unique_card_number(), "123");
     create_intent(&keys.public, "order-9", &body).expect_status(201);
-    let other_response = SHARED_SERVER
-        .request("POST", "/tokens")
-        .key(&keys.public)
-        .idempotency_key("order-9")
-        .json(&body)
-        .send();
+    let other_response = SHARED_SERVER.post_once(&keys.public, "/tokens", "order-9", &body);
     assert_eq!(other_response.status, 422, "{}", other_response.text);
     let malformed_request = SHARED_SERVER
         .request("POST", "/token-intents")
@@ -85,7 +74,7 @@ fn public_key_replay_needs_the_same_path() {
 
 #[test]
 fn private_key_replay_ignores_the_second_request_body() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let first =
         create_intent(&keys.private, "order-10", &intent_body(&unique_card_number(), "123"))
             .expect_status(201);
@@ -96,8 +85,7 @@ fn private_key_replay_ignores_the_second_request_body() {
 }
 
 fn create_session(keys: &TenantApiKeys) -> String {
-    let session =
-        SHARED_SERVER.request("POST", "/sessions").key(&keys.public).send().expect_status(201);
+    let session = SHARED_SERVER.post_empty(&keys.public, "/sessions").expect_status(201);
     let body = json!({"nonce": session["nonce"], "permissions": ["token:create", "token:read"]});
     let response = SHARED_SERVER.post(&keys.private, "/sessions/authorize", &body);
     assert_eq!(response.status, 204, "{}", response.text);
@@ -106,17 +94,11 @@ fn create_session(keys: &TenantApiKeys) -> String {
 
 #[test]
 fn access_session_replay_needs_an_equal_request_of_the_same_session() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let (first_key, second_key) = (create_session(&keys), create_session(&keys));
     let body = card_body(&unique_card_number());
-    let create_with_key = |key: &str, body: &Value| {
-        SHARED_SERVER
-            .request("POST", "/tokens")
-            .key(key)
-            .idempotency_key("order-11")
-            .json(body)
-            .send()
-    };
+    let create_with_key =
+        |key: &str, body: &Value| SHARED_SERVER.post_once(key, "/tokens", "order-11", body);
     let first = create_with_key(&first_key, &body).expect_status(201);
     assert_eq!(create_with_key(&first_key, &body).expect_status(201)["id"], first["id"]);
     assert_eq!(create_with_key(&first_key, &card_body(&unique_card_number())).status, 422);
@@ -125,4 +107,6 @@ fn access_session_replay_needs_an_equal_request_of_the_same_session() {
         first["id"],
         "two sessions share an idempotency key"
     );
+    let public = create_with_key(&keys.public, &body).expect_status(201);
+    assert_ne!(public["id"], first["id"], "a session shares the key of its application");
 }

@@ -16,12 +16,7 @@ use crate::harness::server::{
 };
 
 fn tokenize_with_idempotency_key(key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
-    SHARED_SERVER
-        .request("POST", "/tokenize")
-        .key(key)
-        .idempotency_key(idempotency_key)
-        .json(body)
-        .send()
+    SHARED_SERVER.post_once(key, "/tokenize", idempotency_key, body)
 }
 
 fn without_cvcs(response: &Value) -> Value {
@@ -67,7 +62,7 @@ const ALL_PERMISSIONS: &[&str] = &["token:create", "token:read", "token:update"]
 
 #[test]
 fn repeated_tokenize_has_one_effect_and_one_response() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let body = json!({
         "a": card_body(&unique_card_number()),
         "b": ["text", {"é \" name": card_body(&unique_card_number())}],
@@ -94,7 +89,7 @@ fn repeated_tokenize_has_one_effect_and_one_response() {
 
 #[test]
 fn tokenize_response_without_tokens_is_replayed() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let body = json!({"nothing": [null, {}]});
     assert_eq!(
         tokenize_with_idempotency_key(&keys.private, "none", &body).expect_status(200),
@@ -109,7 +104,7 @@ fn tokenize_response_without_tokens_is_replayed() {
 
 #[test]
 fn failed_tokenize_is_not_replayed() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let invalid_body = json!([1, {"type": "card", "data": {"number": "1"}}]);
     tokenize_with_idempotency_key(&keys.private, "mended", &invalid_body)
         .expect_problem(400, "[1].data.number");

@@ -1,9 +1,6 @@
 //! The cost of expressions: one budget per request, and all work is charged.
 
-use scrip_core::{
-    policy::TenantSettings,
-    types::{Permission::TokenRead, Transform::Mask},
-};
+use scrip_core::types::{Permission::TokenRead, Transform::Mask};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, grant, text_field};
@@ -54,7 +51,7 @@ fn tokens_of_one_tokenize_request_by_a_public_key_share_one_budget() {
 
 #[test]
 fn stored_mask_over_the_budget_of_a_request_shows_no_data() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let reader = SHARED_SERVER.key_with_rules(&keys.tenant, vec![grant("/", Mask, &[TokenRead])]);
     let token = json!({"type": "token", "data": large_text(), "mask": EXPENSIVE_EXPRESSION});
     let ids: Vec<_> = (0..4)

@@ -88,57 +88,47 @@ fn test_tenant_is_limited_to_50_requests_in_10_seconds() {
     harness.get(CLIENT, key, "/permissions").expect_problem(429, "test_tenant");
 }
 
-#[test]
-fn search_requests_are_rate_limited() {
-    let harness = production_harness();
-    let key = &harness.keys.private;
-    let paths = ["/tokens/search", "/v2/tokens/search"];
-    check_throttles(&harness, RateLimitName::SearchTokens, |it| {
-        let path = paths[usize::try_from(it % 2).unwrap()];
-        harness.request(CLIENT, "POST", path).key(key).json(&json!({"query": 1})).send()
-    });
-    harness.get(CLIENT, key, "/tokens").expect_status(200);
-}
+/// A limit, the method and the paths that it counts together, and a path that it does not count,
+/// with the status of a GET request.
+type OperationLimit =
+    (RateLimitName, &'static str, &'static [&'static str], Option<(&'static str, u16)>);
+
+const OPERATION_LIMITS: &[OperationLimit] = &[
+    (
+        RateLimitName::SearchTokens,
+        "POST",
+        &["/tokens/search", "/v2/tokens/search"],
+        Some(("/tokens", 200)),
+    ),
+    (
+        RateLimitName::ListTokens,
+        "GET",
+        &["/tokens", "/v2/tokens"],
+        Some(("/tokens/no-such-token", 404)),
+    ),
+    (RateLimitName::CreateTokens, "POST", &["/tokens", "/tokenize"], Some(("/tokens", 200))),
+    (RateLimitName::UpdateToken, "PATCH", &["/tokens/none"], None),
+    (RateLimitName::DeleteToken, "DELETE", &["/tokens/none"], None),
+];
 
 #[test]
-fn list_requests_are_rate_limited_separately_from_get_token() {
-    let harness = production_harness();
-    let key = &harness.keys.private;
-    let paths = ["/tokens", "/v2/tokens"];
-    check_throttles(&harness, RateLimitName::ListTokens, |it| {
-        harness.get(CLIENT, key, paths[usize::try_from(it % 2).unwrap()])
-    });
-    harness.get(CLIENT, key, "/tokens/no-such-token").expect_status(404);
-}
-
-#[test]
-fn create_and_tokenize_share_a_rate_limit() {
-    let harness = production_harness();
-    let key = &harness.keys.private;
-    let paths = ["/tokens", "/tokenize"];
-    check_throttles(&harness, RateLimitName::CreateTokens, |it| {
-        let path = paths[usize::try_from(it % 2).unwrap()];
-        harness.request(CLIENT, "POST", path).key(key).json(&json!([])).send()
-    });
-    harness.get(CLIENT, key, "/tokens").expect_status(200);
-}
-
-#[test]
-fn update_requests_are_rate_limited() {
-    let harness = production_harness();
-    let key = &harness.keys.private;
-    check_throttles(&harness, RateLimitName::UpdateToken, |_| {
-        harness.request(CLIENT, "PATCH", "/tokens/none").key(key).merge_patch(&json!({})).send()
-    });
-}
-
-#[test]
-fn delete_requests_are_rate_limited() {
-    let harness = production_harness();
-    let key = &harness.keys.private;
-    check_throttles(&harness, RateLimitName::DeleteToken, |_| {
-        harness.request(CLIENT, "DELETE", "/tokens/none").key(key).send()
-    });
+fn token_operations_have_their_own_rate_limits() {
+    for (name, method, paths, uncounted) in OPERATION_LIMITS {
+        let harness = production_harness();
+        let key = &harness.keys.private;
+        check_throttles(&harness, *name, |it| {
+            let path = paths[usize::try_from(it).unwrap() % paths.len()];
+            let request = harness.request(CLIENT, method, path).key(key);
+            match *method {
+                "POST" => request.json(&json!([])).send(),
+                "PATCH" => request.merge_patch(&json!({})).send(),
+                _ => request.send(),
+            }
+        });
+        if let Some((path, status)) = uncounted {
+            harness.get(CLIENT, key, path).expect_status(*status);
+        }
+    }
 }
 
 #[test]

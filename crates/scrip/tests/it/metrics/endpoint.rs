@@ -13,7 +13,7 @@ use std::{
 use scrip_api::{app::body_memory::BodyMemory, limiter::Limiter, routes::ROUTES};
 use scrip_core::{
     equality::guessing_budget::GuessBudget,
-    policy::{TenantSettings, rate_limit::RateLimitName},
+    policy::rate_limit::RateLimitName,
     types::{Permission, Transform},
 };
 use scrip_server::node::metrics_key::MetricsKey;
@@ -103,7 +103,7 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
         app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
         app.ticks = stepping_ticks;
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let page_before = scrape(&server);
     assert_eq!(
         page_before.find("scrip_requests_total", &[("operation", "get_token"), ("status", "200")]),
@@ -179,7 +179,7 @@ fn server_errors_are_counted_by_the_metrics() {
         app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
         app.memory.bodies = BodyMemory::new(1024 * 1024, 1);
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let large_body = json!({"type": "token", "data": "x".repeat(100_000)});
     (0..4).for_each(|_| drop(server.create_token(&keys.private, &large_body).expect_status(503)));
     let value_of = |page: &ParsedMetricsPage| {
@@ -198,7 +198,7 @@ fn server_errors_are_counted_by_the_metrics() {
 #[test]
 fn authentication_failures_are_counted_by_reason() {
     let server = server_with_metrics_key();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     server.request("GET", "/tokens/1").send().expect_status(401);
     server.get_token("nobodys", "1").expect_status(401);
     server.get_token("nobodys", "1").expect_status(401);
@@ -237,7 +237,7 @@ fn send_head(server: &TestServer, key: &str, idempotency_key: &str, length: usiz
 #[test]
 fn in_flight_requests_and_idempotency_outcomes_are_counted() {
     let server = server_with_metrics_key();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let body = r#"{"type":"token","data":1}"#;
     let mut first = send_head(&server, &keys.private, "one", body.len());
     let turn = |page: &ParsedMetricsPage, turn| {
@@ -252,12 +252,7 @@ fn in_flight_requests_and_idempotency_outcomes_are_counted() {
 
     let create_with_key = || {
         let body = serde_json::from_str(body).unwrap();
-        server
-            .request("POST", "/tokens")
-            .key(&keys.private)
-            .idempotency_key("one")
-            .json(&body)
-            .send()
+        server.post_once(&keys.private, "/tokens", "one", &body)
     };
     create_with_key().expect_status(409);
     first.write_all(body.as_bytes()).unwrap();
@@ -284,7 +279,7 @@ fn in_flight_requests_and_idempotency_outcomes_are_counted() {
 fn commit_batch_metrics_count_writes_per_commit() {
     const WRITES: usize = 40;
     let server = server_with_metrics_key();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let value_of = |page: &ParsedMetricsPage, name: &str| page.value(name, &[("log", "vault")]);
     let page_before = scrape(&server);
     std::thread::scope(|scope| {
@@ -323,7 +318,7 @@ fn commit_batch_metrics_count_writes_per_commit() {
 fn directory_and_cache_metrics_are_exported() {
     let server = server_with_metrics_key();
     let page_before = scrape(&server);
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let page_after = scrape(&server);
     let rise = |name: &str, labels: &[(&str, &str)]| {
         page_after.value(name, labels) - page_before.value(name, labels)
@@ -377,7 +372,7 @@ fn rate_limiter_decisions_are_exported() {
         app.limiter = Limiter::default();
         app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     for _ in 0..50 {
         server.get_path(&keys.private, "/permissions").expect_status(200);
     }
@@ -404,15 +399,9 @@ fn rate_limiter_decisions_are_exported() {
 fn metric_labels_contain_no_client_text() {
     const CLIENT_TEXT: &str = "hunter2";
     let server = server_with_metrics_key();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let body = json!({"id": CLIENT_TEXT, "type": "token", "data": CLIENT_TEXT, "metadata": {CLIENT_TEXT: CLIENT_TEXT}});
-    server
-        .request("POST", "/tokens")
-        .key(&keys.private)
-        .idempotency_key(CLIENT_TEXT)
-        .json(&body)
-        .send()
-        .expect_status(201);
+    server.post_once(&keys.private, "/tokens", CLIENT_TEXT, &body).expect_status(201);
     server.get_token(&keys.private, CLIENT_TEXT).expect_status(200);
     server.get_token(CLIENT_TEXT, CLIENT_TEXT).expect_status(401);
     server.request("GET", "/hunter2").send().expect_status(404);

@@ -1,9 +1,6 @@
 //! Deprecated and removed parts of the API.
 
-use scrip_core::{
-    policy::TenantSettings,
-    types::{ApplicationKind, Operation, Permission},
-};
+use scrip_core::types::{ApplicationKind, Operation, Permission};
 use serde_json::{Value, json};
 
 use crate::harness::server::{
@@ -38,7 +35,7 @@ fn expect_not_deprecated(response: &TestResponse) {
 
 #[test]
 fn regenerate_key_is_410_and_links_to_create_key() {
-    let regenerate = |path: &str, key: &str| SHARED_SERVER.request("POST", path).key(key).send();
+    let regenerate = |path: &str, key: &str| SHARED_SERVER.post_empty(key, path);
     let expect_headers = |response: &TestResponse, successor: &str| {
         expect_deprecated(response, "@1713312000", "Thu, 17 Oct 2024 00:00:00 GMT", successor);
     };
@@ -215,7 +212,7 @@ fn disabled_operation_is_410_and_others_still_work() {
         let server = TestServer::start_with(|app| {
             app.settings.disabled_operations = vec![disabled_operation]
         });
-        let keys = server.create_test_tenant(TenantSettings::default());
+        let keys = server.create_default_tenant();
         let list_response = server.get_path(&keys.private, "/tokens");
         expect_v1_list(&list_response);
         let search_response = server.post(&keys.private, "/tokens/search", &search_body);
@@ -242,7 +239,7 @@ fn disabled_operation_is_410_after_authentication_and_before_the_body() {
     let server = TestServer::start_with(|app| {
         app.settings.disabled_operations = vec![Operation::ListTokensV1, Operation::SearchTokensV1];
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     for key in [None, Some(""), Some("nobodys")] {
         for (method, path) in [("GET", "/tokens"), ("POST", "/tokens/search")] {
             let request = server.request(method, path);
@@ -260,11 +257,6 @@ fn disabled_operation_is_410_after_authentication_and_before_the_body() {
     }
     // The rejected request did not reserve the idempotency key.
     let body = json!({"id": "not-gone", "type": "token", "data": 1});
-    let create_response = server
-        .request("POST", "/tokens")
-        .key(&keys.private)
-        .idempotency_key("gone")
-        .json(&body)
-        .send();
+    let create_response = server.post_once(&keys.private, "/tokens", "gone", &body);
     assert_eq!(create_response.expect_status(201)["id"], "not-gone");
 }

@@ -9,7 +9,7 @@ mod origins;
 use std::sync::LazyLock;
 
 use scrip_api::app::field_hosting::FieldHosting;
-use scrip_core::policy::{TenantSettings, application::web_origin::WebOrigin};
+use scrip_core::policy::application::web_origin::WebOrigin;
 
 use crate::harness::server::{TenantApiKeys, TestRequest, TestServer};
 
@@ -32,8 +32,7 @@ const SCRIPTS: [&str; 3] = [
 static FIELDS: LazyLock<TestServer> = LazyLock::new(|| {
     TestServer::start_with(|setup| setup.settings.field_hosting = production_hosting())
 });
-static FIELD_KEYS: LazyLock<TenantApiKeys> =
-    LazyLock::new(|| FIELDS.create_test_tenant(TenantSettings::default()));
+static FIELD_KEYS: LazyLock<TenantApiKeys> = LazyLock::new(|| FIELDS.create_default_tenant());
 
 fn production_hosting() -> FieldHosting {
     let origin = WebOrigin::parse(&format!("https://{FIELD_HOST}")).unwrap();

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
-use scrip_core::types::{ApplicationKind, Permission};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
@@ -144,33 +143,6 @@ fn razorpay_formula_has_the_expected_values() {
     let nmi = formulas.iter().find(|it| it["id"] == "nmi-card").unwrap();
     assert_eq!(nmi["fields"][1]["required"], false);
     assert_eq!(nmi["supported_features"]["void"], json!({"voidAllowed": true}));
-}
-
-#[test]
-fn list_connection_formulas_requires_its_permission() {
-    let permission = "orchestration:connection_formulas";
-    let tenant = &ACME.tenant;
-    let key_with_permission = SHARED_SERVER.key_with_permissions(
-        tenant,
-        ApplicationKind::Private,
-        &[Permission::ConnectionFormulas],
-    );
-    let key_without_permission = SHARED_SERVER.key_with_permissions(
-        tenant,
-        ApplicationKind::Private,
-        &[Permission::TokenRead],
-    );
-    for path in PATHS {
-        for method in ["GET", "POST"] {
-            let request = || SHARED_SERVER.request(method, path);
-            request().send().expect_problem(401, "BT-API-KEY");
-            request().key("unknown").send().expect_problem(401, "BT-API-KEY");
-            for key in [&key_without_permission, &ACME.public, &ACME.management] {
-                request().key(key).send().expect_problem(403, permission);
-            }
-            assert_eq!(request().key(&key_with_permission).send().status, 200);
-        }
-    }
 }
 
 /// Generates the Markdown table from the response.

@@ -68,8 +68,7 @@ fn cors_preflight_needs_no_key() {
 #[test]
 fn trailing_slash_is_ignored() {
     let body = json!({"id": "with-slash", "type": "token", "data": 1});
-    let create_response =
-        SHARED_SERVER.request("POST", "/tokens/").key(&ACME.private).json(&body).send();
+    let create_response = SHARED_SERVER.post(&ACME.private, "/tokens/", &body);
     assert_eq!(create_response.status, 201);
     let get_response =
         SHARED_SERVER.request("GET", "/tokens/with-slash/?x=1").key(&ACME.private).send();
@@ -118,7 +117,7 @@ fn body_that_never_ends_times_out_with_408() {
         app.settings.limits.body_deadline = Duration::from_millis(200);
         app.node.connection_limits.header_deadline = Duration::from_millis(300);
     });
-    let keys = server.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let keys = server.create_default_tenant();
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\
          Content-Length: 100\r\n\r\n{{",
@@ -154,7 +153,7 @@ fn silent_client_is_disconnected() {
 #[test]
 fn bodies_and_parsed_values_share_bounded_memory() {
     let server = TestServer::start_with(|app| app.memory.bodies = BodyMemory::new(17 * 100_000, 1));
-    let keys = server.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let keys = server.create_default_tenant();
     let create_token = |bytes: usize| {
         server.create_token(&keys.private, &json!({"type": "token", "data": "x".repeat(bytes)}))
     };
@@ -190,7 +189,7 @@ fn connection_above_the_limit_waits_while_all_are_busy() {
         app.node.connection_limits.connections_max = 2;
         app.node.connection_limits.evictable_after = Duration::from_secs(600);
     });
-    let keys = server.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let keys = server.create_default_tenant();
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\
          Content-Length: 2\r\n\r\n",

@@ -6,7 +6,7 @@ use scrip_api::{app::trusted_proxies::TrustedProxies, limiter::Limiter};
 use scrip_core::{
     operations::proxies::set_proxy_host::{add_proxy_host, remove_proxy_host},
     policy::{
-        PolicyPermit, TenantSettings,
+        PolicyPermit,
         destination::HostName,
         rate_limit::{EffectiveRates, RateLimitName},
     },
@@ -80,7 +80,7 @@ fn host_name_does_not_replace_the_api_key() {
     response.expect_error(401, StatedDelivery::NotSent);
     let request = PROXY.request_at("POST", "/proxy/x").header("Host", "closed.shop.example");
     request.api_key(&PROXY.keys.private).json(&json!({})).send().expect_answer(200);
-    let other = PROXY.server.create_test_tenant(TenantSettings::default());
+    let other = PROXY.server.create_default_tenant();
     let request = PROXY.request_at("POST", "/proxy/x").header("Host", "closed.shop.example");
     let response = request.api_key(&other.private).json(&json!({})).send();
     response.expect_error(404, StatedDelivery::NotSent);

@@ -205,7 +205,7 @@ fn rejected_repetition_of_a_sent_call_does_not_say_not_sent() {
 fn keys_of_different_callers_are_separate() {
     let host = PROXY.destinations.host(&[]);
     let key = new_key();
-    let other = PROXY.server.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let other = PROXY.server.create_default_tenant();
     for api_key in [&PROXY.keys.private, &other.private] {
         let request = PROXY.request("POST", "").api_key(api_key).url(&host.url(""));
         request.idempotency_key(&key).json(&json!({})).send().expect_answer(200);

@@ -110,7 +110,7 @@ fn transform_of_a_rule_does_not_apply_to_use() {
 }
 
 fn create_session(conditions: serde_json::Value) -> String {
-    let created = server().request("POST", "/sessions").key(&PROXY.keys.public).send().json();
+    let created = server().post_empty(&PROXY.keys.public, "/sessions").json();
     let mut body = json!({"nonce": created["nonce"]});
     for (name, value) in conditions.as_object().unwrap() {
         body[name] = value.clone();
@@ -141,7 +141,7 @@ fn access_session_uses_only_the_tokens_of_its_conditions() {
 #[test]
 fn proxy_of_another_tenant_is_unknown() {
     let host = PROXY.destinations.host(&[]);
-    let other = server().create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let other = server().create_default_tenant();
     let foreign_proxy = PROXY.create_proxy_of(&other, &host.url(""), json!({}));
     let unknown = PROXY.post_to(&CreatedProxy { id: String::new(), key: "unknown".to_owned() });
     let unknown = unknown.json(&json!({})).send();
@@ -157,7 +157,7 @@ fn proxy_of_another_tenant_is_unknown() {
 #[test]
 fn token_of_another_tenant_is_unknown() {
     let host = PROXY.destinations.host(&[]);
-    let other = server().create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let other = server().create_default_tenant();
     let foreign = PROXY.create_card_of(&other, json!({}));
     let unknown = TestCard { id: uuid::Uuid::new_v4().to_string(), number: foreign.number.clone() };
     let responses = [&foreign, &unknown].map(|card| {

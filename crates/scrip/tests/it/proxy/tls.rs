@@ -1,7 +1,6 @@
 //! Client certificates, private authorities, TLS versions, HTTP/2, and connections that are never
 //! shared between tenants or proxies.
 
-use scrip_core::policy::TenantSettings;
 use scrip_testing::destination::{
     DestinationHost,
     authority::{HostTls, HttpVersions, PemCertificate},
@@ -125,7 +124,7 @@ fn http2_destination_receives_the_same_request() {
 fn connections_are_reused_within_a_proxy_and_never_shared() {
     let harness = ProxyHarness::start();
     let host = harness.destinations.host(&[]);
-    let other = harness.server.create_test_tenant(TenantSettings::default());
+    let other = harness.server.create_default_tenant();
     let proxies = [json!({}), json!({}), json!({"tls_min": "1.3"})];
     let proxies = proxies.map(|it: Value| harness.create_proxy_to(&host, it));
     let foreign_proxy = harness.create_proxy_of(&other, &host.url(""), json!({}));

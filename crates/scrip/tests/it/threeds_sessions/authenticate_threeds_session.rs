@@ -2,7 +2,6 @@
 
 use std::{io::Write, net::TcpStream, time::Duration};
 
-use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 
 use crate::{
@@ -205,7 +204,7 @@ fn authenticate_session_type_errors_name_the_attribute_path() {
 #[test]
 fn outcome_is_stored_although_the_client_disconnects() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let session = server.create_browser_session(&keys);
     let body = payment("Delayed").to_string();
     let head = format!(

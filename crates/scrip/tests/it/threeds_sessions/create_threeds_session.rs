@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scrip_core::{
     Timestamp,
     operations::tenants::update_tenant::set_tenant_quotas,
-    policy::{PolicyPermit, Quotas, TenantSettings},
+    policy::{PolicyPermit, Quotas},
     threeds::NoDirectoryServers,
     types::time::Clock,
 };
@@ -252,7 +252,7 @@ fn create_session_without_directory_servers_is_424() {
     let server = TestServer::start_with(|app| {
         app.vault.directory_servers = Arc::new(NoDirectoryServers::default())
     });
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let token = server.card_token(&keys);
     let body = server.post(&keys.public, SESSIONS, &json!({"token_id": token})).expect_status(424);
     assert_eq!(body["error"]["error_source"], "3DS Server");
@@ -261,7 +261,7 @@ fn create_session_without_directory_servers_is_424() {
 
 #[test]
 fn tenant_without_threeds_access_is_denied() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let session = SHARED_SERVER.create_browser_session(&keys);
     let edit_quotas = |quotas| Quotas { threeds_access: false, ..quotas };
     let permit = PolicyPermit::for_operator(Arc::clone(&keys.tenant));
@@ -315,7 +315,7 @@ fn threeds_preflight_allows_get_post_and_put() {
 #[test]
 fn threeds_session_expires_with_its_card_and_within_a_day() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let mut expiring_card = card_body(&unique_card_number());
     expiring_card["expires_at"] = "2099-01-01T00:00:00+00:00".into();
     let token = text_field(&server.create_token_ok(&keys.private, &expiring_card), "id");

@@ -130,9 +130,7 @@ fn replay_of_a_session_requires_rights_on_its_containers() {
     let (application_path, key) =
         create_application(&[], &json!([rule("/merchant-a/", &THREEDS_PERMISSIONS)]));
     let body = session_body(&create_card_in("/merchant-a/"));
-    let request = || {
-        SHARED_SERVER.request("POST", SESSIONS).key(&key).idempotency_key("in-a").json(&body).send()
-    };
+    let request = || SHARED_SERVER.post_once(&key, SESSIONS, "in-a", &body);
     let first = request().expect_status(201);
     assert_eq!(request().expect_status(201), first);
     let changed_application =
@@ -144,8 +142,7 @@ fn replay_of_a_session_requires_rights_on_its_containers() {
 #[test]
 fn access_session_with_threeds_rights_is_bound_to_its_rule() {
     let (_, authorizer_key) = create_application(&THREEDS_PERMISSIONS, &json!([]));
-    let session =
-        SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
+    let session = SHARED_SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
     let body =
         json!({"nonce": session["nonce"], "rules": [rule("/merchant-a/", &THREEDS_PERMISSIONS)]});
     SHARED_SERVER.post(&authorizer_key, "/sessions/authorize", &body).expect_status(204);
@@ -155,8 +152,7 @@ fn access_session_with_threeds_rights_is_bound_to_its_rule() {
     // An application with rules cannot delegate more than its rules allow.
     let (_, key_with_rules) =
         create_application(&[], &json!([rule("/merchant-a/", &THREEDS_PERMISSIONS)]));
-    let session =
-        SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
+    let session = SHARED_SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
     let body = json!({"nonce": session["nonce"], "permissions": ["3ds:session:create"]});
     SHARED_SERVER
         .post(&key_with_rules, "/sessions/authorize", &body)

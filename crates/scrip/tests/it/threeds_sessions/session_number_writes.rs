@@ -47,8 +47,7 @@ fn create_updating_tenant() -> TenantApiKeys {
 
 /// Creates a public key and the key of an access session, both with the permissions of a browser.
 fn create_browser_keys(keys: &TenantApiKeys) -> [String; 2] {
-    let session =
-        SHARED_SERVER.request("POST", "/sessions").key(&keys.public).send().expect_status(201);
+    let session = SHARED_SERVER.post_empty(&keys.public, "/sessions").expect_status(201);
     let authorization =
         json!({"nonce": session["nonce"], "permissions": ["token:create", "token:update"]});
     SHARED_SERVER.post(&keys.private, "/sessions/authorize", &authorization).expect_status(204);

@@ -156,8 +156,7 @@ fn public_key_cannot_write_the_number_of_a_card_with_a_session() {
         &SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201),
         "key",
     );
-    let session_body =
-        SHARED_SERVER.request("POST", "/sessions").key(&public_key).send().expect_status(201);
+    let session_body = SHARED_SERVER.post_empty(&public_key, "/sessions").expect_status(201);
     let authorization = json!({"nonce": session_body["nonce"], "permissions": ["token:update"]});
     SHARED_SERVER.post(&ACME.private, "/sessions/authorize", &authorization).expect_status(204);
     let browsers = [public_key, text_field(&session_body, "session_key")];

@@ -90,14 +90,7 @@ fn every_operation_returns_the_same_card_details() {
     let key = &ACME.private;
     let (number, idempotency_key) = ("4242424242424242", "card-details-once");
     let body = json!({"type": "card", "data": {"number": number}});
-    let create_card = || {
-        SHARED_SERVER
-            .request("POST", "/tokens")
-            .key(key)
-            .idempotency_key(idempotency_key)
-            .json(&body)
-            .send()
-    };
+    let create_card = || SHARED_SERVER.post_once(key, "/tokens", idempotency_key, &body);
     let created = create_card().expect_status(201);
     let card = &created["card"];
     assert_eq!((&card["brand"], &card["funding"]), (&json!("visa"), &json!("credit")));

@@ -65,31 +65,19 @@ fn card_is_created_with_every_attribute() {
 #[test]
 fn all_nine_token_types_get_their_defaults() {
     let number = unique_card_number();
+    #[rustfmt::skip]
     let cases = [
         ("token", json!({"any": [1, null]}), "/general/high/", Value::Null),
         ("card", json!({"number": number}), "/pci/high/", json!("{{ data.number }}")),
         ("card_number", json!(number), "/pci/high/", json!("{{ data }}")),
         ("network_token", json!({"number": number}), "/pci/high/", json!("{{ data.number }}")),
-        (
-            "bank",
-            json!({"routing_number": "021000021", "account_number": "1234567"}),
-            "/bank/high/",
-            json!("{{ data.account_number }}|{{ data.routing_number }}"),
-        ),
+        ("bank", json!({"routing_number": "021000021", "account_number": "1234567"}), "/bank/high/",
+         json!("{{ data.account_number }}|{{ data.routing_number }}")),
         ("us_bank_account_number", json!("1234567"), "/bank/high/", json!("{{ data }}")),
         ("us_bank_routing_number", json!("021000021"), "/bank/low/", json!("{{ data }}")),
-        (
-            "social_security_number",
-            json!("123-45-6789"),
-            "/pii/high/",
-            json!("{{ data | remove: '-' }}"),
-        ),
-        (
-            "employer_id_number",
-            json!("12-3456789"),
-            "/pii/high/",
-            json!("{{ data | remove: '-' }}"),
-        ),
+        ("social_security_number", json!("123-45-6789"), "/pii/high/",
+         json!("{{ data | remove: '-' }}")),
+        ("employer_id_number", json!("12-3456789"), "/pii/high/", json!("{{ data | remove: '-' }}")),
     ];
     for (kind, data, container, fingerprint) in cases {
         let token = expect_created(json!({"type": kind, "data": data}));
@@ -103,15 +91,13 @@ fn all_nine_token_types_get_their_defaults() {
 
 #[test]
 fn public_key_gets_masked_data() {
+    #[rustfmt::skip]
     let cases = [
         ("us_bank_account_number", json!("1234567"), json!("XXX4567")),
         ("us_bank_account_number", json!("1234"), json!("XXXX")),
         ("social_security_number", json!("123-45-6789"), json!("XXX-XX-6789")),
-        (
-            "bank",
-            json!({"routing_number": "021000021", "account_number": "123456"}),
-            json!({"routing_number": "021000021", "account_number": "XX3456"}),
-        ),
+        ("bank", json!({"routing_number": "021000021", "account_number": "123456"}),
+         json!({"routing_number": "021000021", "account_number": "XX3456"})),
     ];
     for (kind, data, expected_data) in cases {
         let token =
@@ -188,8 +174,7 @@ fn fingerprint_depends_on_value_tenant_and_type() {
         create_and_get_fingerprint("card_number")
     );
     assert_ne!(create_and_get_fingerprint("card_number"), create_and_get_fingerprint("token"));
-    let other_tenant_keys =
-        SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let other_tenant_keys = SHARED_SERVER.create_default_tenant();
     let other_tenant_token = SHARED_SERVER.create_token_ok(
         &other_tenant_keys.private,
         &json!({"type": "card_number", "data": number}),

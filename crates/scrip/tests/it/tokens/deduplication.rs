@@ -115,12 +115,7 @@ fn update_existing_behavior_updates_the_duplicate() {
     update_body["data"]["expiration_year"] = json!(2050);
     update_body["data"]["cvc"] = json!("777");
     update_body["metadata"] = json!({"new": "value"});
-    let updated = SHARED_SERVER
-        .request("POST", "/tokens")
-        .key(&keys.private)
-        .idempotency_key("by-update")
-        .json(&update_body)
-        .send();
+    let updated = SHARED_SERVER.post_once(&keys.private, "/tokens", "by-update", &update_body);
     assert_eq!(updated.status, 201);
     let updated = updated.json();
     assert_eq!(updated["id"], first["id"]);
@@ -131,12 +126,7 @@ fn update_existing_behavior_updates_the_duplicate() {
         json!({"deduplicated": true, "deduplication_behavior": "update_existing"});
     assert_eq!(updated["_extras"], expected_extras);
     assert!(updated["modified_at"].is_string());
-    let replay = SHARED_SERVER
-        .request("POST", "/tokens")
-        .key(&keys.private)
-        .idempotency_key("by-update")
-        .json(&update_body)
-        .send();
+    let replay = SHARED_SERVER.post_once(&keys.private, "/tokens", "by-update", &update_body);
     let mut expected = updated.clone();
     expected["data"].as_object_mut().unwrap().remove("cvc");
     assert_eq!(replay.json(), expected);
@@ -164,14 +154,7 @@ fn update_by_deduplication_returns_only_readable_data() {
     body["metadata"] = json!({"customer": "7"});
     let first = SHARED_SERVER.create_token_ok(&keys.private, &body);
     body["metadata"] = json!({"visit": "today"});
-    let request = || {
-        SHARED_SERVER
-            .request("POST", "/tokens")
-            .key(&keys.public)
-            .idempotency_key("blind")
-            .json(&body)
-            .send()
-    };
+    let request = || SHARED_SERVER.post_once(&keys.public, "/tokens", "blind", &body);
     let expected = existing_without_data(&first, "update_existing");
     assert_eq!(request().json(), expected);
     assert_eq!(request().json(), expected, "the replay returns more than the response");

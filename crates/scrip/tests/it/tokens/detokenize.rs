@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use scrip_core::{
-    policy::TenantSettings,
-    types::{
-        Permission::{TokenCreate, TokenRead},
-        Transform::{Mask, Redact, Reveal},
-        time::Clock,
-    },
+use scrip_core::types::{
+    Permission::{TokenCreate, TokenRead},
+    Transform::{Mask, Redact, Reveal},
+    time::Clock,
 };
 use serde_json::{Value, json};
 
@@ -108,7 +105,7 @@ fn detokenize_applies_the_transform() {
 #[test]
 fn detokenized_cvc_is_null_after_its_retention() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let mut body = card_body(&unique_card_number());
     body["expires_at"] = json!("2090-01-01T00:00:00Z");
     let id = text_field(&server.create_token_ok(&keys.private, &body), "id");
@@ -123,10 +120,8 @@ fn detokenized_cvc_is_null_after_its_retention() {
 #[test]
 fn detokenize_of_an_unknown_token_id_is_400() {
     let server = TestServer::start();
-    let (keys, other_tenant_keys) = (
-        server.create_test_tenant(TenantSettings::default()),
-        server.create_test_tenant(TenantSettings::default()),
-    );
+    let (keys, other_tenant_keys) =
+        (server.create_default_tenant(), server.create_default_tenant());
     let token = text_field(
         &server.create_token_ok(&keys.private, &json!({"type": "token", "data": 1})),
         "id",
@@ -185,7 +180,7 @@ fn detokenize_without_read_permission_on_a_token_is_403() {
 
 #[test]
 fn detokenize_limit_is_enforced() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let ids: Vec<_> = (0..6)
         .map(|index| {
             text_field(
@@ -226,39 +221,6 @@ fn detokenize_response_size_is_bounded() {
     let response = detokenize_body(&json!(vec![format!("{{{{ {id} | last4 }}}}"); 12_000]));
     assert_eq!(response.status, 400, "{}", response.text);
     assert!(!response.text.contains("xxxx"));
-}
-
-/// The response of a read is not stored: a retry with the same idempotency key never returns stored
-/// data.
-#[test]
-fn detokenize_ignores_the_idempotency_key() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let create_number_token = |data| {
-        text_field(
-            &SHARED_SERVER.create_token_ok(&keys.private, &json!({"type": "token", "data": data})),
-            "id",
-        )
-    };
-    let (first_token, second_token) = (create_number_token(1), create_number_token(2));
-    let detokenize_id = |id: &str| {
-        let request = SHARED_SERVER
-            .request("POST", "/detokenize")
-            .key(&keys.private)
-            .idempotency_key("detokenize");
-        request.json(&json!(format!("{{{{ {id} }}}}"))).send().expect_status(200)
-    };
-    assert_eq!((detokenize_id(&first_token), detokenize_id(&second_token)), (json!(1), json!(2)));
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "idempotency_records"), 0);
-    // A response stored under the same key is not replayed.
-    let create_request =
-        SHARED_SERVER.request("POST", "/tokens").key(&keys.private).idempotency_key("detokenize");
-    create_request.json(&json!({"type": "token", "data": 3})).send().expect_status(201);
-    assert_eq!(detokenize_id(&first_token), json!(1));
-    let request_with_long_key = SHARED_SERVER
-        .request("POST", "/detokenize")
-        .key(&keys.private)
-        .idempotency_key(&"x".repeat(300));
-    request_with_long_key.json(&json!(1)).send().expect_status(200);
 }
 
 /// Expressions on the whole token can use the card details. The sandbox cards of a test tenant

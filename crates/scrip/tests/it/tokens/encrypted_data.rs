@@ -5,7 +5,6 @@ mod conversion_rules;
 mod proxy_header;
 mod requests;
 
-use scrip_core::policy::TenantSettings;
 use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
 
@@ -14,7 +13,7 @@ use crate::harness::server::{
 };
 
 fn create_keys() -> TenantApiKeys {
-    SHARED_SERVER.create_test_tenant(TenantSettings::default())
+    SHARED_SERVER.create_default_tenant()
 }
 
 fn create_client_key(server: &TestServer, keys: &TenantApiKeys) -> Value {

@@ -4,7 +4,6 @@ use std::{thread::sleep, time::Duration};
 
 use scrip_core::{
     operations::tokens::expire_token::{erase_cvcs, expire_token},
-    policy::TenantSettings,
     types::time::Clock,
 };
 use serde_json::json;
@@ -24,7 +23,7 @@ fn eventually(mut condition: impl FnMut() -> bool) -> bool {
 #[test]
 fn expired_token_is_deleted_from_disk_with_one_record() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let expires_at = server.clock.now().plus(HOUR).to_string();
     let body = json!({"id": "short-lived", "type": "token", "data": 1, "expires_at": expires_at});
     let create =
@@ -54,7 +53,7 @@ fn expired_token_is_deleted_from_disk_with_one_record() {
 #[test]
 fn cvc_key_is_destroyed_on_time() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let mut body = card_body(&unique_card_number());
     body["id"] = json!("with-cvc");
     server.create_token_ok(&keys.private, &body);

@@ -46,38 +46,24 @@ fn mask_leaves_are_evaluated_and_keep_types() {
 
 #[test]
 fn expression_error_names_the_attribute_and_position() {
+    #[rustfmt::skip]
     let table = [
         (json!({"mask": "{{ data | nothing }}"}), "mask", "at character"),
         (json!({"mask": {"a": "{% if %}"}}), "mask", "at character"),
         (json!({"mask": "{{ data | alias_card }}"}), "mask", "alias"),
-        (
-            json!({"search_indexes": ["{{ data }}", "{{ data | }}"]}),
-            "search_indexes[1]",
-            "at character",
-        ),
-        (
-            json!({"search_indexes": ["{{ data | alias_preserve_length: 1 }}"]}),
-            "search_indexes[0]",
-            "alias",
-        ),
+        (json!({"search_indexes": ["{{ data }}", "{{ data | }}"]}), "search_indexes[1]",
+         "at character"),
+        (json!({"search_indexes": ["{{ data | alias_preserve_length: 1 }}"]}), "search_indexes[0]",
+         "alias"),
         (json!({"search_indexes": ["{{ nothing_here }}"]}), "search_indexes[0]", "at character"),
-        (
-            json!({"fingerprint_expression": "{{ data | to_number }}"}),
-            "fingerprint_expression",
-            "at character",
-        ),
-        (
-            json!({"fingerprint_expression": "{{ data | alias_card }}"}),
-            "fingerprint_expression",
-            "alias",
-        ),
+        (json!({"fingerprint_expression": "{{ data | to_number }}"}), "fingerprint_expression",
+         "at character"),
+        (json!({"fingerprint_expression": "{{ data | alias_card }}"}), "fingerprint_expression",
+         "alias"),
         (json!({"id": "{{ data | times: 2 }}"}), "id", "at character"),
         (json!({"mask": "{".repeat(5000) + "{{ data }}"}), "mask", "too long"),
-        (
-            json!({"mask": "{% for a in (1..100000) %}{% for b in (1..100000) %}x{% endfor %}{% endfor %}"}),
-            "mask",
-            "at character",
-        ),
+        (json!({"mask": "{% for a in (1..100000) %}{% for b in (1..100000) %}x{% endfor %}{% endfor %}"}),
+         "mask", "at character"),
     ];
     for (attributes, attribute, expected) in table {
         let mut body = json!({"type": "token", "data": "a secret of seven words"});
@@ -107,7 +93,7 @@ fn alias_card_creates_an_id_that_resembles_the_number() {
 
 #[test]
 fn exhausted_alias_falls_back_to_a_generated_id() {
-    let keys = SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     // One random letter or digit: 62 values are possible.
     let body =
         json!({"type": "token", "data": "xyz", "id": "{{ data | alias_preserve_length: 2, 0 }}"});
@@ -129,7 +115,7 @@ fn exhausted_alias_falls_back_to_a_generated_id() {
 
 #[test]
 fn fingerprint_expressions_can_use_data_and_metadata() {
-    let keys = SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let create_and_get_fingerprint = |metadata: &str, expression: &str| {
         let body = json!({"type": "token", "data": {"a": 1}, "metadata": {"owner": metadata},
             "fingerprint_expression": expression});

@@ -2,30 +2,9 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::TenantSettings;
 use serde_json::json;
 
 use crate::harness::server::{ACME, SHARED_SERVER, TestServer, card_body, unique_card_number};
-
-#[test]
-fn unknown_and_foreign_ids_are_the_same_404() {
-    let other_tenant_keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let id = "foreign-token";
-    SHARED_SERVER.create_token_ok(
-        &other_tenant_keys.private,
-        &json!({"id": id, "type": "token", "data": 1}),
-    );
-    let foreign_response = SHARED_SERVER.get_token(&ACME.private, id);
-    let unknown_response = SHARED_SERVER.get_token(&ACME.private, "nobodys-at-all");
-    foreign_response.expect_problem(404, "Not found.");
-    let without_trace = |mut body: serde_json::Value| {
-        body.as_object_mut().unwrap().remove("instance");
-        body
-    };
-    assert_eq!(without_trace(foreign_response.json()), without_trace(unknown_response.json()));
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "ab").status, 404);
-    assert_eq!(SHARED_SERVER.get_token(&other_tenant_keys.private, id).status, 200);
-}
 
 #[test]
 fn percent_encoded_ids_are_decoded() {
@@ -41,7 +20,7 @@ fn percent_encoded_ids_are_decoded() {
 #[test]
 fn token_is_404_from_the_instant_of_its_expiry() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let body = json!({"id": "short-lived", "type": "token", "data": 1, "expires_at": "2090-01-01T00:00:00Z"});
     server.create_token_ok(&keys.private, &body);
     let response_before_expiry =
@@ -71,7 +50,7 @@ fn token_is_404_from_the_instant_of_its_expiry() {
 #[test]
 fn cvc_expires_after_an_hour_and_a_patched_cvc_has_its_own_hour() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let mut body = card_body(&unique_card_number());
     body["id"] = json!("with-cvc");
     server.create_token_ok(&keys.private, &body);

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use scrip_api::routes::ROUTES;
-use scrip_core::{
-    policy::TenantSettings,
-    types::{Permission, Transform},
-};
+use scrip_core::types::{Permission, Transform};
 use serde_json::{Value, json};
 
 use crate::harness::server::{
@@ -16,7 +13,7 @@ use crate::harness::server::{
 /// Creates a tenant with seven tokens, created one second after another.
 fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let containers = ["/a/", "/b/", "/a/deep/", "/b/", "/a/", "/b/", "/c/"];
     for (index, container) in containers.iter().enumerate() {
         server.clock.advance(Duration::from_secs(1));
@@ -131,7 +128,7 @@ fn invalid_cursor_list_queries_are_rejected() {
     ] {
         list_tokens(query).expect_invalid(attribute);
     }
-    let other_tenant_keys = server.create_test_tenant(TenantSettings::default());
+    let other_tenant_keys = server.create_default_tenant();
     let foreign_response =
         server.get_path(&other_tenant_keys.private, &format!("/v2/tokens?start={cursor}"));
     foreign_response.expect_invalid("start");

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use scrip_core::{
-    policy::TenantSettings,
-    types::{ApplicationKind, Permission, Transform},
-};
+use scrip_core::types::{ApplicationKind, Permission, Transform};
 use serde_json::{Value, json};
 
 use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, grant, text_field};
 
 fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let create_token = |body: &Value| {
         server.clock.advance(Duration::from_secs(1));
         server.create_token_ok(&keys.private, body);
@@ -182,18 +179,4 @@ fn search_requires_the_token_search_permission() {
         assert_eq!(ids(&search_response), ["ssn-2"]);
         assert_eq!(search_response.json()["data"][0]["data"], "XXX-XX-6789");
     }
-}
-
-/// Search responses are not stored: a repeated request searches again.
-#[test]
-fn search_ignores_the_idempotency_key() {
-    let (server, keys) = create_tenant_with_tokens();
-    let send_search = || {
-        let request =
-            server.request("POST", "/v2/tokens/search").key(&keys.private).idempotency_key("again");
-        ids(&request.json(&json!({"query": "data:6789"})).send())
-    };
-    assert_eq!(send_search().len(), 2);
-    server.delete(&keys.private, "/tokens/ssn-2").expect_status(204);
-    assert_eq!(send_search().len(), 1);
 }

@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
-use scrip_core::{
-    policy::TenantSettings,
-    types::{Permission::TokenCreate, Transform::Redact},
-};
+use scrip_core::types::{Permission::TokenCreate, Transform::Redact};
 use serde_json::{Value, json};
 
 use crate::harness::server::{
@@ -39,7 +36,7 @@ fn values_are_replaced_by_tokens_in_place() {
         "none": null,
         "empty": {"object": {}, "array": [], "nulls": [null, {"a": null}]},
     });
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     SHARED_SERVER.allow_large_requests(&keys.tenant);
     let created = SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
 
@@ -153,7 +150,7 @@ fn object_without_both_type_and_data_is_not_a_token() {
 
 #[test]
 fn invalid_token_rejects_the_whole_request() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let invalid_token = || json!({"type": "card", "data": {"number": "4242424242424241"}});
     let valid_token = || json!({"type": "token", "data": 1});
     let intent = json!({"token_intent_id": "x"});
@@ -201,7 +198,7 @@ fn invalid_token_rejects_the_whole_request() {
 
 #[test]
 fn denied_token_rejects_the_whole_request() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let key_for_one_container =
         SHARED_SERVER.key_with_rules(&keys.tenant, vec![grant("/pci/", Redact, &[TokenCreate])]);
     let body = json!([card_body(&unique_card_number()), card_body(&unique_card_number())]);
@@ -216,8 +213,7 @@ fn denied_token_rejects_the_whole_request() {
 
 #[test]
 fn tokenize_limit_is_enforced() {
-    let TenantApiKeys { tenant, private, .. } =
-        SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let TenantApiKeys { tenant, private, .. } = SHARED_SERVER.create_default_tenant();
     let send_tokenize = |body: &Value| SHARED_SERVER.post(&private, "/tokenize", body);
     let token = || json!({"type": "token", "data": {"many": [1, 2, 3, 4, 5, 6]}});
     send_tokenize(&json!([1, 2, [3, {"a": 4}], token(), null, {}, []])).expect_status(200);
@@ -238,7 +234,7 @@ fn tokenize_limit_is_enforced() {
 /// The tokens of a request are one transaction, and other writers wait for it.
 #[test]
 fn tokens_of_one_request_with_too_many_index_entries_are_rejected() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let containers: Vec<_> = (0..16).map(|it| format!("/c{it}/")).collect();
     let indexes: Vec<_> = (0..16).map(|it| format!("{{{{ data | append: '{it}' }}}}")).collect();
     let token = json!({"type": "token", "data": "x", "containers": containers,
@@ -253,7 +249,7 @@ fn tokens_of_one_request_with_too_many_index_entries_are_rejected() {
 
 #[test]
 fn token_with_too_many_index_entries_is_rejected() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let token = |containers: usize, attributes: usize| {
         let containers: Vec<_> = (0..containers).map(|it| format!("/c{it}/")).collect();
         let metadata: HashMap<_, _> =
@@ -271,7 +267,7 @@ fn token_with_too_many_index_entries_is_rejected() {
 
 #[test]
 fn duplicate_ids_in_one_request_are_rejected() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let send_tokenize = |body: &Value| SHARED_SERVER.post(&keys.private, "/tokenize", body);
     let token_with_id = |id: &str| json!({"type": "token", "data": 1, "id": id});
     let created = send_tokenize(&json!({"a": token_with_id("mine"), "b": 1})).expect_status(200);
@@ -290,7 +286,7 @@ fn duplicate_ids_in_one_request_are_rejected() {
 
 #[test]
 fn tokenize_draws_another_alias_if_the_alias_exists() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     SHARED_SERVER.allow_large_requests(&keys.tenant);
     // One random letter or digit: 62 values are possible.
     let token_with_alias = || {
@@ -310,7 +306,7 @@ fn tokenize_draws_another_alias_if_the_alias_exists() {
 
     // If a drawn id is equal to a requested id, the drawn id is replaced, at any position in the
     // request.
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     SHARED_SERVER.allow_large_requests(&keys.tenant);
     let letters = ('0'..='9').chain('a'..='z').chain('A'..='Z');
     let tokens_with_ids =
@@ -370,7 +366,7 @@ fn detokenize_body(body: &Value, tokenized: &Value) -> Value {
 
 #[test]
 fn tokenize_then_detokenize_returns_the_original() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     SHARED_SERVER.allow_large_requests(&keys.tenant);
     let config = ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&arbitrary_bodies(), |body| {

@@ -175,7 +175,7 @@ fn number_of_values_is_limited_across_patches() {
 #[test]
 fn reused_id_gets_a_new_revision() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let keys = server.create_default_tenant();
     let revision = || {
         server.create_token_ok(&keys.private, &json!({"id": "reused", "type": "token", "data": 1}));
         let revision = server.engine.query_count("SELECT revision FROM tokens");

@@ -17,7 +17,6 @@ use std::{
 };
 
 use scrip_api::app::egress_client::{DestinationRoots, LazyEgressClient};
-use scrip_core::policy::TenantSettings;
 use scrip_egress::{AllowList, EgressSettings, LookupFuture, Resolve, TrustedRoots};
 use scrip_testing::{
     destination::{DestinationRequest, DestinationServer, behavior::DestinationBehavior},
@@ -81,7 +80,7 @@ impl DelivererHarness {
             configure(setup, &mut egress);
             setup.egress.webhooks = LazyEgressClient::new(egress, DestinationRoots::Given);
         });
-        let keys = server.create_test_tenant(TenantSettings::default());
+        let keys = server.create_default_tenant();
         Self { server, receivers, resolver, keys, advanced_at: AtomicI64::new(0) }
     }
 

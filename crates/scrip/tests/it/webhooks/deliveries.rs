@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use scrip_core::{
     events::{AttemptResult, DeliveryChange, WebhookKey},
-    policy::TenantSettings,
     store::deliveries::DeliveryClaim,
     types::id::WebhookId,
 };
@@ -23,7 +22,7 @@ pub(super) struct DeliveryHarness {
 impl DeliveryHarness {
     pub(super) fn new() -> Self {
         let server = TestServer::start_with(|setup| setup.node.delivers_webhooks = false);
-        let keys = server.create_test_tenant(TenantSettings::default());
+        let keys = server.create_default_tenant();
         let body = webhook_body(&json!({}));
         let webhook = server.post(&keys.management, "/webhooks", &body).expect_status(201);
         Self { server, keys, webhook }
@@ -188,17 +187,4 @@ fn deliveries_are_listed_newest_first_in_pages_with_a_cursor_of_their_webhook() 
     {
         harness.try_list(&format!("?{query}")).expect_invalid(parameter);
     }
-}
-
-#[test]
-fn deliveries_of_another_tenant_are_not_found() {
-    let harness = DeliveryHarness::new();
-    harness.raise_events(1);
-    let server = &harness.server;
-    let other = server.create_test_tenant(TenantSettings::default());
-    let path = harness.path("deliveries");
-    server.get_path(&other.management, &path).expect_problem(404, "Not found.");
-    let deleted = server.delete(&harness.keys.management, &webhook_path(&harness.webhook));
-    assert_eq!(deleted.status, 204);
-    server.get_path(&harness.keys.management, &path).expect_problem(404, "Not found.");
 }

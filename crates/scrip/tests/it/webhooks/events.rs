@@ -52,7 +52,7 @@ impl<'a> Subscription<'a> {
         settings: TenantSettings,
     ) -> Self {
         let keys = server.create_test_tenant(settings);
-        let other_keys = server.create_test_tenant(TenantSettings::default());
+        let other_keys = server.create_default_tenant();
         let others = EventType::ALL.into_iter().filter(|it| *it != event_type);
         let others: Vec<_> = others.map(EventType::as_str).collect();
         let all: Vec<_> = EventType::ALL.into_iter().map(EventType::as_str).collect();

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 
 use super::{webhook_body, without_secret};
@@ -11,8 +10,8 @@ use crate::harness::server::{TestServer, text_field};
 #[test]
 fn webhooks_are_listed_newest_first_in_pages_with_a_cursor() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
-    let other = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
+    let other = server.create_default_tenant();
     let create = |key: &str, name: &str| -> Value {
         let body = webhook_body(&json!({"name": name}));
         server.post(key, "/webhooks", &body).expect_status(201)

@@ -1,9 +1,5 @@
 //! Test Webhook: the delivery of an event without a meaning.
 
-use scrip_core::{
-    policy::TenantSettings,
-    types::{ApplicationKind, Permission},
-};
 use serde_json::{Value, json};
 
 use super::{deliveries::DeliveryHarness, webhook_body, webhook_path};
@@ -60,20 +56,4 @@ fn disabled_webhook_gets_no_test_event() {
     assert_eq!(harness.deliveries(), [Value::Null; 0]);
     server.put(key, &path, &webhook_body(&json!({"status": "enabled"}))).expect_status(200);
     harness.test_webhook(None).expect_status(202);
-}
-
-#[test]
-fn test_event_needs_the_update_right_of_the_own_tenant() {
-    let harness = DeliveryHarness::new();
-    let (server, path) = (&harness.server, harness.path("test"));
-    let reader = server.key_with_permissions(
-        &harness.keys.tenant,
-        ApplicationKind::Management,
-        &[Permission::WebhookRead, Permission::WebhookCreate, Permission::WebhookDelete],
-    );
-    server.request("POST", &path).key(&reader).send().expect_problem(403, "webhook:update");
-    let other = server.create_test_tenant(TenantSettings::default());
-    let response = server.request("POST", &path).key(&other.management).send();
-    response.expect_problem(404, "Not found.");
-    assert_eq!(harness.deliveries(), [Value::Null; 0]);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use scrip_core::{
     operations::proxies::set_proxy_host::{add_proxy_host, remove_proxy_host},
-    policy::{PolicyPermit, Proxy, ProxyLookup, TenantSettings, destination::HostName},
+    policy::{PolicyPermit, Proxy, ProxyLookup, destination::HostName},
     types::id::ProxyId,
 };
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::harness::server::{TenantApiKeys, TestServer, text_field};
 
 fn start() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     (server, keys)
 }
 
@@ -89,7 +89,7 @@ fn proxy_is_found_by_its_key_with_its_current_settings() {
 #[test]
 fn host_selects_one_proxy_of_all_tenants() {
     let (server, keys) = start();
-    let other_keys = server.create_test_tenant(TenantSettings::default());
+    let other_keys = server.create_default_tenant();
     let (first, second) = (create(&server, &keys, &json!({})), create(&server, &keys, &json!({})));
     let foreign = create(&server, &other_keys, &json!({}));
     let permit = |keys: &TenantApiKeys| {
@@ -128,7 +128,7 @@ fn host_selects_one_proxy_of_all_tenants() {
 #[test]
 fn altered_proxy_row_closes_the_lookups_of_its_tenant() {
     let (server, keys) = start();
-    let other_keys = server.create_test_tenant(TenantSettings::default());
+    let other_keys = server.create_default_tenant();
     let (proxy, foreign) =
         (create(&server, &keys, &json!({})), create(&server, &other_keys, &json!({})));
     let tenant = server.engine.sql_id(keys.tenant.id.0);

@@ -1,6 +1,5 @@
 //! Values of hosted fields: the keys and the proxies with which a frame may send them.
 
-use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 
 use super::{FIELD_KEYS, FIELDS};
@@ -20,7 +19,7 @@ fn create_public(server: &TestServer, management: &str) -> [String; 2] {
 
 /// Creates an access session of a public application with these permissions.
 fn create_session(server: &TestServer, public: &str, private: &str, permissions: Value) -> String {
-    let session = server.request("POST", "/sessions").key(public).send().expect_status(201);
+    let session = server.post_empty(public, "/sessions").expect_status(201);
     let body = json!({"nonce": session["nonce"], "permissions": permissions});
     server.post(private, "/sessions/authorize", &body).expect_status(204);
     text_field(&session, "session_key")
@@ -35,7 +34,7 @@ fn create_as_frame(application: &str, key: &str) -> TestResponse {
 #[test]
 fn frame_sends_values_only_with_keys_of_its_application() {
     let own = &*FIELD_KEYS;
-    let stranger = FIELDS.create_test_tenant(TenantSettings::default());
+    let stranger = FIELDS.create_default_tenant();
     let [_, other] = create_public(&FIELDS, &own.management);
     let session = |public: &str, private: &str| {
         create_session(&FIELDS, public, private, json!(["token:create"]))

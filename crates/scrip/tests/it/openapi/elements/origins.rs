@@ -218,7 +218,7 @@ fn proxied_call_checks_the_origin_of_its_caller() {
     let host = harness.destinations.host(&[]);
     let origins = json!([SHOP]);
     let [_, key] = create_public(&harness.server, &harness.keys.management, origins);
-    let session = harness.server.request("POST", "/sessions").key(&key).send().expect_status(201);
+    let session = harness.server.post_empty(&key, "/sessions").expect_status(201);
     let body = json!({"nonce": session["nonce"], "permissions": ["token:use"]});
     harness.server.post(&harness.keys.private, "/sessions/authorize", &body).expect_status(204);
     let proxy = harness.create_proxy_to(&host, json!({}));
@@ -236,7 +236,7 @@ fn proxied_call_checks_the_origin_of_its_caller() {
 #[test]
 fn development_allows_the_origin_of_the_server() {
     let server = TestServer::start_with(|setup| setup.settings.field_hosting.is_on_loopback = true);
-    let keys = server.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let keys = server.create_default_tenant();
     let [_, key] = create_public(&server, &keys.management, json!([SHOP]));
     let send = |host: &str, origin: &str| {
         let request = server.request("POST", "/api/tokens").header("Host", host).key(&key);

@@ -15,7 +15,7 @@ const SECRET: &str = "provider-secret-7391";
 /// A session that may use one card.
 pub(super) fn create_session(card: &TestCard) -> String {
     let server = &PROXY.server;
-    let created = server.request("POST", "/sessions").key(&PROXY.keys.public).send().json();
+    let created = server.post_empty(&PROXY.keys.public, "/sessions").json();
     let rules = json!([{"description": "one card", "priority": 1, "transform": "mask",
         "conditions": [{"attribute": "id", "operator": "equals", "value": card.id}],
         "permissions": ["token:use"]}]);

@@ -328,7 +328,7 @@ pub(super) fn create_session(harness: &ProxyHarness, card: &TestCard) -> String 
 
 fn create_session_of(harness: &ProxyHarness, public: &str, card: &TestCard) -> String {
     let server = &harness.server;
-    let created = server.request("POST", "/sessions").key(public).send().json();
+    let created = server.post_empty(public, "/sessions").json();
     let rules = json!([{"description": "one card", "priority": 1, "transform": "mask",
         "conditions": [{"attribute": "id", "operator": "equals", "value": card.id}],
         "permissions": ["token:use"]}]);

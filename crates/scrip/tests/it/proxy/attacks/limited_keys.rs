@@ -222,7 +222,7 @@ fn application_update_alone_cannot_change_a_proxy() {
 #[test]
 fn key_of_another_tenant_uses_neither_card_nor_proxy() {
     let scene = AttackScene::new();
-    let other = PROXY.server.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let other = PROXY.server.create_default_tenant();
     let body = json!([scene.card.number_expression()]);
     let base = || PROXY.request("POST", "").api_key(&other.private).json(&body);
     let response = base().url(&scene.attacker.url("")).send();

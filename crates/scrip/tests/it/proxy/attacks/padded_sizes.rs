@@ -24,7 +24,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// A session that may use encrypted texts, as a page with fields has.
 pub(super) fn create_page_session(harness: &ProxyHarness) -> String {
     let server = &harness.server;
-    let created = server.request("POST", "/sessions").key(&harness.keys.public).send().json();
+    let created = server.post_empty(&harness.keys.public, "/sessions").json();
     let rules = json!([{"description": "encrypted data", "priority": 1, "transform": "mask",
         "container": "/", "permissions": ["token:use"]}]);
     let body = json!({"nonce": created["nonce"], "rules": rules});

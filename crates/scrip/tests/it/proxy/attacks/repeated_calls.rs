@@ -133,7 +133,7 @@ fn access_session_gets_one_text_for_every_conflict_of_its_key() {
             .host(&[CannedResponse::new(200, "text/plain", "x".repeat(70_000)).into()]);
     let proxy = PROXY.create_proxy_to(&host, json!({}));
     let server = &PROXY.server;
-    let created = server.request("POST", "/sessions").key(&PROXY.keys.public).send().json();
+    let created = server.post_empty(&PROXY.keys.public, "/sessions").json();
     let rules = json!([{"description": "all", "priority": 1, "transform": "mask",
         "container": "/", "permissions": ["token:use"]}]);
     let authorization = json!({"nonce": created["nonce"], "rules": rules});

@@ -248,7 +248,7 @@ fn conversion_updates_an_existing_duplicate() {
 #[test]
 fn intent_expires_with_its_retention_and_its_cvc_earlier() {
     let server = TestServer::start();
-    let keys = server.create_test_tenant(TenantSettings::default());
+    let keys = server.create_default_tenant();
     let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
     let created = create_intent(&server, &keys.private, &body);
     let path = format!("/token-intents/{}", text_field(&created, "id"));
@@ -305,7 +305,7 @@ fn detokenize_applies_the_transform_to_intents() {
     let rules_for_other_container = vec![grant("/general/", Transform::Reveal, permissions)];
     send_detokenize(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules_for_other_container))
         .expect_problem(403, "token:read");
-    let other_tenant_keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let other_tenant_keys = SHARED_SERVER.create_default_tenant();
     assert_eq!(send_detokenize(&other_tenant_keys.private).status, 400);
 }
 

@@ -1,6 +1,6 @@
 //! Successful deliveries.
 
-use scrip_core::policy::{TenantSettings, destination::LoopbackDestinations};
+use scrip_core::policy::destination::LoopbackDestinations;
 use scrip_seal::{WebhookSecret, sign_with_secrets};
 use scrip_testing::destination::DestinationServer;
 
@@ -31,7 +31,7 @@ fn many_webhooks_of_many_tenants_get_each_event_once() {
     let harness = DelivererHarness::start();
     let mut hosts = Vec::new();
     for _ in 0..10 {
-        let keys = harness.server.create_test_tenant(TenantSettings::default());
+        let keys = harness.server.create_default_tenant();
         for _ in 0..5 {
             let host = harness.receivers.host(&[respond(200)]);
             let webhook = harness.create_webhook_of(&keys, &host.url("/"));

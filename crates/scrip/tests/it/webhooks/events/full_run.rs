@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use scrip_core::{
     operations::tokens::expire_token::{erase_cvcs, expire_token},
-    policy::{PolicyPermit, Quotas, TenantSettings},
+    policy::{PolicyPermit, Quotas},
     types::{EventType, time::Clock},
 };
 use scrip_testing::{
@@ -98,7 +98,7 @@ impl FullRun<'_> {
         let path = format!("/proxies/{}", text_field(&proxy, "id"));
         server.put(key, &path, &body).expect_status(200);
         server.delete(key, &path).expect_status(204);
-        let session = server.request("POST", "/sessions").key(&self.keys.public).send();
+        let session = server.post_empty(&self.keys.public, "/sessions");
         let session = session.expect_status(201);
         let body = json!({"nonce": session["nonce"], "permissions": ["token:read"]});
         server.post(&self.keys.private, "/sessions/authorize", &body).expect_status(204);
@@ -189,7 +189,7 @@ impl FullRun<'_> {
 #[test]
 fn all_event_types_are_raised_and_no_event_contains_data_of_a_token() {
     let harness = ProxyHarness::start();
-    let keys = harness.server.create_test_tenant(TenantSettings::default());
+    let keys = harness.server.create_default_tenant();
     let all: Vec<_> = EventType::ALL.into_iter().map(EventType::as_str).collect();
     let webhook = create_webhook(&harness.server, &keys, &json!({"events": all}));
     let mut secrets: Vec<_> = SECRETS.map(str::to_owned).to_vec();

@@ -13,7 +13,7 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{SHARED_SERVER, text_field},
+    harness::server::{SHARED_SERVER, TestResponse, text_field},
     webhooks::events::{Subscription, create_webhook, load_events, operator_actor, pick},
 };
 
@@ -59,32 +59,89 @@ fn operator_permit(tenant: &Arc<Tenant>) -> PolicyPermit {
     PolicyPermit::for_operator(Arc::clone(tenant))
 }
 
-#[test]
-fn created_application_has_one_event() {
-    let subscription = subscribe(EventType::ApplicationCreated);
-    let key = &subscription.keys.management;
-    let create = || {
-        let request = SHARED_SERVER.request("POST", "/applications").key(key);
-        request.json(&application_body("Shop")).idempotency_key("key").send()
-    };
-    let response = create();
-    create().expect_status(201);
-    let expected = expected_application(&response.expect_status(201));
-    assert_eq!(subscription.expect_one_of(key, &response), expected);
-}
+/// Changes the policy. Returns the response and the data of its only event.
+type Change = fn(&Subscription<'_>) -> (TestResponse, Value);
+
+const CHANGES: &[(EventType, Change)] = &[
+    (EventType::ApplicationCreated, |it| {
+        let create = || {
+            let request = SHARED_SERVER.request("POST", "/applications").key(&it.keys.management);
+            request.json(&application_body("Shop")).idempotency_key("key").send()
+        };
+        let response = create();
+        create().expect_status(201);
+        let expected = expected_application(&response.expect_status(201));
+        (response, expected)
+    }),
+    (EventType::ApplicationUpdated, |it| {
+        let path = application_path(&create_application(it));
+        it.expect_none();
+        let response = SHARED_SERVER.put(&it.keys.management, &path, &application_body("Office"));
+        let expected = expected_application(&response.expect_status(200));
+        assert_eq!(expected["application"]["name"], "Office");
+        (response, expected)
+    }),
+    (EventType::ApplicationDeleted, |it| {
+        let application = create_application(it);
+        let response = delete_twice(it, &application_path(&application));
+        (response, json!({"application": {"id": application["id"]}}))
+    }),
+    (EventType::ApplicationKeyDeleted, |it| {
+        let application = create_application(it);
+        let id = text_field(&application["keys"][0], "id");
+        let response = delete_twice(it, &format!("{}/keys/{id}", application_path(&application)));
+        (response, expected_deleted_key(&application))
+    }),
+    // The key of a deleted application.
+    (EventType::ApplicationKeyDeleted, |it| {
+        let application = create_application(it);
+        let response = delete_twice(it, &application_path(&application));
+        (response, expected_deleted_key(&application))
+    }),
+    (EventType::ProxyCreated, |it| {
+        let body = proxy_body("Charges");
+        let response = SHARED_SERVER.post(&it.keys.management, "/proxies", &body);
+        let mut expected = expected_proxy(&response.expect_status(201));
+        expected["proxy"].as_object_mut().unwrap().remove("timeout");
+        (response, expected)
+    }),
+    (EventType::ProxyUpdated, |it| {
+        let path = proxy_path(&create_proxy(it));
+        it.expect_none();
+        let response = SHARED_SERVER.put(&it.keys.management, &path, &proxy_body("Refunds"));
+        response.expect_status(200);
+        (response, expected_refunds(it, &path))
+    }),
+    (EventType::ProxyUpdated, |it| {
+        let path = proxy_path(&create_proxy(it));
+        it.expect_none();
+        let request = SHARED_SERVER.request("PATCH", &path).key(&it.keys.management);
+        let response = request.merge_patch(&json!({"name": "Refunds"})).send();
+        response.expect_status(204);
+        (response, expected_refunds(it, &path))
+    }),
+    (EventType::ProxyDeleted, |it| {
+        let proxy = create_proxy(it);
+        let response = delete_twice(it, &proxy_path(&proxy));
+        (response, json!({"proxy": {"id": proxy["id"]}}))
+    }),
+    (EventType::TenantUpdated, |it| {
+        let body = json!({"name": "Acme", "settings": {"deduplicate_tokens": "true"}});
+        let response = SHARED_SERVER.put(&it.keys.management, "/tenants/self", &body);
+        let names = ["id", "name", "created_at", "created_by", "modified_at", "modified_by"];
+        let expected = pick(&response.expect_status(200), &names);
+        (response, json!({"tenant": expected}))
+    }),
+];
 
 #[test]
-fn updated_application_has_one_event() {
-    let subscription = subscribe(EventType::ApplicationUpdated);
-    let key = &subscription.keys.management;
-    let application = create_application(&subscription);
-    subscription.expect_none();
-    let response =
-        SHARED_SERVER.put(key, &application_path(&application), &application_body("Office"));
-    let updated = response.expect_status(200);
-    assert_eq!(updated["name"], "Office");
-    assert!(updated["modified_at"].is_string());
-    assert_eq!(subscription.expect_one_of(key, &response), expected_application(&updated));
+fn change_of_the_policy_has_one_event() {
+    for (event_type, change) in CHANGES {
+        let subscription = subscribe(*event_type);
+        let (response, expected) = change(&subscription);
+        let data = subscription.expect_one_of(&subscription.keys.management, &response);
+        assert_eq!(data, expected, "{event_type:?}");
+    }
 }
 
 #[test]
@@ -99,18 +156,6 @@ fn rejected_change_of_an_application_has_no_event() {
     let unknown = format!("/applications/{}", subscription.keys.tenant.id);
     SHARED_SERVER.put(key, &unknown, &application_body("Office")).expect_status(404);
     subscription.expect_none();
-}
-
-#[test]
-fn deleted_application_has_one_event() {
-    let subscription = subscribe(EventType::ApplicationDeleted);
-    let key = &subscription.keys.management;
-    let application = create_application(&subscription);
-    let response = SHARED_SERVER.delete(key, &application_path(&application));
-    response.expect_status(204);
-    SHARED_SERVER.delete(key, &application_path(&application)).expect_status(404);
-    let expected = json!({"application": {"id": application["id"]}});
-    assert_eq!(subscription.expect_one_of(key, &response), expected);
 }
 
 #[test]
@@ -130,7 +175,7 @@ fn created_key_has_one_event() {
     assert_eq!(data, expected(&application["keys"][0], created_by));
 
     let path = format!("{}/keys", application_path(&application));
-    let created = SHARED_SERVER.request("POST", &path).key(key).send().expect_status(201);
+    let created = SHARED_SERVER.post_empty(key, &path).expect_status(201);
     let events = subscription.events();
     assert_eq!(events.len(), 2);
     let is_second = |it: &&Value| it["data"]["application_key"]["id"] == created["id"];
@@ -161,32 +206,6 @@ fn imported_key_has_one_event_of_the_operator() {
     assert_eq!(data, json!({"application_key": api_key}));
 }
 
-#[test]
-fn deleted_key_has_one_event() {
-    let subscription = subscribe(EventType::ApplicationKeyDeleted);
-    let key = &subscription.keys.management;
-    let application = create_application(&subscription);
-    let id = &application["keys"][0]["id"];
-    let path = format!("{}/keys/{}", application_path(&application), id.as_str().unwrap());
-    let response = SHARED_SERVER.delete(key, &path);
-    response.expect_status(204);
-    SHARED_SERVER.delete(key, &path).expect_status(404);
-    let expected = json!({"application_key": {"id": id, "application_id": application["id"]}});
-    assert_eq!(subscription.expect_one_of(key, &response), expected);
-}
-
-#[test]
-fn key_of_a_deleted_application_has_one_event() {
-    let subscription = subscribe(EventType::ApplicationKeyDeleted);
-    let key = &subscription.keys.management;
-    let application = create_application(&subscription);
-    let response = SHARED_SERVER.delete(key, &application_path(&application));
-    response.expect_status(204);
-    let id = &application["keys"][0]["id"];
-    let expected = json!({"application_key": {"id": id, "application_id": application["id"]}});
-    assert_eq!(subscription.expect_one_of(key, &response), expected);
-}
-
 fn proxy_body(name: &str) -> Value {
     json!({
         "name": name,
@@ -206,67 +225,35 @@ fn proxy_path(proxy: &Value) -> String {
 }
 
 fn expected_proxy(response: &Value) -> Value {
-    let mut proxy = pick(response, &["id", "name", "created_at", "created_by"]);
+    let mut proxy = pick(response, &["id", "name"]);
+    for name in CHANGE_ATTRIBUTES.iter().filter(|it| !response[**it].is_null()) {
+        proxy[name] = response[*name].clone();
+    }
     proxy["destination_url"] = "https://api.example.com/v1".into();
     proxy["require_authentication"] = true.into();
-    proxy
+    proxy["timeout"] = 20.into();
+    json!({"proxy": proxy})
 }
 
-#[test]
-fn created_proxy_has_one_event() {
-    let subscription = subscribe(EventType::ProxyCreated);
-    let key = &subscription.keys.management;
-    let response = SHARED_SERVER.post(key, "/proxies", &proxy_body("Charges"));
-    let expected = expected_proxy(&response.expect_status(201));
-    assert_eq!(subscription.expect_one_of(key, &response), json!({"proxy": expected}));
+fn expected_refunds(subscription: &Subscription<'_>, path: &str) -> Value {
+    let proxy = SHARED_SERVER.get_path(&subscription.keys.management, path).expect_status(200);
+    assert_eq!(proxy["name"], "Refunds");
+    assert!(proxy["modified_at"].is_string());
+    expected_proxy(&proxy)
 }
 
-#[test]
-fn updated_and_patched_proxy_have_one_event_each() {
-    for is_patch in [false, true] {
-        let subscription = subscribe(EventType::ProxyUpdated);
-        let key = &subscription.keys.management;
-        let path = proxy_path(&create_proxy(&subscription));
-        subscription.expect_none();
-        let response = if is_patch {
-            let request = SHARED_SERVER.request("PATCH", &path).key(key);
-            request.merge_patch(&json!({"name": "Refunds"})).send()
-        } else {
-            SHARED_SERVER.put(key, &path, &proxy_body("Refunds"))
-        };
-        assert_eq!(response.status, if is_patch { 204 } else { 200 }, "{}", response.text);
-        let updated = SHARED_SERVER.get_path(key, &path).expect_status(200);
-        let mut expected = expected_proxy(&updated);
-        for name in ["modified_at", "modified_by"] {
-            expected[name] = updated[name].clone();
-        }
-        expected["timeout"] = 20.into();
-        assert_eq!(expected["name"], "Refunds");
-        assert_eq!(subscription.expect_one_of(key, &response), json!({"proxy": expected}));
-    }
+fn expected_deleted_key(application: &Value) -> Value {
+    let id = &application["keys"][0]["id"];
+    json!({"application_key": {"id": id, "application_id": application["id"]}})
 }
 
-#[test]
-fn deleted_proxy_has_one_event() {
-    let subscription = subscribe(EventType::ProxyDeleted);
-    let key = &subscription.keys.management;
-    let proxy = create_proxy(&subscription);
-    let response = SHARED_SERVER.delete(key, &proxy_path(&proxy));
+/// Deletes an entity. The second deletion finds none.
+fn delete_twice(subscription: &Subscription<'_>, path: &str) -> TestResponse {
+    let delete = || SHARED_SERVER.delete(&subscription.keys.management, path);
+    let response = delete();
     response.expect_status(204);
-    SHARED_SERVER.delete(key, &proxy_path(&proxy)).expect_status(404);
-    let expected = json!({"proxy": {"id": proxy["id"]}});
-    assert_eq!(subscription.expect_one_of(key, &response), expected);
-}
-
-#[test]
-fn updated_tenant_has_one_event() {
-    let subscription = subscribe(EventType::TenantUpdated);
-    let key = &subscription.keys.management;
-    let body = json!({"name": "Acme", "settings": {"deduplicate_tokens": "true"}});
-    let response = SHARED_SERVER.put(key, "/tenants/self", &body);
-    let names = ["id", "name", "created_at", "created_by", "modified_at", "modified_by"];
-    let expected = pick(&response.expect_status(200), &names);
-    assert_eq!(subscription.expect_one_of(key, &response), json!({"tenant": expected}));
+    delete().expect_status(404);
+    response
 }
 
 #[test]
@@ -330,7 +317,7 @@ fn restored_tenant_has_one_event() {
 /// The node that changes the policy has not loaded the webhook yet.
 #[test]
 fn webhook_that_another_node_created_gets_the_event_of_a_policy_change() {
-    let keys = SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let keys = SHARED_SERVER.create_default_tenant();
     let stale_permit = operator_permit(&keys.tenant);
     let events = json!({"events": [EventType::TenantUpdated.as_str()]});
     let webhook = create_webhook(&SHARED_SERVER, &keys, &events);

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 
 use scrip_core::{
     audit::{AuditTrail, LogKind, ReadRecording},
-    policy::TenantSettings,
     read_log::ReadLogBatch,
     store::Store,
     types::{EventType, Permission, StoreFuture, Transform},
@@ -186,7 +185,7 @@ fn reads_have_events_if_they_are_not_recorded() {
         trail.set_key(setup.vault.audit_trail.key().unwrap());
         setup.vault.audit_trail = Arc::new(trail);
     });
-    let unsubscribed = server.create_test_tenant(TenantSettings::default());
+    let unsubscribed = server.create_default_tenant();
     let token = server.create_token_ok(&unsubscribed.private, &json!({"type": "token", "data": 1}));
     server.get_token(&unsubscribed.private, &text_field(&token, "id")).expect_status(200);
     let subscription = Subscription::new(&server, EventType::TokenRead);

@@ -22,7 +22,7 @@ fn expected_session(subscription: &Subscription<'_>, created: &Value) -> Value {
 }
 
 fn create_session(subscription: &Subscription<'_>) -> TestResponse {
-    SHARED_SERVER.request("POST", "/sessions").key(&subscription.keys.public).send()
+    SHARED_SERVER.post_empty(&subscription.keys.public, "/sessions")
 }
 
 /// Removes the time of the creation, which no response shows.

@@ -28,7 +28,7 @@ fn create_reader_session() -> String {
 
 fn create_session(rules: &Value) -> String {
     let server = &PROXY.server;
-    let created = server.request("POST", "/sessions").key(&PROXY.keys.public).send().json();
+    let created = server.post_empty(&PROXY.keys.public, "/sessions").json();
     let body = json!({"nonce": created["nonce"], "rules": rules});
     assert_eq!(server.post(&PROXY.keys.private, "/sessions/authorize", &body).status, 204);
     text_field(&created, "session_key")
