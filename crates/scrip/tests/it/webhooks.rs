@@ -14,10 +14,10 @@ mod validation;
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{SHARED_SERVER, TenantApiKeys, TestResponse, text_field};
+use crate::harness::server::{SERVER, TenantApiKeys, TestResponse, text_field};
 
 fn create_keys() -> TenantApiKeys {
-    SHARED_SERVER.create_default_tenant()
+    SERVER.create_default_tenant()
 }
 
 /// A minimal webhook with some attributes changed.
@@ -32,7 +32,7 @@ fn webhook_body(changes: &Value) -> Value {
 }
 
 fn try_create(keys: &TenantApiKeys, changes: &Value) -> TestResponse {
-    SHARED_SERVER.post(&keys.management, "/webhooks", &webhook_body(changes))
+    SERVER.post(&keys.management, "/webhooks", &webhook_body(changes))
 }
 
 fn create_webhook(keys: &TenantApiKeys, changes: &Value) -> Value {
@@ -44,11 +44,11 @@ fn webhook_path(webhook: &Value) -> String {
 }
 
 fn get_webhook(keys: &TenantApiKeys, webhook: &Value) -> Value {
-    SHARED_SERVER.get_path(&keys.management, &webhook_path(webhook)).expect_status(200)
+    SERVER.get_path(&keys.management, &webhook_path(webhook)).expect_status(200)
 }
 
 fn update_webhook(keys: &TenantApiKeys, webhook: &Value, changes: &Value) -> TestResponse {
-    SHARED_SERVER.put(&keys.management, &webhook_path(webhook), &webhook_body(changes))
+    SERVER.put(&keys.management, &webhook_path(webhook), &webhook_body(changes))
 }
 
 /// The webhook as later responses show it.

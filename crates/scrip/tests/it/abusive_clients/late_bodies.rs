@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{SHARED_SERVER, TestServer, text_field};
+use crate::harness::server::{SERVER, TestServer, text_field};
 
 /// A request that is sent except for its last byte.
 struct IncompleteRequest {
@@ -26,7 +26,7 @@ fn send_without_last_byte(method: &str, path: &str, key: &str, body: &Value) -> 
          Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    let mut stream = TcpStream::connect(SHARED_SERVER.address).unwrap();
+    let mut stream = TcpStream::connect(SERVER.address).unwrap();
     let (first_bytes, last_byte) = body.as_bytes().split_at(body.len() - 1);
     stream.write_all(&[head.as_bytes(), first_bytes].concat()).unwrap();
     // Wait long enough for the server to authenticate the key.
@@ -45,15 +45,13 @@ impl IncompleteRequest {
 
 #[test]
 fn deleted_application_cannot_finish_a_started_request() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let create_application = |kind: &str, permissions: &[&str]| {
         let body = json!({"name": "x", "type": kind, "permissions": permissions});
-        let created =
-            SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
+        let created = SERVER.post(&keys.management, "/applications", &body).expect_status(201);
         (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"))
     };
-    SHARED_SERVER
-        .create_token_ok(&keys.private, &json!({"id": "pending", "type": "token", "data": 1}));
+    SERVER.create_token_ok(&keys.private, &json!({"id": "pending", "type": "token", "data": 1}));
     let (manager_path, manager_key) = create_application("management", &["application:create"]);
     let (writer, writer_key) = create_application("private", &["token:create", "token:update"]);
     let new_application =
@@ -69,36 +67,36 @@ fn deleted_application_cannot_finish_a_started_request() {
         send_without_last_byte("PATCH", "/tokens/pending", &writer_key, &json!({"data": 2})),
     ];
     for path in [&manager_path, &writer] {
-        assert_eq!(SHARED_SERVER.delete(&keys.management, path).status, 204);
+        assert_eq!(SERVER.delete(&keys.management, path).status, 204);
     }
     assert_eq!(pending_requests.map(IncompleteRequest::finish), [401, 401, 401]);
-    assert_eq!(SHARED_SERVER.get_token(&keys.private, "pending").json()["data"], 1);
+    assert_eq!(SERVER.get_token(&keys.private, "pending").json()["data"], 1);
 }
 
 #[test]
 fn removed_permission_applies_to_a_started_request() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let body = json!({"name": "x", "type": "private", "permissions": ["token:create"]});
-    let created = SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
+    let created = SERVER.post(&keys.management, "/applications", &body).expect_status(201);
     let token = json!({"type": "token", "data": 1});
     let pending_request =
         send_without_last_byte("POST", "/tokens", &text_field(&created, "key"), &token);
     let reduced_body = json!({"name": "x", "permissions": ["token:read"]});
     let path = format!("/applications/{}", text_field(&created, "id"));
-    SHARED_SERVER.put(&keys.management, &path, &reduced_body).expect_status(200);
+    SERVER.put(&keys.management, &path, &reduced_body).expect_status(200);
     assert_eq!(pending_request.finish(), 403);
 }
 
 #[test]
 fn started_request_of_a_deleted_tenant_is_401() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let pending_request = send_without_last_byte(
         "POST",
         "/tokens",
         &keys.private,
         &json!({"type": "token", "data": 1}),
     );
-    assert_eq!(SHARED_SERVER.delete(&keys.management, "/tenants/self").status, 204);
+    assert_eq!(SERVER.delete(&keys.management, "/tenants/self").status, 204);
     assert_eq!(pending_request.finish(), 401);
 }
 
@@ -106,7 +104,7 @@ fn started_request_of_a_deleted_tenant_is_401() {
 #[test]
 fn unknown_path_reads_the_body_and_keeps_the_connection() {
     for (line, status) in [("POST /nowhere", 404), ("PUT /tokens/x", 405), ("POST /healthz", 405)] {
-        let mut stream = TcpStream::connect(SHARED_SERVER.address).unwrap();
+        let mut stream = TcpStream::connect(SERVER.address).unwrap();
         let head = format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         // A server that does not wait for the body would respond within this time.
@@ -122,7 +120,7 @@ fn unknown_path_reads_the_body_and_keeps_the_connection() {
 
 #[test]
 fn body_with_many_errors_gets_a_short_response() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let bodies = [
         json!({"nonce": "x", "rules": vec![json!({}); 90_000]}),
         json!({"nonce": "x", "rules": vec![1; 90_000]}),
@@ -131,12 +129,12 @@ fn body_with_many_errors_gets_a_short_response() {
     ];
     for body in &bodies {
         // A quadratic algorithm took hours for these bodies.
-        let response = SHARED_SERVER.post(&keys.private, "/sessions/authorize", body);
+        let response = SERVER.post(&keys.private, "/sessions/authorize", body);
         assert_eq!(response.status, 400);
         assert!(response.text.len() < 16 * 1024, "{} bytes", response.text.len());
     }
     let containers = json!({"type": "token", "data": 1, "containers": vec!["x"; 90_000]});
-    let response = SHARED_SERVER.create_token(&keys.private, &containers);
+    let response = SERVER.create_token(&keys.private, &containers);
     response.expect_problem(400, "containers");
     assert!(response.text.len() < 16 * 1024, "{} bytes", response.text.len());
 }
@@ -152,13 +150,13 @@ fn send_chunks(head: &str, body: &str, chunk_length: usize) -> String {
     let next_request = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let chunks: Vec<_> = chunks.collect();
     let bytes = [head.as_bytes(), &chunks.concat(), b"0\r\n\r\n", next_request.as_bytes()].concat();
-    SHARED_SERVER.send_raw(&bytes)
+    SERVER.send_raw(&bytes)
 }
 
 /// Each chunk costs as much time as a kilobyte.
 #[test]
 fn body_with_too_many_small_chunks_is_not_read_to_its_end() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let private = &keys.private;
     let heads = [
         ("POST /tokens HTTP/1.1".to_owned(), 401),

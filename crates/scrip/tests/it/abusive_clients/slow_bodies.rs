@@ -11,7 +11,7 @@ use scrip_api::limiter::Limiter;
 use scrip_server::node::metrics_key::MetricsKey;
 use serde_json::json;
 
-use crate::harness::server::{SHARED_SERVER, TestServer, text_field};
+use crate::harness::server::{SERVER, TestServer, text_field};
 
 /// The time within which a server responds if it does not wait for the body.
 const DELAY: Duration = Duration::from_millis(300);
@@ -71,7 +71,7 @@ fn keyed_head(key: &str, line: &str) -> String {
 
 fn rejected_cases(keys: &crate::harness::server::TenantApiKeys) -> Vec<LateBodyCase> {
     let (private, public) = (keys.private.as_str(), keys.public.as_str());
-    let shared = |name, head: &str, status| LateBodyCase::new(name, &SHARED_SERVER, head, status);
+    let shared = |name, head: &str, status| LateBodyCase::new(name, &SERVER, head, status);
     let json = "Content-Type: application/json";
     let head_with_two_keys =
         format!("POST /tokens\nBT-API-KEY: {private}\nBT-API-KEY: {private}\n{json}");
@@ -94,13 +94,12 @@ fn rejected_cases(keys: &crate::harness::server::TenantApiKeys) -> Vec<LateBodyC
 }
 
 fn accepted_cases(keys: &crate::harness::server::TenantApiKeys) -> Vec<LateBodyCase> {
-    let shared = |name, head: &str, status| LateBodyCase::new(name, &SHARED_SERVER, head, status);
+    let shared = |name, head: &str, status| LateBodyCase::new(name, &SERVER, head, status);
     let body = json!({"name": "x", "type": "private", "permissions": ["token:read"]});
-    let created = SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
+    let created = SERVER.post(&keys.management, "/applications", &body).expect_status(201);
     let keys_path = format!("POST /applications/{}/keys", text_field(&created, "id"));
     let token = json!({"type": "token", "data": 1});
-    let first =
-        SHARED_SERVER.request("POST", "/tokens").key(&keys.private).idempotency_key("slow-replay");
+    let first = SERVER.request("POST", "/tokens").key(&keys.private).idempotency_key("slow-replay");
     first.json(&token).send().expect_status(201);
     let replay_head = keyed_head(&keys.private, "POST /tokens\nBT-IDEMPOTENCY-KEY: slow-replay");
     vec![
@@ -117,19 +116,19 @@ fn accepted_cases(keys: &crate::harness::server::TenantApiKeys) -> Vec<LateBodyC
 
 #[test]
 fn connection_is_usable_or_closed_after_every_early_response() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let mut cases = rejected_cases(&keys);
     cases.extend(accepted_cases(&keys));
 
     // The first request reserves its idempotency key until its body has arrived.
-    let mut pending_connection = TcpStream::connect(SHARED_SERVER.address).unwrap();
+    let mut pending_connection = TcpStream::connect(SERVER.address).unwrap();
     let conflict_head =
         keyed_head(&keys.private, "POST /tokens\nBT-IDEMPOTENCY-KEY: slow-conflict");
     let (line, headers) = conflict_head.split_once('\n').unwrap();
     let headers = headers.replace('\n', "\r\n");
     let head = format!("{line} HTTP/1.1\r\nHost: x\r\n{headers}\r\nContent-Length: 9\r\n\r\n");
     pending_connection.write_all(head.as_bytes()).unwrap();
-    cases.push(LateBodyCase::new("idempotency key in use", &SHARED_SERVER, &conflict_head, 409));
+    cases.push(LateBodyCase::new("idempotency key in use", &SERVER, &conflict_head, 409));
 
     let small_body_server = TestServer::start_with(|app| app.settings.limits.body_bytes_max = 8);
     let small_body_keys = small_body_server.create_default_tenant();

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
+use crate::harness::server::{ACME, SERVER, TestResponse, text_field};
 
 /// Creates an application over HTTP, so that the test can change it. Returns its path and its key.
 fn create_authorizer(rules: &Value) -> (String, String) {
     let body = json!({"name": "a", "type": "private", "rules": rules});
-    let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
+    let created = SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
     (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"))
 }
 
 /// Creates a session and authorizes it with this body. Returns the session key and the response.
 fn authorize_session(key: &str, mut body: Value) -> (String, TestResponse) {
-    let session = SHARED_SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
+    let session = SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
     body["nonce"] = session["nonce"].clone();
-    (text_field(&session, "session_key"), SHARED_SERVER.post(key, "/sessions/authorize", &body))
+    (text_field(&session, "session_key"), SERVER.post(key, "/sessions/authorize", &body))
 }
 
 fn authorized_session(key: &str, body: Value) -> String {
@@ -31,7 +31,7 @@ fn rule(container: &str, transform: &str, permissions: &[&str]) -> Value {
 fn create_ssn_token(container: &str) -> String {
     let body =
         json!({"type": "social_security_number", "data": "123-45-6789", "containers": [container]});
-    text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id")
+    text_field(&SERVER.create_token_ok(&ACME.private, &body), "id")
 }
 
 const CLEAR: &str = "123-45-6789";
@@ -68,7 +68,7 @@ fn access_session_cannot_be_given_more_rights_than_its_authorizer_has() {
             None => drop(response.expect_status(204)),
             Some(permission) => {
                 response.expect_problem(403, permission);
-                SHARED_SERVER
+                SERVER
                     .get_token(&session, &create_ssn_token("/a/"))
                     .expect_problem(403, "token:read");
             }
@@ -77,7 +77,7 @@ fn access_session_cannot_be_given_more_rights_than_its_authorizer_has() {
     // A permission without a rule only masks data, so it cannot be delegated with the reveal
     // transform.
     let body = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
-    let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
+    let created = SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
     let reveal_rules = json!({"rules": [rule("/", "reveal", &["token:read"])]});
     authorize_session(&text_field(&created, "key"), reveal_rules)
         .1
@@ -94,15 +94,15 @@ fn access_session_rules_apply_to_containers_and_their_descendants() {
     let session = authorized_session(&ACME.private, json!({"rules": rules}));
     for (container, expected) in [("/a/", MASKED), ("/a/b/", MASKED), ("/c/d/", CLEAR)] {
         assert_eq!(
-            SHARED_SERVER.get_token(&session, &create_ssn_token(container)).expect_status(200)["data"],
+            SERVER.get_token(&session, &create_ssn_token(container)).expect_status(200)["data"],
             expected,
             "{container}"
         );
     }
-    SHARED_SERVER.get_token(&session, &create_ssn_token("/a-b/")).expect_problem(403, "token:read");
+    SERVER.get_token(&session, &create_ssn_token("/a-b/")).expect_problem(403, "token:read");
     let both = json!({"type": "token", "data": 1, "containers": ["/c/", "/elsewhere/"]});
-    let both = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &both), "id");
-    SHARED_SERVER.get_token(&session, &both).expect_problem(403, "token:read");
+    let both = text_field(&SERVER.create_token_ok(&ACME.private, &both), "id");
+    SERVER.get_token(&session, &both).expect_problem(403, "token:read");
 }
 
 fn rules_with_conditions(conditions: &Value, permissions: &[&str]) -> Value {
@@ -115,7 +115,7 @@ fn rules_with_conditions(conditions: &Value, permissions: &[&str]) -> Value {
 fn access_session_conditions_match_ids_and_containers() {
     let create_token = |id: &str, container: &str| {
         let body = json!({"id": id, "type": "token", "data": 1, "containers": [container]});
-        SHARED_SERVER.create_token_ok(&ACME.private, &body);
+        SERVER.create_token_ok(&ACME.private, &body);
     };
     create_token("cond-1", "/cond/");
     create_token("cond-12", "/cond/");
@@ -141,21 +141,17 @@ fn access_session_conditions_match_ids_and_containers() {
             authorized_session(&ACME.private, rules_with_conditions(&conditions, &["token:read"]));
         for id in token_ids {
             let expected = if visible_ids.contains(&id) { 200 } else { 403 };
-            assert_eq!(
-                SHARED_SERVER.get_token(&session, id).status,
-                expected,
-                "{id} by {conditions}"
-            );
+            assert_eq!(SERVER.get_token(&session, id).status, expected, "{id} by {conditions}");
         }
         // An unknown id gets 404.
-        assert_eq!(SHARED_SERVER.get_token(&session, "cond-nobodys").status, 404);
+        assert_eq!(SERVER.get_token(&session, "cond-nobodys").status, 404);
     }
 }
 
 #[test]
 fn access_session_id_condition_is_enforced_by_every_operation() {
     for id in ["mine-7", "mine-8"] {
-        SHARED_SERVER
+        SERVER
             .create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": {"n": 1}}));
     }
     let id_condition = json!([{"attribute": "id", "operator": "equals", "value": "mine-7"}]);
@@ -163,14 +159,11 @@ fn access_session_id_condition_is_enforced_by_every_operation() {
     let session =
         authorized_session(&ACME.private, rules_with_conditions(&id_condition, &permissions));
     let patch = json!({"data": {"n": 2}});
-    SHARED_SERVER.patch_token(&session, "mine-8", &patch).expect_problem(403, "token:update");
-    SHARED_SERVER.delete(&session, "/tokens/mine-8").expect_problem(403, "token:delete");
-    assert_eq!(
-        SHARED_SERVER.patch_token(&session, "mine-7", &patch).expect_status(200)["data"]["n"],
-        2
-    );
+    SERVER.patch_token(&session, "mine-8", &patch).expect_problem(403, "token:update");
+    SERVER.delete(&session, "/tokens/mine-8").expect_problem(403, "token:delete");
+    assert_eq!(SERVER.patch_token(&session, "mine-7", &patch).expect_status(200)["data"]["n"], 2);
     let create_with_key = || {
-        let request = SHARED_SERVER
+        let request = SERVER
             .request("PATCH", "/tokens/mine-7")
             .key(&session)
             .idempotency_key("patched-by-id");
@@ -178,9 +171,9 @@ fn access_session_id_condition_is_enforced_by_every_operation() {
     };
     let first = create_with_key().expect_status(200);
     assert_eq!(create_with_key().expect_status(200), first, "the replay knows the id");
-    SHARED_SERVER.delete(&session, "/tokens/mine-7").expect_status(204);
+    SERVER.delete(&session, "/tokens/mine-7").expect_status(204);
     // The id of a new token is not known before it is created.
-    SHARED_SERVER
+    SERVER
         .create_token(&session, &json!({"type": "token", "data": 1}))
         .expect_problem(403, "token:create");
 }
@@ -193,10 +186,10 @@ fn access_session_loses_rights_that_its_authorizer_loses() {
     let id = create_ssn_token("/lost/");
     let replace_rules = |rules: Value| {
         let body = json!({"name": "a", "rules": rules});
-        SHARED_SERVER.put(&ACME.management, &path, &body).expect_status(200);
-        SHARED_SERVER.get_token(&session, &id)
+        SERVER.put(&ACME.management, &path, &body).expect_status(200);
+        SERVER.get_token(&session, &id)
     };
-    assert_eq!(SHARED_SERVER.get_token(&session, &id).expect_status(200)["data"], CLEAR);
+    assert_eq!(SERVER.get_token(&session, &id).expect_status(200)["data"], CLEAR);
     let response = replace_rules(json!([rule("/", "mask", &["token:read"])]));
     assert_eq!(response.expect_status(200)["data"], MASKED);
     let response = replace_rules(json!([rule("/lost/", "redact", &["token:read"])]));
@@ -210,7 +203,7 @@ fn access_session_loses_rights_that_its_authorizer_loses() {
         CLEAR,
         "the delegated rights apply again, and no others"
     );
-    SHARED_SERVER.delete(&session, &format!("/tokens/{id}")).expect_problem(403, "token:delete");
+    SERVER.delete(&session, &format!("/tokens/{id}")).expect_problem(403, "token:delete");
 }
 
 #[test]
@@ -226,14 +219,12 @@ fn delegated_condition_is_limited_by_the_rights_on_the_token_container() {
         authorized_session(&key, rules_with_conditions(&id_condition, &["token:read"]))
     };
     assert_eq!(
-        SHARED_SERVER
-            .get_token(&create_session(&revealed_token), &revealed_token)
-            .expect_status(200)["data"],
+        SERVER.get_token(&create_session(&revealed_token), &revealed_token).expect_status(200)["data"],
         CLEAR
     );
-    let response = SHARED_SERVER.get_token(&create_session(&masked_token), &masked_token);
+    let response = SERVER.get_token(&create_session(&masked_token), &masked_token);
     assert_eq!(response.expect_status(200)["data"], MASKED);
-    SHARED_SERVER
+    SERVER
         .get_token(&create_session(&outside_token), &outside_token)
         .expect_problem(403, "token:read");
 }
@@ -271,14 +262,14 @@ fn container_condition_is_compared_with_rights_on_all_matching_containers() {
 fn replay_of_a_deduplicated_token_checks_id_conditions() {
     let body =
         json!({"type": "us_bank_account_number", "data": "80421977", "deduplicate_token": true});
-    let id = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id");
+    let id = text_field(&SERVER.create_token_ok(&ACME.private, &body), "id");
     let by_id = json!({
         "conditions": [{"attribute": "id", "operator": "equals", "value": id}],
         "transform": "reveal", "permissions": ["token:read"],
     });
     let rules = json!([rule("/", "reveal", &["token:create"]), by_id]);
     let session = authorized_session(&ACME.private, json!({"rules": rules}));
-    let create_with_key = || SHARED_SERVER.post_once(&session, "/tokens", "found", &body);
+    let create_with_key = || SERVER.post_once(&session, "/tokens", "found", &body);
     let first = create_with_key().expect_status(201);
     assert_eq!((&first["id"], &first["data"]), (&json!(id), &body["data"]));
     assert_eq!(create_with_key().expect_status(201), first);

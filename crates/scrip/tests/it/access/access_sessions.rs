@@ -9,9 +9,7 @@ use scrip_core::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, TestResponse, TestServer, text_field,
-};
+use crate::harness::server::{ACME, SERVER, TenantApiKeys, TestResponse, TestServer, text_field};
 
 fn create_session(server: &TestServer, keys: &TenantApiKeys) -> Value {
     server.post_empty(&keys.public, "/sessions").expect_status(201)
@@ -32,61 +30,52 @@ fn read_permission() -> Value {
 }
 
 fn create_token() -> String {
-    text_field(
-        &SHARED_SERVER.create_token_ok(&ACME.private, &json!({"type": "token", "data": 1})),
-        "id",
-    )
+    text_field(&SERVER.create_token_ok(&ACME.private, &json!({"type": "token", "data": 1})), "id")
 }
 
 #[test]
 fn unauthorized_access_session_has_no_rights() {
-    let session = create_session(&SHARED_SERVER, &ACME);
+    let session = create_session(&SERVER, &ACME);
     assert!(key(&session).starts_with("key_test_us_ses_"));
     assert!(text_field(&session, "nonce").len() > 30);
     assert!(!key(&session).contains(&text_field(&session, "nonce")));
     let id = create_token();
-    SHARED_SERVER.get_token(&key(&session), &id).expect_problem(403, "token:read");
+    SERVER.get_token(&key(&session), &id).expect_problem(403, "token:read");
     // The session does not even have the rights of the application that created it.
-    SHARED_SERVER
+    SERVER
         .create_token(&key(&session), &json!({"type": "token", "data": 1}))
         .expect_problem(403, "create");
-    let response = authorize(&SHARED_SERVER, &ACME.private, &session, read_permission());
+    let response = authorize(&SERVER, &ACME.private, &session, read_permission());
     assert_eq!((response.status, response.text.as_str()), (204, ""));
-    SHARED_SERVER.get_token(&key(&session), &id).expect_status(200);
-    SHARED_SERVER
+    SERVER.get_token(&key(&session), &id).expect_status(200);
+    SERVER
         .create_token(&key(&session), &json!({"type": "token", "data": 1}))
         .expect_problem(403, "create");
-    SHARED_SERVER
-        .delete(&key(&session), &format!("/tokens/{id}"))
-        .expect_problem(403, "token:delete");
+    SERVER.delete(&key(&session), &format!("/tokens/{id}")).expect_problem(403, "token:delete");
 }
 
 #[test]
 fn nonce_authorizes_an_access_session_only_once() {
-    let session = create_session(&SHARED_SERVER, &ACME);
+    let session = create_session(&SERVER, &ACME);
     // A failed authorization does not use up the nonce.
-    authorize(&SHARED_SERVER, &ACME.private, &session, json!({})).expect_invalid("permissions");
-    let key_without_read =
-        SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
-    authorize(&SHARED_SERVER, &key_without_read, &session, read_permission())
+    authorize(&SERVER, &ACME.private, &session, json!({})).expect_invalid("permissions");
+    let key_without_read = SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
+    authorize(&SERVER, &key_without_read, &session, read_permission())
         .expect_problem(403, "token:read");
-    authorize(&SHARED_SERVER, &ACME.private, &session, read_permission()).expect_status(204);
+    authorize(&SERVER, &ACME.private, &session, read_permission()).expect_status(204);
     let additional_permissions = json!({"permissions": ["token:delete"]});
-    authorize(&SHARED_SERVER, &ACME.private, &session, additional_permissions)
+    authorize(&SERVER, &ACME.private, &session, additional_permissions)
         .expect_problem(409, "used before");
     let id = create_token();
-    SHARED_SERVER
-        .delete(&key(&session), &format!("/tokens/{id}"))
-        .expect_problem(403, "token:delete");
-    SHARED_SERVER.get_token(&key(&session), &id).expect_status(200);
+    SERVER.delete(&key(&session), &format!("/tokens/{id}")).expect_problem(403, "token:delete");
+    SERVER.get_token(&key(&session), &id).expect_status(200);
 }
 
 #[test]
 fn only_one_of_many_concurrent_access_session_authorizations_succeeds() {
-    let session = create_session(&SHARED_SERVER, &ACME);
+    let session = create_session(&SERVER, &ACME);
     let statuses: Vec<_> = std::thread::scope(|scope| {
-        let request =
-            || authorize(&SHARED_SERVER, &ACME.private, &session, read_permission()).status;
+        let request = || authorize(&SERVER, &ACME.private, &session, read_permission()).status;
         let requests: Vec<_> = (0..8).map(|_| scope.spawn(request)).collect();
         requests.into_iter().map(|it| it.join().unwrap()).collect()
     });
@@ -96,20 +85,20 @@ fn only_one_of_many_concurrent_access_session_authorizations_succeeds() {
 
 #[test]
 fn unknown_and_foreign_nonces_are_indistinguishable() {
-    let other_tenant_keys = SHARED_SERVER.create_default_tenant();
-    let foreign_session = create_session(&SHARED_SERVER, &other_tenant_keys);
+    let other_tenant_keys = SERVER.create_default_tenant();
+    let foreign_session = create_session(&SERVER, &other_tenant_keys);
     let unknown_nonce = json!({"nonce": "nobodys"});
-    let by_key = json!({"nonce": create_session(&SHARED_SERVER, &ACME)["session_key"]});
+    let by_key = json!({"nonce": create_session(&SERVER, &ACME)["session_key"]});
     let replies = [&foreign_session, &unknown_nonce, &by_key, &json!({"nonce": ""})]
-        .map(|it| authorize(&SHARED_SERVER, &ACME.private, it, read_permission()));
+        .map(|it| authorize(&SERVER, &ACME.private, it, read_permission()));
     for response in &replies {
         response.expect_problem(404, "Not found.");
         assert_eq!(response.without_trace(), replies[0].without_trace());
     }
-    authorize(&SHARED_SERVER, &other_tenant_keys.private, &foreign_session, read_permission())
+    authorize(&SERVER, &other_tenant_keys.private, &foreign_session, read_permission())
         .expect_status(204);
     let id = create_token();
-    SHARED_SERVER.get_token(&key(&foreign_session), &id).expect_problem(404, "Not found.");
+    SERVER.get_token(&key(&foreign_session), &id).expect_problem(404, "Not found.");
 }
 
 #[test]
@@ -145,24 +134,22 @@ fn invalid_access_session_authorization_names_the_attribute() {
         (condition("id", "equals", json!(7)), "rules[0].conditions[0].value"),
         (condition("container", "starts_with", json!("/a")), "rules[0].conditions[0].value"),
     ];
-    let session = create_session(&SHARED_SERVER, &ACME);
+    let session = create_session(&SERVER, &ACME);
     for (body, attribute) in table {
-        authorize(&SHARED_SERVER, &ACME.private, &session, body).expect_invalid(attribute);
+        authorize(&SERVER, &ACME.private, &session, body).expect_invalid(attribute);
     }
     for conditions in [json!({}), json!("x"), json!(too_many_conditions)] {
         let body = json!({"rules": [{"conditions": conditions, "transform": "mask", "permissions": ["token:read"]}]});
-        authorize(&SHARED_SERVER, &ACME.private, &session, body)
-            .expect_invalid("rules[0].conditions");
+        authorize(&SERVER, &ACME.private, &session, body).expect_invalid("rules[0].conditions");
     }
     for conditions in [Value::Null, json!([])] {
         let body = json!({"rules": [{"conditions": conditions, "transform": "mask", "permissions": ["token:read"]}]});
-        authorize(&SHARED_SERVER, &ACME.private, &session, body)
-            .expect_invalid("rules[0].container");
+        authorize(&SERVER, &ACME.private, &session, body).expect_invalid("rules[0].container");
     }
     let response_without_nonce =
-        SHARED_SERVER.post(&ACME.private, "/sessions/authorize", &read_permission());
+        SERVER.post(&ACME.private, "/sessions/authorize", &read_permission());
     response_without_nonce.expect_invalid("nonce");
-    authorize(&SHARED_SERVER, &ACME.private, &session, read_permission()).expect_status(204);
+    authorize(&SERVER, &ACME.private, &session, read_permission()).expect_status(204);
 }
 
 /// Starts a server with a movable clock, an authorized session and a token.
@@ -237,7 +224,7 @@ fn access_session_lifetime_can_be_set_up_to_one_day() {
 
 /// Creates an application over HTTP, so that the test can change it. Returns its path and its key.
 fn create_application(body: &Value) -> (String, String) {
-    let created = SHARED_SERVER.post(&ACME.management, "/applications", body).expect_status(201);
+    let created = SERVER.post(&ACME.management, "/applications", body).expect_status(201);
     (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"))
 }
 
@@ -249,12 +236,12 @@ fn access_session_ends_when_its_application_or_authorizer_is_deleted() {
     for deleted_kind in ["public", "private"] {
         let ((public_path, public), (private_path, private)) =
             (create_application(&public), create_application(&private));
-        let session = SHARED_SERVER.post_empty(&public, "/sessions").expect_status(201);
-        authorize(&SHARED_SERVER, &private, &session, read_permission()).expect_status(204);
-        SHARED_SERVER.get_token(&key(&session), &id).expect_status(200);
+        let session = SERVER.post_empty(&public, "/sessions").expect_status(201);
+        authorize(&SERVER, &private, &session, read_permission()).expect_status(204);
+        SERVER.get_token(&key(&session), &id).expect_status(200);
         let deleted_path = if deleted_kind == "public" { public_path } else { private_path };
-        SHARED_SERVER.delete(&ACME.management, &deleted_path).expect_status(204);
-        SHARED_SERVER.get_token(&key(&session), &id).expect_problem(401, "BT-API-KEY");
+        SERVER.delete(&ACME.management, &deleted_path).expect_status(204);
+        SERVER.get_token(&key(&session), &id).expect_problem(401, "BT-API-KEY");
     }
 }
 
@@ -263,20 +250,20 @@ fn access_session_ends_when_its_authorizing_key_is_deleted() {
     let private = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
     let (application_path, first) = create_application(&private);
     let keys = format!("{application_path}/keys");
-    let second = SHARED_SERVER.post(&ACME.management, &keys, &json!({})).expect_status(201);
+    let second = SERVER.post(&ACME.management, &keys, &json!({})).expect_status(201);
     let id = create_token();
     let create_authorized_session = |private: &str| {
-        let session = create_session(&SHARED_SERVER, &ACME);
-        authorize(&SHARED_SERVER, private, &session, read_permission()).expect_status(204);
-        SHARED_SERVER.get_token(&key(&session), &id).expect_status(200);
+        let session = create_session(&SERVER, &ACME);
+        authorize(&SERVER, private, &session, read_permission()).expect_status(204);
+        SERVER.get_token(&key(&session), &id).expect_status(200);
         session
     };
     let (by_first, by_second) =
         (create_authorized_session(&first), create_authorized_session(&text_field(&second, "key")));
-    SHARED_SERVER
+    SERVER
         .delete(&ACME.management, &format!("{keys}/{}", text_field(&second, "id")))
         .expect_status(204);
-    SHARED_SERVER.get_token(&key(&by_second), &id).expect_problem(401, "BT-API-KEY");
+    SERVER.get_token(&key(&by_second), &id).expect_problem(401, "BT-API-KEY");
     // The application, its other key and the session that this key authorized still work.
-    SHARED_SERVER.get_token(&key(&by_first), &id).expect_status(200);
+    SERVER.get_token(&key(&by_first), &id).expect_status(200);
 }

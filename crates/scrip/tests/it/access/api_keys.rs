@@ -3,21 +3,21 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
+use crate::harness::server::{ACME, SERVER, TestResponse, text_field};
 
 /// Creates an application and returns the path of its keys and its first key.
 fn create_application() -> (String, Value) {
     let body = json!({"name": "keys", "type": "private", "permissions": ["token:read"]});
-    let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
+    let created = SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
     (format!("/applications/{}/keys", text_field(&created, "id")), created["keys"][0].clone())
 }
 
 fn create_key(path: &str) -> TestResponse {
-    SHARED_SERVER.post_empty(&ACME.management, path)
+    SERVER.post_empty(&ACME.management, path)
 }
 
 fn works(key: &Value) -> bool {
-    let status = SHARED_SERVER.get_token(&text_field(key, "key"), "no-such-token").status;
+    let status = SERVER.get_token(&text_field(key, "key"), "no-such-token").status;
     assert!([401, 404].contains(&status), "{status}");
     status == 404
 }
@@ -33,7 +33,7 @@ fn application_can_have_several_keys() {
         assert!(text_field(key, "key").starts_with("key_test_us_pvt_"));
     }
     assert_ne!(created_keys[1]["key"], created_keys[2]["key"]);
-    let listed_keys = SHARED_SERVER.get_path(&ACME.management, &path).expect_status(200);
+    let listed_keys = SERVER.get_path(&ACME.management, &path).expect_status(200);
     assert_eq!(listed_keys.as_array().unwrap().len(), 3);
 }
 
@@ -41,8 +41,7 @@ fn application_can_have_several_keys() {
 fn key_list_is_an_array_or_a_page_on_request() {
     let (path, _) = create_application();
     let id = text_field(&create_key(&path).expect_status(201), "id");
-    let list_keys =
-        |query: &str| SHARED_SERVER.get_path(&ACME.management, &format!("{path}{query}"));
+    let list_keys = |query: &str| SERVER.get_path(&ACME.management, &format!("{path}{query}"));
     for query in ["?page=1", "?size=2", "?page=1&size=2"] {
         assert_eq!(list_keys(query).expect_status(200)["data"].as_array().unwrap().len(), 2);
     }
@@ -57,20 +56,20 @@ fn deleted_api_key_is_rejected_immediately() {
     let (path, first) = create_application();
     let second = create_key(&path).expect_status(201);
     let key_path = format!("{path}/{}", text_field(&first, "id"));
-    SHARED_SERVER.delete(&ACME.management, &key_path).expect_status(204);
+    SERVER.delete(&ACME.management, &key_path).expect_status(204);
     assert!(!works(&first) && works(&second));
     // The application exists without a key, and can get another one.
-    SHARED_SERVER
+    SERVER
         .delete(&ACME.management, &format!("{path}/{}", text_field(&second, "id")))
         .expect_status(204);
-    assert_eq!(SHARED_SERVER.get_path(&ACME.management, &path).expect_status(200), json!([]));
+    assert_eq!(SERVER.get_path(&ACME.management, &path).expect_status(200), json!([]));
     assert!(works(&create_key(&path).expect_status(201)));
 }
 
 #[test]
 fn create_api_key_ignores_the_body() {
     let (path, _) = create_application();
-    let request = || SHARED_SERVER.request("POST", &path).key(&ACME.management);
+    let request = || SERVER.request("POST", &path).key(&ACME.management);
     request().send().expect_status(201);
     request().json(&json!({})).send().expect_status(201);
     request().body("application/json", "").send().expect_status(201);
@@ -84,7 +83,7 @@ fn application_can_have_at_most_100_keys() {
         create_key(&path).expect_status(201);
     }
     create_key(&path).expect_problem(422, "at most 100 keys");
-    SHARED_SERVER
+    SERVER
         .delete(&ACME.management, &format!("{path}/{}", text_field(&first, "id")))
         .expect_status(204);
     create_key(&path).expect_status(201);

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
+use crate::harness::server::{ACME, SERVER, TestResponse, text_field};
 
 fn try_create(body: &Value) -> TestResponse {
-    SHARED_SERVER.post(&ACME.management, "/applications", body)
+    SERVER.post(&ACME.management, "/applications", body)
 }
 
 fn create_application(body: &Value) -> Value {
@@ -39,9 +39,8 @@ fn created_application_has_its_rules_and_a_working_key() {
         assert_eq!(application[name], expected, "{name}");
     }
     assert_eq!(application["keys"].as_array().unwrap().len(), 1);
-    let update_response =
-        SHARED_SERVER.put(&ACME.management, &application_path(&application), &body);
-    let by_key = SHARED_SERVER.get_path(&key, "/applications/key");
+    let update_response = SERVER.put(&ACME.management, &application_path(&application), &body);
+    let by_key = SERVER.get_path(&key, "/applications/key");
     for response in [&update_response, &by_key] {
         assert_eq!(response.status, 200, "the key does not work immediately");
         assert!(!response.text.contains("key_test_"), "{}", response.text);
@@ -144,15 +143,14 @@ fn invalid_access_policies() -> Vec<(&'static str, Value, &'static str)> {
 #[test]
 fn invalid_application_names_the_attribute() {
     let application = create_application(&reader_body("remaining"));
-    let list_applications = || {
-        SHARED_SERVER.get_path(&ACME.management, &application_path(&application)).expect_status(200)
-    };
+    let list_applications =
+        || SERVER.get_path(&ACME.management, &application_path(&application)).expect_status(200);
     let list_before = list_applications();
     for (name, value, attribute) in invalid_access_policies() {
         let mut body = reader_body("wrong");
         body[name] = value;
         try_create(&body).expect_invalid(attribute);
-        SHARED_SERVER
+        SERVER
             .put(&ACME.management, &application_path(&application), &body)
             .expect_invalid(attribute);
     }
@@ -200,7 +198,7 @@ fn update_application_replaces_permissions_and_keeps_the_type() {
     let application = create_application(&body);
     let key = text_field(&application, "key");
     let send_update =
-        |body: &Value| SHARED_SERVER.put(&ACME.management, &application_path(&application), body);
+        |body: &Value| SERVER.put(&ACME.management, &application_path(&application), body);
     let updated = send_update(&json!({
         "name": "after", "type": "management", "create_key": true,
         "rules": [{"container": "/a/", "transform": "redact", "permissions": ["token:update"]}],
@@ -208,13 +206,13 @@ fn update_application_replaces_permissions_and_keeps_the_type() {
     .expect_status(200);
     assert_eq!((&updated["type"], &updated["permissions"]), (&json!("public"), &json!([])));
     assert_eq!(updated["keys"][0]["id"], application["keys"][0]["id"]);
-    SHARED_SERVER
+    SERVER
         .create_token(&key, &json!({"type": "token", "data": 1}))
         .expect_problem(403, "token:create");
     send_update(&json!({"name": "a", "permissions": ["token:read"]})).expect_invalid("permissions");
     send_update(&json!({"name": "a"})).expect_invalid("permissions");
     send_update(&body).expect_status(200);
-    SHARED_SERVER.create_token(&key, &json!({"type": "token", "data": 1})).expect_status(201);
+    SERVER.create_token(&key, &json!({"type": "token", "data": 1})).expect_status(201);
 }
 
 #[test]
@@ -228,14 +226,14 @@ fn changed_rule_applies_to_the_next_request() {
     let key = text_field(&application, "key");
     let token =
         json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/seen/"]});
-    let id = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &token), "id");
+    let id = text_field(&SERVER.create_token_ok(&ACME.private, &token), "id");
     let read_with = |transform, container| {
-        SHARED_SERVER
+        SERVER
             .put(&ACME.management, &application_path(&application), &body(transform, container))
             .expect_status(200);
-        SHARED_SERVER.get_token(&key, &id)
+        SERVER.get_token(&key, &id)
     };
-    assert_eq!(SHARED_SERVER.get_token(&key, &id).expect_status(200)["data"], "XXX-XX-6789");
+    assert_eq!(SERVER.get_token(&key, &id).expect_status(200)["data"], "XXX-XX-6789");
     assert_eq!(read_with("reveal", "/seen/").expect_status(200)["data"], "123-45-6789");
     assert!(read_with("redact", "/").expect_status(200).get("data").is_none());
     read_with("reveal", "/unseen/").expect_problem(403, "token:read");
@@ -249,10 +247,10 @@ fn application_can_remove_its_own_permissions_and_delete_itself() {
     );
     let (key, path) = (text_field(&application, "key"), application_path(&application));
     let reduced_body = json!({"name": "x", "permissions": ["application:delete"]});
-    SHARED_SERVER.put(&key, &path, &reduced_body).expect_status(200);
-    SHARED_SERVER.put(&key, &path, &reduced_body).expect_problem(403, "application:update");
-    assert_eq!(SHARED_SERVER.delete(&key, &path).status, 204);
-    SHARED_SERVER.delete(&key, &path).expect_problem(401, "BT-API-KEY");
+    SERVER.put(&key, &path, &reduced_body).expect_status(200);
+    SERVER.put(&key, &path, &reduced_body).expect_problem(403, "application:update");
+    assert_eq!(SERVER.delete(&key, &path).status, 204);
+    SERVER.delete(&key, &path).expect_problem(401, "BT-API-KEY");
 }
 
 #[test]
@@ -261,17 +259,17 @@ fn keys_of_a_deleted_application_are_rejected() {
         create_application(&reader_body("deleted")),
         create_application(&reader_body("remaining")),
     );
-    let second_key = SHARED_SERVER
-        .post_empty(&ACME.management, &format!("{}/keys", application_path(&application)));
+    let second_key =
+        SERVER.post_empty(&ACME.management, &format!("{}/keys", application_path(&application)));
     let keys = [text_field(&application, "key"), text_field(&second_key.expect_status(201), "key")];
     let path = application_path(&application);
-    SHARED_SERVER.delete(&ACME.management, &path).expect_status(204);
+    SERVER.delete(&ACME.management, &path).expect_status(204);
     for key in &keys {
-        SHARED_SERVER.get_token(key, "whatever").expect_problem(401, "BT-API-KEY");
+        SERVER.get_token(key, "whatever").expect_problem(401, "BT-API-KEY");
     }
-    let keys_of_deleted = SHARED_SERVER.get_path(&ACME.management, &format!("{path}/keys"));
+    let keys_of_deleted = SERVER.get_path(&ACME.management, &format!("{path}/keys"));
     keys_of_deleted.expect_problem(404, "Not found.");
-    SHARED_SERVER
+    SERVER
         .get_token(&text_field(&other_application, "key"), "whatever")
         .expect_problem(404, "Not found.");
 }
@@ -281,11 +279,10 @@ fn get_application_by_key_returns_the_application_of_the_key() {
     for (key, kind) in
         [(&ACME.private, "private"), (&ACME.public, "public"), (&ACME.management, "management")]
     {
-        let application_of_key =
-            SHARED_SERVER.get_path(key, "/applications/key/").expect_status(200);
+        let application_of_key = SERVER.get_path(key, "/applications/key/").expect_status(200);
         assert_eq!(application_of_key["type"], kind);
         assert_eq!(
-            SHARED_SERVER
+            SERVER
                 .get_path(&ACME.management, &application_path(&application_of_key))
                 .expect_status(200),
             application_of_key
@@ -294,22 +291,17 @@ fn get_application_by_key_returns_the_application_of_the_key() {
     let application = create_application(&reader_body("caller"));
     let key = text_field(&application, "key");
     assert_eq!(
-        SHARED_SERVER.get_path(&key, "/applications/key").expect_status(200)["id"],
+        SERVER.get_path(&key, "/applications/key").expect_status(200)["id"],
         application["id"]
     );
-    SHARED_SERVER
-        .get_path(&key, &application_path(&application))
-        .expect_problem(403, "application:read");
+    SERVER.get_path(&key, &application_path(&application)).expect_problem(403, "application:read");
     // An access session gets the application that created it.
-    let session = SHARED_SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
-    let application_of_key = SHARED_SERVER
+    let session = SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
+    let application_of_key = SERVER
         .get_path(&text_field(&session, "session_key"), "/applications/key")
         .expect_status(200);
     assert_eq!(application_of_key["type"], "public");
-    assert!(
-        SHARED_SERVER.request("PUT", "/applications/key").key(&ACME.management).send().status
-            == 405
-    );
+    assert!(SERVER.request("PUT", "/applications/key").key(&ACME.management).send().status == 405);
 }
 
 #[test]
@@ -318,19 +310,16 @@ fn regenerate_application_key_is_410() {
     for path in [application_path(&application), "/applications/abc".to_owned()] {
         for key in [&ACME.management, &text_field(&application, "key")] {
             let path = format!("{path}/regenerate");
-            SHARED_SERVER.post_empty(key, &path).expect_problem(410, "create another key");
+            SERVER.post_empty(key, &path).expect_problem(410, "create another key");
         }
     }
-    SHARED_SERVER
-        .get_path(&text_field(&application, "key"), "/applications/key")
-        .expect_status(200);
+    SERVER.get_path(&text_field(&application, "key"), "/applications/key").expect_status(200);
 }
 
 #[test]
 fn applications_are_filtered_by_type() {
-    let keys = SHARED_SERVER.create_default_tenant();
-    let list =
-        |query: &str| SHARED_SERVER.get_path(&keys.management, &format!("/applications?{query}"));
+    let keys = SERVER.create_default_tenant();
+    let list = |query: &str| SERVER.get_path(&keys.management, &format!("/applications?{query}"));
     for (query, kinds) in
         [("type=private", &["private"][..]), ("type=public&type=private", &["public", "private"])]
     {

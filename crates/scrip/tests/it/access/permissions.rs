@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::server::{ACME, SHARED_SERVER, text_field};
+use crate::harness::server::{ACME, SERVER, text_field};
 
 /// The permissions of existing features and the application types that may have them, as the API
 /// returns them.
@@ -54,8 +54,7 @@ const CATALOG: &[(&[&str], &[&str])] = &[
 ];
 
 fn list(query: &str) -> Vec<Value> {
-    let found =
-        SHARED_SERVER.get_path(&ACME.public, &format!("/permissions{query}")).expect_status(200);
+    let found = SERVER.get_path(&ACME.public, &format!("/permissions{query}")).expect_status(200);
     found.as_array().unwrap().clone()
 }
 
@@ -82,8 +81,7 @@ fn permission_catalog_is_filtered_by_application_type() {
             |it: &Value| it["application_types"].as_array().unwrap().contains(&kind.into());
         assert!(catalog.iter().all(includes_kind));
     }
-    let send_list =
-        |query: &str| SHARED_SERVER.get_path(&ACME.public, &format!("/permissions?{query}"));
+    let send_list = |query: &str| SERVER.get_path(&ACME.public, &format!("/permissions?{query}"));
     send_list("application_type=robot").expect_invalid("application_type");
     send_list("application_type=").expect_invalid("application_type");
     send_list("application_type=public&application_type=public").expect_invalid("application_type");

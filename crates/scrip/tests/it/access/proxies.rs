@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
+use crate::harness::server::{ACME, SERVER, TestResponse, text_field};
 
 /// A client certificate with its key, as in a request.
 pub(crate) static CERTIFICATE: LazyLock<Value> = LazyLock::new(|| certificate_body("shop.example"));
@@ -38,7 +38,7 @@ fn proxy_body(changes: &Value) -> Value {
 }
 
 fn try_create(changes: &Value) -> TestResponse {
-    SHARED_SERVER.post(&ACME.management, "/proxies", &proxy_body(changes))
+    SERVER.post(&ACME.management, "/proxies", &proxy_body(changes))
 }
 
 fn create_proxy(changes: &Value) -> Value {
@@ -50,9 +50,9 @@ fn proxy_path(proxy: &Value) -> String {
 }
 
 fn get_proxy(proxy: &Value) -> Value {
-    SHARED_SERVER.get_path(&ACME.management, &proxy_path(proxy)).expect_status(200)
+    SERVER.get_path(&ACME.management, &proxy_path(proxy)).expect_status(200)
 }
 
 fn patch_proxy(key: &str, proxy: &Value, patch: &Value) -> TestResponse {
-    SHARED_SERVER.patch(key, &proxy_path(proxy), patch)
+    SERVER.patch(key, &proxy_path(proxy), patch)
 }

@@ -4,7 +4,7 @@ use scrip_core::types::{ApplicationKind, Permission};
 use scrip_testing::policy::permissions_for_kind;
 use serde_json::json;
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
+use crate::harness::server::{ACME, SERVER, TestResponse, text_field};
 
 /// A key that has the form of a key and was never created.
 const UNKNOWN_KEY: &str = "key_test_us_pvt_0123456789ABCDEFGHJKMNPQRSTVWXYZ0123456";
@@ -15,59 +15,57 @@ fn detail(response: &TestResponse, status: u16) -> String {
 
 #[test]
 fn missing_malformed_and_unknown_keys_have_different_details() {
-    let without_key = SHARED_SERVER.request("GET", "/tokens/x").send();
+    let without_key = SERVER.request("GET", "/tokens/x").send();
     without_key.expect_problem(401, "the BT-API-KEY header is missing or empty");
-    let empty = SHARED_SERVER.request("GET", "/tokens/x").key("").send();
+    let empty = SERVER.request("GET", "/tokens/x").key("").send();
     assert_eq!(detail(&empty, 401), detail(&without_key, 401));
     for key in ["nobodys", "key_test_us_pvt_short", &format!("\"{UNKNOWN_KEY}\""), "key_é"] {
-        let response = SHARED_SERVER.get_path(key, "/tokens/x");
+        let response = SERVER.get_path(key, "/tokens/x");
         response.expect_problem(401, "BT-API-KEY header does not have the form of an API key");
         assert!(!detail(&response, 401).contains(key), "the response repeats the key");
     }
-    SHARED_SERVER
-        .get_path(UNKNOWN_KEY, "/tokens/x")
-        .expect_problem(401, "BT-API-KEY header is unknown");
+    SERVER.get_path(UNKNOWN_KEY, "/tokens/x").expect_problem(401, "BT-API-KEY header is unknown");
 }
 
 #[test]
 fn deleted_keys_and_expired_sessions_look_like_unknown_keys() {
     let body = json!({"name": "short-lived", "type": "private", "permissions": ["token:read"]});
-    let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
+    let created = SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
     let key = text_field(&created, "key");
-    SHARED_SERVER.get_path(&key, "/tokens/x").expect_problem(404, "Not found.");
+    SERVER.get_path(&key, "/tokens/x").expect_problem(404, "Not found.");
     let path = format!("/applications/{}", text_field(&created, "id"));
-    SHARED_SERVER.delete(&ACME.management, &path).expect_status(204);
-    let unknown = detail(&SHARED_SERVER.get_path(UNKNOWN_KEY, "/tokens/x"), 401);
-    assert_eq!(detail(&SHARED_SERVER.get_path(&key, "/tokens/x"), 401), unknown);
+    SERVER.delete(&ACME.management, &path).expect_status(204);
+    let unknown = detail(&SERVER.get_path(UNKNOWN_KEY, "/tokens/x"), 401);
+    assert_eq!(detail(&SERVER.get_path(&key, "/tokens/x"), 401), unknown);
     let unknown_session = UNKNOWN_KEY.replace("_pvt_", "_ses_");
-    assert_eq!(detail(&SHARED_SERVER.get_path(&unknown_session, "/tokens/x"), 401), unknown);
+    assert_eq!(detail(&SERVER.get_path(&unknown_session, "/tokens/x"), 401), unknown);
 }
 
 #[test]
 fn denial_says_when_the_application_type_can_never_have_the_permission() {
     let never = "a public application can never have token:delete; use the key of a private";
-    SHARED_SERVER.delete(&ACME.public, "/tokens/x").expect_problem(403, never);
+    SERVER.delete(&ACME.public, "/tokens/x").expect_problem(403, never);
     let never =
         "a private application can never have application:read; use the key of a management";
-    SHARED_SERVER.get_path(&ACME.private, "/applications").expect_problem(403, never);
+    SERVER.get_path(&ACME.private, "/applications").expect_problem(403, never);
     let never = "a management application can never have token:create; use the key of a public or";
     let token = json!({"type": "token", "data": "x"});
-    SHARED_SERVER.create_token(&ACME.management, &token).expect_problem(403, never);
+    SERVER.create_token(&ACME.management, &token).expect_problem(403, never);
 
     let kind = ApplicationKind::Private;
     let mut permissions = permissions_for_kind(kind);
     permissions.retain(|it| *it != Permission::TokenDelete);
-    let reader_key = SHARED_SERVER.key_with_permissions(&ACME.tenant, kind, &permissions);
+    let reader_key = SERVER.key_with_permissions(&ACME.tenant, kind, &permissions);
     let can_be_added = "no permission or access rule grants token:delete here; an administrator";
-    SHARED_SERVER.delete(&reader_key, "/tokens/x").expect_problem(403, can_be_added);
+    SERVER.delete(&reader_key, "/tokens/x").expect_problem(403, can_be_added);
 
-    let session = SHARED_SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
+    let session = SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
     let session_key = text_field(&session, "session_key");
     let can_be_added = "no permission or access rule grants token:delete here";
-    SHARED_SERVER.delete(&session_key, "/tokens/x").expect_problem(403, can_be_added);
+    SERVER.delete(&session_key, "/tokens/x").expect_problem(403, can_be_added);
     let never =
         "an access session can never have log:read; use the key of a management application";
-    SHARED_SERVER.get_path(&session_key, "/logs").expect_problem(403, never);
+    SERVER.get_path(&session_key, "/logs").expect_problem(403, never);
 }
 
 #[test]
@@ -77,12 +75,12 @@ fn error_for_an_unknown_token_type_lists_the_types() {
                   employer_id_number";
     let body = json!({"type": "robot", "data": "x"});
     for path in ["/tokens", "/token-intents"] {
-        let problem = SHARED_SERVER.post(&ACME.private, path, &body).expect_status(400);
+        let problem = SERVER.post(&ACME.private, path, &body).expect_status(400);
         assert_eq!(problem["errors"]["type"], json!([listed]), "{path}");
     }
     for response in [
-        SHARED_SERVER.post(&ACME.private, "/tokenize", &body),
-        SHARED_SERVER.get_path(&ACME.private, "/v2/tokens?type=robot"),
+        SERVER.post(&ACME.private, "/tokenize", &body),
+        SERVER.get_path(&ACME.private, "/v2/tokens?type=robot"),
     ] {
         response.expect_status(400);
         assert!(response.text.contains(listed), "{}", response.text);
@@ -107,17 +105,17 @@ fn paths_of_missing_features_name_the_feature_with_and_without_a_key() {
     for (path, feature) in cases {
         let expected = format!("Not found. This server does not have the feature: {feature}");
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "PURGE"] {
-            let without_key = SHARED_SERVER.request(method, path).send();
+            let without_key = SERVER.request(method, path).send();
             without_key.expect_problem(404, &expected);
             assert!(!without_key.json().to_string().contains("4242"), "{path}");
             for key in [ACME.management.as_str(), UNKNOWN_KEY] {
-                let with_key = SHARED_SERVER.request(method, path).key(key).send();
+                let with_key = SERVER.request(method, path).key(key).send();
                 assert_eq!(with_key.without_trace(), without_key.without_trace(), "{path}");
             }
         }
     }
     for path in ["/proxyx", "/tenants/self/nothing", "/keysmith", "/webhooks/x/y", "/events"] {
-        let body = SHARED_SERVER.request("GET", path).send().expect_status(404);
+        let body = SERVER.request("GET", path).send().expect_status(404);
         assert_eq!(body["detail"], "Not found.", "{path}");
     }
 }
@@ -132,7 +130,7 @@ fn permission_that_the_type_of_an_application_cannot_have_is_named() {
         "name": "A", "type": "public", "rules": [rule],
         "permissions": ["token:create", "token:read", "log:read"],
     });
-    let response = SHARED_SERVER.post(&ACME.management, "/applications", &body);
+    let response = SERVER.post(&ACME.management, "/applications", &body);
     response.expect_invalid("permissions");
     let expected = json!({
         "permissions": ["has token:read and log:read, which a public application cannot have"],
@@ -146,7 +144,7 @@ fn permission_that_the_type_of_an_application_cannot_have_is_named() {
 fn unlisted_permission_is_accepted_if_the_vault_knows_it_and_else_names_the_missing_feature() {
     let create = |kind: &str, permission: &str| {
         let body = json!({"name": "A", "type": kind, "permissions": [permission]});
-        SHARED_SERVER.post(&ACME.management, "/applications", &body)
+        SERVER.post(&ACME.management, "/applications", &body)
     };
     let created = create("management", "reactor:create").expect_status(201);
     assert_eq!(created["permissions"], json!(["reactor:create"]));

@@ -7,29 +7,26 @@ use scrip_core::types::{
 };
 use serde_json::json;
 
-use crate::harness::server::{ACME, SHARED_SERVER, card_body, grant, unique_card_number};
+use crate::harness::server::{ACME, SERVER, card_body, grant, unique_card_number};
 
 #[test]
 fn rule_applies_to_its_container_and_descendants() {
     let permissions = [TokenCreate, TokenRead, TokenUpdate, TokenDelete];
-    let key =
-        SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/pci/", Reveal, &permissions)]);
+    let key = SERVER.key_with_rules(&ACME.tenant, vec![grant("/pci/", Reveal, &permissions)]);
     let in_container =
         |container: &str| json!({"type": "token", "data": 1, "containers": [container]});
-    assert_eq!(SHARED_SERVER.create_token(&key, &in_container("/pci/high/")).status, 201);
-    SHARED_SERVER
-        .create_token(&key, &in_container("/pci-other/"))
-        .expect_problem(403, "token:create");
-    SHARED_SERVER.create_token(&key, &in_container("/")).expect_problem(403, "token:create");
+    assert_eq!(SERVER.create_token(&key, &in_container("/pci/high/")).status, 201);
+    SERVER.create_token(&key, &in_container("/pci-other/")).expect_problem(403, "token:create");
+    SERVER.create_token(&key, &in_container("/")).expect_problem(403, "token:create");
     let body_in_both_containers =
         json!({"type": "token", "data": 1, "containers": ["/pci/", "/other/"]});
-    SHARED_SERVER.create_token(&key, &body_in_both_containers).expect_problem(403, "token:create");
+    SERVER.create_token(&key, &body_in_both_containers).expect_problem(403, "token:create");
 
-    let token_outside = SHARED_SERVER.create_token_ok(&ACME.private, &in_container("/other/"));
+    let token_outside = SERVER.create_token_ok(&ACME.private, &in_container("/other/"));
     let id = token_outside["id"].as_str().unwrap();
-    SHARED_SERVER.get_token(&key, id).expect_problem(403, "token:read");
-    SHARED_SERVER.patch_token(&key, id, &json!({})).expect_problem(403, "token:update");
-    SHARED_SERVER
+    SERVER.get_token(&key, id).expect_problem(403, "token:read");
+    SERVER.patch_token(&key, id, &json!({})).expect_problem(403, "token:update");
+    SERVER
         .request("DELETE", &format!("/tokens/{id}"))
         .key(&key)
         .send()
@@ -39,29 +36,28 @@ fn rule_applies_to_its_container_and_descendants() {
 #[test]
 fn transform_decides_which_data_is_returned() {
     let number = unique_card_number();
-    let token = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
+    let token = SERVER.create_token_ok(&ACME.private, &card_body(&number));
     let id = token["id"].as_str().unwrap();
-    let create_reader_key = |transform| {
-        SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])])
-    };
+    let create_reader_key =
+        |transform| SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])]);
 
-    let revealed_token = SHARED_SERVER.get_token(&create_reader_key(Reveal), id).json();
+    let revealed_token = SERVER.get_token(&create_reader_key(Reveal), id).json();
     assert_eq!(revealed_token["data"]["number"], number);
     assert_eq!(revealed_token["data"]["cvc"], "123");
-    let masked_token = SHARED_SERVER.get_token(&create_reader_key(Mask), id).json();
+    let masked_token = SERVER.get_token(&create_reader_key(Mask), id).json();
     let expected = format!("XXXXXXXXXXXX{}", &number[12..]);
     assert_eq!(
         masked_token["data"],
         json!({"number": expected, "expiration_month": 7, "expiration_year": 2031})
     );
-    let redacted = SHARED_SERVER.get_token(&create_reader_key(Redact), id).json();
+    let redacted = SERVER.get_token(&create_reader_key(Redact), id).json();
     assert!(redacted.get("data").is_none());
     assert_eq!(redacted["card"], token["card"], "redaction must not remove card details");
 
     let key_without_rules =
-        SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUse]);
+        SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUse]);
     assert_eq!(
-        SHARED_SERVER.get_token(&key_without_rules, id).json()["data"]["number"],
+        SERVER.get_token(&key_without_rules, id).json()["data"]["number"],
         expected,
         "a plain permission must mask data"
     );
@@ -72,27 +68,27 @@ fn caller_without_reveal_right_cannot_reveal_data_by_changing_the_mask() {
     let number = unique_card_number();
     let mut body = card_body(&number);
     body["mask"] = json!({"all": "{{ data | stringify }}", "number": "{{ data.number }}"});
-    let token = SHARED_SERVER.create_token_ok(&ACME.public, &body);
+    let token = SERVER.create_token_ok(&ACME.public, &body);
     assert!(!token["data"].to_string().contains(&number));
     assert!(!token["data"].to_string().contains("123\""), "the response contains the CVC");
 
     // A caller that has the update permission but reads only masks cannot write a mask that reveals
     // more.
     let id = token["id"].as_str().unwrap();
-    let updater_key = SHARED_SERVER
-        .key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead, TokenUpdate])]);
+    let updater_key =
+        SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead, TokenUpdate])]);
     for (attribute, value) in [
         ("mask", json!("{{ data.number | last4 }}")),
         ("fingerprint_expression", json!("{{ data.number | last4 }}")),
         ("search_indexes", json!(["{{ data.number | last4 }}"])),
     ] {
-        SHARED_SERVER
+        SERVER
             .patch_token(&updater_key, id, &json!({ attribute: value }))
             .expect_problem(403, attribute);
     }
     let unchanged_mask_patch = json!({"mask": token["mask"], "metadata": {"a": "b"}});
     assert_eq!(
-        SHARED_SERVER.patch_token(&updater_key, id, &unchanged_mask_patch).status,
+        SERVER.patch_token(&updater_key, id, &unchanged_mask_patch).status,
         200,
         "writing the same value must be allowed"
     );
@@ -106,20 +102,20 @@ fn move_requires_rights_in_both_containers_and_no_stronger_transform() {
             grant("/masked/", Mask, &[TokenRead, TokenUpdate]),
         ]
     };
-    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules());
+    let key = SERVER.key_with_rules(&ACME.tenant, rules());
     let create_token = |container: &str| {
         let body = json!({"type": "social_security_number", "data": "123-45-6789", "containers": [container]});
-        SHARED_SERVER.create_token_ok(&ACME.private, &body)["id"].as_str().unwrap().to_owned()
+        SERVER.create_token_ok(&ACME.private, &body)["id"].as_str().unwrap().to_owned()
     };
     let container_patch = |container: &str| json!({"containers": [container]});
-    SHARED_SERVER
+    SERVER
         .patch_token(&key, &create_token("/masked/"), &container_patch("/elsewhere/"))
         .expect_problem(403, "token:update");
-    SHARED_SERVER
+    SERVER
         .patch_token(&key, &create_token("/masked/"), &container_patch("/clear/"))
         .expect_problem(403, "sees more");
     let move_response =
-        SHARED_SERVER.patch_token(&key, &create_token("/clear/"), &container_patch("/masked/"));
+        SERVER.patch_token(&key, &create_token("/clear/"), &container_patch("/masked/"));
     assert_eq!(move_response.json()["data"], "XXX-XX-6789");
 }
 
@@ -130,53 +126,49 @@ fn token_use_permission_does_not_allow_a_move_that_reveals_more() {
         grant("/used-b/", Reveal, &[TokenRead, TokenUpdate]),
     ];
     rules.push(grant("/", Reveal, &[TokenUse]));
-    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
+    let key = SERVER.key_with_rules(&ACME.tenant, rules);
     let body = json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/used-a/"]});
-    let id = SHARED_SERVER.create_token_ok(&ACME.private, &body)["id"].as_str().unwrap().to_owned();
-    SHARED_SERVER
+    let id = SERVER.create_token_ok(&ACME.private, &body)["id"].as_str().unwrap().to_owned();
+    SERVER
         .patch_token(&key, &id, &json!({"containers": ["/used-b/"]}))
         .expect_problem(403, "sees more");
-    SHARED_SERVER
-        .patch_token(&key, &id, &json!({"mask": "{{ data }}"}))
-        .expect_problem(403, "mask");
+    SERVER.patch_token(&key, &id, &json!({"mask": "{{ data }}"})).expect_problem(403, "mask");
 }
 
 #[test]
 fn tokens_of_tenants_are_isolated() {
-    let other_tenant_keys = SHARED_SERVER.create_default_tenant();
+    let other_tenant_keys = SERVER.create_default_tenant();
     let id = "in-both-tenants";
-    SHARED_SERVER
-        .create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": "acme"}));
-    SHARED_SERVER.create_token_ok(
+    SERVER.create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": "acme"}));
+    SERVER.create_token_ok(
         &other_tenant_keys.private,
         &json!({"id": id, "type": "token", "data": "other"}),
     );
-    assert_eq!(SHARED_SERVER.get_token(&other_tenant_keys.private, id).json()["data"], "other");
+    assert_eq!(SERVER.get_token(&other_tenant_keys.private, id).json()["data"], "other");
     assert_eq!(
-        SHARED_SERVER
+        SERVER
             .request("DELETE", &format!("/tokens/{id}"))
             .key(&other_tenant_keys.private)
             .send()
             .status,
         204
     );
-    assert_eq!(SHARED_SERVER.get_token(&other_tenant_keys.private, id).status, 404);
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, id).json()["data"], "acme");
+    assert_eq!(SERVER.get_token(&other_tenant_keys.private, id).status, 404);
+    assert_eq!(SERVER.get_token(&ACME.private, id).json()["data"], "acme");
 }
 
 #[test]
 fn public_key_creates_and_updates_but_cannot_read() {
     let number = unique_card_number();
-    let token = SHARED_SERVER.create_token_ok(&ACME.public, &card_body(&number));
+    let token = SERVER.create_token_ok(&ACME.public, &card_body(&number));
     assert!(!token.to_string().contains(&number));
     assert!(token["data"].get("cvc").is_none());
     let id = token["id"].as_str().unwrap();
-    let updated =
-        SHARED_SERVER.patch_token(&ACME.public, id, &json!({"data": {"expiration_month": 9}}));
+    let updated = SERVER.patch_token(&ACME.public, id, &json!({"data": {"expiration_month": 9}}));
     assert_eq!(updated.expect_status(200).get("data"), None);
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, id).json()["data"]["expiration_month"], 9);
+    assert_eq!(SERVER.get_token(&ACME.private, id).json()["data"]["expiration_month"], 9);
     assert!(!updated.text.contains(&number));
-    SHARED_SERVER.get_token(&ACME.public, id).expect_problem(403, "token:read");
-    let create_only_key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Public, &[TokenCreate]);
-    SHARED_SERVER.patch_token(&create_only_key, id, &json!({})).expect_problem(403, "token:update");
+    SERVER.get_token(&ACME.public, id).expect_problem(403, "token:read");
+    let create_only_key = SERVER.key_with_permissions(&ACME.tenant, Public, &[TokenCreate]);
+    SERVER.patch_token(&create_only_key, id, &json!({})).expect_problem(403, "token:update");
 }

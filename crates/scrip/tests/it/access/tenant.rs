@@ -17,7 +17,7 @@ use scrip_testing::process::harness::becomes_true;
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    SHARED_SERVER, TenantApiKeys, TestServer, card_body, text_field, unique_card_number,
+    SERVER, TenantApiKeys, TestServer, card_body, text_field, unique_card_number,
 };
 
 const POLICY_TABLES: [&str; 8] = [
@@ -32,22 +32,21 @@ const POLICY_TABLES: [&str; 8] = [
 ];
 
 fn create_tenant_keys() -> TenantApiKeys {
-    SHARED_SERVER.create_default_tenant()
+    SERVER.create_default_tenant()
 }
 
 fn get_tenant(keys: &TenantApiKeys) -> Value {
-    SHARED_SERVER.get_path(&keys.management, "/tenants/self").expect_status(200)
+    SERVER.get_path(&keys.management, "/tenants/self").expect_status(200)
 }
 
 #[test]
 fn allowing_ephemeral_proxies_again_needs_application_update() {
     let keys = create_tenant_keys();
     let updates = [Permission::TenantUpdate];
-    let updater =
-        SHARED_SERVER.key_with_permissions(&keys.tenant, ApplicationKind::Management, &updates);
+    let updater = SERVER.key_with_permissions(&keys.tenant, ApplicationKind::Management, &updates);
     let put = |key: &str, settings: &Value| {
         let body = json!({"name": "test", "settings": settings});
-        SHARED_SERVER.put(key, "/tenants/self", &body)
+        SERVER.put(key, "/tenants/self", &body)
     };
     put(&updater, &json!({"disable_ephemeral_proxy": "true"})).expect_status(200);
     for setting in [json!("false"), Value::Null] {
@@ -80,7 +79,7 @@ fn get_tenant_returns_name_settings_and_stamps() {
     }
     assert!(tenant["created_at"].is_string());
     let body = json!({"name": " Acme & Söhne ", "type": "production"});
-    let updated = SHARED_SERVER.put(&keys.management, "/tenants/self/", &body).expect_status(200);
+    let updated = SERVER.put(&keys.management, "/tenants/self/", &body).expect_status(200);
     assert_eq!((&updated["name"], &updated["type"]), (&json!("Acme & Söhne"), &tenant["type"]));
 }
 
@@ -100,16 +99,14 @@ fn update_tenant_changes_only_named_settings() {
     ];
     for (name, value, expected_value) in steps {
         let body = json!({"name": "n", "settings": {name: value, "unknown": "x", "odd": [7]}});
-        let updated =
-            SHARED_SERVER.put(&keys.management, "/tenants/self", &body).expect_status(200);
+        let updated = SERVER.put(&keys.management, "/tenants/self", &body).expect_status(200);
         expected[name] = json!(expected_value);
         assert_eq!(updated["settings"], expected, "{name}");
         assert_eq!(get_tenant(&keys)["settings"], expected);
     }
     for settings in [Value::Null, json!({})] {
         let body = json!({"name": "n", "settings": settings});
-        let updated =
-            SHARED_SERVER.put(&keys.management, "/tenants/self", &body).expect_status(200);
+        let updated = SERVER.put(&keys.management, "/tenants/self", &body).expect_status(200);
         assert_eq!(updated["settings"], expected);
     }
 }
@@ -137,11 +134,11 @@ fn invalid_tenant_update_names_the_attribute_and_changes_nothing() {
         ),
     ];
     for (body, attribute) in table {
-        SHARED_SERVER.put(&keys.management, "/tenants/self", &body).expect_invalid(attribute);
+        SERVER.put(&keys.management, "/tenants/self", &body).expect_invalid(attribute);
     }
     let partly_invalid_body =
         json!({"name": "n", "settings": {"deduplicate_tokens": "true", "fingerprint_tokens": "x"}});
-    SHARED_SERVER
+    SERVER
         .put(&keys.management, "/tenants/self", &partly_invalid_body)
         .expect_invalid("settings.fingerprint_tokens");
     assert_eq!(get_tenant(&keys), tenant_before);
@@ -155,7 +152,7 @@ fn update_with_setting(name: &str, value: Value) -> Value {
 fn changed_tenant_setting_applies_to_the_next_request() {
     let keys = create_tenant_keys();
     let set_setting = |name: &str, value: &str| {
-        SHARED_SERVER
+        SERVER
             .put(&keys.management, "/tenants/self", &update_with_setting(name, json!(value)))
             .expect_status(200);
     };
@@ -163,7 +160,7 @@ fn changed_tenant_setting_applies_to_the_next_request() {
     let create_card = |note: &str| {
         let mut body = card_body(&number);
         body["metadata"] = json!({"note": note});
-        SHARED_SERVER.create_token_ok(&keys.private, &body)
+        SERVER.create_token_ok(&keys.private, &body)
     };
     let first = create_card("first");
     assert_ne!(create_card("second")["id"], first["id"]);
@@ -184,8 +181,7 @@ fn changed_tenant_setting_applies_to_the_next_request() {
 #[test]
 fn quotas_can_be_read_but_not_changed_by_the_tenant() {
     let keys = create_tenant_keys();
-    let quotas =
-        SHARED_SERVER.get_path(&keys.management, "/tenants/self/quotas/").expect_status(200);
+    let quotas = SERVER.get_path(&keys.management, "/tenants/self/quotas/").expect_status(200);
     let expected = json!({
         "log_retention_seconds": 86_400, "tokenize_limit": 5, "detokenize_limit": 5,
         "proxy_token_limit": 20,
@@ -195,12 +191,10 @@ fn quotas_can_be_read_but_not_changed_by_the_tenant() {
     });
     assert_eq!(quotas, expected);
     let body = json!({"tokenize_limit": 1000, "name": "n", "quotas": {"tokenize_limit": 1000}});
-    SHARED_SERVER
-        .put(&keys.management, "/tenants/self/quotas", &body)
-        .expect_problem(405, "method");
-    SHARED_SERVER.put(&keys.management, "/tenants/self", &body).expect_status(200);
+    SERVER.put(&keys.management, "/tenants/self/quotas", &body).expect_problem(405, "method");
+    SERVER.put(&keys.management, "/tenants/self", &body).expect_status(200);
     assert_eq!(
-        SHARED_SERVER.get_path(&keys.management, "/tenants/self/quotas").expect_status(200),
+        SERVER.get_path(&keys.management, "/tenants/self/quotas").expect_status(200),
         expected
     );
 }

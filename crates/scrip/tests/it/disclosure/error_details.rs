@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::server::{ACME, SHARED_SERVER, unique_card_number};
+use crate::harness::server::{ACME, SERVER, unique_card_number};
 
 #[test]
 fn no_error_repeats_a_submitted_value() {
@@ -26,16 +26,14 @@ fn no_error_repeats_a_submitted_value() {
         format!(r#""{bad_number}"#),
     ];
     for body in bodies {
-        let request = SHARED_SERVER
-            .request("POST", "/tokens")
-            .key(&ACME.private)
-            .body("application/json", &body);
+        let request =
+            SERVER.request("POST", "/tokens").key(&ACME.private).body("application/json", &body);
         let response = request.send();
         assert_eq!(response.status, 400, "{body}: {}", response.text);
         assert!(!response.text.contains(&bad_number), "{}", response.text);
     }
     for path in [format!("/tokens/{number}"), format!("/{number}")] {
-        let response = SHARED_SERVER.request("GET", &path).key(&ACME.private).send();
+        let response = SERVER.request("GET", &path).key(&ACME.private).send();
         assert_eq!(response.status, 404);
         assert!(!response.text.contains(&number));
     }
@@ -58,7 +56,7 @@ fn tokenize_and_detokenize_errors_do_not_repeat_submitted_values() {
         ("/detokenize", json!(format!("{{{{ {bad_number}")), "body"),
     ];
     for (path, body, attribute) in bodies {
-        let response = SHARED_SERVER.post(&ACME.private, path, &body);
+        let response = SERVER.post(&ACME.private, path, &body);
         response.expect_invalid(attribute);
         assert!(!response.text.contains(&bad_number), "{}", response.text);
     }
@@ -68,7 +66,7 @@ fn tokenize_and_detokenize_errors_do_not_repeat_submitted_values() {
 fn failed_expression_error_does_not_contain_the_value() {
     let secret = "a-very-secret-value";
     let body = json!({"type": "token", "data": {"a": secret}, "search_indexes": ["{{ data }}"]});
-    let response = SHARED_SERVER.create_token(&ACME.private, &body);
+    let response = SERVER.create_token(&ACME.private, &body);
     assert_eq!(response.status, 400);
     assert!(!response.text.contains(secret));
 }

@@ -19,11 +19,11 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
+    ACME, SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
 };
 
 fn create_deduplicating_tenant(behavior: DeduplicationBehavior) -> TenantApiKeys {
-    SHARED_SERVER.create_test_tenant(TenantSettings {
+    SERVER.create_test_tenant(TenantSettings {
         deduplicate_tokens: true,
         token_deduplication_behavior: behavior,
         ..TenantSettings::default()
@@ -43,7 +43,7 @@ fn create_key_without_reveal(keys: &TenantApiKeys) -> String {
         TokenIntentRead,
         TokenIntentDelete,
     ];
-    SHARED_SERVER.key_with_permissions(&keys.tenant, Private, &permissions)
+    SERVER.key_with_permissions(&keys.tenant, Private, &permissions)
 }
 
 fn with_attributes(body: &Value, attributes: Value) -> Value {
@@ -55,7 +55,7 @@ fn with_attributes(body: &Value, attributes: Value) -> Value {
 fn create_intent(key: &str, number: &str) -> Value {
     let body = json!({"type": "card", "data":
         {"number": number, "expiration_month": 7, "expiration_year": 2031}});
-    SHARED_SERVER.post(key, "/token-intents", &body).expect_status(201)
+    SERVER.post(key, "/token-intents", &body).expect_status(201)
 }
 
 /// Two card numbers with the same BIN and the same last four digits.
@@ -64,7 +64,7 @@ const LOOKALIKES: [&str; 2] = ["4000001250003456", "4000001217773456"];
 #[test]
 fn lookalike_test_numbers_are_valid_card_numbers() {
     for number in LOOKALIKES {
-        SHARED_SERVER.create_token_ok(&ACME.private, &card_body(number));
+        SERVER.create_token_ok(&ACME.private, &card_body(number));
     }
 }
 
@@ -82,19 +82,17 @@ fn conversion_by_public_key_does_not_merge_under_a_planted_index() {
     );
     planted_body["data"]["expiration_year"] = json!(2009);
     planted_body["data"]["expiration_month"] = json!(7);
-    let planted_response = SHARED_SERVER.create_token(&keys.public, &planted_body);
+    let planted_response = SERVER.create_token(&keys.public, &planted_body);
     let victim_intent = create_intent(&keys.public, LOOKALIKES[0]);
     for fingerprint in [fingerprint, "constant", "{{ metadata.month }}"] {
         let body = json!({"token_intent_id": victim_intent["id"], "deduplicate_token": true,
             "fingerprint_expression": fingerprint, "metadata": {"month": "7"}});
-        SHARED_SERVER
-            .create_token(&keys.public, &body)
-            .expect_problem(403, "fingerprint_expression");
+        SERVER.create_token(&keys.public, &body).expect_problem(403, "fingerprint_expression");
     }
     // The fingerprint of the type is accepted and creates a separate token.
     let body = json!({"token_intent_id": victim_intent["id"], "deduplicate_token": true,
         "fingerprint_expression": "{{ data.number }}"});
-    let converted_token = SHARED_SERVER.create_token_ok(&keys.public, &body);
+    let converted_token = SERVER.create_token_ok(&keys.public, &body);
     if planted_response.status == 201 {
         assert_ne!(converted_token["id"], planted_response.json()["id"]);
     }
@@ -109,17 +107,17 @@ fn planted_token_with_different_expressions_absorbs_no_data() {
         json!({"fingerprint_expression": fingerprint_expression, "metadata": {"customer": "17"},
             "mask": "{{ data.account_number }}", "search_indexes": ["{{ data.account_number }}"]}),
     );
-    let planted_token = SHARED_SERVER.create_token_ok(&keys.public, &planted_body);
+    let planted_token = SERVER.create_token_ok(&keys.public, &planted_body);
     let honest_body = with_attributes(
         &json!({"type": "bank", "data":
             {"routing_number": "021000021", "account_number": "987654321"}}),
         json!({"fingerprint_expression": fingerprint_expression, "metadata": {"customer": "17"}}),
     );
     for key in [&keys.public, &create_key_without_reveal(&keys), &keys.private] {
-        let honest_token = SHARED_SERVER.create_token_ok(key, &honest_body);
+        let honest_token = SERVER.create_token_ok(key, &honest_body);
         assert_ne!(honest_token["id"], planted_token["id"]);
     }
-    let stored = SHARED_SERVER.get_token(&keys.private, &text_field(&planted_token, "id")).json();
+    let stored = SERVER.get_token(&keys.private, &text_field(&planted_token, "id")).json();
     assert_eq!(stored["data"]["account_number"], "1");
 }
 
@@ -132,8 +130,8 @@ fn card_is_not_merged_with_a_planted_token_of_equal_fingerprint() {
             &card_body(&unique_card_number()),
             json!({"fingerprint_expression": card_number}),
         );
-        let planted_token = SHARED_SERVER.create_token_ok(&keys.public, &planted_body);
-        let card_token = SHARED_SERVER.create_token_ok(&keys.public, &card_body(&card_number));
+        let planted_token = SERVER.create_token_ok(&keys.public, &planted_body);
+        let card_token = SERVER.create_token_ok(&keys.public, &card_body(&card_number));
         assert_eq!(card_token["fingerprint"], planted_token["fingerprint"]);
         assert_eq!(card_token["_extras"]["deduplicated"], false);
         assert_ne!(card_token["id"], planted_token["id"]);
@@ -146,14 +144,14 @@ fn trusted_expressions_match_and_stay_unchanged() {
     let number = unique_card_number();
     let body =
         with_attributes(&card_body(&number), json!({"mask": {"n": "{{ data.number | last4 }}"}}));
-    let original = SHARED_SERVER.create_token_ok(&keys.private, &body);
-    let duplicate = SHARED_SERVER.create_token_ok(&keys.public, &card_body(&number));
+    let original = SERVER.create_token_ok(&keys.private, &body);
+    let duplicate = SERVER.create_token_ok(&keys.public, &card_body(&number));
     assert_eq!(
         duplicate["id"], original["id"],
         "a mask written with a reveal right must not prevent deduplication"
     );
     assert_eq!(duplicate["_extras"]["deduplication_behavior"], "update_existing");
-    let stored = SHARED_SERVER.get_token(&keys.private, &text_field(&original, "id")).json();
+    let stored = SERVER.get_token(&keys.private, &text_field(&original, "id")).json();
     assert_eq!(stored["mask"], original["mask"]);
 }
 
@@ -173,7 +171,7 @@ fn expression_acceptance_does_not_depend_on_hidden_digits() {
                 json!([expression])
             };
             let statuses = LOOKALIKES.map(|number| {
-                SHARED_SERVER
+                SERVER
                     .create_token(
                         &key_without_reveal,
                         &with_attributes(&card_body(number), json!({ (attribute): value })),
@@ -190,16 +188,15 @@ fn expression_acceptance_does_not_depend_on_hidden_digits() {
 
 #[test]
 fn patch_response_without_read_permission_is_an_outline() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let bank_body = json!({"type": "bank", "mask": "{{ data.account_number }}",
         "metadata": {"a": "b"},
         "data": {"routing_number": "021000021", "account_number": "987654321"}});
-    let bank_token = SHARED_SERVER.create_token_ok(&keys.public, &bank_body);
+    let bank_token = SERVER.create_token_ok(&keys.public, &bank_body);
     let later_expiry = "2090-01-01T00:00:00+00:00";
     let patch_routing_number = || {
         let path = format!("/tokens/{}", text_field(&bank_token, "id"));
-        let request =
-            SHARED_SERVER.request("PATCH", &path).key(&keys.public).idempotency_key("outline");
+        let request = SERVER.request("PATCH", &path).key(&keys.public).idempotency_key("outline");
         request.merge_patch(&json!({"data": {"routing_number": "011000015"}})).send()
     };
     let expected_outline = json!({
@@ -216,8 +213,8 @@ fn patch_response_without_read_permission_is_an_outline() {
         "the replayed response is not an outline"
     );
     let expiring_body = with_attributes(&bank_body, json!({"expires_at": "2080-01-01T00:00:00Z"}));
-    let expiring_token = SHARED_SERVER.create_token_ok(&keys.public, &expiring_body);
-    let patched = SHARED_SERVER.patch_token(
+    let expiring_token = SERVER.create_token_ok(&keys.public, &expiring_body);
+    let patched = SERVER.patch_token(
         &keys.public,
         &text_field(&expiring_token, "id"),
         &json!({"expires_at": later_expiry}),
@@ -232,35 +229,30 @@ fn conversion_into_a_container_with_stronger_rights_is_denied() {
     let body = json!({"token_intent_id": intent["id"], "containers": ["/attacker/"]});
     for permission in [TokenRead, TokenSearch, TokenUpdate, TokenUse] {
         let rules = vec![grant("/attacker/", Reveal, &[TokenCreate, permission])];
-        SHARED_SERVER
-            .create_token(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules), &body)
+        SERVER
+            .create_token(&SERVER.key_with_rules(&ACME.tenant, rules), &body)
             .expect_problem(403, "container");
     }
     // The mask of a card discloses no more than the intent does.
     let rules = vec![grant("/attacker/", Mask, &[TokenCreate, TokenRead])];
-    SHARED_SERVER
-        .create_token(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules), &body)
-        .expect_status(201);
+    SERVER.create_token(&SERVER.key_with_rules(&ACME.tenant, rules), &body).expect_status(201);
     let account_body = json!({"type": "us_bank_account_number", "data": "987654321"});
-    let intent =
-        SHARED_SERVER.post(&ACME.public, "/token-intents", &account_body).expect_status(201);
+    let intent = SERVER.post(&ACME.public, "/token-intents", &account_body).expect_status(201);
     let body = json!({"token_intent_id": intent["id"], "containers": ["/attacker/"]});
     let rules = vec![grant("/attacker/", Mask, &[TokenCreate, TokenRead])];
-    SHARED_SERVER
-        .create_token(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules), &body)
+    SERVER
+        .create_token(&SERVER.key_with_rules(&ACME.tenant, rules), &body)
         .expect_problem(403, "container");
 }
 
 #[test]
 fn move_to_a_container_with_use_permission_is_denied() {
-    let token = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
+    let token = SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
     let rules =
         vec![grant("/", Mask, &[TokenRead, TokenUpdate]), grant("/attacker/", Reveal, &[TokenUse])];
-    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
+    let key = SERVER.key_with_rules(&ACME.tenant, rules);
     let patch = json!({"containers": ["/attacker/"]});
-    SHARED_SERVER
-        .patch_token(&key, &text_field(&token, "id"), &patch)
-        .expect_problem(403, "container");
+    SERVER.patch_token(&key, &text_field(&token, "id"), &patch).expect_problem(403, "container");
 }
 
 #[test]
@@ -268,7 +260,7 @@ fn intent_access_requires_rights_on_its_containers() {
     let permissions =
         [TokenCreate, TokenRead, TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
     let create_merchant_key = |name: &str| {
-        SHARED_SERVER.key_with_rules(
+        SERVER.key_with_rules(
             &ACME.tenant,
             vec![grant(&format!("/merchant-{name}/"), Reveal, &permissions)],
         )
@@ -280,28 +272,28 @@ fn intent_access_requires_rights_on_its_containers() {
     let path = format!("/token-intents/{}", text_field(&intent, "id"));
     let detokenize_body =
         json!({"n": format!("{{{{ token_intent: {} }}}}", text_field(&intent, "id"))});
-    SHARED_SERVER.get_path(&key_b, &path).expect_problem(403, "token-intent:read");
-    SHARED_SERVER.delete(&key_b, &path).expect_problem(403, "token-intent:delete");
-    SHARED_SERVER.post(&key_b, "/detokenize", &detokenize_body).expect_problem(403, "token:read");
+    SERVER.get_path(&key_b, &path).expect_problem(403, "token-intent:read");
+    SERVER.delete(&key_b, &path).expect_problem(403, "token-intent:delete");
+    SERVER.post(&key_b, "/detokenize", &detokenize_body).expect_problem(403, "token:read");
     let conversion_body =
         |container: &str| json!({"token_intent_id": intent["id"], "containers": [container]});
-    SHARED_SERVER
+    SERVER
         .create_token(&key_b, &conversion_body("/merchant-b/"))
         .expect_problem(403, "token:create");
-    SHARED_SERVER.get_path(&key_a, &path).expect_status(200);
-    SHARED_SERVER.post(&key_a, "/detokenize", &detokenize_body).expect_status(200);
-    SHARED_SERVER.create_token(&key_a, &conversion_body("/merchant-a/")).expect_status(201);
+    SERVER.get_path(&key_a, &path).expect_status(200);
+    SERVER.post(&key_a, "/detokenize", &detokenize_body).expect_status(200);
+    SERVER.create_token(&key_a, &conversion_body("/merchant-a/")).expect_status(201);
     // Rules must allow the containers that a request names.
     let body_for_merchant_b = json!({"type": "token", "data": 1, "containers": ["/merchant-b/"]});
-    SHARED_SERVER
+    SERVER
         .post(&key_a, "/token-intents", &body_for_merchant_b)
         .expect_problem(403, "token-intent:create");
     let intent_of_merchant_b =
-        SHARED_SERVER.post(&key_b, "/token-intents", &body_for_merchant_b).expect_status(201);
+        SERVER.post(&key_b, "/token-intents", &body_for_merchant_b).expect_status(201);
     assert_eq!(intent_of_merchant_b["containers"], json!(["/merchant-b/"]));
     let body_with_invalid_container =
         json!({"type": "token", "data": 1, "containers": ["no slashes"]});
-    SHARED_SERVER
+    SERVER
         .post(&key_b, "/token-intents", &body_with_invalid_container)
         .expect_invalid("containers[0]");
     // A permission without a rule applies to every container, so the intent gets the default
@@ -317,21 +309,20 @@ fn partial_patch_withholds_a_fingerprint_of_hidden_attributes() {
     let person_body = json!({"type": "token", "data": {"pin": "4711", "name": "Ada", "zip": "1"},
         "fingerprint_expression": "{{ data.pin }}{{ data.name }}",
         "search_indexes": ["{{ data.pin }}{{ data.name }}", "{{ data.zip }}"]});
-    let token = SHARED_SERVER.create_token_ok(&keys.private, &person_body);
+    let token = SERVER.create_token_ok(&keys.private, &person_body);
     let id = text_field(&token, "id");
     let count_found = |query: &str| {
-        let response =
-            SHARED_SERVER.post(&keys.private, "/v2/tokens/search", &json!({"query": query}));
+        let response = SERVER.post(&keys.private, "/v2/tokens/search", &json!({"query": query}));
         response.expect_status(200)["data"].as_array().unwrap().len()
     };
     // A patch of an attribute that the fingerprint does not read leaves the fingerprint unchanged.
-    let patched = SHARED_SERVER
+    let patched = SERVER
         .patch_token(&key_without_reveal, &id, &json!({"data": {"zip": "2"}}))
         .expect_status(200);
     assert_eq!(patched["fingerprint"], token["fingerprint"]);
     // The patch replaces one of two hidden inputs. With the new fingerprint, the caller could guess
     // the other input.
-    let patched = SHARED_SERVER
+    let patched = SERVER
         .patch_token(&key_without_reveal, &id, &json!({"data": {"name": "Bob"}}))
         .expect_status(200);
     assert_eq!(patched.get("fingerprint"), None);
@@ -340,21 +331,20 @@ fn partial_patch_withholds_a_fingerprint_of_hidden_attributes() {
         (0, 0, 1)
     );
     // The fingerprint stays withheld when other attributes change.
-    let patched = SHARED_SERVER
+    let patched = SERVER
         .patch_token(&key_without_reveal, &id, &json!({"metadata": {"a": "b"}}))
         .expect_status(200);
     assert_eq!(patched.get("fingerprint"), None);
     // If one patch replaces all hidden inputs, the fingerprint depends only on data of the caller.
     let hidden_inputs = json!({"data": {"name": "Eve", "pin": "1234"}});
-    let patched =
-        SHARED_SERVER.patch_token(&key_without_reveal, &id, &hidden_inputs).expect_status(200);
+    let patched = SERVER.patch_token(&key_without_reveal, &id, &hidden_inputs).expect_status(200);
     assert!(patched["fingerprint"].is_string());
     assert_eq!(count_found("data:1234Eve"), 1);
     // A patch by a caller with a reveal right restores the fingerprint, too.
-    SHARED_SERVER
+    SERVER
         .patch_token(&key_without_reveal, &id, &json!({"data": {"name": "Bob"}}))
         .expect_status(200);
-    let patched = SHARED_SERVER
+    let patched = SERVER
         .patch_token(&keys.private, &id, &json!({"data": {"name": "Kim"}}))
         .expect_status(200);
     assert!(patched["fingerprint"].is_string());
@@ -364,32 +354,30 @@ fn partial_patch_withholds_a_fingerprint_of_hidden_attributes() {
 fn public_key_cannot_shorten_expiry_or_move_a_token() {
     let keys = create_deduplicating_tenant(DeduplicationBehavior::UpdateExisting);
     let number = unique_card_number();
-    let created = SHARED_SERVER.create_token_ok(&keys.private, &card_body(&number));
+    let created = SERVER.create_token_ok(&keys.private, &card_body(&number));
     let id = text_field(&created, "id");
     let expiry_2070 = json!({"expires_at": "2070-01-01T00:00:00Z"});
-    SHARED_SERVER.patch_token(&keys.public, &id, &expiry_2070).expect_problem(403, "expires_at");
+    SERVER.patch_token(&keys.public, &id, &expiry_2070).expect_problem(403, "expires_at");
     let container_patch = json!({"containers": ["/pci/low/"]});
-    SHARED_SERVER
-        .patch_token(&keys.public, &id, &container_patch)
-        .expect_problem(403, "containers");
+    SERVER.patch_token(&keys.public, &id, &container_patch).expect_problem(403, "containers");
     // A create request that finds a duplicate succeeds and does not shorten the expiry of the
     // existing token.
-    let duplicate = SHARED_SERVER
+    let duplicate = SERVER
         .create_token_ok(&keys.public, &with_attributes(&card_body(&number), expiry_2070.clone()));
     assert_eq!(duplicate["id"], created["id"]);
-    assert_eq!(SHARED_SERVER.get_token(&keys.private, &id).json().get("expires_at"), None);
+    assert_eq!(SERVER.get_token(&keys.private, &id).json().get("expires_at"), None);
     // A private application may shorten the expiry.
-    SHARED_SERVER.patch_token(&keys.private, &id, &expiry_2070).expect_status(200);
+    SERVER.patch_token(&keys.private, &id, &expiry_2070).expect_status(200);
     let expiry_2060 = json!({"expires_at": "2060-01-01T00:00:00Z"});
-    SHARED_SERVER.patch_token(&keys.public, &id, &expiry_2060).expect_problem(403, "expires_at");
+    SERVER.patch_token(&keys.public, &id, &expiry_2060).expect_problem(403, "expires_at");
     let expiry_2080 = json!({"expires_at": "2080-01-01T00:00:00Z"});
-    SHARED_SERVER.patch_token(&keys.public, &id, &expiry_2080).expect_status(200);
-    SHARED_SERVER.patch_token(&keys.public, &id, &json!({"expires_at": null})).expect_status(200);
+    SERVER.patch_token(&keys.public, &id, &expiry_2080).expect_status(200);
+    SERVER.patch_token(&keys.public, &id, &json!({"expires_at": null})).expect_status(200);
     // A converted token expires no earlier than its intent.
     let convert_intent = |key: &str, seconds: u64| {
-        let expires_at = SHARED_SERVER.clock.now().plus(Duration::from_secs(seconds)).to_string();
+        let expires_at = SERVER.clock.now().plus(Duration::from_secs(seconds)).to_string();
         let intent = create_intent(&keys.public, &unique_card_number());
-        SHARED_SERVER
+        SERVER
             .create_token(key, &json!({"token_intent_id": intent["id"], "expires_at": expires_at}))
     };
     convert_intent(&keys.public, 60).expect_problem(403, "expires_at");
@@ -399,12 +387,12 @@ fn public_key_cannot_shorten_expiry_or_move_a_token() {
 
 #[test]
 fn planted_expressions_fall_back_when_another_application_replaces_the_secret() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let attacker_key =
-        SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate, TokenUpdate]);
+        SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate, TokenUpdate]);
     let plant_token = |key: &str| {
         let mask = json!({"n": "{{ data.account_number }}"});
-        SHARED_SERVER.create_token_ok(
+        SERVER.create_token_ok(
             key,
             &json!({"type": "bank", "mask": mask,
             "search_indexes": ["{{ data.account_number | slice: 0, 4 }}"],
@@ -414,10 +402,10 @@ fn planted_expressions_fall_back_when_another_application_replaces_the_secret() 
     };
     let secret_patch = json!({"data": {"account_number": "987654321"}});
     let created = plant_token(&attacker_key);
-    SHARED_SERVER
+    SERVER
         .patch_token(&keys.private, &text_field(&created, "id"), &secret_patch)
         .expect_status(200);
-    let stored = SHARED_SERVER.get_token(&keys.private, &text_field(&created, "id")).json();
+    let stored = SERVER.get_token(&keys.private, &text_field(&created, "id")).json();
     assert_eq!(stored["mask"]["account_number"], "{{ data.account_number | reveal_last: 4 }}");
     assert_eq!(stored.get("search_indexes"), None);
     assert_eq!(
@@ -428,8 +416,8 @@ fn planted_expressions_fall_back_when_another_application_replaces_the_secret() 
     // the type; a backend replaces data that it wrote; the request repeats the expressions; a
     // caller with a reveal right wrote them.
     let expect_unchanged = |created: &Value, key: &str, patch: &Value| {
-        SHARED_SERVER.patch_token(key, &text_field(created, "id"), patch).expect_status(200);
-        let stored = SHARED_SERVER.get_token(&keys.private, &text_field(created, "id")).json();
+        SERVER.patch_token(key, &text_field(created, "id"), patch).expect_status(200);
+        let stored = SERVER.get_token(&keys.private, &text_field(created, "id")).json();
         assert_eq!(stored["mask"], created["mask"], "mask changed by patch {patch}");
     };
     let visible_attribute_patch = json!({"data": {"routing_number": "011000015"}});
@@ -453,22 +441,22 @@ fn backend_without_reveal_right_creates_deduplicates_converts_and_patches() {
             "fingerprint_expression": "{{ data.number }}/{{ metadata.customer }}",
             "search_indexes": ["{{ data.number }}", "{{ data.number | last4 }}"]}),
     );
-    let token = SHARED_SERVER.create_token_ok(&key_without_reveal, &token_body);
-    let duplicate = SHARED_SERVER.create_token_ok(&key_without_reveal, &token_body);
+    let token = SERVER.create_token_ok(&key_without_reveal, &token_body);
+    let duplicate = SERVER.create_token_ok(&key_without_reveal, &token_body);
     assert_eq!(duplicate["id"], token["id"]);
     assert_eq!(duplicate["_extras"]["deduplication_behavior"], "update_existing");
     let query = json!({"query": format!("data:{number}")});
     let search_result =
-        SHARED_SERVER.post(&key_without_reveal, "/v2/tokens/search", &query).expect_status(200);
+        SERVER.post(&key_without_reveal, "/v2/tokens/search", &query).expect_status(200);
     assert_eq!(search_result["data"][0]["id"], token["id"]);
     let id = text_field(&token, "id");
-    let patched = SHARED_SERVER
+    let patched = SERVER
         .patch_token(&key_without_reveal, &id, &json!({"data": {"expiration_year": 2040}}))
         .expect_status(200);
     assert_eq!(patched["fingerprint"], token["fingerprint"]);
     assert_eq!(patched["data"], token["data"]);
     let new_number = unique_card_number();
-    let patched = SHARED_SERVER
+    let patched = SERVER
         .patch_token(&key_without_reveal, &id, &json!({"data": {"number": new_number}}))
         .expect_status(200);
     assert_eq!(patched["data"]["last"], new_number[12..]);
@@ -476,5 +464,5 @@ fn backend_without_reveal_right_creates_deduplicates_converts_and_patches() {
     let body = json!({"token_intent_id": intent["id"], "metadata": {"customer": "8"},
         "fingerprint_expression": "{{data.number}}",
         "search_indexes": ["{{ data.number | last4 }}"]});
-    SHARED_SERVER.create_token(&key_without_reveal, &body).expect_status(201);
+    SERVER.create_token(&key_without_reveal, &body).expect_status(201);
 }

@@ -10,7 +10,7 @@ use scrip_core::types::{
 use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
 
-use crate::harness::server::{SHARED_SERVER, TenantApiKeys, TestResponse, text_field};
+use crate::harness::server::{SERVER, TenantApiKeys, TestResponse, text_field};
 
 pub(super) struct Page {
     pub(super) keys: TenantApiKeys,
@@ -19,15 +19,15 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new() -> Self {
-        let keys = SHARED_SERVER.create_default_tenant();
+        let keys = SERVER.create_default_tenant();
         let permissions = [TokenCreate, TokenUpdate, TokenIntentCreate];
-        let public = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &permissions);
+        let public = SERVER.key_with_permissions(&keys.tenant, Public, &permissions);
         Self { keys, public }
     }
 
     /// A request of a hosted field.
     fn send_marked(&self, method: &str, path: &str, body: &Value) -> TestResponse {
-        let request = SHARED_SERVER.request(method, path).key(&self.public);
+        let request = SERVER.request(method, path).key(&self.public);
         let request = request.header("Scrip-Field-Mark", "text");
         match method {
             "PATCH" => request.merge_patch(body).send(),
@@ -41,17 +41,17 @@ impl Page {
 
     /// The key of an access session with one rule for all containers.
     pub(super) fn session(&self, permissions: &[&str], transform: &str) -> String {
-        let request = SHARED_SERVER.request("POST", "/sessions").key(&self.public);
+        let request = SERVER.request("POST", "/sessions").key(&self.public);
         let session = request.send().expect_status(201);
         let rule = json!({"description": "page", "priority": 1, "container": "/",
             "transform": transform, "permissions": permissions});
         let body = json!({"nonce": session["nonce"], "rules": [rule]});
-        SHARED_SERVER.post(&self.keys.private, "/sessions/authorize", &body).expect_status(204);
+        SERVER.post(&self.keys.private, "/sessions/authorize", &body).expect_status(204);
         text_field(&session, "session_key")
     }
 
     fn read(&self, id: &str) -> Value {
-        SHARED_SERVER.get_token(&self.keys.private, id).expect_status(200)
+        SERVER.get_token(&self.keys.private, id).expect_status(200)
     }
 }
 
@@ -84,8 +84,7 @@ fn marked_token_shows_a_browser_only_id_type_containers_and_expiry() {
         let patched =
             page.send_marked("PATCH", &format!("/tokens/{id}"), &json!({"metadata": {"x": "y"}}));
         check_outline(&patched.expect_status(200));
-        let unmarked =
-            SHARED_SERVER.patch_token(&page.public, &id, &json!({"metadata": {"x": "z"}}));
+        let unmarked = SERVER.patch_token(&page.public, &id, &json!({"metadata": {"x": "z"}}));
         check_outline(&unmarked.expect_status(200));
         let stored = page.read(&id);
         let mut data = body["data"].clone();
@@ -95,7 +94,7 @@ fn marked_token_shows_a_browser_only_id_type_containers_and_expiry() {
         }
         assert_eq!(stored["data"], data);
         assert_eq!(stored["fingerprint"], Value::Null);
-        let unmarked = SHARED_SERVER.create_token_ok(&page.public, &body);
+        let unmarked = SERVER.create_token_ok(&page.public, &body);
         assert!(unmarked["created_at"].is_string(), "an unmarked token has its detail: {unmarked}");
     }
     let both = json!({"a": bank(), "b": {"type": "token", "data": "s"}});
@@ -116,22 +115,21 @@ fn marked_token_accepts_no_expression_of_a_browser_over_its_data() {
     for (name, value) in attributes {
         let body = json!({"type": "token", "data": "secret", name: value});
         page.send_marked("POST", "/tokens", &body).expect_problem(403, name);
-        assert_eq!(SHARED_SERVER.create_token(&page.public, &body).status, 201, "{name} unmarked");
+        assert_eq!(SERVER.create_token(&page.public, &body).status, 201, "{name} unmarked");
     }
 }
 
 #[test]
 fn encrypted_data_of_a_browser_is_always_marked() {
     let page = Page::new();
-    let client_key =
-        SHARED_SERVER.post(&page.keys.management, "/keys", &json!({})).expect_status(201);
+    let client_key = SERVER.post(&page.keys.management, "/keys", &json!({})).expect_status(201);
     let body = || json!({"type": "bank", "encrypted": encrypt_json(&client_key, &bank()["data"])});
-    check_outline(&SHARED_SERVER.create_token_ok(&page.public, &body()));
-    let intent = SHARED_SERVER.post(&page.public, "/token-intents", &body()).expect_status(201);
+    check_outline(&SERVER.create_token_ok(&page.public, &body()));
+    let intent = SERVER.post(&page.public, "/token-intents", &body()).expect_status(201);
     assert_eq!((&intent["bank"], &intent["fingerprint"]), (&Value::Null, &Value::Null), "{intent}");
     let convert = json!({"token_intent_id": intent["id"]});
-    check_outline(&SHARED_SERVER.create_token_ok(&page.public, &convert));
-    let backend = SHARED_SERVER.create_token_ok(&page.keys.private, &body());
+    check_outline(&SERVER.create_token_ok(&page.public, &convert));
+    let backend = SERVER.create_token_ok(&page.keys.private, &body());
     assert!(backend["fingerprint"].is_string() && backend["bank"].is_object(), "{backend}");
 }
 
@@ -141,16 +139,15 @@ fn conversion_of_a_marked_intent_keeps_the_mark() {
     let intent = page.send_marked("POST", "/token-intents", &bank()).expect_status(201);
     assert_eq!((&intent["bank"], &intent["fingerprint"]), (&Value::Null, &Value::Null), "{intent}");
     let convert = json!({"token_intent_id": intent["id"]});
-    check_outline(&SHARED_SERVER.create_token_ok(&page.public, &convert));
-    let reader =
-        SHARED_SERVER.key_with_permissions(&page.keys.tenant, Public, &[TokenIntentCreate]);
+    check_outline(&SERVER.create_token_ok(&page.public, &convert));
+    let reader = SERVER.key_with_permissions(&page.keys.tenant, Public, &[TokenIntentCreate]);
     assert!(!reader.is_empty());
     let permissions = [TokenIntentRead, TokenRead];
     let private = scrip_core::types::ApplicationKind::Private;
-    let backend = SHARED_SERVER.key_with_permissions(&page.keys.tenant, private, &permissions);
+    let backend = SERVER.key_with_permissions(&page.keys.tenant, private, &permissions);
     let intent = page.send_marked("POST", "/token-intents", &bank()).expect_status(201);
     let path = format!("/token-intents/{}", text_field(&intent, "id"));
-    let shown = SHARED_SERVER.get_path(&backend, &path).expect_status(200);
+    let shown = SERVER.get_path(&backend, &path).expect_status(200);
     assert_eq!(shown["bank"]["account_number_last4"], "4321", "a backend sees the details");
 }
 
@@ -162,7 +159,7 @@ fn mark_stays_until_the_whole_data_is_replaced() {
         "id",
     );
     let patch = |data: Value| {
-        SHARED_SERVER.patch_token(&page.public, &id, &json!({"data": data})).expect_status(200)
+        SERVER.patch_token(&page.public, &id, &json!({"data": data})).expect_status(200)
     };
     check_outline(&patch(json!({"a": "z"})));
     check_outline(&patch(json!({"c": "z"})));
@@ -178,14 +175,14 @@ fn write_with_a_reveal_right_computes_the_fingerprint_and_the_mark_stays() {
     let id = text_field(&page.create_marked(&bank()), "id");
     assert_eq!(page.read(&id)["fingerprint"], Value::Null);
     let patch = json!({"metadata": {"order": "7"}});
-    SHARED_SERVER.patch_token(&page.keys.private, &id, &patch).expect_status(200);
+    SERVER.patch_token(&page.keys.private, &id, &patch).expect_status(200);
     let fingerprint = page.read(&id)["fingerprint"].clone();
     assert!(fingerprint.is_string());
     let patch = json!({"metadata": {"order": "8"}});
-    check_outline(&SHARED_SERVER.patch_token(&page.public, &id, &patch).expect_status(200));
+    check_outline(&SERVER.patch_token(&page.public, &id, &patch).expect_status(200));
     assert_eq!(page.read(&id)["fingerprint"], fingerprint, "the data did not change");
     let patch = json!({"data": {"account_number": "987654321"}});
-    check_outline(&SHARED_SERVER.patch_token(&page.public, &id, &patch).expect_status(200));
+    check_outline(&SERVER.patch_token(&page.public, &id, &patch).expect_status(200));
     assert_eq!(page.read(&id)["fingerprint"], Value::Null, "an equal guess looks like any other");
 }
 
@@ -193,19 +190,16 @@ fn write_with_a_reveal_right_computes_the_fingerprint_and_the_mark_stays() {
 fn browser_sees_no_fingerprint_of_type_token_and_finds_no_duplicate() {
     let page = Page::new();
     let body = json!({"type": "token", "data": "secret", "deduplicate_token": true});
-    let known = SHARED_SERVER.create_token_ok(&page.keys.private, &body);
+    let known = SERVER.create_token_ok(&page.keys.private, &body);
     assert!(known["fingerprint"].is_string());
-    let created = SHARED_SERVER.create_token_ok(&page.public, &body);
+    let created = SERVER.create_token_ok(&page.public, &body);
     assert_ne!(created["id"], known["id"]);
     assert_eq!(created["fingerprint"], Value::Null);
     assert_eq!(page.read(&text_field(&created, "id"))["fingerprint"], known["fingerprint"]);
-    let intent = SHARED_SERVER.post(
-        &page.public,
-        "/token-intents",
-        &json!({"type": "token", "data": "secret"}),
-    );
+    let intent =
+        SERVER.post(&page.public, "/token-intents", &json!({"type": "token", "data": "secret"}));
     assert_eq!(intent.expect_status(201)["fingerprint"], Value::Null);
-    let again = SHARED_SERVER.create_token_ok(&page.keys.private, &body);
+    let again = SERVER.create_token_ok(&page.keys.private, &body);
     assert_eq!(again["_extras"]["deduplicated"], json!(true), "a backend deduplicates");
 }
 
@@ -214,27 +208,27 @@ fn search_does_not_find_a_marked_token_until_a_write_with_a_reveal_right() {
     let page = Page::new();
     let body = json!({"type": "social_security_number", "data": "123-45-6789"});
     let private = scrip_core::types::ApplicationKind::Private;
-    let searcher = SHARED_SERVER.key_with_permissions(&page.keys.tenant, private, &[TokenSearch]);
+    let searcher = SERVER.key_with_permissions(&page.keys.tenant, private, &[TokenSearch]);
     let find = |id: &str| {
         let query = json!({"query": "data:\"6789\""});
-        let found = SHARED_SERVER.post(&searcher, "/tokens/search", &query).expect_status(200);
+        let found = SERVER.post(&searcher, "/tokens/search", &query).expect_status(200);
         found["data"].as_array().unwrap().iter().any(|it| it["id"] == id)
     };
-    let unmarked = text_field(&SHARED_SERVER.create_token_ok(&page.public, &body), "id");
+    let unmarked = text_field(&SERVER.create_token_ok(&page.public, &body), "id");
     assert!(find(&unmarked), "an unmarked token is found");
     let marked = text_field(&page.create_marked(&body), "id");
     assert!(!find(&marked));
     let intent = page.send_marked("POST", "/token-intents", &body).expect_status(201);
     let convert = json!({"token_intent_id": intent["id"]});
-    let converted = text_field(&SHARED_SERVER.create_token_ok(&page.public, &convert), "id");
+    let converted = text_field(&SERVER.create_token_ok(&page.public, &convert), "id");
     assert!(!find(&converted));
     let patch = json!({"metadata": {"order": "7"}});
-    SHARED_SERVER.patch_token(&page.public, &marked, &patch).expect_status(200);
+    SERVER.patch_token(&page.public, &marked, &patch).expect_status(200);
     assert!(!find(&marked), "a browser's write computes no entries");
-    SHARED_SERVER.patch_token(&page.keys.private, &marked, &patch).expect_status(200);
+    SERVER.patch_token(&page.keys.private, &marked, &patch).expect_status(200);
     assert!(find(&marked));
     let patch = json!({"metadata": {"order": "8"}});
-    SHARED_SERVER.patch_token(&page.public, &marked, &patch).expect_status(200);
+    SERVER.patch_token(&page.public, &marked, &patch).expect_status(200);
     assert!(find(&marked), "the data did not change");
 }
 
@@ -256,7 +250,7 @@ fn data_of_a_marked_token_has_one_error() {
             let problem = page.send_marked("POST", path, &body).expect_status(400);
             let errors = json!({"data": ["does not fit its type"]});
             assert_eq!(problem["errors"], errors, "{token_type} {data}");
-            let clear = SHARED_SERVER.post(&page.public, path, &body).expect_status(400);
+            let clear = SERVER.post(&page.public, path, &body).expect_status(400);
             assert_ne!(clear["errors"], errors, "a caller who knows the data sees the rule");
         }
     }
@@ -266,7 +260,7 @@ fn data_of_a_marked_token_has_one_error() {
 fn browser_does_not_choose_the_place_of_data_that_it_does_not_know() {
     let page = Page::new();
     let send = |body: &Value| {
-        let request = SHARED_SERVER.request("POST", "/tokens").key(&page.public);
+        let request = SERVER.request("POST", "/tokens").key(&page.public);
         request.header("Scrip-Field-Application", &page.public).json(body).send()
     };
     let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
@@ -279,11 +273,11 @@ fn browser_does_not_choose_the_place_of_data_that_it_does_not_know() {
     send(&with("id", json!("chosen-by-the-page"))).expect_problem(403, "cannot choose id");
     send(&with("containers", json!(["/pci/high/"]))).expect_status(201);
     let own = with("containers", json!(["/general/high/"]));
-    SHARED_SERVER.create_token(&page.public, &own).expect_status(201);
-    let intent = || SHARED_SERVER.post(&page.public, "/token-intents", &card).expect_status(201);
+    SERVER.create_token(&page.public, &own).expect_status(201);
+    let intent = || SERVER.post(&page.public, "/token-intents", &card).expect_status(201);
     let convert = |containers: Value| {
         let body = json!({"token_intent_id": intent()["id"], "containers": containers});
-        SHARED_SERVER.create_token(&page.public, &body)
+        SERVER.create_token(&page.public, &body)
     };
     convert(json!(["/general/high/"])).expect_problem(403, "containers");
     convert(json!(["/pci/high/"])).expect_status(201);
@@ -298,7 +292,7 @@ pub(super) fn send_kinds(
     body: &Value,
 ) -> TestResponse {
     let method = if path.starts_with("/tokens/") { "PATCH" } else { "POST" };
-    let request = SHARED_SERVER.request(method, path).key(key);
+    let request = SERVER.request(method, path).key(key);
     let request = request.header("Scrip-Field-Application", &page.public);
     let request = request.header("Scrip-Field-Kinds", kinds);
     match method {
@@ -340,7 +334,7 @@ fn value_outside_of_its_own_attribute_of_a_card_is_marked() {
             }
         }
     }
-    let request = SHARED_SERVER.request("POST", "/tokens").key(&page.public);
+    let request = SERVER.request("POST", "/tokens").key(&page.public);
     let unnamed = request.header("Scrip-Field-Application", &page.public);
     let body = json!({"type": "card", "data": card});
     check_outline(&unnamed.json(&body).send().expect_status(201));
@@ -365,11 +359,11 @@ fn update_with_the_value_of_a_field_marks_a_token_with_other_data_or_expressions
     let page = Page::new();
     let reader = page.session(&["token:read"], "mask");
     let update = |body: &Value, kinds: &str| {
-        let id = text_field(&SHARED_SERVER.create_token_ok(&page.public, body), "id");
+        let id = text_field(&SERVER.create_token_ok(&page.public, body), "id");
         let path = format!("/tokens/{id}");
         let patch = json!({"data": {"cvc": "987"}});
         send_kinds(&page, &page.public, &path, kinds, &patch).expect_status(200);
-        SHARED_SERVER.get_token(&reader, &id).expect_status(200)["created_at"].is_null()
+        SERVER.get_token(&reader, &id).expect_status(200)["created_at"].is_null()
     };
     let token = json!({"type": "token", "data": {"cvc": "x", "b": "y"}});
     assert!(update(&token, "code"), "no card has this attribute");
@@ -392,7 +386,7 @@ fn update_with_the_value_of_a_field_marks_a_token_with_other_data_or_expressions
 fn field_does_not_write_into_a_token_that_its_key_may_read() {
     let page = Page::new();
     let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
-    let id = text_field(&SHARED_SERVER.create_token_ok(&page.keys.private, &card), "id");
+    let id = text_field(&SERVER.create_token_ok(&page.keys.private, &card), "id");
     let path = format!("/tokens/{id}");
     let patch = json!({"data": {"cvc": "987"}});
     let update = |key: &str, kinds: &str| send_kinds(&page, key, &path, kinds, &patch);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     disclosure::field_marks::{Page, send_kinds},
-    harness::server::{SHARED_SERVER, text_field},
+    harness::server::{SERVER, text_field},
 };
 
 const CARD: &str = "4242424242424242";
@@ -24,46 +24,44 @@ fn card(number: &str) -> Value {
 
 /// A card of a backend, without a security code.
 fn saved_card(page: &Page) -> String {
-    text_field(&SHARED_SERVER.create_token_ok(&page.keys.private, &card(CARD)), "id")
+    text_field(&SERVER.create_token_ok(&page.keys.private, &card(CARD)), "id")
 }
 
 #[test]
 fn browser_converts_no_intent_under_an_id_that_it_chooses() {
     let page = Page::new();
-    let client_key =
-        SHARED_SERVER.post(&page.keys.management, "/keys", &json!({})).expect_status(201);
+    let client_key = SERVER.post(&page.keys.management, "/keys", &json!({})).expect_status(201);
     let session = page.session(&["token:create"], "mask");
     let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
-    let intent = || SHARED_SERVER.post(&page.public, "/token-intents", &card).expect_status(201);
+    let intent = || SERVER.post(&page.public, "/token-intents", &card).expect_status(201);
     let encrypted = || encrypt_json(&client_key, &card["data"]);
     for id in ["customer-42", "customer-{{ data.number | last4 }}"] {
         for key in [&page.public, &session] {
             let body = json!({"token_intent_id": intent()["id"], "id": id});
-            SHARED_SERVER.create_token(key, &body).expect_problem(403, "cannot choose id");
+            SERVER.create_token(key, &body).expect_problem(403, "cannot choose id");
             let tokens = json!({"a": body});
-            SHARED_SERVER.post(key, "/tokenize", &tokens).expect_problem(403, "cannot choose id");
+            SERVER.post(key, "/tokenize", &tokens).expect_problem(403, "cannot choose id");
             let body = json!({"type": "card", "encrypted": encrypted(), "id": id});
-            SHARED_SERVER.create_token(key, &body).expect_problem(403, "cannot choose id");
+            SERVER.create_token(key, &body).expect_problem(403, "cannot choose id");
         }
     }
     let body = json!({"token_intent_id": intent()["id"], "id": "customer-42"});
-    SHARED_SERVER.create_token(&page.keys.private, &body).expect_status(201);
+    SERVER.create_token(&page.keys.private, &body).expect_status(201);
     let own = json!({"type": "card", "data": card["data"], "id": "customer-43"});
-    SHARED_SERVER.create_token(&page.public, &own).expect_status(201);
+    SERVER.create_token(&page.public, &own).expect_status(201);
 }
 
 #[test]
 fn browser_converts_only_intents_of_its_own_application() {
     let page = Page::new();
     let permissions = [TokenCreate, TokenIntentCreate];
-    let other = SHARED_SERVER.key_with_permissions(&page.keys.tenant, Public, &permissions);
+    let other = SERVER.key_with_permissions(&page.keys.tenant, Public, &permissions);
     let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
-    let intent = || SHARED_SERVER.post(&page.public, "/token-intents", &card).expect_status(201);
-    let convert =
-        |key: &str| SHARED_SERVER.create_token(key, &json!({"token_intent_id": intent()["id"]}));
+    let intent = || SERVER.post(&page.public, "/token-intents", &card).expect_status(201);
+    let convert = |key: &str| SERVER.create_token(key, &json!({"token_intent_id": intent()["id"]}));
     convert(&other).expect_problem(403, "of its own application");
     let tokens = json!({"a": {"token_intent_id": intent()["id"]}});
-    SHARED_SERVER.post(&other, "/tokenize", &tokens).expect_problem(403, "of its own application");
+    SERVER.post(&other, "/tokenize", &tokens).expect_problem(403, "of its own application");
     convert(&page.public).expect_status(201);
     convert(&page.session(&["token:create"], "mask")).expect_status(201);
     convert(&page.keys.private).expect_status(201);
@@ -76,7 +74,7 @@ fn reader(page: &Page) -> String {
 }
 
 fn read_data(key: &str, id: &str) -> Value {
-    SHARED_SERVER.get_token(key, id).expect_status(200)["data"].clone()
+    SERVER.get_token(key, id).expect_status(200)["data"].clone()
 }
 
 #[test]
@@ -92,24 +90,24 @@ fn session_reads_no_code_that_a_field_adds_to_its_card() {
     let shown = read_data(&reader, &id);
     assert_eq!(shown, json!({"number": "XXXXXXXXXXXX4242"}), "only a mask is shown");
     let query = json!({"query": format!("id:\"{id}\"")});
-    let searched = SHARED_SERVER.post(&reader, "/tokens/search", &query).expect_status(200);
+    let searched = SERVER.post(&reader, "/tokens/search", &query).expect_status(200);
     assert_eq!(searched["data"][0]["data"]["cvc"], Value::Null);
     assert_eq!(searched["data"][0]["data"]["number"], "XXXXXXXXXXXX4242");
-    let listed = SHARED_SERVER.get_path(&reader, "/v2/tokens").expect_status(200);
+    let listed = SERVER.get_path(&reader, "/v2/tokens").expect_status(200);
     assert!(!listed.to_string().contains("987"), "{listed}");
     let expression = json!({"a": format!("{{{{ {id} | json: '$.cvc' }}}}")});
-    let detokenized = SHARED_SERVER.post(&reader, "/detokenize", &expression);
+    let detokenized = SERVER.post(&reader, "/detokenize", &expression);
     assert_eq!(detokenized.expect_status(200)["a"], Value::Null);
     for (name, expression) in [
         ("search_indexes", json!(["{{ data.number }}"])),
         ("fingerprint_expression", json!("{{ data.number | slice: 6, 1 }}")),
     ] {
         let patch = json!({ name: expression });
-        SHARED_SERVER.patch_token(&reader, &id, &patch).expect_problem(403, "hosted field");
+        SERVER.patch_token(&reader, &id, &patch).expect_problem(403, "hosted field");
     }
     assert_eq!(read_data(&reader, &other)["number"], CARD, "other cards are shown");
     assert_eq!(read_data(&page.keys.private, &id)["cvc"], "987", "a backend reads the code");
-    SHARED_SERVER.clock.advance(Duration::from_millis(2));
+    SERVER.clock.advance(Duration::from_millis(2));
     let later = read_data(&page.session(&["token:read"], "reveal"), &id);
     assert_eq!(later["cvc"], "987", "the backend authorized this session after the write");
 }
@@ -123,8 +121,7 @@ fn session_reads_no_number_that_a_field_writes_with_another_key() {
     let patch = json!({"data": {"number": TYPED}});
     send_kinds(&page, &writer, &format!("/tokens/{id}"), "number", &patch).expect_status(200);
     let text = json!({"type": "token", "data": "secret"});
-    let client_key =
-        SHARED_SERVER.post(&page.keys.management, "/keys", &json!({})).expect_status(201);
+    let client_key = SERVER.post(&page.keys.management, "/keys", &json!({})).expect_status(201);
     let encrypted = encrypt_json(&client_key, &card(TYPED)["data"]);
     let encrypted = json!({"type": "card", "encrypted": encrypted});
     let create = |key: &str, kinds: &str, body: &Value| {
@@ -141,7 +138,7 @@ fn session_reads_no_number_that_a_field_writes_with_another_key() {
         text_field(&tokenized.expect_status(200)["a"], "id"),
     ];
     for id in ids {
-        let shown = SHARED_SERVER.get_token(&reader, &id).expect_status(200).to_string();
+        let shown = SERVER.get_token(&reader, &id).expect_status(200).to_string();
         assert!(!shown.contains(TYPED) && !shown.contains("secret"), "{shown}");
     }
     let own = create(&page.public, "none", &card(TYPED));
@@ -159,7 +156,7 @@ fn session_reads_no_intent_of_a_field_and_no_token_of_it() {
     };
     let detokenize = |key: &str, id: &str| {
         let expression = json!({"a": format!("{{{{ token_intent: {id} | json: '$.data' }}}}")});
-        SHARED_SERVER.post(key, "/detokenize", &expression).expect_status(200).to_string()
+        SERVER.post(key, "/detokenize", &expression).expect_status(200).to_string()
     };
     let typed = intent("number, code");
     let shown = detokenize(&reader, &typed);
@@ -167,9 +164,9 @@ fn session_reads_no_intent_of_a_field_and_no_token_of_it() {
     assert!(detokenize(&reader, &intent("none")).contains(TYPED), "the page knows its own data");
     for key in [&page.public, &page.keys.private] {
         let convert = json!({"token_intent_id": intent("number, code")});
-        let id = text_field(&SHARED_SERVER.create_token_ok(key, &convert), "id");
+        let id = text_field(&SERVER.create_token_ok(key, &convert), "id");
         assert_eq!(read_data(&reader, &id)["number"], "XXXXXXXXXXXX4444");
-        SHARED_SERVER.clock.advance(Duration::from_millis(2));
+        SERVER.clock.advance(Duration::from_millis(2));
         let later = read_data(&page.session(&["token:read"], "reveal"), &id);
         assert_eq!(later["number"], TYPED, "the backend authorized this session later");
     }
@@ -184,8 +181,7 @@ fn session_converts_no_intent_of_a_field_with_expressions_of_its_own() {
         text_field(&created.expect_status(201), "id")
     };
     let convert = |key: &str, kinds: &str, name: &str, expression: &Value| {
-        SHARED_SERVER
-            .create_token(key, &json!({"token_intent_id": intent(kinds), name: expression}))
+        SERVER.create_token(key, &json!({"token_intent_id": intent(kinds), name: expression}))
     };
     for (name, expression) in [
         ("search_indexes", json!(["{{ data.number | slice: 8, 1 }}"])),
@@ -194,7 +190,7 @@ fn session_converts_no_intent_of_a_field_with_expressions_of_its_own() {
     ] {
         convert(&session, "number", name, &expression).expect_problem(403, name);
         convert(&session, "none", name, &expression).expect_status(201);
-        SHARED_SERVER.clock.advance(Duration::from_millis(2));
+        SERVER.clock.advance(Duration::from_millis(2));
     }
 }
 
@@ -207,7 +203,7 @@ fn session_sends_no_code_of_a_field_to_a_destination_of_its_own() {
     let path = format!("/tokens/{id}");
     send_kinds(&page, &page.public, &path, "code", &patch).expect_status(200);
     let send = |id: &str| {
-        let request = SHARED_SERVER.request("POST", "/proxy").key(&sender);
+        let request = SERVER.request("POST", "/proxy").key(&sender);
         let request = request.header("BT-PROXY-URL", "https://destination.invalid/");
         request.json(&json!({"code": format!("{{{{ {id} | json: '$.number' }}}}")})).send()
     };

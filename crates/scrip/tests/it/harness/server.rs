@@ -96,9 +96,8 @@ impl DerefMut for ServerSetup {
 }
 
 /// One server for all tests that do not change state that other tests depend on.
-pub(crate) static SHARED_SERVER: LazyLock<TestServer> = LazyLock::new(TestServer::start);
-pub(crate) static ACME: LazyLock<TenantApiKeys> =
-    LazyLock::new(|| SHARED_SERVER.create_default_tenant());
+pub(crate) static SERVER: LazyLock<TestServer> = LazyLock::new(TestServer::start);
+pub(crate) static ACME: LazyLock<TenantApiKeys> = LazyLock::new(|| SERVER.create_default_tenant());
 
 /// A tenant and the keys of its applications. The `private` key reveals everything, `public` is the
 /// key for browsers.

@@ -17,13 +17,12 @@ use serde_json::{Value, json};
 use crate::{
     access::operation_calls::TenantHarness,
     harness::server::{
-        ACME, SHARED_SERVER, TestResponse, TestServer, card_body, grant, text_field,
-        unique_card_number,
+        ACME, SERVER, TestResponse, TestServer, card_body, grant, text_field, unique_card_number,
     },
 };
 
 fn create_with_key(key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
-    SHARED_SERVER.post_once(key, "/tokens", idempotency_key, body)
+    SERVER.post_once(key, "/tokens", idempotency_key, body)
 }
 
 #[test]
@@ -36,21 +35,20 @@ fn repeated_create_replays_the_first_response_without_the_cvc() {
     assert!(expected["data"].as_object_mut().unwrap().remove("cvc").is_some());
     assert_eq!(repeated.json(), expected, "the replay depends on the second body");
     let malformed_request =
-        SHARED_SERVER.request("POST", "/tokens").key(&ACME.private).idempotency_key("repeat-1");
+        SERVER.request("POST", "/tokens").key(&ACME.private).idempotency_key("repeat-1");
     assert_eq!(malformed_request.body("application/json", "{").send().json(), expected);
 }
 
 #[test]
 fn idempotency_key_is_rejected_for_another_method_or_path() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let send = |key: &str, method: &str, path: &str, body: &Value| {
-        let request = SHARED_SERVER.request(method, path).key(key).idempotency_key("one-key");
+        let request = SERVER.request(method, path).key(key).idempotency_key("one-key");
         if method == "PATCH" { request.merge_patch(body).send() } else { request.json(body).send() }
     };
     let token = json!({"id": "first", "type": "token", "data": 1});
     let first = send(&keys.private, "POST", "/tokens", &token).expect_status(201);
-    SHARED_SERVER
-        .create_token_ok(&keys.private, &json!({"id": "other", "type": "token", "data": 2}));
+    SERVER.create_token_ok(&keys.private, &json!({"id": "other", "type": "token", "data": 2}));
     let (patch, number) = (json!({"data": 3}), unique_card_number());
     let intent = json!({"type": "card", "data": {"number": number}});
     for (method, path, body) in [
@@ -61,7 +59,7 @@ fn idempotency_key_is_rejected_for_another_method_or_path() {
     ] {
         send(&keys.private, method, path, body).expect_problem(422, "idempotency key");
     }
-    assert_eq!(SHARED_SERVER.get_token(&keys.private, "other").json()["data"], 2);
+    assert_eq!(SERVER.get_token(&keys.private, "other").json()["data"], 2);
     assert_eq!(send(&keys.private, "POST", "/tokens", &json!({})).json(), first);
     assert_eq!(send(&keys.private, "POST", "/tokens/", &token).json(), first);
 
@@ -76,12 +74,12 @@ fn idempotency_key_is_rejected_for_another_method_or_path() {
 
 #[test]
 fn repeated_patch_is_applied_once() {
-    SHARED_SERVER.create_token_ok(
+    SERVER.create_token_ok(
         &ACME.private,
         &json!({"id": "patched-once", "type": "token", "data": {"n": 1}}),
     );
     let send_patch = |n: i32| {
-        let request = SHARED_SERVER
+        let request = SERVER
             .request("PATCH", "/tokens/patched-once")
             .key(&ACME.private)
             .idempotency_key("patch-1");
@@ -90,7 +88,7 @@ fn repeated_patch_is_applied_once() {
     let first = send_patch(2);
     assert_eq!(first.json()["data"]["n"], 2);
     assert_eq!(send_patch(3).text, first.text);
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "patched-once").json()["data"]["n"], 2);
+    assert_eq!(SERVER.get_token(&ACME.private, "patched-once").json()["data"]["n"], 2);
 }
 
 #[test]
@@ -104,8 +102,7 @@ fn failed_request_stores_no_response() {
     let valid_response =
         create_with_key(&ACME.private, "retry-1", &card_body(&unique_card_number()));
     assert_eq!(valid_response.status, 201);
-    SHARED_SERVER
-        .create_token_ok(&ACME.private, &json!({"id": "taken-id", "type": "token", "data": 1}));
+    SERVER.create_token_ok(&ACME.private, &json!({"id": "taken-id", "type": "token", "data": 1}));
     let conflict_response = create_with_key(
         &ACME.private,
         "retry-2",
@@ -119,8 +116,8 @@ fn failed_request_stores_no_response() {
 
 #[test]
 fn idempotency_key_is_scoped_to_its_application() {
-    let other_key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
-    let tenant = SHARED_SERVER.create_default_tenant();
+    let other_key = SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
+    let tenant = SERVER.create_default_tenant();
     let body = json!({"type": "token", "data": "x"});
     let ids: Vec<_> = [&ACME.private, &other_key, &tenant.private]
         .iter()
@@ -161,14 +158,14 @@ fn concurrent_requests_with_one_key_create_one_token() {
 /// The response of a read is not stored, so a retry never returns stored data.
 #[test]
 fn idempotency_key_is_ignored_by_reads_and_deletes_on_every_route() {
-    let mut harness = TenantHarness::new(&SHARED_SERVER);
+    let mut harness = TenantHarness::new(&SERVER);
     let keys = [&harness.keys.private, &harness.keys.management].map(String::clone);
     let token = json!({"type": "token", "data": 1});
-    SHARED_SERVER.post_once(&keys[0], "/tokens", "same", &token).expect_status(201);
+    SERVER.post_once(&keys[0], "/tokens", "same", &token).expect_status(201);
     let application = json!({"name": "a", "type": "public", "permissions": ["token:create"]});
-    SHARED_SERVER.post_once(&keys[1], "/applications", "same", &application).expect_status(201);
+    SERVER.post_once(&keys[1], "/applications", "same", &application).expect_status(201);
     harness.idempotency_key = Some("same");
-    let count = || SHARED_SERVER.count_rows(&harness.keys.tenant, "idempotency_records");
+    let count = || SERVER.count_rows(&harness.keys.tenant, "idempotency_records");
     let stored = count();
     let is_delete = |it: &Route| it.method_name() == "DELETE";
     let reads_with_body =
@@ -219,7 +216,7 @@ fn response_is_replayed_for_a_day_without_data_of_deleted_tokens() {
 fn replay_shows_only_data_visible_in_the_current_container() {
     let permissions = [TokenCreate, TokenRead];
     let rules = vec![grant("/then/", Reveal, &permissions), grant("/now/", Mask, &permissions)];
-    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
+    let key = SERVER.key_with_rules(&ACME.tenant, rules);
     let body =
         json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/then/"]});
     let request = || create_with_key(&key, "moved-later", &body);
@@ -227,9 +224,9 @@ fn replay_shows_only_data_visible_in_the_current_container() {
     assert_eq!(first["data"], "123-45-6789");
     assert_eq!(request().json(), first);
     let id = first["id"].as_str().unwrap();
-    SHARED_SERVER.patch_token(&ACME.private, id, &json!({"containers": ["/now/"]}));
+    SERVER.patch_token(&ACME.private, id, &json!({"containers": ["/now/"]}));
     assert_eq!(request().json()["data"], "XXX-XX-6789");
-    SHARED_SERVER.patch_token(&ACME.private, id, &json!({"containers": ["/elsewhere/"]}));
+    SERVER.patch_token(&ACME.private, id, &json!({"containers": ["/elsewhere/"]}));
     request().expect_problem(403, "token:create");
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{SHARED_SERVER, TenantApiKeys, TestResponse, text_field};
+use crate::harness::server::{SERVER, TenantApiKeys, TestResponse, text_field};
 
 struct PolicyCall {
     method: &'static str,
@@ -22,10 +22,8 @@ impl PolicyCall {
     }
 
     fn send_body_with_key(&self, idempotency_key: &str, body: Option<&Value>) -> TestResponse {
-        let request = SHARED_SERVER
-            .request(self.method, &self.path)
-            .key(&self.key)
-            .idempotency_key(idempotency_key);
+        let request =
+            SERVER.request(self.method, &self.path).key(&self.key).idempotency_key(idempotency_key);
         match body {
             Some(body) if self.method == "PATCH" => request.merge_patch(body).send(),
             Some(body) => request.json(body).send(),
@@ -37,12 +35,12 @@ impl PolicyCall {
 /// Creates an application and returns its path.
 fn create_application(keys: &TenantApiKeys) -> String {
     let body = json!({"name": "x", "type": "private", "permissions": ["token:read"]});
-    let created = SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
+    let created = SERVER.post(&keys.management, "/applications", &body).expect_status(201);
     format!("/applications/{}", text_field(&created, "id"))
 }
 
 fn create_session_nonce(keys: &TenantApiKeys) -> Value {
-    SHARED_SERVER.post_empty(&keys.public, "/sessions").expect_status(201)["nonce"].clone()
+    SERVER.post_empty(&keys.public, "/sessions").expect_status(201)["nonce"].clone()
 }
 
 /// Returns a call of every operation that changes policy and supports an idempotency key.
@@ -55,11 +53,11 @@ fn policy_calls(keys: &TenantApiKeys) -> Vec<PolicyCall> {
         json!({"nonce": create_session_nonce(keys), "permissions": ["token:read"]});
     let tenant_body = json!({"name": "once"});
     let proxy_body = json!({"name": "once", "destination_url": "https://psp.example/v1"});
-    let proxy = SHARED_SERVER.post(management, "/proxies", &proxy_body).expect_status(201);
+    let proxy = SERVER.post(management, "/proxies", &proxy_body).expect_status(201);
     let proxy = format!("/proxies/{}", text_field(&proxy, "id"));
     let webhook_body =
         json!({"name": "once", "url": "https://shop.example", "events": ["token.read"]});
-    let webhook = SHARED_SERVER.post(management, "/webhooks", &webhook_body).expect_status(201);
+    let webhook = SERVER.post(management, "/webhooks", &webhook_body).expect_status(201);
     let webhook = format!("/webhooks/{}", text_field(&webhook, "id"));
     let replay_body = json!({"from": "2020-01-01T00:00:00Z"});
     vec![
@@ -82,7 +80,7 @@ fn policy_calls(keys: &TenantApiKeys) -> Vec<PolicyCall> {
 
 /// Counts the policy rows and the policy changes of a tenant.
 fn policy_row_counts(keys: &TenantApiKeys) -> Vec<i64> {
-    let count_rows = |table: &str| SHARED_SERVER.count_rows(&keys.tenant, table);
+    let count_rows = |table: &str| SERVER.count_rows(&keys.tenant, table);
     let tables = ["applications", "api_keys", "proxies", "webhooks", "client_keys"];
     tables
         .into_iter()
@@ -93,7 +91,7 @@ fn policy_row_counts(keys: &TenantApiKeys) -> Vec<i64> {
 
 #[test]
 fn repeated_policy_change_has_one_effect_and_one_response() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     for (index, call) in policy_calls(&keys).iter().enumerate() {
         let idempotency_key = format!("change-{index}");
         let first = call.send_with_key(&idempotency_key);
@@ -124,7 +122,7 @@ fn repeated_policy_change_has_one_effect_and_one_response() {
 
 #[test]
 fn replayed_response_has_the_same_working_api_key() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let calls = policy_calls(&keys);
     for call in [&calls[0], &calls[2]] {
         // Each call has its own idempotency key. Otherwise the second call would get a replay of
@@ -135,7 +133,7 @@ fn replayed_response_has_the_same_working_api_key() {
             text_field(&call.send_with_key(&idempotency_key).expect_status(201), "key"),
             api_key
         );
-        SHARED_SERVER.get_path(&api_key, "/applications/key").expect_status(200);
+        SERVER.get_path(&api_key, "/applications/key").expect_status(200);
     }
     let responses = [calls[4].send_with_key("lent"), calls[4].send_with_key("lent")];
     for response in &responses {
@@ -152,9 +150,9 @@ fn replayed_response_has_the_same_working_api_key() {
 /// session.
 #[test]
 fn create_access_session_is_never_replayed() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let create_session = || {
-        SHARED_SERVER
+        SERVER
             .request("POST", "/sessions")
             .key(&keys.public)
             .idempotency_key("order-7")
@@ -164,31 +162,26 @@ fn create_access_session_is_never_replayed() {
     let (first_session, second_session) = (create_session(), create_session());
     assert_ne!(first_session["session_key"], second_session["session_key"]);
     let body = json!({"type": "token", "data": 1});
-    let create_request = SHARED_SERVER
-        .request("POST", "/tokens")
-        .key(&keys.public)
-        .idempotency_key("order-7")
-        .json(&body);
+    let create_request =
+        SERVER.request("POST", "/tokens").key(&keys.public).idempotency_key("order-7").json(&body);
     assert_eq!(create_request.send().expect_status(201)["type"], "token");
 }
 
 #[test]
 fn replay_is_denied_after_the_permission_was_removed() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let all_permissions = json!(["application:create", "application:update", "tenant:update"]);
     let application_body = |permissions: &Value| {
         json!({"name": "m",
         "type": "management", "permissions": permissions})
     };
-    let created = SHARED_SERVER
+    let created = SERVER
         .post(&keys.management, "/applications", &application_body(&all_permissions))
         .expect_status(201);
     let (path, key) =
         (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"));
     let set_permissions = |permissions: &Value| {
-        SHARED_SERVER
-            .put(&keys.management, &path, &application_body(permissions))
-            .expect_status(200);
+        SERVER.put(&keys.management, &path, &application_body(permissions)).expect_status(200);
     };
     let required_permissions =
         ["application:create", "application:update", "application:create", "tenant:update"];
@@ -215,31 +208,30 @@ fn replay_is_denied_after_the_permission_was_removed() {
 
 #[test]
 fn token_intent_replay_needs_the_permission_in_the_containers_of_the_intent() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let application = |container: &str| {
         let permissions = ["token-intent:create"];
         let rule = json!({"description": "intents", "priority": 1, "container": container,
             "transform": "mask", "permissions": permissions});
         json!({"name": "checkout", "type": "private", "rules": [rule]})
     };
-    let created = SHARED_SERVER
-        .post(&keys.management, "/applications", &application("/first/"))
-        .expect_status(201);
+    let created =
+        SERVER.post(&keys.management, "/applications", &application("/first/")).expect_status(201);
     let (path, key) =
         (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"));
     let body =
         json!({"type": "card_number", "data": "4242424242424242", "containers": ["/first/"]});
-    let create_intent = || SHARED_SERVER.post_once(&key, "/token-intents", "intent", &body);
+    let create_intent = || SERVER.post_once(&key, "/token-intents", "intent", &body);
     let first = create_intent();
     assert_eq!(first.status, 201, "{}", first.text);
     assert_eq!(create_intent().text, first.text);
-    SHARED_SERVER.put(&keys.management, &path, &application("/second/")).expect_status(200);
+    SERVER.put(&keys.management, &path, &application("/second/")).expect_status(200);
     create_intent().expect_problem(403, "token-intent:create");
 }
 
 #[test]
 fn failed_policy_change_is_not_replayed() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     for (index, call) in policy_calls(&keys).iter().enumerate().filter(|(_, it)| it.body.is_some())
     {
         let idempotency_key = format!("failed-{index}");

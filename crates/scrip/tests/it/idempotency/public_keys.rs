@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    SHARED_SERVER, TenantApiKeys, TestResponse, card_body, text_field, unique_card_number,
+    SERVER, TenantApiKeys, TestResponse, card_body, text_field, unique_card_number,
 };
 
 fn create_intent(key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
-    SHARED_SERVER.post_once(key, "/token-intents", idempotency_key, body)
+    SERVER.post_once(key, "/token-intents", idempotency_key, body)
 }
 
 fn intent_body(number: &str, cvc: &str) -> Value {
@@ -18,7 +18,7 @@ fn intent_body(number: &str, cvc: &str) -> Value {
 
 #[test]
 fn public_key_replay_needs_an_equal_request() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let (victim_body, guessed_body) =
         (intent_body(&unique_card_number(), "123"), intent_body(&unique_card_number(), "123"));
     let first = create_intent(&keys.public, "order-7", &victim_body);
@@ -33,12 +33,12 @@ fn public_key_replay_needs_an_equal_request() {
     );
     let victim_response = create_intent(&keys.public, "order-7", &victim_body);
     assert_eq!((victim_response.status, text_field(&victim_response.json(), "id")), (201, id));
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "token_intents"), 1);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "token_intents"), 1);
 }
 
 #[test]
 fn public_key_replay_ignores_the_cvc_and_the_order_of_members() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let number = unique_card_number();
     let first =
         create_intent(&keys.public, "order-8", &intent_body(&number, "123")).expect_status(201);
@@ -48,10 +48,8 @@ fn public_key_replay_ignores_the_cvc_and_the_order_of_members() {
     let body = format!(
         r#"{{"data": {{"expiration_year": 2030, "number": "{number}", "expiration_month": 12}}, "type": "card"}}"#
     );
-    let request = SHARED_SERVER
-        .request("POST", "/token-intents")
-        .key(&keys.public)
-        .idempotency_key("order-8");
+    let request =
+        SERVER.request("POST", "/token-intents").key(&keys.public).idempotency_key("order-8");
     assert_eq!(
         request.body("application/json", &body).send().expect_status(201)["id"],
         first["id"]
@@ -60,21 +58,19 @@ fn public_key_replay_ignores_the_cvc_and_the_order_of_members() {
 
 #[test]
 fn public_key_replay_needs_the_same_path() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let body = intent_body(&unique_card_number(), "123");
     create_intent(&keys.public, "order-9", &body).expect_status(201);
-    let other_response = SHARED_SERVER.post_once(&keys.public, "/tokens", "order-9", &body);
+    let other_response = SERVER.post_once(&keys.public, "/tokens", "order-9", &body);
     assert_eq!(other_response.status, 422, "{}", other_response.text);
-    let malformed_request = SHARED_SERVER
-        .request("POST", "/token-intents")
-        .key(&keys.public)
-        .idempotency_key("order-9");
+    let malformed_request =
+        SERVER.request("POST", "/token-intents").key(&keys.public).idempotency_key("order-9");
     assert_eq!(malformed_request.body("application/json", "{").send().status, 400);
 }
 
 #[test]
 fn private_key_replay_ignores_the_second_request_body() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let first =
         create_intent(&keys.private, "order-10", &intent_body(&unique_card_number(), "123"))
             .expect_status(201);
@@ -85,20 +81,20 @@ fn private_key_replay_ignores_the_second_request_body() {
 }
 
 fn create_session(keys: &TenantApiKeys) -> String {
-    let session = SHARED_SERVER.post_empty(&keys.public, "/sessions").expect_status(201);
+    let session = SERVER.post_empty(&keys.public, "/sessions").expect_status(201);
     let body = json!({"nonce": session["nonce"], "permissions": ["token:create", "token:read"]});
-    let response = SHARED_SERVER.post(&keys.private, "/sessions/authorize", &body);
+    let response = SERVER.post(&keys.private, "/sessions/authorize", &body);
     assert_eq!(response.status, 204, "{}", response.text);
     text_field(&session, "session_key")
 }
 
 #[test]
 fn access_session_replay_needs_an_equal_request_of_the_same_session() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let (first_key, second_key) = (create_session(&keys), create_session(&keys));
     let body = card_body(&unique_card_number());
     let create_with_key =
-        |key: &str, body: &Value| SHARED_SERVER.post_once(key, "/tokens", "order-11", body);
+        |key: &str, body: &Value| SERVER.post_once(key, "/tokens", "order-11", body);
     let first = create_with_key(&first_key, &body).expect_status(201);
     assert_eq!(create_with_key(&first_key, &body).expect_status(201)["id"], first["id"]);
     assert_eq!(create_with_key(&first_key, &card_body(&unique_card_number())).status, 422);

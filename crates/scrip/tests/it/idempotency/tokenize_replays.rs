@@ -11,12 +11,11 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, TestResponse, card_body, grant, text_field,
-    unique_card_number,
+    ACME, SERVER, TenantApiKeys, TestResponse, card_body, grant, text_field, unique_card_number,
 };
 
 fn tokenize_with_idempotency_key(key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
-    SHARED_SERVER.post_once(key, "/tokenize", idempotency_key, body)
+    SERVER.post_once(key, "/tokenize", idempotency_key, body)
 }
 
 fn without_cvcs(response: &Value) -> Value {
@@ -39,17 +38,16 @@ struct ApplicationHarness {
 
 impl ApplicationHarness {
     fn new(settings: TenantSettings, rules: &Value) -> Self {
-        let keys = SHARED_SERVER.create_test_tenant(settings);
+        let keys = SERVER.create_test_tenant(settings);
         let body = json!({"name": "lent", "type": "private", "rules": rules});
-        let created =
-            SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
+        let created = SERVER.post(&keys.management, "/applications", &body).expect_status(201);
         let path = format!("/applications/{}", text_field(&created, "id"));
         Self { path, key: text_field(&created, "key"), keys }
     }
 
     fn set_rules(&self, rules: &Value) {
         let body = json!({"name": "lent", "rules": rules});
-        SHARED_SERVER.put(&self.keys.management, &self.path, &body).expect_status(200);
+        SERVER.put(&self.keys.management, &self.path, &body).expect_status(200);
     }
 }
 
@@ -62,7 +60,7 @@ const ALL_PERMISSIONS: &[&str] = &["token:create", "token:read", "token:update"]
 
 #[test]
 fn repeated_tokenize_has_one_effect_and_one_response() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let body = json!({
         "a": card_body(&unique_card_number()),
         "b": ["text", {"é \" name": card_body(&unique_card_number())}],
@@ -77,9 +75,9 @@ fn repeated_tokenize_has_one_effect_and_one_response() {
             without_cvcs(&first)
         );
     }
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 4);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 4);
     // Another route is another request.
-    let created = SHARED_SERVER
+    let created = SERVER
         .request("POST", "/tokens")
         .key(&keys.private)
         .idempotency_key("order")
@@ -89,7 +87,7 @@ fn repeated_tokenize_has_one_effect_and_one_response() {
 
 #[test]
 fn tokenize_response_without_tokens_is_replayed() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let body = json!({"nothing": [null, {}]});
     assert_eq!(
         tokenize_with_idempotency_key(&keys.private, "none", &body).expect_status(200),
@@ -99,17 +97,16 @@ fn tokenize_response_without_tokens_is_replayed() {
         tokenize_with_idempotency_key(&keys.private, "none", &json!("secret")).expect_status(200),
         body
     );
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 0);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 0);
 }
 
 #[test]
 fn failed_tokenize_is_not_replayed() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let invalid_body = json!([1, {"type": "card", "data": {"number": "1"}}]);
     tokenize_with_idempotency_key(&keys.private, "mended", &invalid_body)
         .expect_problem(400, "[1].data.number");
-    SHARED_SERVER
-        .create_token_ok(&keys.private, &json!({"id": "taken", "type": "token", "data": 1}));
+    SERVER.create_token_ok(&keys.private, &json!({"id": "taken", "type": "token", "data": 1}));
     let body_with_taken_id = json!([1, {"id": "taken", "type": "token", "data": 2}]);
     tokenize_with_idempotency_key(&keys.private, "mended", &body_with_taken_id)
         .expect_problem(409, "id");
@@ -119,7 +116,7 @@ fn failed_tokenize_is_not_replayed() {
         tokenize_with_idempotency_key(&keys.private, "mended", &invalid_body).expect_status(200),
         created
     );
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 3);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 3);
 }
 
 #[test]
@@ -129,7 +126,7 @@ fn deleted_token_removes_its_data_from_the_replay() {
     let first =
         tokenize_with_idempotency_key(&ACME.private, "losing-some", &body).expect_status(200);
     let mut expected = without_cvcs(&first);
-    SHARED_SERVER
+    SERVER
         .delete(&ACME.private, &format!("/tokens/{}", text_field(&first["b"][0], "id")))
         .expect_status(204);
     expected["b"][0].as_object_mut().unwrap().remove("data");
@@ -137,7 +134,7 @@ fn deleted_token_removes_its_data_from_the_replay() {
     assert_eq!(replayed.expect_status(200), expected);
     assert!(!replayed.text.contains(&numbers[1]));
     for name in ["a", "c"] {
-        SHARED_SERVER
+        SERVER
             .delete(&ACME.private, &format!("/tokens/{}", text_field(&first[name], "id")))
             .expect_status(204);
         expected[name].as_object_mut().unwrap().remove("data");
@@ -150,7 +147,7 @@ fn deleted_token_removes_its_data_from_the_replay() {
 
 #[test]
 fn token_that_appears_twice_loses_its_data_in_both_places() {
-    let keys = SHARED_SERVER.create_test_tenant(TenantSettings {
+    let keys = SERVER.create_test_tenant(TenantSettings {
         deduplicate_tokens: true,
         ..TenantSettings::default()
     });
@@ -161,7 +158,7 @@ fn token_that_appears_twice_loses_its_data_in_both_places() {
         tokenize_with_idempotency_key(&keys.private, "twice", &body).expect_status(200),
         without_cvcs(&first)
     );
-    SHARED_SERVER
+    SERVER
         .delete(&keys.private, &format!("/tokens/{}", text_field(&first[0], "id")))
         .expect_status(204);
     for token in tokenize_with_idempotency_key(&keys.private, "twice", &body)
@@ -225,7 +222,7 @@ fn replay_of_a_token_moved_out_of_reach_is_an_outline() {
     let mut expected = without_cvcs(&first);
     let move_token = |index: usize, container: &str| {
         let patch = json!({"containers": [container]});
-        SHARED_SERVER
+        SERVER
             .patch_token(&application.keys.private, &text_field(&first[index], "id"), &patch)
             .expect_status(200);
     };
@@ -257,7 +254,7 @@ fn replay_of_a_deduplicated_token_requires_the_read_permission() {
         let (existing_number, new_number) = (unique_card_number(), unique_card_number());
         let mut card_with_attributes = card_body(&existing_number);
         card_with_attributes["metadata"] = json!({"customer": "7"});
-        SHARED_SERVER.create_token_ok(&application.keys.private, &card_with_attributes);
+        SERVER.create_token_ok(&application.keys.private, &card_with_attributes);
         let body = json!([card_body(&existing_number), card_body(&new_number)]);
         let request = || tokenize_with_idempotency_key(&application.key, "found", &body);
         let first = request().expect_status(200);
@@ -284,7 +281,7 @@ fn replay_without_any_visible_token_is_denied() {
     let application =
         ApplicationHarness::new(settings, &json!([rule("/", Reveal, ALL_PERMISSIONS)]));
     let number = unique_card_number();
-    SHARED_SERVER.create_token_ok(&application.keys.private, &card_body(&number));
+    SERVER.create_token_ok(&application.keys.private, &card_body(&number));
     let body = json!({"only": card_body(&number)});
     tokenize_with_idempotency_key(&application.key, "nothing-left", &body).expect_status(200);
     application.set_rules(&json!([rule("/", Reveal, &["token:create"])]));
@@ -300,7 +297,7 @@ fn public_key_replay_returns_the_same_masks() {
         tokenize_with_idempotency_key(&ACME.public, "browser", &body).expect_status(200),
         first
     );
-    let key = SHARED_SERVER.key_with_rules(
+    let key = SERVER.key_with_rules(
         &ACME.tenant,
         vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenUpdate])],
     );

@@ -3,7 +3,7 @@
 use scrip_core::types::{Permission::TokenRead, Transform::Mask};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, grant, text_field};
+use crate::harness::server::{ACME, SERVER, grant, text_field};
 
 const BUDGET_EXCEEDED: &str = "the expressions of this request exceed the shared evaluation limit";
 
@@ -17,7 +17,7 @@ fn large_text() -> String {
 
 #[track_caller]
 fn expect_rejected(key: &str, path: &str, body: &Value, expected: &str) {
-    let response = SHARED_SERVER.post(key, path, body);
+    let response = SERVER.post(key, path, body);
     assert_eq!(response.status, 400, "{}", response.text);
     assert!(response.text.contains(expected), "{}", response.text);
 }
@@ -38,7 +38,7 @@ fn indexes_of_one_token_share_one_budget() {
         let search_indexes = vec![EXPENSIVE_EXPRESSION; indexes];
         json!({"type": "token", "data": large_text(), "search_indexes": search_indexes})
     };
-    SHARED_SERVER.create_token_ok(&ACME.private, &body_with_indexes(2));
+    SERVER.create_token_ok(&ACME.private, &body_with_indexes(2));
     expect_rejected(&ACME.private, "/tokens", &body_with_indexes(3), BUDGET_EXCEEDED);
 }
 
@@ -51,17 +51,16 @@ fn tokens_of_one_tokenize_request_by_a_public_key_share_one_budget() {
 
 #[test]
 fn stored_mask_over_the_budget_of_a_request_shows_no_data() {
-    let keys = SHARED_SERVER.create_default_tenant();
-    let reader = SHARED_SERVER.key_with_rules(&keys.tenant, vec![grant("/", Mask, &[TokenRead])]);
+    let keys = SERVER.create_default_tenant();
+    let reader = SERVER.key_with_rules(&keys.tenant, vec![grant("/", Mask, &[TokenRead])]);
     let token = json!({"type": "token", "data": large_text(), "mask": EXPENSIVE_EXPRESSION});
-    let ids: Vec<_> = (0..4)
-        .map(|_| text_field(&SHARED_SERVER.create_token_ok(&keys.private, &token), "id"))
-        .collect();
+    let ids: Vec<_> =
+        (0..4).map(|_| text_field(&SERVER.create_token_ok(&keys.private, &token), "id")).collect();
     for id in &ids {
-        assert_eq!(SHARED_SERVER.get_token(&reader, id).expect_status(200)["data"], "masked");
+        assert_eq!(SERVER.get_token(&reader, id).expect_status(200)["data"], "masked");
     }
     let body: Vec<_> = ids.iter().map(|it| format!("{{{{ {it} }}}}")).collect();
-    let values = SHARED_SERVER.post(&reader, "/detokenize", &json!(body)).expect_status(200);
+    let values = SERVER.post(&reader, "/detokenize", &json!(body)).expect_status(200);
     let values = values.as_array().unwrap();
     // The work of each mask counts by the next power of two, because the reader may not know its length.
     assert_eq!(values.iter().filter(|it| *it == "masked").count(), 1, "{values:?}");
@@ -69,9 +68,8 @@ fn stored_mask_over_the_budget_of_a_request_shows_no_data() {
     // A list does not fail: it ends its page early and still returns all tokens over several pages.
     let (mut cursor, mut listed_count) = (String::new(), 0);
     for _ in 0..ids.len() {
-        let page = SHARED_SERVER
-            .get_path(&reader, &format!("/v2/tokens?size=100{cursor}"))
-            .expect_status(200);
+        let page =
+            SERVER.get_path(&reader, &format!("/v2/tokens?size=100{cursor}")).expect_status(200);
         let data = page["data"].as_array().unwrap();
         assert!(data.iter().all(|it| it["data"] == "masked"));
         listed_count += data.len();

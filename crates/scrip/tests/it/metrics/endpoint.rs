@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::harness::{
     engine::is_postgres,
-    server::{SHARED_SERVER, TestServer, card_body, grant, text_field, unique_card_number},
+    server::{SERVER, TestServer, card_body, grant, text_field, unique_card_number},
 };
 
 const KEY: &str = "the-key-of-the-operator";
@@ -60,12 +60,9 @@ pub(crate) fn scrape(server: &TestServer) -> ParsedMetricsPage {
 
 #[test]
 fn metrics_path_is_404_without_a_configured_key() {
-    SHARED_SERVER.request("GET", "/metrics").send().expect_problem(404, "Not found.");
+    SERVER.request("GET", "/metrics").send().expect_problem(404, "Not found.");
     let key = format!("Bearer {KEY}");
-    assert_eq!(
-        SHARED_SERVER.request("GET", "/metrics").header("Authorization", &key).send().status,
-        404
-    );
+    assert_eq!(SERVER.request("GET", "/metrics").header("Authorization", &key).send().status, 404);
 }
 
 #[test]

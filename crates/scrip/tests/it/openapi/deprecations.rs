@@ -4,7 +4,7 @@ use scrip_core::types::{ApplicationKind, Operation, Permission};
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TestResponse, TestServer, card_body, text_field, unique_card_number,
+    ACME, SERVER, TestResponse, TestServer, card_body, text_field, unique_card_number,
 };
 
 /// Expects the three headers of a deprecated operation, exposed to browsers by CORS.
@@ -35,12 +35,11 @@ fn expect_not_deprecated(response: &TestResponse) {
 
 #[test]
 fn regenerate_key_is_410_and_links_to_create_key() {
-    let regenerate = |path: &str, key: &str| SHARED_SERVER.post_empty(key, path);
+    let regenerate = |path: &str, key: &str| SERVER.post_empty(key, path);
     let expect_headers = |response: &TestResponse, successor: &str| {
         expect_deprecated(response, "@1713312000", "Thu, 17 Oct 2024 00:00:00 GMT", successor);
     };
-    let application =
-        SHARED_SERVER.get_path(&ACME.management, "/applications/key").expect_status(200);
+    let application = SERVER.get_path(&ACME.management, "/applications/key").expect_status(200);
     let keys = format!("/applications/{}/keys", text_field(&application, "id"));
     let path = format!("/applications/{}/regenerate", text_field(&application, "id"));
     for path in [path.clone(), format!("{path}/")] {
@@ -48,7 +47,7 @@ fn regenerate_key_is_410_and_links_to_create_key() {
         removed_response.expect_problem(410, "create another key at /applications/{id}/keys");
         expect_headers(&removed_response, &keys);
     }
-    SHARED_SERVER.get_path(&ACME.management, &keys).expect_status(200);
+    SERVER.get_path(&ACME.management, &keys).expect_status(200);
     // An unknown key gets a 401, with the deprecation headers.
     let unknown_key_response = regenerate(&path, "nobodys");
     unknown_key_response.expect_problem(401, "BT-API-KEY");
@@ -57,12 +56,12 @@ fn regenerate_key_is_410_and_links_to_create_key() {
 
 #[test]
 fn current_operations_send_no_deprecation_headers() {
-    expect_not_deprecated(&SHARED_SERVER.get_path(&ACME.management, "/applications"));
+    expect_not_deprecated(&SERVER.get_path(&ACME.management, "/applications"));
     expect_not_deprecated(
-        &SHARED_SERVER.create_token(&ACME.private, &json!({"type": "token", "data": 1})),
+        &SERVER.create_token(&ACME.private, &json!({"type": "token", "data": 1})),
     );
-    expect_not_deprecated(&SHARED_SERVER.get_token(&ACME.private, "nobodys"));
-    expect_not_deprecated(&SHARED_SERVER.request("GET", "/nowhere").send());
+    expect_not_deprecated(&SERVER.get_token(&ACME.private, "nobodys"));
+    expect_not_deprecated(&SERVER.request("GET", "/nowhere").send());
 }
 
 /// Returns values that were valid in the past, and invalid values.
@@ -76,13 +75,13 @@ fn privacy_values() -> [Value; 4] {
 fn privacy_attribute_is_ignored_in_a_create() {
     for privacy in privacy_values() {
         let mut body = card_body(&unique_card_number());
-        let token_without_privacy = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+        let token_without_privacy = SERVER.create_token_ok(&ACME.private, &body);
         body["privacy"] = privacy;
-        let created = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+        let created = SERVER.create_token_ok(&ACME.private, &body);
         assert!(created.get("privacy").is_none(), "{created}");
         assert_eq!(created["containers"], json!(["/pci/high/"]));
         let stored_token =
-            SHARED_SERVER.get_token(&ACME.private, &text_field(&created, "id")).expect_status(200);
+            SERVER.get_token(&ACME.private, &text_field(&created, "id")).expect_status(200);
         for name in ["containers", "mask", "data", "card", "fingerprint", "type"] {
             assert_eq!(stored_token[name], token_without_privacy[name], "{name}");
         }
@@ -92,12 +91,11 @@ fn privacy_attribute_is_ignored_in_a_create() {
 
 #[test]
 fn privacy_attribute_is_ignored_in_an_update() {
-    let token_before =
-        SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
+    let token_before = SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
     let id = text_field(&token_before, "id");
     for privacy in privacy_values() {
         let patch = json!({"privacy": privacy, "metadata": {"patched": "yes"}});
-        let token_after = SHARED_SERVER.patch_token(&ACME.private, &id, &patch).expect_status(200);
+        let token_after = SERVER.patch_token(&ACME.private, &id, &patch).expect_status(200);
         assert_eq!(token_after["metadata"], json!({"patched": "yes"}));
         for name in ["containers", "mask", "data", "card", "fingerprint", "type"] {
             assert_eq!(token_after[name], token_before[name], "{name}");
@@ -111,7 +109,7 @@ fn privacy_attribute_is_ignored_in_an_update() {
 fn reactor_paths_are_404() {
     for path in ["/reactors", "/reactors/x/react", "/reactors/x/react-async"] {
         let body = json!({"callback_url": "https://shop.example"});
-        SHARED_SERVER.post(&ACME.management, path, &body).expect_problem(404, "Not found.");
+        SERVER.post(&ACME.management, path, &body).expect_problem(404, "Not found.");
     }
 }
 
@@ -133,13 +131,12 @@ fn create_key_without(permission: Permission) -> String {
     let all_permissions = Permission::ALL.iter().copied();
     let other_permissions: Vec<_> =
         all_permissions.filter(|it| it.kinds().contains(&kind) && *it != permission).collect();
-    SHARED_SERVER.key_with_permissions(&ACME.tenant, kind, &other_permissions)
+    SERVER.key_with_permissions(&ACME.tenant, kind, &other_permissions)
 }
 
 #[test]
 fn every_list_tokens_v1_response_has_deprecation_headers() {
-    let list_tokens =
-        |key: &str, query: &str| SHARED_SERVER.get_path(key, &format!("/tokens{query}"));
+    let list_tokens = |key: &str, query: &str| SERVER.get_path(key, &format!("/tokens{query}"));
     for query in ["", "/", "?size=1", "?page=2&size=1", "?id=nobodys"] {
         let response = list_tokens(&ACME.private, query);
         response.expect_status(200);
@@ -156,16 +153,16 @@ fn every_list_tokens_v1_response_has_deprecation_headers() {
         denied_response.expect_problem(403, "token:read");
         expect_v1_list(&denied_response);
     }
-    let v2_response = SHARED_SERVER.get_path(&ACME.private, "/v2/tokens");
+    let v2_response = SERVER.get_path(&ACME.private, "/v2/tokens");
     v2_response.expect_status(200);
     expect_not_deprecated(&v2_response);
-    expect_not_deprecated(&SHARED_SERVER.get_path(&ACME.private, "/v2/tokens?size=0"));
+    expect_not_deprecated(&SERVER.get_path(&ACME.private, "/v2/tokens?size=0"));
 }
 
 #[test]
 fn every_search_tokens_v1_response_has_deprecation_headers() {
     let body = json!({"query": "id:nobodys"});
-    let search_tokens = |key: &str, body: &Value| SHARED_SERVER.post(key, "/tokens/search", body);
+    let search_tokens = |key: &str, body: &Value| SERVER.post(key, "/tokens/search", body);
     let response = search_tokens(&ACME.private, &body);
     response.expect_status(200);
     expect_v1_search(&response);
@@ -178,8 +175,7 @@ fn every_search_tokens_v1_response_has_deprecation_headers() {
         invalid_response.expect_problem(400, attribute);
         expect_v1_search(&invalid_response);
     }
-    let form =
-        SHARED_SERVER.request("POST", "/tokens/search").key(&ACME.private).body("text/plain", "{}");
+    let form = SERVER.request("POST", "/tokens/search").key(&ACME.private).body("text/plain", "{}");
     let form = form.send();
     form.expect_problem(415, "application/json");
     expect_v1_search(&form);
@@ -191,7 +187,7 @@ fn every_search_tokens_v1_response_has_deprecation_headers() {
     expect_v1_search(&denied_response);
     // The first response and its replay both have the headers.
     for _ in 0..2 {
-        let once = SHARED_SERVER
+        let once = SERVER
             .request("POST", "/tokens/search")
             .key(&ACME.private)
             .idempotency_key("v1-search");
@@ -200,7 +196,7 @@ fn every_search_tokens_v1_response_has_deprecation_headers() {
         expect_v1_search(&once);
     }
     let body = json!({"query": "type:card"});
-    let v2_response = SHARED_SERVER.post(&ACME.private, "/v2/tokens/search", &body);
+    let v2_response = SERVER.post(&ACME.private, "/v2/tokens/search", &body);
     v2_response.expect_status(200);
     expect_not_deprecated(&v2_response);
 }

@@ -11,7 +11,7 @@ use scrip_core::{
 use serde_json::Value;
 
 use crate::{
-    harness::server::SHARED_SERVER,
+    harness::server::SERVER,
     openapi::contract::{check_schema, matches_pattern, resolve},
 };
 
@@ -29,7 +29,7 @@ fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {
 
 #[test]
 fn openapi_document_is_served_without_a_key() {
-    let response = SHARED_SERVER.request("GET", "/openapi.json").send();
+    let response = SERVER.request("GET", "/openapi.json").send();
     assert_eq!(&response.expect_status(200), document());
     assert_eq!(response.headers["content-type"], "application/json; charset=utf-8");
 }
@@ -310,7 +310,7 @@ fn contract_checker_detects_invalid_responses() {
 
 #[test]
 fn docs_page_shows_every_operation_and_loads_nothing_external() {
-    let page = SHARED_SERVER.request("GET", "/docs").send();
+    let page = SERVER.request("GET", "/docs").send();
     assert_eq!(
         (page.status, page.headers["content-type"].as_str()),
         (200, "text/html; charset=utf-8")
@@ -332,7 +332,7 @@ fn docs_page_shows_every_operation_and_loads_nothing_external() {
     for name in document()["components"]["schemas"].as_object().unwrap().keys() {
         assert!(page.text.contains(&format!("<article id=\"schema-{name}\">")), "{name}");
     }
-    let style_response = SHARED_SERVER.request("GET", "/docs/style.css").send();
+    let style_response = SERVER.request("GET", "/docs/style.css").send();
     assert_eq!(
         (style_response.status, style_response.headers["content-type"].as_str()),
         (200, "text/css; charset=utf-8")

@@ -3,10 +3,10 @@
 use scrip_core::{policy::TenantSettings, types::TenantKind};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestResponse};
+use crate::harness::server::{ACME, SERVER, TestResponse};
 
 fn find(key: &str, bin: &str) -> TestResponse {
-    SHARED_SERVER.get_path(key, &format!("/enrichments/card-details?bin={bin}"))
+    SERVER.get_path(key, &format!("/enrichments/card-details?bin={bin}"))
 }
 
 fn network(brand: &str, funding: &str, country: &str, range: &Value) -> Value {
@@ -36,8 +36,7 @@ fn every_key_gets_details_of_sandbox_bins_in_a_test_tenant() {
 
 #[test]
 fn production_tenant_gets_the_ranges_of_the_schemes() {
-    let keys =
-        SHARED_SERVER.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
+    let keys = SERVER.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
     let details = find(&keys.public, "415058").expect_status(200);
     let range = json!([{"binMin": "41505800", "binMax": "41505899"}]);
     assert_eq!(details, json!({"brand": "visa", "binRange": range, "additional": []}));
@@ -55,10 +54,10 @@ fn bin_must_be_six_to_eight_digits() {
     }
     for query in ["", "?bin=424242&bin=411111", "?BIN=424242"] {
         let path = format!("/enrichments/card-details{query}");
-        SHARED_SERVER.get_path(&ACME.public, &path).expect_invalid("bin");
+        SERVER.get_path(&ACME.public, &path).expect_invalid("bin");
     }
-    let response = SHARED_SERVER.request("GET", "/enrichments/card-details?bin=424242").send();
+    let response = SERVER.request("GET", "/enrichments/card-details?bin=424242").send();
     response.expect_problem(401, "BT-API-KEY");
-    let response = SHARED_SERVER.get_path(&ACME.private, "/enrichments/bank-account-verify");
+    let response = SERVER.get_path(&ACME.private, "/enrichments/bank-account-verify");
     response.expect_problem(404, "bank account verification");
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
+use crate::harness::server::{ACME, SERVER, TestResponse, text_field};
 
 const PATHS: [&str; 2] =
     ["/orchestration/connection_formulas", "/orchestration/connection/formulas"];
@@ -32,7 +32,7 @@ const NAMES: [(&str, &str); 18] = [
 ];
 
 fn list_formulas() -> Vec<Value> {
-    SHARED_SERVER.get_path(&ACME.private, PATHS[0]).expect_status(200).as_array().unwrap().clone()
+    SERVER.get_path(&ACME.private, PATHS[0]).expect_status(200).as_array().unwrap().clone()
 }
 
 fn attribute_names(object: &Value) -> BTreeSet<&str> {
@@ -41,7 +41,7 @@ fn attribute_names(object: &Value) -> BTreeSet<&str> {
 
 #[test]
 fn both_methods_and_paths_return_the_same_formulas() {
-    let expected_text = SHARED_SERVER.get_path(&ACME.private, PATHS[0]).text;
+    let expected_text = SERVER.get_path(&ACME.private, PATHS[0]).text;
     let check_response = |response: &TestResponse| {
         assert_eq!((response.status, &response.text), (200, &expected_text));
         assert_eq!(response.headers["content-type"], "application/json; charset=utf-8");
@@ -50,13 +50,11 @@ fn both_methods_and_paths_return_the_same_formulas() {
     };
     for path in PATHS {
         for method in ["GET", "POST"] {
-            check_response(&SHARED_SERVER.request(method, path).key(&ACME.private).send());
-            check_response(
-                &SHARED_SERVER.request(method, &format!("{path}/")).key(&ACME.private).send(),
-            );
+            check_response(&SERVER.request(method, path).key(&ACME.private).send());
+            check_response(&SERVER.request(method, &format!("{path}/")).key(&ACME.private).send());
         }
         for method in ["PUT", "PATCH", "DELETE"] {
-            let response = SHARED_SERVER.request(method, path).key(&ACME.private).send();
+            let response = SERVER.request(method, path).key(&ACME.private).send();
             assert_eq!(response.status, 405, "{method} {path}");
         }
     }
@@ -64,11 +62,10 @@ fn both_methods_and_paths_return_the_same_formulas() {
 
 #[test]
 fn list_connection_formulas_ignores_body_and_idempotency_key() {
-    let expected_text = SHARED_SERVER.get_path(&ACME.private, PATHS[0]).text;
+    let expected_text = SERVER.get_path(&ACME.private, PATHS[0]).text;
     for path in PATHS {
-        let request = || {
-            SHARED_SERVER.request("POST", path).key(&ACME.private).idempotency_key("same for all")
-        };
+        let request =
+            || SERVER.request("POST", path).key(&ACME.private).idempotency_key("same for all");
         for response in [
             request().send(),
             request().json(&json!({"id": "stripe-card"})).send(),

@@ -1,7 +1,7 @@
 //! The pages that the browser SDK puts into frames, and the redirect to the API reference.
 //! `tests/browser` tests the behavior of the pages.
 
-use crate::harness::server::SHARED_SERVER;
+use crate::harness::server::SERVER;
 
 #[test]
 fn sdk_pages_can_be_framed_and_run_only_their_own_script() {
@@ -9,7 +9,7 @@ fn sdk_pages_can_be_framed_and_run_only_their_own_script() {
         ("/pages/method.html", "startMethod", "method"),
         ("/pages/challenge.html", "startChallenge", "challenge"),
     ] {
-        let page = SHARED_SERVER.request("GET", path).send();
+        let page = SERVER.request("GET", path).send();
         assert_eq!(page.status, 200, "{path}");
         let header = |name: &str| page.headers.get(name).map(String::as_str);
         assert_eq!(header("content-type"), Some("text/html; charset=utf-8"));
@@ -28,7 +28,7 @@ fn sdk_pages_can_be_framed_and_run_only_their_own_script() {
         for word in [format!("data-start=\"{start}\""), format!("data-reply=\"{event}\"")] {
             assert!(page.text.contains(&word), "{path}");
         }
-        let second_response = SHARED_SERVER.request("GET", path).send();
+        let second_response = SERVER.request("GET", path).send();
         assert_ne!(second_response.headers["content-security-policy"], policy, "{path}");
     }
 }
@@ -36,11 +36,11 @@ fn sdk_pages_can_be_framed_and_run_only_their_own_script() {
 #[test]
 fn root_redirects_to_the_api_reference() {
     for method in ["GET", "HEAD"] {
-        let response = SHARED_SERVER.request(method, "/").send();
+        let response = SERVER.request(method, "/").send();
         let location = response.headers.get("location").map(String::as_str);
         assert_eq!((response.status, location), (302, Some("/docs")), "{method}");
         assert_eq!(response.text, "");
     }
-    assert_eq!(SHARED_SERVER.request("GET", "/docs").send().status, 200);
-    assert_eq!(SHARED_SERVER.request("POST", "/").send().status, 405);
+    assert_eq!(SERVER.request("GET", "/docs").send().status, 200);
+    assert_eq!(SERVER.request("POST", "/").send().status, 405);
 }

@@ -9,13 +9,13 @@ use std::{
 use scrip_api::app::body_memory::BodyMemory;
 use serde_json::json;
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestServer};
+use crate::harness::server::{ACME, SERVER, TestServer};
 
 #[test]
 fn all_errors_are_problem_json() {
-    SHARED_SERVER.request("GET", "/nowhere").send().expect_problem(404, "Not found.");
-    SHARED_SERVER.request("GET", "/nowhere/").send().expect_problem(404, "Not found.");
-    let wrong_method_response = SHARED_SERVER.request("PUT", "/tokens/x").send();
+    SERVER.request("GET", "/nowhere").send().expect_problem(404, "Not found.");
+    SERVER.request("GET", "/nowhere/").send().expect_problem(404, "Not found.");
+    let wrong_method_response = SERVER.request("PUT", "/tokens/x").send();
     wrong_method_response.expect_problem(405, "method");
     assert!(
         wrong_method_response.headers["allow"].contains("PATCH"),
@@ -23,7 +23,7 @@ fn all_errors_are_problem_json() {
         wrong_method_response.headers
     );
     let post = |content_type: &str, body: &str| {
-        SHARED_SERVER.request("POST", "/tokens").key(&ACME.private).body(content_type, body).send()
+        SERVER.request("POST", "/tokens").key(&ACME.private).body(content_type, body).send()
     };
     post("text/plain", "{}").expect_problem(415, "application/json");
     post("application/json", "{").expect_problem(400, "JSON");
@@ -40,21 +40,21 @@ fn all_errors_are_problem_json() {
 #[test]
 fn every_response_has_a_trace_id_and_cors_headers() {
     for path in ["/tokens/x", "/nowhere", "/healthz"] {
-        let response = SHARED_SERVER.request("GET", path).header("BT-TRACE-ID", "trace-7").send();
+        let response = SERVER.request("GET", path).header("BT-TRACE-ID", "trace-7").send();
         assert_eq!(response.headers["bt-trace-id"], "trace-7");
         assert_eq!(response.headers["access-control-allow-origin"], "*");
         assert!(response.headers["access-control-expose-headers"].contains("bt-trace-id"));
     }
-    let created = SHARED_SERVER.request("GET", "/healthz").send().headers["bt-trace-id"].clone();
-    assert_ne!(created, SHARED_SERVER.request("GET", "/healthz").send().headers["bt-trace-id"]);
+    let created = SERVER.request("GET", "/healthz").send().headers["bt-trace-id"].clone();
+    assert_ne!(created, SERVER.request("GET", "/healthz").send().headers["bt-trace-id"]);
     let response_to_invalid_trace_id =
-        SHARED_SERVER.request("GET", "/healthz").header("BT-TRACE-ID", "a b\"c").send();
+        SERVER.request("GET", "/healthz").header("BT-TRACE-ID", "a b\"c").send();
     assert_ne!(response_to_invalid_trace_id.headers["bt-trace-id"], "a b\"c");
 }
 
 #[test]
 fn cors_preflight_needs_no_key() {
-    let response = SHARED_SERVER
+    let response = SERVER
         .request("OPTIONS", "/tokens")
         .header("Origin", "https://shop.example")
         .header("Access-Control-Request-Method", "POST")
@@ -68,17 +68,16 @@ fn cors_preflight_needs_no_key() {
 #[test]
 fn trailing_slash_is_ignored() {
     let body = json!({"id": "with-slash", "type": "token", "data": 1});
-    let create_response = SHARED_SERVER.post(&ACME.private, "/tokens/", &body);
+    let create_response = SERVER.post(&ACME.private, "/tokens/", &body);
     assert_eq!(create_response.status, 201);
-    let get_response =
-        SHARED_SERVER.request("GET", "/tokens/with-slash/?x=1").key(&ACME.private).send();
+    let get_response = SERVER.request("GET", "/tokens/with-slash/?x=1").key(&ACME.private).send();
     assert_eq!(get_response.status, 200);
 }
 
 #[test]
 fn probes_need_no_key() {
-    assert_eq!(SHARED_SERVER.request("GET", "/healthz").send().status, 200);
-    assert_eq!(SHARED_SERVER.request("GET", "/readyz").send().json(), json!({"status": "ready"}));
+    assert_eq!(SERVER.request("GET", "/healthz").send().status, 200);
+    assert_eq!(SERVER.request("GET", "/readyz").send().json(), json!({"status": "ready"}));
 }
 
 #[test]
@@ -89,7 +88,7 @@ fn duplicate_security_header_is_rejected() {
             "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {key}\r\nContent-Type: application/json\r\n\
              {name}: {value}\r\nBT-IDEMPOTENCY-KEY: twice\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
         );
-        SHARED_SERVER.send_raw(request.as_bytes())
+        SERVER.send_raw(request.as_bytes())
     };
     for (name, value) in [
         ("BT-API-KEY", key.as_str()),
@@ -105,10 +104,10 @@ fn duplicate_security_header_is_rejected() {
 #[test]
 fn invalid_http_is_rejected_without_harm() {
     for bytes in ["\r\n\r\n", "GET\r\n\r\n", "\u{0}\u{1}", "GET / HTTP/9.9\r\n\r\n"] {
-        let response = SHARED_SERVER.send_raw(bytes.as_bytes());
+        let response = SERVER.send_raw(bytes.as_bytes());
         assert!(response.is_empty() || response.starts_with("HTTP/1.1 4"), "{bytes:?}: {response}");
     }
-    assert_eq!(SHARED_SERVER.request("GET", "/healthz").send().status, 200);
+    assert_eq!(SERVER.request("GET", "/healthz").send().status, 200);
 }
 
 #[test]

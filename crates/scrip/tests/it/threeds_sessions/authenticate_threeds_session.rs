@@ -5,7 +5,7 @@ use std::{io::Write, net::TcpStream, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{ACME, SHARED_SERVER, TestServer, text_field},
+    harness::server::{ACME, SERVER, TestServer, text_field},
     threeds_sessions::{
         requests::{SESSIONS, merchant_payment, payment},
         scripted_servers::{ACS_URL, VAULT_URL},
@@ -13,19 +13,18 @@ use crate::{
 };
 
 fn create_and_authenticate(cardholder: &str) -> (String, Value) {
-    let session = SHARED_SERVER.create_browser_session(&ACME);
-    let outcome = SHARED_SERVER
-        .authenticate(&ACME.private, &session, &payment(cardholder))
-        .expect_status(200);
+    let session = SERVER.create_browser_session(&ACME);
+    let outcome =
+        SERVER.authenticate(&ACME.private, &session, &payment(cardholder)).expect_status(200);
     (session, outcome)
 }
 
 #[test]
 fn frictionless_authentication_succeeds() {
     let (session, outcome) = create_and_authenticate("Frictionless");
-    let exchange = SHARED_SERVER.directory_servers.exchange(&session).unwrap();
+    let exchange = SERVER.directory_servers.exchange(&session).unwrap();
     let session_body =
-        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
+        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
     let expected = json!({
         "session_id": session, "token_intent_id": session_body["token_intent_id"],
         "threeds_version": "2.2.0",
@@ -44,7 +43,7 @@ fn frictionless_authentication_succeeds() {
 #[test]
 fn authentication_message_contains_the_request_and_observed_browser_data() {
     let (session, _) = create_and_authenticate("Frictionless");
-    let request = SHARED_SERVER.directory_servers.exchange(&session).unwrap().request;
+    let request = SERVER.directory_servers.exchange(&session).unwrap().request;
     for (name, expected) in [
         ("threeDSServerTransID", session.as_str()),
         ("deviceChannel", "02"),
@@ -87,26 +86,25 @@ fn failed_authentication_returns_reason_and_extensions() {
 #[test]
 fn card_with_two_brands_uses_the_chosen_scheme() {
     for (requested_scheme, brand) in [(None, "05"), (Some("Cartes Bancaires"), "05")] {
-        let token = SHARED_SERVER.token_with_number(&ACME, "4150580996517927");
+        let token = SERVER.token_with_number(&ACME, "4150580996517927");
         let body = json!({"token_id": token, "device_info": crate::threeds_sessions::requests::browser_info()});
-        let session = text_field(&SHARED_SERVER.create_session(&ACME.public, &body), "id");
+        let session = text_field(&SERVER.create_session(&ACME.public, &body), "id");
         let mut request = payment("Frictionless");
         request["card_brand"] = "Mastercard".into();
-        SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_invalid("card_brand");
+        SERVER.authenticate(&ACME.private, &session, &request).expect_invalid("card_brand");
         request["card_brand"] = requested_scheme.into();
-        let outcome =
-            SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
+        let outcome = SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
         assert_eq!(outcome["eci"], brand);
     }
 }
 
 #[test]
 fn merchant_session_authenticates_without_a_device() {
-    let body = json!({"token_id": SHARED_SERVER.card_token(&ACME), "type": "merchant"});
-    let session = text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id");
+    let body = json!({"token_id": SERVER.card_token(&ACME), "type": "merchant"});
+    let session = text_field(&SERVER.create_session(&ACME.private, &body), "id");
     let request = merchant_payment("Frictionless");
-    SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
-    let request = SHARED_SERVER.directory_servers.exchange(&session).unwrap().request;
+    SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
+    let request = SERVER.directory_servers.exchange(&session).unwrap().request;
     assert_eq!((&request["deviceChannel"], &request["threeRIInd"]), (&json!("03"), &json!("11")));
     assert_eq!(request["threeDSRequestorDecMaxTime"], "00010");
     assert!(request.get("browserIP").is_none());
@@ -117,7 +115,7 @@ fn threeds_session_can_be_authenticated_only_once() {
     for cardholder_name in ["Frictionless", "Challenged", "Failed"] {
         let (session, _) = create_and_authenticate(cardholder_name);
         let second_response =
-            SHARED_SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
+            SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
         second_response.expect_problem(409, "already authenticated");
     }
 }
@@ -132,9 +130,8 @@ fn directory_server_failures_are_424_with_service_status() {
         ("Garbled", "502", "Directory Server", 409),
         ("Rejected", "403", "Directory Server", 409),
     ] {
-        let session = SHARED_SERVER.create_browser_session(&ACME);
-        let response =
-            SHARED_SERVER.authenticate(&ACME.private, &session, &payment(cardholder_name));
+        let session = SERVER.create_browser_session(&ACME);
+        let response = SERVER.authenticate(&ACME.private, &session, &payment(cardholder_name));
         let body = response.expect_status(424);
         assert_eq!(body["title"], "3DS Service Error", "{cardholder_name}");
         let error = &body["error"];
@@ -150,7 +147,7 @@ fn directory_server_failures_are_424_with_service_status() {
             response.text
         );
         let second_response =
-            SHARED_SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
+            SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
         assert_eq!(
             second_response.status, later_status,
             "{cardholder_name}: {}",
@@ -161,11 +158,10 @@ fn directory_server_failures_are_424_with_service_status() {
 
 #[test]
 fn repeated_authenticate_is_replayed_without_a_second_message() {
-    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let session = SERVER.create_browser_session(&ACME);
     let path = format!("{SESSIONS}/{session}/authenticate");
     let request = || {
-        let request =
-            SHARED_SERVER.request("POST", &path).key(&ACME.private).idempotency_key(&session);
+        let request = SERVER.request("POST", &path).key(&ACME.private).idempotency_key(&session);
         request.json(&payment("Frictionless")).send().expect_status(200)
     };
     let first = request();
@@ -174,14 +170,14 @@ fn repeated_authenticate_is_replayed_without_a_second_message() {
 
 #[test]
 fn authenticate_session_type_errors_name_the_attribute_path() {
-    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let session = SERVER.create_browser_session(&ACME);
     let mut request = payment("Frictionless");
     request["purchase_info"]["amount"] = 8000.into();
     request["decoupled_challenge_max_time"] = "10".into();
     request["cardholder_info"]["billing_address"] = json!({"line1": ["4242424242424242"]});
     request["message_extensions"] = json!([{"id": 1}]);
     request["card_brand"] = 1.into();
-    let response = SHARED_SERVER.authenticate(&ACME.private, &session, &request);
+    let response = SERVER.authenticate(&ACME.private, &session, &request);
     for path in [
         "purchase_info.amount",
         "decoupled_challenge_max_time",
@@ -196,7 +192,7 @@ fn authenticate_session_type_errors_name_the_attribute_path() {
     let mut request = payment("Frictionless");
     request["metadata"] = json!({"a": 1});
     request["unknown"] = 1.into();
-    SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
+    SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
 }
 
 /// The directory server may act on a sent message, so its outcome is stored even if no client waits

@@ -12,7 +12,7 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{ACME, SHARED_SERVER, TestServer, card_body, text_field, unique_card_number},
+    harness::server::{ACME, SERVER, TestServer, card_body, text_field, unique_card_number},
     threeds_sessions::{
         requests::{SESSIONS, browser_info, notification_url, payment},
         scripted_servers::METHOD_URL,
@@ -21,18 +21,18 @@ use crate::{
 
 #[track_caller]
 fn expect_invalid(body: &Value, attribute: &str) {
-    SHARED_SERVER.post(&ACME.private, SESSIONS, body).expect_invalid(attribute);
+    SERVER.post(&ACME.private, SESSIONS, body).expect_invalid(attribute);
 }
 
 /// Sends the request of the official browser SDK, with the trailing slash of some samples.
 #[test]
 fn browser_creates_a_session_with_a_public_key() {
-    let token = SHARED_SERVER.card_token(&ACME);
+    let token = SERVER.card_token(&ACME);
     let body = json!({
         "token_id": token, "device": "browser", "device_info": browser_info(),
         "web_challenge_mode": "iframe", "metadata": {"order_id": 7, "lines": [{"a": null}]},
     });
-    let request = SHARED_SERVER.request("POST", "/3ds/sessions/").key(&ACME.public).json(&body);
+    let request = SERVER.request("POST", "/3ds/sessions/").key(&ACME.public).json(&body);
     let response =
         request.header("Accept", "*/*").header("BT-TRACE-ID", "trace-of-a-browser").send();
     let session = response.expect_status(201);
@@ -50,7 +50,7 @@ fn browser_creates_a_session_with_a_public_key() {
     assert_eq!(id, id.to_lowercase());
 
     let session_body =
-        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
+        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
     let device = &session_body["device_info"];
     assert_eq!(device["browser_accept_header"], "*/*");
     assert_eq!(device["browser_ip"], "127.0.0.1");
@@ -65,11 +65,11 @@ fn submitted_browser_data_takes_precedence_over_observed_data() {
         let mut device = browser_info();
         device["browser_accept_header"] = "text/html".into();
         device[name] = "203.0.113.9".into();
-        let body = json!({"token_id": SHARED_SERVER.card_token(&ACME), "device_info": device,
+        let body = json!({"token_id": SERVER.card_token(&ACME), "device_info": device,
             "web_challenge_mode": "redirect"});
-        let id = text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id");
+        let id = text_field(&SERVER.create_session(&ACME.private, &body), "id");
         let session_body =
-            SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
+            SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
         let device = &session_body["device_info"];
         assert_eq!(device["browser_accept_header"], "text/html");
         assert_eq!(
@@ -84,9 +84,8 @@ fn submitted_browser_data_takes_precedence_over_observed_data() {
 #[test]
 fn app_session_response_has_all_required_attributes() {
     for device in ["app", "mobile"] {
-        let body =
-            json!({"token_intent_id": SHARED_SERVER.create_card_intent(&ACME), "device": device});
-        let session = SHARED_SERVER.create_session(&ACME.public, &body);
+        let body = json!({"token_intent_id": SERVER.create_card_intent(&ACME), "device": device});
+        let session = SERVER.create_session(&ACME.public, &body);
         assert_eq!(session["method_url"], "");
         for name in [
             "id",
@@ -100,19 +99,16 @@ fn app_session_response_has_all_required_attributes() {
         assert_eq!(session["token_intent_id"], body["token_intent_id"]);
         assert!(session.get("token_id").is_none() && session.get("pan_token_id").is_none());
         let path = format!("{SESSIONS}/{}", text_field(&session, "id"));
-        assert_eq!(
-            SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200)["device"],
-            "mobile"
-        );
+        assert_eq!(SERVER.get_path(&ACME.private, &path).expect_status(200)["device"], "mobile");
     }
 }
 
 /// A merchant session has no device, so no device data is required.
 #[test]
 fn merchant_session_needs_only_a_card() {
-    let token = SHARED_SERVER.token_with_number(&ACME, "5424180011113336");
+    let token = SERVER.token_with_number(&ACME, "5424180011113336");
     let body = json!({"pan": token, "type": "merchant", "device_info": browser_info()});
-    let session = SHARED_SERVER.create_session(&ACME.private, &body);
+    let session = SERVER.create_session(&ACME.private, &body);
     assert_eq!(
         (&session["type"], &session["card_brand"]),
         (&json!("merchant"), &json!("Mastercard"))
@@ -120,7 +116,7 @@ fn merchant_session_needs_only_a_card() {
     assert_eq!(session["token_id"], json!(token));
     assert!(session.get("method_url").is_none());
     let path = format!("{SESSIONS}/{}", text_field(&session, "id"));
-    let session_body = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
+    let session_body = SERVER.get_path(&ACME.private, &path).expect_status(200);
     assert!(
         session_body.get("device").is_none() && session_body.get("device_info").is_none(),
         "{session_body}"
@@ -130,8 +126,8 @@ fn merchant_session_needs_only_a_card() {
 
 #[test]
 fn card_with_two_brands_lists_both_brands() {
-    let token = SHARED_SERVER.token_with_number(&ACME, "4150580996517927");
-    let session = SHARED_SERVER.create_session(&ACME.public, &json!({"token_id": token}));
+    let token = SERVER.token_with_number(&ACME, "4150580996517927");
+    let session = SERVER.create_session(&ACME.public, &json!({"token_id": token}));
     assert_eq!(session["card_brand"], "Visa");
     assert_eq!(session["additional_card_brands"], json!(["Visa", "Cartes Bancaires"]));
 }
@@ -139,8 +135,7 @@ fn card_with_two_brands_lists_both_brands() {
 /// Tests rule 1 of the session rules.
 #[test]
 fn exactly_one_card_reference_is_required() {
-    let (token, intent) =
-        (SHARED_SERVER.card_token(&ACME), SHARED_SERVER.create_card_intent(&ACME));
+    let (token, intent) = (SERVER.card_token(&ACME), SERVER.create_card_intent(&ACME));
     expect_invalid(&json!({}), "token_id");
     expect_invalid(&json!({"token_id": null}), "token_id");
     expect_invalid(&json!({"token_id": token, "token_intent_id": intent}), "token_id");
@@ -150,15 +145,15 @@ fn exactly_one_card_reference_is_required() {
         "token_id",
     );
     let body_with_nulls = json!({"token_id": token, "token_intent_id": null, "pan": null});
-    SHARED_SERVER.create_session(&ACME.private, &body_with_nulls);
-    SHARED_SERVER.create_session(&ACME.private, &json!({"token_intent_id": intent}));
-    SHARED_SERVER.create_session(&ACME.private, &json!({"pan": token}));
+    SERVER.create_session(&ACME.private, &body_with_nulls);
+    SERVER.create_session(&ACME.private, &json!({"token_intent_id": intent}));
+    SERVER.create_session(&ACME.private, &json!({"pan": token}));
 }
 
 /// Tests rules 2 and 3 of the session rules, and the types of the other attributes.
 #[test]
 fn invalid_threeds_session_attributes_are_named() {
-    let token = SHARED_SERVER.card_token(&ACME);
+    let token = SERVER.card_token(&ACME);
     let check_attribute = |name: &str, value: Value, attribute: &str| {
         expect_invalid(&json!({"token_id": token, (name): value}), attribute);
     };
@@ -200,15 +195,15 @@ fn invalid_threeds_session_attributes_are_named() {
     expect_invalid(&json!({"token_id": "nobodys"}), "token_id");
     let no_card = json!({"type": "token", "data": 1});
     expect_invalid(
-        &json!({"token_id": text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &no_card), "id")}),
+        &json!({"token_id": text_field(&SERVER.create_token_ok(&ACME.private, &no_card), "id")}),
         "token_id",
     );
-    let intent = SHARED_SERVER.post(&ACME.private, "/token-intents", &no_card).expect_status(201);
+    let intent = SERVER.post(&ACME.private, "/token-intents", &no_card).expect_status(201);
     expect_invalid(&json!({"token_intent_id": intent["id"]}), "token_intent_id");
     // Unknown attributes and null values are ignored.
     let body = json!({"token_id": token, "type": null, "device": null, "device_info": null,
         "web_challenge_mode": null, "metadata": null, "unknown": {"a": 1}});
-    SHARED_SERVER.create_session(&ACME.private, &body);
+    SERVER.create_session(&ACME.private, &body);
 }
 
 /// A card number in a wrong attribute is not repeated.
@@ -221,7 +216,7 @@ fn create_session_errors_do_not_repeat_submitted_values() {
         json!({"token_id": "abc", "type": number}),
         json!({"token_id": "abc", "device_info": {"browser_tz": [number]}}),
     ] {
-        let response = SHARED_SERVER.post(&ACME.private, SESSIONS, &body);
+        let response = SERVER.post(&ACME.private, SESSIONS, &body);
         assert_eq!(response.status, 400);
         assert!(!response.text.contains(&number), "{}", response.text);
     }
@@ -230,8 +225,8 @@ fn create_session_errors_do_not_repeat_submitted_values() {
 /// The browser SDK recognizes an unsupported card by exactly this error.
 #[test]
 fn card_outside_all_ranges_is_424_with_the_sdk_error() {
-    let token = SHARED_SERVER.token_with_number(&ACME, "6011361000001115");
-    let response = SHARED_SERVER.post(&ACME.public, SESSIONS, &json!({"token_id": token}));
+    let token = SERVER.token_with_number(&ACME, "6011361000001115");
+    let response = SERVER.post(&ACME.public, SESSIONS, &json!({"token_id": token}));
     assert_eq!(response.headers["content-type"], "application/problem+json");
     assert_eq!(response.headers["access-control-allow-origin"], "*");
     let body = response.expect_status(424);
@@ -261,29 +256,27 @@ fn create_session_without_directory_servers_is_424() {
 
 #[test]
 fn tenant_without_threeds_access_is_denied() {
-    let keys = SHARED_SERVER.create_default_tenant();
-    let session = SHARED_SERVER.create_browser_session(&keys);
+    let keys = SERVER.create_default_tenant();
+    let session = SERVER.create_browser_session(&keys);
     let edit_quotas = |quotas| Quotas { threeds_access: false, ..quotas };
     let permit = PolicyPermit::for_operator(Arc::clone(&keys.tenant));
-    SHARED_SERVER.runtime.block_on(async {
-        set_tenant_quotas(&SHARED_SERVER.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
-        SHARED_SERVER.app.reload().await.unwrap();
+    SERVER.runtime.block_on(async {
+        set_tenant_quotas(&SERVER.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
+        SERVER.app.reload().await.unwrap();
     });
-    let token = SHARED_SERVER.card_token(&keys);
-    let create_response = SHARED_SERVER.post(&keys.public, SESSIONS, &json!({"token_id": token}));
+    let token = SERVER.card_token(&keys);
+    let create_response = SERVER.post(&keys.public, SESSIONS, &json!({"token_id": token}));
     create_response.expect_problem(403, "3-D Secure");
     let path = format!("{SESSIONS}/{session}");
-    SHARED_SERVER.get_path(&keys.private, &path).expect_problem(403, "3-D Secure");
-    SHARED_SERVER
-        .authenticate(&keys.private, &session, &payment("Ada"))
-        .expect_problem(403, "3-D Secure");
+    SERVER.get_path(&keys.private, &path).expect_problem(403, "3-D Secure");
+    SERVER.authenticate(&keys.private, &session, &payment("Ada")).expect_problem(403, "3-D Secure");
 }
 
 #[test]
 fn repeated_create_threeds_session_replays_the_first_session() {
-    let body = json!({"token_intent_id": SHARED_SERVER.create_card_intent(&ACME)});
+    let body = json!({"token_intent_id": SERVER.create_card_intent(&ACME)});
     let request = || {
-        let request = SHARED_SERVER
+        let request = SERVER
             .request("POST", SESSIONS)
             .key(&ACME.public)
             .idempotency_key("a-session")
@@ -292,14 +285,14 @@ fn repeated_create_threeds_session_replays_the_first_session() {
     };
     let first = request();
     assert_eq!(request(), first);
-    assert_ne!(SHARED_SERVER.create_session(&ACME.public, &body)["id"], first["id"]);
+    assert_ne!(SERVER.create_session(&ACME.public, &body)["id"], first["id"]);
 }
 
 #[test]
 fn threeds_preflight_allows_get_post_and_put() {
     for path in [SESSIONS.to_owned(), format!("{SESSIONS}/a"), format!("{SESSIONS}/a/authenticate")]
     {
-        let request = SHARED_SERVER.request("OPTIONS", &path).header("Origin", "null");
+        let request = SERVER.request("OPTIONS", &path).header("Origin", "null");
         let expected = "bt-api-key,bt-trace-id,bt-idempotency-key,content-type";
         let response = request.header("Access-Control-Request-Headers", expected).send();
         assert_eq!(response.status, 204);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    harness::server::{ACME, SHARED_SERVER, text_field},
+    harness::server::{ACME, SERVER, text_field},
     threeds_sessions::{
         requests::{SESSIONS, merchant_payment, payment},
         scripted_servers::ACS_URL,
@@ -12,12 +12,10 @@ use crate::{
 
 #[test]
 fn challenge_result_is_that_of_the_directory_server() {
-    let session = SHARED_SERVER.create_challenged_session(&ACME);
-    SHARED_SERVER
-        .get_challenge_result(&ACME.private, &session)
-        .expect_problem(404, "no challenge result");
-    SHARED_SERVER.send_result(&session, "Y");
-    let result = SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
+    let session = SERVER.create_challenged_session(&ACME);
+    SERVER.get_challenge_result(&ACME.private, &session).expect_problem(404, "no challenge result");
+    SERVER.send_result(&session, "Y");
+    let result = SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
     assert_eq!(result["session_id"], json!(session));
     assert_eq!(result["authentication_status"], "successful");
     assert_eq!(
@@ -29,17 +27,14 @@ fn challenge_result_is_that_of_the_directory_server() {
     assert_eq!(result["acs_challenge_url"], ACS_URL);
     assert_eq!(result["authentication_challenge_type"], "dynamic");
     assert!(result["authentication_value"].is_string());
-    assert_eq!(
-        SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200),
-        result
-    );
+    assert_eq!(SERVER.get_challenge_result(&ACME.private, &session).expect_status(200), result);
 }
 
 #[test]
 fn failed_challenge_result_has_a_reason() {
-    let session = SHARED_SERVER.create_challenged_session(&ACME);
-    SHARED_SERVER.send_result(&session, "N");
-    let result = SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
+    let session = SERVER.create_challenged_session(&ACME);
+    SERVER.send_result(&session, "N");
+    let result = SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
     assert_eq!(result["authentication_status"], "failed");
     assert_eq!(result["authentication_status_reason"], "card-authentication-failed");
     assert_eq!(result["authentication_status_reason_code"], "01");
@@ -49,31 +44,26 @@ fn failed_challenge_result_has_a_reason() {
 
 #[test]
 fn decoupled_challenge_has_a_result() {
-    let body =
-        json!({"token_intent_id": SHARED_SERVER.create_card_intent(&ACME), "type": "merchant"});
-    let session = text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id");
-    let outcome = SHARED_SERVER
+    let body = json!({"token_intent_id": SERVER.create_card_intent(&ACME), "type": "merchant"});
+    let session = text_field(&SERVER.create_session(&ACME.private, &body), "id");
+    let outcome = SERVER
         .authenticate(&ACME.private, &session, &merchant_payment("Decoupled"))
         .expect_status(200);
     assert_eq!(outcome["authentication_status"], "decoupled_challenge");
     assert_eq!(outcome["acs_decoupled_authentication"], "Y");
     assert_eq!(outcome["cardholder_info"], "Your bank will call you.");
-    SHARED_SERVER
-        .get_challenge_result(&ACME.private, &session)
-        .expect_problem(404, "no challenge result");
-    SHARED_SERVER.send_result(&session, "A");
-    let result = SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
+    SERVER.get_challenge_result(&ACME.private, &session).expect_problem(404, "no challenge result");
+    SERVER.send_result(&session, "A");
+    let result = SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
     assert_eq!(result["authentication_status"], "attempted");
 }
 
 #[test]
 fn challenge_result_without_a_challenge_is_404() {
-    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let session = SERVER.create_browser_session(&ACME);
     let path = format!("{SESSIONS}/{session}/challenge-result");
-    SHARED_SERVER.get_path(&ACME.private, &path).expect_problem(404, "no challenge result");
-    SHARED_SERVER
-        .authenticate(&ACME.private, &session, &payment("Frictionless"))
-        .expect_status(200);
-    SHARED_SERVER.get_path(&ACME.private, &path).expect_problem(404, "no challenge result");
-    SHARED_SERVER.get_challenge_result(&ACME.private, "nobodys").expect_status(404);
+    SERVER.get_path(&ACME.private, &path).expect_problem(404, "no challenge result");
+    SERVER.authenticate(&ACME.private, &session, &payment("Frictionless")).expect_status(200);
+    SERVER.get_path(&ACME.private, &path).expect_problem(404, "no challenge result");
+    SERVER.get_challenge_result(&ACME.private, "nobodys").expect_status(404);
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    harness::server::{ACME, SHARED_SERVER, text_field},
+    harness::server::{ACME, SERVER, text_field},
     threeds_sessions::{
         requests::{SESSIONS, browser_info, payment},
         scripted_servers::METHOD_URL,
@@ -12,11 +12,11 @@ use crate::{
 
 #[test]
 fn get_session_returns_every_attribute_and_alias() {
-    let token = SHARED_SERVER.card_token(&ACME);
+    let token = SERVER.card_token(&ACME);
     let body = json!({"token_id": token, "device_info": browser_info(), "metadata": {"a": 1}});
-    let id = text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id");
+    let id = text_field(&SERVER.create_session(&ACME.private, &body), "id");
     let path = format!("{SESSIONS}/{id}");
-    let session_body = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
+    let session_body = SERVER.get_path(&ACME.private, &path).expect_status(200);
     assert_eq!(session_body["id"], json!(id));
     assert_eq!(session_body["tenant_id"], json!(ACME.tenant.id.to_string()));
     assert_eq!(
@@ -53,8 +53,8 @@ fn get_session_returns_every_attribute_and_alias() {
     }
 
     let outcome =
-        SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless")).expect_status(200);
-    let session_body = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
+        SERVER.authenticate(&ACME.private, &id, &payment("Frictionless")).expect_status(200);
+    let session_body = SERVER.get_path(&ACME.private, &path).expect_status(200);
     assert_eq!(session_body["authentication"], outcome);
     // No method notification has arrived.
     let method = json!({"method_url": METHOD_URL, "method_completion_indicator": "N"});
@@ -66,10 +66,10 @@ fn get_session_returns_every_attribute_and_alias() {
 
 #[test]
 fn method_completion_is_unavailable_without_a_method_url() {
-    let token = SHARED_SERVER.token_with_number(&ACME, "5204247750001471");
-    let session = SHARED_SERVER.create_session(&ACME.public, &json!({"token_id": token}));
+    let token = SERVER.token_with_number(&ACME, "5204247750001471");
+    let session = SERVER.create_session(&ACME.public, &json!({"token_id": token}));
     assert!(session.get("method_url").is_none());
-    let session_body = SHARED_SERVER
+    let session_body = SERVER
         .get_path(&ACME.private, &format!("{SESSIONS}/{}", text_field(&session, "id")))
         .expect_status(200);
     assert_eq!(session_body["method"], json!({"method_completion_indicator": "U"}));
@@ -78,6 +78,6 @@ fn method_completion_is_unavailable_without_a_method_url() {
 #[test]
 fn unknown_session_is_404() {
     for id in ["8a880dc0-d2d2-4067-bcb1-b08d1690b26e", "nobodys", "8a880dc0"] {
-        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(404);
+        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(404);
     }
 }

@@ -4,7 +4,7 @@ use scrip_threeds::encoding::encode;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{ACME, SHARED_SERVER},
+    harness::server::{ACME, SERVER},
     threeds_sessions::requests::{SESSIONS, expect_rejection_page, page_script, posted_message},
 };
 
@@ -13,7 +13,7 @@ fn path(session: &str) -> String {
 }
 
 fn challenge_response(session: &str, status: &str) -> Value {
-    let authentication = SHARED_SERVER.directory_servers.exchange(session).unwrap().response;
+    let authentication = SERVER.directory_servers.exchange(session).unwrap().response;
     json!({
         "messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": session,
         "acsTransID": authentication["acsTransID"], "challengeCompletionInd": "Y", "transStatus": status,
@@ -27,7 +27,7 @@ fn encode_message(message: &Value) -> String {
 fn notify_and_read_message(session: &str, status: &str) -> Value {
     let cres = encode_message(&challenge_response(session, status));
     let response =
-        SHARED_SERVER.post_form(&path(session), &[("cres", &cres), ("threeDSSessionData", "x")]);
+        SERVER.post_form(&path(session), &[("cres", &cres), ("threeDSSessionData", "x")]);
     posted_message(page_script(&response))
 }
 
@@ -39,8 +39,8 @@ fn expected_message(session: &str, status: &str) -> Value {
 fn challenge_page_shows_the_stored_result_not_the_browser_message() {
     for (result, word) in [("Y", "successful"), ("A", "successful"), ("N", "failed")] {
         for browser_status in ["Y", "N"] {
-            let session = SHARED_SERVER.create_challenged_session(&ACME);
-            SHARED_SERVER.send_result(&session, result);
+            let session = SERVER.create_challenged_session(&ACME);
+            SERVER.send_result(&session, result);
             assert_eq!(
                 notify_and_read_message(&session, browser_status),
                 expected_message(&session, word),
@@ -53,11 +53,11 @@ fn challenge_page_shows_the_stored_result_not_the_browser_message() {
 #[test]
 fn challenge_page_shows_failed_before_the_result_and_stores_nothing() {
     for status in ["Y", "N"] {
-        let session = SHARED_SERVER.create_challenged_session(&ACME);
+        let session = SERVER.create_challenged_session(&ACME);
         assert_eq!(notify_and_read_message(&session, status), expected_message(&session, "failed"));
-        SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
-        SHARED_SERVER.send_result(&session, "N");
-        let result = SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
+        SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
+        SERVER.send_result(&session, "N");
+        let result = SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
         assert_eq!(result["authentication_status"], "failed");
     }
 }
@@ -66,28 +66,26 @@ fn challenge_page_shows_failed_before_the_result_and_stores_nothing() {
 /// the challenge.
 #[test]
 fn error_notification_reports_an_incomplete_challenge() {
-    let session = SHARED_SERVER.create_challenged_session(&ACME);
-    let response = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30")]);
+    let session = SERVER.create_challenged_session(&ACME);
+    let response = SERVER.post_form(&path(&session), &[("erro", "e30")]);
     let expected = json!({
         "type": "challenge", "id": session, "isCompleted": false, "authenticationStatus": "failed",
     });
     assert_eq!(posted_message(page_script(&response)), expected);
     let cres = encode_message(&challenge_response(&session, "Y"));
-    let response = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
+    let response = SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
     assert_eq!(posted_message(page_script(&response)), expected_message(&session, "failed"));
-    SHARED_SERVER.send_result(&session, "Y");
-    let response = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
+    SERVER.send_result(&session, "Y");
+    let response = SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
     assert_eq!(posted_message(page_script(&response)), expected_message(&session, "successful"));
 }
 
 #[test]
 fn invalid_challenge_notification_changes_nothing() {
-    let (session, other_session) = (
-        SHARED_SERVER.create_challenged_session(&ACME),
-        SHARED_SERVER.create_challenged_session(&ACME),
-    );
+    let (session, other_session) =
+        (SERVER.create_challenged_session(&ACME), SERVER.create_challenged_session(&ACME));
     let expect_rejected = |cres: &str, status: u16| {
-        expect_rejection_page(&SHARED_SERVER.post_form(&path(&session), &[("cres", cres)]), status);
+        expect_rejection_page(&SERVER.post_form(&path(&session), &[("cres", cres)]), status);
     };
     expect_rejected("", 400);
     expect_rejected("4242424242424242", 400);
@@ -95,20 +93,17 @@ fn invalid_challenge_notification_changes_nothing() {
     let mut foreign_message = challenge_response(&session, "Y");
     foreign_message["acsTransID"] = challenge_response(&other_session, "Y")["acsTransID"].clone();
     expect_rejected(&encode_message(&foreign_message), 400);
-    expect_rejection_page(&SHARED_SERVER.post_form(&path(&session), &[]), 400);
-    expect_rejection_page(&SHARED_SERVER.post_form(&path("nobodys"), &[("erro", "e30")]), 404);
+    expect_rejection_page(&SERVER.post_form(&path(&session), &[]), 400);
+    expect_rejection_page(&SERVER.post_form(&path("nobodys"), &[("erro", "e30")]), 404);
     let unknown_session = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
     let cres = encode_message(&challenge_response(&session, "Y"));
-    expect_rejection_page(
-        &SHARED_SERVER.post_form(&path(unknown_session), &[("cres", &cres)]),
-        404,
-    );
+    expect_rejection_page(&SERVER.post_form(&path(unknown_session), &[("cres", &cres)]), 404);
     // A session without a challenge rejects the notification.
-    let session_without_challenge = SHARED_SERVER.create_browser_session(&ACME);
+    let session_without_challenge = SERVER.create_browser_session(&ACME);
     expect_rejection_page(
-        &SHARED_SERVER.post_form(&path(&session_without_challenge), &[("cres", &cres)]),
+        &SERVER.post_form(&path(&session_without_challenge), &[("cres", &cres)]),
         400,
     );
-    SHARED_SERVER.send_result(&session, "Y");
-    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
+    SERVER.send_result(&session, "Y");
+    SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
 }

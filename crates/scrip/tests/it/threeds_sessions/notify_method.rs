@@ -5,7 +5,7 @@ use scrip_threeds::encoding::encode;
 use serde_json::json;
 
 use crate::{
-    harness::server::{ACME, SHARED_SERVER, TestResponse},
+    harness::server::{ACME, SERVER, TestResponse},
     threeds_sessions::requests::{SESSIONS, expect_rejection_page, page_script, posted_message},
 };
 
@@ -18,18 +18,18 @@ fn method_data(session: &str) -> String {
 }
 
 fn notify(session: &str) -> TestResponse {
-    SHARED_SERVER.post_form(&path(session), &[("threeDSMethodData", &method_data(session))])
+    SERVER.post_form(&path(session), &[("threeDSMethodData", &method_data(session))])
 }
 
 fn completion_indicator(session: &str) -> serde_json::Value {
     let session_body =
-        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
+        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
     session_body["method"]["method_completion_indicator"].clone()
 }
 
 #[test]
 fn method_notification_completes_the_session_and_posts_a_message() {
-    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let session = SERVER.create_browser_session(&ACME);
     assert!(completion_indicator(&session).is_null());
     // A browser may post the notification repeatedly.
     for _ in 0..2 {
@@ -38,27 +38,22 @@ fn method_notification_completes_the_session_and_posts_a_message() {
         assert_eq!(message, json!({"type": "method", "id": session, "isCompleted": true}));
     }
     assert_eq!(completion_indicator(&session), "Y");
-    SHARED_SERVER
-        .authenticate(&ACME.private, &session, &payment("Frictionless"))
-        .expect_status(200);
-    assert_eq!(
-        SHARED_SERVER.directory_servers.exchange(&session).unwrap().request["threeDSCompInd"],
-        "Y"
-    );
+    SERVER.authenticate(&ACME.private, &session, &payment("Frictionless")).expect_status(200);
+    assert_eq!(SERVER.directory_servers.exchange(&session).unwrap().request["threeDSCompInd"], "Y");
 }
 
 #[test]
 fn method_popup_closes_itself() {
-    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let session = SERVER.create_browser_session(&ACME);
     let path = format!("{}?mode=redirect", path(&session));
-    let response = SHARED_SERVER.post_form(&path, &[("threeDSMethodData", &method_data(&session))]);
+    let response = SERVER.post_form(&path, &[("threeDSMethodData", &method_data(&session))]);
     assert_eq!(page_script(&response), "window.close();");
     assert_eq!(completion_indicator(&session), "Y");
 }
 
 #[test]
 fn every_notification_page_has_its_own_nonce() {
-    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let session = SERVER.create_browser_session(&ACME);
     let policy = || notify(&session).headers["content-security-policy"].clone();
     assert_ne!(policy(), policy());
 }
@@ -66,8 +61,8 @@ fn every_notification_page_has_its_own_nonce() {
 #[test]
 fn invalid_method_notification_changes_nothing() {
     let (session, other_session) =
-        (SHARED_SERVER.create_browser_session(&ACME), SHARED_SERVER.create_browser_session(&ACME));
-    let post_form = |fields: &[(&str, &str)]| SHARED_SERVER.post_form(&path(&session), fields);
+        (SERVER.create_browser_session(&ACME), SERVER.create_browser_session(&ACME));
+    let post_form = |fields: &[(&str, &str)]| SERVER.post_form(&path(&session), fields);
     expect_rejection_page(&post_form(&[]), 400);
     expect_rejection_page(&post_form(&[("threeDSMethodData", "4242424242424242")]), 400);
     expect_rejection_page(&post_form(&[("threeDSMethodData", &method_data(&other_session))]), 400);
@@ -77,13 +72,12 @@ fn invalid_method_notification_changes_nothing() {
         400,
     );
     expect_rejection_page(&post_form(&[("threeDSMethodData", &"A".repeat(64 * 1024))]), 413);
-    let request = SHARED_SERVER
-        .request("POST", &path(&session))
-        .json(&json!({"threeDSMethodData": encoded_data}));
+    let request =
+        SERVER.request("POST", &path(&session)).json(&json!({"threeDSMethodData": encoded_data}));
     expect_rejection_page(&request.send(), 415);
     for unknown_session in ["8a880dc0-d2d2-4067-bcb1-b08d1690b26e", "%3Cb%3E", "nobodys"] {
-        let response = SHARED_SERVER
-            .post_form(&path(unknown_session), &[("threeDSMethodData", &encoded_data)]);
+        let response =
+            SERVER.post_form(&path(unknown_session), &[("threeDSMethodData", &encoded_data)]);
         expect_rejection_page(&response, 404);
     }
     assert!(

@@ -4,20 +4,20 @@ use scrip_core::{policy::TenantSettings, types::TenantKind};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{ACME, SHARED_SERVER, TestServer},
+    harness::server::{ACME, SERVER, TestServer},
     threeds_sessions::requests::SESSIONS,
 };
 
 fn post_result(path: &str, message: &Value) -> Value {
-    let response = SHARED_SERVER.request("POST", path).json(message).send();
+    let response = SERVER.request("POST", path).json(message).send();
     assert_eq!(response.headers["content-type"], "application/json; charset=utf-8");
     response.expect_status(200)
 }
 
 #[test]
 fn valid_result_is_acknowledged_with_rres() {
-    let session = SHARED_SERVER.create_challenged_session(&ACME);
-    let response = SHARED_SERVER.send_result(&session, "Y");
+    let session = SERVER.create_challenged_session(&ACME);
+    let response = SERVER.send_result(&session, "Y");
     assert_eq!(
         (&response["messageType"], &response["resultsStatus"]),
         (&json!("RRes"), &json!("01"))
@@ -28,12 +28,10 @@ fn valid_result_is_acknowledged_with_rres() {
 /// The sender cannot distinguish a wrong secret, a wrong session and a wrong transaction.
 #[test]
 fn wrong_secret_session_and_transaction_get_the_same_error() {
-    let (session, other_session) = (
-        SHARED_SERVER.create_challenged_session(&ACME),
-        SHARED_SERVER.create_challenged_session(&ACME),
-    );
-    let result = SHARED_SERVER.directory_servers.result(&session, "Y");
-    let path = SHARED_SERVER.directory_servers.results_path(&session);
+    let (session, other_session) =
+        (SERVER.create_challenged_session(&ACME), SERVER.create_challenged_session(&ACME));
+    let result = SERVER.directory_servers.result(&session, "Y");
+    let path = SERVER.directory_servers.results_path(&session);
     let wrong_secret = format!("{}0", &path[..path.len() - 1]);
     let wrong_secret =
         if wrong_secret == path { format!("{}1", &path[..path.len() - 1]) } else { wrong_secret };
@@ -52,40 +50,39 @@ fn wrong_secret_session_and_transaction_get_the_same_error() {
             "{path}"
         );
     }
-    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
+    SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
 }
 
 #[test]
 fn invalid_result_gets_an_erro_response() {
-    let session = SHARED_SERVER.create_challenged_session(&ACME);
-    let path = SHARED_SERVER.directory_servers.results_path(&session);
-    let mut broken_message = SHARED_SERVER.directory_servers.result(&session, "Y");
+    let session = SERVER.create_challenged_session(&ACME);
+    let path = SERVER.directory_servers.results_path(&session);
+    let mut broken_message = SERVER.directory_servers.result(&session, "Y");
     broken_message.as_object_mut().unwrap().remove("acsTransID");
     assert_eq!(post_result(&path, &broken_message)["errorCode"], "201");
     let response =
-        SHARED_SERVER.request("POST", &path).body("application/json", "{4242424242424242").send();
+        SERVER.request("POST", &path).body("application/json", "{4242424242424242").send();
     assert_eq!(response.expect_status(200)["errorCode"], "101");
     assert!(!response.text.contains("4242"), "{}", response.text);
     let large_message = format!("{{\"a\":\"{}\"}}", "x".repeat(262_144));
-    SHARED_SERVER
+    SERVER
         .request("POST", &path)
         .body("application/json", &large_message)
         .send()
         .expect_status(413);
-    SHARED_SERVER.request("POST", &path).body("text/plain", "{}").send().expect_status(415);
-    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
+    SERVER.request("POST", &path).body("text/plain", "{}").send().expect_status(415);
+    SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
 }
 
 /// A production tenant accepts results only with a client certificate.
 #[test]
 fn production_tenant_rejects_results_without_client_certificate() {
-    let keys =
-        SHARED_SERVER.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
-    allow_threeds(&SHARED_SERVER, &keys);
-    let session = SHARED_SERVER.create_challenged_session(&keys);
-    let response = SHARED_SERVER.send_result(&session, "Y");
+    let keys = SERVER.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
+    allow_threeds(&SERVER, &keys);
+    let session = SERVER.create_challenged_session(&keys);
+    let response = SERVER.send_result(&session, "Y");
     assert_eq!(response["errorCode"], "301");
-    SHARED_SERVER.get_challenge_result(&keys.private, &session).expect_status(404);
+    SERVER.get_challenge_result(&keys.private, &session).expect_status(404);
 }
 
 fn allow_threeds(server: &TestServer, keys: &crate::harness::server::TenantApiKeys) {
@@ -104,15 +101,15 @@ fn allow_threeds(server: &TestServer, keys: &crate::harness::server::TenantApiKe
 /// Only the message to the directory server contains the secret.
 #[test]
 fn results_secret_is_in_no_response() {
-    let session = SHARED_SERVER.create_challenged_session(&ACME);
-    let path = SHARED_SERVER.directory_servers.results_path(&session);
+    let session = SERVER.create_challenged_session(&ACME);
+    let path = SERVER.directory_servers.results_path(&session);
     let secret = path.rsplit('/').next().unwrap().to_owned();
     assert_eq!(secret.len(), 64);
-    SHARED_SERVER.send_result(&session, "Y");
+    SERVER.send_result(&session, "Y");
     let responses = [
-        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).text,
-        SHARED_SERVER.get_challenge_result(&ACME.private, &session).text,
-        SHARED_SERVER.get_path(&ACME.management, "/logs").text,
+        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).text,
+        SERVER.get_challenge_result(&ACME.private, &session).text,
+        SERVER.get_path(&ACME.management, "/logs").text,
     ];
     for text in responses {
         assert!(!text.contains(&secret), "{text}");

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::server::{
-        ACME, SHARED_SERVER, TenantApiKeys, TestResponse, card_body, text_field, unique_card_number,
+        ACME, SERVER, TenantApiKeys, TestResponse, card_body, text_field, unique_card_number,
     },
     threeds_sessions::requests::{SESSIONS, browser_info},
 };
@@ -29,16 +29,12 @@ const SESSION_EXISTS: &str = "3-D Secure session";
 fn create_key_without_reveal(keys: &TenantApiKeys) -> String {
     let tokens = [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenIntentCreate];
     let sessions = [ThreeDsSessionCreate, ThreeDsSessionAuthenticate, ThreeDsSessionRead];
-    SHARED_SERVER.key_with_permissions(
-        &keys.tenant,
-        Private,
-        &[tokens.as_slice(), &sessions].concat(),
-    )
+    SERVER.key_with_permissions(&keys.tenant, Private, &[tokens.as_slice(), &sessions].concat())
 }
 
 /// Creates a tenant that updates the existing token when a create request finds a duplicate.
 fn create_updating_tenant() -> TenantApiKeys {
-    SHARED_SERVER.create_test_tenant(TenantSettings {
+    SERVER.create_test_tenant(TenantSettings {
         deduplicate_tokens: true,
         token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
         ..TenantSettings::default()
@@ -47,33 +43,32 @@ fn create_updating_tenant() -> TenantApiKeys {
 
 /// Creates a public key and the key of an access session, both with the permissions of a browser.
 fn create_browser_keys(keys: &TenantApiKeys) -> [String; 2] {
-    let session = SHARED_SERVER.post_empty(&keys.public, "/sessions").expect_status(201);
+    let session = SERVER.post_empty(&keys.public, "/sessions").expect_status(201);
     let authorization =
         json!({"nonce": session["nonce"], "permissions": ["token:create", "token:update"]});
-    SHARED_SERVER.post(&keys.private, "/sessions/authorize", &authorization).expect_status(204);
+    SERVER.post(&keys.private, "/sessions/authorize", &authorization).expect_status(204);
     [keys.public.clone(), text_field(&session, "session_key")]
 }
 
 fn create_session_for(key: &str, token: &str) -> String {
     text_field(
-        &SHARED_SERVER
-            .create_session(key, &json!({"token_id": token, "device_info": browser_info()})),
+        &SERVER.create_session(key, &json!({"token_id": token, "device_info": browser_info()})),
         "id",
     )
 }
 
 fn authenticated_session(key: &str, token: &str) -> String {
     let session = create_session_for(key, token);
-    SHARED_SERVER.authenticate(key, &session, &payment("Frictionless")).expect_status(200);
+    SERVER.authenticate(key, &session, &payment("Frictionless")).expect_status(200);
     session
 }
 
 fn get_session(key: &str, session: &str) -> TestResponse {
-    SHARED_SERVER.get_path(key, &format!("{SESSIONS}/{session}"))
+    SERVER.get_path(key, &format!("{SESSIONS}/{session}"))
 }
 
 fn write_number(key: &str, token: &str, number: &str) {
-    SHARED_SERVER.patch_token(key, token, &json!({"data": {"number": number}})).expect_status(200);
+    SERVER.patch_token(key, token, &json!({"data": {"number": number}})).expect_status(200);
 }
 
 /// Returns the body of a card that is deduplicated by its customer, independent of its number.
@@ -87,30 +82,30 @@ fn customer_card_body(number: &str) -> Value {
 #[test]
 fn session_never_confirms_a_number_guessed_without_a_reveal_right() {
     let (key_without_reveal, number) = (create_key_without_reveal(&ACME), unique_card_number());
-    let token = SHARED_SERVER.token_with_number(&ACME, &number);
+    let token = SERVER.token_with_number(&ACME, &number);
     let session = create_session_for(&key_without_reveal, &token);
-    SHARED_SERVER.get_challenge_result(&key_without_reveal, &session).expect_problem(404, "");
+    SERVER.get_challenge_result(&key_without_reveal, &session).expect_problem(404, "");
     let outcome = authenticated_session(&key_without_reveal, &token);
     let challenged_session =
-        SHARED_SERVER.start_challenge(&ACME, create_session_for(&key_without_reveal, &token));
-    SHARED_SERVER.send_result(&challenged_session, "Y");
+        SERVER.start_challenge(&ACME, create_session_for(&key_without_reveal, &token));
+    SERVER.send_result(&challenged_session, "Y");
     // The last guess is right.
     for guess in [&unique_card_number(), &unique_card_number(), &number] {
         write_number(&key_without_reveal, &token, guess);
-        SHARED_SERVER
+        SERVER
             .get_challenge_result(&key_without_reveal, &session)
             .expect_problem(409, NUMBER_CHANGED);
-        SHARED_SERVER
+        SERVER
             .get_challenge_result(&key_without_reveal, &challenged_session)
             .expect_problem(409, NUMBER_CHANGED);
-        SHARED_SERVER
+        SERVER
             .authenticate(&key_without_reveal, &session, &payment("Frictionless"))
             .expect_problem(409, NUMBER_CHANGED);
         get_session(&key_without_reveal, &outcome).expect_problem(409, NUMBER_CHANGED);
         get_session(&key_without_reveal, &challenged_session).expect_problem(409, NUMBER_CHANGED);
     }
     assert!(
-        SHARED_SERVER.directory_servers.exchange(&session).is_none(),
+        SERVER.directory_servers.exchange(&session).is_none(),
         "a message was sent to the directory server"
     );
     // A new session is bound to the number that was written last.
@@ -121,7 +116,7 @@ fn session_never_confirms_a_number_guessed_without_a_reveal_right() {
 #[test]
 fn same_number_written_with_a_reveal_right_keeps_the_outcome() {
     let number = unique_card_number();
-    let token = SHARED_SERVER.token_with_number(&ACME, &number);
+    let token = SERVER.token_with_number(&ACME, &number);
     let session = authenticated_session(&ACME.private, &token);
     write_number(&ACME.private, &token, &number);
     get_session(&ACME.private, &session).expect_status(200);
@@ -136,24 +131,21 @@ fn new_card_with_a_deleted_id_confirms_no_guess() {
     let (key_without_reveal, number) = (create_key_without_reveal(&ACME), unique_card_number());
     let mut body = card_body(&number);
     body["id"] = json!(format!("again-{}", unique_card_number()));
-    let token = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id");
+    let token = text_field(&SERVER.create_token_ok(&ACME.private, &body), "id");
     let session = authenticated_session(&key_without_reveal, &token);
     for guess in [&unique_card_number(), &number] {
-        SHARED_SERVER.delete(&key_without_reveal, &format!("/tokens/{token}")).expect_status(204);
+        SERVER.delete(&key_without_reveal, &format!("/tokens/{token}")).expect_status(204);
         body["data"]["number"] = json!(guess);
-        SHARED_SERVER.create_token_ok(&key_without_reveal, &body);
+        SERVER.create_token_ok(&key_without_reveal, &body);
         get_session(&key_without_reveal, &session).expect_problem(409, NUMBER_CHANGED);
     }
     // A card created from an intent does not confirm the guess either.
-    SHARED_SERVER.delete(&key_without_reveal, &format!("/tokens/{token}")).expect_status(204);
+    SERVER.delete(&key_without_reveal, &format!("/tokens/{token}")).expect_status(204);
     let intent = text_field(
-        &SHARED_SERVER
-            .post(&key_without_reveal, "/token-intents", &card_body(&number))
-            .expect_status(201),
+        &SERVER.post(&key_without_reveal, "/token-intents", &card_body(&number)).expect_status(201),
         "id",
     );
-    SHARED_SERVER
-        .create_token_ok(&key_without_reveal, &json!({"token_intent_id": intent, "id": token}));
+    SERVER.create_token_ok(&key_without_reveal, &json!({"token_intent_id": intent, "id": token}));
     get_session(&key_without_reveal, &session).expect_problem(409, NUMBER_CHANGED);
 }
 
@@ -161,11 +153,11 @@ fn new_card_with_a_deleted_id_confirms_no_guess() {
 fn create_that_updates_by_default_fingerprint_keeps_the_outcome() {
     let keys = create_updating_tenant();
     let (key_without_reveal, number) = (create_key_without_reveal(&keys), unique_card_number());
-    let token = SHARED_SERVER.token_with_number(&keys, &number);
+    let token = SERVER.token_with_number(&keys, &number);
     let session = authenticated_session(&key_without_reveal, &token);
     let [public_key, session_key] = create_browser_keys(&keys);
     for key in [&key_without_reveal, &keys.private, &public_key, &session_key] {
-        let duplicate = SHARED_SERVER.create_token_ok(key, &card_body(&number));
+        let duplicate = SERVER.create_token_ok(key, &card_body(&number));
         assert_eq!(duplicate["id"], token);
         assert_eq!(duplicate["_extras"]["deduplication_behavior"], "update_existing");
         get_session(&key_without_reveal, &session).expect_status(200);
@@ -177,13 +169,13 @@ fn create_that_updates_by_metadata_confirms_no_guess() {
     let keys = create_updating_tenant();
     let (key_without_reveal, number) = (create_key_without_reveal(&keys), unique_card_number());
     let token = text_field(
-        &SHARED_SERVER.create_token_ok(&key_without_reveal, &customer_card_body(&number)),
+        &SERVER.create_token_ok(&key_without_reveal, &customer_card_body(&number)),
         "id",
     );
     let session = authenticated_session(&key_without_reveal, &token);
     for guess in [&unique_card_number(), &number] {
         assert_eq!(
-            SHARED_SERVER.create_token_ok(&key_without_reveal, &customer_card_body(guess))["id"],
+            SERVER.create_token_ok(&key_without_reveal, &customer_card_body(guess))["id"],
             token
         );
         get_session(&key_without_reveal, &session).expect_problem(409, NUMBER_CHANGED);
@@ -194,33 +186,29 @@ fn create_that_updates_by_metadata_confirms_no_guess() {
 fn public_key_create_cannot_update_the_number_of_a_card_with_a_session() {
     let keys = create_updating_tenant();
     let (number, other_number) = (unique_card_number(), unique_card_number());
-    let token = text_field(
-        &SHARED_SERVER.create_token_ok(&keys.public, &customer_card_body(&number)),
-        "id",
-    );
+    let token =
+        text_field(&SERVER.create_token_ok(&keys.public, &customer_card_body(&number)), "id");
     for key in &create_browser_keys(&keys) {
-        assert_eq!(SHARED_SERVER.create_token_ok(key, &customer_card_body(&number))["id"], token);
+        assert_eq!(SERVER.create_token_ok(key, &customer_card_body(&number))["id"], token);
     }
     let session = authenticated_session(&keys.private, &token);
     for key in &create_browser_keys(&keys) {
         // The same number is rejected too. A difference would confirm a guess.
         for number in [&other_number, &number] {
-            SHARED_SERVER
+            SERVER
                 .create_token(key, &customer_card_body(number))
                 .expect_problem(409, SESSION_EXISTS);
             let tokenize_body = json!({"first": card_body(&unique_card_number()),
                 "second": customer_card_body(number)});
-            SHARED_SERVER
-                .post(key, "/tokenize", &tokenize_body)
-                .expect_problem(409, SESSION_EXISTS);
+            SERVER.post(key, "/tokenize", &tokenize_body).expect_problem(409, SESSION_EXISTS);
         }
     }
-    let stored_token = SHARED_SERVER.get_token(&keys.private, &token).expect_status(200);
+    let stored_token = SERVER.get_token(&keys.private, &token).expect_status(200);
     assert_eq!(stored_token["data"]["number"], number);
     get_session(&keys.private, &session).expect_status(200);
     // A backend can replace the number. Then the outcome is no longer returned.
     assert_eq!(
-        SHARED_SERVER.create_token_ok(&keys.private, &customer_card_body(&other_number))["id"],
+        SERVER.create_token_ok(&keys.private, &customer_card_body(&other_number))["id"],
         token
     );
     get_session(&keys.private, &session).expect_problem(409, NUMBER_CHANGED);
@@ -230,25 +218,22 @@ fn public_key_create_cannot_update_the_number_of_a_card_with_a_session() {
 fn session_of_an_intent_continues_with_the_existing_duplicate_card() {
     let keys = create_updating_tenant();
     let (key_without_reveal, number) = (create_key_without_reveal(&keys), unique_card_number());
-    let token = SHARED_SERVER.token_with_number(&keys, &number);
+    let token = SERVER.token_with_number(&keys, &number);
     let card_session = authenticated_session(&key_without_reveal, &token);
     let only_creates =
-        SHARED_SERVER.key_with_permissions(&keys.tenant, Private, &[TokenCreate, TokenRead]);
+        SERVER.key_with_permissions(&keys.tenant, Private, &[TokenCreate, TokenRead]);
     let mut intent_sessions = Vec::new();
     // The existing card is updated, or only read.
     for key in [&key_without_reveal, &only_creates] {
         let intent = text_field(
-            &SHARED_SERVER
+            &SERVER
                 .post(&key_without_reveal, "/token-intents", &card_body(&number))
                 .expect_status(201),
             "id",
         );
-        let session = SHARED_SERVER.create_browser_session_for(&keys, &intent);
-        assert_eq!(
-            SHARED_SERVER.create_token_ok(key, &json!({"token_intent_id": intent}))["id"],
-            token
-        );
-        SHARED_SERVER
+        let session = SERVER.create_browser_session_for(&keys, &intent);
+        assert_eq!(SERVER.create_token_ok(key, &json!({"token_intent_id": intent}))["id"], token);
+        SERVER
             .authenticate(&key_without_reveal, &session, &payment("Frictionless"))
             .expect_status(200);
         intent_sessions.push(session);
@@ -266,20 +251,18 @@ fn session_of_an_intent_continues_with_the_existing_duplicate_card() {
 fn session_never_confirms_a_number_guessed_after_a_conversion() {
     let (key_without_reveal, number) = (create_key_without_reveal(&ACME), unique_card_number());
     let intent = text_field(
-        &SHARED_SERVER
-            .post(&ACME.private, "/token-intents", &card_body(&number))
-            .expect_status(201),
+        &SERVER.post(&ACME.private, "/token-intents", &card_body(&number)).expect_status(201),
         "id",
     );
-    let session = SHARED_SERVER.create_browser_session_for(&ACME, &intent);
+    let session = SERVER.create_browser_session_for(&ACME, &intent);
     let token = text_field(
-        &SHARED_SERVER.create_token_ok(&key_without_reveal, &json!({"token_intent_id": intent})),
+        &SERVER.create_token_ok(&key_without_reveal, &json!({"token_intent_id": intent})),
         "id",
     );
-    SHARED_SERVER.get_challenge_result(&key_without_reveal, &session).expect_problem(404, "");
+    SERVER.get_challenge_result(&key_without_reveal, &session).expect_problem(404, "");
     for guess in [&unique_card_number(), &number] {
         write_number(&key_without_reveal, &token, guess);
-        SHARED_SERVER
+        SERVER
             .get_challenge_result(&key_without_reveal, &session)
             .expect_problem(409, NUMBER_CHANGED);
     }
@@ -287,11 +270,11 @@ fn session_never_confirms_a_number_guessed_after_a_conversion() {
 
 #[test]
 fn repeated_authenticate_is_not_replayed_once_the_number_was_changed() {
-    let token = SHARED_SERVER.card_token(&ACME);
+    let token = SERVER.card_token(&ACME);
     let session = create_session_for(&ACME.private, &token);
     let path = format!("{SESSIONS}/{session}/authenticate");
     let request = |path: &str| {
-        SHARED_SERVER.request("POST", path).key(&ACME.private).idempotency_key("authenticate once")
+        SERVER.request("POST", path).key(&ACME.private).idempotency_key("authenticate once")
     };
     let send_authenticate = || request(&path).json(&payment("Frictionless")).send();
     let first = send_authenticate().expect_status(200);
@@ -302,6 +285,6 @@ fn repeated_authenticate_is_not_replayed_once_the_number_was_changed() {
     send_authenticate().expect_problem(409, NUMBER_CHANGED);
     // Another route does not replay the response either.
     request("/tokens").json(&card_body(&unique_card_number())).send().expect_status(422);
-    SHARED_SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
+    SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
     assert_eq!(send_authenticate().expect_status(200), first);
 }

@@ -4,25 +4,23 @@ use scrip_testing::requests::payment;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{
-        ACME, SHARED_SERVER, TestResponse, card_body, text_field, unique_card_number,
-    },
+    harness::server::{ACME, SERVER, TestResponse, card_body, text_field, unique_card_number},
     threeds_sessions::requests::{SESSIONS, browser_info},
 };
 
 const NUMBER_CHANGED: &str = "number of the card was changed";
 
 fn change_number(key: &str, token: &str) -> TestResponse {
-    SHARED_SERVER.patch_token(key, token, &json!({"data": {"number": unique_card_number()}}))
+    SERVER.patch_token(key, token, &json!({"data": {"number": unique_card_number()}}))
 }
 
 fn create_session_for(token: &str) -> String {
     let body = json!({"token_id": token, "device_info": browser_info()});
-    text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id")
+    text_field(&SERVER.create_session(&ACME.private, &body), "id")
 }
 
 fn get_session(session: &str) -> TestResponse {
-    SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}"))
+    SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}"))
 }
 
 /// Converts the intent and returns the id of the token.
@@ -31,41 +29,39 @@ fn convert_intent(intent: &str, attributes: &Value) -> String {
     for (name, value) in attributes.as_object().unwrap() {
         body[name] = value.clone();
     }
-    text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id")
+    text_field(&SERVER.create_token_ok(&ACME.private, &body), "id")
 }
 
 #[test]
 fn changed_number_is_never_sent_to_a_scheme() {
-    let token = SHARED_SERVER.card_token(&ACME);
+    let token = SERVER.card_token(&ACME);
     let session = create_session_for(&token);
     change_number(&ACME.private, &token).expect_status(200);
-    SHARED_SERVER
+    SERVER
         .authenticate(&ACME.private, &session, &payment("Frictionless"))
         .expect_problem(409, NUMBER_CHANGED);
     assert!(
-        SHARED_SERVER.directory_servers.exchange(&session).is_none(),
+        SERVER.directory_servers.exchange(&session).is_none(),
         "a message was sent to the directory server"
     );
     // Without an authentication there is no outcome to withhold.
     get_session(&session).expect_status(200);
-    SHARED_SERVER
+    SERVER
         .authenticate(&ACME.private, &create_session_for(&token), &payment("Frictionless"))
         .expect_status(200);
 }
 
 #[test]
 fn outcome_is_not_returned_after_the_number_changed() {
-    let token = SHARED_SERVER.card_token(&ACME);
+    let token = SERVER.card_token(&ACME);
     let session = create_session_for(&token);
-    SHARED_SERVER
-        .authenticate(&ACME.private, &session, &payment("Frictionless"))
-        .expect_status(200);
+    SERVER.authenticate(&ACME.private, &session, &payment("Frictionless")).expect_status(200);
     assert_eq!(
         get_session(&session).expect_status(200)["authentication"]["authentication_status"],
         "successful"
     );
     // Other attributes may change.
-    SHARED_SERVER
+    SERVER
         .patch_token(&ACME.private, &token, &json!({"data": {"expiration_month": 9}}))
         .expect_status(200);
     get_session(&session).expect_status(200);
@@ -75,44 +71,40 @@ fn outcome_is_not_returned_after_the_number_changed() {
 
 #[test]
 fn challenge_result_is_not_returned_after_the_number_changed() {
-    let token = SHARED_SERVER.card_token(&ACME);
-    let session = SHARED_SERVER.start_challenge(&ACME, create_session_for(&token));
-    SHARED_SERVER.send_result(&session, "Y");
-    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
+    let token = SERVER.card_token(&ACME);
+    let session = SERVER.start_challenge(&ACME, create_session_for(&token));
+    SERVER.send_result(&session, "Y");
+    SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
     change_number(&ACME.private, &token).expect_status(200);
-    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_problem(409, NUMBER_CHANGED);
+    SERVER.get_challenge_result(&ACME.private, &session).expect_problem(409, NUMBER_CHANGED);
 }
 
 #[test]
 fn new_card_with_a_deleted_id_does_not_return_the_outcome() {
     let mut body = card_body(&unique_card_number());
     body["id"] = json!(format!("swapped-{}", unique_card_number()));
-    let token = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id");
+    let token = text_field(&SERVER.create_token_ok(&ACME.private, &body), "id");
     let session = create_session_for(&token);
-    SHARED_SERVER
-        .authenticate(&ACME.private, &session, &payment("Frictionless"))
-        .expect_status(200);
-    SHARED_SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
+    SERVER.authenticate(&ACME.private, &session, &payment("Frictionless")).expect_status(200);
+    SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
     get_session(&session).expect_status(200);
     body["data"]["number"] = json!(unique_card_number());
-    SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    SERVER.create_token_ok(&ACME.private, &body);
     get_session(&session).expect_problem(409, NUMBER_CHANGED);
 }
 
 #[test]
 fn session_of_an_intent_continues_with_the_converted_token() {
-    let intent = SHARED_SERVER.create_card_intent(&ACME);
-    let session = SHARED_SERVER.create_browser_session_for(&ACME, &intent);
+    let intent = SERVER.create_card_intent(&ACME);
+    let session = SERVER.create_browser_session_for(&ACME, &intent);
     let token = convert_intent(&intent, &json!({}));
-    let outcome = SHARED_SERVER
-        .authenticate(&ACME.private, &session, &payment("Frictionless"))
-        .expect_status(200);
+    let outcome =
+        SERVER.authenticate(&ACME.private, &session, &payment("Frictionless")).expect_status(200);
     assert_eq!(outcome["authentication_status"], "successful");
     get_session(&session).expect_status(200);
     // The use of the number is recorded for the token, because it was read from the token.
-    let records = SHARED_SERVER
-        .get_path(&ACME.management, &format!("/logs?entity_id={token}"))
-        .expect_status(200);
+    let records =
+        SERVER.get_path(&ACME.management, &format!("/logs?entity_id={token}")).expect_status(200);
     let is_use_record = |it: &Value| it["operation"] == "use_token" && it["outcome"] == "used";
     assert!(records["data"].as_array().unwrap().iter().any(is_use_record), "{records}");
     change_number(&ACME.private, &token).expect_status(200);
@@ -125,47 +117,42 @@ fn converting_an_intent_gives_its_session_the_containers_of_the_token() {
         let permissions = ["3ds:session:read", "3ds:session:authenticate"];
         let rule = json!({"container": container, "transform": "mask", "permissions": permissions});
         let body = json!({"name": "s", "type": "private", "rules": [rule]});
-        text_field(
-            &SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201),
-            "key",
-        )
+        text_field(&SERVER.post(&ACME.management, "/applications", &body).expect_status(201), "key")
     };
     let (intent_container_key, token_container_key) =
         (create_key_for("/pci/high/"), create_key_for("/merchant-a/"));
     let mut body = card_body(&unique_card_number());
     body["containers"] = json!(["/pci/high/"]);
-    let intent = text_field(
-        &SHARED_SERVER.post(&ACME.private, "/token-intents", &body).expect_status(201),
-        "id",
-    );
-    let path = format!("{SESSIONS}/{}", SHARED_SERVER.create_browser_session_for(&ACME, &intent));
-    SHARED_SERVER.get_path(&intent_container_key, &path).expect_status(200);
-    SHARED_SERVER.get_path(&token_container_key, &path).expect_problem(403, "3ds:session:read");
+    let intent =
+        text_field(&SERVER.post(&ACME.private, "/token-intents", &body).expect_status(201), "id");
+    let path = format!("{SESSIONS}/{}", SERVER.create_browser_session_for(&ACME, &intent));
+    SERVER.get_path(&intent_container_key, &path).expect_status(200);
+    SERVER.get_path(&token_container_key, &path).expect_problem(403, "3ds:session:read");
     let token = convert_intent(&intent, &json!({"containers": ["/merchant-a/"]}));
-    SHARED_SERVER.get_path(&intent_container_key, &path).expect_problem(403, "3ds:session:read");
-    SHARED_SERVER.get_path(&token_container_key, &path).expect_status(200);
-    SHARED_SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
-    SHARED_SERVER.get_path(&intent_container_key, &path).expect_problem(403, "3ds:session:read");
-    SHARED_SERVER.get_path(&token_container_key, &path).expect_status(200);
+    SERVER.get_path(&intent_container_key, &path).expect_problem(403, "3ds:session:read");
+    SERVER.get_path(&token_container_key, &path).expect_status(200);
+    SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
+    SERVER.get_path(&intent_container_key, &path).expect_problem(403, "3ds:session:read");
+    SERVER.get_path(&token_container_key, &path).expect_status(200);
 }
 
 #[test]
 fn public_key_cannot_write_the_number_of_a_card_with_a_session() {
     let body = json!({"name": "p", "type": "public", "permissions": ["token:update"]});
     let public_key = text_field(
-        &SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201),
+        &SERVER.post(&ACME.management, "/applications", &body).expect_status(201),
         "key",
     );
-    let session_body = SHARED_SERVER.post_empty(&public_key, "/sessions").expect_status(201);
+    let session_body = SERVER.post_empty(&public_key, "/sessions").expect_status(201);
     let authorization = json!({"nonce": session_body["nonce"], "permissions": ["token:update"]});
-    SHARED_SERVER.post(&ACME.private, "/sessions/authorize", &authorization).expect_status(204);
+    SERVER.post(&ACME.private, "/sessions/authorize", &authorization).expect_status(204);
     let browsers = [public_key, text_field(&session_body, "session_key")];
     let number = unique_card_number();
-    let token = SHARED_SERVER.token_with_number(&ACME, &number);
+    let token = SERVER.token_with_number(&ACME, &number);
     for key in &browsers {
         change_number(key, &token).expect_status(200);
     }
-    SHARED_SERVER
+    SERVER
         .patch_token(&ACME.private, &token, &json!({"data": {"number": number}}))
         .expect_status(200);
     create_session_for(&token);
@@ -173,17 +160,17 @@ fn public_key_cannot_write_the_number_of_a_card_with_a_session() {
         change_number(key, &token).expect_problem(409, "3-D Secure session");
         // The same number is rejected too. A difference would confirm a guess.
         let same_number_patch = json!({"data": {"number": number}});
-        SHARED_SERVER
+        SERVER
             .patch_token(key, &token, &same_number_patch)
             .expect_problem(409, "3-D Secure session");
-        SHARED_SERVER
+        SERVER
             .patch_token(key, &token, &json!({"data": {"expiration_month": 3}}))
             .expect_status(200);
     }
     change_number(&ACME.private, &token).expect_status(200);
 
-    let intent = SHARED_SERVER.create_card_intent(&ACME);
-    SHARED_SERVER.create_browser_session_for(&ACME, &intent);
+    let intent = SERVER.create_card_intent(&ACME);
+    SERVER.create_browser_session_for(&ACME, &intent);
     let token = convert_intent(&intent, &json!({}));
     for key in &browsers {
         change_number(key, &token).expect_problem(409, "3-D Secure session");

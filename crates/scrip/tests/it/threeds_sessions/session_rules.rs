@@ -5,7 +5,7 @@ use scrip_testing::requests::payment;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{ACME, SHARED_SERVER, text_field},
+    harness::server::{ACME, SERVER, text_field},
     threeds_sessions::requests::{app_info, browser_info, merchant_payment},
 };
 
@@ -110,11 +110,12 @@ fn create_session(kind: SessionKind) -> String {
         SessionKind::Browser | SessionKind::Merchant => "4000020000000000",
         SessionKind::Version210 | SessionKind::Version210Merchant => "370000000000002",
     };
-    let mut body = json!({"token_id": SHARED_SERVER.token_with_number(&ACME, number), "device_info": browser_info()});
+    let mut body =
+        json!({"token_id": SERVER.token_with_number(&ACME, number), "device_info": browser_info()});
     if matches!(kind, SessionKind::Merchant | SessionKind::Version210Merchant) {
         body["type"] = "merchant".into();
     }
-    text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id")
+    text_field(&SERVER.create_session(&ACME.private, &body), "id")
 }
 
 fn build_request(kind: SessionKind, changes: &[(&str, &str)]) -> Value {
@@ -141,13 +142,13 @@ fn violated_rule_names_the_attribute_path() {
     .map(|it| (it, create_session(it)));
     for (number, of, changes, path) in INVALID_REQUESTS {
         let (_, id) = sessions.iter().find(|it| it.0 == *of).unwrap();
-        let response = SHARED_SERVER.authenticate(&ACME.private, id, &build_request(*of, changes));
+        let response = SERVER.authenticate(&ACME.private, id, &build_request(*of, changes));
         assert_eq!(response.status, 400, "rule {number}, path {path}: {}", response.text);
         response.expect_invalid(path);
     }
     // No message was sent for any of these requests.
     for (_, id) in &sessions {
-        assert!(SHARED_SERVER.directory_servers.exchange(id).is_none());
+        assert!(SERVER.directory_servers.exchange(id).is_none());
     }
 }
 
@@ -155,9 +156,9 @@ fn violated_rule_names_the_attribute_path() {
 fn valid_requests_are_sent_to_the_directory_server() {
     for (number, of, changes) in VALID_REQUESTS {
         let id = create_session(*of);
-        let response = SHARED_SERVER.authenticate(&ACME.private, &id, &build_request(*of, changes));
+        let response = SERVER.authenticate(&ACME.private, &id, &build_request(*of, changes));
         assert_eq!(response.status, 200, "rule {number}: {}", response.text);
-        assert!(SHARED_SERVER.directory_servers.exchange(&id).is_some());
+        assert!(SERVER.directory_servers.exchange(&id).is_some());
     }
 }
 
@@ -176,19 +177,18 @@ fn missing_device_attributes_are_named() {
     for name in complete.as_object().unwrap().keys() {
         let mut device = complete.clone();
         device.as_object_mut().unwrap().remove(name);
-        let body = json!({"token_id": SHARED_SERVER.card_token(&ACME), "device_info": device});
-        let id = text_field(&SHARED_SERVER.create_session(&ACME.public, &body), "id");
-        let response = SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
+        let body = json!({"token_id": SERVER.card_token(&ACME), "device_info": device});
+        let id = text_field(&SERVER.create_session(&ACME.public, &body), "id");
+        let response = SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
         response.expect_invalid(&format!("device_info.{name}"));
     }
     for name in app_info().as_object().unwrap().keys() {
         let mut device = app_info();
         device.as_object_mut().unwrap().remove(name);
-        let id = SHARED_SERVER
-            .create_app_session(&ACME.public, &SHARED_SERVER.create_card_intent(&ACME));
+        let id = SERVER.create_app_session(&ACME.public, &SERVER.create_card_intent(&ACME));
         let path = format!("{}/{id}", crate::threeds_sessions::requests::SESSIONS);
-        SHARED_SERVER.put(&ACME.public, &path, &json!({"device_info": device})).expect_status(200);
-        let response = SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
+        SERVER.put(&ACME.public, &path, &json!({"device_info": device})).expect_status(200);
+        let response = SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
         response.expect_invalid(&format!("device_info.{name}"));
     }
 }

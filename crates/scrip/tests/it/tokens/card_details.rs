@@ -12,11 +12,11 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, TestServer, card_body, text_field, unique_card_number,
+    ACME, SERVER, TenantApiKeys, TestServer, card_body, text_field, unique_card_number,
 };
 
 static PRODUCTION_KEYS: LazyLock<TenantApiKeys> = LazyLock::new(|| {
-    SHARED_SERVER.create_tenant_of_kind(TenantKind::Production, TenantSettings::default())
+    SERVER.create_tenant_of_kind(TenantKind::Production, TenantSettings::default())
 });
 
 fn create_and_get_details(server: &TestServer, key: &str, number: &str) -> Value {
@@ -26,7 +26,7 @@ fn create_and_get_details(server: &TestServer, key: &str, number: &str) -> Value
 
 #[track_caller]
 fn check_details(key: &str, number: &str, expected: &Value) {
-    assert_eq!(&create_and_get_details(&SHARED_SERVER, key, number), expected, "{number}");
+    assert_eq!(&create_and_get_details(&SERVER, key, number), expected, "{number}");
 }
 
 #[test]
@@ -50,8 +50,7 @@ fn brand_is_found_by_number_range() {
         check_details(&PRODUCTION_KEYS.private, number, &expected);
     }
     // A US state issues an EBT card, so its country is known.
-    let benefits =
-        create_and_get_details(&SHARED_SERVER, &PRODUCTION_KEYS.private, "5076800000000001");
+    let benefits = create_and_get_details(&SERVER, &PRODUCTION_KEYS.private, "5076800000000001");
     assert_eq!(benefits["brand"], "ebt");
     assert_eq!(benefits["issuer_country"]["alpha2"], "US");
     assert_eq!(benefits["authentication"], Value::Null);
@@ -90,23 +89,23 @@ fn every_operation_returns_the_same_card_details() {
     let key = &ACME.private;
     let (number, idempotency_key) = ("4242424242424242", "card-details-once");
     let body = json!({"type": "card", "data": {"number": number}});
-    let create_card = || SHARED_SERVER.post_once(key, "/tokens", idempotency_key, &body);
+    let create_card = || SERVER.post_once(key, "/tokens", idempotency_key, &body);
     let created = create_card().expect_status(201);
     let card = &created["card"];
     assert_eq!((&card["brand"], &card["funding"]), (&json!("visa"), &json!("credit")));
     assert_eq!(create_card().expect_status(201)["card"], *card);
     let id = text_field(&created, "id");
-    assert_eq!(SHARED_SERVER.get_token(key, &id).expect_status(200)["card"], *card);
-    let patched = SHARED_SERVER.patch_token(key, &id, &json!({"metadata": {"a": "b"}}));
+    assert_eq!(SERVER.get_token(key, &id).expect_status(200)["card"], *card);
+    let patched = SERVER.patch_token(key, &id, &json!({"metadata": {"a": "b"}}));
     assert_eq!(patched.expect_status(200)["card"], *card);
-    let token_list = SHARED_SERVER.get_path(key, &format!("/tokens?id={id}")).expect_status(200);
+    let token_list = SERVER.get_path(key, &format!("/tokens?id={id}")).expect_status(200);
     assert_eq!(token_list["data"][0]["card"], *card);
 
     let card_number_token =
-        SHARED_SERVER.create_token_ok(key, &json!({"type": "card_number", "data": number}));
+        SERVER.create_token_ok(key, &json!({"type": "card_number", "data": number}));
     assert_eq!(card_number_token["card"], *card);
     let network = json!({"type": "network_token", "data": {"number": number}});
-    let network = SHARED_SERVER.create_token_ok(key, &network);
+    let network = SERVER.create_token_ok(key, &network);
     assert_eq!(network["network_token"], *card);
     assert!(network.get("card").is_none());
 }
@@ -184,19 +183,19 @@ fn card_without_sandbox_data_has_only_its_brand_in_a_test_tenant() {
 #[test]
 fn sandbox_numbers_with_wrong_checksum_are_accepted_only_in_test_tenants() {
     let number = "6011601160116011";
-    let created = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(number));
+    let created = SERVER.create_token_ok(&ACME.private, &card_body(number));
     assert_eq!(created["card"]["brand"], "discover");
-    let patched = SHARED_SERVER.patch_token(
+    let patched = SERVER.patch_token(
         &ACME.private,
         created["id"].as_str().unwrap(),
         &json!({"data": {"cvc": "321"}}),
     );
     assert_eq!(patched.expect_status(200)["data"]["number"], number);
     let body = json!({"type": "card", "data": {"number": number}});
-    SHARED_SERVER.post(&ACME.private, "/token-intents", &body).expect_status(201);
+    SERVER.post(&ACME.private, "/token-intents", &body).expect_status(201);
     let card_number_body = json!({"type": "card_number", "data": number});
-    SHARED_SERVER.create_token(&ACME.private, &card_number_body).expect_invalid("data");
-    SHARED_SERVER
+    SERVER.create_token(&ACME.private, &card_number_body).expect_invalid("data");
+    SERVER
         .create_token(&ACME.private, &card_body("6011601160116012"))
         .expect_invalid("data.number");
 }

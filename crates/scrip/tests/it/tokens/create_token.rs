@@ -3,16 +3,16 @@
 use scrip_core::types::{ApplicationKind::Private, Permission};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, card_body, text_field, unique_card_number};
+use crate::harness::server::{ACME, SERVER, card_body, text_field, unique_card_number};
 
 #[track_caller]
 fn expect_created(body: Value) -> Value {
-    SHARED_SERVER.create_token_ok(&ACME.private, &body)
+    SERVER.create_token_ok(&ACME.private, &body)
 }
 
 #[track_caller]
 fn expect_rejected(body: Value, attribute: &str) {
-    SHARED_SERVER.create_token(&ACME.private, &body).expect_problem(400, attribute);
+    SERVER.create_token(&ACME.private, &body).expect_problem(400, attribute);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn card_is_created_with_every_attribute() {
     assert!(token.get("modified_at").is_none());
 
     // The stored token is equal to the response.
-    let mut stored_token = SHARED_SERVER.get_token(&ACME.private, "every-attribute").json();
+    let mut stored_token = SERVER.get_token(&ACME.private, "every-attribute").json();
     stored_token
         .as_object_mut()
         .unwrap()
@@ -100,35 +100,33 @@ fn public_key_gets_masked_data() {
          json!({"routing_number": "021000021", "account_number": "XX3456"})),
     ];
     for (kind, data, expected_data) in cases {
-        let token =
-            SHARED_SERVER.create_token_ok(&ACME.public, &json!({"type": kind, "data": data}));
+        let token = SERVER.create_token_ok(&ACME.public, &json!({"type": kind, "data": data}));
         assert_eq!(token["data"], expected_data, "{kind}");
     }
-    let token =
-        SHARED_SERVER.create_token_ok(&ACME.public, &json!({"type": "token", "data": "secret"}));
+    let token = SERVER.create_token_ok(&ACME.public, &json!({"type": "token", "data": "secret"}));
     assert!(token.get("data").is_none(), "a token without a mask must not return data");
 }
 
 #[test]
 fn response_says_that_a_token_without_a_mask_has_no_data() {
     let permissions = [Permission::TokenCreate, Permission::TokenRead, Permission::TokenUpdate];
-    let key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &permissions);
+    let key = SERVER.key_with_permissions(&ACME.tenant, Private, &permissions);
     let reason = json!("the caller may see the data masked, and the token has no mask");
     let body = json!({"type": "token", "data": "secret"});
-    let created = SHARED_SERVER.create_token_ok(&key, &body);
+    let created = SERVER.create_token_ok(&key, &body);
     assert_eq!(created["_extras"], json!({"deduplicated": false, "data_omitted": reason}));
     let id = text_field(&created, "id");
     let expected = json!({"data_omitted": reason});
-    assert_eq!(SHARED_SERVER.get_token(&key, &id).json()["_extras"], expected);
-    let listed = SHARED_SERVER.get_path(&key, &format!("/tokens?id={id}")).json();
+    assert_eq!(SERVER.get_token(&key, &id).json()["_extras"], expected);
+    let listed = SERVER.get_path(&key, &format!("/tokens?id={id}")).json();
     assert_eq!(listed["data"][0]["_extras"], expected);
     let patch = json!({"metadata": {"a": "b"}});
-    assert_eq!(SHARED_SERVER.patch_token(&key, &id, &patch).json()["_extras"], expected);
+    assert_eq!(SERVER.patch_token(&key, &id, &patch).json()["_extras"], expected);
     // With a mask, and with a right to read the data, there is nothing to explain.
     let body = json!({"type": "token", "data": "secret", "mask": "{{ data | last4 }}"});
-    let masked = SHARED_SERVER.create_token_ok(&key, &body);
+    let masked = SERVER.create_token_ok(&key, &body);
     assert_eq!(masked["_extras"], json!({"deduplicated": false}));
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, &id).json().get("_extras"), None);
+    assert_eq!(SERVER.get_token(&ACME.private, &id).json().get("_extras"), None);
 }
 
 #[test]
@@ -137,16 +135,16 @@ fn response_names_well_known_attributes_that_were_dropped() {
     let body = json!({"type": "card", "data": {"number": number, "cardholder_name": "Jo Bloggs",
         "cvv": "123", "4000056655665556": 1, "Jo": 2, "zip": null}});
     for key in [&ACME.private, &ACME.public] {
-        let response = SHARED_SERVER.create_token(key, &body);
+        let response = SERVER.create_token(key, &body);
         let dropped = json!({"names": ["cardholder_name", "cvv"], "other_count": 2});
         let expected = json!({"deduplicated": false, "dropped_attributes": dropped});
         assert_eq!(response.expect_status(201)["_extras"], expected);
         assert!(!response.text.contains("4000056655665556") && !response.text.contains("Jo"));
     }
-    let id = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id");
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, &id).json().get("_extras"), None);
+    let id = text_field(&SERVER.create_token_ok(&ACME.private, &body), "id");
+    assert_eq!(SERVER.get_token(&ACME.private, &id).json().get("_extras"), None);
     let body = json!({"type": "token", "data": {"cardholder_name": "Jo"}});
-    let token = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    let token = SERVER.create_token_ok(&ACME.private, &body);
     assert_eq!(token["_extras"], json!({"deduplicated": false}));
 }
 
@@ -154,13 +152,13 @@ fn response_names_well_known_attributes_that_were_dropped() {
 fn json_numbers_in_token_data_are_stored_exactly() {
     let text = r#"{"type":"token","data":{"long":12345678901234567890123,"price":10.50}}"#;
     let request =
-        SHARED_SERVER.request("POST", "/tokens").key(&ACME.private).body("application/json", text);
+        SERVER.request("POST", "/tokens").key(&ACME.private).body("application/json", text);
     let response = request.send();
     assert_eq!(response.status, 201);
     let stored = r#""data":{"long":12345678901234567890123,"price":10.50}"#;
     assert!(response.text.contains(stored), "{}", response.text);
     let id = response.json()["id"].as_str().unwrap().to_owned();
-    assert!(SHARED_SERVER.get_token(&ACME.private, &id).text.contains(stored));
+    assert!(SERVER.get_token(&ACME.private, &id).text.contains(stored));
 }
 
 #[test]
@@ -174,8 +172,8 @@ fn fingerprint_depends_on_value_tenant_and_type() {
         create_and_get_fingerprint("card_number")
     );
     assert_ne!(create_and_get_fingerprint("card_number"), create_and_get_fingerprint("token"));
-    let other_tenant_keys = SHARED_SERVER.create_default_tenant();
-    let other_tenant_token = SHARED_SERVER.create_token_ok(
+    let other_tenant_keys = SERVER.create_default_tenant();
+    let other_tenant_token = SERVER.create_token_ok(
         &other_tenant_keys.private,
         &json!({"type": "card_number", "data": number}),
     );
@@ -187,9 +185,9 @@ fn token_ids_can_be_chosen_computed_or_generated() {
     let id = "chosen-id";
     expect_created(json!({"id": id, "type": "token", "data": 1}));
     let conflict_response =
-        SHARED_SERVER.create_token(&ACME.private, &json!({"id": id, "type": "token", "data": 2}));
+        SERVER.create_token(&ACME.private, &json!({"id": id, "type": "token", "data": 2}));
     conflict_response.expect_problem(409, "id exists");
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, id).json()["data"], 1);
+    assert_eq!(SERVER.get_token(&ACME.private, id).json()["data"], 1);
 
     let computed = expect_created(
         json!({"id": "alias-{{ data | last4 }}", "type": "token", "data": "abcdefgh"}),
@@ -293,10 +291,10 @@ fn invalid_create_token_names_the_attribute() {
 fn expensive_expressions_are_rejected() {
     let text = "x".repeat(400_000);
     let expensive_body = json!({"type": "token", "data": text, "mask": vec!["{{data}}"; 45_000]});
-    SHARED_SERVER.create_token(&ACME.public, &expensive_body).expect_problem(400, "mask");
+    SERVER.create_token(&ACME.public, &expensive_body).expect_problem(400, "mask");
     let chain = format!("{{{{ data {} }}}}", "|stringify".repeat(390));
     let chain = json!({"type": "token", "data": text, "search_indexes": vec![chain; 16]});
-    SHARED_SERVER.create_token(&ACME.public, &chain).expect_problem(400, "search_indexes[0]");
+    SERVER.create_token(&ACME.public, &chain).expect_problem(400, "search_indexes[0]");
     // A single value never exceeds the budget.
     expect_created(json!({"type": "token", "data": text, "mask": "{{ data | stringify }}"}));
 }
@@ -312,8 +310,8 @@ fn mask_that_contains_the_card_number_is_rejected() {
 
 #[test]
 fn all_errors_of_a_request_are_reported_together() {
-    let response = SHARED_SERVER
-        .create_token(&ACME.private, &json!({"type": 1, "metadata": 1, "containers": ["x"]}));
+    let response =
+        SERVER.create_token(&ACME.private, &json!({"type": 1, "metadata": 1, "containers": ["x"]}));
     let errors = response.json()["errors"].as_object().unwrap().clone();
     let fields: Vec<_> = errors.keys().map(String::as_str).collect();
     assert_eq!(fields, ["containers[0]", "data", "metadata", "type"]);

@@ -2,18 +2,15 @@
 
 use serde_json::json;
 
-use crate::harness::server::{ACME, SHARED_SERVER};
+use crate::harness::server::{ACME, SERVER};
 
 #[test]
 fn deleted_token_is_404() {
-    SHARED_SERVER
-        .create_token_ok(&ACME.private, &json!({"id": "deleted", "type": "token", "data": 1}));
-    let response = SHARED_SERVER.request("DELETE", "/tokens/deleted").key(&ACME.private).send();
+    SERVER.create_token_ok(&ACME.private, &json!({"id": "deleted", "type": "token", "data": 1}));
+    let response = SERVER.request("DELETE", "/tokens/deleted").key(&ACME.private).send();
     assert_eq!((response.status, response.text.as_str()), (204, ""));
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "deleted").status, 404);
-    let second_response =
-        SHARED_SERVER.request("DELETE", "/tokens/deleted").key(&ACME.private).send();
+    assert_eq!(SERVER.get_token(&ACME.private, "deleted").status, 404);
+    let second_response = SERVER.request("DELETE", "/tokens/deleted").key(&ACME.private).send();
     second_response.expect_problem(404, "Not found.");
-    SHARED_SERVER
-        .create_token_ok(&ACME.private, &json!({"id": "deleted", "type": "token", "data": 2}));
+    SERVER.create_token_ok(&ACME.private, &json!({"id": "deleted", "type": "token", "data": 2}));
 }

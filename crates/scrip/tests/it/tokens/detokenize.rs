@@ -10,16 +10,16 @@ use scrip_core::types::{
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TestServer, card_body, grant, text_field, unique_card_number,
+    ACME, SERVER, TestServer, card_body, grant, text_field, unique_card_number,
 };
 
 fn detokenize(key: &str, body: &Value) -> Value {
-    SHARED_SERVER.post(key, "/detokenize", body).expect_status(200)
+    SERVER.post(key, "/detokenize", body).expect_status(200)
 }
 
 #[track_caller]
 fn create_token(body: &Value) -> String {
-    text_field(&SHARED_SERVER.create_token_ok(&ACME.private, body), "id")
+    text_field(&SERVER.create_token_ok(&ACME.private, body), "id")
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn expressions_are_replaced_by_token_data() {
         (json!(null), json!(null)),
         (json!([1]), json!([1])),
     ] {
-        let request = SHARED_SERVER.request("POST", "/detokenize/").key(&ACME.private);
+        let request = SERVER.request("POST", "/detokenize/").key(&ACME.private);
         assert_eq!(request.json(&body).send().expect_status(200), expected);
     }
 }
@@ -61,10 +61,10 @@ fn whole_token_expression_equals_the_get_token_response() {
     body["expires_at"] = json!("2090-08-27T04:23:57+02:00");
     let id = create_token(&body);
     let reader_keys = [Reveal, Mask, Redact].map(|transform| {
-        SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])])
+        SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])])
     });
     for key in &reader_keys {
-        let token = SHARED_SERVER.get_token(key, &id).expect_status(200);
+        let token = SERVER.get_token(key, &id).expect_status(200);
         let expressions = json!([format!("{{{{ token: {id} }}}}"), format!("{{{{ {id} }}}}")]);
         let response = detokenize(key, &expressions);
         assert_eq!(response[0], token);
@@ -85,12 +85,11 @@ fn detokenize_applies_the_transform() {
         format!("<{{{{ {token_without_mask} }}}}>")
     ]);
     let expect_response = |key: &str, expected: Value| {
-        let response = SHARED_SERVER.post(key, "/detokenize", &body);
+        let response = SERVER.post(key, "/detokenize", &body);
         assert_eq!(response.expect_status(200), expected);
     };
-    let create_reader_key = |transform| {
-        SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])])
-    };
+    let create_reader_key =
+        |transform| SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])]);
     expect_response(&create_reader_key(Reveal), json!([number, "unmasked", "<unmasked>"]));
     expect_response(
         &create_reader_key(Mask),
@@ -163,7 +162,7 @@ fn detokenize_without_read_permission_on_a_token_is_403() {
     let number = unique_card_number();
     let unreadable_card = create_token(&card_body(&number));
     let readable_token = create_token(&json!({"type": "token", "data": "readable"}));
-    let key = SHARED_SERVER
+    let key = SERVER
         .key_with_rules(&ACME.tenant, vec![grant("/general/", Reveal, &[TokenRead, TokenCreate])]);
     assert_eq!(detokenize(&key, &json!(format!("{{{{ {readable_token} }}}}"))), "readable");
     for body in [
@@ -174,24 +173,23 @@ fn detokenize_without_read_permission_on_a_token_is_403() {
         json!(format!("{{{{ token: {unreadable_card} | json: '$.id' }}}}")),
         json!(["{{ unknown }}", format!("{{{{ {unreadable_card} }}}}")]),
     ] {
-        SHARED_SERVER.post(&key, "/detokenize", &body).expect_problem(403, "token:read");
+        SERVER.post(&key, "/detokenize", &body).expect_problem(403, "token:read");
     }
 }
 
 #[test]
 fn detokenize_limit_is_enforced() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let ids: Vec<_> = (0..6)
         .map(|index| {
             text_field(
-                &SHARED_SERVER
-                    .create_token_ok(&keys.private, &json!({"type": "token", "data": index})),
+                &SERVER.create_token_ok(&keys.private, &json!({"type": "token", "data": index})),
                 "id",
             )
         })
         .collect();
     let expressions: Vec<_> = ids.iter().map(|it| format!("{{{{ {it} }}}}")).collect();
-    let detokenize_body = |body: &Value| SHARED_SERVER.post(&keys.private, "/detokenize", body);
+    let detokenize_body = |body: &Value| SERVER.post(&keys.private, "/detokenize", body);
     assert_eq!(
         detokenize_body(&json!(expressions[..5])).expect_status(200),
         json!([0, 1, 2, 3, 4])
@@ -204,7 +202,7 @@ fn detokenize_limit_is_enforced() {
     let repeated_expressions =
         json!(vec![format!("{{{{ {id} }}}}{{{{ token: {id} | json: '$.data' }}}}"); 50]);
     assert_eq!(detokenize_body(&repeated_expressions).expect_status(200), json!(vec!["00"; 50]));
-    SHARED_SERVER.allow_large_requests(&keys.tenant);
+    SERVER.allow_large_requests(&keys.tenant);
     detokenize_body(&json!(expressions)).expect_status(200);
 }
 
@@ -212,7 +210,7 @@ fn detokenize_limit_is_enforced() {
 fn detokenize_response_size_is_bounded() {
     let text = "x".repeat(200_000);
     let id = create_token(&json!({"type": "token", "data": text}));
-    let detokenize_body = |body: &Value| SHARED_SERVER.post(&ACME.private, "/detokenize", body);
+    let detokenize_body = |body: &Value| SERVER.post(&ACME.private, "/detokenize", body);
     assert_eq!(detokenize_body(&json!(format!("{{{{ {id} }}}}"))).expect_status(200), text);
     // Each expression alone is allowed, but all together are too large.
     let response = detokenize_body(&json!({"a": vec![format!("{{{{ {id} }}}}"); 60]}));
@@ -227,11 +225,11 @@ fn detokenize_response_size_is_bounded() {
 /// always have details.
 #[test]
 fn whole_token_expression_of_a_card_includes_enrichments() {
-    let created = SHARED_SERVER.create_token_ok(&ACME.private, &card_body("4242424242424242"));
+    let created = SERVER.create_token_ok(&ACME.private, &card_body("4242424242424242"));
     let id = text_field(&created, "id");
     let detokenize_path = |path: &str| {
         let body = json!({"value": format!("{{{{ token: {id} | json: '$.{path}' }}}}")});
-        SHARED_SERVER.post(&ACME.private, "/detokenize", &body).expect_status(200)["value"].clone()
+        SERVER.post(&ACME.private, "/detokenize", &body).expect_status(200)["value"].clone()
     };
     assert_eq!(
         detokenize_path("enrichments.card_details"),

@@ -9,11 +9,11 @@ use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    SHARED_SERVER, TenantApiKeys, TestResponse, TestServer, text_field, unique_card_number,
+    SERVER, TenantApiKeys, TestResponse, TestServer, text_field, unique_card_number,
 };
 
 fn create_keys() -> TenantApiKeys {
-    SHARED_SERVER.create_default_tenant()
+    SERVER.create_default_tenant()
 }
 
 fn create_client_key(server: &TestServer, keys: &TenantApiKeys) -> Value {
@@ -22,7 +22,7 @@ fn create_client_key(server: &TestServer, keys: &TenantApiKeys) -> Value {
 
 fn delete_client_key(keys: &TenantApiKeys, client_key: &Value) {
     let path = format!("/keys/{}", text_field(client_key, "key_id"));
-    assert_eq!(SHARED_SERVER.delete(&keys.management, &path).status, 204);
+    assert_eq!(SERVER.delete(&keys.management, &path).status, 204);
 }
 
 fn card_data(number: &str) -> Value {
@@ -43,5 +43,5 @@ fn encrypted_card(client_key: &Value, number: &str, attributes: Value) -> Value 
 fn post_card(key: &str, client_key: &Value, attributes: Value) -> (String, TestResponse) {
     let number = unique_card_number();
     let body = encrypted_card(client_key, &number, attributes);
-    (number, SHARED_SERVER.create_token(key, &body))
+    (number, SERVER.create_token(key, &body))
 }

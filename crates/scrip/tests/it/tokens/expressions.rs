@@ -8,14 +8,12 @@ use scrip_core::types::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{
-    ACME, SHARED_SERVER, card_body, grant, text_field, unique_card_number,
-};
+use crate::harness::server::{ACME, SERVER, card_body, grant, text_field, unique_card_number};
 
 fn create_and_read_masked(body: &Value) -> Value {
-    let token = SHARED_SERVER.create_token_ok(&ACME.private, body);
-    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead])]);
-    SHARED_SERVER.get_token(&key, &text_field(&token, "id")).json()["data"].clone()
+    let token = SERVER.create_token_ok(&ACME.private, body);
+    let key = SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead])]);
+    SERVER.get_token(&key, &text_field(&token, "id")).json()["data"].clone()
 }
 
 #[test]
@@ -68,7 +66,7 @@ fn expression_error_names_the_attribute_and_position() {
     for (attributes, attribute, expected) in table {
         let mut body = json!({"type": "token", "data": "a secret of seven words"});
         body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
-        let response = SHARED_SERVER.create_token(&ACME.private, &body);
+        let response = SERVER.create_token(&ACME.private, &body);
         response.expect_problem(400, attribute);
         let output = response.json()["errors"][attribute].to_string();
         assert!(output.contains(expected), "{attribute}: {output}");
@@ -81,25 +79,24 @@ fn alias_card_creates_an_id_that_resembles_the_number() {
     let number = unique_card_number();
     let mut body = card_body(&number);
     body["id"] = json!("{{ data.number | alias_card: 'true', 'true' }}");
-    let first_token = SHARED_SERVER.create_token_ok(&ACME.private, &body);
-    let second_token = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    let first_token = SERVER.create_token_ok(&ACME.private, &body);
+    let second_token = SERVER.create_token_ok(&ACME.private, &body);
     for id in [text_field(&first_token, "id"), text_field(&second_token, "id")] {
         assert_eq!((id.len(), &id[..8], &id[12..]), (16, &number[..8], &number[12..]));
         assert_ne!(id, number);
-        assert_eq!(SHARED_SERVER.get_token(&ACME.private, &id).json()["data"]["number"], number);
+        assert_eq!(SERVER.get_token(&ACME.private, &id).json()["data"]["number"], number);
     }
     assert_ne!(first_token["id"], second_token["id"]);
 }
 
 #[test]
 fn exhausted_alias_falls_back_to_a_generated_id() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     // One random letter or digit: 62 values are possible.
     let body =
         json!({"type": "token", "data": "xyz", "id": "{{ data | alias_preserve_length: 2, 0 }}"});
-    let ids: BTreeSet<String> = (0..90)
-        .map(|_| text_field(&SHARED_SERVER.create_token_ok(&keys.private, &body), "id"))
-        .collect();
+    let ids: BTreeSet<String> =
+        (0..90).map(|_| text_field(&SERVER.create_token_ok(&keys.private, &body), "id")).collect();
     assert_eq!(ids.len(), 90, "two tokens have the same id");
     let (aliases, generated_ids): (Vec<_>, Vec<_>) = ids.iter().partition(|it| it.len() == 3);
     assert!(aliases.len() > 30 && aliases.iter().all(|it| it.starts_with("xy")), "{aliases:?}");
@@ -109,17 +106,17 @@ fn exhausted_alias_falls_back_to_a_generated_id() {
     );
     // A computed id that exists already causes a conflict.
     let body = json!({"type": "token", "data": "once", "id": "{{ data | append: '-only' }}"});
-    SHARED_SERVER.create_token_ok(&keys.private, &body);
-    SHARED_SERVER.create_token(&keys.private, &body).expect_problem(409, "id");
+    SERVER.create_token_ok(&keys.private, &body);
+    SERVER.create_token(&keys.private, &body).expect_problem(409, "id");
 }
 
 #[test]
 fn fingerprint_expressions_can_use_data_and_metadata() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let create_and_get_fingerprint = |metadata: &str, expression: &str| {
         let body = json!({"type": "token", "data": {"a": 1}, "metadata": {"owner": metadata},
             "fingerprint_expression": expression});
-        text_field(&SHARED_SERVER.create_token_ok(&keys.private, &body), "fingerprint")
+        text_field(&SERVER.create_token_ok(&keys.private, &body), "fingerprint")
     };
     let data_and_metadata_expression = "{{ data.a }}/{{ metadata.owner | downcase }}";
     assert_eq!(
@@ -152,7 +149,7 @@ fn metadata_is_rejected_where_an_expression_cannot_read_it() {
     for (attribute, value, field) in cases {
         let mut body = json!({"type": "token", "data": "a", "metadata": {"owner": "b"}});
         body[attribute] = value;
-        let response = SHARED_SERVER.create_token(&ACME.private, &body);
+        let response = SERVER.create_token(&ACME.private, &body);
         response.expect_problem(400, field);
         assert!(response.text.contains("only a fingerprint expression can read it"), "{attribute}");
     }
@@ -161,7 +158,7 @@ fn metadata_is_rejected_where_an_expression_cannot_read_it() {
 /// An attacker with the update permission that reads only masks tries to learn a stored number.
 #[test]
 fn scripted_attack_on_masked_number_learns_nothing() {
-    let attacker = SHARED_SERVER.key_with_rules(
+    let attacker = SERVER.key_with_rules(
         &ACME.tenant,
         vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenUpdate])],
     );
@@ -177,11 +174,11 @@ fn scripted_attack_on_masked_number_learns_nothing() {
         let replace_digit = |digit: u32| format!("{}{digit}{}", &number[..8], &number[9..]);
         (0..10).map(replace_digit).find(|it| luhn_sum(it).is_multiple_of(10)).unwrap()
     });
-    let ids = numbers.each_ref().map(|number| {
-        text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &card_body(number)), "id")
-    });
+    let ids = numbers
+        .each_ref()
+        .map(|number| text_field(&SERVER.create_token_ok(&ACME.private, &card_body(number)), "id"));
     let response_before =
-        ids.each_ref().map(|id| SHARED_SERVER.get_token(&attacker, id).json()["data"].clone());
+        ids.each_ref().map(|id| SERVER.get_token(&attacker, id).json()["data"].clone());
     assert_eq!(response_before[0], response_before[1]);
     for digit in 0..10 {
         let prefix = &numbers[0][..8];
@@ -193,11 +190,11 @@ fn scripted_attack_on_masked_number_learns_nothing() {
                 if attribute == "search_indexes" { json!([request]) } else { json!(request) };
             let patch = json!({ (attribute): value });
             for id in &ids {
-                SHARED_SERVER.patch_token(&attacker, id, &patch).expect_problem(403, attribute);
+                SERVER.patch_token(&attacker, id, &patch).expect_problem(403, attribute);
             }
         }
     }
     let response_after =
-        ids.each_ref().map(|id| SHARED_SERVER.get_token(&attacker, id).json()["data"].clone());
+        ids.each_ref().map(|id| SERVER.get_token(&attacker, id).json()["data"].clone());
     assert_eq!(response_before, response_after);
 }

@@ -4,17 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestServer, card_body, unique_card_number};
+use crate::harness::server::{ACME, SERVER, TestServer, card_body, unique_card_number};
 
 #[test]
 fn percent_encoded_ids_are_decoded() {
-    SHARED_SERVER
-        .create_token_ok(&ACME.private, &json!({"id": "größe 7", "type": "token", "data": 1}));
-    assert_eq!(
-        SHARED_SERVER.get_token(&ACME.private, "gr%C3%B6%C3%9Fe%207").json()["id"],
-        "größe 7"
-    );
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "%FF%FE%FD").status, 404);
+    SERVER.create_token_ok(&ACME.private, &json!({"id": "größe 7", "type": "token", "data": 1}));
+    assert_eq!(SERVER.get_token(&ACME.private, "gr%C3%B6%C3%9Fe%207").json()["id"], "größe 7");
+    assert_eq!(SERVER.get_token(&ACME.private, "%FF%FE%FD").status, 404);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use scrip_core::types::{Permission, Transform};
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, TestResponse, TestServer, grant, text_field,
+    ACME, SERVER, TenantApiKeys, TestResponse, TestServer, grant, text_field,
 };
 
 /// Creates a tenant with seven tokens, created one second after another.
@@ -231,7 +231,7 @@ fn unknown_parameter_of_every_list_is_named() {
     for route in routes {
         let path = route.path.replace("{id}", "00000000-0000-0000-0000-000000000000");
         for key in keys {
-            let request = SHARED_SERVER.request(route.method_name(), &format!("{path}?typ=card"));
+            let request = SERVER.request(route.method_name(), &format!("{path}?typ=card"));
             let response = request.key(key).send();
             if response.status != 403 {
                 response.expect_invalid("typ");

@@ -7,19 +7,18 @@ use scrip_core::types::{Permission::TokenCreate, Transform::Redact};
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
+    ACME, SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
 };
 
 #[track_caller]
 fn tokenize(body: &Value) -> Value {
-    SHARED_SERVER.post(&ACME.private, "/tokenize", body).expect_status(200)
+    SERVER.post(&ACME.private, "/tokenize", body).expect_status(200)
 }
 
 /// Returns the data of the token that replaced a leaf.
 #[track_caller]
 fn data_of_leaf(id: &Value) -> Value {
-    let token =
-        SHARED_SERVER.get_token(&ACME.private, id.as_str().expect("an id")).expect_status(200);
+    let token = SERVER.get_token(&ACME.private, id.as_str().expect("an id")).expect_status(200);
     assert_eq!(
         (&token["type"], &token["containers"]),
         (&json!("token"), &json!(["/general/high/"]))
@@ -36,13 +35,12 @@ fn values_are_replaced_by_tokens_in_place() {
         "none": null,
         "empty": {"object": {}, "array": [], "nulls": [null, {"a": null}]},
     });
-    let keys = SHARED_SERVER.create_default_tenant();
-    SHARED_SERVER.allow_large_requests(&keys.tenant);
-    let created = SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
+    let keys = SERVER.create_default_tenant();
+    SERVER.allow_large_requests(&keys.tenant);
+    let created = SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
 
     let data = |id: &Value| {
-        SHARED_SERVER.get_token(&keys.private, id.as_str().unwrap()).expect_status(200)["data"]
-            .clone()
+        SERVER.get_token(&keys.private, id.as_str().unwrap()).expect_status(200)["data"].clone()
     };
     let customer = &created["customer"];
     assert_eq!(data(&customer["name"]), "Jo");
@@ -59,9 +57,9 @@ fn values_are_replaced_by_tokens_in_place() {
         let names = |it: &Value| it.as_object().map(|it| it.keys().cloned().collect::<Vec<_>>());
         assert_eq!(names(&created[attribute]), names(&body[attribute]));
     }
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 6);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 6);
     let record_condition = "operation = 'tokenize' AND outcome = 'created'";
-    assert_eq!(SHARED_SERVER.count_rows_where(&keys.tenant, "log_records", record_condition), 6);
+    assert_eq!(SERVER.count_rows_where(&keys.tenant, "log_records", record_condition), 6);
 }
 
 #[test]
@@ -69,11 +67,11 @@ fn any_json_body_can_be_tokenized() {
     for value in [json!("a text"), json!(0), json!(false), json!("")] {
         assert_eq!(data_of_leaf(&tokenize(&value)), value);
     }
-    let request = SHARED_SERVER.request("POST", "/tokenize/").key(&ACME.private);
+    let request = SERVER.request("POST", "/tokenize/").key(&ACME.private);
     let long_number = "12345678901234567890123";
     let id = request.body("application/json", long_number).send().expect_status(200);
     assert!(
-        SHARED_SERVER.get_token(&ACME.private, id.as_str().unwrap()).text.contains(long_number),
+        SERVER.get_token(&ACME.private, id.as_str().unwrap()).text.contains(long_number),
         "a body without tokens must be returned unchanged"
     );
     for value in [json!(null), json!([]), json!({}), json!([null, {}])] {
@@ -83,14 +81,14 @@ fn any_json_body_can_be_tokenized() {
     assert_eq!((data_of_leaf(&created[0]), data_of_leaf(&created[1][0])), (json!(1), json!(2)));
     let token = tokenize(&json!({"type": "token", "data": {"a": [1, null]}}));
     assert_eq!(token["data"], json!({"a": [1, null]}));
-    SHARED_SERVER
+    SERVER
         .request("POST", "/tokenize")
         .key(&ACME.private)
         .body("text/plain", "1")
         .send()
         .expect_problem(415, "");
     let request_with_invalid_json =
-        SHARED_SERVER.request("POST", "/tokenize").key(&ACME.private).body("application/json", "{");
+        SERVER.request("POST", "/tokenize").key(&ACME.private).body("application/json", "{");
     request_with_invalid_json.send().expect_problem(400, "JSON");
 }
 
@@ -113,11 +111,11 @@ fn token_in_a_body_equals_create_token() {
         }
         token
     };
-    let expected = remove_unique_attributes(SHARED_SERVER.create_token_ok(&ACME.private, &body));
+    let expected = remove_unique_attributes(SERVER.create_token_ok(&ACME.private, &body));
     let created = tokenize(&json!({"deep": [body]}));
     let id = text_field(&created["deep"][0], "id");
     assert_eq!(remove_unique_attributes(created["deep"][0].clone()), expected);
-    let stored_token = SHARED_SERVER.get_token(&ACME.private, &id).expect_status(200);
+    let stored_token = SERVER.get_token(&ACME.private, &id).expect_status(200);
     assert_eq!(stored_token["metadata"], expected["metadata"]);
 }
 
@@ -125,12 +123,11 @@ fn token_in_a_body_equals_create_token() {
 fn tokenize_response_applies_the_transform() {
     let number = unique_card_number();
     let body = json!({"card": card_body(&number), "text": "secret"});
-    let masked_response = SHARED_SERVER.post(&ACME.public, "/tokenize", &body).expect_status(200);
+    let masked_response = SERVER.post(&ACME.public, "/tokenize", &body).expect_status(200);
     assert_eq!(masked_response["card"]["data"]["number"], format!("XXXXXXXXXXXX{}", &number[12..]));
     assert!(masked_response["card"]["data"].get("cvc").is_none());
-    let redacted =
-        SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Redact, &[TokenCreate])]);
-    let redacted = SHARED_SERVER.post(&redacted, "/tokenize", &body).expect_status(200);
+    let redacted = SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Redact, &[TokenCreate])]);
+    let redacted = SERVER.post(&redacted, "/tokenize", &body).expect_status(200);
     assert!(redacted["card"].get("data").is_none());
     assert!(redacted["text"].is_string());
 }
@@ -150,7 +147,7 @@ fn object_without_both_type_and_data_is_not_a_token() {
 
 #[test]
 fn invalid_token_rejects_the_whole_request() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let invalid_token = || json!({"type": "card", "data": {"number": "4242424242424241"}});
     let valid_token = || json!({"type": "token", "data": 1});
     let intent = json!({"token_intent_id": "x"});
@@ -174,47 +171,39 @@ fn invalid_token_rejects_the_whole_request() {
         (invalid_token(), "data.number"),
     ];
     for (body, attribute) in table {
-        SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_invalid(attribute);
+        SERVER.post(&keys.private, "/tokenize", &body).expect_invalid(attribute);
     }
-    let all = SHARED_SERVER.post(
-        &keys.private,
-        "/tokenize",
-        &json!([invalid_token(), 1, invalid_token()]),
-    );
+    let all =
+        SERVER.post(&keys.private, "/tokenize", &json!([invalid_token(), 1, invalid_token()]));
     for attribute in ["[0].data.number", "[2].data.number"] {
         all.expect_invalid(attribute);
     }
     let all = json!([{"type": "a", "data": 1}, {"type": "token", "data": null}]);
-    let all = SHARED_SERVER.post(&keys.private, "/tokenize", &all);
+    let all = SERVER.post(&keys.private, "/tokenize", &all);
     for attribute in ["[0].type", "[1].data"] {
         all.expect_invalid(attribute);
     }
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 0);
-    assert_eq!(
-        SHARED_SERVER.count_rows_where(&keys.tenant, "log_records", "operation = 'tokenize'"),
-        0
-    );
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 0);
+    assert_eq!(SERVER.count_rows_where(&keys.tenant, "log_records", "operation = 'tokenize'"), 0);
 }
 
 #[test]
 fn denied_token_rejects_the_whole_request() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let key_for_one_container =
-        SHARED_SERVER.key_with_rules(&keys.tenant, vec![grant("/pci/", Redact, &[TokenCreate])]);
+        SERVER.key_with_rules(&keys.tenant, vec![grant("/pci/", Redact, &[TokenCreate])]);
     let body = json!([card_body(&unique_card_number()), card_body(&unique_card_number())]);
-    SHARED_SERVER.post(&key_for_one_container, "/tokenize", &body).expect_status(200);
+    SERVER.post(&key_for_one_container, "/tokenize", &body).expect_status(200);
     let body =
         json!([card_body(&unique_card_number()), "a text", card_body(&unique_card_number())]);
-    SHARED_SERVER
-        .post(&key_for_one_container, "/tokenize", &body)
-        .expect_problem(403, "token:create");
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 2);
+    SERVER.post(&key_for_one_container, "/tokenize", &body).expect_problem(403, "token:create");
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 2);
 }
 
 #[test]
 fn tokenize_limit_is_enforced() {
-    let TenantApiKeys { tenant, private, .. } = SHARED_SERVER.create_default_tenant();
-    let send_tokenize = |body: &Value| SHARED_SERVER.post(&private, "/tokenize", body);
+    let TenantApiKeys { tenant, private, .. } = SERVER.create_default_tenant();
+    let send_tokenize = |body: &Value| SERVER.post(&private, "/tokenize", body);
     let token = || json!({"type": "token", "data": {"many": [1, 2, 3, 4, 5, 6]}});
     send_tokenize(&json!([1, 2, [3, {"a": 4}], token(), null, {}, []])).expect_status(200);
     let response = send_tokenize(&json!([1, 2, [3, {"a": 4}], token(), token()]));
@@ -222,8 +211,8 @@ fn tokenize_limit_is_enforced() {
     assert!(response.json()["errors"]["tokenize_limit"].to_string().contains("at most 5"));
     // No token is created, regardless of the number of values.
     send_tokenize(&json!(vec![1; 90_000])).expect_invalid("tokenize_limit");
-    assert_eq!(SHARED_SERVER.count_rows(&tenant, "tokens"), 5);
-    SHARED_SERVER.allow_large_requests(&tenant);
+    assert_eq!(SERVER.count_rows(&tenant, "tokens"), 5);
+    SERVER.allow_large_requests(&tenant);
     assert_eq!(
         send_tokenize(&json!(vec![1; 200])).expect_status(200).as_array().unwrap().len(),
         200
@@ -234,41 +223,41 @@ fn tokenize_limit_is_enforced() {
 /// The tokens of a request are one transaction, and other writers wait for it.
 #[test]
 fn tokens_of_one_request_with_too_many_index_entries_are_rejected() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let containers: Vec<_> = (0..16).map(|it| format!("/c{it}/")).collect();
     let indexes: Vec<_> = (0..16).map(|it| format!("{{{{ data | append: '{it}' }}}}")).collect();
     let token = json!({"type": "token", "data": "x", "containers": containers,
         "search_indexes": indexes});
     let send_tokens =
-        |count: usize| SHARED_SERVER.post(&keys.private, "/tokenize", &json!(vec![&token; count]));
+        |count: usize| SERVER.post(&keys.private, "/tokenize", &json!(vec![&token; count]));
     send_tokens(4).expect_invalid("tokens");
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 0);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 0);
     send_tokens(3).expect_status(200);
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 3);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 3);
 }
 
 #[test]
 fn token_with_too_many_index_entries_is_rejected() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let token = |containers: usize, attributes: usize| {
         let containers: Vec<_> = (0..containers).map(|it| format!("/c{it}/")).collect();
         let metadata: HashMap<_, _> =
             (0..attributes).map(|it| (format!("m{it}"), format!("v{it}"))).collect();
         json!({"type": "token", "data": "x", "containers": containers, "metadata": metadata})
     };
-    SHARED_SERVER.post(&keys.private, "/tokens", &token(16, 50)).expect_invalid("containers");
-    let created = SHARED_SERVER.post(&keys.private, "/tokens", &token(2, 50)).expect_status(201);
+    SERVER.post(&keys.private, "/tokens", &token(16, 50)).expect_invalid("containers");
+    let created = SERVER.post(&keys.private, "/tokens", &token(2, 50)).expect_status(201);
     let id = text_field(&created, "id");
     let containers = json!({"containers": token(16, 0)["containers"]});
-    SHARED_SERVER.patch_token(&keys.private, &id, &containers).expect_invalid("containers");
+    SERVER.patch_token(&keys.private, &id, &containers).expect_invalid("containers");
     let fewer = json!({"containers": token(9, 0)["containers"]});
-    SHARED_SERVER.patch_token(&keys.private, &id, &fewer).expect_status(200);
+    SERVER.patch_token(&keys.private, &id, &fewer).expect_status(200);
 }
 
 #[test]
 fn duplicate_ids_in_one_request_are_rejected() {
-    let keys = SHARED_SERVER.create_default_tenant();
-    let send_tokenize = |body: &Value| SHARED_SERVER.post(&keys.private, "/tokenize", body);
+    let keys = SERVER.create_default_tenant();
+    let send_tokenize = |body: &Value| SERVER.post(&keys.private, "/tokenize", body);
     let token_with_id = |id: &str| json!({"type": "token", "data": 1, "id": id});
     let created = send_tokenize(&json!({"a": token_with_id("mine"), "b": 1})).expect_status(200);
     assert_eq!(created["a"]["id"], "mine");
@@ -279,21 +268,21 @@ fn duplicate_ids_in_one_request_are_rejected() {
     ] {
         send_tokenize(&body).expect_problem(409, "id");
     }
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 2);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 2);
     // A failed request does not reserve its ids.
     send_tokenize(&json!([token_with_id("other"), token_with_id("twice")])).expect_status(200);
 }
 
 #[test]
 fn tokenize_draws_another_alias_if_the_alias_exists() {
-    let keys = SHARED_SERVER.create_default_tenant();
-    SHARED_SERVER.allow_large_requests(&keys.tenant);
+    let keys = SERVER.create_default_tenant();
+    SERVER.allow_large_requests(&keys.tenant);
     // One random letter or digit: 62 values are possible.
     let token_with_alias = || {
         json!({"type": "token", "data": "xyz",
         "id": "{{ data | alias_preserve_length: 2, 0 }}"})
     };
-    let created = SHARED_SERVER
+    let created = SERVER
         .post(&keys.private, "/tokenize", &json!(vec![token_with_alias(); 90]))
         .expect_status(200);
     let mut ids: Vec<_> =
@@ -306,13 +295,13 @@ fn tokenize_draws_another_alias_if_the_alias_exists() {
 
     // If a drawn id is equal to a requested id, the drawn id is replaced, at any position in the
     // request.
-    let keys = SHARED_SERVER.create_default_tenant();
-    SHARED_SERVER.allow_large_requests(&keys.tenant);
+    let keys = SERVER.create_default_tenant();
+    SERVER.allow_large_requests(&keys.tenant);
     let letters = ('0'..='9').chain('a'..='z').chain('A'..='Z');
     let tokens_with_ids =
         letters.map(|it| json!({"type": "token", "data": 1, "id": format!("xy{it}")}));
     let body: Vec<_> = std::iter::once(token_with_alias()).chain(tokens_with_ids).collect();
-    let created = SHARED_SERVER.post(&keys.private, "/tokenize", &json!(body)).expect_status(200);
+    let created = SERVER.post(&keys.private, "/tokenize", &json!(body)).expect_status(200);
     assert_eq!(text_field(&created[0], "id").len(), 36);
 }
 
@@ -366,12 +355,12 @@ fn detokenize_body(body: &Value, tokenized: &Value) -> Value {
 
 #[test]
 fn tokenize_then_detokenize_returns_the_original() {
-    let keys = SHARED_SERVER.create_default_tenant();
-    SHARED_SERVER.allow_large_requests(&keys.tenant);
+    let keys = SERVER.create_default_tenant();
+    SERVER.allow_large_requests(&keys.tenant);
     let config = ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&arbitrary_bodies(), |body| {
-        let created = SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
-        let detokenized = SHARED_SERVER
+        let created = SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
+        let detokenized = SERVER
             .post(&keys.private, "/detokenize", &detokenize_body(&body, &created))
             .expect_status(200);
         prop_assert_eq!(detokenized, body);

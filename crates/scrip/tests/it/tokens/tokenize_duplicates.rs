@@ -9,9 +9,7 @@ use scrip_core::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, card_body, grant, unique_card_number,
-};
+use crate::harness::server::{ACME, SERVER, TenantApiKeys, card_body, grant, unique_card_number};
 
 fn deduplicating_settings(token_deduplication_behavior: DeduplicationBehavior) -> TenantSettings {
     TenantSettings {
@@ -22,11 +20,11 @@ fn deduplicating_settings(token_deduplication_behavior: DeduplicationBehavior) -
 }
 
 fn reading_tenant() -> TenantApiKeys {
-    SHARED_SERVER.create_test_tenant(deduplicating_settings(DeduplicationBehavior::ReadExisting))
+    SERVER.create_test_tenant(deduplicating_settings(DeduplicationBehavior::ReadExisting))
 }
 
 fn create_updating_tenant() -> TenantApiKeys {
-    SHARED_SERVER.create_test_tenant(deduplicating_settings(DeduplicationBehavior::UpdateExisting))
+    SERVER.create_test_tenant(deduplicating_settings(DeduplicationBehavior::UpdateExisting))
 }
 
 fn card_with_metadata(number: &str, text: &str) -> Value {
@@ -37,7 +35,7 @@ fn card_with_metadata(number: &str, text: &str) -> Value {
 
 #[track_caller]
 fn tokenize(keys: &TenantApiKeys, body: &Value) -> Value {
-    SHARED_SERVER.post(&keys.private, "/tokenize", body).expect_status(200)
+    SERVER.post(&keys.private, "/tokenize", body).expect_status(200)
 }
 
 fn read_extras() -> Value {
@@ -71,15 +69,12 @@ fn equal_values_of_one_request_become_one_token() {
     );
     assert_eq!(created[1], created[3]["a"]);
     assert_ne!(created[1], created[4]);
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 3);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 3);
     // The next request returns the same tokens.
     let second_response = tokenize(&keys, &json!(["same", card_body(&number)]));
     assert_eq!((&second_response[0], &second_response[1]["id"]), (&created[1], &created[0]["id"]));
-    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 3);
-    assert_eq!(
-        SHARED_SERVER.count_rows_where(&keys.tenant, "log_records", "outcome = 'deduplicated'"),
-        4
-    );
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 3);
+    assert_eq!(SERVER.count_rows_where(&keys.tenant, "log_records", "outcome = 'deduplicated'"), 4);
 }
 
 #[test]
@@ -91,7 +86,7 @@ fn deduplicate_token_of_the_request_overrides_the_tenant_setting() {
         body
     };
     let send_tokenize =
-        |body: &Value| SHARED_SERVER.post(&ACME.private, "/tokenize", body).expect_status(200);
+        |body: &Value| SERVER.post(&ACME.private, "/tokenize", body).expect_status(200);
     let created = send_tokenize(&json!([
         card_body(&number),
         card_body(&number),
@@ -109,7 +104,7 @@ fn deduplicate_token_of_the_request_overrides_the_tenant_setting() {
     let mut not_deduplicated = card_body(&number);
     not_deduplicated["deduplicate_token"] = json!(false);
     let keys = reading_tenant();
-    let created = SHARED_SERVER
+    let created = SERVER
         .post(
             &keys.private,
             "/tokenize",
@@ -124,8 +119,8 @@ fn deduplicate_token_of_the_request_overrides_the_tenant_setting() {
 fn existing_duplicates_are_updated_in_the_same_request() {
     let keys = create_updating_tenant();
     let (existing_number, new_number) = (unique_card_number(), unique_card_number());
-    let first = SHARED_SERVER
-        .create_token_ok(&keys.private, &card_with_metadata(&existing_number, "first"));
+    let first =
+        SERVER.create_token_ok(&keys.private, &card_with_metadata(&existing_number, "first"));
     let mut duplicate_body = card_with_metadata(&existing_number, "second");
     duplicate_body["data"]["cvc"] = json!("777");
     let created =
@@ -139,20 +134,19 @@ fn existing_duplicates_are_updated_in_the_same_request() {
     assert_eq!(created["b"]["metadata"], json!({"first": "yes", "second": "yes"}));
     assert!(created["b"]["modified_at"].is_string());
     let stored_token =
-        SHARED_SERVER.get_token(&keys.private, first["id"].as_str().unwrap()).expect_status(200);
+        SERVER.get_token(&keys.private, first["id"].as_str().unwrap()).expect_status(200);
     assert_eq!(
         (&stored_token["metadata"], &stored_token["data"]),
         (&created["b"]["metadata"], &created["b"]["data"])
     );
 
     // If another token of the request fails, the duplicate is not updated.
-    SHARED_SERVER
-        .create_token_ok(&keys.private, &json!({"id": "taken", "type": "token", "data": "x"}));
+    SERVER.create_token_ok(&keys.private, &json!({"id": "taken", "type": "token", "data": "x"}));
     let body_with_taken_id = json!({"id": "taken", "type": "token", "data": "y"});
     let body = json!([card_with_metadata(&existing_number, "third"), body_with_taken_id]);
-    SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_problem(409, "id");
+    SERVER.post(&keys.private, "/tokenize", &body).expect_problem(409, "id");
     let token_after_failure =
-        SHARED_SERVER.get_token(&keys.private, first["id"].as_str().unwrap()).expect_status(200);
+        SERVER.get_token(&keys.private, first["id"].as_str().unwrap()).expect_status(200);
     assert_eq!(token_after_failure, stored_token);
 }
 
@@ -161,11 +155,10 @@ fn existing_duplicates_are_updated_in_the_same_request() {
 fn create_that_updates_writes_one_audit_record() {
     let keys = create_updating_tenant();
     let number = unique_card_number();
-    let count_records = || SHARED_SERVER.count_rows(&keys.tenant, "log_records");
-    SHARED_SERVER.create_token_ok(&keys.private, &card_body(&number));
+    let count_records = || SERVER.count_rows(&keys.tenant, "log_records");
+    SERVER.create_token_ok(&keys.private, &card_body(&number));
     let count_before = count_records();
-    let duplicate =
-        SHARED_SERVER.create_token_ok(&keys.private, &card_with_metadata(&number, "second"));
+    let duplicate = SERVER.create_token_ok(&keys.private, &card_with_metadata(&number, "second"));
     assert_eq!(duplicate["_extras"], updated_extras());
     assert_eq!(count_records(), count_before + 1);
 }
@@ -174,7 +167,7 @@ fn create_that_updates_writes_one_audit_record() {
 fn second_duplicate_in_a_request_reads_the_result_of_the_first() {
     let keys = create_updating_tenant();
     let (existing_number, new_number) = (unique_card_number(), unique_card_number());
-    let first = SHARED_SERVER.create_token_ok(&keys.private, &card_body(&existing_number));
+    let first = SERVER.create_token_ok(&keys.private, &card_body(&existing_number));
     let body = json!([
         card_with_metadata(&existing_number, "one"),
         card_with_metadata(&existing_number, "two"),
@@ -203,15 +196,15 @@ fn second_duplicate_in_a_request_reads_the_result_of_the_first() {
 fn duplicate_without_update_permission_is_read_and_without_read_permission_is_reported() {
     let keys = create_updating_tenant();
     let number = unique_card_number();
-    let first = SHARED_SERVER.create_token_ok(&keys.private, &card_with_metadata(&number, "first"));
+    let first = SERVER.create_token_ok(&keys.private, &card_with_metadata(&number, "first"));
     let body = json!([card_with_metadata(&number, "second"), 1]);
-    let reader = SHARED_SERVER
-        .key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate, TokenRead])]);
-    let found = SHARED_SERVER.post(&reader, "/tokenize", &body).expect_status(200);
+    let reader =
+        SERVER.key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate, TokenRead])]);
+    let found = SERVER.post(&reader, "/tokenize", &body).expect_status(200);
     assert_eq!((&found[0]["_extras"], &found[0]["metadata"]), (&read_extras(), &first["metadata"]));
     let without_read =
-        SHARED_SERVER.key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate])]);
-    let found = SHARED_SERVER.post(&without_read, "/tokenize", &body).expect_status(200);
+        SERVER.key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate])]);
+    let found = SERVER.post(&without_read, "/tokenize", &body).expect_status(200);
     let expected_outline = json!({
         "id": first["id"], "type": "card", "tenant_id": first["tenant_id"],
         "fingerprint": first["fingerprint"], "containers": ["/pci/high/"], "_extras": read_extras(),
@@ -250,6 +243,6 @@ fn concurrent_tokenize_requests_leave_one_token_per_value() {
         }
         let created_count =
             created.iter().filter(|it| it[0]["_extras"]["deduplicated"] == false).count();
-        assert_eq!((created_count, SHARED_SERVER.count_rows(&keys.tenant, "tokens")), (1, 3));
+        assert_eq!((created_count, SERVER.count_rows(&keys.tenant, "tokens")), (1, 3));
     }
 }

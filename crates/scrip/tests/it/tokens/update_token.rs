@@ -6,13 +6,13 @@ use scrip_core::types::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED_SERVER, TestServer, card_body, unique_card_number};
+use crate::harness::server::{ACME, SERVER, TestServer, card_body, unique_card_number};
 
 fn create_card(id: &str) -> Value {
     let mut body = card_body(&unique_card_number());
     body["id"] = json!(id);
     body["metadata"] = json!({"a": "1", "b": "2"});
-    SHARED_SERVER.create_token_ok(&ACME.private, &body)
+    SERVER.create_token_ok(&ACME.private, &body)
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn data_mask_and_metadata_are_merge_patched() {
         "mask": {"note": "fixed"},
         "expires_at": "8/27/2090",
     });
-    let response = SHARED_SERVER.patch_token(&ACME.private, "merge-patch", &patch);
+    let response = SERVER.patch_token(&ACME.private, "merge-patch", &patch);
     assert_eq!(response.status, 200, "{}", response.text);
     let token_after = response.json();
     assert_eq!(
@@ -43,10 +43,10 @@ fn data_mask_and_metadata_are_merge_patched() {
     assert!(token_after["modified_at"].is_string());
     assert_eq!(token_after["fingerprint"], token_before["fingerprint"]);
     assert!(token_after.get("_extras").is_none());
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "merge-patch").json(), token_after);
+    assert_eq!(SERVER.get_token(&ACME.private, "merge-patch").json(), token_after);
 
     let null_patch = json!({"expires_at": null, "mask": null, "metadata": null});
-    let cleared_token = SHARED_SERVER.patch_token(&ACME.private, "merge-patch", &null_patch).json();
+    let cleared_token = SERVER.patch_token(&ACME.private, "merge-patch", &null_patch).json();
     assert_eq!(cleared_token["mask"], token_before["mask"]);
     assert!(cleared_token.get("expires_at").is_none() && cleared_token.get("metadata").is_none());
 }
@@ -65,10 +65,9 @@ fn data_of_any_json_type_is_merge_patched() {
     ];
     for (index, (data, patch, expected)) in cases.into_iter().enumerate() {
         let id = format!("shape-{index}");
-        let token_before = SHARED_SERVER
+        let token_before = SERVER
             .create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": data}));
-        let token_after =
-            SHARED_SERVER.patch_token(&ACME.private, &id, &json!({"data": patch})).json();
+        let token_after = SERVER.patch_token(&ACME.private, &id, &json!({"data": patch})).json();
         assert_eq!(token_after["data"], expected);
         assert_ne!(
             token_after["fingerprint"], token_before["fingerprint"],
@@ -85,13 +84,13 @@ fn containers_indexes_and_fingerprint_expression_are_replaced() {
         "search_indexes": ["{{ data.number | last4 }}"],
         "fingerprint_expression": "{{ data.number }}x",
     });
-    let token_after = SHARED_SERVER.patch_token(&ACME.private, "replaced", &patch).json();
+    let token_after = SERVER.patch_token(&ACME.private, "replaced", &patch).json();
     for attribute in ["containers", "search_indexes", "fingerprint_expression"] {
         assert_eq!(token_after[attribute], patch[attribute]);
     }
     let reset_patch =
         json!({"containers": null, "search_indexes": null, "fingerprint_expression": null});
-    let token_after = SHARED_SERVER.patch_token(&ACME.private, "replaced", &reset_patch).json();
+    let token_after = SERVER.patch_token(&ACME.private, "replaced", &reset_patch).json();
     assert_eq!(token_after["containers"], json!(["/pci/high/"]));
     assert_eq!(token_after["fingerprint_expression"], "{{ data.number }}");
     assert!(token_after.get("search_indexes").is_none());
@@ -113,11 +112,9 @@ fn rejected_patch_changes_nothing() {
         (json!([]), "object"),
     ];
     for (patch, attribute) in rejected_patches {
-        SHARED_SERVER
-            .patch_token(&ACME.private, "rejected-patch", &patch)
-            .expect_problem(400, attribute);
+        SERVER.patch_token(&ACME.private, "rejected-patch", &patch).expect_problem(400, attribute);
     }
-    let mut token_after = SHARED_SERVER.get_token(&ACME.private, "rejected-patch").json();
+    let mut token_after = SERVER.get_token(&ACME.private, "rejected-patch").json();
     token_after["_extras"] = token_before["_extras"].clone();
     assert_eq!(token_after, token_before);
 }
@@ -125,31 +122,27 @@ fn rejected_patch_changes_nothing() {
 #[test]
 fn submitted_default_mask_behaves_like_the_default_mask() {
     let body = json!({"id": "short-account", "type": "us_bank_account_number", "data": "1234"});
-    assert_eq!(SHARED_SERVER.create_token_ok(&ACME.public, &body)["data"], "XXXX");
+    assert_eq!(SERVER.create_token_ok(&ACME.public, &body)["data"], "XXXX");
     let default_mask_patch = json!({"mask": "{{ data | reveal_last: 4 }}"});
     let key_without_reveal =
-        SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUpdate]);
-    SHARED_SERVER
-        .patch_token(&ACME.public, "short-account", &default_mask_patch)
-        .expect_status(200);
+        SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUpdate]);
+    SERVER.patch_token(&ACME.public, "short-account", &default_mask_patch).expect_status(200);
     assert_eq!(
-        SHARED_SERVER.patch_token(&key_without_reveal, "short-account", &default_mask_patch).json()
-            ["data"],
+        SERVER.patch_token(&key_without_reveal, "short-account", &default_mask_patch).json()["data"],
         "XXXX"
     );
     let mut body_with_mask = body.clone();
     body_with_mask["id"] = json!("short-account-2");
     body_with_mask["mask"] = default_mask_patch["mask"].clone();
-    assert_eq!(SHARED_SERVER.create_token_ok(&ACME.public, &body_with_mask)["data"], "XXXX");
+    assert_eq!(SERVER.create_token_ok(&ACME.public, &body_with_mask)["data"], "XXXX");
 }
 
 #[test]
 fn token_size_is_limited_across_patches() {
-    SHARED_SERVER
-        .create_token_ok(&ACME.private, &json!({"id": "growing", "type": "token", "data": {}}));
+    SERVER.create_token_ok(&ACME.private, &json!({"id": "growing", "type": "token", "data": {}}));
     let add_metadata = |index: i32| {
         let patch = json!({"metadata": {format!("k{index}"): "x".repeat(900_000)}});
-        SHARED_SERVER.patch_token(&ACME.private, "growing", &patch)
+        SERVER.patch_token(&ACME.private, "growing", &patch)
     };
     assert_eq!((add_metadata(1).status, add_metadata(2).status), (200, 200));
     add_metadata(3).expect_problem(400, "data");
@@ -157,9 +150,8 @@ fn token_size_is_limited_across_patches() {
 
 #[test]
 fn number_of_values_is_limited_across_patches() {
-    SHARED_SERVER
-        .create_token_ok(&ACME.private, &json!({"id": "many", "type": "token", "data": {}}));
-    let patch = |patch: &Value| SHARED_SERVER.patch_token(&ACME.private, "many", patch);
+    SERVER.create_token_ok(&ACME.private, &json!({"id": "many", "type": "token", "data": {}}));
+    let patch = |patch: &Value| SERVER.patch_token(&ACME.private, "many", patch);
     let add_values = |name: &str| patch(&json!({"data": {name: vec![1; 60_000]}}));
     assert_eq!(add_values("a").status, 200);
     let problem = add_values("b");
@@ -198,28 +190,27 @@ fn reused_id_gets_a_new_revision() {
 fn patch_requires_the_merge_patch_content_type() {
     create_card("content-type");
     for content_type in ["application/json", "text/plain", "application/json-patch+json"] {
-        let request = SHARED_SERVER.request("PATCH", "/tokens/content-type").key(&ACME.private);
+        let request = SERVER.request("PATCH", "/tokens/content-type").key(&ACME.private);
         request.body(content_type, "{}").send().expect_problem(415, "application/merge-patch+json");
     }
-    let request = SHARED_SERVER.request("PATCH", "/tokens/content-type").key(&ACME.private);
+    let request = SERVER.request("PATCH", "/tokens/content-type").key(&ACME.private);
     let response = request.body("Application/Merge-Patch+JSON; charset=utf-8", "{}").send();
     assert_eq!(response.status, 200);
-    assert_eq!(SHARED_SERVER.patch_token(&ACME.private, "no-such-token", &json!({})).status, 404);
+    assert_eq!(SERVER.patch_token(&ACME.private, "no-such-token", &json!({})).status, 404);
 }
 
 #[test]
 fn concurrent_patches_are_all_applied() {
-    SHARED_SERVER
-        .create_token_ok(&ACME.private, &json!({"id": "contended", "type": "token", "data": {}}));
+    SERVER.create_token_ok(&ACME.private, &json!({"id": "contended", "type": "token", "data": {}}));
     std::thread::scope(|scope| {
         for index in 0..32 {
             scope.spawn(move || {
                 let patch = json!({"data": {format!("k{index}"): index}});
-                let response = SHARED_SERVER.patch_token(&ACME.private, "contended", &patch);
+                let response = SERVER.patch_token(&ACME.private, "contended", &patch);
                 assert_eq!(response.status, 200, "{}", response.text);
             });
         }
     });
-    let data = SHARED_SERVER.get_token(&ACME.private, "contended").json()["data"].clone();
+    let data = SERVER.get_token(&ACME.private, "contended").json()["data"].clone();
     assert_eq!(data.as_object().unwrap().len(), 32, "a patch was lost");
 }

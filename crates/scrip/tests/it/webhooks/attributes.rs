@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{create_keys, create_webhook, update_webhook};
-use crate::harness::server::SHARED_SERVER;
+use crate::harness::server::SERVER;
 
 #[test]
 fn created_webhook_has_its_optional_attributes() {
@@ -44,7 +44,7 @@ fn put_replaces_all_attributes_and_keeps_an_absent_status() {
 #[test]
 fn event_types_are_listed_as_texts() {
     let keys = create_keys();
-    let listed = SHARED_SERVER.get_path(&keys.management, "/webhooks/event-types");
+    let listed = SERVER.get_path(&keys.management, "/webhooks/event-types");
     let listed = listed.expect_status(200);
     let listed: Vec<&str> = listed.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     for event in ["token.created", "token.property.expired", "3ds.session.authenticated"] {
@@ -58,8 +58,8 @@ fn event_types_are_listed_as_texts() {
 #[test]
 fn ping_needs_no_key() {
     for request in [
-        SHARED_SERVER.request("GET", "/ping"),
-        SHARED_SERVER.request("GET", "/ping").key("key_test_us_pvt_unknown"),
+        SERVER.request("GET", "/ping"),
+        SERVER.request("GET", "/ping").key("key_test_us_pvt_unknown"),
     ] {
         let response = request.send();
         assert_eq!((response.status, response.text.as_str()), (204, ""));

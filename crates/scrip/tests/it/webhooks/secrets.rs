@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{create_keys, create_webhook, webhook_body, webhook_path};
 use crate::harness::{
     engine::expect_none_in_clear,
-    server::{SHARED_SERVER, TestServer, text_field},
+    server::{SERVER, TestServer, text_field},
 };
 
 #[test]
@@ -15,7 +15,7 @@ fn rotation_makes_another_secret() {
     let webhook = create_webhook(&keys, &json!({}));
     let secret = text_field(&webhook, "secret");
     let path = format!("{}/secret", webhook_path(&webhook));
-    let rotated = SHARED_SERVER.post_empty(&keys.management, &path);
+    let rotated = SERVER.post_empty(&keys.management, &path);
     let rotated = rotated.expect_status(200);
     let new_secret = text_field(&rotated, "secret");
     assert_ne!(secret, new_secret);
@@ -33,7 +33,7 @@ fn response_to_a_secret_rotation_contains_only_what_the_rotation_makes() {
     let keys = create_keys();
     let webhook = create_webhook(&keys, &json!({"notify_email": "receiver@shop.example"}));
     let path = format!("{}/secret", webhook_path(&webhook));
-    let rotated = SHARED_SERVER.post_empty(&keys.management, &path);
+    let rotated = SERVER.post_empty(&keys.management, &path);
     let rotated = rotated.expect_status(200);
     let names: Vec<_> = rotated.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(names, ["id", "modified_at", "modified_by", "secret"]);
@@ -44,13 +44,13 @@ fn rotated_secret_signs_with_the_previous_one_for_a_day() {
     let keys = create_keys();
     let webhook = create_webhook(&keys, &json!({}));
     let path = format!("{}/secret", webhook_path(&webhook));
-    let rotated = SHARED_SERVER.post_empty(&keys.management, &path);
+    let rotated = SERVER.post_empty(&keys.management, &path);
     let rotated = rotated.expect_status(200);
-    let directory = SHARED_SERVER.app.directory.load_full().unwrap();
+    let directory = SERVER.app.directory.load_full().unwrap();
     let tenant = directory.tenant(keys.tenant.id).unwrap();
     let record = tenant.webhooks.values().next().unwrap();
     let secrets = WebhookDetails::open(&tenant.keys, record.as_ref().clone()).unwrap().secrets;
-    let now = SHARED_SERVER.app.vault.clock.now();
+    let now = SERVER.app.vault.clock.now();
     let valid: Vec<_> = secrets.valid_at(now).map(|it| it.expose().to_owned()).collect();
     assert_eq!(valid, [text_field(&rotated, "secret"), text_field(&webhook, "secret")]);
 }

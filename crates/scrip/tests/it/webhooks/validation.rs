@@ -5,7 +5,7 @@ use scrip_core::types::EventType;
 use serde_json::{Value, json};
 
 use super::{create_keys, create_webhook, get_webhook, try_create, update_webhook, webhook_body};
-use crate::harness::server::{SHARED_SERVER, TestServer};
+use crate::harness::server::{SERVER, TestServer};
 
 #[test]
 fn invalid_webhook_is_rejected_and_its_values_are_not_repeated() {
@@ -36,7 +36,7 @@ fn invalid_webhook_is_rejected_and_its_values_are_not_repeated() {
         }
     }
     assert_eq!(get_webhook(&keys, &webhook), current);
-    let list = SHARED_SERVER.get_path(&keys.management, "/webhooks").expect_status(200);
+    let list = SERVER.get_path(&keys.management, "/webhooks").expect_status(200);
     assert_eq!(list["data"].as_array().unwrap().len(), 1);
 }
 
@@ -82,7 +82,7 @@ fn sixth_webhook_is_rejected_until_one_is_deleted() {
     update_webhook(&keys, &created[0], &json!({"name": "x"})).expect_status(200);
     create_webhook(&other, &json!({}));
     let path = super::webhook_path(&created[0]);
-    assert_eq!(SHARED_SERVER.delete(&keys.management, &path).status, 204);
+    assert_eq!(SERVER.delete(&keys.management, &path).status, 204);
     create_webhook(&keys, &json!({}));
     try_create(&keys, &json!({})).expect_invalid("webhook_limit");
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{
     certificate_pem, create_proxy, get_proxy, patch_proxy, proxy_body, proxy_path, try_create,
 };
-use crate::harness::server::{ACME, SHARED_SERVER, text_field};
+use crate::harness::server::{ACME, SERVER, text_field};
 
 fn complete_attributes() -> Value {
     json!({
@@ -100,8 +100,7 @@ fn invalid_proxy_is_rejected_and_its_values_are_not_repeated() {
 fn put_replaces_all_attributes_and_keeps_the_key() {
     let proxy = create_proxy(&complete_attributes());
     let body = proxy_body(&json!({"name": "Refunds", "request_transform": {"code": "x"}}));
-    let updated =
-        SHARED_SERVER.put(&ACME.management, &proxy_path(&proxy), &body).expect_status(200);
+    let updated = SERVER.put(&ACME.management, &proxy_path(&proxy), &body).expect_status(200);
     assert_eq!((&updated["id"], &updated["key"]), (&proxy["id"], &proxy["key"]));
     assert_eq!((&updated["name"], &updated["require_auth"]), (&json!("Refunds"), &json!(true)));
     assert_eq!(updated["request_transform"], json!({"type": "code", "code": "x"}));
@@ -135,19 +134,19 @@ fn patch_changes_only_given_attributes() {
         patch_proxy(&ACME.management, &proxy, &patch).expect_invalid(field);
     }
     assert_eq!(get_proxy(&proxy), patched);
-    let request = SHARED_SERVER.request("PATCH", &proxy_path(&proxy)).key(&ACME.management);
+    let request = SERVER.request("PATCH", &proxy_path(&proxy)).key(&ACME.management);
     assert_eq!(request.json(&json!({"name": "x"})).send().status, 415);
 }
 
 #[test]
 fn proxies_are_filtered_by_name() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let create = |name: &str| {
         let body = proxy_body(&json!({"name": name}));
-        SHARED_SERVER.post(&keys.management, "/proxies", &body).expect_status(201)
+        SERVER.post(&keys.management, "/proxies", &body).expect_status(201)
     };
     let created = ["Charges live", "Charges test", "Refunds", "Payouts"].map(create);
-    let list = |query: &str| SHARED_SERVER.get_path(&keys.management, &format!("/proxies?{query}"));
+    let list = |query: &str| SERVER.get_path(&keys.management, &format!("/proxies?{query}"));
     let names = |query: &str| -> Vec<String> {
         let page = list(query).expect_status(200);
         let mut names: Vec<_> =

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{CERTIFICATE, certificate_body, create_proxy, get_proxy, proxy_body, proxy_path};
-use crate::harness::server::{ACME, SHARED_SERVER, TestResponse};
+use crate::harness::server::{ACME, SERVER, TestResponse};
 
 fn set_certificate(proxy: &Value, body: &Value) -> TestResponse {
     let path = format!("{}/client-certificate", proxy_path(proxy));
-    SHARED_SERVER.put(&ACME.management, &path, body)
+    SERVER.put(&ACME.management, &path, body)
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn client_certificate_is_summarized_and_stays_after_an_update() {
     assert!(summary["subject"].as_str().unwrap().contains("CN=shop.example"), "{summary}");
     assert_eq!(get_proxy(&proxy)["client_certificate"], summary["sha256"]);
     let body = proxy_body(&json!({"name": "changed"}));
-    let updated = SHARED_SERVER.put(&ACME.management, &proxy_path(&proxy), &body);
+    let updated = SERVER.put(&ACME.management, &proxy_path(&proxy), &body);
     assert_eq!(updated.expect_status(200)["client_certificate"], summary["sha256"]);
     let other_summary = set_certificate(&proxy, &certificate_body("other")).expect_status(200);
     assert_ne!(other_summary["sha256"], summary["sha256"]);
@@ -30,9 +30,9 @@ fn deleted_client_certificate_is_gone() {
     let proxy = create_proxy(&json!({}));
     set_certificate(&proxy, &CERTIFICATE).expect_status(200);
     let path = format!("{}/client-certificate", proxy_path(&proxy));
-    assert_eq!(SHARED_SERVER.delete(&ACME.management, &path).status, 204);
+    assert_eq!(SERVER.delete(&ACME.management, &path).status, 204);
     assert_eq!(get_proxy(&proxy).get("client_certificate"), None);
-    SHARED_SERVER.delete(&ACME.management, &path).expect_problem(404, "");
+    SERVER.delete(&ACME.management, &path).expect_problem(404, "");
     assert_eq!(get_proxy(&proxy)["name"], "Charges");
 }
 

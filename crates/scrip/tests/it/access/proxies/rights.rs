@@ -10,44 +10,43 @@ use super::{
     CERTIFICATE, certificate_body, certificate_pem, create_proxy, get_proxy, patch_proxy,
     proxy_body, proxy_path,
 };
-use crate::harness::server::{ACME, SHARED_SERVER, text_field};
+use crate::harness::server::{ACME, SERVER, text_field};
 
 const DENIAL: &str = "application:update";
 
 fn create_application(kind: &str, permission: &str) -> Value {
     let body = json!({"name": "lender", "type": kind, "permissions": [permission]});
-    SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201)["id"].clone()
+    SERVER.post(&ACME.management, "/applications", &body).expect_status(201)["id"].clone()
 }
 
 #[test]
 fn naming_an_application_needs_application_update() {
-    let creator = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyCreate]);
+    let creator = SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyCreate]);
     let both = [ProxyCreate, ApplicationUpdate];
-    let manager = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    let manager = SERVER.key_with_permissions(&ACME.tenant, Management, &both);
     let plain = proxy_body(&json!({}));
-    SHARED_SERVER.post(&creator, "/proxies", &plain).expect_status(201);
+    SERVER.post(&creator, "/proxies", &plain).expect_status(201);
     for (kind, permission) in [("private", "token:create"), ("public", "token:create")] {
         let application = create_application(kind, permission);
         let body = proxy_body(&json!({"application": {"id": application}}));
-        SHARED_SERVER.post(&creator, "/proxies", &body).expect_problem(403, DENIAL);
-        let created = SHARED_SERVER.post(&manager, "/proxies", &body).expect_status(201);
+        SERVER.post(&creator, "/proxies", &body).expect_problem(403, DENIAL);
+        let created = SERVER.post(&manager, "/proxies", &body).expect_status(201);
         assert_eq!(created["application_id"], application);
     }
     let management = create_application("management", "tenant:read");
     let body = proxy_body(&json!({"application": {"id": management}}));
-    SHARED_SERVER.post(&manager, "/proxies", &body).expect_invalid("application.id");
-    let other_tenant = SHARED_SERVER.create_default_tenant();
-    let foreign =
-        SHARED_SERVER.get_path(&other_tenant.private, "/applications/key").expect_status(200);
+    SERVER.post(&manager, "/proxies", &body).expect_invalid("application.id");
+    let other_tenant = SERVER.create_default_tenant();
+    let foreign = SERVER.get_path(&other_tenant.private, "/applications/key").expect_status(200);
     let body = proxy_body(&json!({"application": {"id": foreign["id"]}}));
-    SHARED_SERVER.post(&manager, "/proxies", &body).expect_invalid("application.id");
+    SERVER.post(&manager, "/proxies", &body).expect_invalid("application.id");
 }
 
 #[test]
 fn redirecting_a_proxy_needs_application_update() {
-    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let updater = SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
     let both = [ProxyUpdate, ApplicationUpdate];
-    let manager = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    let manager = SERVER.key_with_permissions(&ACME.tenant, Management, &both);
     let application = create_application("private", "token:create");
     let append = json!([{"type": "append_text", "options": {"value": "x"}}]);
     for change in [
@@ -64,25 +63,25 @@ fn redirecting_a_proxy_needs_application_update() {
         let proxy = create_proxy(&json!({}));
         patch_proxy(&updater, &proxy, &change).expect_problem(403, DENIAL);
         let body = proxy_body(&change);
-        SHARED_SERVER.put(&updater, &proxy_path(&proxy), &body).expect_problem(403, DENIAL);
+        SERVER.put(&updater, &proxy_path(&proxy), &body).expect_problem(403, DENIAL);
         assert_eq!(get_proxy(&proxy), proxy, "{change}");
         assert_eq!(patch_proxy(&manager, &proxy, &change).status, 204, "{change}");
         // The reverse change redirects too, except the removal of the application.
         let is_application = change.get("application").is_some();
-        let response = SHARED_SERVER.put(&updater, &proxy_path(&proxy), &proxy_body(&json!({})));
+        let response = SERVER.put(&updater, &proxy_path(&proxy), &proxy_body(&json!({})));
         assert_eq!(response.status, if is_application { 200 } else { 403 }, "{change}");
     }
     let proxy = create_proxy(&json!({}));
     let path = format!("{}/client-certificate", proxy_path(&proxy));
-    SHARED_SERVER.put(&updater, &path, &CERTIFICATE).expect_problem(403, DENIAL);
-    SHARED_SERVER.put(&manager, &path, &CERTIFICATE).expect_status(200);
-    SHARED_SERVER.delete(&updater, &path).expect_problem(403, DENIAL);
-    assert_eq!(SHARED_SERVER.delete(&manager, &path).status, 204);
+    SERVER.put(&updater, &path, &CERTIFICATE).expect_problem(403, DENIAL);
+    SERVER.put(&manager, &path, &CERTIFICATE).expect_status(200);
+    SERVER.delete(&updater, &path).expect_problem(403, DENIAL);
+    assert_eq!(SERVER.delete(&manager, &path).status, 204);
 }
 
 #[test]
 fn proxy_update_alone_changes_the_remaining_attributes() {
-    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let updater = SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
     let application = create_application("private", "token:create");
     let attributes = json!({
         "application": {"id": application}, "require_auth": false, "tls_min": "1.3",
@@ -94,14 +93,14 @@ fn proxy_update_alone_changes_the_remaining_attributes() {
     let mut body = proxy_body(&attributes);
     body["name"] = json!("y");
     // A PUT without the attribute would let the proxy detokenize again.
-    SHARED_SERVER.put(&updater, &proxy_path(&proxy), &body).expect_problem(403, DENIAL);
+    SERVER.put(&updater, &proxy_path(&proxy), &body).expect_problem(403, DENIAL);
     body["disable_detokenization"] = json!(true);
     let both = [ProxyUpdate, ProxyRead];
-    let reader = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
-    SHARED_SERVER.put(&reader, &proxy_path(&proxy), &body).expect_status(200);
+    let reader = SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    SERVER.put(&reader, &proxy_path(&proxy), &body).expect_status(200);
     // The application was deleted: the proxy stays changeable, and its rights are gone.
     let path = format!("/applications/{}", application.as_str().unwrap());
-    assert_eq!(SHARED_SERVER.delete(&ACME.management, &path).status, 204);
+    assert_eq!(SERVER.delete(&ACME.management, &path).status, 204);
     assert_eq!(patch_proxy(&updater, &proxy, &json!({"name": "z"})).status, 204);
     assert_eq!(get_proxy(&proxy)["application_id"], application);
 }
@@ -109,9 +108,9 @@ fn proxy_update_alone_changes_the_remaining_attributes() {
 /// The response would tell whether the values are equal to those that the caller cannot read.
 #[test]
 fn request_with_hidden_attributes_needs_application_update_without_proxy_read() {
-    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let updater = SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
     let both = [ProxyUpdate, ProxyRead];
-    let reader = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    let reader = SERVER.key_with_permissions(&ACME.tenant, Management, &both);
     let append = |value: &str| json!({"type": "append_text", "options": {"value": value}});
     let rows = [
         ("configuration", json!({"pin": "1234"}), json!({"pin": "4321"})),
@@ -133,12 +132,12 @@ fn request_with_hidden_attributes_needs_application_update_without_proxy_read() 
             assert_eq!(patch_proxy(key, &proxy, &equal).status, status, "{name}");
         }
         for (key, status) in [(&updater, 403), (&reader, 200)] {
-            assert_eq!(SHARED_SERVER.put(key, &path, &proxy_body(&equal)).status, status, "{name}");
+            assert_eq!(SERVER.put(key, &path, &proxy_body(&equal)).status, status, "{name}");
         }
         for key in [&updater, &reader] {
             patch_proxy(key, &proxy, &other).expect_problem(403, DENIAL);
             patch_proxy(key, &proxy, &json!({name: null})).expect_problem(403, DENIAL);
-            SHARED_SERVER.put(key, &path, &proxy_body(&json!({}))).expect_problem(403, DENIAL);
+            SERVER.put(key, &path, &proxy_body(&json!({}))).expect_problem(403, DENIAL);
             assert_eq!(patch_proxy(key, &proxy, &json!({"name": "x"})).status, 204, "{name}");
         }
         assert_eq!(get_proxy(&proxy)[name], equal[name]);
@@ -148,7 +147,7 @@ fn request_with_hidden_attributes_needs_application_update_without_proxy_read() 
 /// Whether the merged transform is valid depends on the stored one.
 #[test]
 fn patch_of_a_transform_is_denied_before_it_is_merged() {
-    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let updater = SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
     let append = json!({"type": "append_text", "options": {"value": "key=1"}});
     let proxies = [create_proxy(&json!({"request_transform": append})), create_proxy(&json!({}))];
     for patch in [
@@ -164,12 +163,12 @@ fn patch_of_a_transform_is_denied_before_it_is_merged() {
 
 #[test]
 fn update_returns_the_key_of_a_proxy_only_to_readers_and_without_an_idempotency_key() {
-    let updater = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
+    let updater = SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
     let both = [ProxyUpdate, ProxyRead];
-    let reader = SHARED_SERVER.key_with_permissions(&ACME.tenant, Management, &both);
+    let reader = SERVER.key_with_permissions(&ACME.tenant, Management, &both);
     let proxy = create_proxy(&json!({}));
     let put = |key: &str, idempotency_key: Option<&str>| {
-        let request = SHARED_SERVER.request("PUT", &proxy_path(&proxy)).key(key);
+        let request = SERVER.request("PUT", &proxy_path(&proxy)).key(key);
         let request = request.json(&proxy_body(&json!({})));
         let response = match idempotency_key {
             Some(idempotency_key) => request.idempotency_key(idempotency_key).send(),
@@ -186,13 +185,13 @@ fn update_returns_the_key_of_a_proxy_only_to_readers_and_without_an_idempotency_
 
 #[test]
 fn proxies_per_tenant_are_limited() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let large = json!({"code": "x".repeat(50_000)});
     let body = proxy_body(&json!({"request_transform": large, "response_transform": large}));
     let statuses: Vec<_> = (0..100)
-        .map(|_| SHARED_SERVER.post(&keys.management, "/proxies", &body).status)
+        .map(|_| SERVER.post(&keys.management, "/proxies", &body).status)
         .take_while(|it| *it == 201)
         .collect();
     assert!((60..90).contains(&statuses.len()), "{} proxies of 100 KB", statuses.len());
-    SHARED_SERVER.post(&keys.management, "/proxies", &body).expect_problem(422, "8 MiB");
+    SERVER.post(&keys.management, "/proxies", &body).expect_problem(422, "8 MiB");
 }

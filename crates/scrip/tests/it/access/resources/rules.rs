@@ -12,7 +12,7 @@ use super::{Listing, Resource, check_each};
 use crate::{
     access::operation_calls::TenantHarness,
     audit::records::records,
-    harness::server::{SHARED_SERVER, TestServer, text_field},
+    harness::server::{SERVER, TestServer, text_field},
 };
 
 fn is_created(resource: &Resource) -> bool {
@@ -30,7 +30,7 @@ fn is_paged(resource: &Resource) -> bool {
 #[test]
 fn created_resource_is_read_and_listed_without_what_is_shown_once() {
     let rule = "a created entity is read and listed as created, without what is shown once";
-    check_each(&SHARED_SERVER, rule, is_created, |it| {
+    check_each(&SERVER, rule, is_created, |it| {
         let created = it.create("created");
         let shown = it.without_shown_once(&created);
         assert_eq!(it.get(&created), shown);
@@ -62,7 +62,7 @@ fn without_identity(mut entity: Value) -> Value {
 fn null_and_unknown_attributes_of_a_resource_change_nothing() {
     let rule = "an optional attribute may be null, and unknown and read-only ones are ignored";
     check_each(
-        &SHARED_SERVER,
+        &SERVER,
         rule,
         |it| !it.optional.is_empty(),
         |it| {
@@ -97,7 +97,7 @@ fn null_and_unknown_attributes_of_a_resource_change_nothing() {
 #[test]
 fn update_of_a_resource_changes_its_name_and_keeps_its_identity() {
     let rule = "an update changes the given attribute, keeps the identity and records who changed";
-    check_each(&SHARED_SERVER, rule, is_changed, |it| {
+    check_each(&SERVER, rule, is_changed, |it| {
         for method in it.resource.changes {
             let created = it.create("before");
             let mut expected = it.without_shown_once(&created);
@@ -123,7 +123,7 @@ fn update_of_a_resource_changes_its_name_and_keeps_its_identity() {
 #[test]
 fn invalid_change_of_a_resource_names_the_attribute_and_changes_nothing() {
     let rule = "a missing or malformed attribute is named, and nothing changes";
-    check_each(&SHARED_SERVER, rule, is_changed, |it| {
+    check_each(&SERVER, rule, is_changed, |it| {
         let created = it.create("unchanged");
         let state = || (it.get(&created), is_created(it.resource).then(|| it.list("").len()));
         let before = state();
@@ -153,7 +153,7 @@ fn invalid_change_of_a_resource_names_the_attribute_and_changes_nothing() {
 #[test]
 fn deleted_resource_is_not_found_and_others_remain() {
     let rule = "a deleted entity is not found, not even with the idempotency key of its deletion";
-    check_each(&SHARED_SERVER, rule, is_created, |it| {
+    check_each(&SERVER, rule, is_created, |it| {
         let (deleted, other) = (it.create("deleted"), it.create("other"));
         let path = it.path(&deleted);
         let delete = || {
@@ -176,12 +176,12 @@ fn deleted_resource_is_not_found_and_others_remain() {
 /// Ids of other tenants, and of other entities of the same tenant, look like unknown ones.
 #[test]
 fn unknown_and_foreign_ids_are_not_found_on_every_policy_route() {
-    let mut harness = TenantHarness::new(&SHARED_SERVER);
+    let mut harness = TenantHarness::new(&SERVER);
     let management = harness.keys.management.clone();
     let own = [&harness.application, &harness.api_key].map(String::clone);
     let body = json!({"name": "other", "type": "private", "permissions": ["token:read"]});
-    let other = SHARED_SERVER.post(&management, "/applications", &body).expect_status(201);
-    let foreign = TenantHarness::new(&SHARED_SERVER);
+    let other = SERVER.post(&management, "/applications", &body).expect_status(201);
+    let foreign = TenantHarness::new(&SERVER);
     let state_before = foreign.tenant_state();
     let TenantHarness { application, api_key, proxy, webhook, client_key, .. } = &foreign;
     let key_of_other = text_field(&other["keys"][0], "id");
@@ -271,7 +271,7 @@ fn resources_are_listed_by_time_in_pages_and_filtered_by_id() {
 fn changes_and_reads_of_a_resource_are_recorded_with_its_id() {
     let rule = "every change is in the audit log and every read in the read log, with the id";
     check_each(
-        &SHARED_SERVER,
+        &SERVER,
         rule,
         |_| true,
         |it| {

@@ -3,23 +3,23 @@
 use serde_json::json;
 
 use crate::{
-    harness::server::{ACME, SHARED_SERVER, TestServer, card_body, text_field, unique_card_number},
+    harness::server::{ACME, SERVER, TestServer, card_body, text_field, unique_card_number},
     proxy::harness::PROXY,
 };
 
 #[test]
 fn operations_below_api_have_the_same_responses() {
     let body = card_body(&unique_card_number());
-    let created = SHARED_SERVER.post(&ACME.private, "/api/tokens", &body).expect_status(201);
+    let created = SERVER.post(&ACME.private, "/api/tokens", &body).expect_status(201);
     let id = text_field(&created, "id");
-    let token = SHARED_SERVER.get_path(&ACME.private, &format!("/tokens/{id}")).expect_status(200);
+    let token = SERVER.get_path(&ACME.private, &format!("/tokens/{id}")).expect_status(200);
     for path in [format!("/api/tokens/{id}"), format!("/api/tokens/{id}/")] {
-        assert_eq!(SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200), token);
+        assert_eq!(SERVER.get_path(&ACME.private, &path).expect_status(200), token);
     }
-    let list = SHARED_SERVER.get_path(&ACME.private, "/api/v2/tokens?size=1").expect_status(200);
+    let list = SERVER.get_path(&ACME.private, "/api/v2/tokens?size=1").expect_status(200);
     assert_eq!(list["data"].as_array().map(Vec::len), Some(1));
-    SHARED_SERVER.request("GET", "/api/tokens").send().expect_problem(401, "BT-API-KEY");
-    let root = SHARED_SERVER.request("GET", "/api").send();
+    SERVER.request("GET", "/api/tokens").send().expect_problem(401, "BT-API-KEY");
+    let root = SERVER.request("GET", "/api").send();
     assert_eq!((root.status, root.headers["location"].as_str()), (302, "/docs"));
 }
 
@@ -28,16 +28,16 @@ fn api_path_is_removed_once() {
     for path in
         ["/api/api/tokens", "/api/api", "/apitokens", "/API/tokens", "/api/elements/client.js"]
     {
-        SHARED_SERVER.get_path(&ACME.private, path).expect_problem(404, "Not found.");
+        SERVER.get_path(&ACME.private, path).expect_problem(404, "Not found.");
     }
-    SHARED_SERVER.get_path(&ACME.private, "/api/documents").expect_problem(404, "documents");
+    SERVER.get_path(&ACME.private, "/api/documents").expect_problem(404, "documents");
 }
 
 #[test]
 fn idempotency_key_is_the_same_below_api() {
     let body = card_body(&unique_card_number());
     let create = |path: &str| {
-        let request = SHARED_SERVER.request("POST", path).key(&ACME.private);
+        let request = SERVER.request("POST", path).key(&ACME.private);
         let request = request.idempotency_key("one create, two paths").json(&body);
         text_field(&request.send().expect_status(201), "id")
     };

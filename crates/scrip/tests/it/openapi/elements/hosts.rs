@@ -7,7 +7,7 @@ use super::{
     API_HOST, FIELD_HOST, FIELD_KEYS, FIELDS, PAGES, SCRIPTS, production_hosting, request,
 };
 use crate::{
-    harness::server::{SHARED_SERVER, TestServer},
+    harness::server::{SERVER, TestServer},
     proxy::{
         harness::{ProxyHarness, StatedDelivery},
         hosts::map_host,
@@ -20,9 +20,9 @@ const NO_ROUTE: &str = "/without-a-route";
 #[test]
 fn without_an_origin_the_problem_names_the_setting() {
     for path in SCRIPTS.into_iter().chain(PAGES) {
-        let response = SHARED_SERVER.request("GET", path).send();
+        let response = SERVER.request("GET", path).send();
         response.expect_problem(404, "elements.origin");
-        let response = SHARED_SERVER.request("GET", path).header("Host", "localhost").send();
+        let response = SERVER.request("GET", path).header("Host", "localhost").send();
         response.expect_problem(404, "elements.origin");
     }
 }

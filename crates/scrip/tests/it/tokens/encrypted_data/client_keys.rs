@@ -4,12 +4,12 @@ use scrip_core::types::time::Clock;
 use serde_json::json;
 
 use super::{create_client_key, create_keys, delete_client_key};
-use crate::harness::server::{SHARED_SERVER, text_field};
+use crate::harness::server::{SERVER, text_field};
 
 #[test]
 fn created_key_has_its_public_key_as_pem() {
     let keys = create_keys();
-    let created = create_client_key(&SHARED_SERVER, &keys);
+    let created = create_client_key(&SERVER, &keys);
     let names: Vec<_> = created.as_object().unwrap().keys().collect();
     assert_eq!(names, ["expires_at", "key_id", "public_key_pem"]);
     let pem = text_field(&created, "public_key_pem");
@@ -21,7 +21,7 @@ fn created_key_has_its_public_key_as_pem() {
 #[test]
 fn body_of_a_create_is_optional_and_expiry_is_limited_to_one_year() {
     let keys = create_keys();
-    let request = || SHARED_SERVER.request("POST", "/keys").key(&keys.management);
+    let request = || SERVER.request("POST", "/keys").key(&keys.management);
     request().send().expect_status(201);
     // The form of the official Python client.
     request().body("application/json-patch+json", "{}").send().expect_status(201);
@@ -40,14 +40,14 @@ fn body_of_a_create_is_optional_and_expiry_is_limited_to_one_year() {
 #[test]
 fn expiry_is_accepted_in_the_form_of_other_clients() {
     let keys = create_keys();
-    let now = SHARED_SERVER.clock.now();
+    let now = SERVER.clock.now();
     // Half a year from now, in the form M/D/YYYY h:mm:ss PM -07:00.
     let later = now.plus(std::time::Duration::from_secs(180 * 24 * 60 * 60)).to_string();
     let parts: Vec<_> = later.split(['-', 'T']).collect();
     let (year, month, day) = (parts[0], parts[1].trim_start_matches('0'), parts[2]);
     let day = day.trim_start_matches('0');
     let body = json!({"expires_at": format!("{month}/{day}/{year} 1:00:00 PM -07:00")});
-    let created = SHARED_SERVER.post(&keys.management, "/keys", &body).expect_status(201);
+    let created = SERVER.post(&keys.management, "/keys", &body).expect_status(201);
     let expected = format!("{}-{}-{}T20:00:00+00:00", parts[0], parts[1], parts[2]);
     assert_eq!(created["expires_at"], expected);
 }
@@ -55,14 +55,14 @@ fn expiry_is_accepted_in_the_form_of_other_clients() {
 #[test]
 fn every_application_of_the_tenant_gets_the_public_key_of_a_live_key() {
     let (keys, other) = (create_keys(), create_keys());
-    let created = create_client_key(&SHARED_SERVER, &keys);
+    let created = create_client_key(&SERVER, &keys);
     let path = format!("/keys/{}/public-key", text_field(&created, "key_id"));
     for key in [&keys.public, &keys.private, &keys.management] {
-        let found = SHARED_SERVER.get_path(key, &path).expect_status(200);
+        let found = SERVER.get_path(key, &path).expect_status(200);
         assert_eq!(found["public_key_pem"], created["public_key_pem"]);
     }
-    SHARED_SERVER.get_path(&other.public, &path).expect_problem(404, "Not found.");
-    SHARED_SERVER.request("GET", &path).send().expect_problem(401, "BT-API-KEY");
+    SERVER.get_path(&other.public, &path).expect_problem(404, "Not found.");
+    SERVER.request("GET", &path).send().expect_problem(401, "BT-API-KEY");
     delete_client_key(&keys, &created);
-    SHARED_SERVER.get_path(&keys.public, &path).expect_problem(404, "Not found.");
+    SERVER.get_path(&keys.public, &path).expect_problem(404, "Not found.");
 }

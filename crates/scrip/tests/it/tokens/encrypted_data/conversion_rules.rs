@@ -10,13 +10,13 @@ use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
 
 use super::{create_client_key, create_keys, encrypted_card, post_card};
-use crate::harness::server::{SHARED_SERVER, grant, text_field, unique_card_number};
+use crate::harness::server::{SERVER, grant, text_field, unique_card_number};
 
 #[test]
 fn captured_jwe_with_other_expressions_is_denied() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
-    let attacker = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
+    let client_key = create_client_key(&SERVER, &keys);
+    let attacker = SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
     let attacks = [
         ("mask", json!({"number": "{{ data.number }}"})),
         ("mask", json!("{{ data.number | slice: 0, 12 }}")),
@@ -36,9 +36,9 @@ fn captured_jwe_with_other_expressions_is_denied() {
     response.expect_status(201);
     // An error for an id with the number would confirm the number. A browser chooses no id.
     let body = encrypted_card(&client_key, &number, json!({"id": format!("x-{number}")}));
-    SHARED_SERVER.create_token(&attacker, &body).expect_problem(403, "cannot choose id");
-    let backend = SHARED_SERVER.key_with_permissions(&keys.tenant, Private, &[TokenCreate]);
-    SHARED_SERVER.create_token(&backend, &body).expect_invalid("id");
+    SERVER.create_token(&attacker, &body).expect_problem(403, "cannot choose id");
+    let backend = SERVER.key_with_permissions(&keys.tenant, Private, &[TokenCreate]);
+    SERVER.create_token(&backend, &body).expect_invalid("id");
     // With a reveal right in the container, the caller may read the data anyway.
     for (attribute, value) in [
         ("mask", json!({"number": "{{ data.number | reveal_last: 4 }}"})),
@@ -53,21 +53,21 @@ fn captured_jwe_with_other_expressions_is_denied() {
 #[test]
 fn tokenize_denies_expressions_on_encrypted_leaves() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
-    let attacker = SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
+    let client_key = create_client_key(&SERVER, &keys);
+    let attacker = SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
     let attributes = json!({"search_indexes": ["{{ data.number | slice: 6, 1 }}"]});
     let leaf = encrypted_card(&client_key, &unique_card_number(), attributes);
-    let response = SHARED_SERVER.post(&attacker, "/tokenize", &json!({"a": [leaf]}));
+    let response = SERVER.post(&attacker, "/tokenize", &json!({"a": [leaf]}));
     response.expect_problem(403, "search_indexes");
 }
 
 #[test]
 fn captured_jwe_in_another_container_gives_no_right() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let attacker_with = |transform, permissions: &[_]| {
         let rules = vec![grant("/attacker/", transform, permissions)];
-        SHARED_SERVER.key_with_rules(&keys.tenant, rules)
+        SERVER.key_with_rules(&keys.tenant, rules)
     };
     let own = || json!({"containers": ["/attacker/"]});
     for key in [
@@ -90,25 +90,25 @@ fn captured_jwe_in_another_container_gives_no_right() {
 #[test]
 fn captured_jwe_as_an_intent_in_another_container_gives_no_right() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let body = |attributes| encrypted_card(&client_key, &unique_card_number(), attributes);
     let rules = vec![grant("/attacker/", Mask, &[TokenIntentCreate, TokenUse])];
-    let attacker = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
+    let attacker = SERVER.key_with_rules(&keys.tenant, rules);
     for attributes in [json!({"containers": ["/attacker/"]}), json!({})] {
-        let response = SHARED_SERVER.post(&attacker, "/token-intents", &body(attributes));
+        let response = SERVER.post(&attacker, "/token-intents", &body(attributes));
         response.expect_problem(403, "container");
     }
     let rules = vec![grant("/attacker/", Mask, &[TokenIntentCreate])];
-    let writer = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
+    let writer = SERVER.key_with_rules(&keys.tenant, rules);
     let attributes = json!({"containers": ["/attacker/"]});
-    SHARED_SERVER.post(&writer, "/token-intents", &body(attributes)).expect_status(201);
-    SHARED_SERVER.post(&keys.public, "/token-intents", &body(json!({}))).expect_status(201);
+    SERVER.post(&writer, "/token-intents", &body(attributes)).expect_status(201);
+    SERVER.post(&keys.public, "/token-intents", &body(json!({}))).expect_status(201);
 }
 
 #[test]
 fn plaintext_decides_the_type() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let number = unique_card_number();
     let cases = [
         (json!({"number": number}), "card", true),
@@ -126,7 +126,7 @@ fn plaintext_decides_the_type() {
         for (data, token_type, is_accepted) in &cases {
             let encrypted = encrypt_json(&client_key, data);
             let body = json!({"type": token_type, "encrypted": encrypted});
-            let response = SHARED_SERVER.post(&keys.private, path, &body);
+            let response = SERVER.post(&keys.private, path, &body);
             match is_accepted {
                 true => drop(response.expect_status(201)),
                 false => response.expect_invalid("type"),
@@ -134,20 +134,20 @@ fn plaintext_decides_the_type() {
         }
     }
     let body = json!({"type": "card", "encrypted": encrypt_json(&client_key, &json!({"a": 1}))});
-    SHARED_SERVER.create_token(&keys.private, &body).expect_invalid("data.number");
+    SERVER.create_token(&keys.private, &body).expect_invalid("data.number");
 }
 
 #[test]
 fn deduplication_of_encrypted_data_returns_no_data_of_the_existing_token() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let (number, created) = post_card(&keys.private, &client_key, json!({"metadata": {"a": "b"}}));
     let existing = created.expect_status(201);
     // Data that a browser encrypted is not compared at all.
     for (kind, is_found) in [(Private, true), (Public, false)] {
-        let attacker = SHARED_SERVER.key_with_permissions(&keys.tenant, kind, &[TokenCreate]);
+        let attacker = SERVER.key_with_permissions(&keys.tenant, kind, &[TokenCreate]);
         let body = encrypted_card(&client_key, &number, json!({"deduplicate_token": true}));
-        let response: Value = SHARED_SERVER.create_token(&attacker, &body).expect_status(201);
+        let response: Value = SERVER.create_token(&attacker, &body).expect_status(201);
         assert_eq!(text_field(&response, "id") == text_field(&existing, "id"), is_found);
         let text = response.to_string();
         assert!(!text.contains(&number) && !text.contains("metadata"), "{text}");
@@ -158,32 +158,32 @@ fn deduplication_of_encrypted_data_returns_no_data_of_the_existing_token() {
 #[test]
 fn encrypted_data_of_type_token_has_no_fingerprint_without_a_reveal_right() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let encrypted = encrypt_json(&client_key, &json!("123-45-6789"));
     let rules = vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenIntentCreate])];
-    let masked = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
+    let masked = SERVER.key_with_rules(&keys.tenant, rules);
     let body = json!({"type": "token", "encrypted": encrypted});
     for path in ["/tokens", "/token-intents"] {
-        let created = SHARED_SERVER.post(&masked, path, &body).expect_status(201);
+        let created = SERVER.post(&masked, path, &body).expect_status(201);
         assert_eq!(created["fingerprint"], Value::Null, "{path}: {created}");
     }
-    let created = SHARED_SERVER.create_token_ok(&keys.private, &body);
+    let created = SERVER.create_token_ok(&keys.private, &body);
     assert!(created["fingerprint"].is_string(), "{created}");
     // A social security number can have the checksum of a routing number.
     let encrypted = encrypt_json(&client_key, &json!("021000021"));
     let body = json!({"type": "us_bank_routing_number", "encrypted": encrypted});
     let rules = vec![grant("/bank/low/", Reveal, &[TokenCreate, TokenRead])];
-    let reader = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
+    let reader = SERVER.key_with_rules(&keys.tenant, rules);
     for key in [&reader, &keys.public] {
-        SHARED_SERVER.create_token(key, &body).expect_problem(403, "type");
+        SERVER.create_token(key, &body).expect_problem(403, "type");
     }
-    SHARED_SERVER.create_token_ok(&keys.private, &body);
+    SERVER.create_token_ok(&keys.private, &body);
     // An account number has no rule that a social security number does not meet.
     let encrypted = encrypt_json(&client_key, &json!("123456789"));
     let body = json!({"type": "us_bank_account_number", "encrypted": encrypted});
     let rules = vec![grant("/bank/high/", Reveal, &[TokenCreate, TokenRead])];
-    let reader = SHARED_SERVER.key_with_rules(&keys.tenant, rules);
-    SHARED_SERVER.create_token(&reader, &body).expect_problem(403, "type");
-    SHARED_SERVER.create_token_ok(&masked, &body);
-    SHARED_SERVER.create_token_ok(&keys.private, &body);
+    let reader = SERVER.key_with_rules(&keys.tenant, rules);
+    SERVER.create_token(&reader, &body).expect_problem(403, "type");
+    SERVER.create_token_ok(&masked, &body);
+    SERVER.create_token_ok(&keys.private, &body);
 }

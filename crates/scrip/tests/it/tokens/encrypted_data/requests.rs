@@ -7,34 +7,34 @@ use serde_json::{Value, json};
 use super::{
     card_data, create_client_key, create_keys, delete_client_key, encrypted_card, post_card,
 };
-use crate::harness::server::{SHARED_SERVER, text_field, unique_card_number};
+use crate::harness::server::{SERVER, text_field, unique_card_number};
 
 #[test]
 fn encrypted_card_is_stored_like_a_card_in_clear() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let (number, created) = post_card(&keys.private, &client_key, json!({"metadata": {"a": "b"}}));
     let created = created.expect_status(201);
     assert_eq!(created["containers"], json!(["/pci/high/"]));
-    let token = SHARED_SERVER.get_token(&keys.private, &text_field(&created, "id"));
+    let token = SERVER.get_token(&keys.private, &text_field(&created, "id"));
     let token = token.expect_status(200);
     assert_eq!(token["data"]["number"], json!(number));
     assert_eq!(token["data"]["cvc"], "123");
     assert_eq!(token["metadata"], json!({"a": "b"}));
     // The same fingerprint as the card in clear.
     let clear = json!({"type": "card", "data": card_data(&number)});
-    let clear = SHARED_SERVER.create_token_ok(&keys.private, &clear);
+    let clear = SERVER.create_token_ok(&keys.private, &clear);
     assert_eq!(clear["fingerprint"], token["fingerprint"]);
 }
 
 #[test]
 fn response_does_not_describe_dropped_attributes_of_encrypted_data() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let data = json!({"number": unique_card_number(), "cardholder_name": "Jo", "x": 1});
     let body = json!({"type": "card", "encrypted": encrypt_json(&client_key, &data)});
     for key in [&keys.private, &keys.public] {
-        let created = SHARED_SERVER.create_token_ok(key, &body);
+        let created = SERVER.create_token_ok(key, &body);
         assert_eq!(created["_extras"], json!({"deduplicated": false}));
     }
 }
@@ -42,10 +42,10 @@ fn response_does_not_describe_dropped_attributes_of_encrypted_data() {
 #[test]
 fn response_shows_the_data_only_to_a_caller_that_may_read_it() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let permissions = [Permission::TokenCreate];
     let kind = ApplicationKind::Public;
-    let writer = SHARED_SERVER.key_with_permissions(&keys.tenant, kind, &permissions);
+    let writer = SERVER.key_with_permissions(&keys.tenant, kind, &permissions);
     let (number, created) = post_card(&writer, &client_key, json!({}));
     let text = created.expect_status(201).to_string();
     assert!(!text.contains(&number) && !text.contains("cvc"), "{text}");
@@ -54,42 +54,42 @@ fn response_shows_the_data_only_to_a_caller_that_may_read_it() {
 #[test]
 fn encrypted_intent_is_converted_like_any_intent() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let number = unique_card_number();
     let body = encrypted_card(&client_key, &number, json!({}));
-    let intent = SHARED_SERVER.post(&keys.public, "/token-intents", &body).expect_status(201);
+    let intent = SERVER.post(&keys.public, "/token-intents", &body).expect_status(201);
     assert_eq!(intent["card"], Value::Null, "a browser does not see encrypted data");
     let body = json!({"token_intent_id": intent["id"]});
-    let token = SHARED_SERVER.create_token_ok(&keys.private, &body);
-    let token = SHARED_SERVER.get_token(&keys.private, &text_field(&token, "id")).json();
+    let token = SERVER.create_token_ok(&keys.private, &body);
+    let token = SERVER.get_token(&keys.private, &text_field(&token, "id")).json();
     assert_eq!(token["data"]["number"], json!(number));
 }
 
 #[test]
 fn tokenize_accepts_encrypted_leaves_or_stores_nothing() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let number = unique_card_number();
     let card = encrypted_card(&client_key, &number, json!({}));
     let pin = json!({"type": "token", "encrypted": encrypt_json(&client_key, &json!({"pin": 7}))});
     let body = json!({"card": card, "list": [pin, "text"]});
-    let written = SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
+    let written = SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
     let card_id = text_field(&written["card"], "id");
-    let token = SHARED_SERVER.get_token(&keys.private, &card_id).json();
+    let token = SERVER.get_token(&keys.private, &card_id).json();
     assert_eq!(token["data"]["number"], json!(number));
     let pin_id = text_field(&written["list"][0], "id");
-    let token = SHARED_SERVER.get_token(&keys.private, &pin_id).json();
+    let token = SERVER.get_token(&keys.private, &pin_id).json();
     assert_eq!(token["data"], json!({"pin": 7}));
 
-    let count = || SHARED_SERVER.count_rows(&keys.tenant, "tokens");
+    let count = || SERVER.count_rows(&keys.tenant, "tokens");
     let before = count();
     let invalid = json!({"a": card, "b": {"type": "card", "encrypted": "x"}});
-    let response = SHARED_SERVER.post(&keys.private, "/tokenize", &invalid);
+    let response = SERVER.post(&keys.private, "/tokenize", &invalid);
     response.expect_invalid("b.encrypted");
     let mut unknown = client_key.clone();
     unknown["key_id"] = json!("5b493235-6917-4307-906a-2cd6f1a90b13");
     let invalid = json!({"a": card, "b": encrypted_card(&unknown, &number, json!({}))});
-    SHARED_SERVER.post(&keys.private, "/tokenize", &invalid).expect_invalid("b.encrypted");
+    SERVER.post(&keys.private, "/tokenize", &invalid).expect_invalid("b.encrypted");
     assert_eq!(count(), before);
 }
 
@@ -103,12 +103,12 @@ fn error_for(api_key: &str, client_key: &Value) -> Value {
 #[test]
 fn unknown_deleted_expired_and_foreign_keys_are_indistinguishable() {
     let (keys, stranger) = (create_keys(), create_keys());
-    let deleted = create_client_key(&SHARED_SERVER, &keys);
+    let deleted = create_client_key(&SERVER, &keys);
     delete_client_key(&keys, &deleted);
-    let foreign = create_client_key(&SHARED_SERVER, &stranger);
-    let expires_at = SHARED_SERVER.clock.now().plus(std::time::Duration::from_secs(2));
+    let foreign = create_client_key(&SERVER, &stranger);
+    let expires_at = SERVER.clock.now().plus(std::time::Duration::from_secs(2));
     let body = json!({"expires_at": expires_at.to_string()});
-    let expired = SHARED_SERVER.post(&keys.management, "/keys", &body).expect_status(201);
+    let expired = SERVER.post(&keys.management, "/keys", &body).expect_status(201);
     let mut unknown = foreign.clone();
     unknown["key_id"] = json!("5b493235-6917-4307-906a-2cd6f1a90b13");
     let mut no_id = foreign.clone();
@@ -128,8 +128,8 @@ fn unknown_deleted_expired_and_foreign_keys_are_indistinguishable() {
 #[test]
 fn malformed_jwe_is_a_400_without_any_part_of_the_input() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
-    let other = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
+    let other = create_client_key(&SERVER, &keys);
     let valid = encrypt_json(&client_key, &card_data(&unique_card_number()));
     let [pem, key_id] = ["public_key_pem", "key_id"].map(|it| text_field(&client_key, it));
     let texts = [
@@ -151,7 +151,7 @@ fn malformed_jwe_is_a_400_without_any_part_of_the_input() {
     for text in texts {
         for path in ["/tokens", "/token-intents"] {
             let body = json!({"type": "token", "encrypted": text});
-            let response = SHARED_SERVER.post(&keys.private, path, &body);
+            let response = SERVER.post(&keys.private, path, &body);
             response.expect_invalid("encrypted");
             assert!(!response.text.contains("4242") && !response.text.contains("eyJ"), "{path}");
         }
@@ -160,28 +160,28 @@ fn malformed_jwe_is_a_400_without_any_part_of_the_input() {
         json!({"type": "card", "encrypted": 7}),
         json!({"type": "card", "encrypted": valid, "data": {"number": "4242424242424242"}}),
     ] {
-        SHARED_SERVER.create_token(&keys.private, &body).expect_invalid("encrypted");
+        SERVER.create_token(&keys.private, &body).expect_invalid("encrypted");
     }
     let body = json!({"type": "card"});
-    SHARED_SERVER.create_token(&keys.private, &body).expect_invalid("data");
+    SERVER.create_token(&keys.private, &body).expect_invalid("data");
     let body = json!({"encrypted": valid});
-    SHARED_SERVER.create_token(&keys.private, &body).expect_invalid("type");
+    SERVER.create_token(&keys.private, &body).expect_invalid("type");
     let body = json!({"token_intent_id": "x", "encrypted": valid});
-    SHARED_SERVER.create_token(&keys.private, &body).expect_invalid("token_intent_id");
-    let token = SHARED_SERVER.create_token_ok(&keys.private, &json!({"type": "token", "data": 1}));
+    SERVER.create_token(&keys.private, &body).expect_invalid("token_intent_id");
+    let token = SERVER.create_token_ok(&keys.private, &json!({"type": "token", "data": 1}));
     let patch = json!({"encrypted": valid});
-    let response = SHARED_SERVER.patch_token(&keys.private, &text_field(&token, "id"), &patch);
+    let response = SERVER.patch_token(&keys.private, &text_field(&token, "id"), &patch);
     response.expect_invalid("encrypted");
 }
 
 #[test]
 fn replay_for_a_browser_compares_encrypted_data_as_it_was_sent() {
     let keys = create_keys();
-    let client_key = create_client_key(&SHARED_SERVER, &keys);
+    let client_key = create_client_key(&SERVER, &keys);
     let number = unique_card_number();
     let encrypt = |number: &str| encrypted_card(&client_key, number, json!({}));
     let create = |body: &Value| {
-        let request = SHARED_SERVER.request("POST", "/tokens").key(&keys.public);
+        let request = SERVER.request("POST", "/tokens").key(&keys.public);
         request.idempotency_key("browser-key").json(body).send()
     };
     let captured = encrypt(&number);

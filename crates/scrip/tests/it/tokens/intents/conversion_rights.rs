@@ -11,13 +11,13 @@ use scrip_core::types::{
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
+    ACME, SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
 };
 
 /// Creates the key of an access session that reads all tokens with an id that begins with
 /// `cust-7-`, and creates cards.
 pub(crate) fn create_customer_session(keys: &TenantApiKeys) -> String {
-    let session = SHARED_SERVER.post(&keys.public, "/sessions", &json!({})).json();
+    let session = SERVER.post(&keys.public, "/sessions", &json!({})).json();
     let rules = json!([
         {"description": "own cards", "priority": 1, "transform": "reveal",
             "permissions": ["token:read", "token:update"], "conditions":
@@ -26,14 +26,14 @@ pub(crate) fn create_customer_session(keys: &TenantApiKeys) -> String {
             "permissions": ["token:create"]},
     ]);
     let grant = json!({"nonce": session["nonce"], "rules": rules});
-    let authorize_response = SHARED_SERVER.post(&keys.private, "/sessions/authorize", &grant);
+    let authorize_response = SERVER.post(&keys.private, "/sessions/authorize", &grant);
     assert!(matches!(authorize_response.status, 200 | 204), "{}", authorize_response.status);
     text_field(&session, "session_key")
 }
 
 fn create_intent(key: &str) -> Value {
     let body = json!({"type": "card", "data": {"number": unique_card_number()}});
-    SHARED_SERVER.post(key, "/token-intents", &body).expect_status(201)
+    SERVER.post(key, "/token-intents", &body).expect_status(201)
 }
 
 #[test]
@@ -42,21 +42,21 @@ fn access_session_cannot_convert_an_intent_under_an_id_that_it_may_reveal() {
     let victim_intent = create_intent(&ACME.public);
     let convert_under_id = |id: Value| {
         let body = json!({"token_intent_id": victim_intent["id"], "id": id});
-        SHARED_SERVER.create_token(&session, &body)
+        SERVER.create_token(&session, &body)
     };
     convert_under_id(json!("cust-7-x")).expect_problem(403, "container");
     convert_under_id(json!("cust-7-{{ data.expiration_year }}")).expect_problem(403, "id");
-    SHARED_SERVER.get_token(&session, "cust-7-x").expect_status(404);
+    SERVER.get_token(&session, "cust-7-x").expect_status(404);
     convert_under_id(json!("cust-8-x")).expect_problem(403, "cannot choose id");
-    SHARED_SERVER.get_token(&session, "cust-8-x").expect_status(404);
+    SERVER.get_token(&session, "cust-8-x").expect_status(404);
     let converted = convert_under_id(Value::Null).expect_status(201);
-    SHARED_SERVER.get_token(&session, &text_field(&converted, "id")).expect_status(403);
+    SERVER.get_token(&session, &text_field(&converted, "id")).expect_status(403);
 }
 
 #[test]
 fn conversion_requires_rights_on_the_containers_of_the_intent() {
     let create_merchant_key = |name: &str, permissions: &[_]| {
-        SHARED_SERVER
+        SERVER
             .key_with_rules(&ACME.tenant, vec![grant(&format!("/shop-{name}/"), Mask, permissions)])
     };
     let intent_creator_key = create_merchant_key("b", &[TokenIntentCreate]);
@@ -65,25 +65,25 @@ fn conversion_requires_rights_on_the_containers_of_the_intent() {
     assert_eq!(created["containers"], json!(["/shop-b/"]));
     let conversion_body =
         |container: &str| json!({"token_intent_id": created["id"], "containers": [container]});
-    SHARED_SERVER
+    SERVER
         .create_token(&other_merchant_key, &conversion_body("/shop-a/"))
         .expect_problem(403, "token:create");
-    SHARED_SERVER
+    SERVER
         .create_token(&create_merchant_key("b", &[TokenCreate]), &conversion_body("/shop-b/"))
         .expect_status(201);
     // An intent without containers can be used by every caller that knows its id.
     let created = create_intent(&ACME.public);
     let body = json!({"token_intent_id": created["id"], "containers": ["/shop-a/"]});
-    SHARED_SERVER.create_token(&other_merchant_key, &body).expect_status(201);
+    SERVER.create_token(&other_merchant_key, &body).expect_status(201);
 }
 
 #[test]
 fn move_or_conversion_into_containers_with_threeds_rights_is_denied() {
-    let created = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
+    let created = SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
     let intent = create_intent(&ACME.public);
     let conversion_body = json!({"token_intent_id": intent["id"], "containers": ["/attacker/"]});
     for permission in [ThreeDsSessionCreate, ThreeDsSessionAuthenticate, ThreeDsSessionRead] {
-        let key = SHARED_SERVER.key_with_rules(
+        let key = SERVER.key_with_rules(
             &ACME.tenant,
             vec![
                 grant("/pci/", Mask, &[TokenCreate, TokenRead, TokenUpdate]),
@@ -91,25 +91,23 @@ fn move_or_conversion_into_containers_with_threeds_rights_is_denied() {
             ],
         );
         let container_patch = json!({"containers": ["/attacker/"]});
-        SHARED_SERVER
+        SERVER
             .patch_token(&key, &text_field(&created, "id"), &container_patch)
             .expect_problem(403, "container");
-        SHARED_SERVER.create_token(&key, &conversion_body).expect_problem(403, "container");
+        SERVER.create_token(&key, &conversion_body).expect_problem(403, "container");
     }
     // With equal rights in both containers the move is allowed.
     let permissions = [TokenCreate, TokenRead, TokenUpdate, ThreeDsSessionCreate];
     let rules = vec![grant("/pci/", Reveal, &permissions), grant("/shop/", Reveal, &permissions)];
-    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
-    SHARED_SERVER
+    let key = SERVER.key_with_rules(&ACME.tenant, rules);
+    SERVER
         .patch_token(&key, &text_field(&created, "id"), &json!({"containers": ["/shop/"]}))
         .expect_status(200);
-    let public_key = SHARED_SERVER.key_with_permissions(
+    let public_key = SERVER.key_with_permissions(
         &ACME.tenant,
         Public,
         &[TokenCreate, TokenIntentCreate, ThreeDsSessionCreate],
     );
     let intent = create_intent(&public_key);
-    SHARED_SERVER
-        .create_token(&public_key, &json!({"token_intent_id": intent["id"]}))
-        .expect_status(201);
+    SERVER.create_token(&public_key, &json!({"token_intent_id": intent["id"]})).expect_status(201);
 }

@@ -9,8 +9,7 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SHARED_SERVER, TenantApiKeys, TestServer, card_body, grant, text_field,
-    unique_card_number,
+    ACME, SERVER, TenantApiKeys, TestServer, card_body, grant, text_field, unique_card_number,
 };
 
 fn create_intent(server: &TestServer, key: &str, body: &Value) -> Value {
@@ -26,7 +25,7 @@ fn token_intent_shows_card_details_but_no_data() {
     let number = unique_card_number();
     let body = json!({"type": "card", "data":
         {"number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": "123"}});
-    let created = create_intent(&SHARED_SERVER, &ACME.public, &body);
+    let created = create_intent(&SERVER, &ACME.public, &body);
     let names: Vec<_> = created.as_object().unwrap().keys().cloned().collect();
     let expected = [
         "authentication",
@@ -45,16 +44,16 @@ fn token_intent_shows_card_details_but_no_data() {
     assert_eq!(created["card"]["last4"], number[12..]);
     assert_eq!(created["card"]["expiration_month"], 7);
     let path = format!("/token-intents/{}", text_field(&created, "id"));
-    let get_response = SHARED_SERVER.get_path(&ACME.private, &format!("{path}/"));
+    let get_response = SERVER.get_path(&ACME.private, &format!("{path}/"));
     assert_eq!(get_response.expect_status(200), created);
     assert!(!get_response.text.contains(&number) && !get_response.text.contains("123\""));
     // The fingerprint is equal to the fingerprint of a token with the same data.
-    let token = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
+    let token = SERVER.create_token_ok(&ACME.private, &card_body(&number));
     assert_eq!(token["fingerprint"], created["fingerprint"]);
-    SHARED_SERVER.delete(&ACME.private, &path).expect_status(204);
-    SHARED_SERVER.get_path(&ACME.private, &path).expect_problem(404, "Not found.");
-    SHARED_SERVER.delete(&ACME.private, &path).expect_problem(404, "Not found.");
-    let second_conversion = SHARED_SERVER.create_token(&ACME.private, &conversion_body(&created));
+    SERVER.delete(&ACME.private, &path).expect_status(204);
+    SERVER.get_path(&ACME.private, &path).expect_problem(404, "Not found.");
+    SERVER.delete(&ACME.private, &path).expect_problem(404, "Not found.");
+    let second_conversion = SERVER.create_token(&ACME.private, &conversion_body(&created));
     second_conversion.expect_invalid("token_intent_id");
 }
 
@@ -75,13 +74,13 @@ fn every_token_type_can_be_an_intent() {
         ),
     ];
     for (body, detail) in rows {
-        let created = create_intent(&SHARED_SERVER, &ACME.private, &body);
+        let created = create_intent(&SERVER, &ACME.private, &body);
         for name in ["bank", "card", "network_token"] {
             assert_eq!(created[name].is_object(), detail == Some(name), "{created}");
         }
         assert_eq!(created.get("card").is_some_and(Value::is_null), detail != Some("card"));
         assert_eq!(created["authentication"], body["authentication"]);
-        let token = SHARED_SERVER.create_token_ok(&ACME.private, &conversion_body(&created));
+        let token = SERVER.create_token_ok(&ACME.private, &conversion_body(&created));
         assert_eq!((&token["type"], &token["data"]), (&body["type"], &body["data"]));
         assert_eq!(token["fingerprint"], created["fingerprint"]);
     }
@@ -90,7 +89,7 @@ fn every_token_type_can_be_an_intent() {
 #[test]
 fn invalid_token_intents_name_the_attribute() {
     let expect_rejected = |body: Value, attribute: &str| {
-        SHARED_SERVER.post(&ACME.private, "/token-intents", &body).expect_invalid(attribute);
+        SERVER.post(&ACME.private, "/token-intents", &body).expect_invalid(attribute);
     };
     expect_rejected(json!({"data": 1}), "type");
     expect_rejected(json!({"type": "robot", "data": 1}), "type");
@@ -105,21 +104,21 @@ fn invalid_token_intents_name_the_attribute() {
         "authentication",
     );
     let body_with_intent_and_data = json!({"token_intent_id": "x", "type": "token", "data": 1});
-    SHARED_SERVER
+    SERVER
         .create_token(&ACME.private, &body_with_intent_and_data)
         .expect_invalid("token_intent_id");
-    SHARED_SERVER
+    SERVER
         .create_token(&ACME.private, &json!({"token_intent_id": "nonsense"}))
         .expect_invalid("token_intent_id");
-    assert_eq!(SHARED_SERVER.get_path(&ACME.private, "/token-intents/nonsense").status, 404);
+    assert_eq!(SERVER.get_path(&ACME.private, "/token-intents/nonsense").status, 404);
 }
 
 #[test]
 fn conversion_drops_the_cvc_and_keeps_other_attributes() {
     let number = unique_card_number();
     let body = json!({"type": "card", "data": {"number": number, "cvc": "737"}});
-    let created = create_intent(&SHARED_SERVER, &ACME.public, &body);
-    let token = SHARED_SERVER.create_token_ok(&ACME.private, &json!({
+    let created = create_intent(&SERVER, &ACME.public, &body);
+    let token = SERVER.create_token_ok(&ACME.private, &json!({
         "token_intent_id": created["id"], "id": format!("of-{}", text_field(&created, "id")),
         "containers": ["/converted/"], "metadata": {"who": "me"}, "expires_at": "2090-01-01T00:00:00Z",
         "search_indexes": ["{{ data.number }}"], "mask": {"n": "{{ data.number | last4 }}"},
@@ -127,17 +126,16 @@ fn conversion_drops_the_cvc_and_keeps_other_attributes() {
     assert_eq!(token["data"], json!({"number": number}));
     assert_eq!(token["containers"], json!(["/converted/"]));
     let query = json!({"query": format!("data:{number}")});
-    let search_result =
-        SHARED_SERVER.post(&ACME.private, "/v2/tokens/search", &query).expect_status(200);
+    let search_result = SERVER.post(&ACME.private, "/v2/tokens/search", &query).expect_status(200);
     assert_eq!(search_result["data"][0]["id"], token["id"]);
     let path = format!("/token-intents/{}", text_field(&created, "id"));
-    assert_eq!(SHARED_SERVER.get_path(&ACME.private, &path).status, 404);
+    assert_eq!(SERVER.get_path(&ACME.private, &path).status, 404);
 }
 
 #[test]
 fn only_one_of_100_concurrent_conversions_succeeds() {
     let created = create_intent(
-        &SHARED_SERVER,
+        &SERVER,
         &ACME.private,
         &json!({"type": "card", "data": {"number": unique_card_number()}}),
     );
@@ -147,7 +145,7 @@ fn only_one_of_100_concurrent_conversions_succeeds() {
         let spawn_conversion = |_| {
             scope.spawn(|| {
                 barrier.wait();
-                SHARED_SERVER.create_token(&ACME.private, &body).status
+                SERVER.create_token(&ACME.private, &body).status
             })
         };
         let conversions: Vec<_> = (0..100).map(spawn_conversion).collect();
@@ -162,33 +160,28 @@ fn tokenize_converts_all_or_none() {
     let intents: Vec<_> = (0..2)
         .map(|_| {
             create_intent(
-                &SHARED_SERVER,
+                &SERVER,
                 &ACME.private,
                 &json!({"type": "card", "data": {"number": unique_card_number()}}),
             )
         })
         .collect();
     let body = json!({"a": conversion_body(&intents[0]), "b": [conversion_body(&intents[1]), {"type": "card", "data": {"number": "1"}}]});
-    assert_eq!(SHARED_SERVER.post(&ACME.private, "/tokenize", &body).status, 400);
+    assert_eq!(SERVER.post(&ACME.private, "/tokenize", &body).status, 400);
     let body_with_repeated_intent =
         json!([conversion_body(&intents[0]), conversion_body(&intents[0])]);
-    assert_eq!(
-        SHARED_SERVER.post(&ACME.private, "/tokenize", &body_with_repeated_intent).status,
-        400
-    );
+    assert_eq!(SERVER.post(&ACME.private, "/tokenize", &body_with_repeated_intent).status, 400);
     for intent in &intents {
         let path = format!("/token-intents/{}", text_field(intent, "id"));
-        assert_eq!(SHARED_SERVER.get_path(&ACME.private, &path).status, 200);
+        assert_eq!(SERVER.get_path(&ACME.private, &path).status, 200);
     }
     let body =
         json!({"a": conversion_body(&intents[0]), "b": [conversion_body(&intents[1]), "leaf"]});
-    let created = SHARED_SERVER.post(&ACME.private, "/tokenize", &body).expect_status(200);
+    let created = SERVER.post(&ACME.private, "/tokenize", &body).expect_status(200);
     assert_eq!(created["a"]["type"], "card");
     assert_eq!(created["b"][0]["fingerprint"], intents[1]["fingerprint"]);
     let nested_body = json!({"deep": [conversion_body(&intents[0])]});
-    SHARED_SERVER
-        .post(&ACME.private, "/tokenize", &nested_body)
-        .expect_invalid("deep[0].token_intent_id");
+    SERVER.post(&ACME.private, "/tokenize", &nested_body).expect_invalid("deep[0].token_intent_id");
 }
 
 /// Starts a server with a tenant that deduplicates tokens.
@@ -274,7 +267,7 @@ fn intent_expires_with_its_retention_and_its_cvc_earlier() {
 #[test]
 fn detokenize_applies_the_transform_to_intents() {
     let created = create_intent(
-        &SHARED_SERVER,
+        &SERVER,
         &ACME.private,
         &json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}}),
     );
@@ -284,28 +277,28 @@ fn detokenize_applies_the_transform_to_intents() {
         "cvc": format!("{{{{ token_intent: {id} | json: '$.data.cvc' }}}}"),
         "last4": format!("{{{{ token_intent: {id} | json: '$.card.last4' }}}}"),
     });
-    let send_detokenize = |key: &str| SHARED_SERVER.post(key, "/detokenize", &request);
+    let send_detokenize = |key: &str| SERVER.post(key, "/detokenize", &request);
     assert_eq!(
         send_detokenize(&ACME.private).expect_status(200),
         json!({"number": "4242424242424242", "cvc": "123", "last4": "4242"})
     );
     let permissions = &[Permission::TokenRead, Permission::TokenIntentRead];
     let key_without_reveal =
-        SHARED_SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, permissions);
+        SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, permissions);
     assert_eq!(
         send_detokenize(&key_without_reveal).expect_status(200),
         json!({"number": "XXXXXXXXXXXX4242", "cvc": null, "last4": "4242"})
     );
-    let key_without_intent_read = SHARED_SERVER.key_with_permissions(
+    let key_without_intent_read = SERVER.key_with_permissions(
         &ACME.tenant,
         ApplicationKind::Private,
         &[Permission::TokenRead],
     );
     send_detokenize(&key_without_intent_read).expect_problem(403, "token-intent:read");
     let rules_for_other_container = vec![grant("/general/", Transform::Reveal, permissions)];
-    send_detokenize(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules_for_other_container))
+    send_detokenize(&SERVER.key_with_rules(&ACME.tenant, rules_for_other_container))
         .expect_problem(403, "token:read");
-    let other_tenant_keys = SHARED_SERVER.create_default_tenant();
+    let other_tenant_keys = SERVER.create_default_tenant();
     assert_eq!(send_detokenize(&other_tenant_keys.private).status, 400);
 }
 
@@ -316,18 +309,14 @@ fn conversion_without_reveal_right_discloses_nothing() {
     let permissions =
         &[Permission::TokenCreate, Permission::TokenRead, Permission::TokenIntentCreate];
     let key_without_reveal =
-        SHARED_SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, permissions);
+        SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, permissions);
     let number = "4242424242424242";
     let card = || {
-        create_intent(
-            &SHARED_SERVER,
-            &ACME.public,
-            &json!({"type": "card", "data": {"number": number}}),
-        )
+        create_intent(&SERVER, &ACME.public, &json!({"type": "card", "data": {"number": number}}))
     };
     let ssn = || {
         create_intent(
-            &SHARED_SERVER,
+            &SERVER,
             &ACME.public,
             &json!({"type": "social_security_number", "data": "123-45-6789"}),
         )
@@ -335,7 +324,7 @@ fn conversion_without_reveal_right_discloses_nothing() {
     let convert_with = |intent: &Value, name: &str, value: Value| {
         let mut body = conversion_body(intent);
         body[name] = value;
-        SHARED_SERVER.create_token(&key_without_reveal, &body)
+        SERVER.create_token(&key_without_reveal, &body)
     };
     let (unused_card, unused_ssn) = (card(), ssn());
     for (intent, name, value) in [
@@ -373,14 +362,14 @@ fn conversion_without_reveal_right_discloses_nothing() {
     let intent = card();
     let body = json!({"token_intent_id": intent["id"],
         "fingerprint_expression": "{{ data.number | slice: 6, 2 }}"});
-    SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    SERVER.create_token_ok(&ACME.private, &body);
 }
 
 #[test]
 fn repeated_intent_requests_are_replayed() {
     let request = || {
         let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
-        let request = SHARED_SERVER
+        let request = SERVER
             .request("POST", "/token-intents")
             .key(&ACME.public)
             .idempotency_key("intent-once");
@@ -389,10 +378,8 @@ fn repeated_intent_requests_are_replayed() {
     assert_eq!(request(), request());
     let created = request();
     let send_conversion = || {
-        let request = SHARED_SERVER
-            .request("POST", "/tokens")
-            .key(&ACME.private)
-            .idempotency_key("convert-once");
+        let request =
+            SERVER.request("POST", "/tokens").key(&ACME.private).idempotency_key("convert-once");
         request.json(&conversion_body(&created)).send().expect_status(201)
     };
     assert_eq!(send_conversion(), send_conversion());
@@ -403,18 +390,14 @@ fn repeated_intent_requests_are_replayed() {
 fn conversion_returns_only_data_visible_by_the_read_permission() {
     let number = "4242424242424242";
     let created = || {
-        create_intent(
-            &SHARED_SERVER,
-            &ACME.public,
-            &json!({"type": "card", "data": {"number": number}}),
-        )
+        create_intent(&SERVER, &ACME.public, &json!({"type": "card", "data": {"number": number}}))
     };
     let create_rule = grant("/pci/", Transform::Reveal, &[Permission::TokenCreate]);
     let read_rule = |transform| grant("/pci/", transform, &[Permission::TokenRead]);
     let convert_with_rules = |rules, key: &str| {
-        let request = SHARED_SERVER
+        let request = SERVER
             .request("POST", "/tokens")
-            .key(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules))
+            .key(&SERVER.key_with_rules(&ACME.tenant, rules))
             .idempotency_key(key);
         request.json(&conversion_body(&created())).send().expect_status(201).get("data").cloned()
     };

@@ -13,14 +13,14 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{SHARED_SERVER, TestResponse, text_field},
+    harness::server::{SERVER, TestResponse, text_field},
     webhooks::events::{Subscription, create_webhook, load_events, operator_actor, pick},
 };
 
 const CHANGE_ATTRIBUTES: [&str; 4] = ["created_at", "created_by", "modified_at", "modified_by"];
 
 fn subscribe(event_type: EventType) -> Subscription<'static> {
-    Subscription::new(&SHARED_SERVER, event_type)
+    Subscription::new(&SERVER, event_type)
 }
 
 fn rule() -> Value {
@@ -36,7 +36,7 @@ fn application_body(name: &str) -> Value {
 
 fn create_application(subscription: &Subscription<'_>) -> Value {
     let body = application_body("Shop");
-    SHARED_SERVER.post(&subscription.keys.management, "/applications", &body).expect_status(201)
+    SERVER.post(&subscription.keys.management, "/applications", &body).expect_status(201)
 }
 
 fn application_path(application: &Value) -> String {
@@ -53,7 +53,7 @@ fn expected_application(response: &Value) -> Value {
 }
 
 fn operator_permit(tenant: &Arc<Tenant>) -> PolicyPermit {
-    let directory = SHARED_SERVER.app.directory.load_full().unwrap();
+    let directory = SERVER.app.directory.load_full().unwrap();
     let deleted = directory.pending_deletion().iter().find(|it| it.id == tenant.id);
     let tenant = directory.tenant(tenant.id).or(deleted).unwrap();
     PolicyPermit::for_operator(Arc::clone(tenant))
@@ -65,7 +65,7 @@ type Change = fn(&Subscription<'_>) -> (TestResponse, Value);
 const CHANGES: &[(EventType, Change)] = &[
     (EventType::ApplicationCreated, |it| {
         let create = || {
-            let request = SHARED_SERVER.request("POST", "/applications").key(&it.keys.management);
+            let request = SERVER.request("POST", "/applications").key(&it.keys.management);
             request.json(&application_body("Shop")).idempotency_key("key").send()
         };
         let response = create();
@@ -76,7 +76,7 @@ const CHANGES: &[(EventType, Change)] = &[
     (EventType::ApplicationUpdated, |it| {
         let path = application_path(&create_application(it));
         it.expect_none();
-        let response = SHARED_SERVER.put(&it.keys.management, &path, &application_body("Office"));
+        let response = SERVER.put(&it.keys.management, &path, &application_body("Office"));
         let expected = expected_application(&response.expect_status(200));
         assert_eq!(expected["application"]["name"], "Office");
         (response, expected)
@@ -100,7 +100,7 @@ const CHANGES: &[(EventType, Change)] = &[
     }),
     (EventType::ProxyCreated, |it| {
         let body = proxy_body("Charges");
-        let response = SHARED_SERVER.post(&it.keys.management, "/proxies", &body);
+        let response = SERVER.post(&it.keys.management, "/proxies", &body);
         let mut expected = expected_proxy(&response.expect_status(201));
         expected["proxy"].as_object_mut().unwrap().remove("timeout");
         (response, expected)
@@ -108,14 +108,14 @@ const CHANGES: &[(EventType, Change)] = &[
     (EventType::ProxyUpdated, |it| {
         let path = proxy_path(&create_proxy(it));
         it.expect_none();
-        let response = SHARED_SERVER.put(&it.keys.management, &path, &proxy_body("Refunds"));
+        let response = SERVER.put(&it.keys.management, &path, &proxy_body("Refunds"));
         response.expect_status(200);
         (response, expected_refunds(it, &path))
     }),
     (EventType::ProxyUpdated, |it| {
         let path = proxy_path(&create_proxy(it));
         it.expect_none();
-        let request = SHARED_SERVER.request("PATCH", &path).key(&it.keys.management);
+        let request = SERVER.request("PATCH", &path).key(&it.keys.management);
         let response = request.merge_patch(&json!({"name": "Refunds"})).send();
         response.expect_status(204);
         (response, expected_refunds(it, &path))
@@ -127,7 +127,7 @@ const CHANGES: &[(EventType, Change)] = &[
     }),
     (EventType::TenantUpdated, |it| {
         let body = json!({"name": "Acme", "settings": {"deduplicate_tokens": "true"}});
-        let response = SHARED_SERVER.put(&it.keys.management, "/tenants/self", &body);
+        let response = SERVER.put(&it.keys.management, "/tenants/self", &body);
         let names = ["id", "name", "created_at", "created_by", "modified_at", "modified_by"];
         let expected = pick(&response.expect_status(200), &names);
         (response, json!({"tenant": expected}))
@@ -151,10 +151,10 @@ fn rejected_change_of_an_application_has_no_event() {
     let path = application_path(&create_application(&subscription));
     let mut body = application_body("Office");
     body["permissions"] = json!(["tenant:update"]);
-    assert_eq!(SHARED_SERVER.put(key, &path, &body).status, 400);
-    SHARED_SERVER.put(&subscription.keys.private, &path, &body).expect_status(403);
+    assert_eq!(SERVER.put(key, &path, &body).status, 400);
+    SERVER.put(&subscription.keys.private, &path, &body).expect_status(403);
     let unknown = format!("/applications/{}", subscription.keys.tenant.id);
-    SHARED_SERVER.put(key, &unknown, &application_body("Office")).expect_status(404);
+    SERVER.put(key, &unknown, &application_body("Office")).expect_status(404);
     subscription.expect_none();
 }
 
@@ -162,7 +162,7 @@ fn rejected_change_of_an_application_has_no_event() {
 fn created_key_has_one_event() {
     let subscription = subscribe(EventType::ApplicationKeyCreated);
     let key = &subscription.keys.management;
-    let response = SHARED_SERVER.post(key, "/applications", &application_body("Shop"));
+    let response = SERVER.post(key, "/applications", &application_body("Shop"));
     let application = response.expect_status(201);
     let expected = |api_key: &Value, created_by: &Value| {
         let mut expected = pick(api_key, &["id", "created_at"]);
@@ -175,7 +175,7 @@ fn created_key_has_one_event() {
     assert_eq!(data, expected(&application["keys"][0], created_by));
 
     let path = format!("{}/keys", application_path(&application));
-    let created = SHARED_SERVER.post_empty(key, &path).expect_status(201);
+    let created = SERVER.post_empty(key, &path).expect_status(201);
     let events = subscription.events();
     assert_eq!(events.len(), 2);
     let is_second = |it: &&Value| it["data"]["application_key"]["id"] == created["id"];
@@ -191,8 +191,8 @@ fn imported_key_has_one_event_of_the_operator() {
     let tenant = &subscription.keys.tenant;
     let permit = operator_permit(tenant);
     let application = *permit.tenant().applications.keys().next().unwrap();
-    let created = SHARED_SERVER.runtime.block_on(async {
-        let (vault, pepper) = (&SHARED_SERVER.app.vault, SHARED_SERVER.app.pepper().unwrap());
+    let created = SERVER.runtime.block_on(async {
+        let (vault, pepper) = (&SERVER.app.vault, SERVER.app.pepper().unwrap());
         let api_key = ApiKeyText::parse("key_8Cw2yXlUr9KnAs4MqZd7Je").unwrap();
         import_api_key(vault, permit, &pepper, application, api_key).await.unwrap()
     });
@@ -217,7 +217,7 @@ fn proxy_body(name: &str) -> Value {
 
 fn create_proxy(subscription: &Subscription<'_>) -> Value {
     let body = proxy_body("Charges");
-    SHARED_SERVER.post(&subscription.keys.management, "/proxies", &body).expect_status(201)
+    SERVER.post(&subscription.keys.management, "/proxies", &body).expect_status(201)
 }
 
 fn proxy_path(proxy: &Value) -> String {
@@ -236,7 +236,7 @@ fn expected_proxy(response: &Value) -> Value {
 }
 
 fn expected_refunds(subscription: &Subscription<'_>, path: &str) -> Value {
-    let proxy = SHARED_SERVER.get_path(&subscription.keys.management, path).expect_status(200);
+    let proxy = SERVER.get_path(&subscription.keys.management, path).expect_status(200);
     assert_eq!(proxy["name"], "Refunds");
     assert!(proxy["modified_at"].is_string());
     expected_proxy(&proxy)
@@ -249,7 +249,7 @@ fn expected_deleted_key(application: &Value) -> Value {
 
 /// Deletes an entity. The second deletion finds none.
 fn delete_twice(subscription: &Subscription<'_>, path: &str) -> TestResponse {
-    let delete = || SHARED_SERVER.delete(&subscription.keys.management, path);
+    let delete = || SERVER.delete(&subscription.keys.management, path);
     let response = delete();
     response.expect_status(204);
     delete().expect_status(404);
@@ -260,9 +260,9 @@ fn delete_twice(subscription: &Subscription<'_>, path: &str) -> TestResponse {
 fn changed_quotas_have_one_event_of_the_operator() {
     let subscription = subscribe(EventType::TenantUpdated);
     let tenant = &subscription.keys.tenant;
-    let record = SHARED_SERVER.runtime.block_on(async {
+    let record = SERVER.runtime.block_on(async {
         let edit = |quotas| Quotas { tokenize_limit: 7, ..quotas };
-        let vault = &SHARED_SERVER.app.vault;
+        let vault = &SERVER.app.vault;
         set_tenant_quotas(vault, operator_permit(tenant), Box::new(edit)).await.unwrap()
     });
     let data = subscription.expect_one_without_request(&operator_actor());
@@ -277,8 +277,8 @@ fn changed_quotas_have_one_event_of_the_operator() {
 
 fn set_deletion_grace(tenant: &Arc<Tenant>) {
     let edit = |quotas| Quotas { deletion_grace_seconds: 3600, ..quotas };
-    SHARED_SERVER.runtime.block_on(async {
-        let (app, permit) = (&SHARED_SERVER.app, operator_permit(tenant));
+    SERVER.runtime.block_on(async {
+        let (app, permit) = (&SERVER.app, operator_permit(tenant));
         set_tenant_quotas(&app.vault, permit, Box::new(edit)).await.unwrap();
         app.reload().await.unwrap();
     });
@@ -289,8 +289,8 @@ fn deleted_tenant_has_one_event_at_the_start_of_its_grace_period() {
     let subscription = subscribe(EventType::TenantDeleted);
     let (key, tenant) = (&subscription.keys.management, &subscription.keys.tenant);
     set_deletion_grace(tenant);
-    let actor = super::describe_caller(&SHARED_SERVER, key);
-    let response = SHARED_SERVER.delete(key, "/tenants/self");
+    let actor = super::describe_caller(&SERVER, key);
+    let response = SERVER.delete(key, "/tenants/self");
     response.expect_status(204);
     let event = subscription.expect_one();
     assert_eq!(event["trace_id"], response.headers["bt-trace-id"]);
@@ -304,12 +304,12 @@ fn restored_tenant_has_one_event() {
     let (key, tenant) = (&subscription.keys.management, &subscription.keys.tenant);
     set_deletion_grace(tenant);
     let before = subscription.events().len();
-    SHARED_SERVER.delete(key, "/tenants/self").expect_status(204);
+    SERVER.delete(key, "/tenants/self").expect_status(204);
     assert_eq!(subscription.events().len(), before, "a deletion is no update");
-    SHARED_SERVER.runtime.block_on(async {
-        SHARED_SERVER.app.reload().await.unwrap();
-        restore_tenant(&SHARED_SERVER.app.vault, operator_permit(tenant)).await.unwrap();
-        SHARED_SERVER.app.reload().await.unwrap();
+    SERVER.runtime.block_on(async {
+        SERVER.app.reload().await.unwrap();
+        restore_tenant(&SERVER.app.vault, operator_permit(tenant)).await.unwrap();
+        SERVER.app.reload().await.unwrap();
     });
     assert_eq!(subscription.events().len(), before + 1);
 }
@@ -317,17 +317,17 @@ fn restored_tenant_has_one_event() {
 /// The node that changes the policy has not loaded the webhook yet.
 #[test]
 fn webhook_that_another_node_created_gets_the_event_of_a_policy_change() {
-    let keys = SHARED_SERVER.create_default_tenant();
+    let keys = SERVER.create_default_tenant();
     let stale_permit = operator_permit(&keys.tenant);
     let events = json!({"events": [EventType::TenantUpdated.as_str()]});
-    let webhook = create_webhook(&SHARED_SERVER, &keys, &events);
+    let webhook = create_webhook(&SERVER, &keys, &events);
     assert!(stale_permit.tenant().webhooks.is_empty());
-    SHARED_SERVER.runtime.block_on(async {
+    SERVER.runtime.block_on(async {
         let edit = |quotas| Quotas { tokenize_limit: 7, ..quotas };
-        let vault = &SHARED_SERVER.app.vault;
+        let vault = &SERVER.app.vault;
         set_tenant_quotas(vault, stale_permit, Box::new(edit)).await.unwrap();
     });
-    let events = load_events(&SHARED_SERVER, &keys.tenant, webhook);
+    let events = load_events(&SERVER, &keys.tenant, webhook);
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["type"], "tenant.updated");
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::server::{
-        SHARED_SERVER, TestResponse, TestServer, card_body, grant, text_field, unique_card_number,
+        SERVER, TestResponse, TestServer, card_body, grant, text_field, unique_card_number,
     },
     webhooks::events::{Subscription, create_webhook},
 };
@@ -40,10 +40,10 @@ fn sorted(ids: [&String; 2]) -> Vec<String> {
 
 #[test]
 fn read_token_has_one_event() {
-    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let subscription = Subscription::new(&SERVER, EventType::TokenRead);
     let (key, id) = (&subscription.keys.private, create_card(&subscription));
     subscription.expect_none();
-    let response = SHARED_SERVER.get_token(key, &id);
+    let response = SERVER.get_token(key, &id);
     response.expect_status(200);
     let expected = json!({"token": {"id": id, "type": "card"}});
     assert_eq!(subscription.expect_one_of(key, &response), expected);
@@ -52,12 +52,12 @@ fn read_token_has_one_event() {
 /// The event has no data, so it does not say how much of the token a caller saw.
 #[test]
 fn event_of_a_masked_read_equals_that_of_a_clear_one() {
-    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let subscription = Subscription::new(&SERVER, EventType::TokenRead);
     let id = create_card(&subscription);
     for transform in [Transform::Redact, Transform::Mask, Transform::Reveal] {
         let rules = vec![grant("/", transform, &[Permission::TokenRead])];
-        let key = SHARED_SERVER.key_with_rules(&subscription.keys.tenant, rules);
-        SHARED_SERVER.get_token(&key, &id).expect_status(200);
+        let key = SERVER.key_with_rules(&subscription.keys.tenant, rules);
+        SERVER.get_token(&key, &id).expect_status(200);
     }
     let events = subscription.events();
     assert_eq!(events.len(), 3);
@@ -69,14 +69,14 @@ fn event_of_a_masked_read_equals_that_of_a_clear_one() {
 
 #[test]
 fn detokenized_tokens_have_one_event_each() {
-    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let subscription = Subscription::new(&SERVER, EventType::TokenRead);
     let (first, second) = (create_card(&subscription), create_card(&subscription));
     let body = json!([
         format!("{{{{ {first} | json: '$.number' }}}}"),
         format!("{{{{ {first} | json: '$.cvc' }}}}"),
         format!("{{{{ {second} }}}}"),
     ]);
-    let response = SHARED_SERVER.post(&subscription.keys.private, "/detokenize", &body);
+    let response = SERVER.post(&subscription.keys.private, "/detokenize", &body);
     response.expect_status(200);
     let events = subscription.events();
     assert_eq!(read_ids(&events), sorted([&first, &second]));
@@ -89,9 +89,8 @@ type SendRead = Box<dyn Fn(&str) -> TestResponse>;
 /// All kinds of lists and searches.
 #[test]
 fn listed_and_found_tokens_have_one_event_each() {
-    let search =
-        |path: &'static str, body: Value| move |key: &str| SHARED_SERVER.post(key, path, &body);
-    let list = |path: &'static str| move |key: &str| SHARED_SERVER.get_path(key, path);
+    let search = |path: &'static str, body: Value| move |key: &str| SERVER.post(key, path, &body);
+    let list = |path: &'static str| move |key: &str| SERVER.get_path(key, path);
     let requests: [SendRead; 4] = [
         Box::new(list("/tokens?size=2")),
         Box::new(list("/v2/tokens?size=2")),
@@ -99,7 +98,7 @@ fn listed_and_found_tokens_have_one_event_each() {
         Box::new(search("/v2/tokens/search", json!({"query": "metadata.order:7", "size": 2}))),
     ];
     for request in requests {
-        let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+        let subscription = Subscription::new(&SERVER, EventType::TokenRead);
         let ids: Vec<_> = (0..3).map(|_| create_card(&subscription)).collect();
         let response = request(&subscription.keys.private);
         let shown = response.expect_status(200)["data"].clone();
@@ -152,26 +151,26 @@ fn deliveries_of_a_page_are_stored_in_small_transactions() {
 
 #[test]
 fn rejected_and_empty_reads_have_no_event() {
-    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let subscription = Subscription::new(&SERVER, EventType::TokenRead);
     let (keys, id) = (&subscription.keys, create_card(&subscription));
     let other_rules = vec![grant("/other/", Transform::Reveal, &[Permission::TokenRead])];
-    let other_key = SHARED_SERVER.key_with_rules(&keys.tenant, other_rules);
-    SHARED_SERVER.get_token(&keys.private, "unknown").expect_status(404);
-    SHARED_SERVER.get_token(&keys.public, &id).expect_status(403);
-    SHARED_SERVER.get_token(&other_key, &id).expect_status(403);
+    let other_key = SERVER.key_with_rules(&keys.tenant, other_rules);
+    SERVER.get_token(&keys.private, "unknown").expect_status(404);
+    SERVER.get_token(&keys.public, &id).expect_status(403);
+    SERVER.get_token(&other_key, &id).expect_status(403);
     let body = json!([format!("{{{{ {id} }}}}")]);
-    SHARED_SERVER.post(&other_key, "/detokenize", &body).expect_status(403);
-    SHARED_SERVER.post(&keys.private, "/detokenize", &json!(["{{ unknown }}"]));
-    assert_eq!(SHARED_SERVER.get_path(&other_key, "/v2/tokens").json()["data"], json!([]));
+    SERVER.post(&other_key, "/detokenize", &body).expect_status(403);
+    SERVER.post(&keys.private, "/detokenize", &json!(["{{ unknown }}"]));
+    assert_eq!(SERVER.get_path(&other_key, "/v2/tokens").json()["data"], json!([]));
     subscription.expect_none();
 }
 
 #[test]
 fn replayed_response_with_token_data_has_no_event() {
-    let subscription = Subscription::new(&SHARED_SERVER, EventType::TokenRead);
+    let subscription = Subscription::new(&SERVER, EventType::TokenRead);
     let body = card_body(&unique_card_number());
     for _ in 0..2 {
-        let request = SHARED_SERVER.request("POST", "/tokens").key(&subscription.keys.private);
+        let request = SERVER.request("POST", "/tokens").key(&subscription.keys.private);
         request.json(&body).idempotency_key("key").send().expect_status(201);
     }
     subscription.expect_none();

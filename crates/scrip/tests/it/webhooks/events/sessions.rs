@@ -4,15 +4,15 @@ use scrip_core::{policy::AccessSessionId, types::EventType};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{SHARED_SERVER, TestResponse, text_field},
+    harness::server::{SERVER, TestResponse, text_field},
     webhooks::events::{Subscription, describe_caller, pick},
 };
 
 /// The common attributes of both events. The id is the digest of the key, never the key.
 fn expected_session(subscription: &Subscription<'_>, created: &Value) -> Value {
-    let directory = SHARED_SERVER.app.directory.load();
+    let directory = SERVER.app.directory.load();
     let digest = directory.as_ref().unwrap().digest(&text_field(created, "session_key"));
-    let application = describe_caller(&SHARED_SERVER, &subscription.keys.public);
+    let application = describe_caller(&SERVER, &subscription.keys.public);
     json!({
         "id": AccessSessionId(digest).to_string(),
         "created_by": application["id"],
@@ -22,7 +22,7 @@ fn expected_session(subscription: &Subscription<'_>, created: &Value) -> Value {
 }
 
 fn create_session(subscription: &Subscription<'_>) -> TestResponse {
-    SHARED_SERVER.post_empty(&subscription.keys.public, "/sessions")
+    SERVER.post_empty(&subscription.keys.public, "/sessions")
 }
 
 /// Removes the time of the creation, which no response shows.
@@ -33,7 +33,7 @@ fn remove_created_at(data: &mut Value) {
 
 #[test]
 fn created_session_has_one_event() {
-    let subscription = Subscription::new(&SHARED_SERVER, EventType::SessionCreated);
+    let subscription = Subscription::new(&SERVER, EventType::SessionCreated);
     let response = create_session(&subscription);
     let created = response.expect_status(201);
     let mut data = subscription.expect_one_of(&subscription.keys.public, &response);
@@ -43,7 +43,7 @@ fn created_session_has_one_event() {
 
 #[test]
 fn authorized_session_has_one_event() {
-    let subscription = Subscription::new(&SHARED_SERVER, EventType::SessionAuthorized);
+    let subscription = Subscription::new(&SERVER, EventType::SessionAuthorized);
     let created = create_session(&subscription).expect_status(201);
     let rule = json!({
         "description": "d", "priority": 1, "container": "/", "transform": "mask",
@@ -51,9 +51,9 @@ fn authorized_session_has_one_event() {
     });
     let body = json!({"nonce": created["nonce"], "rules": [rule]});
     let key = &subscription.keys.private;
-    let response = SHARED_SERVER.post(key, "/sessions/authorize", &body);
+    let response = SERVER.post(key, "/sessions/authorize", &body);
     response.expect_status(204);
-    SHARED_SERVER.post(key, "/sessions/authorize", &body).expect_status(409);
+    SERVER.post(key, "/sessions/authorize", &body).expect_status(409);
     let mut data = subscription.expect_one_of(key, &response);
     remove_created_at(&mut data);
     let mut expected = expected_session(&subscription, &created);

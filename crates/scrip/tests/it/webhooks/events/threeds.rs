@@ -5,13 +5,13 @@ use scrip_threeds::encoding::encode;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{SHARED_SERVER, text_field},
+    harness::server::{SERVER, text_field},
     threeds_sessions::requests::{SESSIONS, browser_info, merchant_payment, payment},
     webhooks::events::{Subscription, pick},
 };
 
 fn subscribe(event_type: EventType) -> Subscription<'static> {
-    Subscription::new(&SHARED_SERVER, event_type)
+    Subscription::new(&SERVER, event_type)
 }
 
 /// The attributes of an event that every type has.
@@ -32,9 +32,9 @@ fn expect_one_without_actor(subscription: &Subscription<'_>) -> Value {
 fn created_threeds_session_has_one_event() {
     let subscription = subscribe(EventType::ThreeDsSessionCreated);
     let key = &subscription.keys.public;
-    let intent = SHARED_SERVER.create_card_intent(&subscription.keys);
+    let intent = SERVER.create_card_intent(&subscription.keys);
     let body = json!({"token_intent_id": intent, "device_info": browser_info()});
-    let response = SHARED_SERVER.post(key, SESSIONS, &body);
+    let response = SERVER.post(key, SESSIONS, &body);
     let id = text_field(&response.expect_status(201), "id");
     let data = subscription.expect_one_of(key, &response);
     let session = &data["session"];
@@ -46,11 +46,11 @@ fn created_threeds_session_has_one_event() {
 #[test]
 fn completed_method_has_one_event() {
     let subscription = subscribe(EventType::ThreeDsMethodCompleted);
-    let session = SHARED_SERVER.create_browser_session(&subscription.keys);
+    let session = SERVER.create_browser_session(&subscription.keys);
     let data = encode(json!({"threeDSServerTransID": session}).to_string().as_bytes());
     for _ in 0..2 {
         let path = format!("{SESSIONS}/{session}/method-notification");
-        assert_eq!(SHARED_SERVER.post_form(&path, &[("threeDSMethodData", &data)]).status, 200);
+        assert_eq!(SERVER.post_form(&path, &[("threeDSMethodData", &data)]).status, 200);
     }
     let data = expect_one_without_actor(&subscription);
     assert_eq!(data["session"]["id"], json!(session));
@@ -60,8 +60,8 @@ fn completed_method_has_one_event() {
 fn authenticated_session_has_one_event() {
     let subscription = subscribe(EventType::ThreeDsAuthenticated);
     let key = &subscription.keys.private;
-    let session = SHARED_SERVER.create_browser_session(&subscription.keys);
-    let response = SHARED_SERVER.authenticate(key, &session, &payment("Frictionless"));
+    let session = SERVER.create_browser_session(&subscription.keys);
+    let response = SERVER.authenticate(key, &session, &payment("Frictionless"));
     response.expect_status(200);
     let data = subscription.expect_one_of(key, &response);
     assert_eq!(data["session"]["id"], json!(session));
@@ -71,10 +71,10 @@ fn authenticated_session_has_one_event() {
 #[test]
 fn completed_challenge_has_one_event() {
     let subscription = subscribe(EventType::ThreeDsChallengeCompleted);
-    let session = SHARED_SERVER.create_challenged_session(&subscription.keys);
+    let session = SERVER.create_challenged_session(&subscription.keys);
     subscription.expect_none();
-    SHARED_SERVER.send_result(&session, "Y");
-    let authentication = SHARED_SERVER.directory_servers.exchange(&session).unwrap().response;
+    SERVER.send_result(&session, "Y");
+    let authentication = SERVER.directory_servers.exchange(&session).unwrap().response;
     let result = json!({
         "messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": session,
         "acsTransID": authentication["acsTransID"], "challengeCompletionInd": "Y", "transStatus": "Y",
@@ -82,7 +82,7 @@ fn completed_challenge_has_one_event() {
     let result = encode(result.to_string().as_bytes());
     for _ in 0..2 {
         let path = format!("{SESSIONS}/{session}/challenge-notification");
-        assert_eq!(SHARED_SERVER.post_form(&path, &[("cres", &result)]).status, 200);
+        assert_eq!(SERVER.post_form(&path, &[("cres", &result)]).status, 200);
     }
     let data = expect_one_without_actor(&subscription);
     assert_eq!(data["session"]["id"], json!(session));
@@ -92,12 +92,12 @@ fn completed_challenge_has_one_event() {
 fn decoupled_challenge_result_has_one_event() {
     let subscription = subscribe(EventType::ThreeDsDecoupledChallengeNotification);
     let key = &subscription.keys.private;
-    let intent = SHARED_SERVER.create_card_intent(&subscription.keys);
+    let intent = SERVER.create_card_intent(&subscription.keys);
     let body = json!({"token_intent_id": intent, "type": "merchant"});
-    let session = text_field(&SHARED_SERVER.create_session(key, &body), "id");
-    SHARED_SERVER.authenticate(key, &session, &merchant_payment("Decoupled")).expect_status(200);
+    let session = text_field(&SERVER.create_session(key, &body), "id");
+    SERVER.authenticate(key, &session, &merchant_payment("Decoupled")).expect_status(200);
     subscription.expect_none();
-    SHARED_SERVER.send_result(&session, "Y");
+    SERVER.send_result(&session, "Y");
     let data = expect_one_without_actor(&subscription);
     assert_eq!(data["session"]["id"], json!(session));
 }
@@ -106,10 +106,10 @@ fn decoupled_challenge_result_has_one_event() {
 fn retrieved_challenge_result_has_one_event() {
     let subscription = subscribe(EventType::ThreeDsChallengeResultRetrieved);
     let key = &subscription.keys.private;
-    let session = SHARED_SERVER.create_challenged_session(&subscription.keys);
-    SHARED_SERVER.send_result(&session, "Y");
+    let session = SERVER.create_challenged_session(&subscription.keys);
+    SERVER.send_result(&session, "Y");
     subscription.expect_none();
-    let response = SHARED_SERVER.get_challenge_result(key, &session);
+    let response = SERVER.get_challenge_result(key, &session);
     response.expect_status(200);
     let data = subscription.expect_one_of(key, &response);
     let attributes = pick(&data["session"], &["id", "type", "tenant_id"]);

@@ -10,7 +10,7 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{SHARED_SERVER, TestServer, card_body, text_field, unique_card_number},
+    harness::server::{SERVER, TestServer, card_body, text_field, unique_card_number},
     webhooks::events::{Subscription, pick, vault_actor},
 };
 
@@ -31,7 +31,7 @@ const TOKEN_ATTRIBUTES: [&str; 12] = [
 ];
 
 fn subscribe(event_type: EventType) -> Subscription<'static> {
-    Subscription::new(&SHARED_SERVER, event_type)
+    Subscription::new(&SERVER, event_type)
 }
 
 fn card_with_metadata() -> Value {
@@ -52,7 +52,7 @@ fn deduplicating(behavior: DeduplicationBehavior) -> TenantSettings {
 fn created_token_has_one_event() {
     let subscription = subscribe(EventType::TokenCreated);
     let key = &subscription.keys.private;
-    let response = SHARED_SERVER.create_token(key, &card_with_metadata());
+    let response = SERVER.create_token(key, &card_with_metadata());
     let expected = pick(&response.expect_status(201), &TOKEN_ATTRIBUTES);
     assert_eq!(expected["metadata"], json!({"order": "7"}));
     assert_eq!(subscription.expect_one_of(key, &response), json!({"token": expected}));
@@ -61,11 +61,10 @@ fn created_token_has_one_event() {
 #[test]
 fn tokenize_raises_one_event_per_new_token() {
     let settings = deduplicating(DeduplicationBehavior::ReadExisting);
-    let subscription =
-        Subscription::with_settings(&SHARED_SERVER, EventType::TokenCreated, settings);
+    let subscription = Subscription::with_settings(&SERVER, EventType::TokenCreated, settings);
     let (first, second) = (card_with_metadata(), card_with_metadata());
     let body = json!({"a": first, "b": second, "c": first});
-    let response = SHARED_SERVER.post(&subscription.keys.private, "/tokenize", &body);
+    let response = SERVER.post(&subscription.keys.private, "/tokenize", &body);
     let body = response.expect_status(200);
     assert_eq!(body["a"]["id"], body["c"]["id"]);
     let mut created: Vec<_> =
@@ -80,11 +79,11 @@ fn tokenize_raises_one_event_per_new_token() {
 fn existing_token_instead_of_a_new_one_has_no_event() {
     for event_type in [EventType::TokenCreated, EventType::TokenUpdated] {
         let settings = deduplicating(DeduplicationBehavior::ReadExisting);
-        let subscription = Subscription::with_settings(&SHARED_SERVER, event_type, settings);
+        let subscription = Subscription::with_settings(&SERVER, event_type, settings);
         let (key, body) = (&subscription.keys.private, card_with_metadata());
-        let first = SHARED_SERVER.create_token(key, &body).expect_status(201);
+        let first = SERVER.create_token(key, &body).expect_status(201);
         let before = subscription.events();
-        let second = SHARED_SERVER.create_token(key, &body).expect_status(201);
+        let second = SERVER.create_token(key, &body).expect_status(201);
         assert_eq!(first["id"], second["id"]);
         assert_eq!(subscription.events(), before);
     }
@@ -93,13 +92,12 @@ fn existing_token_instead_of_a_new_one_has_no_event() {
 #[test]
 fn update_of_an_existing_token_by_a_create_request_is_an_update() {
     let settings = deduplicating(DeduplicationBehavior::UpdateExisting);
-    let subscription =
-        Subscription::with_settings(&SHARED_SERVER, EventType::TokenUpdated, settings);
+    let subscription = Subscription::with_settings(&SERVER, EventType::TokenUpdated, settings);
     let (key, mut body) = (&subscription.keys.private, card_with_metadata());
-    SHARED_SERVER.create_token(key, &body).expect_status(201);
+    SERVER.create_token(key, &body).expect_status(201);
     subscription.expect_none();
     body["metadata"] = json!({"order": "8"});
-    let response = SHARED_SERVER.create_token(key, &body);
+    let response = SERVER.create_token(key, &body);
     let expected = pick(&response.expect_status(201), &TOKEN_ATTRIBUTES);
     assert!(expected["modified_at"].is_string());
     assert_eq!(subscription.expect_one_of(key, &response), json!({"token": expected}));
@@ -108,13 +106,12 @@ fn update_of_an_existing_token_by_a_create_request_is_an_update() {
 #[test]
 fn update_that_finds_an_equal_token_has_no_event() {
     let settings = deduplicating(DeduplicationBehavior::ReadExisting);
-    let subscription =
-        Subscription::with_settings(&SHARED_SERVER, EventType::TokenUpdated, settings);
+    let subscription = Subscription::with_settings(&SERVER, EventType::TokenUpdated, settings);
     let (key, number) = (&subscription.keys.private, unique_card_number());
-    let first = SHARED_SERVER.create_token_ok(key, &card_body(&number));
-    let second = SHARED_SERVER.create_token_ok(key, &card_body(&unique_card_number()));
+    let first = SERVER.create_token_ok(key, &card_body(&number));
+    let second = SERVER.create_token_ok(key, &card_body(&unique_card_number()));
     let patch = json!({"data": {"number": number}, "deduplicate_token": true});
-    let patched = SHARED_SERVER.patch_token(key, &text_field(&second, "id"), &patch);
+    let patched = SERVER.patch_token(key, &text_field(&second, "id"), &patch);
     assert_eq!(patched.expect_status(200)["id"], first["id"]);
     subscription.expect_none();
 }
@@ -123,9 +120,9 @@ fn update_that_finds_an_equal_token_has_no_event() {
 fn updated_token_has_one_event() {
     let subscription = subscribe(EventType::TokenUpdated);
     let key = &subscription.keys.private;
-    let token = SHARED_SERVER.create_token_ok(key, &card_with_metadata());
+    let token = SERVER.create_token_ok(key, &card_with_metadata());
     let patch = json!({"metadata": {"order": "8"}});
-    let response = SHARED_SERVER.patch_token(key, &text_field(&token, "id"), &patch);
+    let response = SERVER.patch_token(key, &text_field(&token, "id"), &patch);
     let expected = pick(&response.expect_status(200), &TOKEN_ATTRIBUTES);
     assert!(expected["modified_at"].is_string());
     assert_eq!(subscription.expect_one_of(key, &response), json!({"token": expected}));
@@ -135,11 +132,11 @@ fn updated_token_has_one_event() {
 fn deleted_token_has_one_event() {
     let subscription = subscribe(EventType::TokenDeleted);
     let key = &subscription.keys.private;
-    let id = text_field(&SHARED_SERVER.create_token_ok(key, &card_with_metadata()), "id");
-    let response = SHARED_SERVER.delete(key, &format!("/tokens/{id}"));
+    let id = text_field(&SERVER.create_token_ok(key, &card_with_metadata()), "id");
+    let response = SERVER.delete(key, &format!("/tokens/{id}"));
     response.expect_status(204);
     assert_eq!(subscription.expect_one_of(key, &response), json!({"token": {"id": id}}));
-    SHARED_SERVER.delete(key, &format!("/tokens/{id}")).expect_status(404);
+    SERVER.delete(key, &format!("/tokens/{id}")).expect_status(404);
     subscription.expect_one();
 }
 
@@ -149,7 +146,7 @@ fn replayed_and_rejected_writes_have_no_event() {
     let key = &subscription.keys.private;
     let create = || {
         let body = json!({"id": "taken", "type": "token", "data": 1});
-        SHARED_SERVER.request("POST", "/tokens").key(key).json(&body)
+        SERVER.request("POST", "/tokens").key(key).json(&body)
     };
     for _ in 0..2 {
         create().idempotency_key("first").send().expect_status(201);
@@ -160,7 +157,7 @@ fn replayed_and_rejected_writes_have_no_event() {
         "a": {"id": "taken", "type": "token", "data": 1},
         "b": {"id": "free", "type": "token", "data": 1},
     });
-    SHARED_SERVER.post(key, "/tokenize", &batch).expect_status(409);
+    SERVER.post(key, "/tokenize", &batch).expect_status(409);
     subscription.expect_one();
 }
 
@@ -219,7 +216,7 @@ fn erased_cvc_has_one_event() {
 fn created_intent_has_one_event() {
     let subscription = subscribe(EventType::TokenIntentCreated);
     let key = &subscription.keys.private;
-    let response = SHARED_SERVER.post(key, "/token-intents", &card_body(&unique_card_number()));
+    let response = SERVER.post(key, "/token-intents", &card_body(&unique_card_number()));
     let names = ["id", "type", "fingerprint", "created_by", "created_at", "expires_at"];
     let expected = pick(&response.expect_status(201), &names);
     assert_eq!(expected.as_object().unwrap().len(), names.len());
@@ -230,10 +227,10 @@ fn created_intent_has_one_event() {
 fn deleted_intent_has_one_event() {
     let subscription = subscribe(EventType::TokenIntentDeleted);
     let key = &subscription.keys.private;
-    let path = format!("/token-intents/{}", SHARED_SERVER.create_card_intent(&subscription.keys));
-    let response = SHARED_SERVER.delete(key, &path);
+    let path = format!("/token-intents/{}", SERVER.create_card_intent(&subscription.keys));
+    let response = SERVER.delete(key, &path);
     response.expect_status(204);
-    SHARED_SERVER.delete(key, &path).expect_status(404);
+    SERVER.delete(key, &path).expect_status(404);
     let id = path.rsplit('/').next();
     assert_eq!(subscription.expect_one_of(key, &response), json!({"token_intent": {"id": id}}));
 }
@@ -242,16 +239,16 @@ fn deleted_intent_has_one_event() {
 fn converted_intent_has_one_event() {
     let subscription = subscribe(EventType::TokenIntentConverted);
     let key = &subscription.keys.private;
-    let intent = SHARED_SERVER.create_card_intent(&subscription.keys);
+    let intent = SERVER.create_card_intent(&subscription.keys);
     let body = json!({"token_intent_id": intent});
-    let response = SHARED_SERVER.create_token(key, &body);
+    let response = SERVER.create_token(key, &body);
     let token = response.expect_status(201);
     let expected = json!({
         "token_intent": {"id": intent, "type": "card"},
         "token": {"id": token["id"], "type": "card"},
     });
     assert_eq!(subscription.expect_one_of(key, &response), expected);
-    assert!(SHARED_SERVER.create_token(key, &body).status >= 400);
+    assert!(SERVER.create_token(key, &body).status >= 400);
     subscription.expect_one();
 }
 
@@ -260,12 +257,12 @@ fn converted_intent_has_one_event() {
 fn intent_that_becomes_an_existing_token_has_one_event() {
     let settings = deduplicating(DeduplicationBehavior::ReadExisting);
     let subscription =
-        Subscription::with_settings(&SHARED_SERVER, EventType::TokenIntentConverted, settings);
+        Subscription::with_settings(&SERVER, EventType::TokenIntentConverted, settings);
     let (key, card) = (&subscription.keys.private, card_body(&unique_card_number()));
-    let existing = SHARED_SERVER.create_token_ok(key, &card);
-    let intent = SHARED_SERVER.post(key, "/token-intents", &card).expect_status(201);
+    let existing = SERVER.create_token_ok(key, &card);
+    let intent = SERVER.post(key, "/token-intents", &card).expect_status(201);
     let body = json!({"token_intent_id": intent["id"]});
-    let response = SHARED_SERVER.create_token(key, &body);
+    let response = SERVER.create_token(key, &body);
     assert_eq!(response.expect_status(201)["id"], existing["id"]);
     let expected = json!({
         "token_intent": {"id": intent["id"], "type": "card"},
