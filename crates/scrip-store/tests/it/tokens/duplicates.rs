@@ -122,7 +122,7 @@ async fn duplicate_that_expires_last_is_preferred_then_the_oldest(harness: Store
     assert_eq!(harness.insert_deduplicated(token_record("new")).await, InsertOutcome::New);
 }
 
-fn expression_provenance((all, fingerprint, trusted): (u8, u8, bool)) -> ExpressionProvenance {
+fn expression_provenance(all: u8, fingerprint: u8, trusted: bool) -> ExpressionProvenance {
     let digest = |byte| ExpressionDigest([byte; 16]);
     ExpressionProvenance {
         all_digest: digest(all),
@@ -151,9 +151,9 @@ async fn duplicate_needs_equal_or_trusted_expressions(harness: StoreHarness) {
         (Token, (1, 1, true), (2, 2, true), false, false),
     ];
     for (token_type, stored, requested, is_found_to_read, is_found_to_update) in cases {
-        let with_expressions = |id, expressions| TokenRecord {
+        let with_expressions = |id, (all, fingerprint, trusted)| TokenRecord {
             token_type,
-            expressions: expression_provenance(expressions),
+            expressions: expression_provenance(all, fingerprint, trusted),
             ..token_record(id)
         };
         harness.insert(with_expressions("stored", stored)).await;
