@@ -91,7 +91,10 @@ pub(crate) async fn load_data_source(
     let is_marked = caller.marks_fields()
         || match &origin {
             // Of a request with several tokens, the vault does not know which one has the value.
-            DataOrigin::Request => misplaces_field_values(caller, token_type, data.expose()),
+            DataOrigin::Request => {
+                caller.field_kinds().has_values()
+                    && misplaces_field_values(caller, token_type, data.expose())
+            }
             DataOrigin::Encrypted => marks_encrypted(caller, token_type),
             DataOrigin::Intent(_) | DataOrigin::Hidden => false,
         };
