@@ -10,7 +10,6 @@ use scrip_core::{
     },
     log_tasks::head_file::chain_contains,
     operations::logs::prune_logs::prune_logs,
-    policy::TenantSettings,
 };
 use scrip_seal::Mac;
 use scrip_store::sqlite::verify::verify_log;
@@ -254,7 +253,7 @@ async fn altered_chain_is_not_pruned() {
 async fn chain_that_advanced_is_distinguished_from_a_fork() {
     for engine in [Engine::Memory, Engine::Sqlite] {
         let harness = VaultHarness::open(engine).await;
-        let (tenant, caller) = harness.tenant_with_caller(TOKENS).await;
+        let (_, caller) = harness.tenant_with_caller(TOKENS).await;
         create_read_and_delete_token(&harness, &caller).await;
         let (store, key) = (&*harness.vault.store, harness.vault.audit_trail.key().unwrap());
         let then = list_saved_heads(store).await;

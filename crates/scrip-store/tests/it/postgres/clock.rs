@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use scrip_core::{
     Error, Timestamp, Vault,
     operations::tokens::expire_token::{erase_cvcs, expire_token, expire_token_intent},
-    policy::TenantSettings,
     store::Store,
 };
 use scrip_store::{PostgresStore, postgres::PostgresSettings};

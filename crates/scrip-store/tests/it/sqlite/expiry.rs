@@ -8,7 +8,7 @@ use scrip_core::{
     audit::SignedWatermark,
     log_tasks::authentic_time::load_authentic_time,
     operations::tokens::expire_token::{erase_cvcs, expire_token},
-    policy::{Caller, Directory, TenantSettings},
+    policy::{Caller, Directory},
     token::NewToken,
     types::time::ClockWatermark,
 };

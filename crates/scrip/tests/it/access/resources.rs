@@ -110,10 +110,12 @@ impl<'a> Harness<'a> {
     #[track_caller]
     fn send(&self, method: &str, path: &str, body: &Value) -> TestResponse {
         let request = self.server.request(method, path).key(&self.keys.management);
-        match body {
-            Value::Null => request.send(),
-            body if method == "PATCH" => request.merge_patch(body).send(),
-            body => request.json(body).send(),
+        if body.is_null() {
+            return request.send();
+        }
+        match method {
+            "PATCH" => request.merge_patch(body).send(),
+            _ => request.json(body).send(),
         }
     }
 
