@@ -29,7 +29,7 @@ use crate::proxy::{
     body::{BodyInputs, MessageBody, RenderedBody, SourceCounting, remove_form_fields},
     edits::{
         MaskEdit, TransformError, TransformMessage,
-        append::{self, JsonLimits},
+        append,
     },
     error::ProxyError,
     headers::{HeaderInputs, evaluate_headers},
@@ -191,6 +191,7 @@ impl OutgoingMessage {
         bytes_max: usize,
     ) -> Result<(), TransformError> {
         const PUNCTUATION: usize = 2;
+        let edit = append::find_json_edit(&self.message, location, RENDERED_DEPTH_MAX)?;
         let text = std::str::from_utf8(&self.message.body).unwrap_or_default();
         if has_similar_property(text, location.steps(), RENDERED_DEPTH_MAX) {
             return Err(TransformError::Rule(SIMILAR_RULE));
@@ -202,8 +203,7 @@ impl OutgoingMessage {
         let size = value.size.with_text(name.len()).encoded(ENCODED_GROWTH);
         let bytes_max = self.count_appended(size.saturating_add(PUNCTUATION), bytes_max)?;
         let value = value.value.expose_for_message();
-        let limits = JsonLimits { bytes_max, depth_max: RENDERED_DEPTH_MAX };
-        append::append_json(&mut self.message, location, value, limits)
+        append::write_json(&mut self.message, &edit, value, bytes_max)
     }
 
     /// Appends a text. The first field of a name that a transform appends to a form replaces the
