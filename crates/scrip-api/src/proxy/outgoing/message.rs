@@ -30,6 +30,7 @@ use crate::proxy::{
     edits::{
         MaskEdit, TransformError, TransformMessage,
         append,
+        body_type::{check_json_type, check_text_type},
     },
     error::ProxyError,
     headers::{HeaderInputs, evaluate_headers},
@@ -191,6 +192,7 @@ impl OutgoingMessage {
         bytes_max: usize,
     ) -> Result<(), TransformError> {
         const PUNCTUATION: usize = 2;
+        check_json_type(&self.message.headers)?;
         let edit = append::find_json_edit(&self.message, location, RENDERED_DEPTH_MAX)?;
         let text = std::str::from_utf8(&self.message.body).unwrap_or_default();
         if has_similar_property(text, location.steps(), RENDERED_DEPTH_MAX) {
@@ -213,6 +215,7 @@ impl OutgoingMessage {
         value: &TemplateValue,
         bytes_max: usize,
     ) -> Result<(), TransformError> {
+        check_text_type(&self.message.headers)?;
         let text = append::render_text(value.value.expose_for_message())?;
         if is_form(&self.message.headers) {
             let body = &self.message.body;

@@ -1,5 +1,6 @@
 //! Golden messages of each transform, and hostile ones.
 
+mod content_types;
 mod declared_work;
 mod edits;
 
