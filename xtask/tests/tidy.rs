@@ -255,6 +255,32 @@ fn usable_plaintext_is_opened_only_by_its_sinks() {
     }
 }
 
+/// A template is compiled once with its proxy, and not in a call: compiling takes processor time that
+/// the administrator of a proxy chooses, and a call needs no API key.
+#[test]
+fn calls_compile_no_template() {
+    const COMPILERS: [&str; 4] =
+        ["MessageTemplate::parse", "compile_template(", "TransformTemplate::compile", ".compile()"];
+    const OWNERS: [&str; 3] = ["template.rs", "template_rules.rs", "source.rs"];
+    for folder in ["crates/scrip-api/src", "crates/scrip-core/src"] {
+        let files = sources::files_with_extension(&repository_root().join(folder), "rs").unwrap();
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            let is_owner = file.parent().unwrap().ends_with("policy/proxy/transform")
+                && OWNERS.contains(&name.as_str());
+            let is_call = file.to_string_lossy().contains("scrip-api/src/proxy/");
+            let is_test = name == "tests.rs" || file.components().any(|it| it.as_os_str() == "tests");
+            // Other modules of core compile masks and drafts by this name.
+            let forbidden = COMPILERS.iter().filter(|it| is_call || **it != ".compile()");
+            for compiler in forbidden.filter(|_| !is_owner && !is_test) {
+                assert!(!code.contains(compiler), "{} uses {compiler}", file.display());
+            }
+        }
+    }
+}
+
 /// Only tests of stores may compare digests that were not counted.
 #[test]
 fn product_code_never_compares_uncounted_values() {

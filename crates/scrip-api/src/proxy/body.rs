@@ -34,7 +34,7 @@ use scrip_expression::{
 };
 use serde_json::Value;
 
-pub(crate) use self::content_type::read_charset;
+pub(crate) use self::content_type::{is_json_type, read_charset};
 pub(in crate::proxy) use self::form::remove_form_fields;
 pub use self::{content_type::BodyFormat, source_counting::SourceCounting};
 use self::{

@@ -1,6 +1,7 @@
 //! Edits of a message by transforms: masks and appended values.
 
 pub(in crate::proxy) mod append;
+pub(in crate::proxy) mod body_type;
 pub(in crate::proxy) mod error;
 pub(in crate::proxy) mod mask;
 pub(in crate::proxy) mod masked_bytes;

@@ -3,30 +3,31 @@
 //! A transform is never skipped. If it cannot be applied, the message is not passed on, because
 //! leaving out a mask would show what it hides.
 
+mod message_marks;
 mod objects;
 mod properties;
 mod target;
-mod template;
 pub mod tokenize;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, header::CONTENT_TYPE};
 use scrip_core::{
     Error,
-    expression::message::{ValueCounting, charge_message_bytes, evaluate_message},
-    policy::proxy::{ProxyTransform, transform::MaskMatcher},
+    expression::message::{MessageThread, ValueCounting, charge_message_work, evaluate_message},
+    policy::proxy::{
+        ProxyTransform,
+        transform::{
+            JsonLocation, LocationStep, MaskMatcher, TemplateObject, TransformTemplate,
+            template::EncryptedRead,
+        },
+    },
     types::{DisclosureRule, DisclosureRules, Plaintext, error::Denial},
     work_meter::WorkMeter,
 };
-use scrip_expression::{
-    ExpressionPlace, MessageInputs, MessageRead, MessageTemplate, NoReferences, Scope,
-};
+use scrip_expression::{MessageInputs, MessageTemplate, NoReferences, Scope};
 use serde_json::{Map, Value};
 
-use self::{
-    objects::{ClientMessage, TemplateObjects},
-    template::parse_template,
-};
+use self::objects::{ClientMessage, TemplateObjects};
 pub use self::{
     properties::{
         check_hidden_body, check_property_names, hidden_body_work, stores_encrypted, writes_body,
@@ -74,8 +75,8 @@ pub struct TransformRun<'c> {
     identifiers: Plaintext,
     /// The work that the masks of the call have done.
     mask_work: u64,
-    /// The bytes that were read on a worker of the async runtime.
-    inline_bytes: usize,
+    /// The declared work that was done on a worker of the async runtime.
+    inline_work: usize,
     /// Whether the call used a token that its sender may not read.
     hides_answer: bool,
 }
@@ -84,9 +85,10 @@ pub struct TransformRun<'c> {
 pub(crate) const MASK_WORK_MAX: u64 = 40_000_000;
 /// The masks of a call may do this work on a worker of the async runtime. It takes at most about a
 /// millisecond.
-pub(crate) const INLINE_MASK_WORK_MAX: u64 = 150_000;
-/// The transforms of a call may parse this many bytes on a worker of the async runtime.
-pub(crate) const INLINE_BYTES_MAX: usize = 64 * 1024;
+pub const INLINE_MASK_WORK_MAX: u64 = 150_000;
+/// The transforms of a call may do this declared work on a worker of the async runtime: as much as
+/// parsing 64 KiB, which takes about a millisecond.
+pub const INLINE_TRANSFORM_WORK_MAX: usize = 256 * 1024;
 
 /// The effect of a transform.
 #[derive(Debug)]
@@ -95,15 +97,6 @@ pub enum TransformEffect {
     Done,
     /// Create this token, then call [`TransformRun::bind_token`].
     CreateToken(CollectedToken),
-}
-
-/// The thread on which a transform runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TransformThread {
-    /// A worker of the async runtime. A transform that takes long does not run there.
-    Worker,
-    /// A slot for long evaluations.
-    Slot,
 }
 
 const OVERSIZED_RULE: &str = "cannot be applied: the expression of the mask has too many steps";
@@ -118,17 +111,38 @@ impl<'c> TransformRun<'c> {
         let content_type = headers.get(CONTENT_TYPE).cloned();
         let objects = TemplateObjects::new(ClientMessage { content_type, body });
         let identifiers = Plaintext::new(Map::new().into());
-        let (mask_work, inline_bytes, hides_answer) = (0, 0, false);
-        Self { inputs, objects, identifiers, mask_work, inline_bytes, hides_answer }
+        let (mask_work, inline_work, hides_answer) = (0, 0, false);
+        Self { inputs, objects, identifiers, mask_work, inline_work, hides_answer }
     }
 
-    /// The bytes of the client's message that its templates parse.
-    pub(crate) fn unread_bytes(&self, transforms: &[ProxyTransform]) -> usize {
-        let templates = transforms.iter().filter_map(|it| parse_template(it).ok().flatten());
-        templates.map(|it| self.objects.unread_bytes(&it, None)).max().unwrap_or(0)
+    /// Charges the work of [`TransformRun::check_client_message`] for all transforms of the call, and
+    /// returns where the check must run.
+    /// Errors: the call has used up its work.
+    pub fn charge_client_check<'t>(
+        &mut self,
+        transforms: impl Iterator<Item = &'t ProxyTransform>,
+    ) -> Result<MessageThread, Error> {
+        if !self.inputs.rules.applies(DisclosureRule::TemplatesReadClientMessage) {
+            return Ok(MessageThread::Worker);
+        }
+        let templates = transforms.filter_map(ProxyTransform::template);
+        let (mut lookup_work, mut parse_work) = (0_usize, 0);
+        for template in templates.filter(|it| it.can_read(TemplateObject::Request)) {
+            lookup_work = lookup_work.saturating_add(template.lookup_work());
+            // The message is parsed once.
+            parse_work = self.objects.parse_work(template, None).max(parse_work);
+        }
+        let units = lookup_work.saturating_add(parse_work);
+        let thread = match self.inline_work.saturating_add(units) <= INLINE_TRANSFORM_WORK_MAX {
+            true => MessageThread::Worker,
+            false => MessageThread::Slot,
+        };
+        self.charge_units(units, thread)?;
+        Ok(thread)
     }
 
-    /// Checks the values that templates read from the client's message, before a token is loaded.
+    /// Checks the values that templates read from the client's message, before a token is loaded. The
+    /// work was charged by [`TransformRun::charge_client_check`].
     ///
     /// Errors: a value contains `{{` in a call that evaluates expressions, or would keep a CVC; or
     /// the message cannot be parsed.
@@ -148,33 +162,18 @@ impl<'c> TransformRun<'c> {
     }
 
     fn check_template_reads(&mut self, transform: &ProxyTransform) -> Result<(), TransformError> {
-        const REQUEST: &str = "req";
-        let Some(template) = parse_template(transform)? else { return Ok(()) };
-        if !template.can_read(&[REQUEST]) {
-            return Ok(());
-        }
-        self.objects.read_request(&template, self.inputs.work)?;
-        let objects = self.objects.values();
-        let leaves = template.leaves();
-        let mut reads = leaves.iter().flat_map(|(_, text)| text.reads());
-        let has_braces = |it: MessageRead<'_>| {
-            it.object == REQUEST && it.find(objects).is_some_and(tokenize::contains_braces)
-        };
-        if self.inputs.evaluates_expressions && reads.any(has_braces) {
+        let template = transform.template().filter(|it| it.can_read(TemplateObject::Request));
+        let Some(template) = template else { return Ok(()) };
+        self.objects.read_request(template)?;
+        let mut reads = template.reads(TemplateObject::Request);
+        let has_braces = reads.any(|it| self.objects.marks(it).has_braces);
+        if self.inputs.evaluates_expressions && has_braces {
             return Err(TransformError::Rule(tokenize::BRACES_RULE));
         }
-        match transform {
-            ProxyTransform::Tokenize { token, .. } => {
-                tokenize::check_cvc(token, &template, REQUEST, objects)
-            }
-            ProxyTransform::Code { .. }
-            | ProxyTransform::Mask { .. }
-            | ProxyTransform::OversizedMask
-            | ProxyTransform::RejectedTemplate
-            | ProxyTransform::AppendJson { .. }
-            | ProxyTransform::AppendText { .. }
-            | ProxyTransform::AppendHeader { .. } => Ok(()),
+        if matches!(transform, ProxyTransform::Tokenize { .. }) {
+            tokenize::check_cvc(template, TemplateObject::Request, &self.objects)?;
         }
+        Ok(())
     }
 
     /// The call used a token that its sender may not read, so an answer can contain its data.
@@ -184,7 +183,7 @@ impl<'c> TransformRun<'c> {
             return Ok(());
         }
         self.hides_answer = true;
-        if transforms.iter().any(|it| tokenize::copies_object(it, "res")) {
+        if transforms.iter().any(|it| tokenize::copies_object(it, TemplateObject::Response)) {
             return Err(Error::Forbidden(Denial::HiddenAnswer).into());
         }
         Ok(())
@@ -200,7 +199,7 @@ impl<'c> TransformRun<'c> {
         target: &mut TransformTarget<'_>,
     ) -> Result<TransformEffect, ProxyError> {
         let kind = target.kind();
-        let result = self.apply_unchecked(transform, target, TransformThread::Slot);
+        let result = self.apply_unchecked(transform, target, MessageThread::Slot);
         result.map_err(|error| error.explain(index, kind))
     }
 
@@ -215,7 +214,7 @@ impl<'c> TransformRun<'c> {
         target: &mut TransformTarget<'_>,
     ) -> Result<Option<TransformEffect>, ProxyError> {
         let kind = target.kind();
-        match self.apply_unchecked(transform, target, TransformThread::Worker) {
+        match self.apply_unchecked(transform, target, MessageThread::Worker) {
             Err(TransformError::Work) => Ok(None),
             Ok(effect) => Ok(Some(effect)),
             Err(error) => Err(error.explain(index, kind)),
@@ -227,11 +226,11 @@ impl<'c> TransformRun<'c> {
         matcher: &MaskMatcher,
         replacement: char,
         target: &mut TransformTarget<'_>,
-        thread: TransformThread,
+        thread: MessageThread,
     ) -> Result<(), TransformError> {
         let work_max = match thread {
-            TransformThread::Worker => INLINE_MASK_WORK_MAX,
-            TransformThread::Slot => MASK_WORK_MAX,
+            MessageThread::Worker => INLINE_MASK_WORK_MAX,
+            MessageThread::Slot => MASK_WORK_MAX,
         };
         let allowed = work_max.saturating_sub(self.mask_work);
         let (work, bytes_max) = (WorkAllowance::new(allowed), self.inputs.bytes_max);
@@ -248,56 +247,74 @@ impl<'c> TransformRun<'c> {
         masked
     }
 
-    /// Counts the bytes that the transform reads.
-    fn charge_bytes(
+    /// The work that a transform declares before it runs: looking up the values of its template,
+    /// parsing the messages that it reads, and scanning the body. Evaluations and masks are charged on
+    /// their own.
+    fn count_work(&self, transform: &ProxyTransform, target: &TransformTarget<'_>) -> usize {
+        let template = transform.template();
+        let lookup_work = template.map_or(0, TransformTemplate::lookup_work);
+        let parse_work =
+            template.map_or(0, |it| self.objects.parse_work(it, target.response()));
+        let scans = match transform {
+            ProxyTransform::AppendJson { .. } if target.response().is_some() => ANSWER_SCANS,
+            ProxyTransform::AppendJson { location, .. } => count_json_scans(location),
+            ProxyTransform::AppendText { .. } if target.response().is_some() => ANSWER_SCANS,
+            ProxyTransform::AppendText { .. } => FORM_SCANS,
+            ProxyTransform::Code { .. }
+            | ProxyTransform::Mask { .. }
+            | ProxyTransform::OversizedMask
+            | ProxyTransform::RejectedTemplate
+            | ProxyTransform::Tokenize { .. }
+            | ProxyTransform::AppendHeader { .. } => 0,
+        };
+        let scan_work = target.body_length().saturating_mul(scans);
+        lookup_work.saturating_add(parse_work).saturating_add(scan_work)
+    }
+
+    /// Charges the declared work of a transform, before it runs.
+    fn charge_transform(
         &mut self,
         transform: &ProxyTransform,
-        template: Option<&MessageTemplate>,
         target: &TransformTarget<'_>,
-        thread: TransformThread,
+        thread: MessageThread,
     ) -> Result<(), TransformError> {
-        // The whole body is scanned for the location, or for fields of a form, and copied.
-        const SCANS: usize = 2;
-        let is_body_scanned = matches!(
-            transform,
-            ProxyTransform::AppendJson { .. } | ProxyTransform::AppendText { .. }
-        );
-        let scanned_bytes =
-            if is_body_scanned { target.body_length().saturating_mul(SCANS) } else { 0 };
-        let read_bytes = template.map_or(0, |it| self.objects.unread_bytes(it, target.response()));
-        if thread == TransformThread::Worker {
-            let inline_bytes =
-                self.inline_bytes.saturating_add(read_bytes).saturating_add(scanned_bytes);
-            if inline_bytes > INLINE_BYTES_MAX {
-                return Err(TransformError::Work);
-            }
-            self.inline_bytes = inline_bytes;
+        let units = self.count_work(transform, target);
+        let is_too_long = self.inline_work.saturating_add(units) > INLINE_TRANSFORM_WORK_MAX;
+        if thread == MessageThread::Worker && is_too_long {
+            return Err(TransformError::Work);
         }
-        let charged = charge_message_bytes(self.inputs.work, scanned_bytes);
+        let charged = self.charge_units(units, thread);
         charged.map_err(|error| TransformError::Failed(Box::new(error.into())))
+    }
+
+    fn charge_units(&mut self, units: usize, thread: MessageThread) -> Result<(), Error> {
+        if thread == MessageThread::Worker {
+            self.inline_work = self.inline_work.saturating_add(units);
+        }
+        charge_message_work(self.inputs.work, units, thread)
     }
 
     fn apply_unchecked(
         &mut self,
         transform: &ProxyTransform,
         target: &mut TransformTarget<'_>,
-        thread: TransformThread,
+        thread: MessageThread,
     ) -> Result<TransformEffect, TransformError> {
         if target.is_encoded() {
             return Err(TransformError::Rule(ENCODED_RULE));
         }
-        let template = parse_template(transform)?;
         if let TransformTarget::Request(message) = target
             && let Some((content_type, body)) =
                 message.detokenized_for_control_run(self.inputs.rules)
         {
             self.objects.replace_request(content_type, body);
         }
-        self.charge_bytes(transform, template.as_ref(), target, thread)?;
-        if let Some(template) = &template {
-            self.objects.read(template, target.response(), self.inputs.work)?;
+        self.charge_transform(transform, target, thread)?;
+        let template = transform.template();
+        if let Some(template) = template {
+            self.objects.read(template, target.response())?;
         }
-        match (transform, &template) {
+        match (transform, template) {
             (ProxyTransform::Code { .. }, _) => return Err(TransformError::Code),
             (ProxyTransform::OversizedMask, _) => return Err(TransformError::Rule(OVERSIZED_RULE)),
             (ProxyTransform::Mask { matcher, replacement }, _) => {
@@ -322,14 +339,16 @@ impl<'c> TransformRun<'c> {
     fn append_to_request(
         &mut self,
         transform: &ProxyTransform,
-        template: &MessageTemplate,
+        template: &TransformTemplate,
         message: &mut OutgoingMessage,
     ) -> Result<(), TransformError> {
         let TransformInputs { configuration, work, fill_random, bytes_max, counting, .. } =
             self.inputs;
         let inputs = TemplateInputs { configuration, work, fill_random, counting };
         let objects = self.objects.values_mut();
-        let value = evaluate_template(template, objects, self.identifiers.expose(), inputs)?;
+        let message_template = template.message();
+        let value =
+            evaluate_template(message_template, objects, self.identifiers.expose(), inputs)?;
         match transform {
             ProxyTransform::AppendJson { location, .. } => {
                 message.append_json(location, &value, bytes_max)
@@ -347,10 +366,10 @@ impl<'c> TransformRun<'c> {
     fn append_to_response(
         &mut self,
         transform: &ProxyTransform,
-        template: &MessageTemplate,
+        template: &TransformTemplate,
         message: &mut TransformMessage,
     ) -> Result<(), TransformError> {
-        let (value, bytes_max) = (self.evaluate(template)?, self.inputs.bytes_max);
+        let (value, bytes_max) = (self.evaluate(template.message())?, self.inputs.bytes_max);
         match transform {
             ProxyTransform::AppendJson { location, .. } => {
                 self.objects.forget_response();
@@ -376,32 +395,26 @@ impl<'c> TransformRun<'c> {
     fn build_token(
         &self,
         token: &Value,
-        template: &MessageTemplate,
+        template: &TransformTemplate,
         target: &TransformTarget<'_>,
     ) -> Result<CollectedToken, TransformError> {
-        let reads_answer = target.response().is_some() && template.can_read(&["res"]);
+        let reads_answer =
+            target.response().is_some() && template.can_read(TemplateObject::Response);
         if reads_answer {
-            tokenize::check_cvc(token, template, "res", self.objects.values())?;
+            tokenize::check_cvc(template, TemplateObject::Response, &self.objects)?;
         }
-        if let Some(name) = tokenize::find_encrypted(template) {
+        if let Some(EncryptedRead { name, rest, rest_template }) = template.encrypted() {
             let encrypted = self.inputs.encrypted;
             let is_from_browser = self.inputs.is_from_browser;
             let data = encrypted.and_then(|it| it.collect_data(name.as_deref(), is_from_browser));
             let declared_type = token.get("type").and_then(Value::as_str);
             let data = data.filter(|it| Some(it.token_type().as_str()) == declared_type);
             let data = data.ok_or(TransformError::Rule(ENCRYPTED_RULE))?;
-            let mut rest = token.clone();
-            // The data takes this place after the request was parsed.
-            if let Value::Object(members) = &mut rest {
-                members.insert("data".to_owned(), Value::String(String::new()));
-            }
-            let template = MessageTemplate::parse(&rest, ExpressionPlace::Transform)
-                .map_err(TransformError::Expression)?;
-            let body = self.evaluate(&template)?;
-            tokenize::check_expressions(&rest, body.expose())?;
+            let body = self.evaluate(rest_template)?;
+            tokenize::check_expressions(rest, body.expose())?;
             return Ok(CollectedToken { body, data: CollectedTokenData::Encrypted(data) });
         }
-        let body = self.evaluate(template)?;
+        let body = self.evaluate(template.message())?;
         tokenize::check_expressions(token, body.expose())?;
         let is_hidden = self.hides_answer && reads_answer;
         let data =
@@ -437,6 +450,35 @@ impl<'c> TransformRun<'c> {
         self.identifiers = Plaintext::new(Map::new().into());
         self.mask_work = 0;
     }
+}
+
+/// An answer is validated, and copied.
+const ANSWER_SCANS: usize = 2;
+/// The fields of a form are decoded and looked up among the appended ones, and the body is copied.
+const FORM_SCANS: usize = 4;
+
+/// How often an append reads the JSON of a request: to validate it, to compare its names, and to find
+/// the place and copy it. Letters that are no ASCII take longer to compare.
+fn count_json_scans(location: &JsonLocation) -> usize {
+    const ASCII_SCANS: usize = 3;
+    const UNICODE_SCANS: usize = 8;
+    let is_ascii = |step: &LocationStep| match step {
+        LocationStep::Name(name) => name.as_str().is_ascii(),
+        LocationStep::Index(_) => true,
+    };
+    if location.steps().iter().all(is_ascii) { ASCII_SCANS } else { UNICODE_SCANS }
+}
+
+/// Rejects a call before anything is sent if one of its transforms cannot run.
+/// Errors: a transform is code.
+pub fn check_transforms<'t>(
+    transforms: impl IntoIterator<Item = &'t ProxyTransform>,
+) -> Result<(), ProxyError> {
+    let is_code = |it: &ProxyTransform| matches!(it, ProxyTransform::Code { .. });
+    if transforms.into_iter().any(is_code) {
+        return Err(TransformError::Code.explain(0, TransformKind::Request));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

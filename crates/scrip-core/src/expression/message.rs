@@ -20,13 +20,30 @@ pub enum ValueCounting {
 
 const WORK_RULE: &str = "the transforms need too much work for this message";
 
-/// Charges work that is not an evaluation: the bytes of a message that are parsed or scanned.
+/// The thread on which a message is parsed or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageThread {
+    /// A worker of the async runtime. A step that takes long does not run there.
+    Worker,
+    /// A slot for long evaluations.
+    Slot,
+}
+
+/// Charges work that is not an evaluation, before it is done: the bytes of a message that are parsed or
+/// scanned, and the values that are looked up in it.
 /// Errors: the request has used up its work.
-pub fn charge_message_bytes(work: &WorkMeter, bytes: usize) -> Result<(), Error> {
-    if bytes > REQUEST_WORK_MAX.saturating_sub(work.spent()) {
+pub fn charge_message_work(
+    work: &WorkMeter,
+    units: usize,
+    thread: MessageThread,
+) -> Result<(), Error> {
+    if units > REQUEST_WORK_MAX.saturating_sub(work.spent()) {
         return Err(FieldError::new("body", WORK_RULE).into());
     }
-    work.charge(bytes);
+    match thread {
+        MessageThread::Worker => work.charge(units),
+        MessageThread::Slot => work.charge_ahead(units),
+    }
     Ok(())
 }
 

@@ -278,6 +278,47 @@ pub const WORST_CALLS: &[WorstCall] = &[
         body: || "A1&".repeat(300 * 1024),
     },
     WorstCall {
+        input: "14 largest templates, tiny body",
+        transforms: condition_templates,
+        header: None,
+        is_idempotent: false,
+        content_type: JSON,
+        body: || "{}".to_owned(),
+    },
+    WorstCall {
+        input: "4 templates with most reads, most values in 64 KiB",
+        transforms: || reading_templates("request_transforms", "req", 4),
+        header: None,
+        is_idempotent: false,
+        content_type: JSON,
+        body: || json!({"a": vec![""; 21_000]}).to_string(),
+    },
+    WorstCall {
+        input: "template with most reads after a parsed answer",
+        transforms: || reading_templates("response_transforms", "res", 2),
+        header: None,
+        is_idempotent: false,
+        content_type: JSON,
+        body: || json!({"a": vec![""; 90_000]}).to_string(),
+    },
+    WorstCall {
+        input: "2 locations of long names, most names",
+        transforms: || {
+            let append = |it: usize| {
+                let location = format!("$['{}{it}']", "\u{390}".repeat(118));
+                json!({"type": "append_json", "options": {"location": location, "value": "1"}})
+            };
+            json!({"request_transforms": (0..2).map(append).collect::<Vec<_>>()})
+        },
+        header: None,
+        is_idempotent: false,
+        content_type: JSON,
+        body: || {
+            let names: Vec<_> = (0..90_000).map(|it| format!("\"{it:05x}\":0")).collect();
+            format!("{{{}}}", names.join(","))
+        },
+    },
+    WorstCall {
         input: "idempotent, most values",
         transforms: || json!({}),
         header: None,
@@ -297,6 +338,32 @@ fn append_transforms() -> Value {
         (0..16).map(append).collect()
     };
     json!({"request_transforms": transforms("req.a"), "response_transforms": transforms("res.a")})
+}
+
+/// Long conditions, which take the longest to compile.
+fn condition_templates() -> Value {
+    let conditions = "@.a==1||".repeat(28);
+    let expression = format!("{{{{req|json:'$[?({conditions}@.b==2)]'}}}}");
+    let value = expression.repeat(32_000 / expression.len());
+    let append = |it: usize| {
+        json!({"type": "append_header",
+            "options": {"location": format!("x-a{it}"), "value": value}})
+    };
+    let transforms: Vec<_> = (0..7).map(append).collect();
+    json!({"request_transforms": transforms, "response_transforms": transforms})
+}
+
+/// Each template reads the same value as often as it can, and then as many different values.
+fn reading_templates(list: &str, object: &str, count: usize) -> Value {
+    let template = |it: usize| {
+        let value: String = match it % 2 {
+            0 => format!("{{{{ {object}.a }}}}").repeat(2_900),
+            _ => (0..2_000).map(|it| format!("{{{{{object}.a{it}}}}}")).collect(),
+        };
+        json!({"type": "append_json",
+            "options": {"location": format!("$.b{it}"), "value": value}})
+    };
+    json!({list: (0..count).map(template).collect::<Vec<_>>()})
 }
 
 /// Each text has as many fields as a transform can append.

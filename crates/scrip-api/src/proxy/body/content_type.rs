@@ -64,6 +64,11 @@ impl ContentType {
     }
 }
 
+/// Whether a body of this content type is JSON.
+pub(crate) fn is_json_type(content_type: &str) -> bool {
+    ContentType::parse(content_type).is_ok_and(|it| it.format == BodyFormat::Json)
+}
+
 /// Whether the charset of a content type is UTF-8 or ASCII, or not stated.
 pub(crate) fn read_charset(content_type: &str) -> bool {
     let parameters = content_type.split_once(';').map_or("", |it| it.1);

@@ -41,8 +41,8 @@ const REPEATED_RULE: &str = "must not repeat a parameter of the destination_url 
 const CODE_RULE: &str = "a transform of this proxy is code, and this server cannot run code";
 const OVERSIZED_RULE: &str = "the expression of a mask of this proxy has more than 256 steps or a \
     class of Unicode properties, which this server does not run; change the proxy";
-const TEMPLATE_RULE: &str = "a template of a transform of this proxy breaks a rule of this version; change \
-    the proxy";
+const TEMPLATE_RULE: &str = "a template or the order of the transforms of this proxy breaks a rule of \
+    this version; change the proxy";
 const NO_APPLICATION: &str =
     "a transform of this proxy creates tokens, and the proxy has no application";
 

@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use scrip_core::{
     Error,
     card::TokenType,
+    expression::message::MessageThread,
     operations::{
         proxy_calls::rehearse_collection::{check_collected_places, rehearse_collection},
         tokens::create_token::create_token,
@@ -26,7 +27,7 @@ use crate::{
         error::{CallDelivery, ProxyError},
         outgoing::UsablePlaintext,
         transform::{
-            CollectedToken, CollectedTokenData, INLINE_BYTES_MAX, TransformEffect, TransformInputs,
+            CollectedToken, CollectedTokenData, TransformEffect, TransformInputs,
             TransformRun, TransformTarget, stores_encrypted, tokenize::check_field_values,
         },
     },
@@ -149,11 +150,12 @@ impl<'c> CallTransforms<'c> {
             (plan.request_transforms(), TransformKind::Request),
             (plan.response_transforms(), TransformKind::Response),
         ];
-        let unread = lists.iter().map(|(list, _)| self.run.unread_bytes(list)).max();
+        let transforms = lists.iter().flat_map(|(list, _)| *list);
+        let thread = self.run.charge_client_check(transforms)?;
         let run = &mut self.run;
         let mut check =
             || lists.iter().try_for_each(|(list, kind)| run.check_client_message(list, *kind));
-        if unread.unwrap_or(0) <= INLINE_BYTES_MAX {
+        if thread == MessageThread::Worker {
             return check();
         }
         let mut checked = None;

@@ -33,19 +33,37 @@ pub(in crate::proxy) fn append_json(
     value: &Value,
     limits: JsonLimits,
 ) -> Result<(), TransformError> {
-    let JsonLimits { bytes_max, depth_max } = limits;
-    let body = &message.body;
-    let text = std::str::from_utf8(body)
+    let edit = find_json_edit(message, location, limits.depth_max)?;
+    write_json(message, &edit, value, limits.bytes_max)
+}
+
+/// Validates a JSON body, and finds the place of a value in it.
+pub(in crate::proxy) fn find_json_edit(
+    message: &TransformMessage,
+    location: &JsonLocation,
+    depth_max: usize,
+) -> Result<JsonEdit, TransformError> {
+    let text = std::str::from_utf8(&message.body)
         .map_err(|_| TransformError::Rule("cannot be applied: the body is not UTF-8 text"))?;
     let edit = find_edit(text, location.steps(), depth_max);
-    let edit = edit.map_err(|error| TransformError::Rule(error.rule))?;
+    edit.map_err(|error| TransformError::Rule(error.rule))
+}
+
+/// Writes a value at the place that [`find_json_edit`] found in this body.
+pub(in crate::proxy) fn write_json(
+    message: &mut TransformMessage,
+    edit: &JsonEdit,
+    value: &Value,
+    bytes_max: usize,
+) -> Result<(), TransformError> {
+    let body = &message.body;
     let mut output = SecretBuffer::new(body.len().saturating_add(256), bytes_max);
-    let (before, after) = match &edit {
+    let (before, after) = match edit {
         JsonEdit::Replace(span) => (body.get(..span.start), body.get(span.end..)),
         JsonEdit::Insert { at, .. } => (body.get(..*at), body.get(*at..)),
     };
     output.push(before.unwrap_or_default())?;
-    if let JsonEdit::Insert { needs_comma, name, .. } = &edit {
+    if let JsonEdit::Insert { needs_comma, name, .. } = edit {
         if *needs_comma {
             output.push(b",")?;
         }

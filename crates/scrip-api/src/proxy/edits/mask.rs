@@ -20,7 +20,7 @@ const TEXT_RULE: &str = "cannot be applied: the body is not UTF-8 text";
 const CHARSET_RULE: &str = "cannot be applied: the charset of the body is not UTF-8";
 
 /// A mask in another charset would match nothing.
-fn check_charset(headers: &HeaderMap) -> Result<(), TransformError> {
+pub(super) fn check_charset(headers: &HeaderMap) -> Result<(), TransformError> {
     for value in headers.get_all(CONTENT_TYPE) {
         let is_utf8 = value.to_str().is_ok_and(read_charset);
         if !is_utf8 {

@@ -1,5 +1,7 @@
 //! Headers that belong to one connection (RFC 9110, section 7.6.1), in both directions.
 
+use std::borrow::Cow;
+
 use hyper::{
     HeaderMap,
     header::{CONNECTION, HeaderName},
@@ -19,23 +21,33 @@ const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
-/// The headers that one message must not forward.
-pub(super) struct HopByHopHeaders<'h> {
-    /// The names in the `Connection` header.
-    listed: Vec<&'h str>,
+/// The name of a header as servers read it that do not distinguish `-` and `_`, or that ignore one at
+/// the end. In lower case.
+pub(super) fn fold_header_name(name: &str) -> Cow<'_, str> {
+    match name.contains('_') || name.starts_with('-') || name.ends_with('-') {
+        true => Cow::Owned(name.replace('_', "-").trim_matches('-').to_owned()),
+        false => Cow::Borrowed(name),
+    }
 }
 
-impl<'h> HopByHopHeaders<'h> {
-    pub(super) fn of(headers: &'h HeaderMap) -> Self {
+/// The headers that one message must not forward.
+pub(super) struct HopByHopHeaders {
+    /// The names in the `Connection` header.
+    listed: Vec<String>,
+}
+
+impl HopByHopHeaders {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
         let values = headers.get_all(CONNECTION).iter().filter_map(|it| it.to_str().ok());
         let listed = values.flat_map(|it| it.split(',')).map(str::trim).filter(|it| !it.is_empty());
+        let listed = listed.map(|it| fold_header_name(&it.to_ascii_lowercase()).into_owned());
         Self { listed: listed.collect() }
     }
 
     pub(super) fn contains(&self, name: &HeaderName) -> bool {
-        let name = name.as_str();
-        HOP_BY_HOP.contains(&name)
+        let name = fold_header_name(name.as_str());
+        HOP_BY_HOP.contains(&&*name)
             || name.starts_with("proxy-")
-            || self.listed.iter().any(|it| it.eq_ignore_ascii_case(name))
+            || self.listed.iter().any(|it| **it == *name)
     }
 }

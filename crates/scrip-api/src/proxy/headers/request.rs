@@ -1,13 +1,11 @@
 //! The headers of a request to a destination.
 
-use std::borrow::Cow;
-
 use hyper::{
     HeaderMap,
     header::{ACCEPT_ENCODING, CONNECTION, HeaderName, HeaderValue},
 };
 
-use super::hop_by_hop::HopByHopHeaders;
+use super::hop_by_hop::{HopByHopHeaders, fold_header_name};
 use crate::proxy::error::ProxyError;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -91,13 +89,9 @@ pub fn check_connection_header(headers: &HeaderMap) -> Result<(), ProxyError> {
 fn is_forwarded(name: &HeaderName) -> bool {
     let name = name.as_str();
     let is_name_byte = |it: u8| it.is_ascii_alphanumeric() || it == b'-' || it == b'_';
-    // Many servers do not distinguish the two characters.
-    let dashed = match name.contains('_') {
-        true => Cow::Owned(name.replace('_', "-")),
-        false => Cow::Borrowed(name),
-    };
+    let dashed = fold_header_name(name);
     name.bytes().all(is_name_byte)
-        && !name.starts_with("bt-")
+        && !dashed.starts_with("bt-")
         // Headers of the hosted fields for the vault.
         && !dashed.starts_with("scrip-field-")
         && !FORWARDING_PREFIXES.iter().any(|it| dashed.starts_with(it))

@@ -1,6 +1,6 @@
 //! Finds the bytes of a JSON document that an appended value replaces or follows.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use scrip_core::policy::proxy::transform::LocationStep;
 
@@ -63,21 +63,15 @@ pub fn crosses_value(
 /// Whether an object on the way to the location has another property that a tolerant server could
 /// take for the next step.
 ///
-/// Some servers ignore case, or take the last one of two. The document was scanned before. It is
-/// read once at most.
+/// Some servers ignore case, or take the last one of two. The document was validated before, so that no
+/// object has a name twice. It is read once at most.
 pub fn has_similar_property(text: &str, location: &[LocationStep], depth_max: usize) -> bool {
     let mut scanner = JsonScanner { depth_max, ..JsonScanner::new(text) };
     scanner.skip_space();
     matches!(scanner.read_similar(location), Ok(true))
 }
 
-/// The same text for names that differ only in case, or in `-` and `_`. Upper case first, because some
-/// letters have the upper case of another one.
-fn fold_property(name: &str) -> String {
-    name.to_uppercase().to_lowercase().replace('-', "_")
-}
-
-impl JsonScanner<'_> {
+impl<'t> JsonScanner<'t> {
     /// Reads a value, and returns whether it has a property that is similar to a step of the
     /// location. The number of steps is limited, so the recursion is.
     fn read_similar(&mut self, location: &[LocationStep]) -> Result<bool, JsonScanError> {
@@ -95,8 +89,8 @@ impl JsonScanner<'_> {
                 LocationStep::Index(index) => *index == position,
                 LocationStep::Name(name) => {
                     let other = scanner.read_name()?;
-                    is_similar |= other != *name && fold_property(&other) == fold_property(name);
-                    other == *name
+                    is_similar = is_similar || name.is_similar(&other);
+                    other == name.as_str()
                 }
             };
             if !is_match {
@@ -133,12 +127,12 @@ impl JsonScanner<'_> {
     }
 
     /// Reads the name of a member, and moves to its value.
-    fn read_name(&mut self) -> Result<String, JsonScanError> {
+    fn read_name(&mut self) -> Result<Cow<'t, str>, JsonScanError> {
         let leaf = self.read_text()?;
         self.skip_space();
         self.expect(b':')?;
         self.skip_space();
-        Ok(leaf.decode(self.text).into_owned())
+        Ok(leaf.decode(self.text))
     }
 
     fn skip_value(&mut self) -> Result<(), JsonScanError> {
@@ -158,7 +152,7 @@ impl JsonScanner<'_> {
             self.skip_space();
             if self.peek() == Some(closing) {
                 let name = match step {
-                    LocationStep::Name(name) => Some(name.clone()),
+                    LocationStep::Name(name) => Some(name.as_str().to_owned()),
                     // An array has no gaps.
                     LocationStep::Index(index) if *index == count => None,
                     LocationStep::Index(_) => return Err(self.error(NO_PARENT)),
@@ -171,7 +165,7 @@ impl JsonScanner<'_> {
             }
             let is_match = match step {
                 LocationStep::Index(index) => *index == count,
-                LocationStep::Name(name) => self.read_name()? == *name,
+                LocationStep::Name(name) => self.read_name()? == name.as_str(),
             };
             if is_match {
                 return Ok(None);

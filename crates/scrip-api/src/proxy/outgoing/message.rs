@@ -29,7 +29,8 @@ use crate::proxy::{
     body::{BodyInputs, MessageBody, RenderedBody, SourceCounting, remove_form_fields},
     edits::{
         MaskEdit, TransformError, TransformMessage,
-        append::{self, JsonLimits},
+        append,
+        body_type::{check_json_type, check_text_type},
     },
     error::ProxyError,
     headers::{HeaderInputs, evaluate_headers},
@@ -191,6 +192,8 @@ impl OutgoingMessage {
         bytes_max: usize,
     ) -> Result<(), TransformError> {
         const PUNCTUATION: usize = 2;
+        check_json_type(&self.message.headers)?;
+        let edit = append::find_json_edit(&self.message, location, RENDERED_DEPTH_MAX)?;
         let text = std::str::from_utf8(&self.message.body).unwrap_or_default();
         if has_similar_property(text, location.steps(), RENDERED_DEPTH_MAX) {
             return Err(TransformError::Rule(SIMILAR_RULE));
@@ -202,8 +205,7 @@ impl OutgoingMessage {
         let size = value.size.with_text(name.len()).encoded(ENCODED_GROWTH);
         let bytes_max = self.count_appended(size.saturating_add(PUNCTUATION), bytes_max)?;
         let value = value.value.expose_for_message();
-        let limits = JsonLimits { bytes_max, depth_max: RENDERED_DEPTH_MAX };
-        append::append_json(&mut self.message, location, value, limits)
+        append::write_json(&mut self.message, &edit, value, bytes_max)
     }
 
     /// Appends a text. The first field of a name that a transform appends to a form replaces the
@@ -213,6 +215,7 @@ impl OutgoingMessage {
         value: &TemplateValue,
         bytes_max: usize,
     ) -> Result<(), TransformError> {
+        check_text_type(&self.message.headers)?;
         let text = append::render_text(value.value.expose_for_message())?;
         if is_form(&self.message.headers) {
             let body = &self.message.body;

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use scrip_core::{
-    expression::message::charge_message_bytes, types::Plaintext, work_meter::WorkMeter,
+    policy::proxy::transform::{TemplateObject, TransformTemplate, template::TemplateRead},
+    types::Plaintext,
 };
-use scrip_expression::MessageTemplate;
 use serde_json::{Map, Value};
 
+use super::message_marks::{Marks, MessageMarks};
 use crate::{
     proxy::edits::{TransformError, TransformMessage},
     wire::json,
@@ -26,10 +27,9 @@ pub(super) struct TemplateObjects {
     /// The request as the client sent it.
     client_message: ClientMessage,
     values: Plaintext,
+    request_marks: MessageMarks,
+    response_marks: MessageMarks,
 }
-
-const REQUEST: &str = "req";
-const RESPONSE: &str = "res";
 
 /// Parsing a byte takes longer than an expression that reads it.
 const PARSE_WORK_PER_BYTE: usize = 4;
@@ -38,39 +38,48 @@ const TEXT_RULE: &str = "cannot read the body: the body is not UTF-8 text";
 const JSON_RULE: &str = "cannot read the body: the body is not valid JSON";
 const NO_RESPONSE: &str = "cannot read res: there is no response yet";
 
+fn name(object: TemplateObject) -> &'static str {
+    match object {
+        TemplateObject::Request => "req",
+        TemplateObject::Response => "res",
+    }
+}
+
 impl TemplateObjects {
     pub(super) fn new(client_message: ClientMessage) -> Self {
-        Self { client_message, values: Plaintext::new(Map::new().into()) }
+        let values = Plaintext::new(Map::new().into());
+        let (request_marks, response_marks) = Default::default();
+        Self { client_message, values, request_marks, response_marks }
     }
 
-    /// The bytes that must be parsed before the template can be evaluated.
-    pub(super) fn unread_bytes(
+    /// The work to parse the messages that the template reads and that are not parsed yet.
+    pub(super) fn parse_work(
         &self,
-        template: &MessageTemplate,
+        template: &TransformTemplate,
         response: Option<&TransformMessage>,
     ) -> usize {
-        let unread = |name, length| match self.values.expose().get(name) {
-            None if template.can_read(&[name]) => length,
+        let unread = |object, length| match self.values.expose().get(name(object)) {
+            None if template.can_read(object) => length,
             _ => 0,
         };
         let response = response.map_or(0, |it| it.body.len());
-        unread(REQUEST, self.client_message.body.len()).saturating_add(unread(RESPONSE, response))
+        let request = unread(TemplateObject::Request, self.client_message.body.len());
+        let bytes = request.saturating_add(unread(TemplateObject::Response, response));
+        bytes.saturating_mul(PARSE_WORK_PER_BYTE)
     }
 
     /// Parses the messages that the template reads. `req` and `res` are the bodies themselves: an
-    /// object if the body is JSON, otherwise text.
+    /// object if the body is JSON, otherwise text. The caller has charged the work.
     pub(super) fn read(
         &mut self,
-        template: &MessageTemplate,
+        template: &TransformTemplate,
         response: Option<&TransformMessage>,
-        work: &WorkMeter,
     ) -> Result<(), TransformError> {
-        self.read_request(template, work)?;
-        if template.can_read(&[RESPONSE]) && self.values.expose().get(RESPONSE).is_none() {
+        self.read_request(template)?;
+        if self.is_unread(TemplateObject::Response, template) {
             let response = response.ok_or(TransformError::Rule(NO_RESPONSE))?;
-            let content_type = response.headers.get(CONTENT_TYPE);
-            let response = read_body(content_type, &response.body, work)?;
-            self.insert(RESPONSE, response);
+            let response = read_body(response.headers.get(CONTENT_TYPE), &response.body)?;
+            self.response_marks = self.insert(TemplateObject::Response, response);
         }
         Ok(())
     }
@@ -78,35 +87,52 @@ impl TemplateObjects {
     /// Parses the client's message, if the template reads it.
     pub(super) fn read_request(
         &mut self,
-        template: &MessageTemplate,
-        work: &WorkMeter,
+        template: &TransformTemplate,
     ) -> Result<(), TransformError> {
-        if template.can_read(&[REQUEST]) && self.values.expose().get(REQUEST).is_none() {
+        if self.is_unread(TemplateObject::Request, template) {
             let ClientMessage { content_type, body } = &self.client_message;
-            let request = read_body(content_type.as_ref(), body, work)?;
-            self.insert(REQUEST, request);
+            let request = read_body(content_type.as_ref(), body)?;
+            self.request_marks = self.insert(TemplateObject::Request, request);
         }
         Ok(())
     }
 
-    fn insert(&mut self, name: &str, value: Value) {
+    fn is_unread(&self, object: TemplateObject, template: &TransformTemplate) -> bool {
+        template.can_read(object) && self.values.expose().get(name(object)).is_none()
+    }
+
+    fn insert(&mut self, object: TemplateObject, value: Value) -> MessageMarks {
+        let marks = MessageMarks::find(&value);
         if let Value::Object(values) = self.values.expose_mut() {
-            values.insert(name.to_owned(), value);
+            values.insert(name(object).to_owned(), value);
+        }
+        marks
+    }
+
+    /// What the value of a read contains. The message was parsed before.
+    pub(super) fn marks(&self, read: &TemplateRead) -> Marks {
+        match read.object {
+            TemplateObject::Request => self.request_marks.at(&read.steps),
+            TemplateObject::Response => self.response_marks.at(&read.steps),
         }
     }
 
     /// A transform changed the body of the response.
     pub(super) fn forget_response(&mut self) {
-        if let Value::Object(values) = self.values.expose_mut() {
-            drop(values.remove(RESPONSE).map(Plaintext::new));
-        }
+        self.remove(TemplateObject::Response);
+        self.response_marks = MessageMarks::default();
     }
 
     /// For control runs of the non-interference test: another message as `req`.
     pub(super) fn replace_request(&mut self, content_type: Option<HeaderValue>, body: Bytes) {
         self.client_message = ClientMessage { content_type, body };
+        self.remove(TemplateObject::Request);
+        self.request_marks = MessageMarks::default();
+    }
+
+    fn remove(&mut self, object: TemplateObject) {
         if let Value::Object(values) = self.values.expose_mut() {
-            drop(values.remove(REQUEST).map(Plaintext::new));
+            drop(values.remove(name(object)).map(Plaintext::new));
         }
     }
 
@@ -119,13 +145,7 @@ impl TemplateObjects {
     }
 }
 
-fn read_body(
-    content_type: Option<&HeaderValue>,
-    body: &[u8],
-    work: &WorkMeter,
-) -> Result<Value, TransformError> {
-    let charged = charge_message_bytes(work, body.len().saturating_mul(PARSE_WORK_PER_BYTE));
-    charged.map_err(|error| TransformError::Failed(Box::new(error.into())))?;
+fn read_body(content_type: Option<&HeaderValue>, body: &[u8]) -> Result<Value, TransformError> {
     let content_type = content_type.and_then(|it| it.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if essence == "application/json" || essence.ends_with("+json") {

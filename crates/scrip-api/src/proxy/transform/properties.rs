@@ -6,7 +6,6 @@ use scrip_core::{
     types::error::Denial,
 };
 
-use super::{template::parse_template, tokenize};
 use crate::proxy::body::MessageBody;
 
 /// Whether the transform writes into the body: the configuration of the proxy, or a text of its
@@ -68,6 +67,5 @@ pub fn check_property_names(
 
 /// Whether the transform stores the data that a client encrypted for the call.
 pub fn stores_encrypted(transform: &ProxyTransform) -> bool {
-    let template = parse_template(transform).ok().flatten();
-    template.is_some_and(|it| tokenize::find_encrypted(&it).is_some())
+    transform.template().is_some_and(|it| it.encrypted().is_some())
 }

@@ -1,5 +1,7 @@
 //! Golden messages of each transform, and hostile ones.
 
+mod content_types;
+mod declared_work;
 mod edits;
 
 use hyper::{
@@ -28,6 +30,13 @@ fn message(content_type: &str, body: &str) -> TransformMessage {
 }
 
 fn with_run<T>(test: impl FnOnce(&mut TransformRun<'_>) -> T) -> T {
+    with_client(message("application/json", r#"{"client":"{{ token }}"}"#), test)
+}
+
+fn with_client<T>(
+    client: TransformMessage,
+    test: impl FnOnce(&mut TransformRun<'_>) -> T,
+) -> T {
     let entries = [("secret".to_owned(), "s3".to_owned())];
     let (configuration, work) = (UsablePlaintext::from_iter(entries), WorkMeter::default());
     let inputs = TransformInputs {
@@ -41,7 +50,6 @@ fn with_run<T>(test: impl FnOnce(&mut TransformRun<'_>) -> T) -> T {
         is_from_browser: false,
         rules: DisclosureRules::default(),
     };
-    let client = message("application/json", r#"{"client":"{{ token }}"}"#);
     let mut run = TransformRun::new(inputs, &client.headers, client.body);
     run.bind_token("card", Plaintext::new(json!({"id": "token-1", "type": "card"})));
     test(&mut run)

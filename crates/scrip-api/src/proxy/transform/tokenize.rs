@@ -2,14 +2,17 @@
 
 use scrip_core::{
     Error,
-    policy::proxy::ProxyTransform,
+    policy::proxy::{
+        ProxyTransform,
+        transform::{TemplateObject, TransformTemplate, template::TemplatePlace},
+    },
     token::CollectedData,
     types::{Plaintext, error::Denial},
 };
-use scrip_expression::{MessageTemplate, PathStep, ReadStep, is_expression};
+use scrip_expression::is_expression;
 use serde_json::Value;
 
-use super::template::parse_template;
+use super::objects::TemplateObjects;
 use crate::proxy::edits::TransformError;
 
 /// A token that a transform creates.
@@ -79,83 +82,28 @@ fn has_new_expression(source: &Value, value: &Value) -> bool {
 pub(crate) fn check_field_values<'t>(
     mut transforms: impl Iterator<Item = &'t ProxyTransform>,
 ) -> Result<(), Error> {
-    if transforms.any(|it| copies_object(it, "req")) {
+    if transforms.any(|it| copies_object(it, TemplateObject::Request)) {
         return Err(Error::Forbidden(Denial::FieldValuesInToken));
     }
     Ok(())
 }
 
 /// Whether a transform stores a token, and copies the object into another attribute than `data`.
-pub(super) fn copies_object(transform: &ProxyTransform, object: &str) -> bool {
-    matches!(transform, ProxyTransform::Tokenize { .. })
-        && matches!(parse_template(transform), Ok(Some(it)) if reads_outside_data(&it, object))
+pub(super) fn copies_object(transform: &ProxyTransform, object: TemplateObject) -> bool {
+    let ProxyTransform::Tokenize { template, .. } = transform else { return false };
+    template.reads(object).any(|it| it.place == TemplatePlace::Other)
 }
 
-/// Whether the template of a token reads this object into another attribute than `data`.
-fn reads_outside_data(template: &MessageTemplate, object: &str) -> bool {
-    template
-        .leaves()
-        .iter()
-        .any(|(path, text)| !is_in_data(path) && text.reads().any(|it| it.object == object))
-}
-
-fn is_in_data(path: &[PathStep]) -> bool {
-    matches!(path.first(), Some(PathStep::Name(name)) if name == "data")
-}
-
-/// The encrypted data that becomes the data of the token: `None` if the template reads none,
-/// otherwise the name of the object, if there are several.
-pub(super) fn find_encrypted(template: &MessageTemplate) -> Option<Option<String>> {
-    let leaves = template.leaves();
-    let mut reads = leaves.iter().flat_map(|(_, text)| text.reads());
-    let read = reads.find(|it| it.object == "encrypted")?;
-    let names = read.steps.iter().filter_map(|step| match step {
-        ReadStep::Name(name) => Some(*name),
-        ReadStep::Index(_) | ReadStep::Computed => None,
-    });
-    let names: Vec<_> = names.collect();
-    Some(match names.as_slice() {
-        [name] | [name, "data"] if *name != "data" => Some((*name).to_owned()),
-        _ => None,
-    })
-}
-
-/// Checks that no object with a CVC is copied into a place where it would stay.
+/// Checks that no object with a CVC is copied into a place where it would stay. The message was parsed
+/// before.
 pub(super) fn check_cvc(
-    token: &Value,
-    template: &MessageTemplate,
-    object: &str,
-    objects: &Value,
+    template: &TransformTemplate,
+    object: TemplateObject,
+    objects: &TemplateObjects,
 ) -> Result<(), TransformError> {
-    let is_card = token.get("type").and_then(Value::as_str) == Some("card");
-    for (path, text) in template.leaves() {
-        let is_card_data = is_card && is_in_data(&path);
-        let mut values = text.reads().filter(|it| it.object == object);
-        if !is_card_data && values.any(|it| it.find(objects).is_some_and(contains_cvc)) {
-            return Err(TransformError::Rule(CVC_RULE));
-        }
+    let mut kept = template.reads(object).filter(|it| it.place != TemplatePlace::CardData);
+    if kept.any(|it| objects.marks(it).has_cvc) {
+        return Err(TransformError::Rule(CVC_RULE));
     }
     Ok(())
-}
-
-fn contains_cvc(value: &Value) -> bool {
-    match value {
-        Value::Object(object) => object
-            .iter()
-            .any(|(name, value)| name.eq_ignore_ascii_case("cvc") || contains_cvc(value)),
-        Value::Array(items) => items.iter().any(contains_cvc),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-/// Whether a text or a name of the value contains `{{`.
-pub(super) fn contains_braces(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains("{{"),
-        Value::Object(object) => {
-            object.iter().any(|(name, value)| name.contains("{{") || contains_braces(value))
-        }
-        Value::Array(items) => items.iter().any(contains_braces),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
 }

@@ -45,7 +45,7 @@ pub async fn create_proxy(
         }
         check_application(records, details.record.application)?;
         let others = records.proxies.iter().map(|it| &it.record);
-        details.settings.check_pattern_bytes(&change_permit.tenant().keys, others)?;
+        details.settings.check_compiled_bytes(&change_permit.tenant().keys, others)?;
         let entity = details.record.id.to_string();
         let writes = vec![PolicyWrite::put(signed_row.clone())];
         Ok(PolicyDecision { writes, entity, outcome: details.clone() })

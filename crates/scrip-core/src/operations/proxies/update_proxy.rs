@@ -98,7 +98,7 @@ async fn edit_proxy(
         details.apply(draft);
         if has_new_patterns {
             let others = records.proxies.iter().map(|it| &it.record).filter(|it| it.id != id);
-            details.settings.check_pattern_bytes(&permit.tenant().keys, others)?;
+            details.settings.check_compiled_bytes(&permit.tenant().keys, others)?;
         }
         Ok(())
     })

@@ -43,6 +43,9 @@ pub struct ProxySettings {
 
 /// The memory of the compiled masks of all proxies of a tenant.
 const TENANT_PATTERN_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// The memory of the compiled expressions of all templates of a tenant, estimated by their length: four
+/// mebibytes of expressions.
+const TENANT_EXPRESSION_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// The memory that a mask is assumed to need if its row does not say.
 const UNKNOWN_PATTERN_BYTES: u64 = 16 * 1024;
 
@@ -55,6 +58,11 @@ impl ProxySettings {
         let patterns = requests.saturating_add(self.response_transforms.count_patterns());
         let patterns = u64::try_from(patterns).unwrap_or(u64::MAX);
         self.pattern_bytes.unwrap_or_else(|| patterns.saturating_mul(UNKNOWN_PATTERN_BYTES))
+    }
+
+    fn count_expression_bytes(&self) -> usize {
+        let request_bytes = self.request_transforms.count_expression_bytes();
+        request_bytes.saturating_add(self.response_transforms.count_expression_bytes())
     }
 
     /// Whether an earlier version stored a mask that this version does not run.
@@ -70,20 +78,28 @@ impl ProxySettings {
             .any(|it| matches!(it, ProxyTransform::OversizedMask))
     }
 
-    /// Checks the memory of the masks of a tenant with these other proxies.
-    pub(crate) fn check_pattern_bytes<'a>(
+    /// Checks the memory of the masks and of the templates of a tenant with these other proxies.
+    pub(crate) fn check_compiled_bytes<'a>(
         &self,
         keys: &TenantKeys,
         others: impl Iterator<Item = &'a ProxyRecord>,
     ) -> Result<(), Error> {
-        let mut bytes = self.compiled_bytes();
-        if bytes == 0 {
+        let own_bytes = (self.compiled_bytes(), self.count_expression_bytes());
+        if own_bytes == (0, 0) {
             return Ok(());
         }
+        let (mut bytes, mut expression_bytes) = own_bytes;
         for record in others {
-            bytes = bytes.saturating_add(Self::open(keys, record)?.compiled_bytes());
+            let other = Self::open(keys, record)?;
+            bytes = bytes.saturating_add(other.compiled_bytes());
+            expression_bytes = expression_bytes.saturating_add(other.count_expression_bytes());
         }
-        if bytes > TENANT_PATTERN_BYTES_MAX {
+        if own_bytes.1 > 0 && expression_bytes > TENANT_EXPRESSION_BYTES_MAX {
+            let rule = "the expressions in the transforms of a tenant must not have more than 4 MiB; \
+                        delete a proxy, or use fewer or shorter expressions";
+            return Err(FieldError::new("request_transforms", rule).into());
+        }
+        if own_bytes.0 > 0 && bytes > TENANT_PATTERN_BYTES_MAX {
             let rule = "the masks of a tenant must not need more than 32 MiB when compiled; delete \
                         a proxy, or use fewer or shorter expressions";
             return Err(FieldError::new("request_transforms", rule).into());

@@ -5,13 +5,15 @@ pub mod json_location;
 pub mod mask_pattern;
 mod proxy_transform;
 pub mod source;
+pub mod template;
 pub mod template_rules;
 
 pub use self::{
-    json_location::{JsonLocation, LocationStep},
+    json_location::{JsonLocation, LocationStep, PropertyName},
     mask_pattern::MaskPattern,
     proxy_transform::{MaskMatcher, MatcherType, ProxyTransform, TransformType},
     source::{TransformOptions, TransformSource},
+    template::{TemplateObject, TransformTemplate},
     template_rules::TransformStage,
 };
 
@@ -38,9 +40,12 @@ pub(crate) struct CompiledTransforms<'a> {
 }
 
 impl CompiledTransforms<'_> {
+    /// The compiled transform of this source. One that cannot run is compiled again, because its
+    /// place in the list decides, too.
     fn find(&self, source: &TransformSource) -> Option<&ProxyTransform> {
         let mut pairs = self.list.sources.iter().zip(self.transforms);
-        pairs.find(|(it, _)| *it == source).map(|(_, transform)| transform)
+        let found = pairs.find(|(it, _)| *it == source).map(|(_, transform)| transform);
+        found.filter(|it| !it.is_unusable())
     }
 }
 
@@ -76,6 +81,10 @@ impl TransformList {
                 identifiers.push(identifier);
             }
         }
+        let order_errors = template_rules::find_order_errors(stage, &sources);
+        errors.extend(
+            order_errors.map(|(index, rule)| FieldError::new(format!("{field}[{index}]"), rule)),
+        );
         if code_count > 1 {
             let rule = "must have at most one transform of type code";
             errors.push(FieldError::new(field.to_owned(), rule));
@@ -111,13 +120,17 @@ impl TransformList {
         self.sources.is_empty()
     }
 
-    /// Compiles new transforms. `field` is the name of the older attribute. Returns the memory of
-    /// the compiled masks.
+    /// Compiles new masks, and checks the other transforms: their templates were checked with the
+    /// list. `field` is the name of the older attribute. Returns the memory of the compiled masks.
     /// Errors: the first transform that cannot be compiled.
     pub(super) fn compile_new(&self, field: &str) -> Result<u64, FieldError> {
         let mut bytes = 0_u64;
         for (index, source) in self.sources.iter().enumerate() {
-            let compiled = source.compile().map_err(|errors| {
+            let compiled = match source.has_pattern() {
+                true => source.compile().map(|it| it.compiled_bytes()),
+                false => source.check().map(|()| 0),
+            };
+            let compiled_bytes = compiled.map_err(|errors| {
                 let first = errors.into_iter().next();
                 let error = first.unwrap_or_else(|| FieldError::new("", "is not valid"));
                 match self.is_single {
@@ -125,7 +138,7 @@ impl TransformList {
                     false => error.prefix_path(&format!("{field}s[{index}]")),
                 }
             })?;
-            bytes = bytes.saturating_add(compiled.compiled_bytes());
+            bytes = bytes.saturating_add(compiled_bytes);
         }
         Ok(bytes)
     }
@@ -133,6 +146,12 @@ impl TransformList {
     /// The number of regular expressions.
     pub(super) fn count_patterns(&self) -> usize {
         self.sources.iter().filter(|it| it.has_pattern()).count()
+    }
+
+    /// The memory of the compiled expressions of all templates, by their length.
+    pub(super) fn count_expression_bytes(&self) -> usize {
+        let bytes = self.sources.iter().map(TransformSource::count_expression_bytes);
+        bytes.fold(0, usize::saturating_add)
     }
 
     /// Compiles stored transforms. `None` if a rule is violated, so that the vault did not write
@@ -146,18 +165,30 @@ impl TransformList {
         previous: Option<CompiledTransforms<'_>>,
     ) -> Option<Vec<ProxyTransform>> {
         let compile = |source: &TransformSource| {
-            if template_rules::breaks_rule(stage, source) {
-                return Some(ProxyTransform::RejectedTemplate);
+            if let Some(compiled) = previous.as_ref().and_then(|it| it.find(source)) {
+                return Some(compiled.clone());
             }
-            let compiled = previous.as_ref().and_then(|it| it.find(source).cloned());
-            compiled.or_else(|| source.compile_stored())
+            let compiled = source.compile_stored()?;
+            let template = compiled.template().map(TransformTemplate::message);
+            match template.is_some_and(|it| template_rules::breaks_rule(stage, source, it)) {
+                true => Some(ProxyTransform::RejectedTemplate),
+                false => Some(compiled),
+            }
         };
-        self.sources.iter().map(compile).collect()
+        let compiled = self.sources.iter().map(compile);
+        let mut transforms = compiled.collect::<Option<Vec<_>>>()?;
+        for (index, _) in template_rules::find_order_errors(stage, &self.sources) {
+            if let Some(transform) = transforms.get_mut(index) {
+                *transform = ProxyTransform::RejectedTemplate;
+            }
+        }
+        Some(transforms)
     }
 
-    /// Whether a stored template breaks a rule of this version, so that calls are rejected.
+    /// Whether a stored transform breaks a rule of this version, so that calls are rejected.
     pub fn has_rejected_template(&self, stage: TransformStage) -> bool {
-        self.sources.iter().any(|it| template_rules::breaks_rule(stage, it))
+        let is_rejected = |it: &ProxyTransform| matches!(it, ProxyTransform::RejectedTemplate);
+        self.compile(stage, None).is_some_and(|it| it.iter().any(is_rejected))
     }
 
     /// Whether the same transforms run in the same order.

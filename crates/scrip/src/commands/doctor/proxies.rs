@@ -18,9 +18,10 @@ pub(super) fn check_templates(directory: &Directory) -> Vec<Finding> {
                 || settings.response_transforms.has_rejected_template(TransformStage::Response);
         if breaks_rule {
             let message = format!(
-                "proxy {} of tenant {}: a template of its transforms reads a CVC, encrypted data or \
-                 the configuration into a place that this version does not allow, so its calls are \
-                 rejected. The tenant can change it with PATCH /proxies/{}",
+                "proxy {} of tenant {}: a template of its transforms is invalid, or reads a CVC, \
+                 encrypted data or the configuration into a place that this version does not allow; \
+                 or an append_json or a mask of its request comes after an append_text. So its calls \
+                 are rejected. The tenant can change it with PATCH /proxies/{}",
                 record.id, tenant.id, record.id
             );
             findings.push(warning("proxies", message));

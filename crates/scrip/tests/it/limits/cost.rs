@@ -1,6 +1,8 @@
 //! The cost of every route: each has a worst input within the limits, or a written reason. A debug
 //! build is too slow to measure processor time, so the test checks the charged work; `bench --cost`
 //! measures.
+//!
+//! A proxied call charges what it is about to do, so that it runs in a slot if it is much.
 
 use std::sync::LazyLock;
 
@@ -10,9 +12,14 @@ use scrip_core::{
     types::{ApplicationKind, Operation},
     work_meter::{INLINE_WORK_MAX, INLINE_WORK_PEAK},
 };
-use scrip_testing::requests::worst_inputs::{EXCUSED_OPERATIONS, WORST_INPUTS};
+use scrip_testing::{
+    destination::behavior::CannedResponse,
+    requests::worst_inputs::{EXCUSED_OPERATIONS, WORST_CALLS, WORST_INPUTS},
+};
 
-use crate::{access::operation_calls::TenantHarness, harness::server::TestServer};
+use crate::{
+    access::operation_calls::TenantHarness, harness::server::TestServer, proxy::harness::PROXY,
+};
 
 static COST_SERVER: LazyLock<TestServer> = LazyLock::new(TestServer::start);
 
@@ -60,5 +67,27 @@ fn worst_input_of_every_route_charges_little_work_on_its_worker() {
         let peak = INLINE_WORK_PEAK.get();
         let work_max = u64::try_from(INLINE_WORK_MAX).unwrap();
         assert!(peak <= 2 * work_max, "{name}: {peak} units on a worker");
+    }
+}
+
+/// A call that needs more work than its limit is rejected after this work: 400, or 502 for an answer.
+#[test]
+fn worst_call_of_every_kind_charges_little_work_on_its_worker() {
+    for call in WORST_CALLS {
+        let body = (call.body)();
+        let answer = CannedResponse::new(200, call.content_type, body.as_bytes());
+        let host = PROXY.destinations.host(&[answer.into()]);
+        let proxy = PROXY.create_proxy_to(&host, (call.transforms)());
+        let request = PROXY.post_to(&proxy).body(call.content_type, body);
+        let request = match call.header {
+            Some(value) => request.header("X-Cost", value),
+            None => request,
+        };
+        let response = request.send();
+        let is_served = matches!(response.status(), 200..=499 | 502);
+        assert!(is_served, "{}: {} {}", call.input, response.status(), response.text());
+        let peak = INLINE_WORK_PEAK.get();
+        let work_max = u64::try_from(INLINE_WORK_MAX).unwrap();
+        assert!(peak <= 2 * work_max, "{}: {peak} units on a worker", call.input);
     }
 }

@@ -11,8 +11,42 @@ pub struct JsonLocation {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocationStep {
-    Name(String),
+    Name(PropertyName),
     Index(usize),
+}
+
+/// The name of a property, with the form in which similar names are equal. It is folded once: a name
+/// is compared with every name of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PropertyName {
+    name: String,
+    folded: String,
+}
+
+impl PropertyName {
+    fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), folded: fold(name).collect() }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a tolerant server could take the other name for this one. It is compared up to the
+    /// first different character, and nothing is allocated.
+    pub fn is_similar(&self, other: &str) -> bool {
+        if other.is_ascii() && other.len() != self.folded.len() {
+            return false;
+        }
+        other != self.name && fold(other).eq(self.folded.chars())
+    }
+}
+
+/// The same characters for names that differ only in case, or in `-` and `_`. Upper case first, because
+/// some letters have the upper case of another one.
+fn fold(name: &str) -> impl Iterator<Item = char> {
+    let lower = name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    lower.map(|it| if it == '-' { '_' } else { it })
 }
 
 const PATH_BYTES_MAX: usize = 256;
@@ -52,14 +86,14 @@ fn parse_step(text: &str) -> Option<(LocationStep, &str)> {
         let end = tail.find(['.', '[']).unwrap_or(tail.len());
         let (name, tail) = tail.split_at(end);
         let is_name = !name.is_empty() && name.chars().all(|it| it == '_' || it.is_alphanumeric());
-        return is_name.then(|| (LocationStep::Name(name.to_owned()), tail));
+        return is_name.then(|| (LocationStep::Name(PropertyName::new(name)), tail));
     }
     let tail = text.strip_prefix('[')?;
     if let Some(quote @ ('\'' | '"')) = tail.chars().next() {
         let (name, tail) = tail.get(1..)?.split_once(quote)?;
         // An escape needs a parser of its own, and no name of a provider needs an escape.
         let is_name = !name.contains('\\');
-        return is_name.then_some((LocationStep::Name(name.to_owned()), tail.strip_prefix(']')?));
+        return is_name.then_some((LocationStep::Name(PropertyName::new(name)), tail.strip_prefix(']')?));
     }
     let (digits, tail) = tail.split_once(']')?;
     let is_index = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit());
@@ -71,9 +105,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn similar_names_differ_in_case_or_in_dashes() {
+        let similar = |name: &str, other: &str| PropertyName::new(name).is_similar(other);
+        for (name, other) in [
+            ("amount", "Amount"),
+            ("card_id", "CARD-ID"),
+            ("straße", "STRASSE"),
+            ("kelvin", "\u{212a}elvin"),
+            ("σίγμας", "ΣΊΓΜΑΣ"),
+        ] {
+            assert!(similar(name, other) && similar(other, name), "{name} {other}");
+        }
+        for (name, other) in [("a", "a"), ("a", "aa"), ("aa", "a"), ("a-b", "ab"), ("é", "e")] {
+            assert!(!similar(name, other), "{name} {other}");
+        }
+    }
+
+    #[test]
     fn location_has_names_and_indexes() {
         let steps = |text: &str| JsonLocation::parse(text).map(|it| it.steps);
-        let name = |it: &str| LocationStep::Name(it.to_owned());
+        let name = |it: &str| LocationStep::Name(PropertyName::new(it));
         assert_eq!(steps("$.a_b"), Ok(vec![name("a_b")]));
         assert_eq!(
             steps("$.card['token id'][0][\"x\"]"),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::policy::proxy::transform::{JsonLocation, MaskPattern};
+use crate::policy::proxy::transform::{JsonLocation, MaskPattern, TransformTemplate};
 
 words! {
     /// The type of a transform.
@@ -43,27 +43,48 @@ pub enum ProxyTransform {
     },
     /// A stored mask that is larger than this version allows. It cannot run.
     OversizedMask,
-    /// A stored template that breaks a rule of this version. It cannot run.
+    /// A stored transform that breaks a rule of this version, such as one with an invalid template.
+    /// It cannot run.
     RejectedTemplate,
     /// Creates a token from this body of a create-token request, with expressions in its texts.
     Tokenize {
         token: Value,
+        template: TransformTemplate,
         identifier: Option<String>,
     },
     AppendJson {
         location: JsonLocation,
-        value: String,
+        template: TransformTemplate,
     },
     AppendText {
-        value: String,
+        template: TransformTemplate,
     },
     AppendHeader {
         name: String,
-        value: String,
+        template: TransformTemplate,
     },
 }
 
 impl ProxyTransform {
+    /// The compiled template; `None` if the transform has none.
+    pub fn template(&self) -> Option<&TransformTemplate> {
+        match self {
+            Self::Tokenize { template, .. }
+            | Self::AppendJson { template, .. }
+            | Self::AppendText { template }
+            | Self::AppendHeader { template, .. } => Some(template),
+            Self::Code { .. }
+            | Self::Mask { .. }
+            | Self::OversizedMask
+            | Self::RejectedTemplate => None,
+        }
+    }
+
+    /// Whether this version cannot run the stored transform.
+    pub(super) fn is_unusable(&self) -> bool {
+        matches!(self, Self::OversizedMask | Self::RejectedTemplate)
+    }
+
     /// The memory of a compiled expression.
     pub(crate) fn compiled_bytes(&self) -> u64 {
         match self {

@@ -1,5 +1,6 @@
 //! A transform as clients send it and as it is stored, and its rules.
 
+use scrip_expression::LeafError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,7 +8,10 @@ use crate::{
     FieldError,
     policy::proxy::{
         ProxyTransform,
-        transform::{JsonLocation, MaskMatcher, MaskPattern, MatcherType, TransformType},
+        transform::{
+            JsonLocation, MaskMatcher, MaskPattern, MatcherType, TransformTemplate, TransformType,
+            template::{count_expression_bytes, leaf_path},
+        },
     },
 };
 
@@ -87,16 +91,22 @@ impl TransformSource {
         self.compile_with_rules().map_err(|it| it.errors)
     }
 
-    /// Compiles a stored transform. A mask that is too large was allowed by an earlier version: its
-    /// proxy can be read and changed, and its calls are rejected.
+    /// Compiles a stored transform. A mask that is too large and an invalid template were allowed by an
+    /// earlier version: their proxy can be read and changed, and its calls are rejected.
     pub(super) fn compile_stored(&self) -> Option<ProxyTransform> {
         match self.compile_with_rules() {
             Ok(transform) => Some(transform),
-            Err(RuleCheck { was_mask_allowed: true, errors, .. }) if errors.len() == 1 => {
-                Some(ProxyTransform::OversizedMask)
-            }
+            Err(RuleCheck { stored_as, errors, .. }) if errors.len() == 1 => stored_as,
             Err(_) => None,
         }
+    }
+
+    /// The memory of the compiled expressions of its template, by their length.
+    pub(super) fn count_expression_bytes(&self) -> usize {
+        let Some(options) = &self.options else { return 0 };
+        let token = options.token.as_ref().map(Value::to_string);
+        let texts = token.iter().chain(&options.value);
+        texts.map(|it| count_expression_bytes(it)).fold(0, usize::saturating_add)
     }
 
     /// The name under which later transforms find the token of this one.
@@ -113,59 +123,95 @@ impl TransformSource {
     fn compile_with_rules(&self) -> Result<ProxyTransform, RuleCheck<'_>> {
         let mut rules = RuleCheck::new(self);
         let checked = rules.check_type();
-        let transform = match (checked, rules.errors.is_empty()) {
-            (Some(CheckedTransform::Complete(transform)), true) => Some(transform),
-            (Some(CheckedTransform::RegexMask { expression, replacement }), true) => rules
-                .compile_pattern(expression)
-                .map(|it| ProxyTransform::Mask { matcher: MaskMatcher::Regex(it), replacement }),
-            (_, _) => None,
-        };
-        transform.ok_or(rules)
+        let transform = checked.filter(|_| rules.errors.is_empty());
+        transform.and_then(|it| rules.compile_checked(it)).ok_or(rules)
     }
 }
 
-/// A transform whose rules were checked.
+/// A transform whose rules were checked. Its expressions are not compiled yet.
 enum CheckedTransform<'a> {
     Complete(ProxyTransform),
-    /// The expression is not compiled yet.
-    RegexMask {
-        expression: &'a str,
-        replacement: char,
-    },
+    RegexMask { expression: &'a str, replacement: char },
+    Tokenize { token: &'a Value, identifier: Option<String> },
+    AppendJson { location: JsonLocation, value: &'a str },
+    AppendText { value: &'a str },
+    AppendHeader { name: String, value: &'a str },
 }
 
 /// Collects the violated rules of one transform.
 struct RuleCheck<'a> {
     source: &'a TransformSource,
     errors: Vec<FieldError>,
-    was_mask_allowed: bool,
+    /// What a stored transform becomes whose only error an earlier version allowed.
+    stored_as: Option<ProxyTransform>,
 }
 
 impl<'a> RuleCheck<'a> {
     fn new(source: &'a TransformSource) -> Self {
-        Self { source, errors: Vec::new(), was_mask_allowed: false }
+        Self { source, errors: Vec::new(), stored_as: None }
     }
 
     fn check_type(&mut self) -> Option<CheckedTransform<'a>> {
         self.check_unused_attributes();
-        let transform = match self.source.transform_type() {
-            TransformType::Mask => return self.check_mask(),
-            TransformType::Code => self.compile_code(),
-            TransformType::Tokenize => self.compile_tokenize(),
-            TransformType::AppendJson => self.compile_append_json(),
+        match self.source.transform_type() {
+            TransformType::Mask => self.check_mask(),
+            TransformType::Code => self.check_code(),
+            TransformType::Tokenize => self.check_tokenize(),
+            TransformType::AppendJson => self.check_append_json(),
             TransformType::AppendText => {
-                self.value().map(|value| ProxyTransform::AppendText { value })
+                self.value().map(|value| CheckedTransform::AppendText { value })
             }
-            TransformType::AppendHeader => self.compile_append_header(),
-        };
-        transform.map(CheckedTransform::Complete)
+            TransformType::AppendHeader => self.check_append_header(),
+        }
+    }
+
+    fn compile_checked(&mut self, checked: CheckedTransform<'a>) -> Option<ProxyTransform> {
+        Some(match checked {
+            CheckedTransform::Complete(transform) => transform,
+            CheckedTransform::RegexMask { expression, replacement } => {
+                let matcher = MaskMatcher::Regex(self.compile_pattern(expression)?);
+                ProxyTransform::Mask { matcher, replacement }
+            }
+            CheckedTransform::Tokenize { token, identifier } => {
+                let template = TransformTemplate::compile_token(token);
+                let template = self.check_compiled(template, "options.token")?;
+                ProxyTransform::Tokenize { token: token.clone(), template, identifier }
+            }
+            CheckedTransform::AppendJson { location, value } => {
+                ProxyTransform::AppendJson { location, template: self.compile_value(value)? }
+            }
+            CheckedTransform::AppendText { value } => {
+                ProxyTransform::AppendText { template: self.compile_value(value)? }
+            }
+            CheckedTransform::AppendHeader { name, value } => {
+                ProxyTransform::AppendHeader { name, template: self.compile_value(value)? }
+            }
+        })
+    }
+
+    fn compile_value(&mut self, value: &str) -> Option<TransformTemplate> {
+        self.check_compiled(TransformTemplate::compile_text(value), "options.value")
+    }
+
+    fn check_compiled(
+        &mut self,
+        template: Result<TransformTemplate, LeafError>,
+        field: &'static str,
+    ) -> Option<TransformTemplate> {
+        template
+            .map_err(|error| {
+                let path = leaf_path(field, &error.path);
+                self.errors.push(FieldError::from_expression_error(path, error.cause));
+                self.stored_as = Some(ProxyTransform::RejectedTemplate);
+            })
+            .ok()
     }
 
     fn compile_pattern(&mut self, expression: &str) -> Option<MaskPattern> {
         match MaskPattern::parse(expression) {
             Ok(pattern) => Some(pattern),
             Err(error) => {
-                self.was_mask_allowed = error.was_allowed();
+                self.stored_as = error.was_allowed().then_some(ProxyTransform::OversizedMask);
                 self.reject("expression", error.rule());
                 None
             }
@@ -200,7 +246,7 @@ impl<'a> RuleCheck<'a> {
         self.source.options.as_ref()
     }
 
-    fn compile_code(&mut self) -> Option<ProxyTransform> {
+    fn check_code(&mut self) -> Option<CheckedTransform<'a>> {
         let runtime = self.options().and_then(|it| it.runtime.as_ref());
         if runtime.is_some_and(|it| !it.is_object() || it.to_string().len() > OPTION_BYTES_MAX) {
             self.reject("options.runtime", "must be an object of at most 32 KiB");
@@ -212,7 +258,7 @@ impl<'a> RuleCheck<'a> {
         if code.chars().count() > CODE_CHARS_MAX {
             self.reject("code", "must have at most 50,000 characters");
         }
-        Some(ProxyTransform::Code { code: code.to_owned() })
+        Some(CheckedTransform::Complete(ProxyTransform::Code { code: code.to_owned() }))
     }
 
     fn check_mask(&mut self) -> Option<CheckedTransform<'a>> {
@@ -249,24 +295,24 @@ impl<'a> RuleCheck<'a> {
         })
     }
 
-    fn compile_tokenize(&mut self) -> Option<ProxyTransform> {
+    fn check_tokenize(&mut self) -> Option<CheckedTransform<'a>> {
         let options = self.options();
         let identifier = options.and_then(|it| it.identifier.clone());
         let length = identifier.as_ref().map(|it| it.chars().count());
         if length.is_some_and(|it| it == 0 || it > IDENTIFIER_CHARS_MAX) {
             self.reject("options.identifier", "must have 1 to 100 characters");
         }
-        let Some(token) = options.and_then(|it| it.token.clone()) else {
+        let Some(token) = options.and_then(|it| it.token.as_ref()) else {
             self.reject("options.token", REQUIRED);
             return None;
         };
         if !token.is_object() || token.to_string().len() > OPTION_BYTES_MAX {
             self.reject("options.token", "must be an object of at most 32 KiB");
         }
-        Some(ProxyTransform::Tokenize { token, identifier })
+        Some(CheckedTransform::Tokenize { token, identifier })
     }
 
-    fn compile_append_json(&mut self) -> Option<ProxyTransform> {
+    fn check_append_json(&mut self) -> Option<CheckedTransform<'a>> {
         let (location, value) = (self.location(), self.value());
         let location = match JsonLocation::parse(location?) {
             Ok(location) => location,
@@ -275,10 +321,10 @@ impl<'a> RuleCheck<'a> {
                 return None;
             }
         };
-        Some(ProxyTransform::AppendJson { location, value: value? })
+        Some(CheckedTransform::AppendJson { location, value: value? })
     }
 
-    fn compile_append_header(&mut self) -> Option<ProxyTransform> {
+    fn check_append_header(&mut self) -> Option<CheckedTransform<'a>> {
         let (name, value) = (self.location(), self.value());
         let name = name?.to_ascii_lowercase();
         let is_name_byte = |it: u8| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it);
@@ -287,7 +333,7 @@ impl<'a> RuleCheck<'a> {
         } else if CONNECTION_HEADERS.contains(&name.as_str()) {
             self.reject("options.location", "must not be a header of the connection");
         }
-        Some(ProxyTransform::AppendHeader { name, value: value? })
+        Some(CheckedTransform::AppendHeader { name, value: value? })
     }
 
     fn location(&mut self) -> Option<&'a str> {
@@ -299,8 +345,8 @@ impl<'a> RuleCheck<'a> {
         location
     }
 
-    fn value(&mut self) -> Option<String> {
-        let Some(value) = self.options().and_then(|it| it.value.clone()) else {
+    fn value(&mut self) -> Option<&'a str> {
+        let Some(value) = self.options().and_then(|it| it.value.as_deref()) else {
             self.reject("options.value", REQUIRED);
             return None;
         };

@@ -3,13 +3,18 @@
 //! A template is written once and applied to messages of callers that may use data and not read it.
 //! So the rules are checked when the proxy is written, and not with the data of a call.
 
-use scrip_expression::{ExpressionPlace, MessageRead, MessageTemplate, MessageText, PathStep};
+use scrip_expression::{MessageRead, MessageTemplate, MessageText, PathStep};
 use serde_json::Value;
 
 use crate::{
     FieldError,
-    policy::proxy::{TransformSource, transform::TransformType},
-    types::AttributePath,
+    policy::proxy::{
+        TransformSource,
+        transform::{
+            TransformType,
+            template::{compile_template, leaf_path},
+        },
+    },
 };
 
 /// The list of a transform.
@@ -49,7 +54,7 @@ fn find_template(source: &TransformSource) -> Option<(Value, &'static str)> {
 /// Every broken rule, with the path of its attribute. An invalid expression is one, too.
 pub(super) fn check_template(stage: TransformStage, source: &TransformSource) -> Vec<FieldError> {
     let Some((value, field)) = find_template(source) else { return Vec::new() };
-    match MessageTemplate::parse(&value, ExpressionPlace::Transform) {
+    match compile_template(&value) {
         Ok(template) => check_leaves(stage, source, &value, field, &template),
         Err(error) => {
             let path = leaf_path(field, &error.path);
@@ -58,12 +63,35 @@ pub(super) fn check_template(stage: TransformStage, source: &TransformSource) ->
     }
 }
 
-/// Whether a stored template breaks a rule. One with an invalid expression fails when it is
-/// evaluated.
-pub(super) fn breaks_rule(stage: TransformStage, source: &TransformSource) -> bool {
+/// Whether a stored template breaks a rule. `template` is that of the source, compiled.
+pub(super) fn breaks_rule(
+    stage: TransformStage,
+    source: &TransformSource,
+    template: &MessageTemplate,
+) -> bool {
     let Some((value, field)) = find_template(source) else { return false };
-    let template = MessageTemplate::parse(&value, ExpressionPlace::Transform);
-    template.is_ok_and(|it| !check_leaves(stage, source, &value, field, &it).is_empty())
+    !check_leaves(stage, source, &value, field, template).is_empty()
+}
+
+const ORDER_RULE: &str = "must not be an append_json or a mask after an append_text: it would read                           the appended text, which can be the configuration, and whether it fails                           would tell the sender of a call about it; put it before the append_text";
+
+/// Every transform of a request that would read a text that an earlier one appended.
+///
+/// Other appended values are whole values of a JSON document. A text can become a name of a property, and
+/// the sender of the call chooses what it is compared with.
+pub(super) fn find_order_errors(
+    stage: TransformStage,
+    sources: &[TransformSource],
+) -> impl Iterator<Item = (usize, &'static str)> {
+    let is_text = |it: &TransformSource| it.transform_type() == TransformType::AppendText;
+    let is_reading = |it: &TransformSource| {
+        matches!(it.transform_type(), TransformType::AppendJson | TransformType::Mask)
+    };
+    let is_request = stage == TransformStage::Request;
+    let after_text = sources.iter().enumerate().skip_while(move |(_, it)| !is_text(it));
+    after_text
+        .filter(move |(_, it)| is_request && is_reading(it))
+        .map(|(index, _)| (index, ORDER_RULE))
 }
 
 fn check_leaves(
@@ -127,19 +155,12 @@ fn is_path(path: &[PathStep], names: &[&str]) -> bool {
     path.len() == names.len() && path.iter().zip(names).all(is_name)
 }
 
-fn leaf_path(field: &str, path: &[PathStep]) -> String {
-    match AttributePath::from_steps(path).as_str() {
-        "" => field.to_owned(),
-        inner if inner.starts_with('[') => format!("{field}{inner}"),
-        inner => format!("{field}.{inner}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::policy::proxy::ProxyTransform;
 
     fn errors(stage: TransformStage, transform: Value) -> Vec<String> {
         let source: TransformSource = serde_json::from_value(transform).unwrap();
@@ -193,13 +214,17 @@ mod tests {
         let invalid = tokenize(json!({"data": "{{ req.a"}));
         assert_eq!(errors(TransformStage::Request, invalid.clone()), ["options.token.data"]);
         let source: TransformSource = serde_json::from_value(invalid).unwrap();
-        assert!(!breaks_rule(TransformStage::Request, &source));
+        assert_eq!(source.compile().unwrap_err()[0].field, "options.token.data");
+        assert!(matches!(
+            source.compile_stored(),
+            Some(ProxyTransform::RejectedTemplate)
+        ));
     }
 
     /// An earlier version accepted such templates. They are loaded, and never run.
     #[test]
     fn stored_template_that_breaks_a_rule_is_rejected_in_calls() {
-        use crate::policy::proxy::{ProxyTransform, TransformList};
+        use crate::policy::proxy::TransformList;
         let append = json!({"type": "append_text", "options": {"value": "{{ config: a }}"}});
         let stored = json!({"is_single": false, "sources": [append]});
         let list: TransformList = serde_json::from_value(stored).unwrap();

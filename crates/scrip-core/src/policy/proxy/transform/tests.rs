@@ -152,3 +152,61 @@ fn unchanged_transform_is_not_compiled_again() {
     };
     assert_eq!(address(&again[0]), address(&compiled[1]));
 }
+
+fn append(transform_type: &str) -> Value {
+    let location = if transform_type == "append_json" { "$.a" } else { "X-A" };
+    json!({"type": transform_type, "options": {"location": location, "value": "{{ req.a }}"}})
+}
+
+/// It would compare the names of properties with the appended text.
+#[test]
+fn transform_of_a_request_that_reads_an_appended_text_is_rejected() {
+    let text = json!({"type": "append_text", "options": {"value": "{{ config: k }}"}});
+    for reading in [append("append_json"), mask("(a)")] {
+        check_invalid(json!([text, reading]), &["[1]"]);
+        check_invalid(json!([text, append("append_header"), reading, reading]), &["[2]", "[3]"]);
+        check_valid(json!([reading, text]));
+        let stored = json!({"sources": [text, reading]});
+        let stored: TransformList = serde_json::from_value(stored).unwrap();
+        let transforms = stored.compile(TransformStage::Request, None).unwrap();
+        assert!(matches!(
+            transforms.as_slice(),
+            [ProxyTransform::AppendText { .. }, ProxyTransform::RejectedTemplate]
+        ));
+        assert!(stored.has_rejected_template(TransformStage::Request));
+        // The answer is that of the destination, and a template of an answer reads no configuration.
+        let plain = json!({"type": "append_text", "options": {"value": "x"}});
+        let response = serde_json::from_value(json!([plain, reading])).unwrap();
+        assert!(TransformList::parse("response_transforms", response).is_ok());
+    }
+    let error = parse(json!([text, mask("(a)")])).unwrap_err();
+    assert!(error[0].problem.contains("put it before the append_text"), "{error:?}");
+}
+
+#[test]
+fn transform_that_is_usable_in_another_order_is_compiled_again() {
+    let text = json!({"type": "append_text", "options": {"value": "x"}});
+    let list = |sources: Value| -> TransformList {
+        serde_json::from_value(json!({"sources": sources})).unwrap()
+    };
+    let rejected = list(json!([text, append("append_json")]));
+    let compiled = rejected.compile(TransformStage::Request, None).unwrap();
+    let previous = CompiledTransforms { list: &rejected, transforms: &compiled };
+    let repaired = list(json!([append("append_json"), text]));
+    let transforms = repaired.compile(TransformStage::Request, Some(previous)).unwrap();
+    assert!(matches!(
+        transforms.as_slice(),
+        [ProxyTransform::AppendJson { .. }, ProxyTransform::AppendText { .. }]
+    ));
+}
+
+#[test]
+fn unchanged_template_is_not_compiled_again() {
+    let list = parse(json!([append("append_json"), append("append_header")])).unwrap();
+    let compiled = list.compile(TransformStage::Request, None).unwrap();
+    let previous = CompiledTransforms { list: &list, transforms: &compiled };
+    let changed = parse(json!([append("append_header")])).unwrap();
+    let again = changed.compile(TransformStage::Request, Some(previous)).unwrap();
+    let address = |it: &ProxyTransform| std::ptr::from_ref(it.template().unwrap().message());
+    assert_eq!(address(&again[0]), address(&compiled[1]));
+}
