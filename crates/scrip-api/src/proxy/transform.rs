@@ -469,17 +469,5 @@ fn count_json_scans(location: &JsonLocation) -> usize {
     if location.steps().iter().all(is_ascii) { ASCII_SCANS } else { UNICODE_SCANS }
 }
 
-/// Rejects a call before anything is sent if one of its transforms cannot run.
-/// Errors: a transform is code.
-pub fn check_transforms<'t>(
-    transforms: impl IntoIterator<Item = &'t ProxyTransform>,
-) -> Result<(), ProxyError> {
-    let is_code = |it: &ProxyTransform| matches!(it, ProxyTransform::Code { .. });
-    if transforms.into_iter().any(is_code) {
-        return Err(TransformError::Code.explain(0, TransformKind::Request));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests;
