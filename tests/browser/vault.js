@@ -1,11 +1,12 @@
 // The real program on a free port, with its simulator and its own data.
 
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { promisify } from "node:util";
 
 export async function startVault(environment = {}) {
   const folder = await mkdtemp(join(tmpdir(), "scrip-"));
@@ -49,6 +50,15 @@ export async function startVault(environment = {}) {
 
     challengeResult(session) {
       return this.send("private", "GET", `/3ds/sessions/${session}/challenge-result`);
+    },
+
+    // Turns the guessing budgets of production on, which the tenant of `scrip dev` does not have.
+    async limitGuesses() {
+      const operate = async (...words) => (await promisify(execFile)(process.env.SCRIP, [...words, "--data-dir", join(folder, "data")])).stdout;
+      const [line] = (await operate("tenant", "list", "--json")).trim().split("\n");
+      const limits = { number_guesses_day: 20, number_guesses_quarter: 40, number_guesses_application: 1000 };
+      const quotas = Object.entries(limits).map(([name, limit]) => `${name}=${limit}`);
+      await operate("tenant", "quota", "set", String(JSON.parse(line).tenants[0].id), ...quotas);
     },
 
     async setBehavior(behavior) {

@@ -197,17 +197,15 @@ test("value_of_the_vault_is_accepted_only_where_its_kind_belongs", async () => {
   }
 });
 
-test("idempotency_key_is_the_same_only_for_the_same_elements_without_an_edit", async () => {
-  const send = async ({ version = "f1-1", pageKey = "k", data = null, elements = [place(["data", "a"])], ...payload } = {}) => {
+test("idempotency_key_is_the_same_only_for_the_same_content_and_elements_without_an_edit", async () => {
+  const send = async ({ version = "f1-1", pageKey = "k", data = null, elements = [place(["data", "a"])], operation = "tokens.create", ...payload } = {}) => {
     const context = createContext({ fields: { e1: value("123", "text", { version }) } });
     const model = { type: "token", data: { a: data, b: "1", ...payload } };
-    await runCall(context, call("tokens.create", model, elements, { options: { idempotencyKey: pageKey } }));
+    await runCall(context, call(operation, model, elements, { target: "t1", options: { idempotencyKey: pageKey } }));
     return context.requests[0].headers["BT-IDEMPOTENCY-KEY"];
   };
   const key = await send();
   assert.equal(await send(), key);
-  // The vault compares what the page itself supplied.
-  assert.equal(await send({ b: "2" }), key);
   const others = [
     await send({ version: "f1-2" }),
     await send({ version: "f2-1" }),
@@ -215,8 +213,33 @@ test("idempotency_key_is_the_same_only_for_the_same_elements_without_an_edit", a
     await send({ data: "123", elements: [] }),
     await send({ data: "123", b: null, elements: [place(["data", "b"])] }),
     await send({ elements: [place(["data", "a"], "e1", { method: "format", format: "MM" })] }),
+    // The vault does not compare what the page itself supplied.
+    await send({ b: "2" }),
+    await send({ operation: "tokenIntents.create" }),
+    await send({ operation: "tokens.update" }),
   ];
-  assert.equal(new Set([key, ...others]).size, 7, others.join("\n"));
+  assert.equal(new Set([key, ...others]).size, 10, others.join("\n"));
+  const own = await send({ data: "123", elements: [] });
+  assert.equal(await send({ data: "123", b: "2", elements: [] }), own, "the vault compares requests without elements");
+});
+
+test("idempotency_key_of_a_proxied_call_names_body_path_and_encrypted_data_and_no_other_header", async () => {
+  const send = async (changes = {}) => {
+    const context = createContext({ fields: { e1: value("123") } });
+    const { headers, ...options } = changes;
+    const payload = { headers: { "BT-PROXY-KEY": "p", ...headers }, body: { a: null, b: "1" }, ...options };
+    await runCall(context, call("proxy.post", payload, [place(["body", "a"])], { options: { idempotencyKey: "k" } }));
+    return context.requests[0].headers["BT-IDEMPOTENCY-KEY"];
+  };
+  const key = await send();
+  assert.equal(await send({ headers: { Date: "today" }, includeResponseHeaders: true }), key);
+  const others = [
+    await send({ body: { a: null, b: "2" } }),
+    await send({ path: "x" }),
+    await send({ query: { x: "1" } }),
+    await send({ headers: { "bt-encrypted": "x" } }),
+  ];
+  assert.equal(new Set([key, ...others]).size, 5, others.join("\n"));
 });
 
 test("request_with_elements_names_the_application_of_the_frame_whatever_the_key_is", async () => {

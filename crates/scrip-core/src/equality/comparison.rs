@@ -39,7 +39,8 @@ pub(crate) enum Comparable<'a> {
     NextPage,
     /// The body of a request that repeats an idempotency key.
     Body(&'a Plaintext),
-    /// A request without a body that repeats an idempotency key.
+    /// A request without a body that repeats an idempotency key, or one of hosted fields, whose body is
+    /// not compared.
     NoBody,
 }
 

@@ -86,6 +86,12 @@ impl ComparedCall {
 const COMPARISON_WORK_PER_BYTE: usize = 4;
 
 impl CallContent<'_> {
+    /// Only what a call with values of hosted fields is recognized by: method, destination, path and
+    /// query, in which no value can be.
+    pub(crate) fn without_data(self) -> Self {
+        Self { body: &[], encrypted: None, ..self }
+    }
+
     /// The work to prepare the comparison. The caller knows these sizes: encrypted data that it may not
     /// read is compared as it was sent.
     pub(crate) fn comparison_work(&self) -> usize {

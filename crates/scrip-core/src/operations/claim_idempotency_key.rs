@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    Error, FieldError, Vault,
+    Error, Vault,
     equality::Comparable,
     idempotency::{
-        ClaimOutcome, IdempotencyClaim, IdempotencyLookup, Replay, RequestContent, StoredResponse,
+        ClaimOutcome, IdempotencyClaim, IdempotencyLookup, KeyNamespace, Replay, RequestContent,
+        StoredResponse,
         request_digest::RepeatedRequest,
         response::replay::{KEY_REUSED, open_response},
     },
@@ -18,9 +19,6 @@ use crate::{
 
 /// The time for which a response is stored.
 pub const RESPONSE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
-
-pub(crate) const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
-pub(crate) const INVALID_KEY: &str = "must have 1 to 256 characters";
 
 /// The decision on a request with an idempotency key.
 #[derive(Debug)]
@@ -34,7 +32,7 @@ pub enum ClaimDecision {
 ///
 /// A stored response is replayed only if the request equals the first one. Without a body in
 /// `request`, this means the same method and path. Pass the body of a caller with an API key that
-/// many clients share.
+/// many clients share. Of a request of hosted fields, only method and path are compared.
 /// Errors: the first request is still in flight, the caller lost the permission of the first
 /// request, the card of a 3-D Secure outcome now has another number, the stored response belongs to
 /// another request, or the replay cannot be recorded.
@@ -45,14 +43,13 @@ pub async fn claim_idempotency_key(
     idempotency_key: &[u8],
     request: RequestContent<'_>,
 ) -> Result<ClaimDecision, Error> {
-    if idempotency_key.is_empty() || idempotency_key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
-        return Err(FieldError::new("BT-IDEMPOTENCY-KEY", INVALID_KEY).into());
-    }
-    let now = vault.clock.now();
-    let tenant = caller.tenant();
-    let digest = tenant.keys.idempotency_digest(&key_scope(caller), idempotency_key);
-    let since = now.minus(RESPONSE_RETENTION);
-    let lookup = IdempotencyLookup { tenant: tenant.id, digest, now: vault.clock.latest(), since };
+    let namespace = KeyNamespace::of(caller, vault.disclosure);
+    let digest = namespace.digest_key(caller, &[], idempotency_key)?;
+    let body = request.body.filter(|_| namespace.compares_content());
+    let request = RequestContent { body, ..request };
+    let since = vault.clock.now().minus(RESPONSE_RETENTION);
+    let tenant = caller.tenant().id;
+    let lookup = IdempotencyLookup { tenant, digest, now: vault.clock.latest(), since };
     match vault.store.claim_idempotency_key(lookup).await? {
         ClaimOutcome::Claimed(mut claim) => {
             claim.digests.request = Some(request.digest(caller).to_stored());
@@ -75,12 +72,6 @@ pub async fn claim_idempotency_key(
         }
         ClaimOutcome::InFlight => Err(Error::Conflict { reason: IN_FLIGHT }),
     }
-}
-
-/// The scope of idempotency keys. Access sessions of one application do not share keys.
-pub(crate) fn key_scope(caller: &Caller) -> Vec<u8> {
-    let session_id = caller.access_session().map(|it| it.0).unwrap_or_default();
-    [caller.application().0.as_bytes().as_slice(), &session_id].concat()
 }
 
 /// The read-log entries of a replay: one for each token in the response; a single one if there is

@@ -23,6 +23,9 @@ pub enum DisclosureRule {
     SenderCountsInCollection,
     /// Every run of digits that is as long as a card number counts as a guess.
     EveryDigitRunCounts,
+    /// A repeated request of hosted fields is recognized by its key, and its values are neither
+    /// compared nor counted.
+    FieldCallsAreNotCompared,
 }
 
 /// The rules that a vault applies.

@@ -106,7 +106,7 @@ async function writeToken(context, call, method, path) {
   const page = { rule: method === "PATCH" ? "update" : "create", payload: body };
   if (isGuarded(call)) checkExpressions(page.rule, body);
   const { filled, marked, cardValues, ...values } = await fillPayload(context, page.rule, body, call.places);
-  const headers = await authorize(context, call, values);
+  const headers = await authorize(context, call, { ...values, content: [method, path, body] });
   const isMarked = addMark(headers, marked);
   if (method === "PATCH") headers["Content-Type"] = "application/merge-patch+json";
   const isToken = path !== "/token-intents";
@@ -147,7 +147,7 @@ async function tokenize(context, call) {
   const page = { rule: /** @type {const} */ ("tokenize"), payload: call.payload };
   if (isGuarded(call)) checkExpressions(page.rule, page.payload);
   const { filled, marked, cardValues, ...values } = await fillPayload(context, page.rule, page.payload, call.places);
-  const headers = await authorize(context, call, values);
+  const headers = await authorize(context, call, { ...values, content: ["POST", "/tokenize", page.payload] });
   const isMarked = addMark(headers, marked);
   const body = withCardContainer(page, withoutComparison(page, filled, marked), cardValues);
   const response = expectSuccess(context, await context.send({ method: "POST", path: "/tokenize", headers, body }));
@@ -188,8 +188,11 @@ async function proxy(context, call, method) {
   const body = method === "GET" || method === "DELETE" ? undefined : child(filled, "body");
   if (body === undefined && call.places.length > 0) throw validationFailure(`${method} requests have no body for elements.`);
   const headers = pageHeaders(options.headers, isGuarded(call));
-  Object.assign(headers, await authorize(context, call, values));
   const path = proxyPath(options.path, options.query);
+  // A page that repeats a call may sign or date it again. Of its headers, only this one is content.
+  const encrypted = Object.entries(headers).filter(([name]) => name.toLowerCase() === "bt-encrypted");
+  const content = [method, path, child(options, "body"), encrypted];
+  Object.assign(headers, await authorize(context, call, { ...values, content }));
   const response = await context.send({ method, path, headers, body, timeout: PROXY_TIMEOUT });
   const replace = context.references.keep(response.data);
   const data = replace(response.data, []);
@@ -306,13 +309,14 @@ async function confirmKey(context, key) {
  * vault rejects every key that does not belong to it.
  * @param {CallContext} context
  * @param {Call} call
- * @param {Pick<import("./filling.js").FilledPayload, "sources" | "kinds">} values in the request
+ * @param {Pick<import("./filling.js").FilledPayload, "sources" | "kinds"> & { content?: unknown }} values in the request,
+ *   and what the page itself sends
  */
-async function authorize(context, call, { sources, kinds }) {
+async function authorize(context, call, { sources, kinds, content }) {
   const { session } = call.options;
   const key = session === undefined ? chooseKey(context.apiKey, call.options, context.application) : context.sessions.find(session);
   const application = isGuarded(call) ? context.application : undefined;
-  return requestHeaders(key, call.options, { application, sources, kinds });
+  return requestHeaders(key, call.options, { application, sources, kinds, content });
 }
 
 /** @param {Call} call */

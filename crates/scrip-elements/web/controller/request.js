@@ -72,11 +72,11 @@ export function chooseKey(instanceKey, options, application) {
 /**
  * @param {string} key
  * @param {RequestOptions} options
- * @param {{ application: string | undefined, sources: unknown[], kinds: readonly string[] }} values the frame's application
- *   if the request has values of fields, where these come from, and what they are
+ * @param {{ application: string | undefined, sources: unknown[], kinds: readonly string[], content?: unknown }} values the
+ *   frame's application if the request has values of fields, where these come from, what they are, and what the page itself sends
  * @returns {Promise<Record<string, string>>}
  */
-export async function requestHeaders(key, options, { application, sources, kinds }) {
+export async function requestHeaders(key, options, { application, sources, kinds, content }) {
   /** @type {Record<string, string>} */
   const headers = { "BT-API-KEY": key };
   if (application !== undefined) {
@@ -85,24 +85,28 @@ export async function requestHeaders(key, options, { application, sources, kinds
     headers["Scrip-Field-Kinds"] = kinds.length === 0 ? "none" : [...new Set(kinds)].join(", ");
   }
   if (options.correlationId !== undefined) headers["BT-TRACE-ID"] = options.correlationId;
-  if (options.idempotencyKey !== undefined) headers["BT-IDEMPOTENCY-KEY"] = await idempotencyKey(options.idempotencyKey, sources);
+  if (options.idempotencyKey !== undefined) {
+    const parts = application === undefined ? [sources] : [sources, content];
+    headers["BT-IDEMPOTENCY-KEY"] = await idempotencyKey(options.idempotencyKey, parts);
+  }
   if (options.deviceInfo !== undefined) headers["BT-DEVICE-INFO"] = encodeDeviceInfo(options.deviceInfo);
   return headers;
 }
 
 /**
- * The vault says whether two requests with one idempotency key are equal. So two requests get one key
- * only if the same elements, in the same places and without an edit in between, are in both. Otherwise
- * a page could send its guesses with the key of a request with a typed value.
+ * The key of a request with values of fields says which request it is: the vault compares and counts nothing of a
+ * repetition, because the page would learn from it. So the key names all of the request: the elements, with their
+ * places and edits, and what the page itself sends. The secret makes it a key that nobody else can send. The vault
+ * compares requests without values of fields itself.
  * @param {string} pageKey
- * @param {unknown[]} sources
+ * @param {unknown[]} parts
  */
-async function idempotencyKey(pageKey, sources) {
+async function idempotencyKey(pageKey, parts) {
   const subtle = globalThis.crypto?.subtle;
   if (subtle === undefined) {
     throw configurationFailure("idempotencyKey needs a page on https or localhost: this browser has no WebCrypto here.");
   }
-  const text = JSON.stringify([IDEMPOTENCY_SECRET, pageKey, sources]);
+  const text = JSON.stringify([IDEMPOTENCY_SECRET, pageKey, ...parts]);
   return hex(new Uint8Array(await subtle.digest("SHA-256", new TextEncoder().encode(text))));
 }
 

@@ -1,5 +1,6 @@
 //! Idempotency keys.
 
+mod field_calls;
 mod keys;
 mod policy_replays;
 mod public_keys;

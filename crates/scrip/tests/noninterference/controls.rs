@@ -54,6 +54,12 @@ fn uncounted_runs_of_digits_are_detected() {
 }
 
 #[test]
+fn compared_field_calls_are_detected() {
+    let rules = &[DisclosureRule::FieldCallsAreNotCompared];
+    expect_difference("the rule about repeated field calls", rules);
+}
+
+#[test]
 fn removed_duplicate_rule_is_detected() {
     expect_difference("the rule about duplicates", &[DisclosureRule::MatchingExpressions]);
 }

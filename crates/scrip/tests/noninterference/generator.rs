@@ -5,6 +5,7 @@
 mod attack;
 mod calls;
 mod encryption;
+mod field_calls;
 mod guesses;
 mod honest;
 mod management;
@@ -15,7 +16,9 @@ use attack::SequenceFocus;
 use scrip_testing::random::SeededRandom;
 use serde_json::{Value, json};
 
-use self::{guesses::GuessPlan, management::ManagedEntity, proxies::ProxyShape};
+use self::{
+    field_calls::FieldCallPlan, guesses::GuessPlan, management::ManagedEntity, proxies::ProxyShape,
+};
 use crate::{
     grammar::{self, EXPIRATION_YEARS, TokenKind},
     in_process_vault::TenantPlan,
@@ -59,6 +62,7 @@ struct SequenceGenerator {
     proxies: Vec<ProxyShape>,
     managed: Vec<ManagedEntity>,
     guess_plan: Option<GuessPlan>,
+    field_calls: Option<FieldCallPlan>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +86,7 @@ impl AttributeRates {
             | SequenceFocus::Proxy
             | SequenceFocus::Guessing
             | SequenceFocus::Encryption
+            | SequenceFocus::FieldCalls
             | SequenceFocus::Management => (&[0, 0, 50, 90], &[0, 60, 90], &[95, 0]),
         };
         Self {
@@ -132,6 +137,11 @@ fn pick_tenant(random: &mut SeededRandom, focus: SequenceFocus, tenants: &[Tenan
     if focus == SequenceFocus::Guessing {
         return *random.pick(&with_budgets);
     }
+    if focus == SequenceFocus::FieldCalls {
+        let counting: Vec<_> =
+            (0..tenants.len()).filter(|it| tenants[*it].counts_guesses()).collect();
+        return *random.pick(&counting);
+    }
     random.below(tenants.len())
 }
 
@@ -143,6 +153,8 @@ fn pick_sequence_kind(random: &mut SeededRandom, focus: SequenceFocus) -> TokenK
         SequenceFocus::Conversion => Some(TokenKind::Card).filter(|_| random.chance_in_percent(50)),
         SequenceFocus::Proxy => Some(TokenKind::Card).filter(|_| random.chance_in_percent(60)),
         SequenceFocus::Guessing | SequenceFocus::Encryption => Some(TokenKind::Card),
+        // A number that an honest application stores in a card has a fingerprint.
+        SequenceFocus::FieldCalls => Some(TokenKind::Object),
         SequenceFocus::Deduplication | SequenceFocus::Mixture | SequenceFocus::Management => None,
     };
     preferred_kind.unwrap_or_else(|| random.pick_weighted(&TokenKind::WEIGHTS))
@@ -191,6 +203,7 @@ impl SequenceGenerator {
             proxies: Vec::new(),
             managed: Vec::new(),
             guess_plan: None,
+            field_calls: None,
         }
     }
 
@@ -209,6 +222,7 @@ impl SequenceGenerator {
             }
             SequenceFocus::Guessing => self.push_exhausted_budget(guesses_max.unwrap_or(1)),
             SequenceFocus::Encryption => self.push_encrypted_data(),
+            SequenceFocus::FieldCalls => self.push_field_page(guesses_max),
             SequenceFocus::Conversion
             | SequenceFocus::Deduplication
             | SequenceFocus::Patch

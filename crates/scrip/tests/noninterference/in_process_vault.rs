@@ -239,6 +239,11 @@ impl TenantPlan {
             Some(QuotaLimit::Off) | None => None,
         }
     }
+
+    /// Whether guesses count in this tenant.
+    pub(crate) fn counts_guesses(&self) -> bool {
+        self.kind == TenantKind::Production
+    }
 }
 
 /// Returns the plans of all tenants. Only production tenants have guessing and search budgets. The

@@ -374,6 +374,7 @@ impl<'a> SequenceRun<'a> {
             "destination" => return format!("http://{}", self.vault.destination.address),
             "application" => return self.tenant.applications[index].to_string(),
             "host" => return self.tenant.host.clone(),
+            "public_key" => return self.tenant.key(Actor::Public).unwrap_or_default().to_owned(),
             "encrypted" => return self.encrypted_card(index),
             "encrypted_header" => {
                 let content = json!({"type": "card", "encrypted": self.encrypted_card(index)});

@@ -1,16 +1,14 @@
 //! Claims the idempotency key of a proxied call, or finds the answer of an earlier one.
 
 use crate::{
-    Error, FieldError, Vault,
+    Error, Vault,
     equality::Comparable,
     idempotency::{
         CallContent, CallDelivery, CallResponse, ClaimOutcome, IdempotencyClaim, IdempotencyLookup,
-        StoredResponse,
+        KeyNamespace, StoredResponse,
         proxy_call::{CallState, OpenedCall},
     },
-    operations::claim_idempotency_key::{
-        IDEMPOTENCY_KEY_BYTES_MAX, INVALID_KEY, RESPONSE_RETENTION, key_scope,
-    },
+    operations::claim_idempotency_key::RESPONSE_RETENTION,
     policy::Caller,
     types::{IN_FLIGHT, Operation},
 };
@@ -40,7 +38,7 @@ impl CallRejection {
 }
 
 /// Keys of proxied calls are separate from those of other operations.
-const KEY_SCOPE: &[u8] = b"proxy";
+const KEY_KIND: &[u8] = b"proxy";
 
 const SENT_BEFORE: &str = "the first call with this idempotency key may have been sent, but its \
                            answer is unknown; ask the destination before you use a new key";
@@ -63,12 +61,12 @@ pub async fn claim_proxy_call(
     content: CallContent<'_>,
 ) -> Result<CallClaim, CallRejection> {
     let reject = |error, delivery| Err(CallRejection::new(error, delivery));
-    if !(1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&idempotency_key.len()) {
-        let error = FieldError::new("BT-IDEMPOTENCY-KEY", INVALID_KEY).into();
-        return reject(error, CallDelivery::NotSent);
-    }
-    let scope = [&*key_scope(caller), KEY_SCOPE].concat();
-    let digest = caller.tenant().keys.idempotency_digest(&scope, idempotency_key);
+    let namespace = KeyNamespace::of(caller, vault.disclosure);
+    let digest = match namespace.digest_key(caller, KEY_KIND, idempotency_key) {
+        Ok(digest) => digest,
+        Err(error) => return reject(error.into(), CallDelivery::NotSent),
+    };
+    let content = if namespace.compares_content() { content } else { content.without_data() };
     let lookup = build_lookup(vault, caller, digest);
     match vault.store.claim_idempotency_key(lookup).await {
         Ok(ClaimOutcome::Claimed(mut claim)) => {
@@ -81,7 +79,10 @@ pub async fn claim_proxy_call(
                 Err(error) => reject(error, end_rejected_claim(vault, caller, claim).await),
             }
         }
-        Ok(ClaimOutcome::Completed(stored)) => repeat_call(vault, caller, &stored, content).await,
+        Ok(ClaimOutcome::Completed(stored)) => {
+            let repeat = RepeatedCall { namespace, content };
+            repeat_call(vault, caller, &stored, repeat).await
+        }
         Ok(ClaimOutcome::InFlight) => {
             reject(Error::Conflict { reason: IN_FLIGHT }, CallDelivery::MaybeSent)
         }
@@ -115,12 +116,19 @@ pub async fn end_rejected_claim(
     }
 }
 
+/// A call that repeats an idempotency key.
+struct RepeatedCall<'a> {
+    namespace: KeyNamespace,
+    content: CallContent<'a>,
+}
+
 async fn repeat_call(
     vault: &Vault,
     caller: &Caller,
     stored: &StoredResponse,
-    content: CallContent<'_>,
+    repeat: RepeatedCall<'_>,
 ) -> Result<CallClaim, CallRejection> {
+    let RepeatedCall { namespace, content } = repeat;
     let now = vault.clock.latest();
     let opened = OpenedCall::open(caller, &vault.epoch_keys, stored, now).await;
     let opened = opened.map_err(|error| CallRejection::new(error, CallDelivery::MaybeSent))?;
@@ -130,7 +138,11 @@ async fn repeat_call(
     // A repeated call confirms the data of the first one, so its numbers count as guesses.
     let prepare = || content.prepare_comparison(caller);
     let repeated = caller.work().run_step(content.comparison_work(), prepare).map_err(reject)?;
-    let comparison = vault.may_compare(caller, Comparable::Body(&repeated.content)).await;
+    let compared = match namespace.compares_content() {
+        true => Comparable::Body(&repeated.content),
+        false => Comparable::NoBody,
+    };
+    let comparison = vault.may_compare(caller, compared).await;
     let comparison = comparison.map_err(reject)?;
     let is_equal = comparison.is_some_and(|it| repeated.equals(opened.request, it));
     // Browsers share a key: which call was made before is not for all of them.

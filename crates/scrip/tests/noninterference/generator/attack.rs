@@ -28,6 +28,7 @@ pub(super) enum Attack {
     Manage,
     Proxy,
     Session,
+    FieldCall,
 }
 
 /// The main topic of a sequence. Other requests are rare.
@@ -49,10 +50,12 @@ pub(super) enum SequenceFocus {
     Encryption,
     /// Management of the tenant.
     Management,
+    /// A page sends what a payer types, and repeats its requests.
+    FieldCalls,
 }
 
 impl SequenceFocus {
-    pub(super) const WEIGHTS: [(usize, Self); 8] = [
+    pub(super) const WEIGHTS: [(usize, Self); 9] = [
         (15, Self::Conversion),
         (15, Self::Deduplication),
         (15, Self::Patch),
@@ -61,6 +64,7 @@ impl SequenceFocus {
         (9, Self::Guessing),
         (4, Self::Encryption),
         (5, Self::Management),
+        (6, Self::FieldCalls),
     ];
 
     /// How often a step is honest, in percent, by its position in the sequence.
@@ -74,6 +78,7 @@ impl SequenceFocus {
             (Self::Mixture, _) => 30,
             (Self::Proxy | Self::Encryption | Self::Management, _) => 12,
             (Self::Guessing, _) => 3,
+            (Self::FieldCalls, _) => 0,
         }
     }
 
@@ -84,6 +89,7 @@ impl SequenceFocus {
             Self::Patch => 40,
             Self::Mixture => 20,
             Self::Proxy | Self::Guessing | Self::Encryption | Self::Management => 5,
+            Self::FieldCalls => 0,
         }
     }
 
@@ -95,7 +101,7 @@ impl SequenceFocus {
             Self::Patch => [36, 2, 44, 6, 4],
             Self::Mixture => [14, 10, 10, 10, 8],
             Self::Proxy | Self::Encryption => [4, 4, 4, 2, 6],
-            Self::Guessing => [2, 0, 0, 0, 4],
+            Self::Guessing | Self::FieldCalls => [2, 0, 0, 0, 4],
             Self::Management => [6, 2, 2, 2, 4],
         };
         let rare_weight = if self == Self::Mixture { 4 } else { 1 };
@@ -119,6 +125,7 @@ impl SequenceFocus {
             Self::Mixture => &[(4, Attack::Call), (4, Attack::Manage)],
             Self::Proxy => &[(60, Attack::Call), (8, Attack::Proxy), (4, Attack::Manage)],
             Self::Guessing => &[(60, Attack::Guess)],
+            Self::FieldCalls => &[(60, Attack::FieldCall)],
             Self::Encryption => &[(50, Attack::Encrypted), (20, Attack::Call)],
             Self::Management => &[(70, Attack::Manage), (6, Attack::Proxy), (6, Attack::Call)],
         });
@@ -169,6 +176,7 @@ impl SequenceGenerator {
             Attack::Manage => self.manage(),
             Attack::Proxy => self.change_proxy(),
             Attack::Session => self.authorize_session(),
+            Attack::FieldCall => self.send_field_values(),
         }
     }
 

@@ -33,6 +33,7 @@ impl SequenceGenerator {
             SequenceFocus::Mixture
             | SequenceFocus::Proxy
             | SequenceFocus::Guessing
+            | SequenceFocus::FieldCalls
             | SequenceFocus::Encryption
             | SequenceFocus::Management => self.random.below(20),
         };
