@@ -271,7 +271,8 @@ fn calls_compile_no_template() {
             let is_owner = file.parent().unwrap().ends_with("policy/proxy/transform")
                 && OWNERS.contains(&name.as_str());
             let is_call = file.to_string_lossy().contains("scrip-api/src/proxy/");
-            let is_test = name == "tests.rs" || file.components().any(|it| it.as_os_str() == "tests");
+            let is_test =
+                name == "tests.rs" || file.components().any(|it| it.as_os_str() == "tests");
             // Other modules of core compile masks and drafts by this name.
             let forbidden = COMPILERS.iter().filter(|it| is_call || **it != ".compile()");
             for compiler in forbidden.filter(|_| !is_owner && !is_test) {

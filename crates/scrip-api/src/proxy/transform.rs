@@ -253,8 +253,7 @@ impl<'c> TransformRun<'c> {
     fn count_work(&self, transform: &ProxyTransform, target: &TransformTarget<'_>) -> usize {
         let template = transform.template();
         let lookup_work = template.map_or(0, TransformTemplate::lookup_work);
-        let parse_work =
-            template.map_or(0, |it| self.objects.parse_work(it, target.response()));
+        let parse_work = template.map_or(0, |it| self.objects.parse_work(it, target.response()));
         let scans = match transform {
             ProxyTransform::AppendJson { .. } if target.response().is_some() => ANSWER_SCANS,
             ProxyTransform::AppendJson { location, .. } => count_json_scans(location),

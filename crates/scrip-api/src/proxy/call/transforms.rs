@@ -27,8 +27,8 @@ use crate::{
         error::{CallDelivery, ProxyError},
         outgoing::UsablePlaintext,
         transform::{
-            CollectedToken, CollectedTokenData, TransformEffect, TransformInputs,
-            TransformRun, TransformTarget, stores_encrypted, tokenize::check_field_values,
+            CollectedToken, CollectedTokenData, TransformEffect, TransformInputs, TransformRun,
+            TransformTarget, stores_encrypted, tokenize::check_field_values,
         },
     },
     wire::{

@@ -28,8 +28,7 @@ use super::UsablePlaintext;
 use crate::proxy::{
     body::{BodyInputs, MessageBody, RenderedBody, SourceCounting, remove_form_fields},
     edits::{
-        MaskEdit, TransformError, TransformMessage,
-        append,
+        MaskEdit, TransformError, TransformMessage, append,
         body_type::{check_json_type, check_text_type},
     },
     error::ProxyError,

@@ -33,10 +33,7 @@ fn with_run<T>(test: impl FnOnce(&mut TransformRun<'_>) -> T) -> T {
     with_client(message("application/json", r#"{"client":"{{ token }}"}"#), test)
 }
 
-fn with_client<T>(
-    client: TransformMessage,
-    test: impl FnOnce(&mut TransformRun<'_>) -> T,
-) -> T {
+fn with_client<T>(client: TransformMessage, test: impl FnOnce(&mut TransformRun<'_>) -> T) -> T {
     let entries = [("secret".to_owned(), "s3".to_owned())];
     let (configuration, work) = (UsablePlaintext::from_iter(entries), WorkMeter::default());
     let inputs = TransformInputs {

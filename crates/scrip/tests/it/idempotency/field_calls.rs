@@ -14,7 +14,7 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{SHARED_SERVER, TenantApiKeys, TestResponse, TestServer, text_field},
+    harness::server::{SERVER, TenantApiKeys, TestResponse, TestServer, text_field},
     limits::guessing_budget_harness::GuessingBudgetHarness,
     proxy::harness::ProxyHarness,
 };
@@ -45,8 +45,8 @@ impl<'a> Page<'a> {
     }
 
     fn on_shared_server() -> Self {
-        let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-        Page::new(&SHARED_SERVER, &keys)
+        let keys = SERVER.create_test_tenant(TenantSettings::default());
+        Page::new(&SERVER, &keys)
     }
 
     /// A request of the frame with an idempotency key.

@@ -72,9 +72,8 @@ fn transform_after_a_parsed_answer_is_not_free() {
         run.apply(1, &second, &mut target).unwrap();
         assert!(run.inputs.work.spent() - before >= declared);
         // So often that it takes long: not on a worker.
-        let inline = (0..10).take_while(|index| {
-            run.apply_inline(*index, &second, &mut target).unwrap().is_some()
-        });
+        let inline = (0..10)
+            .take_while(|index| run.apply_inline(*index, &second, &mut target).unwrap().is_some());
         assert!(inline.count() <= 2);
     });
 }

@@ -93,7 +93,8 @@ fn parse_step(text: &str) -> Option<(LocationStep, &str)> {
         let (name, tail) = tail.get(1..)?.split_once(quote)?;
         // An escape needs a parser of its own, and no name of a provider needs an escape.
         let is_name = !name.contains('\\');
-        return is_name.then_some((LocationStep::Name(PropertyName::new(name)), tail.strip_prefix(']')?));
+        return is_name
+            .then_some((LocationStep::Name(PropertyName::new(name)), tail.strip_prefix(']')?));
     }
     let (digits, tail) = tail.split_once(']')?;
     let is_index = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit());

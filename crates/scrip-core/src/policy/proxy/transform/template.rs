@@ -246,9 +246,7 @@ mod tests {
             let template = TransformTemplate::compile_token(&token).unwrap();
             template.reads(TemplateObject::Response).map(|it| it.place).collect()
         };
-        let token = |token_type: &str| {
-            json!({"type": token_type, "data": {"a": "{{ res.a }}"}, "metadata": "{{ res.a }}"})
-        };
+        let token = |token_type: &str| json!({"type": token_type, "data": {"a": "{{ res.a }}"}, "metadata": "{{ res.a }}"});
         assert_eq!(places(token("card")), [TemplatePlace::CardData, TemplatePlace::Other]);
         assert_eq!(places(token("token")), [TemplatePlace::TokenData, TemplatePlace::Other]);
     }

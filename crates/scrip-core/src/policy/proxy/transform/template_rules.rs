@@ -215,10 +215,7 @@ mod tests {
         assert_eq!(errors(TransformStage::Request, invalid.clone()), ["options.token.data"]);
         let source: TransformSource = serde_json::from_value(invalid).unwrap();
         assert_eq!(source.compile().unwrap_err()[0].field, "options.token.data");
-        assert!(matches!(
-            source.compile_stored(),
-            Some(ProxyTransform::RejectedTemplate)
-        ));
+        assert!(matches!(source.compile_stored(), Some(ProxyTransform::RejectedTemplate)));
     }
 
     /// An earlier version accepted such templates. They are loaded, and never run.
