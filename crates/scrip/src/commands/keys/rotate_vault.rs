@@ -17,6 +17,7 @@ use crate::commands::{
     keys::{
         new_keys_file::NewKeysFile,
         new_shares::{NewShareArguments, NewShares},
+        share_output::ShareOutput,
         shares::read_shares,
     },
     output::CommandOutput,
@@ -98,7 +99,7 @@ pub(super) fn rotate(
     let shares = match &status.shares {
         Some(issued) => {
             let entered = output.hand_over(issued).and_then(|()| read_shares(issued));
-            entered.with_context(|| output.describe_abandoned())?
+            entered.context(ShareOutput::ABANDONED)?
         }
         None => Vec::new(),
     };
@@ -115,7 +116,7 @@ pub(super) fn rotate(
                 (Ok(list), _) if list.last_rotation.as_ref() == Some(&status.id) => (),
                 // The version would be higher.
                 (Ok(list), _) if list.key_version < to && status.shares.is_some() => {
-                    return Err(error.context(output.describe_abandoned()));
+                    return Err(error.context(ShareOutput::ABANDONED));
                 }
                 (Ok(list), _) if list.key_version < to => return Err(error),
                 (_, Some(file)) => {

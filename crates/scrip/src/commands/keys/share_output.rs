@@ -43,11 +43,20 @@ impl ShareOutput {
     }
 
     /// Checks, before shares exist, that each of them has a place.
-    /// Errors: there is no terminal and no file for each share.
+    /// Errors: there is no terminal and no new file for each share.
     pub(super) fn check(&self, shares: usize) -> anyhow::Result<()> {
         match self {
             Self::Encrypted | Self::Terminal => Ok(()),
-            Self::Files(files) if shares == files.len() => Ok(()),
+            Self::Files(files) if shares == files.len() => {
+                match files.iter().find(|it| it.exists()) {
+                    None => Ok(()),
+                    Some(it) => bail!(
+                        "{} exists, and may be a share that counts; nothing was changed. Name a new file \
+                     for each share",
+                        it.display()
+                    ),
+                }
+            }
             Self::Files(files) => bail!(
                 "each of the {shares} shares needs a file of its own, but --share-file was used {} \
                  times; nothing was changed",
@@ -60,22 +69,10 @@ impl ShareOutput {
         }
     }
 
-    /// Says what to do with the new shares of a rotation that did not happen.
-    pub(super) fn describe_abandoned(&self) -> String {
-        let written = match self {
-            Self::Files(files) => files.iter().filter(|it| it.exists()).collect(),
-            Self::Encrypted | Self::Terminal | Self::None => Vec::new(),
-        };
-        let paths: Vec<_> = written.iter().map(|it| it.display().to_string()).collect();
-        let files = match paths.is_empty() {
-            true => String::new(),
-            false => format!(": {}", paths.join(", ")),
-        };
-        format!(
-            "nothing was rotated: the shares from before still count, and the new ones open nothing. \
-             Destroy the new shares that were shown or written{files}"
-        )
-    }
+    /// What to do with the new shares of a rotation that did not happen.
+    pub(super) const ABANDONED: &str = "nothing was rotated: the shares from before still count, and \
+                                        the new ones open nothing. Destroy the new shares that this \
+                                        command has shown or written";
 
     /// Hands the shares over.
     /// Errors: a file exists or cannot be written, or the terminal fails. The shares do not count

@@ -183,7 +183,7 @@ fn empty_database_is_called_empty_and_is_not_adopted() {
     let server = process.serve();
     assert_eq!(server.status("/readyz"), 503);
     for printed in [without_server, printed()] {
-        assert_eq!(printed.matches("the vault is empty").count(), 2, "{printed}");
+        assert!(printed.matches("the vault is empty").count() >= 2, "{printed}");
         assert!(printed.contains("scrip import FILE") && !printed.contains("adopt"), "{printed}");
     }
 }

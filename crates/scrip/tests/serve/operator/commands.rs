@@ -176,7 +176,7 @@ fn application_create_sets_the_given_permissions_and_rules() {
     assert_eq!(listed["applications"].as_array().unwrap().len(), 2);
     assert!(listed["applications"][0].get("key").is_none(), "the key was returned again");
 
-    process.assert_fails(&with(&["private"]), "permissions must not be empty");
+    process.assert_fails(&with(&["private"]), "the application needs rights: add --permission");
     process.assert_fails(&with(&["public", "--permission", "token:read"]), "cannot have");
     process.assert_fails(&with(&["private", "--permission", "token:fly"]), "is not a permission");
     process.assert_fails(&with(&["private", "--rule", "{}"]), "rules[0].container is required");
