@@ -295,6 +295,11 @@ impl<'a> Collector<'a> {
                 {
                     self.add_bank_account("", account);
                 }
+                // As in the first request, the number of a card counts as a whole only.
+                let is_card =
+                    text_of("type").and_then(TokenType::parse).is_some_and(TokenType::is_card);
+                let number = members.get("data").filter(|_| is_card).and_then(card::card_number);
+                self.parted_runs.extend(number.map(|it| Zeroizing::new(it.to_owned())));
                 members.values().for_each(|it| self.add_body(it));
             }
         }
