@@ -291,6 +291,10 @@ fn invalid_create_token_names_the_attribute() {
 fn expression_that_reads_only_the_cvc_of_a_card_is_rejected_with_the_reason() {
     let data = json!({"number": unique_card_number(), "cvc": "123"});
     let rule = "the CVC of a card is not in the data";
+    let expect_rejected = |body: Value, rule: &str| {
+        let problem = SERVER.create_token(&ACME.public, &body).expect_status(400);
+        assert!(problem["errors"].to_string().contains(rule), "{problem}");
+    };
     let index = json!({"type": "card", "data": data, "search_indexes": ["{{ data.cvc }}"]});
     expect_rejected(index, rule);
     let expression = "{{ data['cvc'] }}";
