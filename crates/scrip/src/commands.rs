@@ -21,3 +21,4 @@ mod record_failure;
 pub(crate) mod simulator;
 pub(crate) mod status;
 pub(crate) mod transfer;
+mod vault_opener;

@@ -19,7 +19,7 @@ use crate::commands::{
     doctor::development::describe_dev_keys,
     output::{print_output, warn},
     record_failure::{explain_record_failure, warn_about_outcome},
-    transfer::vault_opener::VaultOpener,
+    vault_opener::VaultOpener,
 };
 
 pub(crate) fn run(

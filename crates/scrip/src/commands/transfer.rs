@@ -4,4 +4,3 @@ pub(crate) mod backup;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod restore;
-pub(crate) mod vault_opener;

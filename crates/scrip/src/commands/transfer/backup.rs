@@ -35,10 +35,8 @@ use crate::commands::{
     operator::Operator,
     output::{self, CommandOutput, format_bytes, format_count},
     progress::{Progress, ProgressUnit},
-    transfer::{
-        backup::file::{BackupFile, Manifest, finish_backup},
-        vault_opener::VaultOpener,
-    },
+    transfer::backup::file::{BackupFile, Manifest, finish_backup},
+    vault_opener::VaultOpener,
 };
 
 const EXAMPLES: &str = "\

@@ -30,14 +30,14 @@ fn frame_key() -> String {
 }
 
 /// A page whose frame sends values of its fields.
-struct Page<'a> {
+struct FieldPage<'a> {
     server: &'a TestServer,
     public: String,
     /// The key of its calls: the public one, or that of a session.
     key: String,
 }
 
-impl<'a> Page<'a> {
+impl<'a> FieldPage<'a> {
     fn new(server: &'a TestServer, keys: &TenantApiKeys) -> Self {
         let permissions = [TokenCreate, TokenUpdate, TokenIntentCreate];
         let public = server.key_with_permissions(&keys.tenant, Public, &permissions);
@@ -46,7 +46,7 @@ impl<'a> Page<'a> {
 
     fn on_shared_server() -> Self {
         let keys = SERVER.create_test_tenant(TenantSettings::default());
-        Page::new(&SERVER, &keys)
+        FieldPage::new(&SERVER, &keys)
     }
 
     /// A request of the frame with an idempotency key.
@@ -84,7 +84,7 @@ const TYPED_VALUES: [&str; 2] = [TYPED, "987654321012"];
 #[test]
 fn repeated_field_call_is_answered_whether_or_not_a_guess_equals_the_typed_value() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    let page = Page::new(&harness.server, &harness.keys);
+    let page = FieldPage::new(&harness.server, &harness.keys);
     let token = |data: Value| json!({"type": "token", "data": data});
     let first = page.send("POST", "/tokens", &frame_key(), &token(json!("x"))).expect_status(201);
     let update = format!("/tokens/{}", text_field(&first, "id"));
@@ -111,7 +111,7 @@ fn repeated_field_call_is_answered_whether_or_not_a_guess_equals_the_typed_value
 #[test]
 fn repeated_request_of_literals_with_more_than_100_numbers_is_rejected() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    let page = Page::new(&harness.server, &harness.keys);
+    let page = FieldPage::new(&harness.server, &harness.keys);
     for (typed, status) in TYPED_VALUES.into_iter().zip([201, 422]) {
         let body = json!({"type": "token", "data": data_at_maximum(typed)});
         let key = frame_key();
@@ -158,7 +158,7 @@ fn bank(account_number: &str) -> Value {
 #[test]
 fn typed_values_of_a_repeated_field_call_do_not_count() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    let page = Page::new(&harness.server, &harness.keys);
+    let page = FieldPage::new(&harness.server, &harness.keys);
     let body = json!({"type": "token", "data": {"a": bank("613")}});
     let key = frame_key();
     for _ in 0..3 {
@@ -176,7 +176,7 @@ fn typed_values_of_a_repeated_field_call_do_not_count() {
 #[test]
 fn typed_code_in_an_account_number_does_not_count() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    let page = Page::new(&harness.server, &harness.keys);
+    let page = FieldPage::new(&harness.server, &harness.keys);
     let body = json!({"type": "bank", "data": bank("613")});
     let token = page.send("POST", "/tokens", &frame_key(), &body).expect_status(201);
     page.send("POST", "/token-intents", &frame_key(), &body).expect_status(201);
@@ -194,7 +194,7 @@ fn typed_code_in_an_account_number_does_not_count() {
 
 #[test]
 fn field_call_and_request_of_literals_never_share_an_idempotency_key() {
-    let page = Page::on_shared_server();
+    let page = FieldPage::on_shared_server();
     let body = |data: &str| json!({"type": "token", "data": data});
     let (first_key, second_key) = (frame_key(), frame_key());
     let ids = [
@@ -214,7 +214,7 @@ fn field_call_and_request_of_literals_never_share_an_idempotency_key() {
 
 #[test]
 fn repeated_field_call_is_recognized_by_key_method_and_path() {
-    let page = Page::on_shared_server();
+    let page = FieldPage::on_shared_server();
     let body = |data: &str| json!({"type": "token", "data": data});
     let key = frame_key();
     let first = page.send("POST", "/tokens", &key, &body("a")).expect_status(201);
@@ -225,7 +225,7 @@ fn repeated_field_call_is_recognized_by_key_method_and_path() {
 
 #[test]
 fn idempotency_key_of_a_field_call_is_a_digest() {
-    let page = Page::on_shared_server();
+    let page = FieldPage::on_shared_server();
     let body = json!({"type": "token", "data": "x"});
     for key in ["order-1", &"a".repeat(63), &"a".repeat(65), &"A".repeat(64), &"g".repeat(64)] {
         page.send("POST", "/tokens", key, &body).expect_invalid("BT-IDEMPOTENCY-KEY");
