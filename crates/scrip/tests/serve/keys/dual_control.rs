@@ -19,7 +19,12 @@ use serde_json::{Value, json};
 
 use crate::{
     SCRIP,
-    keys::{compromise::send, is_open, methods, open_database, stderr, text},
+    keys::{
+        compromise::send,
+        is_open, methods, open_database,
+        shares::{ADD_TWO_OF_TWO, HOLDERS},
+        stderr, text,
+    },
     operator::commands::run_json,
 };
 
@@ -186,9 +191,10 @@ fn all_sensitive_commands_wait_for_an_approval() {
     let key_file = process.path("key.txt").display().to_string();
     let method = text(&methods(&process)[0]["id"]);
     let create = ["application", "create", "--tenant", &tenant, "--name", "x", "--type", "private"];
+    let add_shares = [&ADD_TWO_OF_TWO[..], &["--to", HOLDERS[0], "--to", HOLDERS[1]]].concat();
     let commands: [&[&str]; 18] = [
         &["keys", "add", "env", "SCRIP_UNLOCK_A"],
-        &["keys", "add", "shamir", "--shares", "2", "--threshold", "2", "--to", "a", "--to", "b"],
+        &add_shares,
         &["keys", "remove", &method],
         &["keys", "rotate", "vault"],
         &["keys", "rotate", "tenant", &tenant],

@@ -364,11 +364,12 @@ fn vault_with_shares_only_is_backed_up_and_restored_without_the_root_key() {
     assert!(is_open(&server));
 }
 
-const HOLDERS: [&str; 2] = [
+pub(super) const HOLDERS: [&str; 2] = [
     "age1hl629fjyxgp0mr78xrlx82dwej7fswctfd575qfh9hjgsvwslypsqlcvm0",
     "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj",
 ];
-const ADD_TWO_OF_TWO: [&str; 7] = ["keys", "add", "shamir", "--shares", "2", "--threshold", "2"];
+pub(super) const ADD_TWO_OF_TWO: [&str; 7] =
+    ["keys", "add", "shamir", "--shares", "2", "--threshold", "2"];
 
 fn key_version(process: &ProcessHarness) -> Value {
     run_json(process, &["keys", "list"])["key_version"].clone()

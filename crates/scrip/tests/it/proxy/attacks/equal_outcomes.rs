@@ -71,7 +71,7 @@ fn append_json_does_not_parse_hidden_data_as_json() {
     });
     assert_eq!(sent, [200, 200]);
     // Nothing is appended to another content type, whatever the body is.
-    attack.request().body("text/plain", "{\"a\":1}").send().expect_answer(400);
+    assert_eq!(attack.request().body("text/plain", "{\"a\":1}").send().status(), 400);
 }
 
 /// A key with `token:use` may send the data elsewhere. A name would still compare the data with a guess.
@@ -96,11 +96,11 @@ fn append_json_does_not_compare_names_with_data_of_a_holder_of_token_use() {
     let id = PROXY.create_token(json!("4242"));
     let number = json!({"number": format!("{{{{ {id} }}}}")});
     attack.request_with_use().json(&number).send().expect_answer(200);
-    attack.request_with_use().body("text/plain", "{\"a\":1}").send().expect_answer(400);
+    assert_eq!(attack.request_with_use().body("text/plain", "{\"a\":1}").send().status(), 400);
     // A key with a reveal right knows the data.
     let readable =
         PROXY.post_to(&attack.proxy).body("text/plain", format!("{{\"{{{{ {id} }}}}\":1}}"));
-    readable.send().expect_answer(400);
+    assert_eq!(readable.send().status(), 400);
     assert_eq!(attack.host.request_count(), 1);
 }
 
