@@ -24,8 +24,8 @@ before(async () => {
 });
 
 after(async () => {
-  destination.close();
-  destination.closeAllConnections();
+  destination?.close();
+  destination?.closeAllConnections();
   assert.equal(await sites.stop(), 0);
 });
 

@@ -54,7 +54,9 @@ export async function startVault(environment = {}) {
 
     // Turns the guessing budgets of production on, which the tenant of `scrip dev` does not have.
     async limitGuesses() {
-      const operate = async (...words) => (await promisify(execFile)(process.env.SCRIP, [...words, "--data-dir", join(folder, "data")])).stdout;
+      // The program that compares responses with the OpenAPI document runs servers only.
+      const program = process.env.SCRIP_CONTRACT_CHECK_PROGRAM ?? process.env.SCRIP;
+      const operate = async (...words) => (await promisify(execFile)(program, [...words, "--data-dir", join(folder, "data")])).stdout;
       const [line] = (await operate("tenant", "list", "--json")).trim().split("\n");
       const limits = { number_guesses_day: 20, number_guesses_quarter: 40, number_guesses_application: 1000 };
       const quotas = Object.entries(limits).map(([name, limit]) => `${name}=${limit}`);
