@@ -109,7 +109,7 @@ test("shop of the tutorial names declined, failed and invalid cards", () =>
     await payWith(page, "4242424242424242", PAID);
     await payWith(page, "4200000000000007", "not paid: your bank declined");
     await payWith(page, "4200000000000006", "not paid: your bank could not confirm you");
-    await payWith(page, "4200000000000012", "not paid: the bank did not answer");
+    await payWith(page, "4200000000000012", "not paid: the bank or the card scheme failed");
     await typeNumber(page, "4200000000000009");
     await page.click("#pay");
     await confirm(page);

@@ -72,8 +72,10 @@
       frames.set(iframe, this);
       const fail = () =>
         this.fail?.(
-          `The frame ${PAGES} did not start. Check that the vault is reachable, that the application's origins ` +
-            `include ${location.origin}, and that frame-src of this page's policy allows ${vault}.`,
+          location.protocol === "file:"
+            ? `The frame ${PAGES} did not start, because this page was opened as a file. Open it from a web server.`
+            : `The frame ${PAGES} did not start. Check that the vault is reachable, that the application's origins ` +
+              `include ${location.origin}, and that frame-src of this page's policy allows ${vault}.`,
         );
       setTimeout(fail, FRAME_TIMEOUT);
       // The frame's script runs before its `load` event, so a blocked frame is known soon.

@@ -26,7 +26,7 @@ export const CARD_GROUPS = [
     title: "No result",
     cards: [
       { number: "5405001111111165", label: "The bank cannot decide", result: "unavailable" },
-      { number: "4264281500003339", label: "The card scheme does not respond", result: 424 },
+      { number: "4264281500003339", label: "The card scheme responds with an error", result: 424 },
       { number: "4264281500001119", label: "No common version of 3-D Secure", result: 424 },
       { number: "4100000000000003", label: "The card does not support 3-D Secure", result: 424 },
     ],

@@ -104,7 +104,8 @@ fn parse_card(fields: &mut JsonFields) -> Option<CardReference> {
     };
     if card.is_none() {
         // The same error as for a valid id of an unknown card.
-        fields.errors.push(FieldError::new(name, "is not a card of this tenant"));
+        let field = if name == "token_intent_id" { name } else { "token_id" };
+        fields.errors.push(FieldError::new(field, "is not a card of this tenant"));
     }
     card
 }

@@ -59,6 +59,9 @@ impl DestinationUrl {
         if text.is_empty() || text.chars().count() > URL_CHARS_MAX {
             return Err(reject("must have 1 to 2048 characters"));
         }
+        if text.contains('#') {
+            return Err(reject("must not contain a fragment, the part that begins with '#'"));
+        }
         if !text.bytes().all(is_url_byte) {
             return Err(reject("must be a URL in ASCII, with other characters percent-encoded"));
         }

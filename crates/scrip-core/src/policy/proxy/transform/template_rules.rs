@@ -73,7 +73,9 @@ pub(super) fn breaks_rule(
     !check_leaves(stage, source, &value, field, template).is_empty()
 }
 
-const ORDER_RULE: &str = "must not be an append_json or a mask after an append_text: it would read                           the appended text, which can be the configuration, and whether it fails                           would tell the sender of a call about it; put it before the append_text";
+const ORDER_RULE: &str = "must not be an append_json or a mask after an append_text: it would read \
+                          the appended text, which can be the configuration, and whether it fails \
+                          would tell the sender of a call about it; put it before the append_text";
 
 /// Every transform of a request that would read a text that an earlier one appended.
 ///
