@@ -1,10 +1,5 @@
 //! The map of the source files in ARCHITECTURE.md: "`X` in `path`" is true.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy.toml exempts #[test] functions but not the helpers of a test crate"
-)]
-
 use std::{fs, path::Path};
 
 use xtask::sources;
