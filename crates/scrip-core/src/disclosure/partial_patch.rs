@@ -59,7 +59,8 @@ pub(crate) struct KnownInputs {
 impl PartialPatch<'_> {
     /// Sets the withheld digests of the body, which has the data and the expressions after the patch.
     pub(crate) fn withhold(&self, body: &mut TokenBody) -> KnownInputs {
-        let is_covered = |it: &str| self.coverage(it) == PatchCoverage::Complete;
+        let is_rule_on = self.rules.applies(DisclosureRule::PartialPatch);
+        let is_covered = |it: &str| !is_rule_on || self.coverage(it) == PatchCoverage::Complete;
         let sources = body.search_indexes.as_deref();
         let sources = sources.unwrap_or_else(|| self.token_type.default_indexes());
         let expression = body.fingerprint_expression.as_deref();
@@ -70,7 +71,7 @@ impl PartialPatch<'_> {
             covers_fingerprint: is_covered(expression),
             covered_indexes: sources.iter().filter(|it| is_covered(it)).cloned().collect(),
         };
-        if self.rules.applies(DisclosureRule::PartialPatch) {
+        if is_rule_on {
             let fingerprint = self.is_withheld(expression, body.withheld.fingerprint);
             let is_index_withheld =
                 |it: &&String| self.is_withheld(it, body.withheld.indexes.contains(*it));
