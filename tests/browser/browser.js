@@ -27,7 +27,7 @@ export async function startBrowser({ hosts = [], args = [] } = {}) {
     // origins, no script fails, and no policy is violated.
     async withPage(name, options, use) {
       const context = await browser.newContext(options);
-      context.setDefaultTimeout(20_000);
+      context.setDefaultTimeout(60_000);
       const faults = [];
       await context.route(
         (url) => !allowedHosts.includes(url.hostname),

@@ -80,7 +80,7 @@ export function startChallenge(page, session, authentication, options = {}) {
 // The page of the bank, in whichever frame of this page it is.
 export async function bankOf(page) {
   const began = performance.now();
-  while (performance.now() - began < 20_000) {
+  while (performance.now() - began < 60_000) {
     const frame = page.frames().find((it) => new URL(it.url(), "http://x").pathname.startsWith("/sim/acs/"));
     if (frame && (await frame.locator("button.main").count().catch(() => 0)) > 0) return frame;
     await page.waitForTimeout(25);
