@@ -350,12 +350,12 @@ onHostilePage("honest flows keep their reports and answers", async (page, input)
   assert.equal(name.kind, "answer", JSON.stringify(name));
 });
 
-onHostilePage("number in a field that the page focused is complete, without its digits", async (page) => {
+onHostilePage("number in a field that the page focused is complete, without its digits", async (page, input) => {
   await page.evaluate(async () => {
     await window.addField("number", "cardNumber");
     window.fields.number.focus();
-    await window.wait(100);
   });
+  await input("number").and(page.frameLocator("#number iframe").locator("input:focus")).waitFor();
   await page.keyboard.type(NUMBER, { delay: 10 });
   await page.waitForFunction(() => window.changes.number.at(-1)?.complete === true);
   assert.deepEqual(await page.evaluate(() => window.fields.number.cardMetadata), { cardBrand: "unknown" });

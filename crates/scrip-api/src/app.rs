@@ -2,22 +2,14 @@
 
 pub mod auth_failures;
 pub mod body_memory;
-pub mod egress_client;
-pub mod egress_clients;
 pub mod failed_call_log;
 pub mod field_hosting;
-pub mod health;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod long_evaluation;
-pub(crate) mod memory_pool;
 pub mod proxy_egress;
-pub(crate) mod proxy_programs;
 pub mod readiness;
-pub mod request_memory;
-pub mod request_settings;
 pub mod response_memory;
-pub mod running_tasks;
 pub mod trusted_proxies;
 pub mod webhook_key;
 
@@ -25,22 +17,27 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use scrip_core::{
-    Error, Vault, log_tasks::authentic_time::load_authentic_time, policy::Directory,
-    types::time::MonotonicClock,
+    Error, Vault,
+    log_tasks::load_authentic_time,
+    policy::{Directory, destination::LoopbackDestinations},
+    types::{Operation, time::MonotonicClock},
 };
 use scrip_seal::{KeySource, Pepper, WebhookSigningKey};
+use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use tokio::sync::{Mutex, SetOnce};
 
 use crate::{
     app::{
         auth_failures::AuthFailures,
-        egress_clients::EgressClients,
-        health::Health,
+        body_memory::BodyMemory,
+        field_hosting::FieldHosting,
+        in_flight::InFlightTasks,
+        limits::RequestLimits,
         long_evaluation::leave_worker,
-        readiness::{NotReadyReason, ReloadError},
-        request_memory::RequestMemory,
-        request_settings::RequestSettings,
-        running_tasks::RunningTasks,
+        proxy_egress::{CallLimits, LazyEgressClient, ProxyEgress},
+        readiness::{DirectoryAge, NotReadyReason, Readiness, ReloadError, SharedReason},
+        response_memory::ResponseMemory,
+        trusted_proxies::TrustedProxies,
         webhook_key::WebhookKeyCache,
     },
     limiter::Limiter,
@@ -252,4 +249,84 @@ fn log_alterations(previous: Option<&Directory>, current: &Directory) {
     if !logged_alterations.is_empty() && current.alterations().is_empty() {
         tracing::info!("policy is authentic again");
     }
+}
+
+/// Why the server does not serve requests, as far as this process knows.
+#[derive(Debug, Default)]
+pub struct Health {
+    /// The last result of `/readyz`.
+    pub readiness: Readiness,
+    /// Why the vault is not open yet.
+    pub sealed_by: SharedReason,
+    /// Why the directory in memory could not be compared with the store for too long; `None` while
+    /// it is up to date.
+    pub stale_by: SharedReason,
+    /// Why the key of a rotation by another node cannot be loaded.
+    pub new_key_missing_by: SharedReason,
+    pub directory_age: DirectoryAge,
+}
+
+const BODY_BYTES: usize = 256 * 1024 * 1024;
+const KEYLESS_BODY_BYTES: usize = 16 * 1024 * 1024;
+const BODY_NETWORK_SHARE: usize = 4;
+const RESPONSE_BYTES: usize = 256 * 1024 * 1024;
+const RESPONSE_NETWORK_SHARE: usize = 8;
+
+#[derive(Debug)]
+pub struct RequestMemory {
+    /// For bodies of authenticated callers, and for the values parsed from them.
+    pub bodies: Arc<BodyMemory>,
+    /// For bodies of routes that need no key.
+    pub keyless_bodies: Arc<BodyMemory>,
+    /// For large responses until their clients have read them.
+    pub responses: Arc<ResponseMemory>,
+}
+
+impl Default for RequestMemory {
+    fn default() -> Self {
+        Self {
+            bodies: BodyMemory::new(BODY_BYTES, BODY_NETWORK_SHARE),
+            keyless_bodies: BodyMemory::with_body_size(
+                MESSAGE_BYTES_MAX.max(CallLimits::default().body_bytes_max),
+                KEYLESS_BODY_BYTES,
+                BODY_NETWORK_SHARE,
+            ),
+            responses: ResponseMemory::new(RESPONSE_BYTES, RESPONSE_NETWORK_SHARE),
+        }
+    }
+}
+
+/// What the operator decided about requests. The server sets it before the first request.
+#[derive(Debug, Default)]
+pub struct RequestSettings {
+    pub limits: RequestLimits,
+    /// Proxies that may report a client's address.
+    pub trusted_proxies: TrustedProxies,
+    /// Deprecated operations that the operator switched off. Other operations cannot be switched
+    /// off.
+    pub disabled_operations: Vec<Operation>,
+    /// Whether proxies may have a destination on this machine: for development only.
+    pub loopback_destinations: LoopbackDestinations,
+    /// The hosts that serve the hosted fields.
+    pub field_hosting: FieldHosting,
+}
+
+/// The running tasks that outlive their request. A stopping server waits for them.
+#[derive(Debug, Default)]
+pub struct RunningTasks {
+    /// Calls to directory servers. Their outcome is stored even if the client has disconnected.
+    pub authentications: InFlightTasks,
+    /// Proxied calls with an idempotency key. Their outcome is stored even if the client has
+    /// disconnected.
+    pub calls: InFlightTasks,
+    /// The deliverer, its attempts and the rotation of keys.
+    pub deliveries: InFlightTasks,
+}
+
+/// Proxied calls and deliveries have different clients, so that neither uses the limits of the
+/// other.
+#[derive(Debug, Default)]
+pub struct EgressClients {
+    pub proxied_calls: ProxyEgress,
+    pub webhooks: LazyEgressClient,
 }

@@ -12,6 +12,5 @@ pub(crate) mod proxies;
 pub(crate) mod tenants;
 pub(crate) mod threeds;
 pub(crate) mod token_intents;
-pub(crate) mod tokenize;
 pub(crate) mod tokens;
 pub(crate) mod webhooks;

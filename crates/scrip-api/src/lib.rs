@@ -16,5 +16,3 @@ pub mod route;
 pub mod routes;
 pub mod trace_id;
 pub mod wire;
-
-pub use crate::routes::router;

@@ -3,26 +3,28 @@
 //! The table of limits and the counters are in `scrip-core`. This module selects the counters,
 //! caches rejections and counts the decisions.
 
-pub mod decisions;
-pub mod rejection_cache;
-
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use scrip_core::{
     Timestamp,
     policy::rate_limit::{
-        ClientNetwork, CounterCheck, EffectiveRates, RateLimitName, RateLimitRequest,
+        ClientNetwork, CounterCheck, CounterKey, EffectiveRates, RateLimitName, RateLimitRequest,
         address_check, counter_checks,
         counters::{CounterUsage, RateLimitCounters, RateLimitRejection},
     },
-    types::time::Clock,
+    types::{metrics::Counter, time::Clock},
 };
 use scrip_seal::Pepper;
-
-use crate::limiter::{
-    decisions::{DecisionCounters, RateLimitDecisions},
-    rejection_cache::RejectionCache,
-};
 
 /// How long a rejection is cached if the limit can change before it ends.
 const REJECTION_CACHE_TIME: Duration = Duration::from_secs(1);
@@ -230,5 +232,143 @@ impl Limiter {
     /// Returns whether the shared counters are available; `None` if there are none.
     pub fn shared_counters_available(&self) -> Option<bool> {
         self.shared.as_ref().map(|(shared, _)| shared.is_available())
+    }
+}
+
+/// Counts the accepted and rejected requests of each limit, for metrics.
+#[derive(Debug)]
+struct DecisionCounters {
+    /// By limit: accepted and rejected requests.
+    rows: Vec<(Counter, Counter)>,
+}
+
+/// The decisions of one limit since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateLimitDecisions {
+    pub name: RateLimitName,
+    /// Requests that were counted on this limit.
+    pub allowed: u64,
+    /// Requests that this limit rejected. If several limits reject a request, only the one with the
+    /// longest wait counts it.
+    pub rejected: u64,
+}
+
+impl Default for DecisionCounters {
+    fn default() -> Self {
+        Self { rows: RateLimitName::ALL.iter().map(|_| Default::default()).collect() }
+    }
+}
+
+impl DecisionCounters {
+    fn count_allowed(&self, checks: &[CounterCheck]) {
+        let mut previous_limit = None;
+        for check in checks {
+            // A limit with two counters counts a request once.
+            if previous_limit.replace(check.limit) != Some(check.limit)
+                && let Some((allowed, _)) = self.rows.get(check.limit.index())
+            {
+                allowed.increment();
+            }
+        }
+    }
+
+    fn count_rejected(&self, limit: RateLimitName) {
+        if let Some((_, rejected)) = self.rows.get(limit.index()) {
+            rejected.increment();
+        }
+    }
+
+    fn decisions(&self) -> Vec<RateLimitDecisions> {
+        let to_decisions = |(limit, (allowed, rejected)): (&RateLimitName, &(Counter, Counter))| {
+            RateLimitDecisions { name: *limit, allowed: allowed.get(), rejected: rejected.get() }
+        };
+        RateLimitName::ALL.iter().zip(&self.rows).map(to_decisions).collect()
+    }
+}
+
+/// Caches rejections by the shared counters until they end, so that the counters need not be called
+/// again.
+#[derive(Debug)]
+struct RejectionCache {
+    until_ms: Mutex<HashMap<(RateLimitName, CounterKey), i64>>,
+    /// When the last rejection ends. Mostly there is none, and no request takes the lock.
+    latest_until_ms: AtomicI64,
+}
+
+/// Maximum size of the cache. Further rejections are not cached. The cache only saves calls;
+/// results do not depend on it.
+const REJECTIONS_MAX: usize = 4096;
+
+impl Default for RejectionCache {
+    fn default() -> Self {
+        Self { until_ms: Mutex::default(), latest_until_ms: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl RejectionCache {
+    fn find_rejection(
+        &self,
+        now: Timestamp,
+        check: &CounterCheck,
+    ) -> Result<(), RateLimitRejection> {
+        if self.latest_until_ms.load(Ordering::Relaxed) < now.unix_ms {
+            return Ok(());
+        }
+        let entries = self.until_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        let until_ms =
+            entries.get(&(check.limit, check.key)).copied().filter(|it| now.unix_ms <= *it);
+        drop(entries);
+        let Some(until_ms) = until_ms else { return Ok(()) };
+        let wait_ms = until_ms.saturating_sub(now.unix_ms).saturating_add(1);
+        let wait = Duration::from_millis(u64::try_from(wait_ms).unwrap_or_default());
+        Err(RateLimitRejection { limit: check.limit, rate: check.rate, retry_after: wait })
+    }
+
+    /// Caches a rejection for the wait. The wait may have started slightly before now, so the entry
+    /// ends a millisecond early, and the counters decide.
+    fn insert(&self, now: Timestamp, check: &CounterCheck, wait: Duration) {
+        let until_ms = now.plus(wait).unix_ms.saturating_sub(1);
+        let mut entries = self.until_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= REJECTIONS_MAX {
+            entries.retain(|_, until_ms| now.unix_ms <= *until_ms);
+        }
+        if entries.len() < REJECTIONS_MAX {
+            entries.insert((check.limit, check.key), until_ms);
+            self.latest_until_ms.fetch_max(until_ms, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scrip_core::policy::rate_limit::{ClientNetwork, EffectiveRates, address_check};
+
+    use super::*;
+
+    fn check_for_address(number: u32) -> CounterCheck {
+        let network = ClientNetwork::from_address(std::net::Ipv4Addr::from(number).into());
+        address_check(&EffectiveRates::default(), network).unwrap()
+    }
+
+    #[test]
+    fn rejection_expires_after_its_wait_and_cache_size_is_bounded() {
+        let cache = RejectionCache::default();
+        let timestamp = |unix_ms| Timestamp { unix_ms };
+        cache.insert(timestamp(1000), &check_for_address(0), Duration::from_millis(500));
+        assert_eq!(
+            cache
+                .find_rejection(timestamp(1499), &check_for_address(0))
+                .unwrap_err()
+                .retry_after
+                .as_millis(),
+            1
+        );
+        assert_eq!(cache.find_rejection(timestamp(1500), &check_for_address(0)), Ok(()));
+        assert_eq!(cache.find_rejection(timestamp(1400), &check_for_address(1)), Ok(()));
+        for number in 0..10_000 {
+            cache.insert(timestamp(2000), &check_for_address(number), Duration::from_secs(30));
+        }
+        assert_eq!(cache.until_ms.lock().unwrap().len(), REJECTIONS_MAX);
+        assert!(cache.find_rejection(timestamp(3000), &check_for_address(17)).is_err());
     }
 }

@@ -4,9 +4,7 @@
 //! Labels come from fixed sets: operations, statuses, kinds. Text of a client or a tenant can never
 //! become a label.
 
-pub mod key_rotation;
 pub mod label;
-pub mod webhooks;
 
 use std::time::Duration;
 
@@ -19,10 +17,7 @@ use scrip_core::{
 };
 
 pub use crate::metrics::label::{Counters, Label};
-use crate::{
-    labels,
-    metrics::{key_rotation::KeyRotationMetrics, label::Gauges, webhooks::WebhookMetrics},
-};
+use crate::{labels, metrics::label::Gauges};
 
 /// The metrics of one server.
 #[derive(Debug)]
@@ -203,5 +198,84 @@ impl Metrics {
             counter.increment();
         }
         metrics.micros.record(duration.as_micros().try_into().unwrap_or(u64::MAX));
+    }
+}
+
+/// Metrics of rotations of sealing keys.
+#[derive(Debug, Default)]
+pub struct KeyRotationMetrics {
+    /// Rows that this node sealed again.
+    pub resealed: Counter,
+    /// Failed steps of this node.
+    pub failures: Counter,
+    /// Tenants with more than one version, as of the last check.
+    pub running: Gauge,
+    /// Rows that cannot be opened, so that an old version stays.
+    pub unopened: Gauge,
+    /// The age of the oldest sealing key in seconds, as of the last check.
+    pub oldest_key_seconds: Gauge,
+    /// Sealing keys that are older than the setting allows, as of the last check.
+    pub overdue: Gauge,
+    /// The age of the vault key in seconds, as of the last check.
+    pub vault_key_seconds: Gauge,
+    /// 1 if the vault key is older than the setting allows.
+    pub is_vault_key_overdue: Gauge,
+}
+
+labels! {
+    /// How an attempt ended.
+    pub enum AttemptLabel {
+        Delivered "delivered",
+        /// No answer, or an answer that is not a success.
+        Failed "failed",
+        /// The receiver answered 410.
+        Gone "gone",
+        /// The vault sent nothing.
+        Postponed "postponed",
+    }
+
+    /// How a delivery ended.
+    pub enum DeliveryLabel {
+        Delivered "delivered",
+        /// All attempts failed. The tenant can replay it.
+        Exhausted "exhausted",
+        /// Deleted without success, because the backlog of its webhook was too long.
+        Dropped "dropped",
+        /// The row was altered outside of the vault.
+        Altered "altered",
+    }
+
+    /// Why the vault disabled a webhook.
+    pub enum DisableReason {
+        /// The receiver answered 410.
+        Gone "gone",
+        /// No delivery succeeded for five days.
+        Exhausted "exhausted",
+    }
+}
+
+#[derive(Debug)]
+pub struct WebhookMetrics {
+    pub attempts: Counters<AttemptLabel>,
+    pub deliveries: Counters<DeliveryLabel>,
+    pub disabled: Counters<DisableReason>,
+    /// From the lookup of the receiver to its answer.
+    pub attempt_micros: Histogram<16>,
+    /// As of the last sweep.
+    pub pending: Gauge,
+    /// The age of the oldest pending event in seconds, as of the last sweep.
+    pub oldest_pending_seconds: Gauge,
+}
+
+impl Default for WebhookMetrics {
+    fn default() -> Self {
+        Self {
+            attempts: Counters::default(),
+            deliveries: Counters::default(),
+            disabled: Counters::default(),
+            attempt_micros: Histogram::new(MICROS_BOUNDS),
+            pending: Gauge::default(),
+            oldest_pending_seconds: Gauge::default(),
+        }
     }
 }

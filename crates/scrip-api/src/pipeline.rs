@@ -55,17 +55,11 @@ use crate::{
         admission::{
             admit_caller, check_caller, check_host, count_anonymous, reauthenticate_if_changed,
         },
-        body::{read_body, read_route_body},
+        body::{self, ResponseBudget, read_body, read_route_body},
         cors,
         idempotency::{IdempotencyStep, claim_or_replay, find_concurrent_response},
         rejection_record::record_rejected_request,
-        request_head::{
-            RequestHead, check_content_type, extract_path_ids, read_request_head, request_host,
-        },
         request_observer::{RequestObserver, RouteName},
-        response_body::ResponseBudget,
-        trailing_slash::strip_trailing_slash,
-        unread_body,
     },
     problem::{
         Problem,
@@ -74,8 +68,9 @@ use crate::{
     proxy::call::CallEntry,
     route::{
         AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute, Handled,
-        IncomingRequest, KeylessRoute, PublicCacheControl, Route, count_path_parameters,
-        proxy_path::is_proxy_path,
+        IncomingRequest, KeylessRoute, PublicCacheControl, RequestHead, Route, check_content_type,
+        count_path_parameters, extract_path_ids, is_proxy_path, read_request_head, request_host,
+        strip_trailing_slash,
     },
     trace_id::{self, TraceId},
 };
@@ -95,7 +90,7 @@ where
     B::Error: Into<axum::BoxError>,
 {
     let trace = TraceId::from_headers(request.headers());
-    let (request, unread) = unread_body::split(request);
+    let (request, unread) = body::split(request);
     let mut response = respond(request, &trace).await;
     unread.drain_or_close(&mut response).await;
     let cache_control = response.extensions_mut().remove::<PublicCacheControl>();

@@ -191,41 +191,56 @@ const CARD_NOT_SUPPORTED: (&str, &str) = (
 
 impl Problem {
     pub(crate) fn status(&self) -> StatusCode {
+        self.classify().0
+    }
+
+    /// The outcome in the audit record of a rejected, authenticated request. `None` for failures of
+    /// the server and for rejections that are counted elsewhere.
+    pub(crate) fn audit_outcome(&self) -> Option<&'static str> {
+        self.classify().1
+    }
+
+    /// The status, and the outcome in the audit record.
+    fn classify(&self) -> (StatusCode, Option<&'static str>) {
         match self {
-            Self::NoRoute
-            | Self::MissingFeature(_)
-            | Self::Failed(Error::NotFound | Error::NotFoundBecause { .. }) => {
-                StatusCode::NOT_FOUND
-            }
-            Self::FieldHost(rule) => rule.status(),
-            Self::Failed(Error::Service(_)) => StatusCode::FAILED_DEPENDENCY,
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NoRoute | Self::MissingFeature(_) => (StatusCode::NOT_FOUND, None),
+            Self::FieldHost(rule) => (rule.status(), None),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, None),
             Self::Unauthorized(_) | Self::UntrustedCertificate | Self::MissingMetricsKey => {
-                StatusCode::UNAUTHORIZED
+                (StatusCode::UNAUTHORIZED, None)
             }
-            Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Gone(_) => StatusCode::GONE,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::LengthRequired => StatusCode::LENGTH_REQUIRED,
-            Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
-            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BadHeader(_) | Self::Malformed(_) | Self::Failed(Error::Invalid(_)) => {
-                StatusCode::BAD_REQUEST
+                (StatusCode::BAD_REQUEST, Some("invalid"))
             }
-            Self::Failed(Error::Forbidden(_)) => StatusCode::FORBIDDEN,
-            Self::Failed(Error::Conflict { .. }) => StatusCode::CONFLICT,
-            Self::Failed(Error::Unprocessable { .. }) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Failed(Error::RateLimited(_) | Error::BudgetExhausted { .. }) => {
-                StatusCode::TOO_MANY_REQUESTS
-            }
+            Self::UnsupportedMediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Some("invalid")),
+            Self::Gone(_) => (StatusCode::GONE, Some("gone")),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Some("invalid")),
+            Self::LengthRequired => (StatusCode::LENGTH_REQUIRED, Some("invalid")),
+            Self::Misdirected => (StatusCode::MISDIRECTED_REQUEST, None),
+            Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, None),
             Self::NotReady(_)
             | Self::TenantPolicyAltered
             | Self::RateLimiterUnavailable
             | Self::Overloaded
             | Self::NoBodyMemory
             | Self::NoResponseMemory
-            | Self::Failed(Error::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Failed(Error::Internal(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+            | Self::Failed(Error::Unavailable(_)) => (StatusCode::SERVICE_UNAVAILABLE, None),
+            Self::Failed(Error::Forbidden(_)) => (StatusCode::FORBIDDEN, Some("forbidden")),
+            Self::Failed(Error::NotFound | Error::NotFoundBecause { .. }) => {
+                (StatusCode::NOT_FOUND, Some("not_found"))
+            }
+            Self::Failed(Error::Service(_)) => {
+                (StatusCode::FAILED_DEPENDENCY, Some("service_failed"))
+            }
+            Self::Failed(Error::Conflict { .. }) => (StatusCode::CONFLICT, Some("conflict")),
+            Self::Failed(Error::Unprocessable { .. }) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, Some("unprocessable"))
+            }
+            Self::Failed(Error::RateLimited(_)) => (StatusCode::TOO_MANY_REQUESTS, None),
+            Self::Failed(Error::BudgetExhausted { .. }) => {
+                (StatusCode::TOO_MANY_REQUESTS, Some("budget_exhausted"))
+            }
+            Self::Failed(Error::Internal(_)) => (StatusCode::INTERNAL_SERVER_ERROR, None),
         }
     }
 
@@ -270,44 +285,6 @@ impl Problem {
                 "the memory for unread responses is used up; try again shortly".to_owned()
             }
             Self::Failed(error) => error.to_string(),
-        }
-    }
-
-    /// The outcome in the audit record of a rejected, authenticated request. `None` for failures of
-    /// the server and for rejections that are counted elsewhere.
-    pub(crate) fn audit_outcome(&self) -> Option<&'static str> {
-        match self {
-            Self::Failed(Error::Forbidden(_)) => Some("forbidden"),
-            Self::Failed(Error::NotFound | Error::NotFoundBecause { .. }) => Some("not_found"),
-            Self::Failed(Error::Service(_)) => Some("service_failed"),
-            Self::Failed(Error::Conflict { .. }) => Some("conflict"),
-            Self::Failed(Error::Unprocessable { .. }) => Some("unprocessable"),
-            Self::Failed(Error::BudgetExhausted { .. }) => Some("budget_exhausted"),
-            Self::Gone(_) => Some("gone"),
-            Self::Failed(Error::Invalid(_))
-            | Self::BadHeader(_)
-            | Self::UnsupportedMediaType(_)
-            | Self::TooLarge
-            | Self::LengthRequired
-            | Self::Malformed(_) => Some("invalid"),
-            Self::NoRoute
-            | Self::FieldHost(_)
-            | Self::MissingFeature(_)
-            | Self::MethodNotAllowed
-            | Self::Unauthorized(_)
-            | Self::UntrustedCertificate
-            | Self::MissingMetricsKey
-            | Self::Misdirected
-            | Self::BodyTimeout
-            | Self::NotReady(_)
-            | Self::TenantPolicyAltered
-            | Self::RateLimiterUnavailable
-            | Self::Overloaded
-            | Self::NoBodyMemory
-            | Self::NoResponseMemory
-            | Self::Failed(
-                Error::RateLimited { .. } | Error::Unavailable(_) | Error::Internal(_),
-            ) => None,
         }
     }
 

@@ -1,22 +1,38 @@
-//! Types of the route tables, and the requests that handlers receive.
+//! Types of the route tables, the head of a request, and the requests that handlers receive.
 
-pub(crate) mod proxy_path;
+#[cfg(test)]
+mod tests;
 
 use std::{future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
-use axum::{body::Body, response::Response, routing::MethodFilter};
+use axum::{
+    RequestPartsExt,
+    body::Body,
+    extract::{Path, Request},
+    response::Response,
+    routing::MethodFilter,
+};
 use bytes::Bytes;
-use hyper::{header::HeaderValue, http::request::Parts};
+use hyper::{
+    HeaderMap, Uri,
+    header::{AsHeaderName, CONTENT_TYPE, HOST, HeaderValue},
+    http::request::Parts,
+};
 use scrip_core::{
-    Error,
+    Error, FieldError,
     idempotency::{IdempotencyClaim, RenderedResponse, ResponseRecorder},
     policy::{Caller, CallerRequirement, Directory, PolicyPermit, RequestOrigin},
-    types::Operation,
+    types::{AttributePath, Operation, Plaintext},
 };
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use zeroize::Zeroizing;
 
-use crate::{app::App, problem::Problem, trace_id::TraceId};
+use crate::{
+    app::App,
+    problem::Problem,
+    trace_id::TraceId,
+    wire::{self, ParseError, query::QueryParameters},
+};
 
 /// The result of a handler.
 pub(crate) type Handled = Result<Response, Problem>;
@@ -99,6 +115,26 @@ pub(crate) struct AuthenticatedRequest {
 }
 
 impl AuthenticatedRequest {
+    /// Parses the first id of the path, as [`parse_path_id`].
+    pub(crate) fn path_id<T>(&self, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Problem> {
+        parse_path_id(&self.id, parse)
+    }
+
+    pub(crate) fn query(&self) -> QueryParameters<'_> {
+        QueryParameters::parse(self.query.as_deref())
+    }
+
+    /// Parses the body as JSON.
+    pub(crate) fn json(&self) -> Result<Plaintext, ParseError> {
+        wire::json::read(&self.body)
+    }
+
+    /// Responds to a change of the policy, after the directory has it.
+    pub(crate) async fn respond_to_change(&self, rendered: RenderedResponse) -> Handled {
+        self.app.reload().await?;
+        Ok(wire::response::from_rendered(rendered))
+    }
+
     pub(crate) fn policy_permit(&self) -> Result<PolicyPermit, Problem> {
         Ok(self.caller.permit_policy(self.requirement)?)
     }
@@ -204,4 +240,218 @@ pub(crate) const fn count_path_parameters(path: &str) -> usize {
         remaining = tail;
     }
     count
+}
+
+/// Every path below this one is a call.
+pub(crate) const PROXY_PATH: &str = "/proxy";
+
+/// The URI as the client sent it, if the pipeline changed it.
+#[derive(Debug, Clone)]
+pub(crate) struct ReceivedUri(pub(crate) Uri);
+
+/// Whether the path is the one of calls, or below it.
+pub(crate) fn is_proxy_path(path: &str) -> bool {
+    strip_proxy_path(path).is_some()
+}
+
+pub(crate) fn strip_proxy_path(path: &str) -> Option<&str> {
+    path.strip_prefix(PROXY_PATH).filter(|it| it.is_empty() || it.starts_with('/'))
+}
+
+pub(crate) const IDEMPOTENCY_KEY: &str = "bt-idempotency-key";
+
+/// What the pipeline reads from the head of a request before the body.
+pub(crate) struct RequestHead {
+    /// The first parameter of the path; empty if the path has none.
+    pub(crate) id: String,
+    pub(crate) inner_id: String,
+    /// `None` for a request without an idempotency key, and for a route that ignores the key.
+    pub(crate) keyed: Option<KeyedRequest>,
+}
+
+/// A request with an idempotency key. Its stored response is replayed only to an equal request.
+pub(crate) struct KeyedRequest {
+    pub(crate) key: HeaderValue,
+    pub(crate) operation: Operation,
+    pub(crate) method: &'static str,
+    pub(crate) path: String,
+    pub(crate) body: Option<Plaintext>,
+}
+
+impl KeyedRequest {
+    fn read(route: &Route, head: &Parts) -> Result<Option<Self>, Problem> {
+        if !route.body.is_idempotent() {
+            return Ok(None);
+        }
+        let key = single_header(&head.headers, IDEMPOTENCY_KEY, "BT-IDEMPOTENCY-KEY")?;
+        Ok(key.map(|key| Self {
+            key: key.clone(),
+            operation: route.operation,
+            method: route.method_name(),
+            path: head.uri.path().to_owned(),
+            body: None,
+        }))
+    }
+
+    /// Adds the body to the comparison. Encrypted data is compared as it was sent: the sender need
+    /// not know it, and an equal guess would confirm it.
+    pub(crate) fn read_body(&mut self, kind: BodyKind, body: &[u8]) -> Result<(), Problem> {
+        self.body = match kind {
+            BodyKind::None | BodyKind::ReadOnlyJson | BodyKind::Ignored => None,
+            BodyKind::OptionalJson if body.is_empty() => None,
+            BodyKind::Json | BodyKind::OptionalJson | BodyKind::MergePatch => {
+                Some(wire::json::read(body)?)
+            }
+        };
+        Ok(())
+    }
+}
+
+/// Errors: the list has no such parameter, the body has another type, or a header is repeated.
+pub(crate) async fn read_request_head(
+    route: &Route,
+    is_body_omitted: bool,
+    head: &mut Parts,
+) -> Result<RequestHead, Problem> {
+    check_list_parameters(route.operation, head.uri.query())?;
+    check_body_type(route.body, is_body_omitted, &head.headers)?;
+    let keyed = KeyedRequest::read(route, head)?;
+    let (id, inner_id) = extract_path_ids(route.path_parameter_count, head).await;
+    Ok(RequestHead { id, inner_id, keyed })
+}
+
+/// The host of a request, as HTTP/1.1 or HTTP/2 names it.
+pub(crate) fn request_host(head: &Parts) -> Option<&str> {
+    let header = || head.headers.get(HOST).and_then(|it| it.to_str().ok());
+    head.uri.authority().map(|it| it.as_str()).or_else(header)
+}
+
+pub(crate) async fn extract_path_ids(count: usize, head: &mut Parts) -> (String, String) {
+    match count {
+        0 => (String::new(), String::new()),
+        1 => {
+            let id = head.extract::<Path<String>>().await;
+            (id.map(|Path(id)| id).unwrap_or_default(), String::new())
+        }
+        _ => {
+            head.extract::<Path<(String, String)>>().await.map(|Path(ids)| ids).unwrap_or_default()
+        }
+    }
+}
+
+pub(crate) fn check_content_type(
+    expected: Option<&'static str>,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
+    let Some(expected) = expected else { return Ok(()) };
+    let given = single_header(headers, CONTENT_TYPE.as_str(), "Content-Type")?;
+    let given = given.and_then(|it| it.to_str().ok()).and_then(|it| it.split(';').next());
+    if given.is_some_and(|it| it.trim().eq_ignore_ascii_case(expected)) {
+        return Ok(());
+    }
+    Err(Problem::UnsupportedMediaType(expected))
+}
+
+/// Checks the `Content-Type` of a body. An optional body may have the type of a JSON Patch: the
+/// official Python client sends `{}` with this type if it has nothing to say.
+///
+/// Errors: the body has another type.
+fn check_body_type(kind: BodyKind, is_omitted: bool, headers: &HeaderMap) -> Result<(), Problem> {
+    let is_optional = kind == BodyKind::OptionalJson;
+    if is_optional
+        && (is_omitted || check_content_type(Some("application/json-patch+json"), headers).is_ok())
+    {
+        return Ok(());
+    }
+    check_content_type(kind.content_type(), headers)
+}
+
+/// Rejects a repeated header. Otherwise a proxy in front could use another one of the values than
+/// this server.
+pub fn single_header<'a>(
+    headers: &'a HeaderMap,
+    name: impl AsHeaderName,
+    display_name: &'static str,
+) -> Result<Option<&'a HeaderValue>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (first, None) => Ok(first),
+        (_, Some(_)) => Err(Problem::BadHeader(display_name)),
+    }
+}
+
+/// Some clients append a slash to every path. The path of a proxied call is not changed.
+pub(crate) fn strip_trailing_slash(request: &mut Request) {
+    let uri = request.uri();
+    let path = uri.path();
+    let trimmed = path.trim_end_matches('/');
+    if trimmed.len() == path.len() || trimmed.is_empty() || is_proxy_path(path) {
+        return;
+    }
+    let rest = uri.query().map(|it| format!("{trimmed}?{it}"));
+    let rest = rest.unwrap_or_else(|| trimmed.to_owned());
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = rest.parse().ok();
+    if let Ok(changed) = Uri::from_parts(parts) {
+        let changed = std::mem::replace(request.uri_mut(), changed);
+        let received: Option<ReceivedUri> = request.extensions_mut().remove();
+        request.extensions_mut().insert(received.unwrap_or(ReceivedUri(changed)));
+    }
+}
+
+/// The lists, and the parameters that each accepts. All parameters are included that a version of an
+/// official client can send, even if they have no effect: `children` and `children_type` belong to an
+/// earlier kind of tokens, and `start` does not select a page of a list by page number.
+#[rustfmt::skip]
+const LIST_PARAMETERS: &[(Operation, &[&str])] = &[
+    (Operation::ListTokens, &["container", "type", "fingerprint", "metadata", "size", "start"]),
+    (Operation::ListTokensV1, &["id", "ids", "container", "type", "fingerprint", "metadata", "page", "size", "start", "children", "children_type"]),
+    (Operation::ListApplications, &["id", "type", "page", "size", "start"]),
+    (Operation::ListApiKeys, &["id", "type", "page", "size"]),
+    (Operation::ListPermissions, &["application_type"]),
+    (Operation::ListProxies, &["id", "name", "page", "size", "start"]),
+    (Operation::ListWebhooks, &["start", "size"]),
+    (Operation::ListWebhookDeliveries, &["start", "size"]),
+    (Operation::ListLogs, &["entity_type", "entity_id", "operation", "outcome", "actor_id", "api_key_id", "start_date", "end_date", "start", "page", "size"]),
+    (Operation::ListClientKeys, &[]),
+    (Operation::ListWebhookEventTypes, &[]),
+    (Operation::ListLogEntityTypes, &[]),
+    (Operation::ListConnectionFormulas, &[]),
+];
+
+/// The parameters that a list accepts; `None` for an operation that is not a list.
+fn list_parameters(operation: Operation) -> Option<&'static [&'static str]> {
+    LIST_PARAMETERS.iter().find(|(it, _)| *it == operation).map(|(_, names)| *names)
+}
+
+/// More errors would be larger than the query that causes them.
+const ERRORS_MAX: usize = 10;
+
+/// Checks the names of the query parameters of a list.
+/// Errors: the list does not have one of the parameters.
+fn check_list_parameters(operation: Operation, query: Option<&str>) -> Result<(), ParseError> {
+    let Some(accepted_names) = list_parameters(operation) else { return Ok(()) };
+    let is_accepted = |name: &str| {
+        let is_metadata = name.starts_with("metadata.") || name.starts_with("metadata[");
+        accepted_names.contains(if is_metadata { &"metadata" } else { &name })
+    };
+    let query = QueryParameters::parse(query);
+    let errors: Vec<_> = query
+        .names()
+        .filter(|it| !is_accepted(it))
+        .take(ERRORS_MAX)
+        .map(|it| {
+            let mut path = AttributePath::default();
+            path.enter(it);
+            FieldError { field: path.as_str().to_owned().into(), problem: describe(accepted_names) }
+        })
+        .collect();
+    if errors.is_empty() { Ok(()) } else { Err(Error::Invalid(errors).into()) }
+}
+
+fn describe(accepted_names: &[&str]) -> std::borrow::Cow<'static, str> {
+    match accepted_names {
+        [] => "is not a parameter of this list, which has none".into(),
+        names => format!("is not a parameter of this list, which has {}", names.join(", ")).into(),
+    }
 }

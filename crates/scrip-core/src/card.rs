@@ -1,28 +1,23 @@
-//! Card data.
+//! The token types: their validation and their defaults; and card data: checksum, BIN, masks and
+//! look-alike numbers.
 
 pub mod bank;
 pub mod bin_data;
 pub mod connection_formula;
-pub(crate) mod fields;
-pub mod number;
-pub mod token_type;
+mod fields;
 
-pub(crate) use self::number::check_number;
-pub use self::{number::contains_card_number, token_type::TokenType};
+use std::sync::LazyLock;
 
-pub(crate) use self::number::{
-    bin_len, contains_lookalike, has_same_mask, make_lookalike, mask_number,
-};
-
-use serde_json::Value;
+use scrip_expression::{Expression, Template};
+use serde_json::{Value, json};
 
 use crate::{
     FieldError,
     card::{
         bin_data::{BinData, BinDetails, BinLookup, BinSource, is_sandbox_number},
-        fields::{check_required, is_out_of_range},
+        fields::{bin_len, check_required, is_out_of_range, text_rule},
     },
-    types::TenantKind,
+    types::{Container, TenantKind},
 };
 
 /// The details of a card in a response, without its data.
@@ -116,105 +111,293 @@ pub(crate) fn card_number(data: &Value) -> Option<&str> {
     data.as_str().or_else(|| data.get("number")?.as_str())
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::card::bin_data::{BinDigits, BinRow, BinTable, Brand, PrefixRange};
-
-    #[track_caller]
-    fn check(text: &str, is_valid: bool) {
-        assert_eq!(check_number(text, 12).is_ok(), is_valid, "card number {text:?}");
+/// Checks the length and the checksum of a card number.
+/// Errors: the number of digits is wrong, or the Luhn checksum is not valid.
+pub(crate) fn check_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
+    let has_only_digits = text.bytes().all(|it| it.is_ascii_digit());
+    if !has_only_digits || !(digits_min..=19).contains(&text.len()) {
+        return Err(if digits_min == 12 {
+            "must be 12 to 19 digits"
+        } else {
+            "must be 13 to 19 digits"
+        });
     }
-
-    #[test]
-    fn card_number_check_accepts_only_valid_length_and_checksum() {
-        check("4242424242424242", true);
-        check("4242424242424241", false);
-        check("378282246310005", true);
-        check("36227206271667", true);
-        check("6759649826438453123", false);
-        check("4242-4242-4242-4242", false);
-        check("４242424242424242", false);
-        check("", false);
-        check("00000000000", false);
-        check("000000000000", true);
-    }
-
-    #[test]
-    fn card_data_is_normalized_and_invalid_fields_are_listed() {
-        let mut card = json!({"number": "4242424242424242", "cvc": 123, "cvv": "999", "expiration_month": null});
-        check_card(&mut card, TenantKind::Test).unwrap();
-        assert_eq!(card, json!({"number": "4242424242424242", "cvc": "123"}));
-
-        let mut invalid_card =
-            json!({"number": 4242, "cvc": "12", "expiration_month": 13, "expiration_year": "2030"});
-        let fields: Vec<_> = check_card(&mut invalid_card, TenantKind::Test)
-            .unwrap_err()
-            .into_iter()
-            .map(|it| it.field.into_owned())
-            .collect();
-        let expected = ["data.number", "data.cvc", "data.expiration_month", "data.expiration_year"];
-        assert_eq!(fields, expected);
-        assert!(check_card(&mut json!("4242424242424242"), TenantKind::Test).is_err());
-        let mut sandbox_card = json!({"number": "6011601160116011"});
-        assert!(check_card(&mut sandbox_card, TenantKind::Test).is_ok());
-        assert!(check_card(&mut sandbox_card, TenantKind::Production).is_err());
-        let mut unknown_card = json!({"number": "6011601160116012"});
-        assert!(check_card(&mut unknown_card, TenantKind::Test).is_err());
-    }
-
-    #[test]
-    fn masked_card_number_shows_bin_and_last_four() {
-        assert_eq!(mask_number("4242424242424242"), "42424242XXXX4242");
-        assert_eq!(mask_number("378282246310005"), "378282XXXXX0005");
-        assert_eq!(mask_number("000000000000"), "000000XX0000");
-    }
-
-    #[test]
-    fn bin_is_the_issuers_and_never_longer_than_masks_show() {
-        let bins = BinData::default();
-        let bin_of = |number: &str| {
-            let details = card_details(&json!(number), &bins, TenantKind::Production).unwrap();
-            assert_eq!(details.last4, &number[number.len() - 4..]);
-            assert!(mask_number(number).starts_with(&details.bin), "{number}");
-            details.bin
-        };
-        assert_eq!(bin_of("4242424242424242"), "42424242");
-        assert_eq!(bin_of("378282246310005"), "378282");
-        let to_row = |(prefix, digits): (&str, usize)| {
-            let bin_digits = Some(BinDigits::from_len(digits));
-            let details =
-                BinDetails { brand: Some(Brand::Visa), bin_digits, ..BinDetails::default() };
-            BinRow { range: PrefixRange::from_prefix(prefix).unwrap(), details }
-        };
-        let rows =
-            [("424242", 6), ("4111111", 7), ("51051051", 8), ("378282", 8), ("4", 1)].map(to_row);
-        bins.replace_imported(Some(BinTable::build(rows.to_vec())));
-        assert_eq!(bin_of("4242424242424242"), "424242");
-        assert_eq!(bin_of("4111111111111111"), "4111111");
-        assert_eq!(bin_of("5105105105105100"), "51051051");
-        assert_eq!(bin_of("378282246310005"), "378282");
-        assert_eq!(bin_of("4000000000000002"), "400000");
-    }
-
-    #[test]
-    fn text_containing_a_card_number_is_detected() {
-        for text in ["4242424242424242", "/a/4242-4242 4242.4242/", "x14242424242424242y"] {
-            assert!(contains_card_number(text), "no number found in {text}");
-        }
-        let texts = ["", "/pci/high/", "1000000000000", "424242a424242424242", "424242424242"];
-        for text in texts {
-            assert!(!contains_card_number(text), "number found in {text}");
-        }
-    }
-
-    #[test]
-    fn lookalike_card_numbers_share_length_bin_and_last_four() {
-        assert!(has_same_mask("4242424242424242", "4242424200004242"));
-        assert!(!has_same_mask("4242424242424242", "4242424142424242"));
-        assert!(!has_same_mask("4242424242424242", "4242424242424241"));
-        assert!(!has_same_mask("4242424242424242", "42424242424242424"));
+    if luhn_sum(text).is_multiple_of(10) {
+        Ok(())
+    } else {
+        Err("is not a card number: its checksum fails")
     }
 }
+
+fn luhn_sum(digits: &str) -> u32 {
+    let weigh =
+        |(index, digit): (usize, u8)| match (u32::from(digit - b'0'), index.is_multiple_of(2)) {
+            (digit, true) => digit,
+            (digit @ 0..5, false) => digit * 2,
+            (digit, false) => digit * 2 - 9,
+        };
+    digits.bytes().rev().enumerate().map(weigh).sum()
+}
+
+/// The masked number: BIN and last four. It is the input of expressions with results that other
+/// callers see, so they cannot show more.
+pub(crate) fn mask_number(number: &str) -> String {
+    let (bin_end, last_four_start) = (bin_len(number), number.len().saturating_sub(4));
+    let mask = |(index, character)| {
+        if index < bin_end || index >= last_four_start { character } else { 'X' }
+    };
+    number.chars().enumerate().map(mask).collect()
+}
+
+/// Makes another number with the same BIN, last four and length, and with a valid checksum. The
+/// digits in between are `fill`, except one digit that corrects the checksum. If an expression
+/// gives the same result for two of these, the result does not depend on the hidden digits.
+pub(crate) fn make_lookalike(number: &str, fill: u8) -> String {
+    let (bin_end, last_four_start) = (bin_len(number), number.len().saturating_sub(4));
+    let replace_hidden = |(index, character)| {
+        if index < bin_end || index >= last_four_start { character } else { char::from(fill) }
+    };
+    let filled: String = number.chars().enumerate().map(replace_hidden).collect();
+    // One digit is enough to correct the checksum.
+    let with_digit = |digit: u8| {
+        let replace_first = |(index, character)| {
+            if index == bin_end && index < last_four_start { char::from(digit) } else { character }
+        };
+        filled.chars().enumerate().map(replace_first).collect::<String>()
+    };
+    let corrected = (b'0'..=b'9').map(with_digit).find(|it| luhn_sum(it).is_multiple_of(10));
+    corrected.unwrap_or(filled)
+}
+
+/// Whether a text contains a number with the same length, BIN and last four, whatever characters
+/// are between the digits.
+pub(crate) fn contains_lookalike(text: &str, number: &str) -> bool {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    let last_four_start = number.len().saturating_sub(4);
+    let is_lookalike = |it: &[u8]| {
+        let candidate = std::str::from_utf8(it).unwrap_or_default();
+        candidate.get(..bin_len(number)) == number.get(..bin_len(number))
+            && candidate.get(last_four_start..) == number.get(last_four_start..)
+    };
+    !number.is_empty() && digits.as_bytes().windows(number.len()).any(is_lookalike)
+}
+
+/// Whether a text contains a possible card number. Any characters except letters may be between the
+/// digits.
+pub fn contains_card_number(text: &str) -> bool {
+    let unseparated: String = text.chars().filter(|it| it.is_alphanumeric()).collect();
+    let mut runs = unseparated.split(|it: char| !it.is_ascii_digit());
+    let is_card_number =
+        |it: &[u8]| std::str::from_utf8(it).is_ok_and(|it| check_number(it, 13).is_ok());
+    runs.any(|run| (13..=19).any(|length| run.as_bytes().windows(length).any(is_card_number)))
+}
+
+words! {
+    /// The type of a token, which decides its validation and its defaults.
+    pub enum TokenType {
+        Token = "token",
+        Card = "card",
+        CardNumber = "card_number",
+        NetworkToken = "network_token",
+        Bank = "bank",
+        UsBankAccountNumber = "us_bank_account_number",
+        UsBankRoutingNumber = "us_bank_routing_number",
+        SocialSecurityNumber = "social_security_number",
+        EmployerIdNumber = "employer_id_number",
+    }
+}
+
+/// The defaults of a type. Compiled once.
+struct TypeDefaults {
+    container: Container,
+    fingerprint: (&'static str, Expression),
+    mask: Option<(Value, Template)>,
+    indexes: Vec<String>,
+}
+
+impl TokenType {
+    /// The attributes of the data, for types whose data is an object with fixed attributes. Others
+    /// are dropped.
+    pub(crate) fn data_attributes(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Card | Self::NetworkToken => Some(DATA_ATTRIBUTES),
+            Self::Bank => Some(bank::DATA_ATTRIBUTES),
+            Self::Token
+            | Self::CardNumber
+            | Self::UsBankAccountNumber
+            | Self::UsBankRoutingNumber
+            | Self::SocialSecurityNumber
+            | Self::EmployerIdNumber => None,
+        }
+    }
+
+    /// Validates data and normalizes it for storage.
+    /// Errors: the data is not valid for this type.
+    pub(crate) fn check(self, data: &mut Value, kind: TenantKind) -> Result<(), Vec<FieldError>> {
+        let check_text = |check: &dyn Fn(&str) -> Result<(), &'static str>| {
+            let checked = match data.as_str() {
+                Some(text) => check(text),
+                None => Err(text_rule(data)),
+            };
+            checked.map_err(|it| vec![FieldError::new("data", it)])
+        };
+        match self {
+            Self::Token => Ok(()),
+            Self::Card => check_card(data, kind),
+            Self::NetworkToken => check_card(data, TenantKind::Production),
+            Self::CardNumber => check_text(&|it| check_number(it, 13)),
+            Self::Bank => bank::check_bank(data),
+            Self::UsBankAccountNumber => check_text(&|it| bank::check_account_number(it, 3)),
+            Self::UsBankRoutingNumber => check_text(&bank::check_routing_number),
+            Self::SocialSecurityNumber | Self::EmployerIdNumber => {
+                check_text(&check_identity_number)
+            }
+        }
+    }
+
+    pub fn is_card(self) -> bool {
+        matches!(self, Self::Card | Self::CardNumber | Self::NetworkToken)
+    }
+
+    /// Whether the data may contain a CVC, which is stored separately.
+    pub(crate) fn has_cvc(self) -> bool {
+        matches!(self, Self::Card | Self::NetworkToken)
+    }
+
+    pub fn default_container(self) -> Container {
+        self.defaults().container.clone()
+    }
+
+    pub fn default_fingerprint_expression(self) -> &'static str {
+        self.defaults().fingerprint.0
+    }
+
+    pub(crate) fn default_fingerprint(self) -> &'static Expression {
+        &self.defaults().fingerprint.1
+    }
+
+    pub fn default_mask(self) -> Option<&'static Value> {
+        self.defaults().mask.as_ref().map(|(source, _)| source)
+    }
+
+    /// The mask; `None` if it equals the default of the type. A stored mask never hides the whole
+    /// secret; the default mask does if it would hide nothing.
+    pub(crate) fn custom_mask(self, mask: Value) -> Option<Value> {
+        (!mask.is_null() && Some(&mask) != self.default_mask()).then_some(mask)
+    }
+
+    pub(crate) fn default_mask_template(self) -> Option<&'static Template> {
+        self.defaults().mask.as_ref().map(|(_, template)| template)
+    }
+
+    pub(crate) fn default_indexes(self) -> &'static [String] {
+        &self.defaults().indexes
+    }
+
+    /// The property that a mask must not show; `None` when the data itself is the secret.
+    pub(crate) fn secret_property(self) -> Option<&'static str> {
+        match self {
+            Self::Card | Self::NetworkToken => Some("number"),
+            Self::Bank => Some("account_number"),
+            Self::Token
+            | Self::CardNumber
+            | Self::UsBankAccountNumber
+            | Self::UsBankRoutingNumber
+            | Self::SocialSecurityNumber
+            | Self::EmployerIdNumber => None,
+        }
+    }
+
+    /// The properties that the default mask shows in clear.
+    pub(crate) fn unmasked_properties(self) -> &'static [&'static str] {
+        match self {
+            Self::Card | Self::NetworkToken => &["expiration_month", "expiration_year"],
+            Self::Bank => &["routing_number"],
+            Self::Token
+            | Self::CardNumber
+            | Self::UsBankAccountNumber
+            | Self::UsBankRoutingNumber
+            | Self::SocialSecurityNumber
+            | Self::EmployerIdNumber => &[],
+        }
+    }
+
+    fn defaults(self) -> &'static TypeDefaults {
+        static TOKEN: LazyLock<TypeDefaults> =
+            LazyLock::new(|| build_defaults("/general/high/", "{{ data | stringify }}", None, &[]));
+        static CARD: LazyLock<TypeDefaults> = LazyLock::new(|| {
+            let mask = json!({
+                "number": "{{ data.number | reveal_last: 4 }}",
+                "expiration_month": "{{ data.expiration_month }}",
+                "expiration_year": "{{ data.expiration_year }}",
+            });
+            build_defaults("/pci/high/", "{{ data.number }}", Some(mask), &[])
+        });
+        static CARD_NUMBER: LazyLock<TypeDefaults> =
+            LazyLock::new(|| build_defaults("/pci/high/", "{{ data }}", last_four_mask(), &[]));
+        static BANK: LazyLock<TypeDefaults> = LazyLock::new(|| {
+            let mask = json!({
+                "routing_number": "{{ data.routing_number }}",
+                "account_number": "{{ data.account_number | reveal_last: 4 }}",
+            });
+            let fingerprint = "{{ data.account_number }}|{{ data.routing_number }}";
+            build_defaults("/bank/high/", fingerprint, Some(mask), &[])
+        });
+        static ACCOUNT: LazyLock<TypeDefaults> =
+            LazyLock::new(|| build_defaults("/bank/high/", "{{ data }}", last_four_mask(), &[]));
+        static ROUTING: LazyLock<TypeDefaults> =
+            LazyLock::new(|| build_defaults("/bank/low/", "{{ data }}", last_four_mask(), &[]));
+        static IDENTITY: LazyLock<TypeDefaults> = LazyLock::new(|| {
+            let indexes = ["{{ data }}", "{{ data | remove: '-' }}", "{{ data | last4 }}"];
+            build_defaults("/pii/high/", "{{ data | remove: '-' }}", last_four_mask(), &indexes)
+        });
+        match self {
+            Self::Token => &TOKEN,
+            Self::Card | Self::NetworkToken => &CARD,
+            Self::CardNumber => &CARD_NUMBER,
+            Self::Bank => &BANK,
+            Self::UsBankAccountNumber => &ACCOUNT,
+            Self::UsBankRoutingNumber => &ROUTING,
+            Self::SocialSecurityNumber | Self::EmployerIdNumber => &IDENTITY,
+        }
+    }
+}
+
+fn last_four_mask() -> Option<Value> {
+    Some(json!("{{ data | reveal_last: 4 }}"))
+}
+
+#[expect(clippy::expect_used, reason = "constants of this file; a test parses all of them")]
+fn build_defaults(
+    container: &str,
+    fingerprint: &'static str,
+    mask: Option<Value>,
+    indexes: &[&str],
+) -> TypeDefaults {
+    let compile = |mask: Value| {
+        let template = Template::parse(&mask).expect("the default mask is valid");
+        (mask, template)
+    };
+    TypeDefaults {
+        container: Container::parse(container).expect("the default container is valid"),
+        fingerprint: (
+            fingerprint,
+            Expression::parse(fingerprint).expect("the default fingerprint is valid"),
+        ),
+        mask: mask.map(compile),
+        indexes: indexes.iter().map(|it| (*it).to_owned()).collect(),
+    }
+}
+
+fn check_identity_number(text: &str) -> Result<(), &'static str> {
+    let has_allowed_characters = text.bytes().all(|it| it.is_ascii_digit() || it == b'-');
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    if has_allowed_characters && digits == 9 && text.len() <= 11 {
+        Ok(())
+    } else {
+        Err("must have nine digits; - is allowed")
+    }
+}
+
+#[cfg(test)]
+mod tests;

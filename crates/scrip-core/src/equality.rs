@@ -19,9 +19,7 @@
 pub mod bucket;
 mod comparison;
 mod digit_runs;
-mod evaluated_entity;
 pub mod guess_store;
-pub mod guessing_budget;
 pub mod ledger;
 pub(crate) mod numbers;
 mod rejected_evaluations;
@@ -31,8 +29,8 @@ mod separated_digits;
 pub use self::{
     bucket::{GuessBucket, GuessRecord},
     comparison::Comparison,
-    evaluated_entity::EvaluatedEntity,
     guess_store::GuessStore,
+    rejected_evaluations::EvaluatedEntity,
 };
 
 pub(crate) use self::{

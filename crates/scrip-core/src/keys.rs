@@ -3,13 +3,12 @@
 
 pub mod compromise;
 pub mod key_rotation;
-mod rotated_table;
 pub mod sealed_row;
 pub mod vault_key_rotation;
 
 pub use self::{
     compromise::{IssuedKey, KeyOwner, KeyRenewal},
-    rotated_table::RotatedTable,
     sealed_row::{ResealedRow, RowKey, SealedDelivery, SealedRow, SealedRows},
     vault_key_rotation::{MethodRemoval, UnlockRemoval, VaultKeyRotation, WrappedKeys},
 };
+pub use crate::keys::sealed_row::RotatedTable;

@@ -39,6 +39,17 @@ macro_rules! words {
     };
 }
 
+/// `Debug` prints the name of these types and nothing of their content, which is confidential.
+macro_rules! hide_in_debug {
+    ($($Name:ident),+) => { $(
+        impl std::fmt::Debug for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($Name))
+            }
+        }
+    )+ };
+}
+
 pub mod approval;
 pub mod audit;
 pub mod card;
@@ -69,6 +80,7 @@ pub mod work_meter;
 pub(crate) mod writes;
 
 pub use self::{
-    types::{error::Error, field_error::FieldError, time::Timestamp},
+    types::{error::Error, time::Timestamp},
     vault::Vault,
 };
+pub use crate::types::attribute_path::FieldError;

@@ -1,18 +1,17 @@
 //! Lists and searches of tokens: scans, positions and results.
 
 pub(crate) mod cursor;
-pub mod page;
 
-pub use self::page::{CursorPage, CursorRequest, Page, PageRequest};
+pub use crate::token_batch::Facet;
 
-use scrip_seal::{Fingerprint, IndexDigest};
+use scrip_seal::{Fingerprint, IndexDigest, Sealed};
 
 use crate::{
     Error, Timestamp,
     card::TokenType,
     equality::Comparison,
     policy::Tenant,
-    token::{StoredToken, TokenRecord},
+    token::StoredToken,
     types::{Container, ContainerRanges, Containers, id::TokenId},
 };
 
@@ -20,32 +19,6 @@ use crate::{
 pub(crate) const SEARCHES_EXHAUSTED: Error = Error::BudgetExhausted {
     reason: "too many searches for values like this one; a key with a reveal right is not limited",
 };
-
-/// A property by which tokens can be searched. Each facet of a record is an entry of an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Facet {
-    Type(TokenType),
-    Fingerprint(Fingerprint),
-    Index(IndexDigest),
-}
-
-impl Facet {
-    /// All facets of a record.
-    pub fn all_for_record(record: &TokenRecord) -> impl Iterator<Item = Self> {
-        let type_facet = Self::Type(record.token_type);
-        let fingerprint_facet = record.fingerprint.map(Self::Fingerprint);
-        let index_facets = record.indexes.iter().copied().map(Self::Index);
-        std::iter::once(type_facet).chain(fingerprint_facet).chain(index_facets)
-    }
-
-    pub fn matches(&self, record: &TokenRecord) -> bool {
-        match self {
-            Self::Type(token_type) => record.token_type == *token_type,
-            Self::Fingerprint(fingerprint) => record.fingerprint == Some(*fingerprint),
-            Self::Index(digest) => record.indexes.contains(digest),
-        }
-    }
-}
 
 /// A facet by which a caller may search. The value of a search index is hidden data, so a search for
 /// it needs a comparison.
@@ -151,4 +124,82 @@ pub struct TokenOutline {
 pub(crate) fn metadata_index_digest(tenant: &Tenant, name: &str, value: &str) -> IndexDigest {
     let (name, value) = (name.to_lowercase(), value.to_lowercase());
     tenant.keys.metadata_index_digest(name.as_bytes(), value.as_bytes())
+}
+
+/// The number and size of a requested page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRequest {
+    /// The first page is 1.
+    pub number: usize,
+    pub size: usize,
+}
+
+pub const PAGE_SIZE_DEFAULT: usize = 20;
+pub const PAGE_SIZE_MAX: usize = 100;
+
+impl Default for PageRequest {
+    fn default() -> Self {
+        Self { number: 1, size: PAGE_SIZE_DEFAULT }
+    }
+}
+
+/// A page of a list, and the number of all items.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub request: PageRequest,
+    pub total: usize,
+}
+
+/// The start and size of a requested page of a list with a cursor.
+#[derive(Debug)]
+pub struct CursorRequest {
+    pub start: Option<Sealed>,
+    pub size: usize,
+}
+
+/// A page of a list with a cursor.
+#[derive(Debug)]
+pub struct CursorPage<T> {
+    pub items: Vec<T>,
+    pub size: usize,
+    /// `None` on the last page.
+    pub next: Option<Sealed>,
+}
+
+impl<T: Clone> Page<T> {
+    /// Takes the requested page out of all items.
+    pub fn from_all(items: &[&T], request: PageRequest) -> Self {
+        let offset = request.number.saturating_sub(1).saturating_mul(request.size);
+        let page = items.iter().skip(offset).take(request.size).copied().cloned().collect();
+        Self { items: page, request, total: items.len() }
+    }
+}
+
+impl<T> Page<T> {
+    pub fn total_pages(&self) -> usize {
+        self.total.div_ceil(self.request.size.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(number: usize, size: usize, expected: &[u8], total_pages: usize) {
+        let items = [1, 2, 3, 4, 5];
+        let page = Page::from_all(&items.iter().collect::<Vec<_>>(), PageRequest { number, size });
+        assert_eq!(page.items, expected, "page {number} of size {size}");
+        assert_eq!((page.total, page.total_pages()), (5, total_pages));
+    }
+
+    #[test]
+    fn page_contains_its_items_and_the_number_of_all_pages() {
+        check(1, 2, &[1, 2], 3);
+        check(3, 2, &[5], 3);
+        check(4, 2, &[], 3);
+        check(1, 100, &[1, 2, 3, 4, 5], 1);
+        check(usize::MAX, usize::MAX, &[], 1);
+    }
 }

@@ -13,7 +13,6 @@ pub mod caller;
 pub mod destination;
 pub mod directory;
 mod display_name;
-mod entities;
 pub mod entity;
 mod field_kinds;
 pub mod loaded_proxy;
@@ -22,7 +21,6 @@ mod policy_records;
 pub mod principal;
 pub mod proxy;
 pub mod rate_limit;
-mod reveal_right;
 pub mod signed_row;
 pub mod stored_rows;
 pub mod tenant;
@@ -37,13 +35,11 @@ pub use self::{
         RequestOrigin, TenantDeletion, UseRight,
     },
     directory::{
-        ApiKeyLookup, Directory, REPLACED_KEYS,
-        directory_records::{DirectoryRecords, EMPTY_VAULT, SystemKeys},
+        ApiKeyLookup, Directory, DirectoryRecords, EMPTY_VAULT, REPLACED_KEYS, SystemKeys,
     },
     display_name::DisplayName,
-    entities::ENTITIES,
     field_kinds::FieldKinds,
-    loaded_proxy::{Proxy, ProxyLookup},
+    loaded_proxy::{Proxy, ProxyLookup, ProxyProgram},
     loaded_tenant::Tenant,
     policy_records::{PolicyAlteration, PolicyRecords, PolicySeal, PolicyWrite},
     principal::Principal,
@@ -52,9 +48,9 @@ pub use self::{
     tenant::{
         client_key::{CLIENT_KEY_LIFETIME_MAX, CLIENT_KEYS_MAX, ClientKeyRecord},
         quota::Quotas,
-        record::TenantRecord,
-        settings::{DeduplicationBehavior, TenantSettings},
+        record::{DeduplicationBehavior, TenantRecord, TenantSettings},
     },
 };
+pub use crate::policy::directory::ENTITIES;
 
-pub(crate) use self::reveal_right::has_reveal_right;
+pub(crate) use self::caller::has_reveal_right;

@@ -17,7 +17,7 @@ use crate::{
     policy::{Caller, Permit},
     token::{
         Cvc, DroppedAttributes, StoredToken, TokenBody, TokenDetail, TokenView, VisibleData,
-        cvc::cvc_place,
+        body::cvc_place,
     },
     types::{Permission, Plaintext, Transform},
     work_meter::{EvaluationAttempt, EvaluationInput, WorkMeter},

@@ -5,11 +5,9 @@ mod audit;
 pub mod deliveries;
 mod directory;
 mod idempotency;
-mod listing;
 mod maintenance;
 mod policy;
 mod threeds_sessions;
-mod token_intents;
 mod tokens;
 mod usage;
 
@@ -17,9 +15,8 @@ pub use self::{
     access_sessions::AccessSessionStore,
     audit::AuditStore,
     deliveries::DeliveryStore,
-    directory::{DirectoryStore, approvals::ApprovalStore, open_directory, unlocks::UnlockStore},
+    directory::{ApprovalStore, DirectoryStore, UnlockStore, open_directory},
     idempotency::IdempotencyStore,
-    listing::ListingStore,
     maintenance::{ExpiringEntity, Maintenance, StoreCondition, StoreStatus},
     policy::{
         PolicyStore,
@@ -29,9 +26,8 @@ pub use self::{
         },
     },
     threeds_sessions::ThreeDsSessionStore,
-    token_intents::TokenIntentStore,
-    tokens::TokenStore,
-    usage::UsageStore,
+    tokens::{ListingStore, TokenIntentStore, TokenStore},
+    usage::{TenantUsage, TokenTypeUsage, UsageStore},
 };
 
 use crate::equality::GuessStore;

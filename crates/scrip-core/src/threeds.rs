@@ -3,15 +3,11 @@
 //! The pure crate `scrip-threeds` decides the transitions of a session. This module seals and
 //! stores its states, and performs its effects.
 
-mod card_reference;
 mod directory_servers;
 mod intent_conversion;
 pub(crate) mod record;
-mod scheme_support;
-mod view;
 
 pub use self::{
-    card_reference::CardReference,
     directory_servers::{
         DirectoryServerError, DirectoryServerFuture, DirectoryServers, NoDirectoryServers,
         SchemeConnection, SchemeRanges, ThreeDsSettings,
@@ -19,7 +15,8 @@ pub use self::{
     intent_conversion::{
         ConvertedIntent, ThreeDsSessionCard, ThreeDsSessionCardColumns, sign_conversion,
     },
-    record::{ChallengeMode, ThreeDsSessionBody, ThreeDsSessionRecord, ThreeDsSessionWrite},
-    scheme_support::SchemeSupport,
-    view::{AuthenticationView, ThreeDsSessionView},
+    record::{
+        AuthenticationView, CardReference, ChallengeMode, SchemeSupport, ThreeDsSessionBody,
+        ThreeDsSessionRecord, ThreeDsSessionView, ThreeDsSessionWrite,
+    },
 };

@@ -2,35 +2,25 @@
 
 pub mod body;
 pub mod collected_data;
-pub mod cvc;
-mod data_origin;
+pub mod data_origin;
 pub mod dropped_attributes;
 pub mod encrypted_data;
 pub mod intent;
-mod number_change;
-pub mod provenance;
 pub mod record;
-pub mod usage;
 
 pub use self::{
-    body::{TokenBody, WithheldDigests},
+    body::{Cvc, CvcRecord, StoredToken, TokenBody, WithheldDigests},
     collected_data::{CollectedData, DataPlace},
-    cvc::{Cvc, CvcRecord},
     dropped_attributes::DroppedAttributes,
     encrypted_data::EncryptedData,
     intent::{
         IntentAuthentication, IntentData, NewTokenIntent, StoredTokenIntent, TokenIntentRecord,
         TokenIntentView,
     },
-    provenance::ExpressionProvenance,
-    record::{StoredToken, TokenModification, TokenRecord},
-    usage::{TenantUsage, TokenTypeUsage},
+    record::{ExpressionProvenance, TokenModification, TokenRecord},
 };
 
-pub(crate) use self::{
-    data_origin::{CountedPart, DataOrigin, SourceIntent},
-    number_change::{number_in_use_error, patch_has_card_number},
-};
+pub(crate) use self::data_origin::{DataOrigin, SourceIntent};
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -38,10 +28,10 @@ use scrip_seal::Fingerprint;
 use serde_json::Value;
 
 use crate::{
-    Timestamp,
+    Error, Timestamp,
     card::{CardDetails, TokenType, bank::BankDetails},
     policy::DeduplicationBehavior,
-    token::cvc::with_cvc,
+    token::body::with_cvc,
     types::{
         Containers, Plaintext, Transform,
         id::{ApplicationId, TenantId, TokenId},
@@ -172,4 +162,33 @@ pub struct WrittenToken {
     pub token: TokenView,
     /// Set when the token already existed: whether it was read or updated.
     pub deduplicated: Option<DeduplicationBehavior>,
+}
+
+/// What the guessing budget counts of the data of a new token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountedPart {
+    Everything,
+    /// The number that the type names. A text of an intent has none; it was counted when the intent was
+    /// created.
+    OwnNumber,
+    /// A text that was not counted before: it must not be compared.
+    Nothing,
+}
+
+impl CountedPart {
+    pub(crate) fn is_any(self) -> bool {
+        self != Self::Nothing
+    }
+}
+
+/// Whether a patch contains a card number, with any value.
+pub(crate) fn patch_has_card_number(token_type: TokenType, patch: &TokenPatch) -> bool {
+    let data = patch.data.as_ref().map(Plaintext::expose);
+    let has_number = data.is_some_and(|it| it.get("number").is_some() || !it.is_object());
+    has_number && token_type == TokenType::Card
+}
+
+pub(crate) fn number_in_use_error() -> Error {
+    let reason = "a 3-D Secure session was created for the number of this card";
+    Error::Conflict { reason }
 }

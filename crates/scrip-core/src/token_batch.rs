@@ -1,19 +1,17 @@
 //! Token writes that a store commits together: the writes of a batch, their conditions and
 //! outcomes.
 
-pub mod token_events;
-
-pub use self::token_events::TokenEvents;
-
 use std::fmt;
+
+use scrip_seal::{Fingerprint, IndexDigest};
 
 use crate::{
     FieldError, Timestamp,
     audit::AuditRecord,
+    card::TokenType,
     disclosure::Deduplicate,
     events::{EventSource, NewDelivery, payload},
     idempotency::IdempotencyRecord,
-    listing::Facet,
     policy::Permit,
     token::{CvcRecord, StoredToken, TokenRecord},
     types::{
@@ -38,6 +36,32 @@ pub struct TokenBatch {
 pub enum TokenWrite {
     Insert(InsertToken),
     Update(UpdateToken),
+}
+
+/// A property by which tokens can be searched. Each facet of a record is an entry of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Facet {
+    Type(TokenType),
+    Fingerprint(Fingerprint),
+    Index(IndexDigest),
+}
+
+impl Facet {
+    /// All facets of a record.
+    pub fn all_for_record(record: &TokenRecord) -> impl Iterator<Item = Self> {
+        let type_facet = Self::Type(record.token_type);
+        let fingerprint_facet = record.fingerprint.map(Self::Fingerprint);
+        let index_facets = record.indexes.iter().copied().map(Self::Index);
+        std::iter::once(type_facet).chain(fingerprint_facet).chain(index_facets)
+    }
+
+    pub fn matches(&self, record: &TokenRecord) -> bool {
+        match self {
+            Self::Type(token_type) => record.token_type == *token_type,
+            Self::Fingerprint(fingerprint) => record.fingerprint == Some(*fingerprint),
+            Self::Index(digest) => record.indexes.contains(digest),
+        }
+    }
 }
 
 /// The maximum number of index entries of a token: one for each container and each of type,
@@ -181,7 +205,7 @@ impl TokenWrite {
             let source = EventSource::new(permit.tenant(), audit, events.fill_random);
             deliveries.extend(source.raise(EventType::TokenIntentConverted, || {
                 let (token_type, token) = (record.token_type, &record.id);
-                payload::token_intent::describe_converted_intent(*intent, token_type, token)
+                payload::token::describe_converted_intent(*intent, token_type, token)
             }));
         }
         deliveries
@@ -195,4 +219,13 @@ impl InsertToken {
         EventSource::new(self.permit.tenant(), &audit, self.events.fill_random)
             .raise(EventType::TokenExpired, || payload::token::describe_deleted_token(id))
     }
+}
+
+/// The events of a token write. Some depend on the outcome and are built inside the transaction.
+#[derive(Debug)]
+pub struct TokenEvents {
+    /// The deliveries of `token.created` or `token.updated`: written unless an existing token is the
+    /// outcome.
+    pub written: Vec<NewDelivery>,
+    pub fill_random: fn(&mut [u8]),
 }

@@ -33,8 +33,4 @@ pub struct Vault {
     pub fill_random: fn(&mut [u8]),
 }
 
-impl std::fmt::Debug for Vault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Vault")
-    }
-}
+hide_in_debug! { Vault }

@@ -1,6 +1,10 @@
 //! The evaluation budget of a request, shared by all its expressions.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::{
+    future::poll_fn,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    task::Poll,
+};
 
 use scrip_expression::{SpentWork, padded_size};
 
@@ -279,6 +283,19 @@ impl WorkMeter {
 /// The error of a request whose attempts to write all ended with a conflict.
 pub(crate) fn contention_error() -> Error {
     Error::Unavailable("too many concurrent writers of one token".into())
+}
+
+/// Yields to other requests between two pieces of work of one request.
+pub(crate) async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 #[cfg(test)]

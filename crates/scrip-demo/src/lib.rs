@@ -8,7 +8,6 @@
 mod backend;
 mod charge;
 pub mod provider;
-mod saved_card;
 mod shop;
 pub mod webhook_receiver;
 
@@ -28,10 +27,13 @@ use hyper::{
         REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     },
 };
+use jiff::{SignedDuration, Timestamp};
 use scrip_api::{app::App, pipeline, problem::Problem, trace_id};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::sync::SetOnce;
 
-use crate::backend::{BackendHandler, ShopBackend};
+use crate::backend::{BackendFuture, BackendHandler, ShopBackend};
 pub use crate::shop::{Demo, ShopKeys};
 
 /// Returns the authority of a URL: host and port.
@@ -99,7 +101,7 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<SetOnce<Demo>>) -> R
         .route("/demo/authenticate", post(backend_route(backend::authenticate)))
         .route("/demo/challenge-result", post(backend_route(backend::challenge_result)))
         .route("/demo/charge", post(backend_route(charge::charge)))
-        .route("/demo/authorize", post(backend_route(saved_card::authorize)))
+        .route("/demo/authorize", post(backend_route(authorize)))
 }
 
 fn file_response(content_type: &'static str, text: String, policy: HeaderValue) -> Response {
@@ -141,6 +143,59 @@ fn is_same_origin(host: &str, headers: &HeaderMap) -> bool {
         |origin: &str| origin.split_once("://").is_some_and(|(_, it)| it == host && !it.is_empty());
     let fetched = headers.get("sec-fetch-site").is_none_or(|it| it == "same-origin");
     fetched && (!headers.contains_key(ORIGIN) || text(ORIGIN).is_some_and(is_own))
+}
+
+/// Long enough to show a card, short enough for a browser that stays open.
+const SESSION_LENGTH: SignedDuration = SignedDuration::from_secs(60);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AuthorizeRequest {
+    nonce: String,
+    token_id: String,
+    purpose: Purpose,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Purpose {
+    /// Show the card to its owner.
+    Reveal,
+    /// Add a security code to the card.
+    SecurityCode,
+}
+
+/// A real shop checks first that the card belongs to the customer who is signed in. The demo has no
+/// customers: it treats the id of the token as the proof.
+fn authorize<'a>(shop: &'a ShopBackend<'a>, body: Body) -> BackendFuture<'a> {
+    Box::pin(async move {
+        let request: AuthorizeRequest = shop.read_json(body).await?;
+        let body = authorization(&request, shop.app.vault.clock.now().unix_ms);
+        shop.call_vault("POST", "/sessions/authorize", Some(body)).await
+    })
+}
+
+/// The session may do one thing with one token.
+fn authorization(request: &AuthorizeRequest, unix_ms: i64) -> Value {
+    let now = Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    let expires_at = now.checked_add(SESSION_LENGTH).unwrap_or(now).to_string();
+    let (transform, permission) = match request.purpose {
+        Purpose::Reveal => ("reveal", "token:read"),
+        Purpose::SecurityCode => ("redact", "token:update"),
+    };
+    json!({
+        "nonce": request.nonce,
+        "expires_at": expires_at,
+        "rules": [{
+            "description": "One card, for its owner",
+            "priority": 1,
+            "conditions": [
+                { "attribute": "id", "operator": "equals", "value": request.token_id },
+            ],
+            "permissions": [permission],
+            "transform": transform,
+        }],
+    })
 }
 
 #[cfg(test)]

@@ -12,7 +12,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use hyper::{Request, Response};
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, Uri, Version,
+    header::{self, HeaderName},
+    http::uri::Scheme,
+};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::{
@@ -27,7 +32,6 @@ use crate::{
     guard::{CheckedAddresses, EgressGuard, GuardRejection},
     limiter::{KeyedLimiter, KeyedLimits},
     pool::{ConnectionPool, PoolKey, PooledConnection},
-    request,
     scope::{ConnectionScope, TenantKey},
     settings::EgressSettings,
     tls::{TlsMaterial, TlsOptions, TlsOptionsError, TrustedRoots},
@@ -151,7 +155,7 @@ impl EgressClient {
         let state = &*self.inner;
         let reject = |it| SendError::not_sent(SendFailure::Rejected(it));
         state.connector.guard.check_name(destination).map_err(reject)?;
-        let request = request::prepare(request, destination)?;
+        let request = prepare(request, destination)?;
         let tls = tls.map_or(&state.default_tls, |it| it);
         let key = Arc::new(PoolKey {
             scope,
@@ -278,12 +282,12 @@ impl Exchange<'_> {
                 Ok((response, connection))
             }
             PooledConnection::Http2(mut connection) => {
-                request::convert_to_http2(&mut request, self.destination)
+                convert_to_http2(&mut request, self.destination)
                     .map_err(|error| ExchangeFailure { error, request: None })?;
                 let exchange = connection.exchange(request, deadline).await;
                 let response = exchange.map_err(|mut failure| {
                     if let Some(it) = &mut failure.request {
-                        request::convert_to_http1(it, self.destination);
+                        convert_to_http1(it, self.destination);
                     }
                     failure
                 })?;
@@ -306,4 +310,58 @@ async fn before<T>(
         }
     });
     result.await.map_err(SendError::not_sent)
+}
+
+/// Headers that describe the connection or the framing. The client writes its own.
+const CONNECTION_HEADERS: &[HeaderName] = &[
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::EXPECT,
+    header::TE,
+    header::TRAILER,
+    header::UPGRADE,
+    header::PROXY_AUTHORIZATION,
+    header::PROXY_AUTHENTICATE,
+];
+
+/// Removes headers that would change the framing, and sets host and target for HTTP/1.1.
+pub(crate) fn prepare(
+    request: Request<Bytes>,
+    destination: &Destination,
+) -> Result<OutgoingRequest, SendError> {
+    // A tunnel would let a caller send bytes that the vault does not see.
+    if request.method() == Method::CONNECT {
+        return Err(SendError::not_sent(SendFailure::InvalidRequest));
+    }
+    let (mut parts, body) = request.into_parts();
+    for name in CONNECTION_HEADERS {
+        parts.headers.remove(name);
+    }
+    parts.headers.remove("proxy-connection");
+    parts.headers.insert(header::HOST, destination.host_header.clone());
+    parts.version = Version::HTTP_11;
+    parts.uri = Uri::from(destination.path_and_query.clone());
+    Ok(Request::from_parts(parts, Full::new(body)))
+}
+
+/// HTTP/2 sends the host as a part of the target.
+pub(crate) fn convert_to_http2(
+    request: &mut OutgoingRequest,
+    destination: &Destination,
+) -> Result<(), SendError> {
+    let uri = Uri::builder()
+        .scheme(Scheme::HTTPS)
+        .authority(destination.authority.clone())
+        .path_and_query(destination.path_and_query.clone());
+    *request.uri_mut() =
+        uri.build().map_err(|_| SendError::not_sent(SendFailure::InvalidRequest))?;
+    request.headers_mut().remove(header::HOST);
+    Ok(())
+}
+
+/// Undoes [`convert_to_http2`], for another connection.
+pub(crate) fn convert_to_http1(request: &mut OutgoingRequest, destination: &Destination) {
+    *request.uri_mut() = Uri::from(destination.path_and_query.clone());
+    request.headers_mut().insert(header::HOST, destination.host_header.clone());
 }

@@ -1,6 +1,5 @@
 //! Opens connections: one lookup, the guard, TCP to a checked address, TLS.
 
-pub(crate) mod forward_proxy;
 pub(crate) mod stream;
 
 use std::{
@@ -13,15 +12,18 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 use tokio_rustls::TlsConnector;
+use zeroize::Zeroizing;
 
 use crate::{
-    connect::{
-        forward_proxy::open_tunnel,
-        stream::{CountedTcp, EgressStream},
-    },
+    connect::stream::{CountedTcp, EgressStream},
     destination::{Destination, DestinationHost, LoopbackHost},
     error::{CheckError, SendFailure},
     guard::{CheckedAddresses, EgressGuard},
@@ -53,7 +55,7 @@ impl Connector {
         tenant: TenantKey,
     ) -> Result<CheckedAddresses, CheckError> {
         self.guard.check_name(destination)?;
-        let addresses = match destination.kind() {
+        let addresses = match &destination.host {
             DestinationHost::Loopback(host) => host.addresses(),
             DestinationHost::Name(name) => self.look_up(Arc::clone(name), tenant).await?,
         };
@@ -98,7 +100,7 @@ impl Connector {
         tls: Option<Arc<ClientConfig>>,
     ) -> Result<EgressStream, SendFailure> {
         let checked = self.check(destination, tenant).await?;
-        let is_loopback = matches!(destination.kind(), DestinationHost::Loopback(_));
+        let is_loopback = matches!(destination.host, DestinationHost::Loopback(_));
         let proxy = self.forward_proxy.as_ref().filter(|_| !is_loopback);
         let stream = CountedTcp::new(self.connect_to_any(&checked, proxy).await?);
         let Some(config) = tls else { return Ok(EgressStream::Plain(stream)) };
@@ -147,7 +149,7 @@ async fn connect_to_address(
 
 /// The name in SNI and in the certificate: always that of the URL, never that of an address.
 fn server_name(destination: &Destination) -> Option<ServerName<'static>> {
-    match destination.kind() {
+    match &destination.host {
         DestinationHost::Name(name) => ServerName::try_from(name.to_string()).ok(),
         DestinationHost::Loopback(LoopbackHost::Localhost) => {
             ServerName::try_from("localhost").ok()
@@ -155,5 +157,74 @@ fn server_name(destination: &Destination) -> Option<ServerName<'static>> {
         DestinationHost::Loopback(LoopbackHost::Address(it)) => {
             Some(ServerName::IpAddress((*it).into()))
         }
+    }
+}
+
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// Opens a tunnel to the checked address. The forward proxy does not see the name, so it cannot
+/// look up another address.
+pub(crate) async fn open_tunnel(
+    proxy: &ForwardProxy,
+    address: SocketAddr,
+) -> Result<TcpStream, SendFailure> {
+    exchange_connect(proxy, address).await.map_err(|_| SendFailure::ForwardProxy)
+}
+
+async fn exchange_connect(proxy: &ForwardProxy, address: SocketAddr) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect((proxy.host.as_str(), proxy.port)).await?;
+    stream.set_nodelay(true)?;
+    stream.write_all(connect_head(proxy, address).as_bytes()).await?;
+    let mut head = Vec::new();
+    while !head.ends_with(HEAD_END) {
+        // The destination sends nothing before the TLS handshake, so no byte follows the head. A
+        // byte at a time never reads too far.
+        let byte = stream.read_u8().await?;
+        head.push(byte);
+        if head.len() > HEAD_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    let is_success = head.starts_with(b"HTTP/1.1 2") || head.starts_with(b"HTTP/1.0 2");
+    if is_success { Ok(stream) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
+}
+
+fn connect_head(proxy: &ForwardProxy, address: SocketAddr) -> Zeroizing<String> {
+    let authorization = proxy.credentials.as_ref().map(|it| {
+        let pair = Zeroizing::new([&it.user, ":", it.password.as_str()].concat());
+        let encoded = Zeroizing::new(STANDARD.encode(pair.as_bytes()));
+        Zeroizing::new(["Proxy-Authorization: Basic ", &encoded, "\r\n"].concat())
+    });
+    let authorization = authorization.as_ref().map_or("", |it| it.as_str());
+    Zeroizing::new(format!("CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n{authorization}\r\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::ForwardProxyCredentials;
+
+    #[test]
+    fn connect_request_names_the_address_and_the_credentials() {
+        let credentials = ForwardProxyCredentials {
+            user: "Aladdin".to_owned(),
+            password: Zeroizing::new("open sesame".to_owned()),
+        };
+        let mut proxy =
+            ForwardProxy { host: "proxy".to_owned(), port: 3128, credentials: Some(credentials) };
+        let with_credentials = connect_head(&proxy, "[2001:db8::1]:443".parse().unwrap());
+        assert_eq!(
+            *with_credentials,
+            "CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]:443\r\n\
+             Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n\r\n"
+        );
+        assert!(!format!("{proxy:?}").contains("sesame"));
+        proxy.credentials = None;
+        let without_credentials = connect_head(&proxy, "192.0.2.1:8443".parse().unwrap());
+        assert_eq!(
+            *without_credentials,
+            "CONNECT 192.0.2.1:8443 HTTP/1.1\r\nHost: 192.0.2.1:8443\r\n\r\n"
+        );
     }
 }

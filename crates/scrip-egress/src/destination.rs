@@ -22,11 +22,11 @@ const HTTP_PORT: u16 = 80;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Destination {
     is_https: bool,
-    host: DestinationHost,
+    pub(crate) host: DestinationHost,
     port: u16,
-    authority: Authority,
-    host_header: HeaderValue,
-    path_and_query: PathAndQuery,
+    pub(crate) authority: Authority,
+    pub(crate) host_header: HeaderValue,
+    pub(crate) path_and_query: PathAndQuery,
 }
 
 /// The host of a destination.
@@ -104,14 +104,6 @@ impl Destination {
         })
     }
 
-    /// The same origin with another path and query, such as `/v1/charges?expand[]=customer`.
-    /// Errors: the rule that the text violates.
-    pub fn with_path_and_query(&self, text: &str) -> Result<Self, DestinationError> {
-        check_characters(text)?;
-        let path_and_query = parse_path_and_query(text)?;
-        Ok(Self { path_and_query, ..self.clone() })
-    }
-
     pub fn is_https(&self) -> bool {
         self.is_https
     }
@@ -135,22 +127,6 @@ impl Destination {
             DestinationHost::Name(name) => Arc::clone(name),
             DestinationHost::Loopback(_) => self.host.to_string().into(),
         }
-    }
-
-    pub(crate) fn kind(&self) -> &DestinationHost {
-        &self.host
-    }
-
-    pub(crate) fn authority(&self) -> &Authority {
-        &self.authority
-    }
-
-    pub(crate) fn host_header(&self) -> &HeaderValue {
-        &self.host_header
-    }
-
-    pub(crate) fn request_target(&self) -> &PathAndQuery {
-        &self.path_and_query
     }
 }
 

@@ -96,7 +96,7 @@ impl EgressGuard {
         if !self.is_enabled {
             return Ok(());
         }
-        let name = match destination.kind() {
+        let name = match &destination.host {
             DestinationHost::Loopback(_) if self.loopback_http => return Ok(()),
             DestinationHost::Loopback(_) => return Err(GuardRejection::LoopbackHost),
             DestinationHost::Name(name) => name,
@@ -137,7 +137,7 @@ impl EgressGuard {
         destination: &Destination,
         addresses: &[SocketAddr],
     ) -> Result<(), GuardRejection> {
-        let (is_loopback_host, is_name_listed) = match destination.kind() {
+        let (is_loopback_host, is_name_listed) = match &destination.host {
             DestinationHost::Loopback(_) => (true, self.loopback_http),
             DestinationHost::Name(name) => {
                 (false, self.allow_list.match_name(name) != NameMatch::None)

@@ -14,7 +14,6 @@ mod error;
 mod guard;
 mod limiter;
 mod pool;
-mod request;
 mod resolve;
 mod scope;
 mod settings;

@@ -2,9 +2,7 @@
 
 mod alias;
 mod card;
-mod conversion;
 mod date;
-mod encoding;
 mod input;
 mod json_path;
 mod list;
@@ -12,17 +10,18 @@ mod markup;
 mod mask;
 mod number;
 mod order;
-mod query;
-mod replace;
 mod text;
 
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
-pub use self::json_path::check_json_path;
 pub(crate) use self::{
     date::check_format as check_date_format,
     input::{Arguments, FilterResult, Input},
     json_path::{JsonPathQuery, PlainStep, mentions},
+};
+pub use self::{
+    input::{HmacAlgorithm, HostFunctions},
+    json_path::check_json_path,
 };
 use crate::value::{datum::base16, decimal::Decimal};
 
@@ -72,12 +71,10 @@ pub(crate) const FILTERS: &[Filter] = &[
     deterministic_filter("at_most", 1, &["number"], |it| {
         number::apply_to_two_numbers(&it, number::at_most)
     }),
-    deterministic_filter("base64_decode", 0, &[], |it| encoding::from_base64(it, &STANDARD)),
-    deterministic_filter("base64_encode", 0, &[], |it| encoding::to_base64(it, &STANDARD)),
-    deterministic_filter("base64_url_safe_decode", 0, &[], |it| {
-        encoding::from_base64(it, &URL_SAFE)
-    }),
-    deterministic_filter("base64_url_safe_encode", 0, &[], |it| encoding::to_base64(it, &URL_SAFE)),
+    deterministic_filter("base64_decode", 0, &[], |it| text::from_base64(it, &STANDARD)),
+    deterministic_filter("base64_encode", 0, &[], |it| text::to_base64(it, &STANDARD)),
+    deterministic_filter("base64_url_safe_decode", 0, &[], |it| text::from_base64(it, &URL_SAFE)),
+    deterministic_filter("base64_url_safe_encode", 0, &[], |it| text::to_base64(it, &URL_SAFE)),
     deterministic_filter("capitalize", 0, &[], |it| text::map_text(it.value, text::capitalize)),
     deterministic_filter("card_bin", 0, &["sep"], card::bin),
     deterministic_filter("card_exp", 1, &["format"], card::exp),
@@ -86,7 +83,7 @@ pub(crate) const FILTERS: &[Filter] = &[
     deterministic_filter("compact", 0, &["property"], list::compact),
     deterministic_filter("concat", 1, &["list"], list::concat),
     deterministic_filter("date", 1, &["format"], date::date),
-    deterministic_filter("default", 1, &["value", "allow_false"], conversion::default),
+    deterministic_filter("default", 1, &["value", "allow_false"], number::default),
     deterministic_filter("divided_by", 1, &["number"], |it| {
         number::apply_to_two_numbers(&it, Decimal::divided_by)
     }),
@@ -95,10 +92,10 @@ pub(crate) const FILTERS: &[Filter] = &[
     deterministic_filter("escape_once", 0, &[], |it| text::map_text(it.value, markup::escape_once)),
     deterministic_filter("first", 0, &[], list::first),
     deterministic_filter("floor", 0, &[], |it| number::apply_to_number(&it, Decimal::floor)),
-    deterministic_filter("hmac", 2, &["alg", "key"], encoding::hmac),
+    deterministic_filter("hmac", 2, &["alg", "key"], text::hmac),
     deterministic_filter("join", 0, &["separator"], list::join),
-    deterministic_filter("json", 1, &["path"], query::json),
-    deterministic_filter("json_stringify", 0, &[], conversion::to_string),
+    deterministic_filter("json", 1, &["path"], list::json),
+    deterministic_filter("json_stringify", 0, &[], number::to_string),
     deterministic_filter("last", 0, &[], list::last),
     deterministic_filter("last4", 0, &[], mask::last4),
     deterministic_filter("lstrip", 0, &[], |it| {
@@ -118,12 +115,12 @@ pub(crate) const FILTERS: &[Filter] = &[
         number::apply_to_two_numbers(&it, Decimal::plus)
     }),
     deterministic_filter("prepend", 1, &["text"], text::prepend),
-    deterministic_filter("remove", 1, &["text"], replace::replace_all),
-    deterministic_filter("remove_first", 1, &["text"], replace::first),
-    deterministic_filter("remove_last", 1, &["text"], replace::replace_last_match),
-    deterministic_filter("replace", 1, &["text", "with"], replace::replace_all),
-    deterministic_filter("replace_first", 1, &["text", "with"], replace::first),
-    deterministic_filter("replace_last", 2, &["text", "with"], replace::replace_last_match),
+    deterministic_filter("remove", 1, &["text"], text::replace_all),
+    deterministic_filter("remove_first", 1, &["text"], text::replace_first_match),
+    deterministic_filter("remove_last", 1, &["text"], text::replace_last_match),
+    deterministic_filter("replace", 1, &["text", "with"], text::replace_all),
+    deterministic_filter("replace_first", 1, &["text", "with"], text::replace_first_match),
+    deterministic_filter("replace_last", 2, &["text", "with"], text::replace_last_match),
     deterministic_filter("reveal", 0, &["first", "last", "char", "keep"], mask::reveal),
     deterministic_filter("reveal_last", 1, &["n", "char"], mask::reveal_last),
     deterministic_filter("reverse", 0, &[], list::reverse),
@@ -136,7 +133,7 @@ pub(crate) const FILTERS: &[Filter] = &[
     deterministic_filter("sort", 0, &["property"], order::sort),
     deterministic_filter("sort_natural", 0, &["property"], order::sort_natural),
     deterministic_filter("split", 1, &["separator"], text::split),
-    deterministic_filter("stringify", 0, &[], conversion::to_string),
+    deterministic_filter("stringify", 0, &[], number::to_string),
     deterministic_filter("strip", 0, &[], |it| {
         text::map_text(it.value, |text| text.trim().to_owned())
     }),
@@ -148,11 +145,11 @@ pub(crate) const FILTERS: &[Filter] = &[
     deterministic_filter("times", 1, &["number"], |it| {
         number::apply_to_two_numbers(&it, Decimal::times)
     }),
-    deterministic_filter("to_base16", 0, &[], |it| encoding::encode_value(it, base16)),
-    deterministic_filter("to_base64", 0, &[], |it| encoding::to_base64(it, &STANDARD)),
-    deterministic_filter("to_boolean", 0, &[], conversion::to_boolean),
-    deterministic_filter("to_number", 0, &[], conversion::to_number),
-    deterministic_filter("to_string", 0, &[], conversion::to_string),
+    deterministic_filter("to_base16", 0, &[], |it| text::encode_value(it, base16)),
+    deterministic_filter("to_base64", 0, &[], |it| text::to_base64(it, &STANDARD)),
+    deterministic_filter("to_boolean", 0, &[], number::to_boolean),
+    deterministic_filter("to_number", 0, &[], number::to_number),
+    deterministic_filter("to_string", 0, &[], number::to_string),
     deterministic_filter("truncate", 0, &["length", "ellipsis"], text::truncate),
     deterministic_filter("truncatewords", 0, &["words", "ellipsis"], text::truncatewords),
     deterministic_filter("uniq", 0, &["property"], order::uniq),

@@ -13,7 +13,6 @@ mod detokenize;
 mod error;
 mod evaluation;
 mod filter;
-mod host_functions;
 mod inner_steps;
 mod json_tree;
 mod limits;
@@ -27,9 +26,8 @@ pub use crate::{
     cache::ExpressionCache,
     detokenize::{Detokenization, Reference, ReferenceKind},
     error::ExpressionError,
-    evaluation::scope::Scope,
-    filter::check_json_path,
-    host_functions::{HmacAlgorithm, HostFunctions},
+    evaluation::Scope,
+    filter::{HmacAlgorithm, HostFunctions, check_json_path},
     json_tree::{LeafError, PathStep},
     limits::{
         JSON_DEPTH_MAX, NESTING_MAX, OUTPUT_BYTES_MAX, SOURCE_BYTES_MAX, STEPS_MAX,

@@ -1,5 +1,4 @@
 //! The values of expressions, their comparison, and their exact decimals.
 
-pub(crate) mod comparison;
 pub(crate) mod datum;
 pub(crate) mod decimal;

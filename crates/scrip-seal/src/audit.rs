@@ -8,10 +8,7 @@
 
 mod payload;
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::{
     KeySource, KeySourceError, Mac, Place, Sealed, Secret, digest::DigestKey, random::random_bytes,
@@ -211,11 +208,7 @@ impl AuditKey {
     }
 }
 
-impl fmt::Debug for AuditKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AuditKey")
-    }
-}
+hide_in_debug! { AuditKey }
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,12 @@
 //! Keyed digests. Equal inputs of one tenant have equal digests, and testing a guess requires the
 //! key. An unkeyed hash is not enough: card numbers can be enumerated.
 
-mod checksum;
-pub(crate) mod key_check;
 pub(crate) mod request_signature;
 
 use std::fmt;
 
-use aws_lc_rs::{constant_time::verify_slices_are_equal, hmac};
+use aws_lc_rs::{constant_time::verify_slices_are_equal, digest, hmac};
 
-pub use self::checksum::{Checksum, sha384_checksum};
 use crate::{
     KeySource, KeySourceError, Place, Sealed, Secret, random::random_bytes, record::derive_key,
     root::vault_key::rewrap,
@@ -123,11 +120,7 @@ impl DigestKey {
     }
 }
 
-impl fmt::Debug for DigestKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DigestKey")
-    }
-}
+hide_in_debug! { DigestKey }
 
 /// The key for digests of API keys and proxy keys. A lookup by digest takes the same time, however
 /// many characters of a guessed key are correct.
@@ -187,6 +180,71 @@ impl Pepper {
     }
 }
 
+/// Incremental SHA-256, an unkeyed checksum: it detects changed bytes, but does not prove who wrote
+/// them.
+#[derive(Clone)]
+pub struct Checksum(digest::Context);
+
+impl Checksum {
+    pub fn new() -> Self {
+        Self(digest::Context::new(&digest::SHA256))
+    }
+
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub fn finish(self) -> [u8; 32] {
+        let mut sum = [0; 32];
+        for (to, from) in sum.iter_mut().zip(self.0.finish().as_ref()) {
+            *to = *from;
+        }
+        sum
+    }
+}
+
+impl Default for Checksum {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+hide_in_debug! { Checksum }
+
+/// SHA-384 of some bytes. Browsers compare it with the attribute `integrity` of a script.
+pub fn sha384_checksum(bytes: &[u8]) -> [u8; 48] {
+    let mut sum = [0; 48];
+    for (to, from) in sum.iter_mut().zip(digest::digest(&digest::SHA384, bytes).as_ref()) {
+        *to = *from;
+    }
+    sum
+}
+
+/// Stored with a wrapped key. A source that returns another key is detected before the key is used.
+///
+/// The value has 128 bits of a keyed digest, so it reveals nothing about a random key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct KeyCheck(pub [u8; Self::LENGTH]);
+
+impl KeyCheck {
+    pub const LENGTH: usize = 16;
+
+    pub fn compute(key: &Secret) -> Self {
+        let digest = DigestKey::new(key, "unlock key check").digest(&[]);
+        let mut check = [0; Self::LENGTH];
+        for (to, from) in check.iter_mut().zip(digest) {
+            *to = from;
+        }
+        Self(check)
+    }
+
+    pub fn matches(&self, key: &Secret) -> bool {
+        verify_slices_are_equal(&self.0, &Self::compute(key).0).is_ok()
+    }
+}
+
+hide_in_debug! { KeyCheck }
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,5 +274,31 @@ mod tests {
         assert_eq!(hex(KeyedHash::Sha1), "effcdf6ae5eb2fa2");
         assert_eq!(hex(KeyedHash::Sha256), "5bdcc146bf60754e");
         assert_eq!(hex(KeyedHash::Sha512), "164b7a7bfcf819e2");
+    }
+
+    /// The example of FIPS 180-2, added in two parts.
+    #[test]
+    fn checksum_matches_fips_180_2_example() {
+        let mut sum = Checksum::new();
+        sum.add(b"a");
+        sum.add(b"bc");
+        let sum = sum.finish();
+        assert_eq!((sum[..4].to_vec(), sum[31]), (vec![0xba, 0x78, 0x16, 0xbf], 0xad));
+    }
+
+    /// The example of FIPS 180-2.
+    #[test]
+    fn sha384_checksum_matches_fips_180_2_example() {
+        let sum = sha384_checksum(b"abc");
+        assert_eq!((sum[..4].to_vec(), sum[47]), (vec![0xcb, 0x00, 0x75, 0x3f], 0xa7));
+    }
+
+    #[test]
+    fn key_check_matches_only_its_key() {
+        let check = KeyCheck::compute(&Secret::new(vec![7; 32]));
+        assert!(check.matches(&Secret::new(vec![7; 32])));
+        for other in [vec![8; 32], vec![7; 31], Vec::new()] {
+            assert!(!check.matches(&Secret::new(other)));
+        }
     }
 }

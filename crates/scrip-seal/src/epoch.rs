@@ -6,13 +6,11 @@
 //! not affected.
 
 mod epoch_key;
-mod key_exchange;
 mod key_file;
 mod shared_keys;
 mod shared_storage;
 
 use std::{
-    fmt,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -21,11 +19,11 @@ use std::{
 use zeroize::Zeroizing;
 
 pub use crate::epoch::{
-    key_exchange::{
+    key_file::EpochFileError,
+    shared_storage::{
         EpochKeyError, KeyExchange, KeyExchangeFuture, KeyOffer, KeyPresence, SharedEpoch,
         WrappedEpochKey,
     },
-    key_file::EpochFileError,
 };
 use crate::{
     OpenError, Place, Sealed, Secret,
@@ -208,11 +206,7 @@ impl EpochKeys {
     }
 }
 
-impl fmt::Debug for EpochKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EpochKeys")
-    }
-}
+hide_in_debug! { EpochKeys }
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,17 @@
 
 #![warn(clippy::arithmetic_side_effects)]
 
+/// `Debug` prints the name of these types and nothing of their content, which is confidential.
+macro_rules! hide_in_debug {
+    ($($Name:ident),+) => { $(
+        impl std::fmt::Debug for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($Name))
+            }
+        }
+    )+ };
+}
+
 mod audit;
 mod client_key;
 mod digest;
@@ -24,8 +35,7 @@ pub use crate::{
     audit::{AuditKey, AuditKeyPhase, KeyHistory},
     client_key::{ClientKeyError, ClientKeyPair, Jwe, JweError},
     digest::{
-        Checksum, ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper,
-        key_check::KeyCheck,
+        Checksum, ExpressionDigest, Fingerprint, IndexDigest, KeyCheck, KeyedHash, Mac, Pepper,
         request_signature::{RequestSigningKey, sha256_hex},
         sha384_checksum,
     },

@@ -1,7 +1,6 @@
 //! The root key, and the sources that wrap keys.
 
 mod key_source;
-mod key_text;
 pub(crate) mod vault_key;
 mod wrapping_key;
 
@@ -9,7 +8,7 @@ use std::path::Path;
 
 use crate::{
     Place, Sealed, Secret,
-    root::key_text::{create_key_file, parse_key, read_key_file},
+    root::key_source::{create_key_file, parse_key, read_key_file},
 };
 
 pub use self::{

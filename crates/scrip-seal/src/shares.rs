@@ -13,7 +13,6 @@ mod base32;
 mod collection;
 mod field;
 mod label;
-mod polynomial;
 mod share;
 mod split;
 

@@ -1,6 +1,5 @@
 //! The keys of a tenant: sealing keys, which rotate, and a permanent key for digests.
 
-mod permanent;
 mod wrapped_keys;
 
 pub use self::wrapped_keys::WrappedTenantKeys;
@@ -11,7 +10,7 @@ use crate::{
     random::random_bytes,
     record::RecordKey,
     root::vault_key::rewrap,
-    tenant::permanent::{PermanentKeys, permanent_place},
+    tenant::wrapped_keys::{PermanentKeys, permanent_place},
 };
 
 /// The use of a sealed value. Each purpose has its own key, derived from the tenant key.

@@ -19,7 +19,7 @@ use scrip_core::{
     },
 };
 use scrip_seal::{RootKey, Sealed, WebhookSecret, WebhookSigningKey};
-use scrip_server::background::webhooks::signed_delivery::EventDelivery;
+use scrip_server::background::webhooks::signer::EventDelivery;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -8,18 +8,21 @@
 //! altered), a line reports this and the chain is written again from its first record, once.
 
 pub mod health;
-mod line;
 mod position;
 mod sink;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use scrip_api::wire::log::{LogBody, body};
 use scrip_core::{
     Vault,
     audit::{ChainHead, LogKind, LogRecord},
+    types::id::TenantId,
 };
 use scrip_seal::Mac;
+use serde::Serialize;
+use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::{
@@ -156,7 +159,7 @@ async fn read_batch(
                 "a log differs from the records written to the audit sink: an older database was \
                  restored, or a chain head was altered; writing the log again from its start"
             );
-            lines.push(line::format_rolled_back(log, head.tenant, last_written.sequence));
+            lines.push(format_rolled_back(log, head.tenant, last_written.sequence));
             records = list(0).await?;
         }
         Some(last_written) => {
@@ -169,11 +172,11 @@ async fn read_batch(
                     missing,
                     "records were pruned before they were written to the audit sink"
                 );
-                lines.push(line::format_missing(log, head.tenant, last_written.sequence, missing));
+                lines.push(format_missing(log, head.tenant, last_written.sequence, missing));
             }
         }
     }
-    lines.extend(records.iter().map(|it| line::format_record(log, it)));
+    lines.extend(records.iter().map(|it| format_record(log, it)));
     // If no record is left, all records up to the head were pruned. At the end of the chain the
     // position is the head itself: the head of an altered chain may differ from the last record, and
     // must not be reported and written again until it changes.
@@ -243,6 +246,48 @@ impl SinkState {
         self.has_unsaved_positions = false;
         Ok(())
     }
+}
+
+/// A record as a JSON line: the attributes of `GET /logs` with the log, sequence number and MAC. A
+/// reader can find gaps and, with the key, verify the record.
+#[derive(Serialize)]
+struct AuditLine<'a> {
+    log: &'static str,
+    sequence: i64,
+    #[serde(flatten)]
+    record: LogBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os_user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeats: Option<i64>,
+    mac: String,
+}
+
+fn format_record(log: LogKind, record: &LogRecord) -> String {
+    let mac = record.link.to_hex();
+    let line = AuditLine {
+        log: log.as_str(),
+        sequence: record.sequence,
+        record: body(log, record),
+        os_user: record.os_user.as_deref(),
+        repeats: record.repeats,
+        mac,
+    };
+    serde_json::to_string(&line).unwrap_or_default()
+}
+
+/// Returns the line for `count` records that were pruned after the sequence number `after`.
+fn format_missing(log: LogKind, tenant: TenantId, after: i64, count: i64) -> String {
+    let (log, tenant) = (log.as_str(), tenant.to_string());
+    json!({"log": log, "tenant_id": tenant, "sequence": after.saturating_add(1), "missing": count})
+        .to_string()
+}
+
+/// Returns the line for a rollback: the records written up to this number belong to another chain
+/// than the following ones.
+fn format_rolled_back(log: LogKind, tenant: TenantId, sequence: i64) -> String {
+    let (log, tenant) = (log.as_str(), tenant.to_string());
+    json!({"log": log, "tenant_id": tenant, "sequence": sequence, "rolled_back": true}).to_string()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Background tasks. They end with the runtime; the next start continues unfinished work.
 
-mod client_keys;
 mod directory;
 mod key_rotation;
 pub mod unseal;
@@ -17,6 +16,7 @@ use scrip_core::{
     audit::SignedWatermark,
     operations::{
         claim_idempotency_key::RESPONSE_RETENTION,
+        client_keys::expire_client_key::expire_client_keys,
         logs::prune_logs::prune_logs,
         tenants::{
             delete_tenant::destroy_due_tenants,
@@ -35,13 +35,11 @@ use scrip_core::{
 use tokio::time::sleep;
 
 use crate::{
-    background::{client_keys::expire_due_client_keys, directory::reload_directory_on_change},
+    background::directory::reload_directory_on_change,
     directory_servers::range_refresh::refresh_periodically,
     node::Node,
     periodic_tasks::{
-        PAUSE_BETWEEN_STEPS, delayed_interval,
-        failure_series::{FailureSeries, SeriesChange},
-        restart_after_panic,
+        FailureSeries, PAUSE_BETWEEN_STEPS, SeriesChange, delayed_interval, restart_after_panic,
     },
 };
 
@@ -256,6 +254,14 @@ async fn sweep_other(app: Arc<App>) {
 /// Saves the time, so that the next start does not begin earlier, whatever its wall clock says.
 async fn save_watermark(vault: &Vault, time: ClockWatermark, failures: &mut FailureSeries) {
     let Some(key) = vault.audit_trail.key() else { return };
+    if let Ok(Some(stored)) = vault.store.load_watermark().await
+        && !stored.has_valid_mac(key)
+    {
+        tracing::error!(
+            "the row of clock_watermark was altered outside of the vault and is replaced; \
+             look for other alterations: scrip doctor"
+        );
+    }
     let result = vault.store.save_watermark(SignedWatermark::new(key, time)).await;
     match failures.record(result) {
         None => (),
@@ -393,6 +399,29 @@ where
                 );
                 return;
             }
+        }
+    }
+}
+
+/// Deletes the expired keys of all tenants. Each deletion is a change of policy.
+async fn expire_due_client_keys(app: &App) {
+    let Some(directory) = app.directory.load_full() else { return };
+    let metrics = &app.metrics;
+    match expire_client_keys(&app.vault, &directory).await {
+        Ok(count) => {
+            metrics.swept.add(SweepTarget::ClientKeys, count.try_into().unwrap_or(u64::MAX));
+            let now_ms = u64::try_from(app.vault.clock.now().unix_ms).unwrap_or_default();
+            metrics.sweep_finished.set(SweepTarget::ClientKeys, now_ms);
+            if count > 0 {
+                drop(app.reload().await);
+            }
+        }
+        Err(error) => {
+            metrics.sweep_failures.increment(SweepTarget::ClientKeys);
+            tracing::warn!(
+                cause = error.cause_text(),
+                "deleting expired client encryption keys failed; retrying at the next sweep"
+            );
         }
     }
 }

@@ -5,7 +5,6 @@
 //! second one for a group of operators, who have fewer rights. A client sends one line of JSON and
 //! receives one. A client of an earlier version sends nothing and receives the status.
 
-mod clients;
 mod handler;
 pub mod protocol;
 mod shared_socket;
@@ -28,9 +27,9 @@ use tokio::{net::UnixListener, sync::Semaphore, time::sleep};
 use crate::{
     config::Settings,
     control::{
-        clients::ControlClients,
         handler::ControlHandler,
         protocol::SOCKET_FILE,
+        shared_socket::ControlClients,
         status::{ServerStatus, pool_status, scheme_statuses},
     },
     node::Node,

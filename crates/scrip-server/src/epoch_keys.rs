@@ -1,7 +1,6 @@
 //! CVC epoch keys: in memory, in a file on a memory file system, or shared with other nodes in
 //! Redis.
 
-pub mod persistence;
 pub mod redis_exchange;
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
@@ -14,7 +13,7 @@ use scrip_seal::EpochKeys;
 use crate::{
     config::{CvcSettings, EpochKeyLocation, Settings},
     epoch_keys::redis_exchange::{DiskPolicy, RedisKeyExchange},
-    files::folder::create_folder,
+    files::create_folder,
 };
 
 /// A CVC key is destroyed at most this long after the end of the retention of its CVCs.

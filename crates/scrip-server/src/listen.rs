@@ -3,7 +3,6 @@
 
 mod connection_service;
 pub mod results;
-mod tracked_body;
 
 use std::{
     future::{Future, pending},
@@ -21,7 +20,7 @@ use hyper_util::{
     server::graceful::GracefulConnection,
 };
 use nix::errno::Errno;
-use scrip_api::{app::App, router};
+use scrip_api::{app::App, routes};
 use scrip_core::policy::rate_limit::ClientNetwork;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -33,12 +32,9 @@ use tokio_rustls::server::TlsStream;
 use crate::{
     background,
     connections::{
-        activity::Activity,
-        counts::{ConnectionRejection, EvictionReason},
-        http1_builder,
+        ConnectionLimits, ConnectionRejection, EvictionReason, http1_builder,
         limited_stream::{LimitedStream, StreamLimits},
-        limits::ConnectionLimits,
-        table::{Admission, ConnectionSlot, ConnectionTable, Eviction},
+        table::{Activity, Admission, ConnectionSlot, ConnectionTable, Eviction},
     },
     listen::connection_service::ConnectionService,
     metrics::endpoint,
@@ -266,9 +262,9 @@ impl ConnectionServer {
         let (app, limits) = (Arc::clone(&node.app), node.settings.connection_limits.clone());
         let http1_builder = http1_builder(limits.header_deadline, BUFFER_BYTES_MAX);
         let http2 = http2_builder(&limits);
-        let unsealed_router = router::router(&app, |it| extend(endpoint::with_metrics(it, node)));
+        let unsealed_router = routes::router(&app, |it| extend(endpoint::with_metrics(it, node)));
         let rejecting_router =
-            router::rejecting_router(&app, |it| endpoint::with_metrics(it, node));
+            routes::rejecting_router(&app, |it| endpoint::with_metrics(it, node));
         let sealed_start = node.settings.sealed_start;
         let request_log = node.settings.request_log.clone();
         Self {

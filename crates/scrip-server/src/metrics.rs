@@ -4,6 +4,4 @@ mod collect;
 pub mod endpoint;
 pub mod listener;
 mod page;
-mod process_metrics;
-mod recent_page;
 mod table;

@@ -9,7 +9,7 @@ use scrip_api::app::App;
 use crate::{
     audit_sink::health::SinkHealth,
     config::key_rotation::KeyRotationPace,
-    connections::{counts::ConnectionCounts, limits::ConnectionLimits},
+    connections::{ConnectionCounts, ConnectionLimits},
     directory_servers::HttpDirectoryServers,
     dual_control::DualControl,
     node::metrics_key::MetricsKey,

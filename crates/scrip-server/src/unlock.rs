@@ -1,16 +1,13 @@
 //! Unlock methods: how a server or a command gets the vault key.
 
-pub mod compromise;
 pub mod create;
 pub mod factory;
 pub mod health;
 pub mod inputs;
 mod local_key;
 pub mod manager;
-mod manager_state;
 pub mod methods;
 pub mod open;
-pub mod problem;
 pub mod rotation;
 mod services;
 pub mod shares;
@@ -25,8 +22,8 @@ use scrip_seal::VaultKeyRing;
 use crate::{
     config::Settings,
     unlock::{
+        inputs::UnlockProblem,
         open::{MethodName, OpenedKey, open_vault_key},
-        problem::UnlockProblem,
     },
 };
 

@@ -5,9 +5,7 @@ mod ares;
 mod browser_challenge;
 mod challenge_result;
 mod cryptogram;
-mod decision;
 mod method_page;
-mod result_report;
 mod timers;
 
 pub(crate) use app_challenge::receive_creq as receive_app;

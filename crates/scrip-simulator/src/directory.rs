@@ -1,6 +1,5 @@
 //! The directory server of each scheme: publishes card ranges and forwards messages to the issuer.
 
 mod message;
-mod response;
 
 pub(crate) use message::receive;

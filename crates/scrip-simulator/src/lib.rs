@@ -11,7 +11,6 @@ mod directory;
 mod outgoing_client;
 mod page;
 mod range;
-mod request_checks;
 mod server;
 mod settings;
 mod signer;

@@ -89,16 +89,9 @@ impl StoreHealth {
             let condition = encode(update(decode(state, log)));
             (state & !(0xf << shift(log))) | (condition << shift(log))
         };
-        let mut state = self.0.load(Ordering::Relaxed);
-        loop {
-            let next = changed(state);
-            let exchanged =
-                self.0.compare_exchange_weak(state, next, Ordering::Relaxed, Ordering::Relaxed);
-            match exchanged {
-                Ok(_) => return (worst(state), worst(next)),
-                Err(current) => state = current,
-            }
-        }
+        let (Ok(before) | Err(before)) =
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| Some(changed(it)));
+        (worst(before), worst(changed(before)))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Storage engines. No engine sees plaintext, and every engine passes the same conformance suite.
 
 pub mod claims;
-mod facets;
 mod health;
 mod policy_turns;
 pub mod postgres;
@@ -13,7 +12,6 @@ pub mod sqlite;
 mod statement_files;
 mod stores;
 pub mod tables;
-mod token_activity;
 pub mod transfer;
 
 pub use crate::{

@@ -1,15 +1,14 @@
 //! The PostgreSQL engine, for deployments with several nodes. docs/decisions/0034-postgresql.md
 //! describes the guarantees when several nodes write.
 
-mod audit;
 pub mod bench_statements;
 mod connect;
 mod engine;
 pub(crate) mod maintenance;
 mod opening;
 pub(crate) mod policy;
+mod read_log;
 mod store;
-mod token_store;
 pub(crate) mod tokens;
 pub mod transfer;
 

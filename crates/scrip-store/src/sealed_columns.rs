@@ -66,6 +66,16 @@ const fn data(
     SealedColumn { database, table, column, purpose, key, place, treatment }
 }
 
+/// A body that the background task seals again.
+const fn body(
+    table: &'static str,
+    key: &'static [&'static str],
+    place: &'static str,
+    rotated: RotatedTable,
+) -> SealedColumn {
+    data(table, "body", key, place, SealedTreatment::Resealed(rotated))
+}
+
 /// The place of a stored response contains the application, which is not a column: only a request
 /// with the same key can open it.
 const fn response(
@@ -78,47 +88,20 @@ const fn response(
     SealedColumn { purpose: Purpose::Response, ..data(table, column, key, place, treatment) }
 }
 
+const DELIVERY_KEY: &[&str] = &["webhook", "event"];
+const DELIVERY_PLACE: &str = "event::delivery::body_place";
+
 /// The sealed columns of tables without policy.
 const OTHER_COLUMNS: [SealedColumn; 7] = [
-    data(
-        "tokens",
-        "body",
-        &["id"],
-        "token::body::body_place",
-        SealedTreatment::Resealed(RotatedTable::Tokens),
-    ),
-    data(
-        "token_intents",
-        "body",
-        &["id"],
-        "token::intent::body_place",
-        SealedTreatment::Resealed(RotatedTable::TokenIntents),
-    ),
-    data(
-        "threeds_sessions",
-        "body",
-        &["id"],
-        "threeds::record::body_place",
-        SealedTreatment::Resealed(RotatedTable::ThreeDsSessions),
-    ),
-    data(
-        "deliveries",
-        "body",
-        &["webhook", "event"],
-        "event::delivery::body_place",
-        SealedTreatment::Resealed(RotatedTable::Deliveries),
-    ),
+    body("tokens", &["id"], "token::body::body_place", RotatedTable::Tokens),
+    body("token_intents", &["id"], "token::intent::body_place", RotatedTable::TokenIntents),
+    body("threeds_sessions", &["id"], "threeds::record::body_place", RotatedTable::ThreeDsSessions),
+    body("deliveries", DELIVERY_KEY, DELIVERY_PLACE, RotatedTable::Deliveries),
     response("idempotency_records", "head", &["digest"]),
     response("response_token_data", "sealed", &["digest", "write_index"]),
     SealedColumn {
         database: SealedDatabase::SqliteReadLog,
-        ..data(
-            "read_deliveries",
-            "body",
-            &["webhook", "event"],
-            "event::delivery::body_place",
-            SealedTreatment::Moves,
-        )
+        ..data("read_deliveries", "body", DELIVERY_KEY, DELIVERY_PLACE, SealedTreatment::Moves)
     },
 ];
 

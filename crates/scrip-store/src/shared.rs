@@ -1,16 +1,14 @@
 //! Code that both engines share: common statements, conversion between rows and records, and the
 //! rules of every write. An engine reads and writes rows; the decisions are made here.
 
-pub(crate) mod audit;
 pub(crate) mod clock_watermark;
 pub(crate) mod deliveries;
 pub(crate) mod idempotency;
 pub(crate) mod key_rotations;
-pub(crate) mod key_versions;
+pub(crate) mod log;
 pub(crate) mod policy;
 pub(crate) mod session_cards;
 pub(crate) mod status;
-pub(crate) mod threeds_sessions;
 pub(crate) mod tokens;
 pub(crate) mod usage;
 

@@ -5,9 +5,8 @@ mod engine;
 pub(crate) mod maintenance;
 mod opening;
 pub(crate) mod policy;
-pub mod statement_list;
 mod store;
-mod tokens;
+pub(crate) mod tokens;
 pub mod transfer;
 
 pub use crate::sqlite::{

@@ -7,7 +7,7 @@ use crate::{
     sealed_columns::{SealedDatabase, sealed_columns},
     shared::{
         self,
-        audit::log::{POSTGRES_AUDIT_LOG, POSTGRES_READ_LOG, SQLITE_LOG},
+        log::{POSTGRES_AUDIT_LOG, POSTGRES_READ_LOG, SQLITE_LOG},
     },
     sqlite::{self, maintenance::key_rotations::tenant_filter, transfer::table::SqliteTable},
     stores,
@@ -57,7 +57,13 @@ fn files_with_statements_are_up_to_date() {
     ];
     check_file("both_engines", both.concat());
     let sqlite = [
-        assembled(&sqlite::statement_list::list_statements()),
+        assembled(&[
+            sqlite::tokens::writes::FIND_TOKEN,
+            sqlite::tokens::writes::FIND_DUPLICATE,
+            sqlite::tokens::writes::FIND_DUPLICATE_TO_READ,
+            sqlite::tokens::listing::FIND_TOKEN_BY_NUMBER,
+            sqlite::maintenance::expiry::FIND_EXPIRED_TOKEN,
+        ]),
         SQLITE_LOG.list_statements(),
         sqlite::policy::changes::DELETE_LEFTOVERS.clone(),
         sqlite::policy::purge::PURGE_STATEMENTS.clone(),
@@ -67,8 +73,13 @@ fn files_with_statements_are_up_to_date() {
     check_file("sqlite", sqlite.concat());
     let vault_columns = sealed_columns().filter(|it| it.database == SealedDatabase::Vault);
     let postgres = [
-        assembled(postgres::tokens::writes::SELECT_STATEMENTS),
-        assembled(&[postgres::maintenance::expiry::LIST_EXPIRED_TOKENS]),
+        assembled(&[
+            postgres::tokens::writes::FIND_TOKEN,
+            postgres::tokens::writes::FIND_TOKENS,
+            postgres::tokens::writes::FIND_DUPLICATE,
+            postgres::tokens::writes::FIND_DUPLICATE_TO_READ,
+            postgres::maintenance::expiry::LIST_EXPIRED_TOKENS,
+        ]),
         POSTGRES_AUDIT_LOG.list_statements(),
         POSTGRES_READ_LOG.list_statements(),
         postgres::policy::purge::PURGE_STATEMENTS.clone(),

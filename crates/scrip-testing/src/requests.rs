@@ -106,6 +106,23 @@ pub fn expect_invalid_field<T: std::fmt::Debug>(outcome: Result<T, Error>) -> St
     fields[0].field.to_string()
 }
 
+/// The body with these members, which replace members of the same names.
+#[must_use]
+pub fn with_members(mut body: Value, members: &Value) -> Value {
+    for (name, value) in members.as_object().expect("an object with the members") {
+        body[name] = value.clone();
+    }
+    body
+}
+
+/// Expects these members, and possibly others, in a body.
+#[track_caller]
+pub fn assert_members(body: &Value, expected: &Value) {
+    for (name, value) in expected.as_object().expect("an object with the expected members") {
+        assert_eq!(&body[name], value, "{name}");
+    }
+}
+
 /// The card number with this index in a series of distinct valid numbers.
 ///
 /// Its digits look random: tests search files for card numbers, and a number such as

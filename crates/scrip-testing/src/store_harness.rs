@@ -223,6 +223,11 @@ impl StoreHarness {
         self.update_token(update).await.unwrap()
     }
 
+    /// Replaces a token without deduplication.
+    pub async fn revise(&self, token: TokenRecord) -> UpdateOutcome {
+        self.update(self.new_update(token, Deduplicate::No)).await
+    }
+
     pub async fn delete(&self, id: &str, revision: i64) -> ChangeOutcome {
         let audit = self.audit(Operation::DeleteToken);
         let delete = DeleteToken { id: token_id(id), revision, audit, deliveries: Vec::new() };
@@ -241,15 +246,12 @@ impl StoreHarness {
         operation: Operation,
         cutoff: Timestamp,
     ) -> usize {
-        let mut total = 0;
-        loop {
+        repeat_until_zero(async || {
             let events = self.expiry_events(operation).await;
             let audit = events.audit.clone();
-            match self.store().delete_expired(entity, cutoff, audit, events).await.unwrap() {
-                0 => return total,
-                count => total += count,
-            }
-        }
+            self.store().delete_expired(entity, cutoff, audit, events).await.unwrap()
+        })
+        .await
     }
 
     /// The events of expiries, with the webhooks that the tenants have now.
@@ -261,24 +263,15 @@ impl StoreHarness {
     }
 
     pub async fn erase_expired_cvcs(&self, cutoff: Timestamp) -> usize {
-        let mut total = 0;
-        loop {
+        repeat_until_zero(async || {
             let events = self.expiry_events(Operation::ExpireToken).await;
-            match self.store().erase_expired_cvcs(cutoff, events).await.unwrap() {
-                0 => return total,
-                count => total += count,
-            }
-        }
+            self.store().erase_expired_cvcs(cutoff, events).await.unwrap()
+        })
+        .await
     }
 
     pub async fn delete_old_usage(&self, month: Month) -> usize {
-        let mut total = 0;
-        loop {
-            match self.store().delete_old_usage(month).await.unwrap() {
-                0 => return total,
-                count => total += count,
-            }
-        }
+        repeat_until_zero(async || self.store().delete_old_usage(month).await.unwrap()).await
     }
 
     /// The numbers of tokens, CVCs and audit records.
@@ -306,6 +299,15 @@ impl StoreHarness {
             }],
         }
     }
+}
+
+/// Repeats a step until it returns zero. Returns the sum.
+async fn repeat_until_zero(step: impl AsyncFn() -> usize) -> usize {
+    let mut total = 0;
+    while let count @ 1.. = step().await {
+        total += count;
+    }
+    total
 }
 
 /// Uses an existing token.

@@ -30,7 +30,7 @@ use tempfile::TempDir;
 use crate::{
     clock::StoppedClock,
     memory::MemoryStore,
-    policy::{access_rule, access_with_rules},
+    policy::{TOKENS, access_rule, access_with_rules, access_without_rules},
     postgres::{SERVE_ROLE, TestDatabase},
     vault::{create_key, new_vault, root_key},
 };
@@ -195,6 +195,13 @@ impl VaultHarness {
 
     pub async fn default_tenant(&self) -> Arc<Tenant> {
         self.tenant(TenantSettings::default()).await
+    }
+
+    /// Creates a tenant with default settings, and a caller that may use tokens and reveals none.
+    pub async fn tenant_with_default_caller(&self) -> (Arc<Tenant>, Caller) {
+        let tenant = self.default_tenant().await;
+        let caller = self.caller(&tenant, access_without_rules(TOKENS)).await;
+        (tenant, caller)
     }
 
     /// Creates a tenant with default settings, and a caller that reveals with these permissions.

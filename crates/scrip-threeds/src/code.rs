@@ -3,7 +3,6 @@
 mod authentication;
 mod cardholder;
 mod outcome;
-mod purchase;
 mod reason;
 mod scheme;
 mod session;
@@ -11,18 +10,17 @@ mod session;
 pub use authentication::*;
 pub use cardholder::*;
 pub use outcome::*;
-pub use purchase::*;
 pub use reason::*;
 pub use scheme::*;
 pub use session::*;
 
-/// A closed list: variant, code, name. All other codes are rejected.
+/// Closed lists: variant, code, name. All other codes are rejected.
 macro_rules! codes {
     (
-        $(#[$meta:meta])*
-        pub enum $Name:ident { $($(#[$each:meta])* $Variant:ident = $code:literal $name:literal,)* }
+        $($(#[$meta:meta])*
+        pub enum $Name:ident { $($(#[$each:meta])* $Variant:ident = $code:literal $name:literal,)* })+
     ) => {
-        $(#[$meta])*
+        $($(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $Name { $($(#[$each])* $Variant,)* }
 
@@ -63,17 +61,17 @@ macro_rules! codes {
             }
         }
 
-        $crate::code::impl_code_serde! { $Name }
+        $crate::code::impl_code_serde! { $Name })+
     };
 }
 
-/// A list in which EMV reserves 80 to 99 for the schemes: such a code is accepted without a name.
+/// Lists in which EMV reserves 80 to 99 for the schemes: such a code is accepted without a name.
 macro_rules! open_codes {
     (
-        $(#[$meta:meta])*
-        pub enum $Name:ident { $($(#[$each:meta])* $Variant:ident = $code:literal $name:literal,)* }
+        $($(#[$meta:meta])*
+        pub enum $Name:ident { $($(#[$each:meta])* $Variant:ident = $code:literal $name:literal,)* })+
     ) => {
-        $(#[$meta])*
+        $($(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $Name {
             $($(#[$each])* $Variant,)*
@@ -128,7 +126,7 @@ macro_rules! open_codes {
             }
         }
 
-        $crate::code::impl_code_serde! { $Name }
+        $crate::code::impl_code_serde! { $Name })+
     };
 }
 

@@ -12,9 +12,7 @@ use crate::{
     fault::{ErrorCode, Fault},
     format::{TransId, Url},
     json,
-    message::{
-        CReq, CRes, Document, MESSAGE_BYTES_MAX, Message, TransactionContext, parse_message,
-    },
+    message::{CRes, Document, MESSAGE_BYTES_MAX, Message, TransactionContext},
 };
 
 /// Without padding, as EMV specifies. Decoding accepts padding, because some browser scripts add
@@ -37,11 +35,6 @@ pub fn decode(text: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
 
 pub fn encode(bytes: &[u8]) -> String {
     BASE64URL.encode(bytes)
-}
-
-/// Decodes the field `creq`, which an ACS receives.
-pub fn decode_creq(text: &str, transaction: &TransactionContext) -> Result<CReq, Fault> {
-    parse_message::<CReq>(&decode(text)?, transaction)
 }
 
 /// Decodes the field `cres`. The version in the message selects the rules.
@@ -100,6 +93,7 @@ mod tests {
     use crate::{
         code::{ChallengeWindowSize, Status, YesNo},
         format::Version,
+        message::{CReq, parse_message},
     };
 
     const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
@@ -145,18 +139,13 @@ mod tests {
         let creq_json = format!(
             r#"{{"messageType":"CReq","messageVersion":"2.2.0","threeDSServerTransID":"{ID}","acsTransID":"{ID}","challengeWindowSize":"03"}}"#
         );
-        let request = decode_creq(
-            &encode(creq_json.as_bytes()),
-            &TransactionContext::for_version(Version::V220),
-        )
-        .unwrap();
+        let decode_creq = |text: &str| {
+            let transaction = TransactionContext::for_version(Version::V220);
+            parse_message::<CReq>(&decode(text).unwrap(), &transaction).unwrap()
+        };
+        let request = decode_creq(&encode(creq_json.as_bytes()));
         assert_eq!(request.window_size, Some(ChallengeWindowSize::W500H600));
-        assert_eq!(
-            decode_creq(&encode_message(&request), &TransactionContext::for_version(Version::V220))
-                .unwrap()
-                .cancel,
-            None
-        );
+        assert_eq!(decode_creq(&encode_message(&request)).cancel, None);
         let cres_json = format!(
             r#"{{"messageType":"CRes","messageVersion":"2.1.0","threeDSServerTransID":"{ID}","acsTransID":"{ID}","challengeCompletionInd":"Y","transStatus":"N"}}"#
         );

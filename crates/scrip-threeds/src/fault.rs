@@ -24,9 +24,7 @@ codes! {
         PermanentFailure = "404" "permanent system failure",
         ConnectionFailure = "405" "system connection failure",
     }
-}
 
-codes! {
     /// The component that detected an error.
     pub enum Component {
         Sdk = "C" "SDK",

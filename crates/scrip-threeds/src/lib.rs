@@ -14,4 +14,3 @@ pub mod message;
 pub mod range;
 pub mod request;
 pub mod session;
-pub mod webhook;

@@ -7,35 +7,31 @@ mod account;
 mod areq;
 mod ares;
 mod challenge;
-mod challenge_app;
-mod device;
 mod document;
 mod erro;
 mod extension;
 mod preparation;
 mod record;
 mod results;
-mod risk;
+#[cfg(test)]
+mod tests;
 mod wire_form;
 
-pub use account::{AccountInfo, AuthenticationInfo, Phone, PriorAuthenticationInfo};
+pub use account::{
+    AccountInfo, AuthenticationInfo, DeviceRendering, EphemeralKey, KeyCurve, KeyKind,
+    MerchantRisk, Phone, PriorAuthenticationInfo,
+};
 pub use areq::AReq;
 pub use ares::{ARes, AcsRendering};
-pub use challenge::{CReq, CRes};
-pub use challenge_app::{CHOICES_MAX, Image, SelectInfo};
-pub use device::{DeviceRendering, EphemeralKey, KeyCurve, KeyKind};
+pub use challenge::{CHOICES_MAX, CReq, CRes, Image, SelectInfo};
 pub use document::{Document, ErroSubject, parse_message};
 pub use erro::{Erro, FailureKind};
 pub use extension::{DATA_CHARS_MAX, EXTENSIONS_MAX, Extension, Extensions};
 pub use preparation::{CardRange, PReq, PRes, RANGES_MAX};
 pub use results::{RReq, RRes};
-pub use risk::MerchantRisk;
 pub use wire_form::{MESSAGE_BYTES_MAX, Message, MessageType, RANGES_BYTES_MAX};
+
+pub use crate::format::{KnownExtensions, TransactionContext};
 
 pub(crate) use record::presence::{ElementPresence, MessageElements};
 pub(crate) use wire_form::read_message;
-
-pub use crate::format::transaction_context::{KnownExtensions, TransactionContext};
-
-#[cfg(test)]
-mod tests;

@@ -4,7 +4,6 @@
 //! attributes of the client's request. Formats are checked in the message itself.
 
 mod areq;
-mod areq_input;
 mod attribute_reader;
 mod attributes;
 mod authenticate_context;
@@ -12,16 +11,13 @@ mod defaults;
 mod elements;
 mod format_rules;
 mod rules;
-mod violation;
+#[cfg(test)]
+mod tests;
 
 pub use areq::build_areq;
-pub use areq_input::{AReqCard, AReqInput, AReqSession, ServerIdentity};
-pub use attribute_reader::{AttributeReader, AttributeShape, AttributeValue};
+pub use attribute_reader::{AttributeReader, AttributeShape, AttributeValue, Violation};
 pub use attributes::*;
 pub use authenticate_context::AuthenticateContext;
 pub use defaults::{Strictness, fill_defaults};
+pub use elements::{AReqCard, AReqInput, AReqSession, ServerIdentity};
 pub use rules::{RequestRule, violations};
-pub use violation::Violation;
-
-#[cfg(test)]
-mod tests;

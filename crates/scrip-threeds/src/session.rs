@@ -7,15 +7,14 @@
 
 mod challenge_result;
 mod effect;
-mod event;
 mod state;
 mod step;
+#[cfg(test)]
+mod tests;
 
-pub use effect::{StateMachineEffect, ThreeDsRejection};
-pub use event::{SecretCheck, StateMachineEvent};
+pub use effect::{
+    SecretCheck, StateMachineEffect, StateMachineEvent, ThreeDsRejection, WebhookEventType,
+};
 pub use state::{
     MethodState, PendingChallenge, ThreeDsFailure, ThreeDsPhase, ThreeDsSession, UnixSeconds,
 };
-
-#[cfg(test)]
-mod tests;

@@ -5,7 +5,6 @@ mod failure;
 mod key_id;
 mod settings;
 mod signature;
-mod wall_clock;
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -19,19 +18,18 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use self::{
-    credentials::{AwsCredentials, CredentialProvider},
+    credentials::CredentialProvider,
     failure::{KmsAction, KmsFailure},
     key_id::AwsKeyId,
-    signature::SignedRequest,
+    signature::{AwsCredentials, SignedRequest},
 };
 pub use self::{
     settings::{AwsCredentialSource, AwsKmsSettings, AwsVariables},
-    wall_clock::WallClock,
+    signature::WallClock,
 };
 use crate::{
-    deadline::with_deadline,
     http_client::{Endpoint, SourceRequest, TlsTrust, secret_header, secret_json, send_request},
-    source::{UnlockContext, UnlockError, UnlockFuture, UnlockSource},
+    source::{UnlockContext, UnlockError, UnlockFuture, UnlockSource, with_deadline},
     wrapped_key::WrappedKey,
 };
 

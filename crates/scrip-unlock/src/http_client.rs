@@ -4,7 +4,6 @@
 //! address. Each request uses a new connection. Redirects are not followed.
 
 mod endpoint;
-mod source_stream;
 mod tls_trust;
 
 use std::{net::SocketAddr, pin::pin, time::Duration};
@@ -26,7 +25,7 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
-use self::source_stream::SourceStream;
+use self::tls_trust::SourceStream;
 pub(crate) use self::{endpoint::Endpoint, tls_trust::TlsTrust};
 use crate::source::UnlockError;
 

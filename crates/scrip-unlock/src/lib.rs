@@ -5,7 +5,6 @@
 //! uses, and it stores nothing.
 
 mod aws_kms;
-mod deadline;
 mod http_client;
 mod pkcs11;
 mod secret_file;
@@ -15,8 +14,7 @@ mod wrapped_key;
 
 pub use crate::{
     aws_kms::{AwsCredentialSource, AwsKms, AwsKmsSettings, AwsVariables, WallClock},
-    deadline::DEFAULT_DEADLINE,
     pkcs11::{PinAttempts, Pkcs11, Pkcs11Settings, TokenSelector},
-    source::{UnlockContext, UnlockError, UnlockFuture, UnlockSource},
+    source::{DEFAULT_DEADLINE, UnlockContext, UnlockError, UnlockFuture, UnlockSource},
     transit::{Transit, TransitAuth, TransitSettings},
 };

@@ -1,9 +1,10 @@
 //! What every unlock source can do.
 
-use std::{fmt, pin::Pin};
+use std::{fmt, pin::Pin, time::Duration};
 
 use scrip_seal::Secret;
 use thiserror::Error;
+use tokio::time::timeout;
 
 /// The answer of a source. Sources on a network take time.
 pub type UnlockFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, UnlockError>> + Send + 'a>>;
@@ -67,6 +68,24 @@ pub enum UnlockError {
     Rejected(String),
     #[error("the settings of the source are not valid: {0}")]
     Settings(String),
+}
+
+/// The time for one wrap or unwrap, with all requests that it needs.
+pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Runs an operation. After the deadline it is dropped, which closes its connection.
+pub(crate) async fn with_deadline<T>(
+    deadline: Duration,
+    source_name: &str,
+    operation: impl Future<Output = Result<T, UnlockError>>,
+) -> Result<T, UnlockError> {
+    match timeout(deadline, operation).await {
+        Ok(result) => result,
+        Err(_) => Err(UnlockError::Unavailable(format!(
+            "{source_name} has not answered within {} ms",
+            deadline.as_millis()
+        ))),
+    }
 }
 
 #[cfg(test)]

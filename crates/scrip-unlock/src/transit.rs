@@ -16,9 +16,8 @@ use zeroize::Zeroizing;
 pub use self::settings::{TransitAuth, TransitSettings};
 use self::{failure::TransitAction, login::TokenProvider, server::Server};
 use crate::{
-    deadline::with_deadline,
     http_client::{Endpoint, TlsTrust, secret_json},
-    source::{UnlockContext, UnlockError, UnlockFuture, UnlockSource},
+    source::{UnlockContext, UnlockError, UnlockFuture, UnlockSource, with_deadline},
     wrapped_key::WrappedKey,
 };
 

@@ -257,33 +257,7 @@ impl Command {
     /// Whether the command itself reports unknown variables: servers in the log, and `doctor`
     /// in its report.
     fn reports_unknown_variables(&self) -> bool {
-        match self {
-            Self::Dev(_) | Self::Serve(_) | Self::Doctor { .. } => true,
-            Self::Init(_)
-            | Self::Config(ConfigCommand::Check { .. } | ConfigCommand::Example)
-            | Self::Tenant(_)
-            | Self::Application(_)
-            | Self::Key(_)
-            | Self::Keys(_)
-            | Self::Proxy(_)
-            | Self::Webhook(_)
-            | Self::Policy(_)
-            | Self::AccessSession(_)
-            | Self::Bin(_)
-            | Self::Audit(_)
-            | Self::Status { .. }
-            | Self::Migrate { .. }
-            | Self::Unseal { .. }
-            | Self::Approvals { .. }
-            | Self::Approve(_)
-            | Self::Reject(_)
-            | Self::Backup(_)
-            | Self::Restore(_)
-            | Self::Export(_)
-            | Self::Import(_)
-            | Self::Simulator(_)
-            | Self::Completions { .. } => false,
-        }
+        matches!(self, Self::Dev(_) | Self::Serve(_) | Self::Doctor { .. })
     }
 }
 

@@ -5,7 +5,6 @@ pub(crate) mod alterations;
 pub(crate) mod approval;
 pub(crate) mod approve;
 pub(crate) mod arguments;
-pub(crate) mod async_runtime;
 pub(crate) mod audit;
 pub(crate) mod bin;
 mod command_record;
@@ -22,3 +21,8 @@ pub(crate) mod simulator;
 pub(crate) mod status;
 pub(crate) mod transfer;
 mod vault_opener;
+
+/// The runtime of a command, which uses one thread.
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}

@@ -17,14 +17,14 @@ use scrip_demo::{Demo, ShopKeys, authority, provider};
 use scrip_seal::{Secret, VaultKeyRing};
 use scrip_server::{
     config::{Environment, FlagValue, Settings},
-    files::{folder::create_folder, head_file},
+    files::{create_folder, head_file},
     operator_error::explain,
     unlock::manager::KeyManager,
 };
 use tokio::net::TcpListener;
 
 use crate::{
-    commands::async_runtime::runtime,
+    commands::runtime,
     dev::{
         announcement::{DevAnnouncement, announce, announce_json, field_script_url, simulator_url},
         arguments::DevArguments,

@@ -2,7 +2,6 @@
 //! signal.
 
 mod limits;
-mod port_in_use;
 pub(crate) mod server_mode;
 mod simulator;
 mod stop_time;
@@ -53,8 +52,7 @@ use crate::{
     commands::{init, output::print_output},
     serve::{
         limits::{apply_limits, connection_limits},
-        port_in_use::ListenerSetting,
-        server_mode::ServerMode,
+        server_mode::{ListenerSetting, ServerMode},
         stop_time::StopTime,
     },
     signals::termination_signal,

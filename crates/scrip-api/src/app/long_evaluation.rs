@@ -36,22 +36,13 @@ static SLOTS: LazyLock<EvaluationSlots> = LazyLock::new(|| {
 /// Runs an evaluation of a tenant in a slot. Returns `false` if the queue is full or the wait timed
 /// out. Evaluations without a tenant share the slots as if they were those of one more tenant.
 pub(crate) fn run_in_slot(tenant: Option<TenantId>, evaluate: &mut dyn FnMut()) -> bool {
-    run_for_owner(tenant, evaluate)
-}
-
-/// Like [`run_in_slot`], for a tenant.
-pub(crate) fn run_in_slot_of(tenant: TenantId, evaluate: &mut dyn FnMut()) -> bool {
-    run_for_owner(Some(tenant), evaluate)
-}
-
-fn run_for_owner(owner: SlotOwner, evaluate: &mut dyn FnMut()) -> bool {
     if !is_on_worker() {
         // A thread of a store engine: it serves no requests, so the evaluation can run without a
         // slot.
         evaluate();
         return true;
     }
-    SLOTS.run(owner, evaluate)
+    SLOTS.run(tenant, evaluate)
 }
 
 thread_local! {

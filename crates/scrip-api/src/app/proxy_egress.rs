@@ -2,26 +2,19 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock, Weak},
+    sync::{Arc, OnceLock, PoisonError, RwLock, Weak},
     time::Duration,
 };
 
 use scrip_core::{
     Error,
-    policy::{
-        DestinationChoice, Proxy,
-        proxy::{self, ProxyProgram},
-    },
+    policy::{DestinationChoice, Proxy, ProxyProgram, proxy},
     types::id::ProxyId,
 };
 use scrip_egress::{
     ClientCertificate, EgressClient, EgressSettings, EgressStats, TlsMaterial, TlsMinimum,
-    TlsOptions,
+    TlsOptions, TrustedRoots,
 };
-
-use crate::app::egress_client::LazyEgressClient;
-
-pub use crate::app::egress_client::DestinationRoots;
 
 /// Limits of a proxied call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +40,7 @@ impl Default for CallLimits {
 #[derive(Debug)]
 pub struct ProxyEgress {
     pub limits: CallLimits,
-    client: LazyEgressClient,
+    pub client: LazyEgressClient,
     tls_options: RwLock<HashMap<ProxyId, ProxyTls>>,
 }
 
@@ -73,22 +66,12 @@ impl ProxyEgress {
         Self { limits, client, tls_options: RwLock::default() }
     }
 
-    /// Errors: the TLS library rejects its own defaults.
-    pub(crate) fn client(&self) -> Result<&EgressClient, Error> {
-        self.client.get()
-    }
-
     /// Whether a caller can have a destination of its own.
     pub(crate) fn destinations(&self) -> DestinationChoice {
         match self.client.allows_any_name() {
             true => DestinationChoice::Any,
             false => DestinationChoice::Listed,
         }
-    }
-
-    /// The counts of the client; `None` before the first call.
-    pub fn stats(&self) -> Option<EgressStats> {
-        self.client.stats()
     }
 
     /// The time limit of a call.
@@ -146,8 +129,64 @@ impl ProxyEgress {
                 proxy::TlsMinimum::Tls13 => TlsMinimum::Tls13,
             },
         };
-        self.client()?.tls_options(&material).map_err(|_| Error::Unprocessable {
+        self.client.get()?.tls_options(&material).map_err(|_| Error::Unprocessable {
             reason: "the certificate or the certificate authorities of the proxy cannot be used",
         })
+    }
+}
+
+/// The certificate authorities of destinations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DestinationRoots {
+    /// Loaded at the first use: they take a few milliseconds of processor time.
+    System,
+    /// Those of the settings.
+    Given,
+}
+
+/// A client that is created at its first use: most vaults use neither proxies nor webhooks.
+#[derive(Debug)]
+pub struct LazyEgressClient {
+    settings: EgressSettings,
+    roots: DestinationRoots,
+    client: OnceLock<EgressClient>,
+}
+
+impl Default for LazyEgressClient {
+    /// Every public destination, with the certificate authorities of the system.
+    fn default() -> Self {
+        Self::new(EgressSettings::new(TrustedRoots::none()), DestinationRoots::System)
+    }
+}
+
+impl LazyEgressClient {
+    pub fn new(settings: EgressSettings, roots: DestinationRoots) -> Self {
+        Self { settings, roots, client: OnceLock::new() }
+    }
+
+    /// Errors: the TLS library rejects its own defaults.
+    pub fn get(&self) -> Result<&EgressClient, Error> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let mut settings = self.settings.clone();
+        if self.roots == DestinationRoots::System {
+            settings.roots = TrustedRoots::load_from_system().unwrap_or_else(|error| {
+                tracing::error!(cause = %error, "destinations without ca_pem cannot be verified");
+                TrustedRoots::none()
+            });
+        }
+        let client = EgressClient::new(settings).map_err(|it| Error::Internal(it.into()))?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    /// Whether the operator allows every public name.
+    pub fn allows_any_name(&self) -> bool {
+        self.settings.allow_list.allows_any_name()
+    }
+
+    /// The counts of the client; `None` before its first use.
+    pub fn stats(&self) -> Option<EgressStats> {
+        self.client.get().map(EgressClient::stats)
     }
 }

@@ -111,20 +111,7 @@ impl NotReadyReason {
 
     /// Whether the vault waits for its key.
     pub fn is_sealed(self) -> bool {
-        match self {
-            Self::RootKey
-            | Self::Shares
-            | Self::UnlockKeyMissing
-            | Self::UnlockKeyWrong
-            | Self::UnlockUnavailable
-            | Self::UnlockDenied
-            | Self::UnlockSettings
-            | Self::VaultAltered
-            | Self::RotationInterrupted
-            | Self::NoVault
-            | Self::Starting => true,
-            Self::DiskFull | Self::CommitFailed | Self::StoreUnreachable => false,
-        }
+        !matches!(self, Self::DiskFull | Self::CommitFailed | Self::StoreUnreachable)
     }
 }
 

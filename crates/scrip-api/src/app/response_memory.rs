@@ -10,7 +10,7 @@ use bytes::Bytes;
 use scrip_core::policy::rate_limit::ClientNetwork;
 
 use crate::{
-    app::memory_pool::{MemoryPool, PoolBounds},
+    app::body_memory::{MemoryPool, PoolBounds},
     metrics::MemoryRejection,
 };
 
@@ -56,7 +56,7 @@ impl ResponseMemory {
         bytes: Bytes,
     ) -> Result<Bytes, MemoryRejection> {
         let bounds = PoolBounds {
-            pool_bytes: self.pool.bytes_max().max(bytes.len()),
+            pool_bytes: self.pool.bytes_max.max(bytes.len()),
             network_bytes: self.network_bytes_max.max(bytes.len()),
         };
         self.count_within(bounds, network, bytes)

@@ -7,7 +7,7 @@ use scrip_core::operations::access_sessions::{
 
 use crate::{
     route::{AuthenticatedRequest, Handled},
-    wire::{self, policy::access_session, response},
+    wire::{policy::access_session, response},
 };
 
 /// The response is not stored: all browsers share the public key, so a guessed idempotency key
@@ -19,7 +19,7 @@ pub(crate) async fn create(request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn authorize(mut request: AuthenticatedRequest) -> Handled {
-    let authorization = access_session::parse_authorization(wire::json::read(&request.body)?)?;
+    let authorization = access_session::parse_authorization(request.json()?)?;
     let recorder = request.response_recorder(access_session::render_authorized);
     let (vault, pepper) = (&request.app.vault, request.app.pepper()?);
     let permit = request.policy_permit()?;

@@ -15,27 +15,25 @@ use crate::{
     route::{AuthenticatedRequest, Handled, parse_path_id},
     wire::{
         policy::application::{self, parse_kinds},
-        query::QueryParameters,
         response,
     },
 };
 
 pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
-    let application_id = parse_path_id(&request.id, ApplicationId::parse)?;
+    let application_id = request.path_id(ApplicationId::parse)?;
     let recorder = request.response_recorder(application::render_created_key);
     let (vault, pepper) = (&request.app.vault, request.app.pepper()?);
     let created =
         create_api_key(vault, request.policy_permit()?, &pepper, application_id, recorder).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(application::render_created_key(&created)))
+    request.respond_to_change(application::render_created_key(&created)).await
 }
 
 /// Returns a page if the query has `page` or `size`. Otherwise returns a plain array, as the
 /// official clients expect.
 pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
-    let query = QueryParameters::parse(request.query.as_deref());
+    let query = request.query();
     let (permit, application_id) =
-        (request.policy_permit()?, parse_path_id(&request.id, ApplicationId::parse)?);
+        (request.policy_permit()?, request.path_id(ApplicationId::parse)?);
     let page = query.all("page").chain(query.all("size")).next().map(|_| query.page());
     let page = page.transpose()?;
     let kinds = parse_kinds(&query)?;
@@ -52,7 +50,7 @@ pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
     let (permit, application_id) =
-        (request.policy_permit()?, parse_path_id(&request.id, ApplicationId::parse)?);
+        (request.policy_permit()?, request.path_id(ApplicationId::parse)?);
     let key_id = parse_path_id(&request.inner_id, ApiKeyId::parse)?;
     let api_key = get_api_key(&request.app.vault, &permit, application_id, key_id).await?;
     Ok(response::from_rendered(application::render_key(api_key)))
@@ -60,10 +58,9 @@ pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
 
 pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
     let (application_id, key_id) = (
-        parse_path_id(&request.id, ApplicationId::parse)?,
+        request.path_id(ApplicationId::parse)?,
         parse_path_id(&request.inner_id, ApiKeyId::parse)?,
     );
     delete_api_key(&request.app.vault, request.policy_permit()?, application_id, key_id).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(response::no_content()))
+    request.respond_to_change(response::no_content()).await
 }

@@ -14,9 +14,8 @@ use scrip_core::{
 
 use crate::{
     problem::Problem,
-    route::{AuthenticatedRequest, Handled, parse_path_id},
+    route::{AuthenticatedRequest, Handled},
     wire::{
-        self,
         policy::application::{self, parse_kinds},
         query::QueryParameters,
         response,
@@ -24,17 +23,16 @@ use crate::{
 };
 
 pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
-    let new = application::parse_new(wire::json::read(&request.body)?)?;
+    let new = application::parse_new(request.json()?)?;
     let recorder = request.response_recorder(application::render_created);
     let (vault, pepper) = (&request.app.vault, request.app.pepper()?);
     let created =
         create_application(vault, request.policy_permit()?, &pepper, new, recorder).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(application::render_created(&created)))
+    request.respond_to_change(application::render_created(&created)).await
 }
 
 pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
-    let query = QueryParameters::parse(request.query.as_deref());
+    let query = request.query();
     let (permit, filter, page) = (request.policy_permit()?, parse_filter(&query)?, query.page()?);
     let page = list_applications(&request.app.vault, &permit, &filter, page).await?;
     Ok(response::from_rendered(application::render_list(&page)))
@@ -51,8 +49,7 @@ fn parse_filter(query: &QueryParameters<'_>) -> Result<ApplicationFilter, Proble
 }
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
-    let (permit, id) =
-        (request.policy_permit()?, parse_path_id(&request.id, ApplicationId::parse)?);
+    let (permit, id) = (request.policy_permit()?, request.path_id(ApplicationId::parse)?);
     let application = get_application(&request.app.vault, &permit, id).await?;
     Ok(response::from_rendered(application::render_application(&application)))
 }
@@ -64,18 +61,16 @@ pub(crate) async fn get_by_key(request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
-    let id = parse_path_id(&request.id, ApplicationId::parse)?;
-    let update = application::parse_update(wire::json::read(&request.body)?)?;
+    let id = request.path_id(ApplicationId::parse)?;
+    let update = application::parse_update(request.json()?)?;
     let recorder = request.response_recorder(application::render_application);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
     let updated = update_application(vault, permit, id, update, recorder).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(application::render_application(&updated)))
+    request.respond_to_change(application::render_application(&updated)).await
 }
 
 pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
-    let id = parse_path_id(&request.id, ApplicationId::parse)?;
+    let id = request.path_id(ApplicationId::parse)?;
     delete_application(&request.app.vault, request.policy_permit()?, id).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(response::no_content()))
+    request.respond_to_change(response::no_content()).await
 }

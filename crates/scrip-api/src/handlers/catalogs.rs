@@ -7,7 +7,7 @@ use crate::{
     wire::{
         connection_formula,
         policy::application::{self, KIND_RULE},
-        query::{QueryParameters, invalid_parameter},
+        query::invalid_parameter,
         response,
         tokens::bin_details,
     },
@@ -20,14 +20,14 @@ pub(crate) async fn connection_formulas(_: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn permissions(request: AuthenticatedRequest) -> Handled {
-    let query = QueryParameters::parse(request.query.as_deref());
+    let query = request.query();
     let kind = query.parse_choice("application_type", ApplicationKind::parse, KIND_RULE)?;
     Ok(response::from_rendered(application::render_permissions(kind)))
 }
 
 /// The BIN is not recorded: a page sends it for every card that is typed into a field.
 pub(crate) async fn card_details(request: AuthenticatedRequest) -> Handled {
-    let query = QueryParameters::parse(request.query.as_deref());
+    let query = request.query();
     let bin = query.parse_choice("bin", BinPrefix::parse, BIN_RULE)?;
     let bin = bin.ok_or_else(|| invalid_parameter("bin", BIN_RULE))?;
     let kind = request.caller.tenant().kind;

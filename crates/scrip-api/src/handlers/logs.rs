@@ -4,11 +4,11 @@ use scrip_core::operations::logs::list_logs::list_logs;
 
 use crate::{
     route::{AuthenticatedRequest, Handled},
-    wire::{log, query::QueryParameters, response},
+    wire::{log, response},
 };
 
 pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
-    let logs = log::parse(&QueryParameters::parse(request.query.as_deref()))?;
+    let logs = log::parse(&request.query())?;
     Ok(response::from_rendered(log::render_page(
         &list_logs(&request.app.vault, &request.caller, logs).await?,
     )))

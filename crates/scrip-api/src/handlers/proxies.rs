@@ -20,10 +20,9 @@ use scrip_core::{
 
 use crate::{
     problem::Problem,
-    route::{AuthenticatedRequest, Handled, parse_path_id},
+    route::{AuthenticatedRequest, Handled},
     wire::{
-        self,
-        proxies::{certificate, proxy_request, proxy_response},
+        proxies::{proxy_request, proxy_response},
         query::QueryParameters,
         response,
     },
@@ -40,7 +39,7 @@ pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
-    let query = QueryParameters::parse(request.query.as_deref());
+    let query = request.query();
     let (permit, filter, page) = (request.policy_permit()?, parse_filter(&query)?, query.page()?);
     let page = list_proxies(&request.app.vault, &permit, &filter, page).await?;
     Ok(response::from_rendered(proxy_response::render_list(&page)))
@@ -57,13 +56,13 @@ fn parse_filter(query: &QueryParameters<'_>) -> Result<ProxyFilter, Problem> {
 }
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
-    let (permit, id) = (request.policy_permit()?, proxy_id(&request)?);
+    let (permit, id) = (request.policy_permit()?, request.path_id(ProxyId::parse)?);
     let proxy = get_proxy(&request.app.vault, &permit, id).await?;
     Ok(response::from_rendered(proxy_response::render_proxy(&proxy)))
 }
 
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
-    let id = proxy_id(&request)?;
+    let id = request.path_id(ProxyId::parse)?;
     let draft = compile_draft(&request, Some(id))?;
     // A repeated request gets the same response, and its caller may have lost the permission to read
     // proxies. So the key is in no response that is stored.
@@ -81,8 +80,9 @@ pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn patch(mut request: AuthenticatedRequest) -> Handled {
-    let (id, loopback) = (proxy_id(&request)?, request.app.settings.loopback_destinations);
-    let (work, body) = (request.caller.work(), wire::json::read(&request.body)?);
+    let (id, loopback) =
+        (request.path_id(ProxyId::parse)?, request.app.settings.loopback_destinations);
+    let (work, body) = (request.caller.work(), request.json()?);
     // Charged here, so that the patch is applied and compiled outside of the async workers.
     work.charge_ahead(proxy_request::count_check_work(request.body.len()));
     work.charge_ahead(proxy_request::count_patch_work(&body));
@@ -96,30 +96,27 @@ pub(crate) async fn patch(mut request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
-    let id = proxy_id(&request)?;
+    let id = request.path_id(ProxyId::parse)?;
     delete_proxy(&request.app.vault, request.policy_permit()?, id).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(response::no_content()))
+    request.respond_to_change(response::no_content()).await
 }
 
 pub(crate) async fn set_client_certificate(mut request: AuthenticatedRequest) -> Handled {
-    let id = proxy_id(&request)?;
-    let work = certificate::count_parse_work(request.body.len());
-    let parse = || certificate::parse(wire::json::read(&request.body)?);
+    let id = request.path_id(ProxyId::parse)?;
+    let work = proxy_response::count_certificate_work(request.body.len());
+    let parse = || proxy_response::parse_certificate(request.json()?);
     let new = request.caller.work().run_step(work, parse)??;
-    let recorder = request.response_recorder(certificate::render_certificate);
+    let recorder = request.response_recorder(proxy_response::render_certificate);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
     let updated = set_proxy_client_certificate(vault, permit, id, new, recorder).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(certificate::render_certificate(&updated)))
+    request.respond_to_change(proxy_response::render_certificate(&updated)).await
 }
 
 pub(crate) async fn delete_client_certificate(request: AuthenticatedRequest) -> Handled {
-    let id = proxy_id(&request)?;
+    let id = request.path_id(ProxyId::parse)?;
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
     delete_proxy_client_certificate(vault, permit, id).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(response::no_content()))
+    request.respond_to_change(response::no_content()).await
 }
 
 fn may_read_proxies(caller: &Caller) -> bool {
@@ -136,7 +133,7 @@ fn compile_draft(
     let (tenant, loopback) = (request.caller.tenant(), request.app.settings.loopback_destinations);
     let work = request.caller.work();
     let parse = || {
-        let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
+        let draft = proxy_request::parse_draft(request.json()?, loopback)?;
         let current = current.filter(|_| may_read_proxies(&request.caller));
         let current = current.and_then(|id| tenant.proxies.get(&id));
         let current = current.map(|it| ProxyDetails::open(&tenant.keys, (**it).clone()));
@@ -147,8 +144,4 @@ fn compile_draft(
     let compile_work = draft.count_compile_work(current.as_ref());
     let compiled = work.run_step(compile_work, || draft.compile(current.as_ref()))?;
     Ok(compiled.map_err(Error::from)?)
-}
-
-fn proxy_id(request: &AuthenticatedRequest) -> Result<ProxyId, Problem> {
-    parse_path_id(&request.id, ProxyId::parse)
 }

@@ -11,11 +11,7 @@ use scrip_core::operations::tenants::{
 
 use crate::{
     route::{AuthenticatedRequest, Handled},
-    wire::{
-        self,
-        policy::{tenant, usage},
-        response,
-    },
+    wire::{policy::tenant, response},
 };
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
@@ -26,18 +22,16 @@ pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
-    let (name, edit) = tenant::parse_update(wire::json::read(&request.body)?)?;
+    let (name, edit) = tenant::parse_update(request.json()?)?;
     let recorder = request.response_recorder(tenant::render_record);
     let (vault, permit) = (&request.app.vault, request.policy_permit()?);
     let updated = update_tenant(vault, permit, name, edit, recorder).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(tenant::render_record(&updated)))
+    request.respond_to_change(tenant::render_record(&updated)).await
 }
 
 pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
     delete_tenant(&request.app.vault, request.policy_permit()?).await?;
-    request.app.reload().await?;
-    Ok(response::from_rendered(response::no_content()))
+    request.respond_to_change(response::no_content()).await
 }
 
 pub(crate) async fn get_quotas(request: AuthenticatedRequest) -> Handled {
@@ -49,7 +43,7 @@ pub(crate) async fn get_quotas(request: AuthenticatedRequest) -> Handled {
 
 pub(crate) async fn get_usage(request: AuthenticatedRequest) -> Handled {
     let permit = request.policy_permit()?;
-    Ok(response::from_rendered(usage::render_usage(
+    Ok(response::from_rendered(tenant::render_usage(
         &get_tenant_usage(&request.app.vault, &permit).await?,
     )))
 }

@@ -14,12 +14,12 @@ use scrip_core::{
 use tracing::Instrument;
 
 use crate::{
-    route::{AuthenticatedRequest, Handled, parse_path_id},
-    wire::{self, response, threeds},
+    route::{AuthenticatedRequest, Handled},
+    wire::{response, threeds},
 };
 
 pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
-    let new = threeds::parse_new(wire::json::read(&request.body)?, observe_client(&request))?;
+    let new = threeds::parse_new(request.json()?, observe_client(&request))?;
     let recorder = request.response_recorder(threeds::render_created);
     let created =
         create_threeds_session(&request.app.vault, &request.caller, new, recorder).await?;
@@ -30,17 +30,15 @@ pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
     let session = get_threeds_session(
         &request.app.vault,
         &request.caller,
-        parse_path_id(&request.id, ThreeDsSessionId::parse)?,
+        request.path_id(ThreeDsSessionId::parse)?,
     )
     .await?;
     Ok(response::from_rendered(threeds::render_session(&session)))
 }
 
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
-    let (id, device) = (
-        parse_path_id(&request.id, ThreeDsSessionId::parse)?,
-        threeds::parse_device(wire::json::read(&request.body)?)?,
-    );
+    let (id, device) =
+        (request.path_id(ThreeDsSessionId::parse)?, threeds::parse_device(request.json()?)?);
     let recorder = request.response_recorder(threeds::render_updated);
     let (vault, caller) = (&request.app.vault, &request.caller);
     let updated = update_threeds_session(vault, caller, id, device, recorder).await?;
@@ -50,8 +48,8 @@ pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
 /// Runs in a separate task, because a message to a directory server cannot be undone and its
 /// outcome must be stored even if the client disconnects. A stopping server waits for the task.
 pub(crate) async fn authenticate(mut request: AuthenticatedRequest) -> Handled {
-    let id = parse_path_id(&request.id, ThreeDsSessionId::parse)?;
-    let new = threeds::parse_authentication(wire::json::read(&request.body)?)?;
+    let id = request.path_id(ThreeDsSessionId::parse)?;
+    let new = threeds::parse_authentication(request.json()?)?;
     let recorder = request.response_recorder(threeds::render_authentication);
     let app = Arc::clone(&request.app);
     let guard = app.tasks.authentications.track();
@@ -68,7 +66,7 @@ pub(crate) async fn authenticate(mut request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn get_result(request: AuthenticatedRequest) -> Handled {
-    let id = parse_path_id(&request.id, ThreeDsSessionId::parse)?;
+    let id = request.path_id(ThreeDsSessionId::parse)?;
     let result = get_challenge_result(&request.app.vault, &request.caller, id).await?;
     Ok(response::from_rendered(threeds::render_authentication(&result)))
 }

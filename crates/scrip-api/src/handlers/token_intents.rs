@@ -9,19 +9,19 @@ use scrip_core::{
 };
 
 use crate::{
-    route::{AuthenticatedRequest, Handled, parse_path_id},
-    wire::{self, response, tokens::token_intent},
+    route::{AuthenticatedRequest, Handled},
+    wire::{response, tokens::token_intent},
 };
 
 pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
-    let new = token_intent::parse_new(wire::json::read(&request.body)?)?;
+    let new = token_intent::parse_new(request.json()?)?;
     let recorder = request.response_recorder(token_intent::render_created);
     let created = create_token_intent(&request.app.vault, &request.caller, new, recorder).await?;
     Ok(response::from_rendered(token_intent::render_created(&created)))
 }
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
-    let id = parse_path_id(&request.id, TokenIntentId::parse)?;
+    let id = request.path_id(TokenIntentId::parse)?;
     let intent = get_token_intent(&request.app.vault, &request.caller, id).await?;
     Ok(response::from_rendered(token_intent::render_token_intent(&intent)))
 }
@@ -30,7 +30,7 @@ pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
     delete_token_intent(
         &request.app.vault,
         &request.caller,
-        parse_path_id(&request.id, TokenIntentId::parse)?,
+        request.path_id(TokenIntentId::parse)?,
     )
     .await?;
     Ok(response::from_rendered(response::no_content()))

@@ -33,8 +33,8 @@ use crate::{
     app::{App, long_evaluation},
     limiter::RateLimitError,
     metrics::AuthenticationFailure,
-    middleware::request_head::{request_host, single_header},
     problem::{InvalidApiKey, Problem, not_ready::not_ready},
+    route::{request_host, single_header},
 };
 
 pub(crate) const HEADER: &str = "bt-api-key";
@@ -167,32 +167,17 @@ fn reject_key(key: &str) -> Problem {
 
 /// Counts why there is no caller, if the request or its tenant's policy is the reason.
 fn count_failure(app: &App, problem: &Problem) {
-    let reason = match problem {
-        Problem::Unauthorized(InvalidApiKey::Missing) => AuthenticationFailure::Missing,
-        Problem::Unauthorized(InvalidApiKey::Malformed | InvalidApiKey::Unknown) => {
-            AuthenticationFailure::Unknown
+    let reason = if let Problem::Unauthorized(reason) = problem {
+        match reason {
+            InvalidApiKey::Missing => AuthenticationFailure::Missing,
+            InvalidApiKey::Malformed | InvalidApiKey::Unknown => AuthenticationFailure::Unknown,
         }
-        Problem::BadHeader(_) => AuthenticationFailure::Malformed,
-        Problem::TenantPolicyAltered => AuthenticationFailure::PolicyAltered,
-        Problem::NoRoute
-        | Problem::FieldHost(_)
-        | Problem::MissingFeature(_)
-        | Problem::MethodNotAllowed
-        | Problem::UntrustedCertificate
-        | Problem::MissingMetricsKey
-        | Problem::UnsupportedMediaType(_)
-        | Problem::Gone(_)
-        | Problem::TooLarge
-        | Problem::LengthRequired
-        | Problem::Misdirected
-        | Problem::NotReady(_)
-        | Problem::NoBodyMemory
-        | Problem::NoResponseMemory
-        | Problem::BodyTimeout
-        | Problem::Malformed(_)
-        | Problem::Overloaded
-        | Problem::RateLimiterUnavailable
-        | Problem::Failed(_) => return,
+    } else if matches!(problem, Problem::BadHeader(_)) {
+        AuthenticationFailure::Malformed
+    } else if matches!(problem, Problem::TenantPolicyAltered) {
+        AuthenticationFailure::PolicyAltered
+    } else {
+        return;
     };
     app.metrics.authentication_failures.increment(reason);
 }

@@ -8,7 +8,7 @@ use scrip_core::{
     policy::Caller,
 };
 
-use crate::{app::App, metrics, middleware::request_head::KeyedRequest, problem::Problem, wire};
+use crate::{app::App, metrics, problem::Problem, route::KeyedRequest, wire};
 
 /// The next step of a request with an idempotency key.
 pub(crate) enum IdempotencyStep {
@@ -40,7 +40,7 @@ pub(crate) async fn claim_or_replay(
     match decision? {
         ClaimDecision::Proceed(claim) => Ok(IdempotencyStep::Proceed(claim)),
         ClaimDecision::Replay(replay) => {
-            Ok(IdempotencyStep::Replay(wire::response::from_replay(replay)))
+            Ok(IdempotencyStep::Replay(wire::tokens::token_response::from_replay(replay)))
         }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) async fn find_concurrent_response(
         ClaimDecision::Proceed(_) => Ok(None),
         ClaimDecision::Replay(replay) => {
             app.metrics.idempotency.increment(metrics::IdempotencyOutcome::Replay);
-            Ok(Some(wire::response::from_replay(replay)))
+            Ok(Some(wire::tokens::token_response::from_replay(replay)))
         }
     }
 }

@@ -7,7 +7,11 @@ use scrip_core::{
     types::EntityType,
 };
 
-use crate::{app::App, middleware::request_head::extract_path_ids, problem::Problem, route::Route};
+use crate::{
+    app::App,
+    problem::Problem,
+    route::{Route, extract_path_ids},
+};
 
 /// Writes the audit record of a rejected, authenticated request.
 pub(crate) async fn record_rejected_request(

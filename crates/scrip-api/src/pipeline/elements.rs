@@ -1,27 +1,23 @@
 //! Serves the hosted card fields, and decides which paths the host of the fields has.
 
-mod api_path;
-mod field_path;
 mod field_response;
-mod frame_parents;
 
+use axum::extract::Request;
 use hyper::{
-    HeaderMap,
+    HeaderMap, Uri,
     header::{CONTENT_SECURITY_POLICY, HeaderValue, X_CONTENT_TYPE_OPTIONS},
     http::request::Parts,
 };
+use scrip_elements::FramePage;
 
-use self::api_path::BelowApiPath;
-pub(crate) use self::{
-    api_path::strip_api_path, field_path::FieldPath, field_response::field_response,
-};
+pub(crate) use self::field_response::field_response;
 use crate::{
     app::{
         App,
         field_hosting::{FieldHosting, HostRole},
     },
-    middleware::request_head::request_host,
     problem::{FieldHostRule, Problem},
+    route::{ReceivedUri, request_host},
 };
 
 /// The decision about a request before the router sees it.
@@ -107,4 +103,142 @@ fn host_role(app: &App, head: &Parts) -> HostRole {
 
 fn is_below_api(head: &Parts) -> bool {
     head.extensions.get::<BelowApiPath>().is_some()
+}
+
+const API_PATH: &str = "/api";
+
+/// Marks a request with a path below `/api`, which was removed.
+#[derive(Debug, Clone, Copy)]
+struct BelowApiPath;
+
+/// Removes `/api` from the path once, so that routes, metrics and records have one path for an
+/// operation.
+pub(crate) fn strip_api_path(request: &mut Request) {
+    let uri = request.uri();
+    let Some(rest) = uri.path().strip_prefix(API_PATH) else { return };
+    let path = match rest {
+        "" => "/",
+        _ if rest.starts_with('/') => rest,
+        _ => return,
+    };
+    let rest = uri.query().map(|it| format!("{path}?{it}")).unwrap_or_else(|| path.to_owned());
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = rest.parse().ok();
+    if let Ok(changed) = Uri::from_parts(parts) {
+        let received = std::mem::replace(request.uri_mut(), changed);
+        request.extensions_mut().insert(ReceivedUri(received));
+        request.extensions_mut().insert(BelowApiPath);
+    }
+}
+
+/// A path of the hosted fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FieldPath {
+    /// The script of the page, in its current release.
+    ClientScript,
+    Page(FramePage),
+    /// A file of one release.
+    ReleaseFile {
+        release: String,
+        name: String,
+    },
+    /// Below the paths of the fields, but unknown.
+    Unknown,
+}
+
+impl FieldPath {
+    /// Parses a path. `None` if the path is not one of the fields. The version in a path is the one
+    /// of the npm package that loads the fields, and any version gets the same files.
+    pub(crate) fn parse(path: &str) -> Option<Self> {
+        let mut segments = path.strip_prefix('/')?.split('/');
+        match segments.next()? {
+            "elements" => Some(parse_elements(segments)),
+            "web-elements" => Some(parse_web_elements(segments)),
+            _ => None,
+        }
+    }
+}
+
+fn parse_elements<'a>(mut segments: impl Iterator<Item = &'a str>) -> FieldPath {
+    match (segments.next(), segments.next(), segments.next()) {
+        (Some("client.js"), None, None) => FieldPath::ClientScript,
+        (Some(release), Some(name), None) => {
+            FieldPath::ReleaseFile { release: release.to_owned(), name: name.to_owned() }
+        }
+        _ => FieldPath::Unknown,
+    }
+}
+
+fn parse_web_elements<'a>(mut segments: impl Iterator<Item = &'a str>) -> FieldPath {
+    let path = [(); 4].map(|()| segments.next());
+    match path {
+        [Some(""), ..] => FieldPath::Unknown,
+        [_, Some("client"), Some("index.js"), None] => FieldPath::ClientScript,
+        [_, Some("hosted-elements"), Some(name), None] => FramePage::ALL
+            .into_iter()
+            .find(|it| it.file_name() == name)
+            .map_or(FieldPath::Unknown, FieldPath::Page),
+        _ => FieldPath::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    #[test]
+    fn api_path_is_removed_once_and_as_a_whole_segment() {
+        let cases = [
+            ("/api", "/"),
+            ("/api/", "/"),
+            ("/api?x=/api", "/?x=/api"),
+            ("/api/tokens", "/tokens"),
+            ("/api/tokens/?start=a%2Fb", "/tokens/?start=a%2Fb"),
+            ("/api/api/tokens", "/api/tokens"),
+            ("/apis/tokens", "/apis/tokens"),
+            ("/tokens/api", "/tokens/api"),
+            ("/API/tokens", "/API/tokens"),
+            ("/", "/"),
+        ];
+        for (uri, expected) in cases {
+            let mut request = Request::builder().uri(uri).body(Body::empty()).unwrap();
+            strip_api_path(&mut request);
+            assert_eq!(request.uri().to_string(), expected, "{uri}");
+            let is_marked = request.extensions().get::<BelowApiPath>().is_some();
+            assert_eq!(is_marked, uri != expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn field_paths_are_parsed_by_whole_segments() {
+        let file = |release: &str, name: &str| {
+            Some(FieldPath::ReleaseFile { release: release.to_owned(), name: name.to_owned() })
+        };
+        let cases = [
+            ("/elements/client.js", Some(FieldPath::ClientScript)),
+            ("/web-elements/2.17.0/client/index.js", Some(FieldPath::ClientScript)),
+            ("/web-elements/1/hosted-elements/field.html", Some(FieldPath::Page(FramePage::Field))),
+            (
+                "/web-elements/1/hosted-elements/controller.html",
+                Some(FieldPath::Page(FramePage::Controller)),
+            ),
+            ("/elements/0123/field.js", file("0123", "field.js")),
+            ("/elements/0123/../field.js", Some(FieldPath::Unknown)),
+            ("/elements", Some(FieldPath::Unknown)),
+            ("/elements/0123", Some(FieldPath::Unknown)),
+            ("/web-elements", Some(FieldPath::Unknown)),
+            ("/web-elements/1/hosted-elements", Some(FieldPath::Unknown)),
+            ("/web-elements/1/hosted-elements/client.js", Some(FieldPath::Unknown)),
+            ("/web-elements/1/hosted-elements/field.html/x", Some(FieldPath::Unknown)),
+            ("/web-elements//client/index.js", Some(FieldPath::Unknown)),
+            ("/elementsx/client.js", None),
+            ("/tokens/elements", None),
+            ("/", None),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(FieldPath::parse(path), expected, "{path}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::{
         call::{CallEntry, method_name, serve_call},
         error::{CallDelivery, ProxyError},
     },
-    route::{IncomingRequest, proxy_path::PROXY_PATH},
+    route::{IncomingRequest, PROXY_PATH},
 };
 
 async fn serve_allowed_call(

@@ -8,7 +8,6 @@ mod json;
 mod multipart;
 mod piece;
 mod piece_search;
-mod source_counting;
 mod text;
 mod xml;
 
@@ -24,7 +23,7 @@ use hyper::{
 };
 use scrip_core::{
     FieldError,
-    expression::message::{ValueCounting, evaluate_message},
+    expression::{ValueCounting, evaluate_message},
     policy::proxy::transform::LocationStep,
     work_meter::WorkMeter,
 };
@@ -36,7 +35,7 @@ use serde_json::Value;
 
 pub(crate) use self::content_type::{is_json_type, read_charset};
 pub(in crate::proxy) use self::form::remove_form_fields;
-pub use self::{content_type::BodyFormat, source_counting::SourceCounting};
+pub use self::{content_type::BodyFormat, piece::SourceCounting};
 use self::{
     content_type::read_format,
     multipart::{Boundary, DrawnBoundary},

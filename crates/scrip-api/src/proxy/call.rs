@@ -13,7 +13,6 @@ mod outgoing;
 mod party;
 mod plan;
 pub(crate) mod received_call;
-mod rejection;
 mod selection;
 mod target;
 mod transforms;
@@ -46,6 +45,7 @@ pub use self::answer::StreamedAnswer;
 use self::{
     answer::{AnswerBuilder, replay_response},
     exchange::PreparedCall,
+    failure::record_rejected_call,
     outgoing::{
         build_request, check_computed_headers, find_hidden_configuration, find_hidden_inputs,
         load_configuration, load_tokens, parse_message,
@@ -53,7 +53,6 @@ use self::{
     party::{CallParty, is_keyless},
     plan::CallPlan,
     received_call::{ReceivedCall, honors_idempotency_key},
-    rejection::record_rejected_call,
     selection::SelectedProxy,
     target::AppendedTarget,
     transforms::CallTransforms,
@@ -65,9 +64,7 @@ use crate::{
     metrics::{CallResult, IdempotencyOutcome},
     middleware::{
         admission,
-        body::read_body,
-        request_head::{IDEMPOTENCY_KEY, single_header},
-        response_body::ResponseBudget,
+        body::{ResponseBudget, read_body},
     },
     problem::{Problem, not_ready::not_ready},
     proxy::{
@@ -75,7 +72,7 @@ use crate::{
         headers::parse_encrypted_header,
         outgoing::{ExpressionInputs, OutgoingMessage, UsablePlaintext},
     },
-    route::IncomingRequest,
+    route::{IDEMPOTENCY_KEY, IncomingRequest, single_header},
     trace_id::TraceId,
 };
 
@@ -360,7 +357,7 @@ async fn run_call(
     let proxy = pending.call.selected.proxy().map(|it| it.record().id);
     let result = exchange_messages(app, pending, claim).await;
     if let Err(error) = &result
-        && let Some(cause) = error.logged_cause()
+        && let Some(cause) = &error.logged_cause
     {
         let (status, delivery) = (error.status().as_u16(), error.delivery());
         FailedCall { trace: &trace, proxy, delivery, status, cause }.log();
@@ -392,7 +389,7 @@ async fn exchange_messages(
     }
     let is_answer_hidden = tokens.are_hidden() || admission::has_field_values(&call.headers);
     if let Some(transforms) = transforms.as_mut().filter(|_| is_answer_hidden)
-        && let Err(error) = transforms.hide_answer(&plan, tokens.used().hidden_places())
+        && let Err(error) = transforms.hide_answer(&plan, tokens.used.hidden_places())
     {
         return Err(tokens.reject_openly(error).await);
     }

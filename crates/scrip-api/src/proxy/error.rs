@@ -26,7 +26,7 @@ pub struct ProxyError {
     failure: CallFailure,
     delivery: CallDelivery,
     destination_status: Option<StatusCode>,
-    logged_cause: Option<CallFailureCause>,
+    pub(crate) logged_cause: Option<CallFailureCause>,
 }
 
 #[derive(Debug)]
@@ -115,10 +115,6 @@ impl ProxyError {
     #[must_use]
     pub(crate) fn with_logged_cause(self, cause: CallFailureCause) -> Self {
         Self { logged_cause: self.logged_cause.or(Some(cause)), ..self }
-    }
-
-    pub(crate) fn logged_cause(&self) -> Option<&CallFailureCause> {
-        self.logged_cause.as_ref()
     }
 
     #[must_use]

@@ -6,14 +6,13 @@
 mod message_marks;
 mod objects;
 mod properties;
-mod target;
 pub mod tokenize;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, header::CONTENT_TYPE};
 use scrip_core::{
     Error,
-    expression::message::{MessageThread, ValueCounting, charge_message_work, evaluate_message},
+    expression::{MessageThread, ValueCounting, charge_message_work, evaluate_message},
     policy::proxy::{
         ProxyTransform,
         transform::{
@@ -29,10 +28,10 @@ use serde_json::{Map, Value};
 
 use self::objects::{ClientMessage, TemplateObjects};
 pub use self::{
+    message_marks::TransformTarget,
     properties::{
         check_hidden_body, check_property_names, hidden_body_work, stores_encrypted, writes_body,
     },
-    target::TransformTarget,
     tokenize::{CollectedToken, CollectedTokenData},
 };
 use crate::proxy::{
@@ -372,8 +371,8 @@ impl<'c> TransformRun<'c> {
         match transform {
             ProxyTransform::AppendJson { location, .. } => {
                 self.objects.forget_response();
-                let limits = append::JsonLimits { bytes_max, depth_max: DEPTH_MAX };
-                append::append_json(message, location, value.expose(), limits)
+                let edit = append::find_json_edit(message, location, DEPTH_MAX)?;
+                append::write_json(message, &edit, value.expose(), bytes_max)
             }
             ProxyTransform::AppendText { .. } => {
                 self.objects.forget_response();

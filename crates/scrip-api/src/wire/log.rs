@@ -10,7 +10,7 @@ use scrip_core::{
         message::{message, parse_outcome},
     },
     idempotency::RenderedResponse,
-    listing::{CursorPage, page::PAGE_SIZE_DEFAULT},
+    listing::{CursorPage, PAGE_SIZE_DEFAULT},
     operations::logs::list_logs::ListLogsQuery,
     types::{
         EntityType, Operation,
@@ -84,27 +84,25 @@ fn parse_date(
     date.map_err(|error| ParseError::Failed(Error::from(error)))
 }
 
-#[derive(Debug, Serialize)]
-pub struct LogBody<'a> {
-    id: String,
-    tenant_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    actor_id: Option<String>,
-    actor_type: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    api_key_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    entity_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    entity_id: &'a str,
-    operation: &'a str,
-    outcome: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    trace_id: &'a str,
-    address: &'a str,
-    created_at: String,
+bodies! {
+    #[derive(Debug)]
+    pub struct LogBody<'a> {
+        id: String,
+        tenant_id: String,
+        actor_id?: String,
+        actor_type: &'a str,
+        api_key_id?: String,
+        entity_type?: &'static str,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        entity_id: &'a str,
+        operation: &'a str,
+        outcome: &'a str,
+        message?: String,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        trace_id: &'a str,
+        address: &'a str,
+        created_at: String,
+    }
 }
 
 pub fn body(log: LogKind, record: &LogRecord) -> LogBody<'_> {

@@ -5,4 +5,3 @@ pub(crate) mod access_session;
 pub mod application;
 pub(crate) mod client_key;
 pub mod tenant;
-pub(crate) mod usage;

@@ -1,6 +1,5 @@
 //! JSON of proxies.
 
-pub(crate) mod certificate;
 pub(crate) mod proxy_request;
 pub(crate) mod proxy_response;
 mod transform;

@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use scrip_core::{
     Error, FieldError,
-    listing::{
-        Page, PageRequest,
-        page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},
-    },
+    listing::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Page, PageRequest},
 };
 use serde::Serialize;
 use serde_json::Value;

@@ -1,8 +1,6 @@
 //! JSON of tokens and token intents.
 
 pub(crate) mod bin_details;
-pub(crate) mod card;
-pub(crate) mod detokenize;
 pub(crate) mod list;
 pub(crate) mod search;
 pub(crate) mod token;

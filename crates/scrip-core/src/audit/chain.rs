@@ -5,15 +5,17 @@
 //! an attacker could remove the last records unnoticed. Pruning leaves a checkpoint, and the rest
 //! of the chain continues from it. An engine only stores these rows; it never has the key.
 
-use std::sync::Arc;
+use std::{net::Ipv4Addr, sync::Arc};
 
 use scrip_seal::{AuditKey, Mac, Place};
 
 use crate::{
     Timestamp,
-    audit::AuditRecord,
-    policy::Actor,
-    types::id::{ApiKeyId, ApplicationId, TenantId},
+    policy::{Actor, Caller, PolicyPermit, RequestOrigin},
+    types::{
+        Operation, Transform,
+        id::{ApiKeyId, ApplicationId, TenantId},
+    },
 };
 
 words! {
@@ -35,6 +37,111 @@ impl Actor {
             Self::Vault => ("vault", None),
             Self::Unauthenticated => ("unauthenticated", None),
         }
+    }
+}
+
+/// The outcome of a read with this transform.
+pub(crate) fn read_outcome(transform: Transform) -> &'static str {
+    match transform {
+        Transform::Redact => "redacted",
+        Transform::Mask => "masked",
+        Transform::Reveal => "revealed",
+    }
+}
+
+/// A record, committed in the transaction of the change that it records, or before the response
+/// that it records. Its link adds the entity and the outcome.
+#[derive(Debug, Clone)]
+pub struct AuditRecord {
+    pub operation: Operation,
+    pub actor: Actor,
+    pub trace: Arc<str>,
+    pub address: Arc<str>,
+    pub at: Timestamp,
+    /// The API key that authenticated the request.
+    pub api_key: Option<ApiKeyId>,
+    /// The operating-system user of an operator's command.
+    pub os_user: Option<Arc<str>>,
+    /// The number of events in an aggregated record.
+    pub repeats: Option<i64>,
+    /// Method, destination host and proxy of a proxied call. Never text that may contain a card
+    /// number.
+    pub detail: Option<Arc<str>>,
+    /// The key for the link. Code that links the record needs no other access to the key.
+    pub(super) key: Arc<AuditKey>,
+}
+
+impl AuditRecord {
+    pub fn new(operation: Operation, caller: &Caller, at: Timestamp) -> Self {
+        let actor = Actor::Application(caller.application());
+        let record =
+            Self::for_request(actor, operation, caller.origin(), &caller.tenant().audit_key, at);
+        Self { api_key: caller.api_key(), ..record }
+    }
+
+    pub fn for_policy(operation: Operation, permit: &PolicyPermit, at: Timestamp) -> Self {
+        match permit.caller() {
+            Some(caller) => Self::new(operation, caller, at),
+            None => Self {
+                os_user: permit.os_user().cloned(),
+                ..Self::without_request(permit.actor(), operation, &permit.tenant().audit_key, at)
+            },
+        }
+    }
+
+    /// A record of an operator's command on this machine, without a request.
+    pub fn for_operator(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
+        Self::without_request(Actor::Operator, operation, key, at)
+    }
+
+    /// A record of an action of the vault, such as an expiry.
+    pub fn for_vault(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
+        Self::without_request(Actor::Vault, operation, key, at)
+    }
+
+    pub(crate) fn without_request(
+        actor: Actor,
+        operation: Operation,
+        key: &Arc<AuditKey>,
+        at: Timestamp,
+    ) -> Self {
+        let origin = RequestOrigin { trace: "".into(), address: Ipv4Addr::LOCALHOST.into() };
+        Self::for_request(actor, operation, &origin, key, at)
+    }
+
+    pub(crate) fn for_request(
+        actor: Actor,
+        operation: Operation,
+        origin: &RequestOrigin,
+        key: &Arc<AuditKey>,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            operation,
+            actor,
+            trace: Arc::clone(&origin.trace),
+            address: origin.address.to_string().into(),
+            at,
+            api_key: None,
+            os_user: None,
+            repeats: None,
+            detail: None,
+            key: Arc::clone(key),
+        }
+    }
+
+    /// A record of the same request for an entity of another type.
+    pub fn with_operation(&self, operation: Operation) -> Self {
+        Self { operation, ..self.clone() }
+    }
+
+    pub(crate) fn key(&self) -> &AuditKey {
+        &self.key
+    }
+
+    /// A record of an action of the vault during the same request.
+    pub fn to_vault_record(&self, operation: Operation) -> Self {
+        Self::for_vault(operation, &self.key, self.at)
     }
 }
 
@@ -298,7 +405,7 @@ impl ChainHead {
         key.verifies(&self.mac_place(log), &self.mac)
     }
 
-    fn compute_mac(&self, key: &AuditKey, log: LogKind) -> Mac {
+    pub(super) fn compute_mac(&self, key: &AuditKey, log: LogKind) -> Mac {
         key.mac(&self.mac_place(log))
     }
 
@@ -318,7 +425,7 @@ impl Checkpoint {
         key.verifies(&self.mac_place(log), &self.mac)
     }
 
-    fn compute_mac(&self, key: &AuditKey, log: LogKind) -> Mac {
+    pub(super) fn compute_mac(&self, key: &AuditKey, log: LogKind) -> Mac {
         key.mac(&self.mac_place(log))
     }
 
@@ -329,97 +436,5 @@ impl Checkpoint {
             .number(self.sequence)
             .bytes(&self.link.0)
             .number(self.at.unix_ms)
-    }
-}
-
-/// A request to sign the head and the checkpoint of a chain with the newest audit key.
-#[derive(Debug, Clone)]
-pub struct ResignChain {
-    pub log: LogKind,
-    pub tenant: TenantId,
-    pub(crate) key: Arc<AuditKey>,
-}
-
-impl ResignChain {
-    /// The MAC of the newest key. `None` for an altered row, which must stay invalid.
-    pub fn head_mac(&self, head: &ChainHead) -> Option<Mac> {
-        let is_valid = head.tenant == self.tenant && head.has_valid_mac(&self.key, self.log);
-        is_valid.then(|| head.compute_mac(&self.key, self.log))
-    }
-
-    /// As [`ResignChain::head_mac`], for the checkpoint.
-    pub fn checkpoint(&self, checkpoint: Checkpoint) -> Option<Checkpoint> {
-        let is_valid =
-            checkpoint.tenant == self.tenant && checkpoint.has_valid_mac(&self.key, self.log);
-        is_valid
-            .then(|| Checkpoint { mac: checkpoint.compute_mac(&self.key, self.log), ..checkpoint })
-    }
-}
-
-/// A request to prune one chain. It checks the records before they are removed and signs the new
-/// checkpoint.
-#[derive(Debug, Clone)]
-pub struct PruneChain {
-    pub log: LogKind,
-    pub tenant: TenantId,
-    /// Prune records older than this time.
-    pub(crate) before: Timestamp,
-    pub(crate) at: Timestamp,
-    pub(crate) key: Arc<AuditKey>,
-}
-
-/// The chain is broken, so it is not pruned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BrokenChain;
-
-impl PruneChain {
-    /// The number of records at the front to prune. A command uses the clock of its machine, which
-    /// may be far ahead. Later records of a server show the correct time.
-    fn due_count(&self, records: &[LogRecord]) -> usize {
-        let mut due_count = 0_usize;
-        for (index, record) in records.iter().enumerate() {
-            let is_due = record.at < self.before;
-            if is_due && (due_count == index || !record.is_from_command()) {
-                due_count = index.saturating_add(1);
-            } else if !is_due && !record.is_from_command() {
-                break;
-            }
-        }
-        due_count
-    }
-
-    /// The checkpoint up to which these records, the first ones of the chain, may be removed;
-    /// `None` when the first record is not due. Only records at the front are pruned.
-    ///
-    /// Errors: the records do not continue the existing checkpoint, or were altered: removing them
-    /// with a signed checkpoint would hide the alteration.
-    pub fn checkpoint(
-        &self,
-        previous: Option<&Checkpoint>,
-        records: &[LogRecord],
-    ) -> Result<Option<Checkpoint>, BrokenChain> {
-        if previous
-            .is_some_and(|it| it.tenant != self.tenant || !it.has_valid_mac(&self.key, self.log))
-        {
-            return Err(BrokenChain);
-        }
-        let (mut sequence, mut link) = previous.map_or((0, NO_LINK), |it| (it.sequence, it.link));
-        let first_sequence = sequence;
-        for record in records.iter().take(self.due_count(records)) {
-            let row = record.to_row();
-            let is_next =
-                row.tenant == self.tenant && sequence.checked_add(1) == Some(row.sequence);
-            if !is_next || !row.has_valid_link(&self.key, self.log, link) {
-                return Err(BrokenChain);
-            }
-            (sequence, link) = (row.sequence, row.link);
-        }
-        if sequence == first_sequence {
-            return Ok(None);
-        }
-        let mut checkpoint =
-            Checkpoint { tenant: self.tenant, sequence, link, at: self.at, mac: NO_LINK };
-        checkpoint.mac = checkpoint.compute_mac(&self.key, self.log);
-        Ok(Some(checkpoint))
     }
 }

@@ -1,6 +1,7 @@
 //! Verifies a log: scans it record by record and reports all alterations.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::Arc,
@@ -9,7 +10,7 @@ use std::{
 use scrip_seal::{AuditKey, Mac};
 
 use crate::{
-    audit::{ChainHead, Checkpoint, LogKind, LogRow, SavedHead, chain::NO_LINK},
+    audit::{ChainHead, Checkpoint, LogKind, LogRow, chain::NO_LINK},
     types::{Operation, id::TenantId},
 };
 
@@ -291,5 +292,45 @@ impl Verifier {
         problems.sort();
         problems.dedup();
         VerificationReport { log, chains, records, problems }
+    }
+}
+
+/// The head of a chain as an operator saves it outside of the vault. It proves that records were not
+/// removed from the end of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SavedHead {
+    pub log: LogKind,
+    pub tenant: TenantId,
+    pub sequence: i64,
+    pub link: Mac,
+}
+
+impl SavedHead {
+    pub fn from_head(log: LogKind, head: &ChainHead) -> Self {
+        Self { log, tenant: head.tenant, sequence: head.sequence, link: head.link }
+    }
+}
+
+/// The change of a chain since its head was saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadChange {
+    Unchanged,
+    /// The chain is longer. [`chain_contains`](crate::log_tasks::head_file::chain_contains) decides whether it still has the saved record: a
+    /// fork also grows.
+    Advanced,
+    /// The chain is missing, shorter, or has another end. The file must keep the saved head,
+    /// because it is the evidence of the rollback.
+    RolledBack,
+}
+
+impl SavedHead {
+    pub fn change_to(&self, current: Option<&Self>) -> HeadChange {
+        let Some(current) = current else { return HeadChange::RolledBack };
+        match current.sequence.cmp(&self.sequence) {
+            Ordering::Less => HeadChange::RolledBack,
+            Ordering::Equal if current.link.constant_time_eq(&self.link) => HeadChange::Unchanged,
+            Ordering::Equal => HeadChange::RolledBack,
+            Ordering::Greater => HeadChange::Advanced,
+        }
     }
 }

@@ -9,7 +9,6 @@ mod brand;
 mod built_in;
 mod country;
 mod details;
-mod prefix;
 mod sandbox;
 mod table;
 
@@ -19,8 +18,7 @@ pub use self::{
     brand::{AuthenticationRequirement, Brand, Funding},
     country::Country,
     details::{AdditionalBrand, AdditionalBrands, BinDetails, BinDigits},
-    prefix::BinPrefix,
-    table::{BinRow, BinTable, PrefixRange},
+    table::{BinPrefix, BinRow, BinTable, PrefixRange},
 };
 
 use std::sync::Arc;

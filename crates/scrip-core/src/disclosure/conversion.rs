@@ -2,14 +2,15 @@
 //! Without a reveal right on the new token, the request may contain no expression that reveals the
 //! data.
 
-use scrip_expression::{Expression, is_expression};
+use scrip_expression::is_expression;
 
 use crate::{
     Error, FieldError, Timestamp,
     card::{self, TokenType},
     disclosure::{
         LifetimeChange, ReadLimits, check_browser_place, check_field_place, check_lifetime_change,
-        check_no_added_rights, hides_marked, may_read_clear,
+        check_no_added_rights, hides_marked, is_last4_index, may_read_clear,
+        trust::is_type_fingerprint,
     },
     expression::compilation::compile,
     policy::{AccessTarget, Caller, has_reveal_right},
@@ -226,19 +227,6 @@ fn check_intent_access(
         return Ok(());
     }
     Err(Error::Forbidden(Denial::NoRule(TokenCreate)))
-}
-
-fn is_type_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
-    expression.canonical_text() == token_type.default_fingerprint().canonical_text()
-}
-
-/// Whether a search index is over the last four digits, which every response about a card contains.
-pub(crate) fn is_last4_index(token_type: TokenType, source: &str) -> bool {
-    match token_type.secret_property() {
-        _ if !token_type.is_card() => false,
-        Some(_) => source == "{{ data.number | last4 }}",
-        None => source == "{{ data | last4 }}",
-    }
 }
 
 /// Checks the id. An error for an id that contains the number would confirm the number. Therefore

@@ -1,8 +1,14 @@
-//! The buckets that count guesses, and the stored records of counted numbers.
+//! The budgets of guesses and searches, the buckets that count them, and the stored records of counted
+//! numbers.
+
+use std::time::Duration;
 
 use scrip_seal::IndexDigest;
 
-use crate::{Timestamp, policy::Caller};
+use crate::{
+    Timestamp,
+    policy::{Caller, Quotas, tenant::quota::QuotaLimit},
+};
 
 /// The class of a caller. Each class has its own counters, so that browsers cannot exhaust the
 /// budget of the backend.
@@ -67,4 +73,53 @@ pub struct GuessRecord {
     pub counted_at: Timestamp,
     /// When no window contains the record any more. The record may then be deleted.
     pub expires_at: Timestamp,
+}
+
+/// The length of a day in the quotas.
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The length of a quarter in the quotas.
+pub(crate) const QUARTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// Whether the fingerprint of a number may be stored and returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FingerprintDisclosure {
+    Allowed,
+    /// A budget is exhausted: no fingerprint, no deduplication, whether the number is stored or
+    /// not.
+    Withheld,
+}
+
+words! {
+    /// The guessing budgets. Each name is a label of the metric and the outcome of the audit
+    /// record.
+    pub enum GuessBudget {
+        Day = "number_guesses_day",
+        Quarter = "number_guesses_quarter",
+        Application = "number_guesses_application",
+        SearchDigits = "search_misses_digits",
+        SearchText = "search_misses_text",
+        RejectedEvaluations = "rejected_evaluations",
+    }
+}
+
+/// The guess limits of one caller.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GuessLimits {
+    pub(crate) day: QuotaLimit,
+    pub(crate) quarter: QuotaLimit,
+    pub(crate) application: QuotaLimit,
+}
+
+impl GuessLimits {
+    pub(super) fn from_quotas(quotas: &Quotas) -> Self {
+        Self {
+            day: quotas.number_guesses_day,
+            quarter: quotas.number_guesses_quarter,
+            application: quotas.number_guesses_application,
+        }
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        [self.day, self.quarter, self.application].iter().all(|it| *it == QuotaLimit::Off)
+    }
 }

@@ -18,7 +18,7 @@ use crate::{
     Error,
     equality::{
         CallerClass, GuessStore,
-        guessing_budget::{FingerprintDisclosure, GuessBudget, GuessLimits},
+        bucket::{FingerprintDisclosure, GuessBudget, GuessLimits},
         ledger::{CountRequest, GuessLedger},
         numbers::{CountedNumber, EvaluatedNumbers, collect_body_numbers, collect_token_numbers},
     },

@@ -15,7 +15,7 @@ use crate::{
     Error, Timestamp,
     equality::{
         CallerClass, GuessBucket, GuessBucketKind, GuessRecord, GuessStore,
-        guessing_budget::{DAY, FingerprintDisclosure, GuessBudget, GuessLimits, QUARTER},
+        bucket::{DAY, FingerprintDisclosure, GuessBudget, GuessLimits, QUARTER},
         numbers::CountedNumber,
     },
     policy::{Caller, tenant::quota::QuotaLimit},

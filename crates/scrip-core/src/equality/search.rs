@@ -9,8 +9,8 @@ use crate::{
     Error,
     equality::{
         CallerClass, GuessBucket, GuessBucketKind,
+        bucket::{DAY, FingerprintDisclosure, GuessBudget},
         comparison::GuessCount,
-        guessing_budget::{DAY, FingerprintDisclosure, GuessBudget},
         ledger::is_reached,
         numbers::collect_term_numbers,
         separated_digits::{last_four, separated_digits},

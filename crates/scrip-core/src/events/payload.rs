@@ -1,15 +1,12 @@
 //! The data of events: ids, types, names and metadata, never data of tokens and never masks.
 //!
-//! There is one file for each resource and one function for each event type.
+//! There is one function for each event type.
 
-pub mod access_session;
 pub mod application;
 pub mod proxy;
 pub mod tenant;
 pub mod threeds_session;
 pub mod token;
-pub mod token_intent;
-pub mod webhook;
 
 use std::{fmt::Display, time::Duration};
 

@@ -7,7 +7,7 @@
 
 pub mod replay;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{any::Any, collections::BTreeMap, fmt, sync::Arc};
 
 use scrip_seal::{Place, Purpose, Sealed, Secret};
 use serde::{Deserialize, Serialize};
@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use crate::{
     Error, Timestamp,
-    idempotency::{IdempotencyClaim, IdempotencyDigests},
+    idempotency::IdempotencyDigests,
     policy::{Caller, CallerRequirement, DeduplicationBehavior, Permit},
     token::{VisibleData, WrittenToken},
     types::{
-        Permission, Plaintext,
-        id::{ThreeDsSessionId, TokenId},
+        Containers, Permission, Plaintext,
+        id::{TenantId, ThreeDsSessionId, TokenId},
     },
 };
 
@@ -367,4 +367,56 @@ fn json_bytes(value: &impl Serialize) -> Result<Vec<u8>, Error> {
 
 fn unreadable() -> Error {
     Error::Internal("a stored response cannot be parsed".into())
+}
+
+/// The lookup of a stored response.
+#[derive(Debug, Clone, Copy)]
+pub struct IdempotencyLookup {
+    pub tenant: TenantId,
+    pub digest: [u8; 32],
+    pub now: Timestamp,
+    /// Older responses have expired.
+    pub since: Timestamp,
+}
+
+#[derive(Debug)]
+pub enum ClaimOutcome {
+    /// There is no response yet; the claim blocks other requests until it is dropped.
+    Claimed(IdempotencyClaim),
+    Completed(StoredResponse),
+    InFlight,
+}
+
+/// A stored response, with the data of tokens that still exist.
+#[derive(Debug)]
+pub struct StoredResponse {
+    pub digest: [u8; 32],
+    pub created_at: Timestamp,
+    pub head: Sealed,
+    pub token_data: Vec<StoredTokenData>,
+}
+
+/// The data of one token in a response.
+#[derive(Debug)]
+pub struct StoredTokenData {
+    /// The index of the write.
+    pub write_index: usize,
+    pub token: TokenId,
+    /// The current containers of the token.
+    pub containers: Containers,
+    pub sealed: Sealed,
+}
+
+/// Locks an idempotency key while a request is in flight.
+#[derive(Debug)]
+pub struct IdempotencyClaim {
+    pub digests: IdempotencyDigests,
+    _guard: Box<dyn Any + Send + Sync>,
+}
+
+impl IdempotencyClaim {
+    /// `guard` releases the engine's claim when it is dropped.
+    pub fn new(digest: [u8; 32], guard: Box<dyn Any + Send + Sync>) -> Self {
+        Self { digests: IdempotencyDigests { key: digest, request: None }, _guard: guard }
+    }
 }

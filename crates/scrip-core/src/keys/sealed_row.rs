@@ -6,7 +6,6 @@ use uuid::Uuid;
 use crate::{
     Timestamp,
     events::{WebhookKey, delivery},
-    keys::RotatedTable,
     threeds::{ThreeDsSessionRecord, record as threeds_record},
     token::{TokenIntentRecord, TokenRecord, body, intent},
     types::id::{EventId, TenantId},
@@ -130,6 +129,24 @@ pub struct SealedRows {
     pub undecoded: u64,
     /// The key of the last row, also if it cannot be decoded; `None` at the end of the table.
     pub last: Option<RowKey>,
+}
+
+words! {
+    /// A table with sealed rows that a rotation seals again, in the order of a pass.
+    pub enum RotatedTable {
+        Tokens = "tokens",
+        TokenIntents = "token_intents",
+        ThreeDsSessions = "threeds_sessions",
+        Deliveries = "deliveries",
+    }
+}
+
+impl RotatedTable {
+    /// The table after this one in a pass.
+    #[must_use]
+    pub fn next(self) -> Option<Self> {
+        Self::ALL.into_iter().skip_while(|it| *it != self).nth(1)
+    }
 }
 
 #[cfg(test)]

@@ -25,16 +25,15 @@ use crate::{
     token::{
         Cvc, CvcRecord, StoredToken, StoredTokenIntent, TokenBody, TokenIntentRecord,
         TokenIntentView, TokenRecord, TokenView,
-        body::padded_data_size,
-        cvc::{hidden_answer_end, with_cvc},
+        body::{hidden_answer_end, padded_data_size, with_cvc},
         intent::{IntentBody, cvc_place},
     },
     types::{
         AttributePath, Permission, Plaintext, Transform,
         error::Denial,
         id::{TenantId, TokenId, TokenIntentId},
-        yield_now,
     },
+    work_meter::yield_now,
 };
 
 /// Functions of the API crate that render a token as in Get Token, and an intent with its data.

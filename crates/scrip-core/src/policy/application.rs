@@ -3,8 +3,6 @@
 pub mod origins;
 pub mod web_origin;
 
-use std::fmt;
-
 use zeroize::Zeroizing;
 
 use crate::{
@@ -219,11 +217,7 @@ impl ApiKeyText {
     }
 }
 
-impl fmt::Debug for ApiKeyText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ApiKeyText")
-    }
-}
+hide_in_debug! { ApiKeyText }
 
 /// The segment of an access session key, at the position where an application's key has its kind.
 pub(crate) const SESSION_KEY_SEGMENT: &str = "ses";

@@ -1,21 +1,20 @@
 //! The caller of a request and the proofs of its permissions.
 
-mod sender;
-mod tenant_deletion;
+mod policy_permit;
 mod use_right;
 
 pub use self::{
-    tenant_deletion::TenantDeletion,
+    policy_permit::{PolicyPermit, TenantDeletion},
     use_right::{DestinationChoice, UseRight},
 };
 
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{
-    Error, Timestamp,
+    Error,
     policy::{
-        AccessSessionId, AccessTarget, ApplicationRecord, ChangeStamp, FieldKinds, PolicyRecords,
-        Principal, SignedRow, Tenant, principal::VIEWING_PERMISSIONS,
+        AccessSessionId, AccessTarget, FieldKinds, Principal, Tenant,
+        principal::VIEWING_PERMISSIONS,
     },
     types::{
         ApplicationKind, Container, ContainerRange, ContainerRanges, Containers, Permission,
@@ -63,27 +62,6 @@ pub struct Caller {
 #[derive(Debug)]
 pub struct LookupPermit {
     tenant: Arc<Tenant>,
-}
-
-/// Proof that the caller may read or change a tenant's policy. The caller is an application that
-/// meets the requirement, or the operator, who has the root key and needs no permission, or the vault.
-#[derive(Debug, Clone)]
-pub struct PolicyPermit {
-    tenant: Arc<Tenant>,
-    /// `None` for the operator and the vault.
-    caller: Option<Caller>,
-    /// The actor if there is no caller.
-    own_actor: OwnActor,
-    requirement: CallerRequirement,
-    /// The operating-system user of an operator's command.
-    os_user: Option<Arc<str>>,
-}
-
-/// An actor without an application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OwnActor {
-    Operator,
-    Vault,
 }
 
 /// The actor of an audit record.
@@ -220,18 +198,6 @@ impl Caller {
         Ok(LookupPermit { tenant: Arc::clone(self.principal.tenant()) })
     }
 
-    /// Creates a permit to read or change the policy.
-    /// Errors: as for [`Caller::check_requirement`].
-    pub fn permit_policy(&self, requirement: CallerRequirement) -> Result<PolicyPermit, Error> {
-        self.check_requirement(requirement)?;
-        let tenant = Arc::clone(self.principal.tenant());
-        Ok(PolicyPermit {
-            caller: Some(self.clone()),
-            requirement,
-            ..PolicyPermit::for_operator(tenant)
-        })
-    }
-
     /// Checks the access rules and creates a permit.
     /// Errors: a container is not covered by a rule.
     pub fn permit<'a>(
@@ -291,97 +257,6 @@ impl Caller {
 impl LookupPermit {
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
-    }
-}
-
-impl PolicyPermit {
-    /// The permit of the operator. The caller of this function must have the root key.
-    pub fn for_operator(tenant: Arc<Tenant>) -> Self {
-        Self {
-            tenant,
-            caller: None,
-            own_actor: OwnActor::Operator,
-            requirement: CallerRequirement::AnyKey,
-            os_user: None,
-        }
-    }
-
-    /// The permit of the vault itself, for a change that no caller requests.
-    pub fn for_vault(tenant: Arc<Tenant>) -> Self {
-        Self { own_actor: OwnActor::Vault, ..Self::for_operator(tenant) }
-    }
-
-    /// The same permit, used by this operating-system user.
-    #[must_use]
-    pub fn with_os_user(self, os_user: Option<Arc<str>>) -> Self {
-        Self { os_user, ..self }
-    }
-
-    pub fn os_user(&self) -> Option<&Arc<str>> {
-        self.os_user.as_ref()
-    }
-
-    pub fn tenant(&self) -> &Arc<Tenant> {
-        &self.tenant
-    }
-
-    pub fn caller(&self) -> Option<&Caller> {
-        self.caller.as_ref()
-    }
-
-    /// The application behind the permit, for operations that only an application can perform.
-    pub(crate) fn require_caller(&self) -> Result<&Caller, Error> {
-        self.caller
-            .as_ref()
-            .ok_or_else(|| Error::Internal("the operator has no application".into()))
-    }
-
-    /// The requirement that the caller met.
-    pub fn requirement(&self) -> CallerRequirement {
-        self.requirement
-    }
-
-    pub fn actor(&self) -> Actor {
-        match (&self.caller, self.own_actor) {
-            (Some(caller), _) => Actor::Application(caller.application()),
-            (None, OwnActor::Operator) => Actor::Operator,
-            (None, OwnActor::Vault) => Actor::Vault,
-        }
-    }
-
-    /// Checks a permit inside the transaction of a change: the policy has valid MACs and is not
-    /// older than the policy that authorized the caller, and the application still exists and still
-    /// has the permission.
-    pub(crate) fn check(&self, records: &PolicyRecords) -> Result<(), Error> {
-        let is_current = records.seal.is_same_or_newer(&self.tenant.seal);
-        if !is_current || !records.find_alterations(&self.tenant.keys).is_empty() {
-            let cause = "the policy of this tenant was altered outside of the vault";
-            return Err(Error::Unavailable(cause.into()));
-        }
-        // A row that an old version seals would keep this version for ever.
-        if records.tenant.record.keys.current_version() != Some(self.tenant.keys.current_version())
-        {
-            let cause = "the key of this tenant was rotated; this node loads it within a second";
-            return Err(Error::Unavailable(cause.into()));
-        }
-        let Some(caller) = &self.caller else { return Ok(()) };
-        let is_caller = |it: &&SignedRow<ApplicationRecord>| it.record.id == caller.application();
-        let record = &records.applications.iter().find(is_caller).ok_or(Error::NotFound)?.record;
-        let denial = match self.requirement {
-            CallerRequirement::Permission(permission) if !record.access.grants(permission) => {
-                Denial::NoRule(permission)
-            }
-            CallerRequirement::Kind(kind) if record.kind != kind => Denial::WrongKind(kind),
-            CallerRequirement::AnyKey
-            | CallerRequirement::Kind(_)
-            | CallerRequirement::Permission(_) => return Ok(()),
-        };
-        Err(Error::Forbidden(denial))
-    }
-
-    /// The application and the time, for the row to be written.
-    pub(crate) fn change_stamp(&self, at: Timestamp) -> ChangeStamp {
-        ChangeStamp { by: self.caller.as_ref().map(Caller::application), at }
     }
 }
 
@@ -446,6 +321,128 @@ impl Permit {
 pub(super) enum CollectionSender {
     Keyless,
     Caller(Arc<Caller>),
+}
+
+/// Whether the caller has a reveal right on a token: `token:read`, `token:search` or `token:update`
+/// with the transform `reveal`.
+pub(crate) fn has_reveal_right<'a>(caller: &Caller, target: impl Into<AccessTarget<'a>>) -> bool {
+    caller.max_transform(target) == Some(Transform::Reveal)
+}
+
+impl Caller {
+    /// The same caller. With `marks_fields`, the tokens and intents that it writes hold the text of a
+    /// hosted field that the page must not read.
+    #[must_use]
+    pub fn with_field_mark(self, marks_fields: bool) -> Self {
+        Self { marks_fields, ..self }
+    }
+
+    pub(crate) fn marks_fields(&self) -> bool {
+        self.marks_fields
+    }
+
+    /// Whether the request holds what a payer typed: it has values of hosted fields, or collects them
+    /// for a sender.
+    pub(crate) fn carries_typed_values(&self) -> bool {
+        let sender_carries = || self.collection_sender().is_some_and(Self::carries_typed_values);
+        self.marks_fields || self.field_kinds.has_values() || sender_carries()
+    }
+
+    /// The same caller. With `sends_field_values`, the request holds values of hosted fields.
+    #[must_use]
+    pub fn with_field_values(self, sends_field_values: bool) -> Self {
+        Self { sends_field_values, ..self }
+    }
+
+    pub(crate) fn sends_field_values(&self) -> bool {
+        self.sends_field_values
+    }
+
+    /// The same caller, which stores data that another caller sent; `None` for a sender without an
+    /// API key. The rights stay those of this caller. The rules for browsers and the guessing budget
+    /// are those of the sender.
+    pub(crate) fn collecting_for(&self, sender: Option<&Self>) -> Self {
+        let sender = sender
+            .map_or(CollectionSender::Keyless, |it| CollectionSender::Caller(Arc::new(it.clone())));
+        Self { sender: Some(sender), ..self.clone() }
+    }
+
+    /// The sender of the call that this caller collects data for, if it has an API key.
+    pub(crate) fn collection_sender(&self) -> Option<&Self> {
+        match &self.sender {
+            Some(CollectionSender::Caller(sender)) => Some(sender),
+            Some(CollectionSender::Keyless) | None => None,
+        }
+    }
+
+    /// Whether the caller is the application of a proxy that stores data of a sender.
+    pub(crate) fn is_collecting(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    /// The application whose guesses are counted.
+    pub(crate) fn guessing_application(&self) -> ApplicationId {
+        match &self.sender {
+            Some(CollectionSender::Caller(sender)) => sender.application(),
+            Some(CollectionSender::Keyless) | None => self.application(),
+        }
+    }
+
+    /// Whether guesses count in the counters of browsers. The sender decides, not the application
+    /// that collects for it: otherwise a sender would have the budgets of both.
+    pub(crate) fn guesses_as_browser(&self) -> bool {
+        match &self.sender {
+            Some(CollectionSender::Keyless) => true,
+            Some(CollectionSender::Caller(sender)) => sender.is_browser(),
+            None => self.is_browser(),
+        }
+    }
+
+    /// Whether the caller, and the sender whose data it collects, have a reveal right wherever they
+    /// can read, search or create tokens.
+    pub(crate) fn reveals_everywhere(&self) -> bool {
+        self.each_principal(Principal::reveals_everywhere)
+    }
+
+    /// Whether the caller, and the sender whose data it collects, read all tokens of the tenant in
+    /// clear.
+    pub(crate) fn reveals_whole_tenant(&self) -> bool {
+        self.each_principal(Principal::reveals_whole_tenant)
+    }
+
+    /// Whether the principal, and that of the sender whose data it collects, meet a condition. A
+    /// sender without a key meets none.
+    fn each_principal(&self, meets: impl Fn(&Principal) -> bool) -> bool {
+        let sender_meets = match &self.sender {
+            Some(CollectionSender::Caller(sender)) => meets(&sender.principal),
+            Some(CollectionSender::Keyless) => false,
+            None => true,
+        };
+        sender_meets && meets(&self.principal)
+    }
+
+    /// Whether the caller runs in a browser that the tenant does not control: a public application
+    /// or an access session, or a proxy that collects data of such a sender or of one without a key.
+    pub fn is_browser(&self) -> bool {
+        let has_browser_sender = match &self.sender {
+            Some(CollectionSender::Keyless) => true,
+            Some(CollectionSender::Caller(sender)) => sender.is_browser(),
+            None => false,
+        };
+        has_browser_sender
+            || self.access_session().is_some()
+            || self.principal().kind() == ApplicationKind::Public
+    }
+
+    /// The same caller, with these kinds of values of hosted fields in its request.
+    #[must_use]
+    pub fn with_field_kinds(self, field_kinds: FieldKinds) -> Self {
+        Self { field_kinds, ..self }
+    }
+
+    pub(crate) fn field_kinds(&self) -> FieldKinds {
+        self.field_kinds
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The directory: all API keys, applications, proxies and tenants, in memory.
 
-pub mod directory_records;
-
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -12,10 +10,17 @@ use scrip_seal::{AuditKey, KeySource, Pepper, Sealed, TenantKeys, WrappedTenantK
 use crate::{
     Error,
     policy::{
-        DirectoryRecords, PolicyAlteration, PolicyRecords, PolicySeal, Principal, Proxy,
-        ProxyLookup, SystemKeys, Tenant, destination::HostName, proxy::ProxyRecord,
+        PolicyAlteration, PolicyRecords, PolicySeal, Principal, Proxy, ProxyLookup, Tenant,
+        access_session::ACCESS_SESSION,
+        application::{API_KEY, APPLICATION},
+        destination::HostName,
+        entity::Entity,
+        proxy::{ProxyRecord, record::PROXY},
+        tenant::{client_key::CLIENT_KEY, record::TENANT},
+        webhook::record::WEBHOOK,
     },
     types::id::{ApiKeyId, ApplicationId, ProxyId, TenantId},
+    unlock::VaultUnlocks,
 };
 
 /// The loaded policies of all tenants, and the lookup of API keys and proxies.
@@ -329,7 +334,8 @@ impl Directory {
             Some(tenant) => Err(Error::Internal(
                 format!(
                     "a rotation of the fingerprints of tenant {tenant} was interrupted; run it \
-                     again: scrip keys rotate fingerprints --yes"
+                     again: scrip keys rotate fingerprints --yes (with --tenant {tenant}, if it \
+                     was started for this tenant only)"
                 )
                 .into(),
             )),
@@ -359,3 +365,50 @@ impl Directory {
 /// The keys in the store are of another vault, or older than those in memory.
 pub const REPLACED_KEYS: &str = "the stored keys are of another vault or of an older copy: rows were replaced outside the \
      vault; restore them, or restart the server if you restored a backup yourself";
+
+/// The stored directory.
+#[derive(Debug, Clone, Default)]
+pub struct DirectoryRecords {
+    pub version: i64,
+    /// `None` in a vault that was never initialized, or after its keys were deleted.
+    pub system_keys: Option<SystemKeys>,
+    /// How the vault key is unlocked.
+    pub unlocks: VaultUnlocks,
+    pub tenants: Vec<PolicyRecords>,
+    /// Rows that cannot be parsed, so the vault did not write them.
+    pub unreadable: Vec<PolicyAlteration>,
+}
+
+/// The wrapped system keys of the vault. Both are created when the vault is initialized.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemKeys {
+    pub pepper: Sealed,
+    pub audit_key: Sealed,
+}
+
+/// The message about storage without a vault.
+pub const EMPTY_VAULT: &str = "the vault is empty; for a new vault run: scrip init; for a moved vault run: \
+     scrip import FILE";
+const LOST_KEYS: &str = "the keys of this vault are missing, but it has tenants: they were deleted or damaged; restore a \
+     backup";
+
+impl DirectoryRecords {
+    /// Whether the keys of a vault with tenants are missing. New keys would not open its data.
+    pub fn has_lost_keys(&self) -> bool {
+        self.system_keys.is_none() && !(self.tenants.is_empty() && self.unreadable.is_empty())
+    }
+
+    /// Whether the storage has no vault yet.
+    pub fn is_empty_vault(&self) -> bool {
+        self.system_keys.is_none() && !self.has_lost_keys()
+    }
+
+    /// The message about missing keys.
+    pub fn missing_keys_text(&self) -> &'static str {
+        if self.has_lost_keys() { LOST_KEYS } else { EMPTY_VAULT }
+    }
+}
+
+/// Every entity. A row comes after those that it refers to.
+pub const ENTITIES: [&Entity; 7] =
+    [&TENANT, &APPLICATION, &API_KEY, &PROXY, &WEBHOOK, &CLIENT_KEY, &ACCESS_SESSION];

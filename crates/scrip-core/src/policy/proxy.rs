@@ -6,8 +6,6 @@
 pub mod certificate;
 pub mod details;
 pub mod draft;
-pub mod key;
-pub mod program;
 pub mod record;
 pub mod secrets;
 pub mod settings;
@@ -17,10 +15,8 @@ pub use self::{
     certificate::{AuthorityCertificates, CertificateSummary, ClientCertificate, TlsMinimum},
     details::ProxyDetails,
     draft::{CompiledDraft, ProxyDraft, ProxyTimeout},
-    key::ProxyKeyText,
-    program::ProxyProgram,
     record::ProxyRecord,
-    secrets::{ProxyConfiguration, ProxySecrets},
+    secrets::{ProxyConfiguration, ProxyKeyText, ProxySecrets},
     settings::ProxySettings,
     transform::{ProxyTransform, TransformList, source::TransformSource},
 };

@@ -4,16 +4,11 @@
 //! counter must have capacity left, so the lowest rate decides.
 
 pub mod counters;
-mod request;
-mod rule;
 mod sliding_window_log;
 mod table;
 
-pub use self::{
-    request::{
-        ClientNetwork, CounterCheck, CounterDigest, CounterKey, RateLimitCaller, RateLimitRequest,
-        RateLimitTarget, address_check, counter_checks,
-    },
-    rule::{CounterGrouping, LimitAction, Rate, RateLimitName, RateLimitRule, RateLimitScope},
-    table::{EffectiveRates, RATE_LIMITS},
+pub use self::table::{
+    ClientNetwork, CounterCheck, CounterDigest, CounterGrouping, CounterKey, EffectiveRates,
+    LimitAction, RATE_LIMITS, Rate, RateLimitCaller, RateLimitName, RateLimitRequest,
+    RateLimitRule, RateLimitScope, RateLimitTarget, address_check, counter_checks,
 };

@@ -3,9 +3,5 @@
 pub mod client_key;
 pub mod quota;
 pub mod record;
-pub mod settings;
 
-pub use self::{
-    record::TenantRecord,
-    settings::{DeduplicationBehavior, TenantSettings},
-};
+pub use self::record::{DeduplicationBehavior, TenantRecord, TenantSettings};

@@ -4,19 +4,15 @@
 //! database can neither redirect events nor read the secret that signs them.
 
 pub mod details;
-pub mod draft;
 pub mod event_types;
 pub mod notify_email;
 pub mod record;
 pub mod secrets;
-pub mod settings;
 
 pub use self::{
-    details::WebhookDetails,
-    draft::WebhookDraft,
+    details::{WebhookDetails, WebhookDraft, WebhookSettings},
     event_types::{EventList, EventTypes},
     notify_email::NotifyEmail,
     record::{WebhookRecord, WebhookStatus},
     secrets::{PreviousSecret, SECRET_OVERLAP, WebhookSecrets},
-    settings::WebhookSettings,
 };

@@ -3,7 +3,7 @@
 
 use crate::{
     Error, Vault,
-    equality::{Comparable, Comparison, EvaluatedEntity, GuessCount, guessing_budget::GuessBudget},
+    equality::{Comparable, Comparison, EvaluatedEntity, GuessCount, bucket::GuessBudget},
     policy::Caller,
     read_log::ReadLogEntry,
     types::{DisclosureRule, Operation},

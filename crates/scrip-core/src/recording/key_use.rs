@@ -4,10 +4,8 @@
 use crate::{
     Error, Timestamp, Vault,
     audit::{LogKind, LogRecord, ReadRecording},
-    types::{
-        id::{ApiKeyId, TenantId},
-        yield_now,
-    },
+    types::id::{ApiKeyId, TenantId},
+    work_meter::yield_now,
 };
 
 /// The maximum number of records per log that one search scans.

@@ -12,7 +12,8 @@ use crate::{
     Error, Timestamp, Vault,
     audit::{LogKind, LogRecord, RecordFilter, ScanRecords, ScannedRecords},
     policy::Caller,
-    types::{Permission, yield_now},
+    types::Permission,
+    work_meter::yield_now,
 };
 
 /// The maximum number of records scanned for one page.

@@ -1,12 +1,18 @@
-//! Tokens: batch writes, lookups by id, deletion.
+//! Tokens and token intents: batch writes, lookups by id, lists and searches, deletion.
 
 use crate::{
     Timestamp,
-    change::ChangeOutcome,
+    audit::AuditRecord,
+    change::{ChangeOutcome, CommitExtras},
+    events::NewDelivery,
+    listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
     policy::{LookupPermit, Permit},
-    token::StoredToken,
+    token::{StoredToken, StoredTokenIntent},
     token_batch::{BatchOutcome, DeleteToken, TokenBatch},
-    types::{StoreFuture, id::TokenId},
+    types::{
+        StoreFuture,
+        id::{TokenId, TokenIntentId},
+    },
 };
 
 /// Tokens: batch writes, lookups by id, deletion. Each method is one transaction.
@@ -39,4 +45,44 @@ pub trait TokenStore: Send + Sync {
     /// Deletes a live token if it still has the revision that was read, with its CVC, its indexes
     /// and its data in stored responses.
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome>;
+}
+
+/// Lists and searches of tokens. Each method is one transaction.
+pub trait ListingStore: Send + Sync {
+    /// A chunk of the tenant's tokens, sorted by container, then by creation, both descending.
+    fn scan_tokens(&self, lookup: LookupPermit, scan: TokenScan) -> StoreFuture<'_, ScannedTokens>;
+
+    /// The newest tokens of some containers, for pages with totals.
+    fn find_newest_tokens(
+        &self,
+        lookup: LookupPermit,
+        scan: NewestTokensScan,
+    ) -> StoreFuture<'_, NewestTokens>;
+}
+
+/// Token intents. Each method is one transaction.
+pub trait TokenIntentStore: Send + Sync {
+    fn insert_token_intent(
+        &self,
+        lookup: LookupPermit,
+        intent: StoredTokenIntent,
+        extras: CommitExtras,
+    ) -> StoreFuture<'_, ()>;
+
+    /// A live intent. Never waits for a writer.
+    fn find_token_intent(
+        &self,
+        lookup: LookupPermit,
+        id: TokenIntentId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<StoredTokenIntent>>;
+
+    /// Deletes a live intent with its CVC; writes these deliveries with it.
+    fn delete_token_intent(
+        &self,
+        lookup: LookupPermit,
+        id: TokenIntentId,
+        audit: AuditRecord,
+        deliveries: Vec<NewDelivery>,
+    ) -> StoreFuture<'_, ChangeOutcome>;
 }

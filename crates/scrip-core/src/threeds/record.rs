@@ -1,10 +1,12 @@
 //! The stored 3DS session. Only the columns that queries need are in clear.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use scrip_seal::{Place, Purpose, Sealed, Secret};
 use scrip_threeds::{
-    code::{Device, MethodCompletion},
+    authentication::Authentication,
+    code::{AcsInformation, Device, MethodCompletion, Scheme},
+    format::{Url, Version, VersionNumber},
     request::DeviceInfo,
     session::{ThreeDsPhase, ThreeDsSession},
 };
@@ -17,9 +19,9 @@ use crate::{
     events::NewDelivery,
     idempotency::IdempotencyRecord,
     policy::Tenant,
-    threeds::{CardReference, SchemeSupport, ThreeDsSessionCard},
+    threeds::ThreeDsSessionCard,
     types::{
-        Containers,
+        Containers, Operation,
         id::{
             ApplicationId, CardNumberVersion, TenantId, ThreeDsSessionId, TokenId, TokenIntentId,
         },
@@ -181,9 +183,99 @@ pub(crate) fn body_place(record: &ThreeDsSessionRecord) -> Place {
     record.card.add_to_place(place)
 }
 
-/// `Debug` prints no content: the body contains personal data and a secret.
-impl fmt::Debug for ThreeDsSessionBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ThreeDsSessionBody")
+// `Debug` prints no content: the body contains personal data and a secret.
+hide_in_debug! { ThreeDsSessionBody }
+
+/// A whole session. The API crate decides which attributes a response contains.
+#[derive(Debug, Clone)]
+pub struct ThreeDsSessionView {
+    pub id: ThreeDsSessionId,
+    pub tenant_id: TenantId,
+    pub card: CardReference,
+    pub created_by: ApplicationId,
+    pub created_at: Timestamp,
+    /// Without effect after authentication: the session then does not expire.
+    pub expires_at: Timestamp,
+    /// The URL to which the browser reports that the method page has run.
+    pub method_notification_url: String,
+    /// `None` while it is unknown.
+    pub method_completion: Option<MethodCompletion>,
+    pub body: ThreeDsSessionBody,
+}
+
+/// The outcome of one session.
+#[derive(Debug, Clone)]
+pub struct AuthenticationView {
+    pub session_id: ThreeDsSessionId,
+    pub card: CardReference,
+    pub authentication: Authentication,
+}
+
+impl ThreeDsSessionView {
+    pub fn authentication(&self) -> Option<AuthenticationView> {
+        let authentication = self.body.state.authentication()?.clone();
+        Some(AuthenticationView { session_id: self.id, card: self.card.clone(), authentication })
+    }
+}
+
+/// A scheme that can authenticate a card, and its protocol versions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchemeSupport {
+    pub scheme: Scheme,
+    pub recommended: Version,
+    pub available: Vec<Version>,
+    /// The earliest and the latest version.
+    pub acs: (VersionNumber, VersionNumber),
+    pub ds: (VersionNumber, VersionNumber),
+    pub acs_information: Vec<AcsInformation>,
+    pub method_url: Option<Url<256>>,
+}
+
+/// The token or intent with which a 3DS session was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CardReference {
+    Token(TokenId),
+    TokenIntent(TokenIntentId),
+}
+
+impl CardReference {
+    /// The request attribute for this kind of card.
+    pub fn attribute(&self) -> &'static str {
+        match self {
+            Self::Token(_) => "token_id",
+            Self::TokenIntent(_) => "token_intent_id",
+        }
+    }
+
+    /// The card columns of a new session.
+    pub(crate) fn to_session_card(&self) -> ThreeDsSessionCard {
+        match self {
+            Self::Token(id) => ThreeDsSessionCard::Token(id.clone()),
+            Self::TokenIntent(id) => ThreeDsSessionCard::Intent { id: *id, conversion: None },
+        }
+    }
+
+    pub(crate) fn token(&self) -> Option<&TokenId> {
+        match self {
+            Self::Token(id) => Some(id),
+            Self::TokenIntent(_) => None,
+        }
+    }
+
+    /// The id of the token or of the intent, as text.
+    pub(crate) fn ids(&self) -> (Option<String>, Option<String>) {
+        match self {
+            Self::Token(id) => (Some(id.as_str().to_owned()), None),
+            Self::TokenIntent(id) => (None, Some(id.to_string())),
+        }
+    }
+
+    /// The operation and the entity in the audit record of a use.
+    pub fn audit_subject(&self) -> (Operation, String) {
+        match self {
+            Self::Token(id) => (Operation::UseToken, id.as_str().to_owned()),
+            Self::TokenIntent(id) => (Operation::UseTokenIntent, id.to_string()),
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! The events of a 3DS session.
 
-use scrip_threeds::{
-    session::StateMachineEffect,
-    webhook::{WebhookSession, WebhookSessionOrigin},
-};
+use scrip_threeds::session::StateMachineEffect;
 
 use crate::{
     Error,
-    events::{EventSource, NewDelivery, payload::threeds_session},
+    events::{
+        EventSource, NewDelivery,
+        payload::threeds_session::{SessionFacts, describe_threeds_session},
+    },
     threeds::{ThreeDsSessionBody, ThreeDsSessionRecord},
     types::EventType,
 };
@@ -27,32 +27,21 @@ pub(crate) fn raise_session_events(
         if !source.tenant.wants_event(event_type) {
             continue;
         }
-        let session = describe_session(source, record, body)?;
-        deliveries.extend(source.raise(event_type, || {
-            threeds_session::describe_threeds_session(&event.payload(session, *status))
-        }));
-    }
-    Ok(deliveries)
-}
-
-fn describe_session(
-    source: &EventSource<'_>,
-    record: &ThreeDsSessionRecord,
-    body: &ThreeDsSessionBody,
-) -> Result<WebhookSession, Error> {
-    let (token_id, token_intent_id) = body.card()?.ids();
-    Ok(WebhookSession {
-        id: record.id.to_string(),
-        kind: body.state.kind.name().to_owned(),
-        tenant_id: source.tenant.id.to_string(),
-        origin: WebhookSessionOrigin {
-            created_at: record.created_at.to_string(),
-            created_by: record.created_by.to_string(),
-            device: Some(body.device.name().to_owned()),
-            expires_at: body.expires_at().to_string(),
+        let (token_id, token_intent_id) = body.card()?.ids();
+        let facts = SessionFacts {
+            id: record.id,
+            kind: body.state.kind.name(),
+            tenant_id: source.tenant.id,
+            created_at: record.created_at,
+            created_by: record.created_by,
+            device: body.device.name(),
+            expires_at: body.expires_at(),
             token_id,
             token_intent_id,
-            card_brand: body.schemes.first().map(|it| it.scheme.name().to_owned()),
-        },
-    })
+            card_brand: body.schemes.first().map(|it| it.scheme.name()),
+        };
+        let describe = || describe_threeds_session(&facts, *event, *status);
+        deliveries.extend(source.raise(event_type, describe));
+    }
+    Ok(deliveries)
 }

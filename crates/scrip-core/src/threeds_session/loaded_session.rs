@@ -4,9 +4,12 @@
 use std::sync::Arc;
 
 use scrip_seal::Sealed;
-use scrip_threeds::session::{
-    StateMachineEffect, StateMachineEvent, ThreeDsPhase, ThreeDsRejection, ThreeDsSession,
-    UnixSeconds,
+use scrip_threeds::{
+    code::MethodCompletion,
+    session::{
+        MethodState, StateMachineEffect, StateMachineEvent, ThreeDsPhase, ThreeDsRejection,
+        ThreeDsSession, UnixSeconds,
+    },
 };
 
 use crate::{
@@ -15,10 +18,10 @@ use crate::{
     change::ChangeOutcome,
     events::EventSource,
     idempotency::IdempotencyRecord,
-    policy::{AccessTarget, Caller, Directory, Permit, Tenant},
+    policy::{AccessTarget, Actor, Caller, Directory, Permit, RequestOrigin, Tenant},
     threeds::{
         CardReference, ConvertedIntent, ThreeDsSessionBody, ThreeDsSessionRecord,
-        ThreeDsSessionWrite,
+        ThreeDsSessionView, ThreeDsSessionWrite,
     },
     threeds_session::{FoundCard, find_card, raise_session_events},
     types::{
@@ -280,4 +283,71 @@ pub(crate) fn rejection_error(rejection: &ThreeDsRejection) -> Error {
                      create a new one",
         },
     }
+}
+
+/// The method completion indicator; `None` while the method page may still run.
+fn method_completion(body: &ThreeDsSessionBody) -> Option<MethodCompletion> {
+    match body.state.method_state() {
+        Some(MethodState::Pending) => None,
+        Some(MethodState::Created) => Some(MethodCompletion::Unavailable),
+        Some(MethodState::Completed) => Some(MethodCompletion::Completed),
+        Some(MethodState::TimedOut) => Some(MethodCompletion::NotCompleted),
+        None => body.sent_method_completion,
+    }
+}
+
+impl ThreeDsSessionView {
+    pub(crate) fn new(vault: &Vault, session: &LoadedSession) -> Result<Self, Error> {
+        let LoadedSession { record, body } = session;
+        let public_url = &vault.directory_servers.settings().public_url;
+        Ok(Self {
+            id: record.id,
+            tenant_id: record.tenant,
+            card: body.card()?,
+            created_by: record.created_by,
+            created_at: record.created_at,
+            expires_at: body.expires_at(),
+            method_notification_url: format!(
+                "{public_url}/3ds/sessions/{}/method-notification",
+                record.id
+            ),
+            method_completion: method_completion(body),
+            body: body.clone(),
+        })
+    }
+}
+
+/// Applies an event and writes the session. Returns the session and the effects, or the rejection
+/// by the state machine.
+pub(crate) async fn apply_notification(
+    vault: &Vault,
+    directory: &Directory,
+    operation: Operation,
+    origin: &RequestOrigin,
+    id: ThreeDsSessionId,
+    event: &StateMachineEvent,
+) -> Result<Result<(LoadedSession, Vec<StateMachineEffect>), ThreeDsRejection>, Error> {
+    for _ in 0..SESSION_ATTEMPTS_MAX {
+        let (tenant, session) = load_notified_session(vault, directory, id).await?;
+        let now = vault.clock.now();
+        let (mut next, effects) = match session.apply_event(event, now) {
+            Ok(transition) => transition,
+            Err(rejection) => return Ok(Err(rejection)),
+        };
+        if !next.needs_write(&session, &effects) {
+            return Ok(Ok((next, effects)));
+        }
+        let key = &tenant.audit_key;
+        let change = SessionChange {
+            tenant: &tenant,
+            audit: AuditRecord::for_request(Actor::Unauthenticated, operation, origin, key, now),
+            outcome: "done",
+            used_card: None,
+            idempotency: None,
+        };
+        if next.write(vault, &effects, change).await? == ChangeOutcome::Done {
+            return Ok(Ok((next, effects)));
+        }
+    }
+    Err(session_conflict_error())
 }

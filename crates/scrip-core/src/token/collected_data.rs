@@ -1,11 +1,9 @@
 //! Data that a proxied call stores in a new token, and that its sender may not read.
 
-use std::fmt;
-
 use crate::{
     card::TokenType,
     policy::AccessTarget,
-    token::DataOrigin,
+    token::data_origin::DataOrigin,
     types::{Containers, Plaintext, id::TokenId},
 };
 
@@ -85,8 +83,4 @@ impl CollectedData {
     }
 }
 
-impl fmt::Debug for CollectedData {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CollectedData")
-    }
-}
+hide_in_debug! { CollectedData }

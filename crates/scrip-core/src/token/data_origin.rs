@@ -1,4 +1,4 @@
-//! Where the data of a new token comes from, and which part of it counts as a guess.
+//! Where the data of a new token comes from.
 
 use crate::{
     Timestamp,
@@ -7,23 +7,6 @@ use crate::{
         id::{ApplicationId, TokenIntentId},
     },
 };
-
-/// What the guessing budget counts of the data of a new token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CountedPart {
-    Everything,
-    /// The number that the type names. A text of an intent has none; it was counted when the intent was
-    /// created.
-    OwnNumber,
-    /// A text that was not counted before: it must not be compared.
-    Nothing,
-}
-
-impl CountedPart {
-    pub(crate) fn is_any(self) -> bool {
-        self != Self::Nothing
-    }
-}
 
 /// Who knows the data.
 pub(crate) enum DataOrigin {

@@ -1,6 +1,6 @@
 //! The types of events.
 
-use scrip_threeds::webhook::WebhookEventType;
+use scrip_threeds::session::WebhookEventType;
 
 words! {
     /// All types of events of the interface. A webhook can name each of them, also those that this

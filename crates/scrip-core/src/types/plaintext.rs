@@ -1,7 +1,5 @@
 //! Plaintext JSON: `Debug` does not print it, and it is wiped when dropped.
 
-use std::fmt;
-
 use serde::Deserialize;
 use serde_json::Value;
 use zeroize::Zeroize;
@@ -44,11 +42,7 @@ impl Drop for Plaintext {
     }
 }
 
-impl fmt::Debug for Plaintext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Plaintext")
-    }
-}
+hide_in_debug! { Plaintext }
 
 /// How many more values are allowed after this one; `None` if it has too many.
 pub fn count_values(value: &Value, allowed: usize) -> Option<usize> {

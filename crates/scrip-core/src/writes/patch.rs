@@ -1,9 +1,8 @@
 //! Applies a patch to a token that was read: the token to write, and its view for the response.
 
 mod data_change;
-mod patch_context;
 
-pub(crate) use self::patch_context::{PatchCause, PatchContext};
+pub(crate) use self::data_change::{PatchCause, PatchContext};
 
 use scrip_expression::value_cost;
 use serde_json::Value;
@@ -38,10 +37,7 @@ use crate::{
     work_meter::BodyWork,
     writes::{
         evaluation::{Evaluation, EvaluationResult, FailureMode, HiddenPatch},
-        patch::{
-            data_change::DataChange,
-            patch_context::{CvcEdit, patch_has_secret},
-        },
+        patch::data_change::{CvcEdit, DataChange, patch_has_secret},
         pending_token::check_expiry,
     },
 };

@@ -23,7 +23,7 @@ use crate::{
     token::{
         CountedPart, Cvc, DataOrigin, DroppedAttributes, ExpressionProvenance, NewToken,
         SourceIntent, StoredToken, TokenBody, TokenPatch, TokenRecord, TokenSource, TokenView,
-        cvc::{load_cvc_key, seal_cvc, take_cvc, with_cvc},
+        body::{load_cvc_key, seal_cvc, take_cvc, with_cvc},
         intent::IntentBody,
     },
     token_batch::{InsertToken, TokenEvents, TokenWrite},

@@ -4,7 +4,7 @@
 
 use super::{FilterResult, Input, card};
 use crate::{
-    host_functions::HostFunctions,
+    filter::input::HostFunctions,
     inner_steps::count,
     value::datum::{Datum, to_text},
 };

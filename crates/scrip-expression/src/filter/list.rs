@@ -1,13 +1,14 @@
 //! List filters. A value that is not a list counts as a list of one item; null counts as an empty
-//! list.
+//! list. And the filter that selects a part of a value.
 
 use serde_json::Value;
 
 use super::{FilterResult, Input};
 use crate::{
+    budget::value_cost,
+    filter::json_path::JsonPathQuery,
     inner_steps::{count, count_value},
-    value::comparison::values_equal,
-    value::datum::{Datum, to_text},
+    value::datum::{Datum, to_text, values_equal},
 };
 
 static NULL: Value = Value::Null;
@@ -167,4 +168,25 @@ pub(crate) fn filter<'a>(
         }
     }
     list_result(selected)
+}
+
+/// Returns null if nothing is found, as for a missing property.
+pub(crate) fn json<'a>(Input { value, budget, query, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    const SEVERAL: &str = "json found more than one value";
+    let query = query.ok_or("json takes a path in quotes")?;
+    let (path, readings) = match query {
+        JsonPathQuery::Plain(path) => return Ok(path.select_part(value)),
+        JsonPathQuery::Full { path, readings } => (path, readings),
+    };
+    budget.charge_bytes(value_cost(&value).saturating_mul(*readings))?;
+    if let Datum::Borrowed(value) = value {
+        let nodes = path.query(value);
+        count(nodes.len());
+        let node = nodes.at_most_one().map_err(|_| SEVERAL)?;
+        return Ok(node.map_or_else(Datum::null, Datum::Borrowed));
+    }
+    let nodes = path.query(&value);
+    count(nodes.len());
+    let node = nodes.at_most_one().map_err(|_| SEVERAL)?.inspect(|it| count_value(it));
+    Ok(node.cloned().map_or_else(Datum::null, Datum::Owned))
 }

@@ -1,12 +1,14 @@
-//! Text filters.
+//! Text filters, keyed hashes and encodings of bytes. A missing argument of a replacement is empty text.
 
 use std::borrow::Cow;
 
+use base64::{Engine, engine::GeneralPurpose};
 use serde_json::Value;
 
 use super::{Arguments, FilterResult, Input, input::single_character};
 use crate::{
     OUTPUT_BYTES_MAX,
+    filter::input::HmacAlgorithm,
     inner_steps::{count, count_value},
     value::datum::{Datum, to_text},
 };
@@ -143,4 +145,86 @@ pub(crate) fn truncatewords<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -
         let kept_words: Vec<&str> = text.split_whitespace().take(words).collect();
         [kept_words.join(" ").as_str(), &ellipsis].concat()
     })
+}
+
+/// A few characters can become many: the result is charged before it is created.
+pub(crate) fn replace_all<'a>(
+    Input { value, arguments, budget, .. }: Input<'_, 'a>,
+) -> FilterResult<'a> {
+    let (from, to) = (arguments.text(0), arguments.text(1));
+    if !to.is_empty() {
+        let text = to_text(&value);
+        count(text.len().saturating_add(from.len()));
+        let match_count = text.matches(&*from).count();
+        budget.charge_bytes(match_count.saturating_mul(to.len()))?;
+    }
+    map_text(value, |text| text.replace(&*from, &to))
+}
+
+pub(crate) fn replace_first_match<'a>(
+    Input { value, arguments, .. }: Input<'_, 'a>,
+) -> FilterResult<'a> {
+    let (from, to) = (arguments.text(0), arguments.text(1));
+    map_text(value, |text| text.replacen(&*from, &to, 1))
+}
+
+pub(crate) fn replace_last_match<'a>(
+    Input { value, arguments, .. }: Input<'_, 'a>,
+) -> FilterResult<'a> {
+    let (from, to) = (arguments.text(0), arguments.text(1));
+    map_text(value, |text| match text.rsplit_once(&*from) {
+        Some((before, after)) => [before, &to, after].concat(),
+        None => text.to_owned(),
+    })
+}
+
+pub(crate) fn hmac<'a>(input: Input<'_, 'a>) -> FilterResult<'a> {
+    let algorithm = HmacAlgorithm::parse(&input.arguments.text(0));
+    let algorithm = algorithm.ok_or("hmac supports sha-1, sha-256 and sha-512")?;
+    let key = input.arguments.text(1);
+    if key.is_empty() {
+        return Err("hmac takes a key");
+    }
+    let host = input.host.ok_or("hmac is not available here")?;
+    if input.value.is_null() {
+        return Ok(input.value);
+    }
+    let message = to_text(&input.value);
+    input.budget.charge_bytes(message.len().saturating_mul(HASH_WORK))?;
+    count(message.len().saturating_mul(HASH_WORK).saturating_add(key.len()));
+    Ok(Datum::from_bytes(host.hmac(algorithm, key.as_bytes(), message.as_bytes())))
+}
+
+/// Hashing a byte takes about as long as reading this many bytes.
+const HASH_WORK: usize = 4;
+
+/// Encodes the bytes of an `hmac`, or the bytes of text.
+pub(crate) fn encode_value<'a>(
+    input: Input<'_, 'a>,
+    encode: impl Fn(&[u8]) -> String,
+) -> FilterResult<'a> {
+    match &input.value {
+        Datum::Bytes { raw, .. } => {
+            count(raw.len());
+            Ok(Datum::from_text(encode(raw)))
+        }
+        Datum::Borrowed(_) | Datum::Owned(_) | Datum::Shared(_) | Datum::Empty | Datum::Blank => {
+            map_text(input.value, |text| encode(text.as_bytes()))
+        }
+    }
+}
+
+pub(crate) fn to_base64<'a>(input: Input<'_, 'a>, engine: &GeneralPurpose) -> FilterResult<'a> {
+    encode_value(input, |it| engine.encode(it))
+}
+
+pub(crate) fn from_base64<'a>(input: Input<'_, 'a>, engine: &GeneralPurpose) -> FilterResult<'a> {
+    if input.value.is_null() {
+        return Ok(input.value);
+    }
+    let text = to_text(&input.value);
+    count(text.len());
+    let bytes = engine.decode(&*text).map_err(|_| "this is not base64")?;
+    let text = String::from_utf8(bytes).map_err(|_| "the decoded base64 is not UTF-8 text")?;
+    Ok(Datum::from_text(text))
 }

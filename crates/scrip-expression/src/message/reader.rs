@@ -5,7 +5,7 @@ use super::expression::{
 };
 use crate::{
     ExpressionError, SOURCE_BYTES_MAX,
-    detokenize::{reader::find_id_end, reference::parse_reference},
+    detokenize::{find_id_end, parse_reference},
     filter::PlainStep,
     syntax::{
         ast::{Call, Operand, Path, Step},

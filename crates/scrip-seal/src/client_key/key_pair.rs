@@ -1,7 +1,5 @@
 //! The key pair for which clients encrypt.
 
-use std::fmt;
-
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey},
     agreement::{PrivateKey, UnparsedPublicKey, X25519, agree},
@@ -95,11 +93,7 @@ fn derive_key(shared_secret: &[u8]) -> Result<Zeroizing<[u8; KEY_BYTES]>, JweErr
     Ok(key)
 }
 
-impl fmt::Debug for ClientKeyPair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClientKeyPair")
-    }
-}
+hide_in_debug! { ClientKeyPair }
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,5 @@
 //! Signatures of requests to services that share a secret with the caller.
 
-use std::fmt;
-
 use aws_lc_rs::{digest, hmac};
 use zeroize::Zeroizing;
 
@@ -33,11 +31,7 @@ impl RequestSigningKey {
     }
 }
 
-impl fmt::Debug for RequestSigningKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RequestSigningKey")
-    }
-}
+hide_in_debug! { RequestSigningKey }
 
 fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     let mut tag = [0; 32];

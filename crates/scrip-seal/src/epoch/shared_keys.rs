@@ -13,8 +13,9 @@ use crate::{
     epoch::{
         EpochKeys, KeyStorage,
         epoch_key::{EpochKey, KeyCopy},
-        key_exchange::{EpochKeyError, KeyExchange, KeyOffer, KeyPresence, WrappedEpochKey},
-        shared_storage::EpochKeyWrapper,
+        shared_storage::{
+            EpochKeyError, EpochKeyWrapper, KeyExchange, KeyOffer, KeyPresence, WrappedEpochKey,
+        },
     },
     root::vault_key::rewrap,
 };

@@ -1,15 +1,12 @@
 //! The vault key, which wraps all stored keys, and the key ring that holds it in memory.
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use zeroize::Zeroizing;
 
 use crate::{
     KeySource, KeySourceError, OpenError, Place, Sealed, Secret, random::random_bytes,
-    record::RecordKey, root::key_text::KEY_BYTES,
+    record::RecordKey, root::key_source::KEY_BYTES,
 };
 
 /// Wraps the keys below it. It is stored only in wrapped form, once for each unlock method.
@@ -123,11 +120,7 @@ impl KeySource for VaultKeyRing {
     }
 }
 
-impl fmt::Debug for VaultKeyRing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("VaultKeyRing")
-    }
-}
+hide_in_debug! { VaultKeyRing }
 
 /// Wraps a stored key with another vault key.
 pub(crate) fn rewrap(

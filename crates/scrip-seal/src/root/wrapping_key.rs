@@ -8,7 +8,7 @@ use crate::{
     KeySourceError, OpenError, Place, Sealed, Secret,
     random::random_bytes,
     record::RecordKey,
-    root::key_text::{KEY_BYTES, create_key_file, parse_key, read_key_file},
+    root::key_source::{KEY_BYTES, create_key_file, parse_key, read_key_file},
 };
 
 /// Wraps the vault key. It comes from a file, from a variable, or from shares.

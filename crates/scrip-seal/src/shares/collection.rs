@@ -7,9 +7,8 @@ use zeroize::Zeroizing;
 use crate::{
     Secret,
     shares::{
-        field::multiply,
+        field::{interpolation_weights, multiply},
         label::ShareLabel,
-        polynomial::interpolation_weights,
         share::{Share, ShareError},
     },
 };

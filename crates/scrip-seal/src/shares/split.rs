@@ -7,8 +7,8 @@ use crate::{
     Secret,
     random::fill_random,
     shares::{
+        field::evaluate,
         label::ShareLabel,
-        polynomial::evaluate,
         share::{Share, THRESHOLD_MIN, VALUE_BYTES},
     },
 };

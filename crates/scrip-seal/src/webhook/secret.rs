@@ -1,7 +1,5 @@
 //! The secret of a webhook, for the signatures of the Standard Webhooks specification.
 
-use std::fmt;
-
 use aws_lc_rs::hmac;
 use base64::{
     Engine,
@@ -109,11 +107,7 @@ impl Clone for WebhookSecret {
     }
 }
 
-impl fmt::Debug for WebhookSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WebhookSecret")
-    }
-}
+hide_in_debug! { WebhookSecret }
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,5 @@
 //! The key pair of the vault for signatures of webhook deliveries.
 
-use std::fmt;
-
 use aws_lc_rs::{
     encoding::{AsDer, PublicKeyX509Der},
     rand::SystemRandom,
@@ -109,11 +107,7 @@ fn encode_pem(public_key: &[u8]) -> String {
     pem
 }
 
-impl fmt::Debug for WebhookSigningKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WebhookSigningKey")
-    }
-}
+hide_in_debug! { WebhookSigningKey }
 
 #[cfg(test)]
 mod tests {

@@ -36,9 +36,7 @@ use crate::{
     config::key_rotation::KeyRotationPace,
     node::Node,
     periodic_tasks::{
-        PAUSE_BETWEEN_STEPS, delayed_interval,
-        failure_series::{FailureSeries, SeriesChange},
-        restart_after_panic,
+        FailureSeries, PAUSE_BETWEEN_STEPS, SeriesChange, delayed_interval, restart_after_panic,
     },
 };
 

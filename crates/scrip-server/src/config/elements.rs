@@ -5,7 +5,7 @@ use scrip_core::policy::application::web_origin::host_without_port;
 
 use crate::config::{
     table::Settings,
-    value::{elements::FieldOrigin, threeds::PublicUrl},
+    value::{FieldOrigin, threeds::PublicUrl},
 };
 
 impl Settings {

@@ -16,7 +16,7 @@ use crate::config::{
     storage,
     table::{SETTINGS, Settings},
     threeds,
-    value::{SettingValue, epoch_keys::EpochKeyLocation, storage::StorageUrl},
+    value::{SettingValue, StorageUrl, epoch_keys::EpochKeyLocation},
 };
 
 /// Read if neither a flag nor `SCRIP_CONFIG` names another file.

@@ -13,7 +13,7 @@ use crate::{
     config::{
         setting::{EffectiveSetting, SettingSource},
         table::{Settings, StorageSettings},
-        value::storage::StorageUrl,
+        value::StorageUrl,
     },
     tls::read_roots,
 };

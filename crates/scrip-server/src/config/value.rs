@@ -1,16 +1,15 @@
 //! Types of setting values. `parse` validates each value once.
 
-pub mod elements;
 pub mod epoch_keys;
 pub mod limits;
-pub mod proxy;
-pub mod storage;
 pub mod threeds;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use scrip_api::limiter::OutagePolicy;
-use scrip_core::audit::ReadRecording;
+use scrip_core::{audit::ReadRecording, policy::application::web_origin::WebOrigin};
+use scrip_egress::AllowList;
+use scrip_store::postgres::PostgresSettings;
 use tracing_subscriber::filter::Targets;
 
 use crate::{clock::steady::StartTrust, directory_servers::address::HttpAddress};
@@ -228,6 +227,102 @@ impl SettingValue for LogFilter {
         match text.parse::<Targets>() {
             Ok(_) if !text.is_empty() => Ok(Self(text.to_owned())),
             Ok(_) | Err(_) => Err(rule.to_owned()),
+        }
+    }
+}
+
+/// An origin with https: card numbers are typed there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldOrigin(pub WebOrigin);
+
+impl SettingValue for FieldOrigin {
+    fn parse(text: &str) -> Result<Self, String> {
+        let origin = WebOrigin::parse(text).ok().filter(WebOrigin::is_https);
+        origin.map(Self).ok_or_else(|| {
+            "must be an origin such as https://fields.example, with https and without a path"
+                .to_owned()
+        })
+    }
+}
+
+/// Address of PostgreSQL. It may contain a password, so it is printed only in redacted form.
+#[derive(Debug, Clone)]
+pub struct StorageUrl(pub(crate) PostgresSettings);
+
+impl SettingValue for StorageUrl {
+    fn parse(text: &str) -> Result<Self, String> {
+        PostgresSettings::parse(text).map(Self).map_err(|it| it.to_string())
+    }
+
+    fn redact(text: &str) -> String {
+        // An invalid URL is reported without quoting it.
+        Self::parse(text).map(|it| it.0.redacted().to_owned()).unwrap_or_default()
+    }
+}
+
+/// Names and networks of destinations, separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedDestinations(pub(crate) AllowList);
+
+impl SettingValue for AllowedDestinations {
+    fn parse(text: &str) -> Result<Self, String> {
+        let entries = text.split(',').map(str::trim).filter(|_| !text.trim().is_empty());
+        AllowList::parse(entries).map(Self).map_err(|_| {
+            "must be names such as api.example.com and *.example.com, or networks such as \
+             10.1.0.0/16, separated by commas"
+                .to_owned()
+        })
+    }
+}
+
+/// Port numbers, separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortList(pub(crate) Vec<u16>);
+
+impl SettingValue for PortList {
+    fn parse(text: &str) -> Result<Self, String> {
+        let ports: Option<Vec<_>> =
+            text.split(',').map(|it| it.trim().parse().ok().filter(|it| *it > 0)).collect();
+        ports.map(Self).ok_or_else(|| {
+            "must be port numbers from 1 to 65535, separated by commas, such as 443, 8443"
+                .to_owned()
+        })
+    }
+}
+
+/// URL of a forward proxy, without a password, because settings are printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForwardProxyUrl(pub(crate) HttpAddress);
+
+impl SettingValue for ForwardProxyUrl {
+    fn parse(text: &str) -> Result<Self, String> {
+        let address = HttpAddress::parse(text, "http", 3128).filter(|it| it.path == "/");
+        address.map(Self).ok_or_else(|| {
+            "must be a URL such as http://proxy.internal:3128, without a path and a password"
+                .to_owned()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxy_settings_accept_lists_and_reject_malformed_entries() {
+        assert_eq!(PortList::parse("443, 8443"), Ok(PortList(vec![443, 8443])));
+        for text in ["", "0", "65536", "443,", "+443x"] {
+            assert!(PortList::parse(text).is_err(), "{text}");
+        }
+        let allow = AllowedDestinations::parse(" *.example.com,10.1.0.0/16 ").unwrap();
+        assert_eq!(allow.0, AllowList::parse(["*.example.com", "10.1.0.0/16"]).unwrap());
+        assert_eq!(AllowedDestinations::parse(" ").unwrap().0, AllowList::default());
+        for text in ["https://example.com", "example", "a.b,,c.d"] {
+            assert!(AllowedDestinations::parse(text).is_err(), "{text}");
+        }
+        assert!(ForwardProxyUrl::parse("http://proxy.internal:8080").is_ok());
+        for text in ["https://proxy.internal", "http://user@proxy.internal", "http://proxy/x"] {
+            assert!(ForwardProxyUrl::parse(text).is_err(), "{text}");
         }
     }
 }

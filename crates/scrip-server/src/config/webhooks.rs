@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use scrip_api::app::egress_client::LazyEgressClient;
+use scrip_api::app::proxy_egress::LazyEgressClient;
 use scrip_egress::EgressLimits;
 
 use crate::config::table::{ProxyCallSettings, WebhookDeliverySettings};

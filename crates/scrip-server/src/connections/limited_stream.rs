@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::{
     clock::ticks,
-    connections::{activity::Activity, counts::CloseReason, limits::ConnectionLimits},
+    connections::{CloseReason, ConnectionLimits, table::Activity},
 };
 
 #[derive(Debug, Clone, Copy)]

@@ -30,6 +30,8 @@ pub(crate) const LINE_BYTES_MAX: u64 = 64 * 1024;
 const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// A rotation waits for several sources, and for the store.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
+/// How often a request is sent that the server did not receive in time.
+const ATTEMPTS_MAX: u32 = 5;
 
 /// A request of an operator's command.
 #[derive(Debug, Serialize, Deserialize)]
@@ -223,18 +225,36 @@ pub fn try_request<T: DeserializeOwned>(
     address: &ControlAddress,
     request: &ControlRequest,
 ) -> anyhow::Result<ControlAnswer<T>> {
-    let stream = match address.connect() {
-        Ok(stream) => stream,
-        Err(not_found) if not_found.is_denied() => bail!("{not_found}"),
-        Err(not_found) => return Ok(ControlAnswer::NoServer(not_found)),
+    let mut attempts = 0;
+    let line = loop {
+        attempts += 1;
+        let stream = match address.connect() {
+            Ok(stream) => stream,
+            Err(not_found) if not_found.is_denied() => bail!("{not_found}"),
+            Err(not_found) => return Ok(ControlAnswer::NoServer(not_found)),
+        };
+        let line = exchange(stream, request).context("the server did not answer")?;
+        if attempts == ATTEMPTS_MAX || !is_status_of_this_version(&line) {
+            break line;
+        }
     };
-    let line = exchange(stream, request).context("the server did not answer")?;
     let response = serde_json::from_str(&line);
     match response.map_err(|_| anyhow::anyhow!("the server runs another version of scrip"))? {
         ControlResponse::Result(value) => Ok(ControlAnswer::Done(serde_json::from_value(value)?)),
         ControlResponse::Waiting(ticket) => Ok(ControlAnswer::Waiting(ticket)),
         ControlResponse::Error(message) => Err(RequestRefusal(message).into()),
     }
+}
+
+/// A server sends its status instead if the request arrives too late, which can happen on a busy
+/// machine. It has not executed the request then.
+fn is_status_of_this_version(line: &str) -> bool {
+    #[derive(Deserialize)]
+    struct StatusVersion {
+        version: String,
+    }
+    serde_json::from_str(line)
+        .is_ok_and(|it: StatusVersion| it.version == env!("CARGO_PKG_VERSION"))
 }
 
 /// Sends a line and reads one.
@@ -254,7 +274,9 @@ pub(crate) fn exchange(
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixListener;
+    use std::{os::unix::net::UnixListener, thread};
+
+    use serde_json::json;
 
     use super::*;
 
@@ -279,5 +301,24 @@ mod tests {
         let text = find_server(private, Some(shared.clone()));
         let refused = format!("{} (connection refused)", shared.display());
         assert!(text.contains(&format!("tried {missing} and {refused};")), "{text}");
+    }
+
+    #[test]
+    fn request_that_arrives_too_late_is_sent_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let private = folder.path().join("scrip.sock");
+        let listener = UnixListener::bind(&private).unwrap();
+        let status = json!({"version": env!("CARGO_PKG_VERSION"), "pid": 1}).to_string();
+        let result = serde_json::to_string(&ControlResponse::Result(json!(7))).unwrap();
+        let server = thread::spawn(move || {
+            for line in [status, result] {
+                let (mut stream, _) = listener.accept().unwrap();
+                writeln!(stream, "{line}").unwrap();
+            }
+        });
+        let address = ControlAddress { private, shared: None };
+        let number: u32 = send_request(&address, &ControlRequest::ListMethods {}).unwrap();
+        assert_eq!(number, 7);
+        server.join().unwrap();
     }
 }

@@ -12,7 +12,7 @@ use anyhow::Context;
 use scrip_core::card::bin_data::{BinData, BinTable};
 
 use crate::{
-    files::{atomic_file, stamp::FileStamp},
+    files::{FileStamp, atomic_file},
     periodic_tasks::delayed_interval,
 };
 

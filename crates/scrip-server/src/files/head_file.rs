@@ -32,10 +32,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 use crate::{
     files::atomic_file::{self, path_with_suffix},
     operator_error::explain,
-    periodic_tasks::{
-        delayed_interval,
-        failure_series::{FailureSeries, SeriesChange},
-    },
+    periodic_tasks::{FailureSeries, SeriesChange, delayed_interval},
 };
 
 const UPDATE_EVERY: Duration = Duration::from_secs(2);

@@ -5,7 +5,7 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::{Request, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
-use scrip_api::routes::callbacks::verified_results::receive_verified_result;
+use scrip_api::routes::callbacks::receive_verified_result;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
@@ -16,9 +16,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     connections::{
-        activity::Activity,
         http1_builder,
         limited_stream::{LimitedStream, StreamLimits},
+        table::Activity,
     },
     directory_servers::client_cert::ResultsTls,
     node::Node,

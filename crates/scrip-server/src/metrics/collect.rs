@@ -2,13 +2,15 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
+use nix::sys::resource::{Resource, getrlimit};
 use scrip_api::{
     app::{App, readiness::NotReadyReason},
-    limiter::{Limiter, decisions::RateLimitDecisions},
+    limiter::{Limiter, RateLimitDecisions},
     metrics::{Label, Metrics, STATUSES, label::Counters},
     routes::ROUTES,
 };
@@ -24,10 +26,9 @@ use scrip_seal::{EpochKeys, KeyExchange};
 
 use crate::{
     directory_servers::{self, ConnectedScheme},
-    files::disk_space::DiskSpace,
+    files::DiskSpace,
     metrics::{
         page::{HistogramUnit, MetricsPage},
-        process_metrics,
         table::{self, MetricFamily},
     },
     node::Node,
@@ -53,25 +54,15 @@ pub(crate) fn render(node: &Node) -> String {
     write_requests(&mut page, metrics);
     write_connections(&mut page, node);
     write_memory(&mut page, app);
-    write_labelled(
-        &mut page,
-        &table::REQUESTS_UNROUTED,
-        "reason",
-        counter_values(&metrics.unrouted),
-    );
-    write_labelled(
+    write_counters(&mut page, &table::REQUESTS_UNROUTED, "reason", &metrics.unrouted);
+    write_counters(
         &mut page,
         &table::AUTHENTICATION_FAILURES,
         "reason",
-        counter_values(&metrics.authentication_failures),
+        &metrics.authentication_failures,
     );
-    write_labelled(&mut page, &table::IDEMPOTENCY, "outcome", counter_values(&metrics.idempotency));
-    write_labelled(
-        &mut page,
-        &table::DIRECTORY_RELOADS,
-        "outcome",
-        counter_values(&metrics.reloads),
-    );
+    write_counters(&mut page, &table::IDEMPOTENCY, "outcome", &metrics.idempotency);
+    write_counters(&mut page, &table::DIRECTORY_RELOADS, "outcome", &metrics.reloads);
     page.write_single(
         &table::LONG_WORK,
         Duration::from_micros(LONG_WORK_MICROS.get()).as_secs_f64(),
@@ -95,7 +86,7 @@ pub(crate) fn render(node: &Node) -> String {
     write_certificate_expiry(&mut page, node);
     let started = u64::try_from(metrics.started_at.unix_ms).unwrap_or_default();
     page.write_single(&table::STARTED_AT, to_seconds(started));
-    process_metrics::write_process_metrics(&mut page);
+    write_process_metrics(&mut page);
     page.into_text()
 }
 
@@ -134,6 +125,15 @@ fn counter_values<L: Label>(counters: &Counters<L>) -> impl Iterator<Item = (&'s
     counters.iter().map(|(label, counter)| (label, counter.get()))
 }
 
+fn write_counters<L: Label>(
+    page: &mut MetricsPage,
+    family: &MetricFamily,
+    name: &'static str,
+    counters: &Counters<L>,
+) {
+    write_labelled(page, family, name, counter_values(counters));
+}
+
 fn write_labelled(
     page: &mut MetricsPage,
     family: &MetricFamily,
@@ -148,11 +148,11 @@ fn write_labelled(
 
 fn write_proxy(page: &mut MetricsPage, app: &App) {
     let metrics = &app.metrics;
-    write_labelled(page, &table::PROXY_CALLS, "result", counter_values(&metrics.proxy_calls));
-    write_labelled(page, &table::PROXY_FAILURES, "reason", counter_values(&metrics.proxy_failures));
+    write_counters(page, &table::PROXY_CALLS, "result", &metrics.proxy_calls);
+    write_counters(page, &table::PROXY_FAILURES, "reason", &metrics.proxy_failures);
     page.start_family(&table::PROXY_DURATION);
     page.write_histogram(&[], &metrics.proxy_answer_micros.snapshot(), HistogramUnit::Micros);
-    let stats = app.egress.proxied_calls.stats();
+    let stats = app.egress.proxied_calls.client.stats();
     let gauge = |read: fn(&EgressStats) -> usize| stats.as_ref().map_or(0, read);
     page.write_single(&table::PROXY_IN_PROGRESS, gauge(|it| it.requests_in_progress));
     page.write_single(&table::PROXY_WAITING, gauge(|it| it.requests_waiting));
@@ -165,16 +165,11 @@ fn write_proxy(page: &mut MetricsPage, app: &App) {
 
 fn write_webhooks(page: &mut MetricsPage, app: &App) {
     let metrics = &app.metrics.webhooks;
-    write_labelled(page, &table::WEBHOOK_ATTEMPTS, "outcome", counter_values(&metrics.attempts));
+    write_counters(page, &table::WEBHOOK_ATTEMPTS, "outcome", &metrics.attempts);
     page.start_family(&table::WEBHOOK_DURATION);
     page.write_histogram(&[], &metrics.attempt_micros.snapshot(), HistogramUnit::Micros);
-    write_labelled(
-        page,
-        &table::WEBHOOK_DELIVERIES,
-        "outcome",
-        counter_values(&metrics.deliveries),
-    );
-    write_labelled(page, &table::WEBHOOK_DISABLED, "reason", counter_values(&metrics.disabled));
+    write_counters(page, &table::WEBHOOK_DELIVERIES, "outcome", &metrics.deliveries);
+    write_counters(page, &table::WEBHOOK_DISABLED, "reason", &metrics.disabled);
     let in_progress = app.egress.webhooks.stats().map_or(0, |it| it.requests_in_progress);
     page.write_single(&table::WEBHOOK_IN_PROGRESS, in_progress);
     page.write_single(&table::WEBHOOK_PENDING, metrics.pending.get());
@@ -229,9 +224,9 @@ fn write_connections(page: &mut MetricsPage, node: &Node) {
     page.write_single(&table::CONNECTIONS, counts.open.load(Ordering::Relaxed));
     page.write_single(&table::CONNECTIONS_MAX, node.connections_max());
     page.write_single(&table::CONNECTIONS_ACCEPTED, counts.accepted.get());
-    write_labelled(page, &table::CONNECTIONS_REJECTED, "reason", counter_values(&counts.rejected));
-    write_labelled(page, &table::CONNECTIONS_EVICTED, "reason", counter_values(&counts.evicted));
-    write_labelled(page, &table::CONNECTIONS_CLOSED, "reason", counter_values(&counts.closed));
+    write_counters(page, &table::CONNECTIONS_REJECTED, "reason", &counts.rejected);
+    write_counters(page, &table::CONNECTIONS_EVICTED, "reason", &counts.evicted);
+    write_counters(page, &table::CONNECTIONS_CLOSED, "reason", &counts.closed);
 }
 
 fn write_memory(page: &mut MetricsPage, app: &App) {
@@ -239,19 +234,9 @@ fn write_memory(page: &mut MetricsPage, app: &App) {
     page.start_family(&table::BODY_MEMORY);
     page.write_sample(&[("pool", "keyed")], app.memory.bodies.free_bytes());
     page.write_sample(&[("pool", "keyless")], app.memory.keyless_bodies.free_bytes());
-    write_labelled(
-        page,
-        &table::BODIES_REJECTED,
-        "reason",
-        counter_values(&metrics.bodies_rejected),
-    );
+    write_counters(page, &table::BODIES_REJECTED, "reason", &metrics.bodies_rejected);
     page.write_single(&table::RESPONSE_MEMORY, app.memory.responses.free_bytes());
-    write_labelled(
-        page,
-        &table::RESPONSES_REJECTED,
-        "reason",
-        counter_values(&metrics.responses_rejected),
-    );
+    write_counters(page, &table::RESPONSES_REJECTED, "reason", &metrics.responses_rejected);
     page.write_single(&table::READINESS_CHECKS, metrics.readiness_checks.get());
 }
 
@@ -299,8 +284,8 @@ fn write_epoch_keys(page: &mut MetricsPage, epochs: &EpochKeys) {
 }
 
 fn write_sweepers(page: &mut MetricsPage, metrics: &Metrics) {
-    write_labelled(page, &table::SWEPT, "kind", counter_values(&metrics.swept));
-    write_labelled(page, &table::SWEEP_FAILURES, "kind", counter_values(&metrics.sweep_failures));
+    write_counters(page, &table::SWEPT, "kind", &metrics.swept);
+    write_counters(page, &table::SWEEP_FAILURES, "kind", &metrics.sweep_failures);
     page.start_family(&table::SWEEP_FINISHED);
     for (kind, finished_ms) in metrics.sweep_finished.iter() {
         page.write_sample(&[("kind", kind)], to_seconds(finished_ms.get()));
@@ -395,4 +380,30 @@ fn write_store(page: &mut MetricsPage, metrics: &StoreMetrics) {
     page.write_single(&table::READERS_BUSY, readers.busy);
     page.write_single(&table::READERS_IDLE, readers.idle);
     page.write_single(&table::READERS_OPENED, readers.opened);
+}
+
+/// Process metrics from the kernel. On systems other than Linux there are none.
+pub(super) fn write_process_metrics(page: &mut MetricsPage) {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let read_bytes = |name: &str| {
+        let line = status.lines().find_map(|it| it.strip_prefix(name))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+        Some(kib.saturating_mul(1024))
+    };
+    // The read directory itself is one of the descriptors.
+    let open_files = fs::read_dir("/proc/self/fd").ok().map(|it| it.count().saturating_sub(1));
+    let open_files = open_files.and_then(|it| u64::try_from(it).ok());
+    let open_files_max = getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft);
+    let samples = [
+        (&table::RESIDENT_MEMORY, read_bytes("VmRSS:")),
+        (&table::ANONYMOUS_MEMORY, read_bytes("RssAnon:")),
+        (&table::OPEN_FILES, open_files),
+        (&table::OPEN_FILES_MAX, open_files_max),
+    ];
+    for (family, number) in samples {
+        page.start_family(family);
+        if let Some(number) = number {
+            page.write_sample(&[], number);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::{
     convert::Infallible,
     io,
     net::{self, IpAddr},
-    sync::Arc,
+    sync::{Arc, Mutex},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -15,7 +15,7 @@ use std::{
 use axum::{body::Body, response::Response};
 use hyper::{
     Method, Request, Version,
-    body::Incoming,
+    body::{Bytes, Incoming},
     header::HOST,
     http::{request::Parts, uri::Authority},
     service::service_fn,
@@ -24,9 +24,9 @@ use hyper_util::rt::TokioIo;
 use scrip_api::{
     app::{limits::MinimumRate, readiness::ReadinessResult},
     handlers::probes,
-    middleware::request_head::single_header,
     pipeline::serve_request,
     problem::Problem,
+    route::single_header,
     trace_id::TraceId,
 };
 use tokio::{
@@ -39,12 +39,11 @@ use tokio::{
 
 use crate::{
     connections::{
-        activity::Activity,
         http1_builder,
         limited_stream::{LimitedStream, StreamLimits},
-        table::{Admission, ConnectionSlot, ConnectionTable},
+        table::{Activity, Admission, ConnectionSlot, ConnectionTable},
     },
-    metrics::{collect::render, endpoint, recent_page::RecentPage},
+    metrics::{collect::render, endpoint},
     node::{Node, metrics_key::MetricsKey},
 };
 
@@ -241,6 +240,42 @@ fn is_known_host(host: &str, hosts: &[String]) -> bool {
         || hosts.iter().any(|it| is_equal(it))
 }
 
+/// The maximum age of a page that is sent again.
+const WINDOW: Duration = Duration::from_millis(250);
+/// The maximum number of renderings per window, more than scrapers need.
+const RENDERINGS_MAX: usize = 16;
+
+/// The newest page, and the renderings of the current window.
+#[derive(Debug, Default)]
+pub(crate) struct RecentPage {
+    window: Mutex<Option<RenderWindow>>,
+}
+
+#[derive(Debug)]
+struct RenderWindow {
+    started_at: Instant,
+    renderings: usize,
+    page: Bytes,
+}
+
+impl RecentPage {
+    /// Renders the page, or returns the newest one if the window has enough renderings.
+    pub(crate) fn get(&self, now: Instant, render: impl FnOnce() -> String) -> Bytes {
+        let mut window = self.window.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let current =
+            window.as_ref().filter(|it| now.saturating_duration_since(it.started_at) < WINDOW);
+        if let Some(current) = current.filter(|it| it.renderings >= RENDERINGS_MAX) {
+            return current.page.clone();
+        }
+        let (started_at, renderings) =
+            current.map_or((now, 0), |it| (it.started_at, it.renderings));
+        let page = Bytes::from(render());
+        let renderings = renderings.saturating_add(1);
+        *window = Some(RenderWindow { started_at, renderings, page: page.clone() });
+        page
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,5 +319,25 @@ mod tests {
         assert!(matches!(misdirected, Err(Problem::Misdirected)));
         assert!(check("/metrics", None, Version::HTTP_10).is_ok());
         assert!(check("/metrics", None, Version::HTTP_11).is_err());
+    }
+
+    #[test]
+    fn page_is_rendered_a_limited_number_of_times_per_window() {
+        let recent_page = RecentPage::default();
+        let mut renderings = 0;
+        let mut get = |now| {
+            recent_page.get(now, || {
+                renderings += 1;
+                renderings.to_string()
+            })
+        };
+        let start = Instant::now();
+        for count in 1..=RENDERINGS_MAX {
+            assert_eq!(get(start), count.to_string());
+        }
+        for _ in 0..100 {
+            assert_eq!(get(start + WINDOW / 2), RENDERINGS_MAX.to_string());
+        }
+        assert_eq!(get(start + WINDOW), (RENDERINGS_MAX + 1).to_string());
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use anyhow::{Context, bail};
 use hyper::{HeaderMap, header::AUTHORIZATION};
-use scrip_api::{middleware::request_head::single_header, problem::Problem};
+use scrip_api::{problem::Problem, route::single_header};
 use scrip_seal::Secret;
 
 /// Minimum length of the key. Shorter keys can be guessed.

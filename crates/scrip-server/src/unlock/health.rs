@@ -13,9 +13,9 @@ use crate::{
     clock::ticks,
     config::keys::{CheckInterval, SourceLossLimit},
     unlock::{
+        inputs::UnlockProblem,
         manager::{KeyManager, OpenVault},
         open::{MethodName, source_text, unwrap_method},
-        problem::UnlockProblem,
     },
 };
 

@@ -11,6 +11,7 @@ use scrip_api::app::readiness::NotReadyReason;
 use scrip_seal::{RootKey, Secret, VaultKey};
 use scrip_unlock::{PinAttempts, Pkcs11};
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 use crate::{
     config::{
@@ -18,7 +19,6 @@ use crate::{
         keys::{AllowedSources, UnlockOrder},
     },
     files::secret_file::{AllowedReaders, SecretFile},
-    unlock::problem::UnlockProblem,
 };
 
 /// The part of the settings that unlock methods need.
@@ -82,5 +82,25 @@ impl UnlockInputs {
         secret_file.check().map_err(|it| denied(unusable(&format!("{it:#}"))))?;
         let key = RootKey::from_file(file).map_err(|it| missing(unusable(&it)))?;
         Ok(key.into_vault_key())
+    }
+}
+
+/// Why no method returned the vault key.
+#[derive(Debug, Error)]
+#[error("{text}")]
+pub struct UnlockProblem {
+    pub reason: NotReadyReason,
+    /// A key was returned, but it is not the key of this vault.
+    pub is_wrong_key: bool,
+    pub(super) text: String,
+}
+
+impl UnlockProblem {
+    pub(crate) fn new(reason: NotReadyReason, text: impl Into<String>) -> Self {
+        Self { reason, is_wrong_key: false, text: text.into() }
+    }
+
+    pub(super) fn wrong_key(reason: NotReadyReason, text: impl Into<String>) -> Self {
+        Self { reason, is_wrong_key: true, text: text.into() }
     }
 }

@@ -14,7 +14,10 @@ use tokio::time::timeout;
 
 use crate::{
     config::Settings,
-    unlock::{inputs::UnlockInputs, problem::UnlockProblem, unlock_settings::UnlockSettings},
+    unlock::{
+        inputs::{UnlockInputs, UnlockProblem},
+        unlock_settings::UnlockSettings,
+    },
 };
 
 /// How long one method may take.

@@ -24,8 +24,7 @@ use crate::{
     unlock::{
         create::{NewMethod, blank_record},
         local_key::{unwrap_with, wrap_with},
-        manager::{KeyManager, UnsealError},
-        manager_state::EnteredShares,
+        manager::{EnteredShares, KeyManager, UnsealError},
         methods::{MethodStatus, check_label},
         open::{MethodName, OpenedKey, check_key, unlock_context},
         unlock_settings::{ShamirParameters, UnlockSettings},

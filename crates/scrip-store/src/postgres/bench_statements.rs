@@ -9,9 +9,9 @@ use uuid::Uuid;
 use crate::postgres::{
     engine::{
         chain::{INSERT_RECORDS, OPEN_CHAIN, PUT_HEAD},
+        commit_rows::{PUT_MONTHS, PUT_TYPES},
         scope::RowScope,
         transaction::LOCK_TENANT,
-        usage_columns::{PUT_MONTHS, PUT_TYPES},
         write_set::{FIND_CONFLICTS, INSERT_TOKENS},
     },
     tokens::writes::FIND_TOKEN,

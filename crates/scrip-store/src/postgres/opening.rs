@@ -15,16 +15,20 @@ use crate::{
     policy_turns::PolicyTurns,
     postgres::{
         MigrationResult, PostgresSettings, PostgresStore, ServerHealth,
-        audit::{read_log::PostgresReadLog, verify},
         connect::{directory_listener::DirectoryListener, health, migrate, roles},
         engine::{
             error::{store_error, unavailable},
             scope::RowScope,
         },
+        read_log::PostgresReadLog,
         tokens::write_group::TokenWriteQueue,
         transfer,
     },
+    shared::log::{VerificationStart, begin_verification, verify_row},
 };
+
+/// Records fetched per portal read. Progress is reported after each fetch.
+const PORTAL_ROWS: i32 = 4096;
 
 impl PostgresStore {
     /// Creates the schema or migrates it to the newest version. Several nodes may call this at the
@@ -82,15 +86,17 @@ impl PostgresStore {
     }
 
     /// Passes every record of a log to the verifier that `create_verifier` creates from the heads
-    /// and checkpoints, all in one snapshot. `report_progress` receives the number of verified
-    /// records and the expected total.
+    /// and checkpoints, all in one snapshot while other transactions write. `report_progress`
+    /// receives the number of verified records and the expected total.
     ///
+    /// Verification takes long and blocks no other transaction, but VACUUM cannot remove row versions
+    /// that its snapshot still sees.
     /// Errors: the database cannot be read.
     pub async fn verify_log(
         &self,
         log: LogKind,
         create_verifier: impl FnOnce(ChainAnchors) -> Verifier,
-        report_progress: impl FnMut(u64, u64),
+        mut report_progress: impl FnMut(u64, u64),
     ) -> Result<Verifier, StoreError> {
         // Covers all tenants and has no time limit.
         let mut client = self.pool.acquire_without_response_timeout().await?;
@@ -98,12 +104,23 @@ impl PostgresStore {
         let transaction = builder.read_only(true).start().await.map_err(store_error)?;
         let set_scope = RowScope::all_tenants().set_statement();
         transaction.batch_execute(&set_scope).await.map_err(store_error)?;
-        verify::verify_log(
-            &transaction,
-            Self::chain_statements(log),
-            create_verifier,
-            report_progress,
-        )
-        .await
+        let statements = Self::chain_statements(log);
+        let start = begin_verification(&transaction, statements, create_verifier).await?;
+        let VerificationStart { mut verifier, expected_records } = start;
+        let statement =
+            transaction.prepare_cached(&statements.list_all_records).await.map_err(store_error)?;
+        let portal = transaction.bind(&statement, &[]).await.map_err(store_error)?;
+        let mut verified_records = 0_u64;
+        loop {
+            let rows = transaction.query_portal(&portal, PORTAL_ROWS).await.map_err(store_error)?;
+            for row in &rows {
+                verify_row(&mut verifier, row);
+                verified_records = verified_records.saturating_add(1);
+            }
+            report_progress(verified_records, expected_records);
+            if rows.is_empty() {
+                return Ok(verifier);
+            }
+        }
     }
 }

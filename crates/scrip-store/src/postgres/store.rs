@@ -1,26 +1,44 @@
-//! The store, its clients and its transactions.
+//! The store, its clients and its transactions, and its tokens and token intents.
 
 use scrip_core::{
+    Timestamp,
     audit::LogKind,
-    types::{StoreError, id::TenantId},
+    change::{ChangeOutcome, CommitExtras},
+    policy::{LookupPermit, Permit},
+    store::TokenStore,
+    token::{StoredToken, StoredTokenIntent},
+    token_batch::{BatchOutcome, DeleteToken, TokenBatch},
+    types::{
+        StoreError, StoreFuture,
+        id::{TenantId, TokenId},
+    },
 };
 
 use crate::{
     claims::InFlightClaims,
     policy_turns::PolicyTurns,
     postgres::{
-        audit::read_log::PostgresReadLog,
         connect::directory_listener::DirectoryListener,
         engine::{
             pool::ConnectionPool,
             scope::RowScope,
-            statement::{AutocommitClient, ReadSnapshot},
+            statement::{AutocommitClient, PostgresClient, ReadSnapshot},
             tenant_lock::TenantLog,
             transaction::PostgresTransaction,
         },
-        tokens::write_group::TokenWriteQueue,
+        read_log::PostgresReadLog,
+        tokens::{
+            write_group::TokenWriteQueue,
+            writes::{FIND_TOKEN, FIND_TOKENS},
+        },
     },
-    shared::audit::log::{ChainStatements, POSTGRES_AUDIT_LOG, POSTGRES_READ_LOG},
+    shared::{
+        log::{ChainStatements, POSTGRES_AUDIT_LOG, POSTGRES_READ_LOG},
+        tokens::{
+            rows::decode_numbered_token,
+            writes::{TokenActivity, delete_token, find_token},
+        },
+    },
     sql::{BatchDelete, Execute, Outcome, Parameter, parameters},
 };
 
@@ -126,5 +144,75 @@ impl PostgresStore {
     ) -> Result<usize, StoreError> {
         let parameters = parameters![cutoff.into(), delete.postgres_rows_max];
         self.for_all_tenants().execute(delete.postgres, &parameters).await
+    }
+
+    pub(crate) const FIND_TOKEN_INTENT: &str = "
+-- find_token_intent
+SELECT it.type, it.fingerprint, it.created_by, it.created_at, it.expires_at, it.body,
+    intent_cvcs.expires_at, intent_cvcs.sealed, it.containers
+FROM token_intents AS it
+    LEFT JOIN intent_cvcs ON intent_cvcs.tenant = it.tenant AND intent_cvcs.intent = it.id
+WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3";
+
+    pub(crate) async fn put_token_intent(
+        &self,
+        tenant: TenantId,
+        intent: StoredTokenIntent,
+        extras: CommitExtras,
+    ) -> Result<(), StoreError> {
+        self.write_queue.insert_token_intent(tenant, intent, extras).await
+    }
+}
+
+impl TokenStore for PostgresStore {
+    fn write_tokens(
+        &self,
+        lookup: LookupPermit,
+        batch: TokenBatch,
+    ) -> StoreFuture<'_, BatchOutcome> {
+        Box::pin(async move {
+            let tenant = lookup.tenant().id;
+            let activity = TokenActivity::from_batch(&batch);
+            let outcome = self.write_queue.write_tokens(tenant, batch).await?;
+            self.read_log.record_activity(tenant, activity.active_tokens(&outcome));
+            Ok(outcome)
+        })
+    }
+
+    fn find_token<'a>(
+        &'a self,
+        lookup: LookupPermit,
+        id: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Option<StoredToken>> {
+        Box::pin(async move {
+            let tenant = lookup.tenant().id;
+            let token = find_token(&self.for_tenant(tenant), FIND_TOKEN, tenant, id, now).await?;
+            Ok(token.map(|it| it.token))
+        })
+    }
+
+    /// Returns each token at the position of its id. One statement reads one snapshot.
+    fn find_tokens<'a>(
+        &'a self,
+        lookup: LookupPermit,
+        ids: &'a [TokenId],
+        now: Timestamp,
+    ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
+        Box::pin(async move {
+            let tenant = lookup.tenant().id;
+            let id_texts: Vec<_> = ids.iter().map(TokenId::as_str).collect();
+            let client = self.for_tenant(tenant);
+            let rows = client.rows(FIND_TOKENS, &[&tenant.0, &id_texts, &now.unix_ms]).await?;
+            let tokens = rows.iter().map(|row| decode_numbered_token(row).map(|it| it.token));
+            let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
+            let find_by_id = |id: &TokenId| tokens.iter().find(|it| it.record.id == *id).cloned();
+            Ok(ids.iter().map(find_by_id).collect())
+        })
+    }
+
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome> {
+        let tenant = permit.tenant().id;
+        Box::pin(self.write(tenant, async move |it| delete_token(it, tenant, &delete).await))
     }
 }

@@ -10,8 +10,10 @@ use crate::{
     postgres::{
         connect::{migrate, settings::PostgresSettings},
         engine::{
-            columns::ColumnArrays, error::unavailable, pool::PooledConnection, scope::RowScope,
-            statement::SqlValue,
+            error::unavailable,
+            pool::PooledConnection,
+            scope::RowScope,
+            statement::{RowStatement, SqlValue},
         },
         transfer::table::PostgresTable,
     },
@@ -118,11 +120,8 @@ impl PostgresTransfer {
                 index_rows.push(parameters![tenant, facet, container, created_at, number]);
             }
         }
-        let columns = ColumnArrays::from_rows(index_rows);
-        self.connection
-            .execute_raw(INSERT_INDEX_ENTRIES, &columns.driver_parameters().collect::<Vec<_>>())
-            .await
-            .map(drop)
+        let insert = RowStatement::new(INSERT_INDEX_ENTRIES, []).columns(index_rows);
+        self.connection.execute_raw(insert.sql, &insert.driver_parameters()).await.map(drop)
     }
 }
 

@@ -7,10 +7,7 @@ use scrip_core::{
     types::{StoreError, id::TenantId},
 };
 
-use crate::{
-    shared::tokens::rows::NO_TOKEN,
-    sql::{ColumnReader, WriteTransaction, parameters, read_required},
-};
+use crate::sql::{ColumnReader, NO_TOKEN, WriteTransaction, parameters, read_required};
 
 const DELETE_EXPIRED_RESPONSE: &str = "
 -- delete_expired_response

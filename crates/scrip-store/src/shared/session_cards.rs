@@ -40,8 +40,6 @@ const FIND_THREEDS_SESSION_USING_TOKEN: &str = "
 SELECT 1 FROM threeds_sessions
 WHERE tenant = $1 AND token = $2 AND (deletes_at IS NULL OR deletes_at > $3) LIMIT 1";
 
-pub(crate) const STATEMENTS: &[&str] = &[CONVERT_CARD, FIND_THREEDS_SESSION_USING_TOKEN];
-
 /// Whether a live session uses a token. Also called in the transaction of a write.
 pub(crate) async fn is_used_by_threeds_session(
     client: &impl Statements,

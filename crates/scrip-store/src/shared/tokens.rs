@@ -1,8 +1,6 @@
 //! Tokens: rows, write rules and lists.
 
-pub(crate) mod intents;
 pub(crate) mod listing;
 pub(crate) mod newest_tokens;
 pub(crate) mod rows;
-pub(crate) mod usage_delta;
 pub(crate) mod writes;

@@ -3,7 +3,7 @@
 use scrip_core::{
     card::TokenType,
     equality::{GuessBucket, GuessRecord},
-    token::TokenTypeUsage,
+    store::TokenTypeUsage,
     types::StoreError,
 };
 

@@ -25,7 +25,10 @@ use scrip_core::{
 use scrip_seal::{Fingerprint, IndexDigest, Mac, Sealed};
 use uuid::Uuid;
 
+use crate::sql::parameter::Parameter;
+
 pub(crate) const MISSING_COLUMNS: StoreError = StoreError::Corrupt("a row has unexpected columns");
+pub(crate) const NO_TOKEN: StoreError = StoreError::Corrupt("a token's row is invalid");
 
 /// A row of either engine. Columns are counted from zero; NULL is `None`.
 pub(crate) trait ColumnReader {
@@ -90,40 +93,29 @@ base_columns! {
     &'a [u8]: bytes,
 }
 
-/// Types that wrap a simpler type and accept all its values.
-macro_rules! wrapped_columns {
-    ($($type:ty: $base:ty => $wrap:expr,)*) => {
-        $(impl<'a> ColumnValue<'a> for $type {
+/// Types that wrap an id.
+macro_rules! id_columns {
+    ($($id:ident),* $(,)?) => {
+        $(impl<'a> ColumnValue<'a> for $id {
             fn read(row: &'a dyn ColumnReader, index: usize) -> Result<Option<Self>, StoreError> {
-                Ok(<$base as ColumnValue<'a>>::read(row, index)?.map($wrap))
+                Ok(row.uuid(index)?.map($id))
+            }
+        }
+
+        impl From<$id> for Parameter<'_> {
+            fn from(id: $id) -> Self {
+                id.0.into()
             }
         })*
     };
 }
 
-wrapped_columns! {
-    TenantId: Uuid => TenantId,
-    ApplicationId: Uuid => ApplicationId,
-    ApiKeyId: Uuid => ApiKeyId,
-    ProxyId: Uuid => ProxyId,
-    WebhookId: Uuid => WebhookId,
-    ClientKeyId: Uuid => ClientKeyId,
-    EventId: Uuid => EventId,
-    UnlockId: Uuid => UnlockId,
-    VaultId: Uuid => VaultId,
-    TokenIntentId: Uuid => TokenIntentId,
-    ThreeDsSessionId: Uuid => ThreeDsSessionId,
-    CardNumberVersion: Uuid => CardNumberVersion,
-    AccessSessionId: [u8; 32] => AccessSessionId,
-    Mac: [u8; 32] => Mac,
-    Fingerprint: [u8; 32] => Fingerprint,
-    Timestamp: i64 => |unix_ms| Timestamp { unix_ms },
-    Sealed: &'a [u8] => |it| Sealed::from_stored(it.to_vec()),
-    String: &'a str => str::to_owned,
-    Vec<u8>: &'a [u8] => <[u8]>::to_vec,
+id_columns! {
+    TenantId, ApplicationId, ApiKeyId, ProxyId, WebhookId, ClientKeyId, EventId, UnlockId, VaultId,
+    TokenIntentId, ThreeDsSessionId, CardNumberVersion,
 }
 
-/// Types that are parsed from a simpler type and accept only some of its values.
+/// Types that are made from a simpler type. Some accept only some of its values.
 macro_rules! parsed_columns {
     ($($type:ty: $base:ty => $parse:expr,)*) => {
         $(impl<'a> ColumnValue<'a> for $type {
@@ -136,6 +128,13 @@ macro_rules! parsed_columns {
 }
 
 parsed_columns! {
+    AccessSessionId: [u8; 32] => |it| Some(AccessSessionId(it)),
+    Mac: [u8; 32] => |it| Some(Mac(it)),
+    Fingerprint: [u8; 32] => |it| Some(Fingerprint(it)),
+    Timestamp: i64 => |unix_ms| Some(Timestamp { unix_ms }),
+    Sealed: &'a [u8] => |it: &[u8]| Some(Sealed::from_stored(it.to_vec())),
+    String: &'a str => |it: &str| Some(it.to_owned()),
+    Vec<u8>: &'a [u8] => |it: &[u8]| Some(it.to_vec()),
     bool: i64 => parse_flag,
     u16: i64 => |it| u16::try_from(it).ok(),
     u32: i64 => |it| u32::try_from(it).ok(),

@@ -8,13 +8,7 @@ use scrip_core::{
     card::TokenType,
     disclosure::DuplicateKey,
     policy::{AccessSessionId, entity::RowValue},
-    types::{
-        id::{
-            ApiKeyId, ApplicationId, CardNumberVersion, ClientKeyId, EventId, ProxyId, TenantId,
-            ThreeDsSessionId, TokenId, TokenIntentId, UnlockId, VaultId, WebhookId,
-        },
-        time::Month,
-    },
+    types::{id::TokenId, time::Month},
 };
 use scrip_seal::{Fingerprint, Mac, Sealed};
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
@@ -95,19 +89,7 @@ macro_rules! parameter_types {
 
 parameter_types! {
     Uuid => RowValue::Id,
-    TenantId => |it: TenantId| RowValue::Id(it.0),
-    ApplicationId => |it: ApplicationId| RowValue::Id(it.0),
-    ApiKeyId => |it: ApiKeyId| RowValue::Id(it.0),
-    ProxyId => |it: ProxyId| RowValue::Id(it.0),
-    WebhookId => |it: WebhookId| RowValue::Id(it.0),
-    ClientKeyId => |it: ClientKeyId| RowValue::Id(it.0),
-    EventId => |it: EventId| RowValue::Id(it.0),
-    UnlockId => |it: UnlockId| RowValue::Id(it.0),
-    VaultId => |it: VaultId| RowValue::Id(it.0),
     bool => |it: bool| RowValue::Number(it.into()),
-    TokenIntentId => |it: TokenIntentId| RowValue::Id(it.0),
-    ThreeDsSessionId => |it: ThreeDsSessionId| RowValue::Id(it.0),
-    CardNumberVersion => |it: CardNumberVersion| RowValue::Id(it.0),
     i64 => RowValue::Number,
     u16 => |it: u16| RowValue::Number(it.into()),
     u32 => |it: u32| RowValue::Number(it.into()),

@@ -12,7 +12,7 @@ use crate::{
     claims::InFlightClaims,
     health::StoreHealth,
     policy_turns::PolicyTurns,
-    shared::audit::log::{ChainStatements, SQLITE_LOG},
+    shared::log::{ChainStatements, SQLITE_LOG},
     sql::{BatchDelete, Outcome, Parameter, parameters, run_sync_future},
     sqlite::{
         audit::read_log::SqliteReadLog,

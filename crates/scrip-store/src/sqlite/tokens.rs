@@ -1,7 +1,5 @@
 //! Tokens, token intents and the token index.
 
-pub(crate) mod index_entries;
-mod intents;
 pub(crate) mod listing;
 pub(crate) mod newest_tokens;
 pub(crate) mod writes;

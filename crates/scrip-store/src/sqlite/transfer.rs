@@ -19,7 +19,7 @@ use crate::{
             connection::{self, DatabaseKind},
             statement::{execute, store_error},
         },
-        tokens::index_entries::INSERT_INDEX_ENTRY,
+        tokens::writes::INSERT_INDEX_ENTRY,
         transfer::table::{SqliteTable, TransferDatabase},
     },
     transfer::{

@@ -20,7 +20,6 @@ use crate::{
         policy::statements::{list_columns, put_values, statements},
     },
     sql::{BatchDelete, ColumnReader, EntityColumns, Execute, Statements, parameters},
-    stores::both_engines::for_both_engines,
 };
 
 /// A statement that reads sessions with these clauses.

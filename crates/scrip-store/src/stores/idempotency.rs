@@ -14,7 +14,6 @@ use scrip_core::{
 use crate::{
     shared::idempotency::insert_idempotency_record,
     sql::{BatchDelete, Execute, WriteTransaction, parameters},
-    stores::both_engines::for_both_engines,
 };
 
 /// The record of one call. A later call with the same key has another creation time.

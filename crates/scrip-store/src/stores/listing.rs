@@ -8,10 +8,7 @@ use scrip_core::{
     types::StoreFuture,
 };
 
-use crate::{
-    shared::tokens::{listing::scan_tokens, newest_tokens::find_newest_tokens},
-    stores::both_engines::for_both_engines,
-};
+use crate::shared::tokens::{listing::scan_tokens, newest_tokens::find_newest_tokens};
 
 for_both_engines! {
 impl ListingStore {

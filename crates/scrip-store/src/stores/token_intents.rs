@@ -12,9 +12,8 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::tokens::intents::{consume_token_intent, decode_token_intent},
+    shared::tokens::{rows::decode_token_intent, writes::consume_token_intent},
     sql::{ColumnReader, Statements, WriteTransaction, parameters},
-    stores::both_engines::for_both_engines,
 };
 
 for_both_engines! {

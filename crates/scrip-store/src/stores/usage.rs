@@ -3,14 +3,12 @@
 use scrip_core::{
     audit::LogKind,
     policy::PolicyPermit,
-    store::UsageStore,
-    token::TenantUsage,
+    store::{TenantUsage, UsageStore},
     types::{StoreFuture, time::Month},
 };
 
-use crate::{
-    shared::usage::{DELETE_OLD_ACTIVE_MONTHS, DELETE_OLD_ACTIVE_TOKENS, DELETE_OLD_USAGE_MONTHS},
-    stores::both_engines::for_both_engines,
+use crate::shared::usage::{
+    DELETE_OLD_ACTIVE_MONTHS, DELETE_OLD_ACTIVE_TOKENS, DELETE_OLD_USAGE_MONTHS,
 };
 
 for_both_engines! {

@@ -42,23 +42,16 @@ pub(crate) const fn key_column(name: &'static str, column_type: ColumnType) -> C
     Column::new(name, column_type).key()
 }
 
-const NAME_KEY: &[Column] = &[key_column("name", ColumnType::Text)];
-const ID_KEY: &[Column] = &[key_column("id", ColumnType::Id)];
-pub(crate) const TENANT_KEY: &[Column] = &[key_column("tenant", ColumnType::Id)];
-const TENANT_VERSION_KEY: &[Column] =
-    &[key_column("tenant", ColumnType::Id), key_column("version", ColumnType::Number)];
-const TENANT_BUCKET_NUMBER_KEY: &[Column] = &[
-    key_column("tenant", ColumnType::Id),
-    key_column("bucket", ColumnType::Bytes),
-    key_column("number_digest", ColumnType::Bytes),
-];
-const TENANT_WEBHOOK_EVENT_KEY: &[Column] = &[
-    key_column("tenant", ColumnType::Id),
-    key_column("webhook", ColumnType::Id),
-    key_column("event", ColumnType::Id),
-];
-const TENANT_TYPE_KEY: &[Column] =
-    &[key_column("tenant", ColumnType::Id), key_column("type", ColumnType::Text)];
+/// The columns of a key with their types.
+macro_rules! key {
+    ($($column_type:ident $name:literal),*) => {
+        const { &[$($crate::transfer::table::key_column(
+            $name,
+            scrip_core::policy::entity::ColumnType::$column_type,
+        )),*] }
+    };
+}
+pub(crate) use key;
 
 impl TransferTable {
     pub(crate) const fn new(name: &'static str, key: &'static [Column]) -> Self {
@@ -70,20 +63,20 @@ impl TransferTable {
         if let Some(entity) = kind.entity() {
             return Some(Self::new(entity.table, entity.key()));
         }
-        let key = if kind == RowKind::TenantKeys {
-            TENANT_VERSION_KEY
+        let key: &'static [Column] = if kind == RowKind::TenantKeys {
+            key!(Id "tenant", Number "version")
         } else if kind == RowKind::PermanentKeys {
-            TENANT_KEY
+            key!(Id "tenant")
         } else if [RowKind::DeletedTenants, RowKind::Unlocks].contains(&kind) {
-            ID_KEY
+            key!(Id "id")
         } else if kind == RowKind::UsageTypes {
-            TENANT_TYPE_KEY
+            key!(Id "tenant", Text "type")
         } else if kind == RowKind::Deliveries {
-            TENANT_WEBHOOK_EVENT_KEY
+            key!(Id "tenant", Id "webhook", Id "event")
         } else if kind == RowKind::Guesses {
-            TENANT_BUCKET_NUMBER_KEY
+            key!(Id "tenant", Bytes "bucket", Bytes "number_digest")
         } else if kind == RowKind::SystemKeys {
-            NAME_KEY
+            key!(Text "name")
         } else {
             return None;
         };

@@ -8,9 +8,8 @@ use scrip_core::{
 };
 
 use crate::{
-    facets,
-    shared::tokens::rows::{NO_TOKEN, decode_token_record},
-    sql::{read_optional, read_required},
+    shared::tokens::rows::{decode_token_record, index_entries},
+    sql::{NO_TOKEN, read_optional, read_required},
     transfer::row::TransferRow,
 };
 
@@ -26,8 +25,7 @@ pub(crate) struct TokenEntries {
 /// Derives the index entries of a token from its row; `None` if the row is invalid.
 pub(crate) fn token_entries(row: &TransferRow) -> Option<TokenEntries> {
     let record = decode_checked_record(row).ok()?;
-    let entries =
-        facets::index_entries(&record).map(|(facet, container)| (facet, container.to_owned()));
+    let entries = index_entries(&record).map(|(facet, container)| (facet, container.to_owned()));
     let entries = entries.collect();
     Some(TokenEntries {
         tenant: read_required(row, 0).ok()?,

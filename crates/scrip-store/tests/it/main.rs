@@ -10,26 +10,18 @@
 /// Runs each of these functions once per engine, with a newly opened harness.
 macro_rules! on_every_engine {
     ($harness:ident; $($name:ident)*) => {
-        mod memory {
-            $(#[tokio::test]
-            async fn $name() {
-                let engine = scrip_testing::vault_harness::Engine::Memory;
-                super::$name(super::$harness::open(engine).await).await;
-            })*
-        }
+        on_engine! { memory Memory $harness; $($name)* }
+        on_engine! { sqlite Sqlite $harness; $($name)* }
+        on_engine! { postgres Postgres $harness; $($name)* }
+    };
+}
 
-        mod sqlite {
+macro_rules! on_engine {
+    ($module:ident $engine:ident $harness:ident; $($name:ident)*) => {
+        mod $module {
             $(#[tokio::test]
             async fn $name() {
-                let engine = scrip_testing::vault_harness::Engine::Sqlite;
-                super::$name(super::$harness::open(engine).await).await;
-            })*
-        }
-
-        mod postgres {
-            $(#[tokio::test]
-            async fn $name() {
-                let engine = scrip_testing::vault_harness::Engine::Postgres;
+                let engine = scrip_testing::vault_harness::Engine::$engine;
                 super::$name(super::$harness::open(engine).await).await;
             })*
         }

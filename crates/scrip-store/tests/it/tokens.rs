@@ -6,5 +6,5 @@ mod duplicates;
 mod expiry;
 mod guesses;
 mod idempotency;
-mod random_operations;
+pub(crate) mod random_operations;
 mod usage;

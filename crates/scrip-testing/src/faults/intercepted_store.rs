@@ -29,14 +29,14 @@ use scrip_core::{
         AccessSessionStore, ApprovalStore, AuditStore, DeliveryStore, DigestChanges,
         DirectoryStore, ExpiringEntity, FinishedPass, IdempotencyStore, KeyRotationStore,
         ListingStore, Maintenance, PolicyStore, RotationLease, RotationMark, RotationStep, Store,
-        StoreCondition, StoreStatus, ThreeDsSessionStore, TokenIntentStore, TokenStore,
-        UnlockStore, UsageStore, VersionPage,
+        StoreCondition, StoreStatus, TenantUsage, ThreeDsSessionStore, TokenIntentStore,
+        TokenStore, UnlockStore, UsageStore, VersionPage,
         deliveries::{
             DeliveryBounds, DeliveryClaim, DeliveryReplay, ReplayedDeliveries, TrimmedDeliveries,
         },
     },
     threeds::{ThreeDsSessionRecord, ThreeDsSessionWrite},
-    token::{StoredToken, StoredTokenIntent, TenantUsage},
+    token::{StoredToken, StoredTokenIntent},
     token_batch::{BatchOutcome, DeleteToken, TokenBatch},
     types::{
         StoreFuture,
@@ -69,34 +69,9 @@ pub trait Interceptor: Send + Sync {
         insert_call_record(permit: &'a LookupPermit, record: IdempotencyRecord, entries: ReadLogBatch) -> ();
         claim_idempotency_key(lookup: IdempotencyLookup) -> ClaimOutcome;
         append_read_log(batch: ReadLogBatch) -> ();
+        list_sealed_rows(tenant: TenantId, table: RotatedTable, after: Option<RowKey>, rows_max: usize) -> SealedRows;
+        count_key_versions(tenant: TenantId, table: RotatedTable, after: Option<RowKey>, rows_max: usize) -> VersionPage;
     }
-
-    fn list_sealed_rows<'a>(
-        &'a self,
-        engine: &'a Arc<dyn Store>,
-        page: SealedRowsPage,
-    ) -> StoreFuture<'a, SealedRows> {
-        let SealedRowsPage { tenant, table, after, rows_max } = page;
-        engine.list_sealed_rows(tenant, table, after, rows_max)
-    }
-
-    fn count_key_versions<'a>(
-        &'a self,
-        engine: &'a Arc<dyn Store>,
-        page: SealedRowsPage,
-    ) -> StoreFuture<'a, VersionPage> {
-        let SealedRowsPage { tenant, table, after, rows_max } = page;
-        engine.count_key_versions(tenant, table, after, rows_max)
-    }
-}
-
-/// The arguments of a page of sealed rows.
-#[derive(Debug, Clone)]
-pub struct SealedRowsPage {
-    pub tenant: TenantId,
-    pub table: RotatedTable,
-    pub after: Option<RowKey>,
-    pub rows_max: usize,
 }
 
 /// An engine with all calls passed through an interceptor.
@@ -130,26 +105,9 @@ impl<I: Interceptor> GuessStore for InterceptedStore<I> {
 }
 
 impl<I: Interceptor> KeyRotationStore for InterceptedStore<I> {
-    fn list_sealed_rows(
-        &self,
-        tenant: TenantId,
-        table: RotatedTable,
-        after: Option<RowKey>,
-        rows_max: usize,
-    ) -> StoreFuture<'_, SealedRows> {
-        let page = SealedRowsPage { tenant, table, after, rows_max };
-        self.interceptor.list_sealed_rows(&self.engine, page)
-    }
-
-    fn count_key_versions(
-        &self,
-        tenant: TenantId,
-        table: RotatedTable,
-        after: Option<RowKey>,
-        rows_max: usize,
-    ) -> StoreFuture<'_, VersionPage> {
-        let page = SealedRowsPage { tenant, table, after, rows_max };
-        self.interceptor.count_key_versions(&self.engine, page)
+    intercept! {
+        list_sealed_rows(tenant: TenantId, table: RotatedTable, after: Option<RowKey>, rows_max: usize) -> SealedRows;
+        count_key_versions(tenant: TenantId, table: RotatedTable, after: Option<RowKey>, rows_max: usize) -> VersionPage;
     }
 
     forward! {

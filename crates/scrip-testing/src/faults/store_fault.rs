@@ -5,16 +5,16 @@ use std::{sync::Arc, time::Duration};
 use scrip_core::{
     change::CommitExtras,
     idempotency::IdempotencyRecord,
-    keys::SealedRows,
+    keys::{RotatedTable, RowKey, SealedRows},
     policy::{CallerRequirement, LookupPermit, PolicyPermit},
     read_log::ReadLogBatch,
     store::{Store, VersionPage},
     token_batch::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
-    types::StoreFuture,
+    types::{StoreFuture, id::TenantId},
 };
 use tokio::time::sleep;
 
-use crate::faults::intercepted_store::{Interceptor, SealedRowsPage};
+use crate::faults::intercepted_store::Interceptor;
 
 /// Long enough for a kill to happen while every client waits.
 const DELAY: Duration = Duration::from_millis(40);
@@ -42,29 +42,22 @@ pub enum StoreFault {
 }
 
 impl StoreFault {
+    const NAMES: [(Self, &str); 7] = [
+        (Self::LateResponse, "late_response"),
+        (Self::EarlyResponse, "early_response"),
+        (Self::LostIdempotencyRecord, "lost_idempotency_record"),
+        (Self::UnrecordedRead, "unrecorded_read"),
+        (Self::LostCallRecord, "lost_call_record"),
+        (Self::LateDeliveries, "late_deliveries"),
+        (Self::EarlyKeyDestruction, "early_key_destruction"),
+    ];
+
     pub fn name(self) -> &'static str {
-        match self {
-            Self::LateResponse => "late_response",
-            Self::EarlyResponse => "early_response",
-            Self::LostIdempotencyRecord => "lost_idempotency_record",
-            Self::UnrecordedRead => "unrecorded_read",
-            Self::LostCallRecord => "lost_call_record",
-            Self::LateDeliveries => "late_deliveries",
-            Self::EarlyKeyDestruction => "early_key_destruction",
-        }
+        Self::NAMES.into_iter().find(|(it, _)| *it == self).expect("a name for each fault").1
     }
 
     pub fn parse(name: &str) -> Self {
-        let all = [
-            Self::LateResponse,
-            Self::EarlyResponse,
-            Self::LostIdempotencyRecord,
-            Self::UnrecordedRead,
-            Self::LostCallRecord,
-            Self::LateDeliveries,
-            Self::EarlyKeyDestruction,
-        ];
-        all.into_iter().find(|it| it.name() == name).expect("a known fault")
+        Self::NAMES.into_iter().find(|(_, it)| *it == name).expect("a known fault").0
     }
 }
 
@@ -136,24 +129,28 @@ impl Interceptor for StoreFault {
     fn list_sealed_rows<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        page: SealedRowsPage,
+        tenant: TenantId,
+        table: RotatedTable,
+        after: Option<RowKey>,
+        rows_max: usize,
     ) -> StoreFuture<'a, SealedRows> {
         if *self == Self::EarlyKeyDestruction {
             return Box::pin(std::future::ready(Ok(SealedRows::default())));
         }
-        let SealedRowsPage { tenant, table, after, rows_max } = page;
         engine.list_sealed_rows(tenant, table, after, rows_max)
     }
 
     fn count_key_versions<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        page: SealedRowsPage,
+        tenant: TenantId,
+        table: RotatedTable,
+        after: Option<RowKey>,
+        rows_max: usize,
     ) -> StoreFuture<'a, VersionPage> {
         if *self == Self::EarlyKeyDestruction {
             return Box::pin(std::future::ready(Ok(VersionPage::default())));
         }
-        let SealedRowsPage { tenant, table, after, rows_max } = page;
         engine.count_key_versions(tenant, table, after, rows_max)
     }
 

@@ -2,8 +2,7 @@
 
 use scrip_core::{
     policy::PolicyPermit,
-    store::UsageStore,
-    token::{TenantUsage, TokenTypeUsage},
+    store::{TenantUsage, TokenTypeUsage, UsageStore},
     types::{StoreFuture, time::Month},
 };
 

@@ -17,7 +17,7 @@ use crate::{
         Contract, document,
         recorder::{Recorder, RecorderListener},
     },
-    process::{start, wait},
+    process::{start, terminate, wait},
     requests::http_client::{BlockingClient, ClientRequest, ClientResponse},
 };
 
@@ -126,6 +126,12 @@ impl ProcessHarness {
         self.start(&["serve", "--json"])
     }
 
+    /// Kills a server, and starts another one for the same vault.
+    pub fn restart(&self, server: RunningServer) -> RunningServer {
+        drop(server);
+        self.serve()
+    }
+
     pub fn start(&self, arguments: &[&str]) -> RunningServer {
         let log = File::options().create(true).append(true).open(self.path("log"));
         let mut command = self.command(arguments);
@@ -219,6 +225,14 @@ impl RunningServer {
 
     pub fn status(&self, path: &str) -> u16 {
         self.send("GET", path).status
+    }
+
+    /// Stops the server with SIGTERM, as an operator does.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        terminate(&self.child);
+        let status = wait(&mut self.child, Duration::from_secs(20));
+        assert_eq!(status.expect("the server ends").code(), Some(0));
     }
 
     /// Reads the standard output of the program up to its end.

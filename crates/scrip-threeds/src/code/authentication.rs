@@ -14,9 +14,7 @@ open_codes! {
         /// Not in the base text of 2.2.0; added by a later bulletin.
         BillingAgreement = "07" "billing-agreement",
     }
-}
 
-open_codes! {
     /// Why a merchant authenticates without the cardholder (`threeRIInd`).
     pub enum RequestorInitiated {
         Recurring = "01" "recurring-transaction",

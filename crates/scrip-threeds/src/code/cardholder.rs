@@ -20,9 +20,7 @@ codes! {
         From30To60Days = "04" "30-to-60-days",
         MoreThan60Days = "05" "more-than-60-days",
     }
-}
 
-codes! {
     /// When the account was changed.
     pub enum AccountChange {
         ThisTransaction = "01" "changed-this-transaction",
@@ -30,9 +28,7 @@ codes! {
         From30To60Days = "03" "30-to-60-days",
         MoreThan60Days = "04" "more-than-60-days",
     }
-}
 
-codes! {
     /// When the password was changed.
     pub enum PasswordChange {
         NoChange = "01" "no-change",
@@ -41,9 +37,7 @@ codes! {
         From30To60Days = "04" "30-to-60-days",
         MoreThan60Days = "05" "more-than-60-days",
     }
-}
 
-codes! {
     /// How long the merchant has known the card for this account.
     pub enum PaymentAccountAge {
         NoAccount = "01" "no-account",
@@ -52,9 +46,7 @@ codes! {
         From30To60Days = "04" "30-to-60-days",
         MoreThan60Days = "05" "more-than-60-days",
     }
-}
 
-codes! {
     /// When the shipping address was first used.
     pub enum ShippingAddressUse {
         ThisTransaction = "01" "this-transaction",
@@ -90,9 +82,7 @@ open_codes! {
         FidoDataSigned = "07" "fido-data-signed",
         SrcAssuranceData = "08" "src-assurance-data",
     }
-}
 
-open_codes! {
     /// How the cardholder was authenticated before.
     pub enum PriorMethod {
         Frictionless = "01" "frictionless",
@@ -100,4 +90,62 @@ open_codes! {
         AvsVerified = "03" "avs-verified",
         Other = "04" "other",
     }
+}
+
+codes! {
+    /// The type of a payment.
+    pub enum TransactionType {
+        Purchase = "01" "purchase",
+        CheckAcceptance = "03" "check-acceptance",
+        AccountFunding = "10" "account-funding",
+        QuasiCash = "11" "quasi-cash",
+        PrepaidActivationLoad = "28" "prepaid-activation-load",
+    }
+
+    /// When the goods are delivered.
+    pub enum DeliveryTimeFrame {
+        Electronic = "01" "electronic-delivery",
+        SameDay = "02" "same-day-shipping",
+        Overnight = "03" "overnight-shipping",
+        TwoOrMoreDays = "04" "two-or-more-day-shipping",
+    }
+
+    /// Where the goods are shipped.
+    pub enum ShippingMethod {
+        Billing = "01" "ship-to-billing-address",
+        Verified = "02" "ship-to-verified-address",
+        Different = "03" "ship-to-different-address",
+        Store = "04" "ship-to-store",
+        Digital = "05" "digital-goods",
+        Tickets = "06" "travel-and-event-tickets",
+        Other = "07" "other",
+    }
+}
+
+/// Enums for boolean elements. EMV does not use the same codes for all of them: `01` is false in
+/// most, but true in `ShippingNameMatch`.
+macro_rules! yes_no_codes {
+    ($($(#[$meta:meta])* $Name:ident: false $no:literal true $yes:literal;)*) => { $(
+        codes! {
+            $(#[$meta])*
+            pub enum $Name { No = $no "false", Yes = $yes "true", }
+        }
+
+        impl From<bool> for $Name {
+            fn from(yes: bool) -> Self {
+                if yes { Self::Yes } else { Self::No }
+            }
+        }
+    )* };
+}
+
+yes_no_codes! {
+    /// Whether the goods become available only in the future.
+    PreOrder: false "01" true "02";
+    /// Whether the goods were bought before.
+    Reorder: false "01" true "02";
+    /// Whether the merchant has seen suspicious activity on the account.
+    SuspiciousActivity: false "01" true "02";
+    /// Whether the recipient is the owner of the account.
+    ShippingNameMatch: false "02" true "01";
 }

@@ -36,9 +36,7 @@ open_codes! {
         OutOfBand = "03" "out-of-band",
         Decoupled = "04" "decoupled",
     }
-}
 
-open_codes! {
     /// Why a challenge ended early. The names are those of 2.1.0; in 2.2.0, code 03 is the timeout
     /// of a decoupled authentication.
     pub enum ChallengeCancel {
@@ -73,9 +71,7 @@ open_codes! {
         DirectoryServer = "02" "directory-server",
         AccessControlServer = "03" "acs",
     }
-}
 
-open_codes! {
     /// The capabilities of the ACS of a card range.
     pub enum AcsInformation {
         Authentication = "01" "threeds-auth-available",
@@ -84,9 +80,7 @@ open_codes! {
         Decoupled = "03" "threeds-decoupled-authentication-supported",
         Whitelisting = "04" "threeds-whitelisting-supported",
     }
-}
 
-open_codes! {
     /// How the 3DS server received a result.
     pub enum ResultsStatus {
         Received = "01" "received",

@@ -8,9 +8,7 @@ codes! {
         Customer = "customer" "customer",
         Merchant = "merchant" "merchant",
     }
-}
 
-codes! {
     /// The device of the cardholder. Requests contain `app` or `mobile`, responses `mobile`.
     pub enum Device {
         Browser = "browser" "browser",
@@ -51,18 +49,14 @@ codes! {
         Payment = "01" "payment",
         NonPayment = "02" "non-payment",
     }
-}
 
-codes! {
     /// Whether the page of the method URL completed.
     pub enum MethodCompletion {
         Completed = "Y" "completed",
         NotCompleted = "N" "not-completed",
         Unavailable = "U" "unavailable",
     }
-}
 
-codes! {
     /// Yes or no, as most EMV elements encode it.
     pub enum YesNo {
         Yes = "Y" "true",
@@ -83,9 +77,7 @@ codes! {
         Modify = "M" "modify",
         Delete = "D" "delete",
     }
-}
 
-codes! {
     /// The size of the challenge window.
     pub enum ChallengeWindowSize {
         W250H400 = "01" "250x400",
@@ -94,9 +86,7 @@ codes! {
         W600H400 = "04" "600x400",
         FullScreen = "05" "full-screen",
     }
-}
 
-codes! {
     /// Bits per pixel.
     pub enum ColorDepth {
         One = "1" "1",
@@ -126,17 +116,13 @@ codes! {
         Html = "02" "html",
         Both = "03" "both",
     }
-}
 
-codes! {
     /// The interface that an ACS uses.
     pub enum AcsInterface {
         Native = "01" "native",
         Html = "02" "html",
     }
-}
 
-codes! {
     /// The form of a challenge.
     pub enum UiType {
         Text = "01" "text",

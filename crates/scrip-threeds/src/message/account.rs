@@ -2,10 +2,11 @@
 
 use crate::{
     code::{
-        AccountAge, AccountChange, LoginMethod, PasswordChange, PaymentAccountAge, PriorMethod,
-        ShippingAddressUse, ShippingNameMatch, SuspiciousActivity,
+        AccountAge, AccountChange, DeliveryTimeFrame, LoginMethod, PasswordChange,
+        PaymentAccountAge, PreOrder, PriorMethod, Reorder, SdkInterface, ShippingAddressUse,
+        ShippingMethod, ShippingNameMatch, SuspiciousActivity, UiType,
     },
-    format::{DateTimeMinutes, Day, Digits, Text},
+    format::{Currency, DateTimeMinutes, Day, Digits, Email, List, Text},
     message::record::record,
 };
 
@@ -58,4 +59,47 @@ record! {
         must country: Digits<1, 3> = "cc";
         must subscriber: Digits<1, 15> = "subscriber";
     }
+}
+
+record! {
+    /// Delivery, gift cards and pre-orders.
+    pub struct MerchantRisk {
+        may delivery_email: Email = "deliveryEmailAddress";
+        may delivery_time_frame: DeliveryTimeFrame = "deliveryTimeframe";
+        may gift_card_amount: Digits<1, 15> = "giftCardAmount";
+        may gift_card_count: Digits<2, 2> = "giftCardCount";
+        may gift_card_currency: Currency = "giftCardCurr";
+        may pre_order_date: Day = "preOrderDate";
+        may pre_order: PreOrder = "preOrderPurchaseInd";
+        may reorder: Reorder = "reorderItemsInd";
+        may shipping: ShippingMethod = "shipIndicator";
+    }
+}
+
+record! {
+    /// The interfaces that an SDK supports.
+    #[derive(Clone)]
+    pub struct DeviceRendering {
+        must interface: SdkInterface = "sdkInterface";
+        must ui_types: List<UiType, 5> = "sdkUiType";
+    }
+}
+
+record! {
+    /// A public key on the curve P-256, as a JWK.
+    #[derive(Clone)]
+    pub struct EphemeralKey {
+        must kind: KeyKind = "kty";
+        must curve: KeyCurve = "crv";
+        must x: Text<43, 43> = "x";
+        must y: Text<43, 43> = "y";
+    }
+}
+
+crate::code::codes! {
+    /// The only key type that EMV uses here.
+    pub enum KeyKind { Elliptic = "EC" "EC", }
+
+    /// The only curve that EMV uses here.
+    pub enum KeyCurve { P256 = "P-256" "P-256", }
 }

@@ -1,20 +1,21 @@
 //! Untrusted bytes, parsed in steps into a message.
 
-pub(super) mod element_tables;
-mod erro_subject;
-
 use serde_json::Value;
 
-use self::element_tables::element_tables;
-pub use self::erro_subject::ErroSubject;
 use crate::{
-    fault::{ErrorCode, Fault, FaultList},
+    fault::{Component, ErrorCode, Fault, FaultList},
     format::{
-        ElementContext, ElementFormat, TransId, Version, VersionNumber,
-        transaction_context::TransactionContext,
+        Alphanumeric, Digits, ElementContext, ElementFormat, Text, TransId, TransactionContext,
+        Version, VersionNumber,
     },
     json::{self, JsonError, WipedObject},
-    message::wire_form::{MESSAGE_BYTES_MAX, Message, MessageType, parse_fields},
+    message::{
+        AReq, ARes, AccountInfo, AcsRendering, AuthenticationInfo, CReq, CRes, CardRange,
+        DeviceRendering, EphemeralKey, Erro, Extension, Image, MerchantRisk, PReq, PRes, Phone,
+        PriorAuthenticationInfo, RReq, RRes,
+        record::{ElementDefinition, ElementTable},
+        wire_form::{MESSAGE_BYTES_MAX, Message, MessageType, parse_fields},
+    },
 };
 
 /// Parses a message of type `M`. Rejects other types.
@@ -121,4 +122,64 @@ fn read_supported_version(
         context.add_fault(ErrorCode::VersionUnsupported);
     }
     version
+}
+
+/// The elements of all messages and of all objects in messages.
+pub(in crate::message) fn element_tables() -> [&'static [ElementDefinition]; 20] {
+    [
+        PReq::FIELDS,
+        PRes::FIELDS,
+        CardRange::FIELDS,
+        AReq::FIELDS,
+        AccountInfo::FIELDS,
+        AuthenticationInfo::FIELDS,
+        PriorAuthenticationInfo::FIELDS,
+        Phone::FIELDS,
+        MerchantRisk::FIELDS,
+        DeviceRendering::FIELDS,
+        EphemeralKey::FIELDS,
+        ARes::FIELDS,
+        AcsRendering::FIELDS,
+        CReq::FIELDS,
+        CRes::FIELDS,
+        RReq::FIELDS,
+        RRes::FIELDS,
+        Erro::FIELDS,
+        Extension::FIELDS,
+        Image::FIELDS,
+    ]
+}
+
+/// The message that an error refers to, as far as it could be read.
+#[derive(Debug, Default)]
+pub struct ErroSubject<'a> {
+    pub document: Option<&'a Document>,
+    /// The expected type, for a message that could not be read at all.
+    pub expected: Option<MessageType>,
+}
+
+impl Erro {
+    /// The `Erro` for a rejected message.
+    pub fn for_fault(fault: &Fault, component: Component, subject: &ErroSubject<'_>) -> Self {
+        let id = |name| subject.document.and_then(|it| it.trans_id(name));
+        let version = subject.document.and_then(Document::version_number);
+        let message_type = subject.document.map(Document::message_type).or(subject.expected);
+        let detail = if fault.elements.is_empty() {
+            fault.code.name().to_owned()
+        } else {
+            fault.elements.join(",")
+        };
+        Self {
+            message_version: version.unwrap_or(Version::V220.number()),
+            server_trans_id: id("threeDSServerTransID"),
+            acs_trans_id: id("acsTransID"),
+            ds_trans_id: id("dsTransID"),
+            sdk_trans_id: id("sdkTransID"),
+            code: Digits::from_trusted(fault.code.code()),
+            component,
+            description: Text::from_trusted(fault.code.name()),
+            detail: Text::parse(&detail).ok(),
+            message_type: message_type.and_then(|it| Alphanumeric::parse(it.code()).ok()),
+        }
+    }
 }

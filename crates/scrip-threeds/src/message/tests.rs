@@ -14,7 +14,7 @@ use crate::{
     message::{
         AReq, ARes, CReq, CRes, ElementPresence, Erro, Message, MessageElements, PReq, PRes, RReq,
         RRes, TransactionContext,
-        document::element_tables::element_tables,
+        document::element_tables,
         parse_message,
         record::{ElementDefinition, ElementTable},
     },

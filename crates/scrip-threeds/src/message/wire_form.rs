@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 use crate::{
     code::codes,
     fault::{ErrorCode, Fault, FaultList},
-    format::{ElementContext, transaction_context::TransactionContext},
+    format::{ElementContext, TransactionContext},
     json::WipedObject,
     message::record::ElementTable,
 };

@@ -3,9 +3,16 @@
 //! Null means absent, and unknown attributes are ignored. A value of a wrong type is reported with
 //! its path and the expected type. Values are never converted from one type to another.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
-use crate::request::Violation;
+/// A violation: the attribute and the rule. Never contains a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub path: Cow<'static, str>,
+    pub message: &'static str,
+}
 
 /// The maximum number of reported violations.
 const VIOLATIONS_MAX: usize = 100;

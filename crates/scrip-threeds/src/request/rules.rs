@@ -8,9 +8,10 @@ mod optional;
 mod required;
 mod rule;
 
+pub use self::rule::RequestRule;
+
 use std::borrow::Cow;
 
-pub use self::rule::RequestRule;
 use crate::request::{AuthenticateContext, Violation};
 
 /// All rules, in order.

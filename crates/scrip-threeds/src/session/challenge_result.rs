@@ -3,7 +3,7 @@
 
 use super::{
     PendingChallenge, StateMachineEffect, ThreeDsFailure, ThreeDsPhase, ThreeDsRejection,
-    ThreeDsSession, UnixSeconds,
+    ThreeDsSession, UnixSeconds, WebhookEventType,
     step::{StepResult, emit, emit_status},
 };
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     code::{Status, YesNo},
     fault::{ErrorCode, Fault},
     message::{CRes, RReq, RRes},
-    webhook::WebhookEventType,
 };
 
 impl ThreeDsSession {

@@ -1,11 +1,26 @@
 //! The effects of an event, and the reasons for its rejection.
 
 use crate::{
-    code::{MethodCompletion, Status},
+    authentication::AuthenticationParameters,
+    code::{MethodCompletion, Status, codes},
     fault::{ErrorCode, Fault},
-    message::RRes,
-    webhook::WebhookEventType,
+    format::TransId,
+    message::{ARes, CRes, RReq, RRes},
 };
+
+codes! {
+    /// The types of webhook events of a session.
+    pub enum WebhookEventType {
+        Created = "3ds.session.created" "3ds.session.created",
+        MethodCompleted = "3ds.session.method-completed" "3ds.session.method-completed",
+        Authenticated = "3ds.session.authenticated" "3ds.session.authenticated",
+        ChallengeCompleted = "3ds.session.challenge-completed" "3ds.session.challenge-completed",
+        DecoupledChallengeNotification = "3ds.session.decoupled-challenge-notification"
+            "3ds.session.decoupled-challenge-notification",
+        ChallengeResultRetrieved = "3ds.session.challenge-result-retrieved"
+            "3ds.session.challenge-result-retrieved",
+    }
+}
 
 /// An effect to run after the new state is stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,4 +75,51 @@ impl ThreeDsRejection {
             }
         }
     }
+}
+
+/// Whether the secret in the address of a result matches the session. The caller compares it in
+/// constant time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretCheck {
+    Matches,
+    Differs,
+}
+
+/// An event.
+#[derive(Debug, Clone)]
+pub enum StateMachineEvent {
+    /// A browser reports that the page of the method URL completed; the id is from its form.
+    MethodNotification {
+        server_trans_id: TransId,
+    },
+    /// The time for the page of the method URL is over.
+    MethodTimeout,
+    /// The device information arrived.
+    DeviceInfo,
+    /// A client requests the authentication.
+    Authenticate {
+        parameters: AuthenticationParameters,
+    },
+    /// The `AReq` was not sent: no other component can have received it.
+    RequestNotSent,
+    Response {
+        ares: Box<ARes>,
+    },
+    /// An `Erro` as the response, or a response that was invalid or rejected. An `Erro` from a
+    /// browser is not such an event: any client can post one, and the result decides.
+    Error,
+    /// No response arrived, or the time for a decoupled authentication may be over.
+    Timeout,
+    Result {
+        result: Box<RReq>,
+        secret: SecretCheck,
+    },
+    /// A browser reports the end of the challenge.
+    ChallengeNotification {
+        response: Box<CRes>,
+    },
+    /// A client requests the result of the challenge.
+    ResultRequested,
+    /// The lifetime of the session may be over.
+    Expire,
 }

@@ -2,7 +2,8 @@
 
 use super::{
     PendingChallenge, SecretCheck, StateMachineEffect, StateMachineEvent, ThreeDsFailure,
-    ThreeDsPhase, ThreeDsRejection, ThreeDsSession, UnixSeconds, state::MethodState,
+    ThreeDsPhase, ThreeDsRejection, ThreeDsSession, UnixSeconds, WebhookEventType,
+    state::MethodState,
 };
 use crate::{
     authentication::{Authentication, AuthenticationParameters},
@@ -10,7 +11,6 @@ use crate::{
     fault::{ErrorCode, Fault},
     format::TransId,
     message::ARes,
-    webhook::WebhookEventType,
 };
 
 /// The result of a step.

@@ -1,6 +1,5 @@
 //! Credentials for AWS: read, cached, and renewed before they expire.
 
-mod access_key;
 mod instance_metadata;
 mod profile_file;
 mod web_identity;
@@ -9,11 +8,10 @@ use std::{path::PathBuf, sync::Arc};
 
 use tokio::sync::Mutex;
 
-pub(super) use self::access_key::AwsCredentials;
 use self::{instance_metadata::InstanceMetadata, web_identity::WebIdentity};
 use super::{
     settings::{AwsCredentialSource, service_url},
-    wall_clock::WallClock,
+    signature::{AwsCredentials, WallClock},
 };
 use crate::{
     http_client::{Endpoint, TlsTrust},

@@ -1,11 +1,30 @@
 //! Signature version 4 of AWS, for requests with the path `/` and without a query string.
 
+use std::{fmt, sync::Arc};
+
 use jiff::Timestamp;
-use scrip_seal::{RequestSigningKey, sha256_hex};
+use scrip_seal::{RequestSigningKey, Secret, sha256_hex};
 use zeroize::Zeroizing;
 
-use super::credentials::AwsCredentials;
 use crate::source::UnlockError;
+
+/// The current time in seconds since 1970. Signatures and credentials depend on it.
+pub type WallClock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// An access key, permanent or temporary.
+pub(crate) struct AwsCredentials {
+    pub(crate) access_key_id: String,
+    pub(crate) secret_access_key: Secret,
+    pub(crate) session_token: Option<Secret>,
+    /// In seconds since 1970.
+    pub(crate) expires_at: Option<i64>,
+}
+
+impl fmt::Debug for AwsCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AwsCredentials")
+    }
+}
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
@@ -97,8 +116,6 @@ fn format_date(unix_seconds: i64) -> Result<String, UnlockError> {
 
 #[cfg(test)]
 mod tests {
-    use scrip_seal::Secret;
-
     use super::*;
 
     /// 2015-08-30T12:36:00Z.

@@ -12,11 +12,18 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
     version::{TLS12, TLS13},
 };
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 use tokio_rustls::TlsConnector;
 
-use super::source_stream::SourceStream;
 use crate::source::UnlockError;
+
+/// A connection, with or without TLS.
+pub(crate) trait SourceStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> SourceStream for S {}
 
 /// The authorities of a file, or those of the system. The authorities of the system are loaded for
 /// the first connection with TLS.

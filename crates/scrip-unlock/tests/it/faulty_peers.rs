@@ -44,6 +44,16 @@ async fn read_request(stream: &mut TcpStream) {
     assert!(stream.read(&mut buffer).await.unwrap() > 0);
 }
 
+/// Starts a peer that answers a request with these bytes, and then keeps the connection open.
+async fn start_peer_with_answer(answer: &'static [u8], open_for: Duration) -> String {
+    start_raw_peer(move |mut stream| async move {
+        read_request(&mut stream).await;
+        stream.write_all(answer).await.unwrap();
+        sleep(open_for).await;
+    })
+    .await
+}
+
 async fn write_forever(stream: &mut TcpStream, bytes: &[u8]) {
     while stream.write_all(bytes).await.is_ok() {}
 }
@@ -86,13 +96,8 @@ async fn endless_body_is_cut_at_the_limit() {
 
 #[tokio::test]
 async fn body_that_announces_too_many_bytes_is_not_read() {
-    let url = start_raw_peer(|mut stream| async move {
-        read_request(&mut stream).await;
-        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 65537\r\n\r\n";
-        stream.write_all(head).await.unwrap();
-        sleep(4 * LONG_DEADLINE).await;
-    })
-    .await;
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 65537\r\n\r\n";
+    let url = start_peer_with_answer(answer, 4 * LONG_DEADLINE).await;
     assert_failure(&url, LONG_DEADLINE, &["more than 65536 bytes"]).await;
 }
 
@@ -115,23 +120,15 @@ async fn peer_that_is_not_http_or_hangs_up_is_explained() {
     })
     .await;
     assert_failure(&url, LONG_DEADLINE, &["failed: "]).await;
-    let url = start_raw_peer(|mut stream| async move {
-        read_request(&mut stream).await;
-        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345";
-        stream.write_all(head).await.unwrap();
-    })
-    .await;
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345";
+    let url = start_peer_with_answer(answer, Duration::ZERO).await;
     assert_failure(&url, LONG_DEADLINE, &["failed: "]).await;
 }
 
 #[tokio::test]
 async fn redirect_is_not_followed() {
-    let url = start_raw_peer(|mut stream| async move {
-        read_request(&mut stream).await;
-        let head = b"HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\n\
-            content-length: 0\r\n\r\n";
-        stream.write_all(head).await.unwrap();
-    })
-    .await;
+    let answer = b"HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\n\
+        content-length: 0\r\n\r\n";
+    let url = start_peer_with_answer(answer, Duration::ZERO).await;
     assert_failure(&url, LONG_DEADLINE, &["redirects to another server (status 307)"]).await;
 }

@@ -54,8 +54,7 @@ async fn altered_wrapped_key_is_rejected() {
         for index in 0..wrapped.len() {
             let mut altered = wrapped.clone();
             altered[index] ^= 1;
-            let result = source.unwrap(&context(Pkcs11::KIND), &altered).await;
-            assert_error(result, "Rejected", &[]);
+            assert_error(source.unwrap(&context(Pkcs11::KIND), &altered).await, "Rejected", &[]);
         }
         for length in 0..wrapped.len() {
             let result = source.unwrap(&context(Pkcs11::KIND), &wrapped[..length]).await;

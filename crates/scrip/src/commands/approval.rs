@@ -20,7 +20,7 @@ use scrip_store::sqlite::backup::read_dual_control;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::commands::{async_runtime::runtime, operator::Operator, output::print_message};
+use crate::commands::{operator::Operator, output::print_message, runtime};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 

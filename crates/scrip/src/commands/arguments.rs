@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::commands::{
     approval::{self, Approved, NeededAccess, parse_wait},
-    async_runtime::runtime,
     operator::Operator,
     output::{CommandOutput, warn},
     progress::{Progress, ProgressUnit, WithoutTerminal},
+    runtime,
 };
 
 /// Arguments of all commands: location of the vault, and output format.

@@ -17,11 +17,11 @@ use serde_json::json;
 
 use crate::commands::{
     arguments::CommonArguments,
-    async_runtime::runtime,
     operator::Operator,
     output::{CommandOutput, format_count, warn},
     progress::{Progress, ProgressUnit},
     record_failure::explain_record_failure,
+    runtime,
 };
 
 const EXAMPLES: &str = "\

@@ -23,9 +23,9 @@ use serde_json::json;
 use self::import::ImportReport;
 use crate::commands::{
     arguments::CommonArguments,
-    async_runtime::runtime,
     command_record::record_if_key_present,
     output::{CommandOutput, format_bytes, format_count, name_value_list},
+    runtime,
 };
 
 const IMPORT_EXAMPLES: &str = "\

@@ -2,43 +2,50 @@
 
 mod audit;
 mod certificates;
-mod control_sockets;
-mod deletions;
 pub(crate) mod development;
 mod dual_control;
-mod elements;
 mod epoch_keys;
 mod files;
 mod finding;
 mod keys;
-mod masks;
 mod postgres;
-mod proxies;
 mod storage;
 mod unlock;
-mod webhooks;
+
+use std::time::Duration;
 
 use anyhow::bail;
+use scrip_api::app::field_hosting::pinned_script_tag;
 use scrip_core::{
     Vault,
-    log_tasks::authentic_time::load_authentic_time,
-    policy::{Directory, EMPTY_VAULT},
-    types::time::{Clock, ClockWatermark},
+    log_tasks::load_authentic_time,
+    operations::tenants::purge_tenants::find_forged_deletions,
+    policy::{
+        Directory, EMPTY_VAULT,
+        proxy::{ProxySettings, transform::TransformStage},
+        webhook::WebhookStatus,
+    },
+    types::{
+        id::TenantId,
+        time::{Clock, ClockWatermark},
+    },
 };
 use scrip_server::{
     clock::SystemClock,
     config::{Environment, Settings},
+    control::status::{ServerStatus, query_status},
     files::bin_file,
     operator_error::explain,
 };
 use serde_json::json;
 
 use crate::commands::{
+    alterations::AlteredPolicies,
     arguments::CommonArguments,
-    async_runtime::runtime,
     doctor::finding::{CheckVerdict, Finding, failed, passed, warning},
     output::{CommandOutput, format_bytes, format_count},
     record_failure::explain_record_failure,
+    runtime,
 };
 
 pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
@@ -57,9 +64,9 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
     findings.push(files::check_swap(&settings));
     findings.extend(certificates::check_transport(&settings));
     findings.extend(certificates::check_directory_servers(&settings));
-    findings.push(elements::check_fields(&settings));
+    findings.push(check_fields(&settings));
     findings.extend(development::check_dev_keys(&settings));
-    findings.extend(control_sockets::check_sockets(&settings));
+    findings.extend(files::check_sockets(&settings));
     findings.extend(runtime()?.block_on(check_store(&settings)));
     if let Some(it) = settings.storage.postgres()? {
         findings.extend(runtime()?.block_on(postgres::check_postgres(&settings, it)));
@@ -174,7 +181,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.push(passed("canary", "the vault key opens the vault"));
             vault.audit_trail.set_key(directory.audit_key());
             findings.extend(unlock::check_alterations(&unlocks, directory.audit_key()));
-            findings.extend(proxies::check_templates(&directory));
+            findings.extend(check_templates(&directory));
             findings.extend(dual_control::check_dual_control(settings, vault, &directory).await);
             // A missing data directory is a finding of its own.
             if settings.check_data_dir().is_ok() {
@@ -183,10 +190,10 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             }
             findings.extend(record_run(settings, vault).await);
             findings.push(check_clock(vault, &directory).await);
-            findings.extend(deletions::check_deletions(vault, &directory).await);
+            findings.extend(check_deletions(vault, &directory).await);
             findings.extend(development::check_tenant_types(settings, &directory));
-            findings.extend(masks::check_masks(&directory));
-            findings.extend(webhooks::check_webhooks(vault, &directory).await);
+            findings.extend(check_masks(&directory));
+            findings.extend(check_webhooks(vault, &directory).await);
             findings.extend(keys::check_vault_key(settings, vault, &directory).await);
             findings.extend(keys::check_tenant_keys(settings, vault, &directory).await);
             if directory.alterations().is_empty() {
@@ -196,7 +203,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
                     format!("{}, unaltered", format_count(count, "tenant")),
                 ));
             }
-            findings.extend(deletions::check_alterations(vault, &directory).await);
+            findings.extend(check_alterations(vault, &directory).await);
         }
     }
     findings
@@ -236,4 +243,152 @@ async fn check_clock(vault: &Vault, directory: &Directory) -> Finding {
             None => passed("clock", format!("the time is {now}")),
         },
     }
+}
+
+/// Reports altered policy rows.
+async fn check_alterations(vault: &Vault, directory: &Directory) -> Vec<Finding> {
+    match AlteredPolicies::load(vault, directory).await {
+        Err(error) => vec![failed("policy", format!("{error:#}"))],
+        Ok(altered) => {
+            let rows = altered.rows().iter();
+            rows.map(|it| failed("policy", format!("{}. {}", it.text, it.advice))).collect()
+        }
+    }
+}
+
+/// Reports deleted tenants, and forged rows of deletions.
+async fn check_deletions(vault: &Vault, directory: &Directory) -> Vec<Finding> {
+    let forged = match find_forged_deletions(vault).await {
+        Ok(forged) => forged,
+        Err(error) => return vec![failed("deletions", format!("{:#}", explain(error)))],
+    };
+    let to_finding = |it: TenantId| {
+        let message =
+            "a row of deleted_tenants was added or altered outside the vault; nothing is purged";
+        failed("deletions", format!("tenant {it}: {message}. Delete the row"))
+    };
+    let mut findings: Vec<_> = forged.into_iter().map(to_finding).collect();
+    findings.extend(directory.pending_deletion().iter().filter_map(|it| {
+        let deletes_at = it.deletes_at?;
+        let message =
+            format!("tenant {} is deleted; its keys will be destroyed at {deletes_at}", it.id);
+        Some(warning(
+            "deletions",
+            format!("{message}; to undo the deletion run: scrip tenant restore {}", it.id),
+        ))
+    }));
+    findings
+}
+
+/// Names each proxy with a template that breaks a rule. Calls of such a proxy are rejected.
+fn check_templates(directory: &Directory) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for proxy in directory.proxies() {
+        let (tenant, record) = (proxy.tenant(), proxy.record());
+        let Ok(settings) = ProxySettings::open(&tenant.keys, record) else { continue };
+        let breaks_rule =
+            settings.request_transforms.has_rejected_template(TransformStage::Request)
+                || settings.response_transforms.has_rejected_template(TransformStage::Response);
+        if breaks_rule {
+            let message = format!(
+                "proxy {} of tenant {}: a template of its transforms is invalid, or reads a CVC, \
+                 encrypted data or the configuration into a place that this version does not allow; \
+                 or an append_json or a mask of its request comes after an append_text. So its calls \
+                 are rejected. The tenant can change it with PATCH /proxies/{}",
+                record.id, tenant.id, record.id
+            );
+            findings.push(warning("proxies", message));
+        }
+    }
+    findings
+}
+
+/// Names the proxies with a mask that this version does not run. Their calls get 422.
+fn check_masks(directory: &Directory) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for tenant in directory.tenants() {
+        for proxy in tenant.proxies.values() {
+            let name = format!("proxy {} of tenant {}", proxy.id, tenant.id);
+            match ProxySettings::open(&tenant.keys, proxy) {
+                Ok(settings) if settings.has_unusable_mask() => findings.push(warning(
+                    "proxies",
+                    format!(
+                        "{name} has a mask with more than 256 steps or with a class of Unicode \
+                         properties; its calls are rejected. Change the expression"
+                    ),
+                )),
+                Ok(_) => (),
+                Err(_) => findings.push(failed("proxies", format!("{name} cannot be opened"))),
+            }
+        }
+    }
+    findings
+}
+
+/// A receiver that works again within this time gets its events without a warning.
+const BACKLOG_AGE_MAX: Duration = Duration::from_secs(60 * 60);
+
+async fn check_webhooks(vault: &Vault, directory: &Directory) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for tenant in directory.tenants() {
+        for record in tenant.webhooks.values() {
+            // A tenant that disables its webhook knows it; a change of the vault has no
+            // application.
+            let is_by_vault = record.modified.is_some_and(|it| it.by.is_none());
+            if record.status == WebhookStatus::Disabled && is_by_vault {
+                let message = format!(
+                    "webhook {} of tenant {} was disabled: its receiver answered 410, or took no \
+                     event for 5 days. To enable it: scrip webhook enable {}",
+                    record.id, tenant.id, record.id
+                );
+                findings.push(warning("webhooks", message));
+            }
+        }
+    }
+    match vault.store.count_pending_deliveries().await {
+        Err(error) => findings.push(failed("webhooks", format!("{:#}", explain(error)))),
+        Ok((count, Some(oldest))) if oldest < SystemClock.now().minus(BACKLOG_AGE_MAX) => {
+            let message = format!(
+                "pending deliveries to webhooks: {count}, the oldest event of {oldest}: a receiver fails or is slow, or a \
+                 webhook is disabled. See GET /webhooks/{{id}}/deliveries, and check that a server \
+                 has webhooks.deliver = true"
+            );
+            findings.push(warning("webhooks", message));
+        }
+        Ok(_) => (),
+    }
+    findings
+}
+
+const HOSTED_FIELDS: &str = "hosted fields";
+
+/// Without an origin, only `scrip dev` serves the fields.
+fn describe_without_origin(settings: &Settings) -> String {
+    let status = query_status(&settings.storage.data_dir);
+    match status.filter(|it| it.is_development) {
+        Some(ServerStatus { url, .. }) => format!(
+            "served on loopback hosts by the running scrip dev: {url}/elements/client.js; scrip \
+             serve needs elements.origin to serve them"
+        ),
+        None => "off in scrip serve; set elements.origin to serve them. scrip dev serves them on \
+                 loopback hosts"
+            .to_owned(),
+    }
+}
+
+fn check_fields(settings: &Settings) -> Finding {
+    let Some(origin) = &settings.elements.origin else {
+        return passed(HOSTED_FIELDS, describe_without_origin(settings));
+    };
+    let script = format!("{}/elements/client.js", origin.0.text());
+    let is_plain = settings.tls.certificate.is_none();
+    if is_plain && settings.limits.trusted_proxies.is_empty() {
+        let message = format!(
+            "{script} needs https, but this server has no certificate and trusts no proxy: set \
+             tls.certificate with the name of elements.origin, or limits.trusted_proxies"
+        );
+        return warning(HOSTED_FIELDS, message);
+    }
+    let tag = pinned_script_tag(origin.0.text());
+    passed(HOSTED_FIELDS, format!("served at {script}; this release: {tag}"))
 }

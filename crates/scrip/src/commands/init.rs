@@ -9,16 +9,16 @@ use scrip_core::{
 };
 use scrip_server::{
     config::{Environment, Settings},
-    files::{folder::create_folder, head_file},
+    files::{create_folder, head_file},
     operator_error::explain,
     process,
 };
 
 use crate::commands::{
-    async_runtime::runtime,
     doctor::development::describe_dev_keys,
     output::{print_output, warn},
     record_failure::{explain_record_failure, warn_about_outcome},
+    runtime,
     vault_opener::VaultOpener,
 };
 

@@ -4,7 +4,6 @@ mod add;
 mod adopt;
 mod dual_control;
 pub(crate) mod list;
-mod new_keys_file;
 mod new_shares;
 mod remove;
 mod rotate_fingerprints;

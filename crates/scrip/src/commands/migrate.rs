@@ -5,8 +5,8 @@ use scrip_store::postgres::MigrationResult;
 use serde_json::json;
 
 use crate::commands::{
-    arguments::CommonArguments, async_runtime::runtime, command_record::record_if_key_present,
-    output::CommandOutput,
+    arguments::CommonArguments, command_record::record_if_key_present, output::CommandOutput,
+    runtime,
 };
 
 pub(crate) const EXAMPLES: &str = "\

@@ -9,9 +9,9 @@ use serde_json::json;
 
 use crate::commands::{
     arguments::CommonArguments,
-    async_runtime::runtime,
     command_record::record_if_key_present,
     output::{CommandOutput, format_bytes, format_count, name_value_list},
+    runtime,
 };
 
 /// Prints the status. The command needs no root key, because the output is not secret.

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context;
 use scrip_api::routes::ROUTES;
-use scrip_core::{card::number::contains_card_number, types::id::is_random_uuid};
+use scrip_core::{card::contains_card_number, types::id::is_random_uuid};
 use scrip_server::request_log::{CompletedRequest, RequestLog};
 
 use crate::commands::output::{print_output, replace_control_characters};

@@ -11,7 +11,7 @@ use scrip_api::app::{
 use scrip_core::types::Operation;
 use scrip_server::{
     config::{DeprecatedSettings, ServerSettings, Settings, Switch},
-    connections::limits::ConnectionLimits,
+    connections::ConnectionLimits,
 };
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 

@@ -15,3 +15,14 @@ mod resources;
 mod rules;
 mod sealed_start;
 mod tenant;
+
+use serde_json::json;
+
+use crate::harness::server::{ACME, SERVER};
+
+/// Creates a token in this container, and returns its id.
+fn create_ssn_token(container: &str) -> String {
+    let body =
+        json!({"type": "social_security_number", "data": "123-45-6789", "containers": [container]});
+    SERVER.create_token_id(&ACME.private, &body)
+}

@@ -15,3 +15,11 @@ mod search_tokens;
 mod tokenize;
 mod tokenize_duplicates;
 mod update_token;
+
+use crate::harness::server::{TestResponse, text_fields};
+
+/// The ids of the tokens in a list.
+#[track_caller]
+fn ids(response: &TestResponse) -> Vec<String> {
+    text_fields(&response.expect_status(200)["data"], "id")
+}

@@ -12,9 +12,10 @@ mod secrets;
 mod test_events;
 mod validation;
 
+use scrip_testing::requests::with_members;
 use serde_json::{Value, json};
 
-use crate::harness::server::{SERVER, TenantApiKeys, TestResponse, text_field};
+use crate::harness::server::{SERVER, TenantApiKeys, TestResponse, TestServer, text_field};
 
 fn create_keys() -> TenantApiKeys {
     SERVER.create_default_tenant()
@@ -22,13 +23,10 @@ fn create_keys() -> TenantApiKeys {
 
 /// A minimal webhook with some attributes changed.
 fn webhook_body(changes: &Value) -> Value {
-    let mut body = json!({
+    let body = json!({
         "name": "Orders", "url": "https://shop.example/webhooks", "events": ["token.created"],
     });
-    for (name, value) in changes.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
+    with_members(body, changes)
 }
 
 fn try_create(keys: &TenantApiKeys, changes: &Value) -> TestResponse {
@@ -37,6 +35,26 @@ fn try_create(keys: &TenantApiKeys, changes: &Value) -> TestResponse {
 
 fn create_webhook(keys: &TenantApiKeys, changes: &Value) -> Value {
     try_create(keys, changes).expect_status(201)
+}
+
+fn create_webhook_on(server: &TestServer, keys: &TenantApiKeys, changes: &Value) -> Value {
+    server.create_entity(&keys.management, "/webhooks", &webhook_body(changes))
+}
+
+/// Expects that pages of each size together are the whole list.
+#[track_caller]
+fn expect_pages(list: impl Fn(&str) -> Value, expected: &[Value]) {
+    for size in 1..=expected.len() {
+        let (mut paged, mut query) = (Vec::new(), format!("?size={size}"));
+        loop {
+            let page = list(&query);
+            assert_eq!(page["pagination"]["page_size"], size);
+            paged.extend(page["data"].as_array().unwrap().clone());
+            let Some(next) = page["pagination"]["next"].as_str() else { break };
+            query = format!("?size={size}&start={next}");
+        }
+        assert_eq!(paged, expected, "pages of {size}");
+    }
 }
 
 fn webhook_path(webhook: &Value) -> String {

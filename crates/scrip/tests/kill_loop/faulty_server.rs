@@ -5,8 +5,7 @@ use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
 use scrip_api::{
     app::{
         App,
-        egress_client::{DestinationRoots, LazyEgressClient},
-        proxy_egress::{CallLimits, ProxyEgress},
+        proxy_egress::{CallLimits, DestinationRoots, LazyEgressClient, ProxyEgress},
     },
     limiter::Limiter,
 };

@@ -10,7 +10,7 @@ use scrip_api::{
         proxy_egress::{CallLimits, DestinationRoots, ProxyEgress},
     },
     limiter::Limiter,
-    router::InProcessServer,
+    routes::InProcessServer,
 };
 use scrip_core::{
     Vault,

@@ -85,10 +85,8 @@ impl LoadTest {
 fn wait_for_load(next_number: &AtomicU64) {
     let additional_requests = u64::try_from(2 * CLIENTS).expect("a number");
     let target = next_number.load(Ordering::Relaxed) + additional_requests;
-    assert!(
-        eventually(|| next_number.load(Ordering::Relaxed) >= target),
-        "the clients do not produce load"
-    );
+    let is_busy = eventually(|| next_number.load(Ordering::Relaxed) >= target);
+    assert!(is_busy, "the clients do not produce load");
 }
 
 /// Restarts PostgreSQL in its directory. The nodes reconnect without a restart.

@@ -17,7 +17,7 @@ mod shares;
 mod tenant_rotation;
 mod transit;
 
-use std::{fs, path::Path, process::Output, time::Duration};
+use std::{fs, path::Path, process::Output};
 
 use rusqlite::Connection;
 use scrip_core::types::id::{UnlockId, VaultId};
@@ -27,7 +27,7 @@ use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_tru
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::operator::commands::run_json;
+use crate::operator::commands::{open_database, run_json};
 
 /// A card number, to recognize a token.
 const CARD: &str = r#"{"type":"card","data":{"number":"4242424242424242","expiration_month":12,
@@ -62,12 +62,6 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-fn open_database(process: &ProcessHarness) -> Connection {
-    let connection = Connection::open(process.data().join("scrip.db")).unwrap();
-    connection.busy_timeout(Duration::from_secs(5)).unwrap();
-    connection
-}
-
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -88,6 +82,13 @@ fn add_method(process: &ProcessHarness, kind: &str, parameters: &[String]) -> St
     let mut arguments = vec!["keys", "add", kind];
     arguments.extend(parameters.iter().flat_map(|it| ["--set", it.as_str()]));
     text(&run_json(process, &arguments)["method"]["id"])
+}
+
+/// Adds a key file, whose name is also the label of its method.
+#[track_caller]
+fn add_file_method(process: &ProcessHarness, name: &str) -> String {
+    let file = process.path(name).display().to_string();
+    text(&run_json(process, &["keys", "add", "file", &file, "--label", name])["method"]["id"])
 }
 
 /// Removes all methods except one, and the root key file.

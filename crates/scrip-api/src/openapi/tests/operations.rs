@@ -9,8 +9,8 @@ use crate::{
     deprecation,
     openapi::{document, tests::operations},
     proxy::call::received_call::METHODS,
-    route::{AddressLimit, BodyKind, CallbackFormat, Route, proxy_path::PROXY_PATH},
-    routes::{ROUTES, callbacks::CALLBACKS, keyless::KEYLESS_ROUTES},
+    route::{AddressLimit, BodyKind, CallbackFormat, PROXY_PATH, Route},
+    routes::{KEYLESS_ROUTES, ROUTES, callbacks::CALLBACKS},
 };
 
 /// Returns the operation id of a route: the name of its operation, with a number for a second

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::openapi::{
-    samples::LANGUAGES,
+    LANGUAGES,
     tests::{DocumentOperation, operations},
 };
 

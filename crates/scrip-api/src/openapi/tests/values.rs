@@ -10,10 +10,7 @@ use scrip_core::{
     },
     events::DeliveryState,
     idempotency::CallDelivery,
-    listing::{
-        NEWEST_TOKENS_MAX,
-        page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},
-    },
+    listing::{NEWEST_TOKENS_MAX, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},
     policy::{
         AccessCondition, DeduplicationBehavior,
         access::RULES_MAX,

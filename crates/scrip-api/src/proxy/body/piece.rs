@@ -4,16 +4,16 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use scrip_core::{
     FieldError,
-    expression::message::ValueCounting,
+    expression::ValueCounting,
     types::{AttributePath, Plaintext},
 };
 use scrip_expression::{
-    EvaluatedMessage, ExpressionError, MessageExpression, MessageInputs, MessagePart, MessageText,
-    STEPS_MAX, Scope, padded_value_size,
+    EvaluatedMessage, ExpressionError, MessageExpression, MessageInputs, MessagePart,
+    MessageSource, MessageText, STEPS_MAX, Scope, padded_value_size,
 };
 use serde_json::Value;
 
-use super::{form_encoding::name_path, source_counting::SourceCounting};
+use super::form_encoding::name_path;
 use crate::proxy::{
     error::ProxyError,
     json_scanner,
@@ -347,5 +347,33 @@ fn escape_xml(byte: u8, is_attribute: bool) -> Option<Cow<'static, str>> {
         b'\n' if is_attribute => Some("&#10;".into()),
         b'\t' if is_attribute => Some("&#9;".into()),
         _ => None,
+    }
+}
+
+/// How values count, by their source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceCounting {
+    /// Data of tokens, intents and of the client.
+    pub data: ValueCounting,
+    /// The configuration of the proxy, and texts of its transforms.
+    pub configuration: ValueCounting,
+}
+
+impl SourceCounting {
+    pub(crate) const EXACT: Self =
+        Self { data: ValueCounting::Exact, configuration: ValueCounting::Exact };
+
+    /// Whether the exact length of the message is hidden.
+    pub(crate) fn is_padded(self) -> bool {
+        self != Self::EXACT
+    }
+
+    pub(super) fn of(self, source: &MessageSource) -> ValueCounting {
+        match source {
+            MessageSource::Configuration(_) => self.configuration,
+            MessageSource::Reference(_)
+            | MessageSource::Identifier(_)
+            | MessageSource::Object(_) => self.data,
+        }
     }
 }

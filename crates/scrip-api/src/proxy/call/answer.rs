@@ -27,7 +27,7 @@ use scrip_egress::{BodyError, EgressBody};
 use crate::{
     app::{App, body_memory::BodyReservation, failed_call_log::CallFailureCause},
     metrics::CallFailureReason,
-    middleware::response_body::ResponseBudget,
+    middleware::body::ResponseBudget,
     proxy::{
         call::{
             exchange::{CallEnd, SentCall},

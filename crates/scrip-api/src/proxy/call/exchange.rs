@@ -181,7 +181,7 @@ pub(super) async fn send<'a>(
     let has_claim = claim.is_some();
     let sender = call.party.sender(&call.selected)?;
     let started_at = (app.ticks)();
-    let (destination, used) = (tokens.destination(), tokens.used());
+    let (destination, used) = (tokens.destination(), &tokens.used);
     let describe = || describe_call(call, plan, &request);
     let started = start_proxy_call(&app.vault, sender, destination, used, claim, describe).await;
     let started = match started {
@@ -201,7 +201,7 @@ pub(super) async fn send<'a>(
     tokens.start();
     let mut sent = SentCall { app, started: Some(started), started_at };
     sent.add_created_tokens(&created_tokens);
-    let client = app.egress.proxied_calls.client()?;
+    let client = app.egress.proxied_calls.client.get()?;
     let sent_at = (app.ticks)();
     let (method, tls) = (call.method.clone(), plan.tls.as_ref());
     let result = request.send(client, method, &plan.destination, plan.scope, tls, deadline).await;

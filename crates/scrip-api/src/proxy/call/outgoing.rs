@@ -3,7 +3,7 @@
 use scrip_core::{
     Error,
     equality::EvaluatedEntity,
-    expression::message::ValueCounting,
+    expression::ValueCounting,
     operations::{
         proxy_calls::use_tokens::{
             CallReferences, TokenUse, check_configuration_budget, use_tokens,
@@ -36,7 +36,7 @@ use crate::{
             TransformTarget, check_hidden_body, check_property_names, hidden_body_work, writes_body,
         },
     },
-    wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS,
+    wire::tokens::tokenize::WHOLE_TOKEN_RENDERERS,
 };
 
 /// Compiling a byte takes longer than an expression that reads it.
@@ -207,7 +207,7 @@ pub(super) fn find_hidden_inputs(
     tokens: &UnsentTokens<'_>,
     work: &WorkMeter,
 ) -> Result<HiddenInputs, ProxyError> {
-    let uses_restricted_data = tokens.used().are_restricted();
+    let uses_restricted_data = tokens.used.are_restricted();
     let has_data = message.has_expressions() && uses_restricted_data;
     let configuration = configuration.is_some();
     if has_data || (configuration && message.reads_configuration()) {

@@ -14,15 +14,13 @@ use scrip_core::{
 
 use crate::{
     app::App,
-    middleware::{
-        admission::{self, admit_caller},
-        request_head::request_host,
-    },
+    middleware::admission::{self, admit_caller},
     problem::not_ready::not_ready,
     proxy::{
         call::selection::{CallEntry, SelectedProxy},
         error::ProxyError,
     },
+    route::request_host,
 };
 
 /// The sender of a call.

@@ -5,20 +5,18 @@ use std::{sync::Arc, time::Duration};
 
 use hyper::StatusCode;
 use scrip_core::{
-    FieldError,
+    Error, FieldError,
     policy::{
-        Caller, CallerRequirement, Directory,
+        Caller, CallerRequirement, Directory, Proxy, ProxyLookup, ProxyProgram,
         destination::DestinationUrl,
-        proxy::{ProxyProgram, ProxyTransform},
+        proxy::{ProxyDetails, ProxyTransform},
     },
     types::Permission,
 };
 use scrip_egress::{ConnectionScope, Destination, TlsOptions};
 
 use crate::{
-    app::{
-        App, failed_call_log::CallFailureCause, long_evaluation, proxy_programs::compile_in_slot,
-    },
+    app::{App, failed_call_log::CallFailureCause, long_evaluation},
     metrics::CallFailureReason,
     proxy::{
         call::{failure::reject_by_guard, received_call::ReceivedCall, selection::SelectedProxy},
@@ -88,7 +86,7 @@ impl CallPlan {
                 }
             }
         };
-        let client = app.egress.proxied_calls.client()?;
+        let client = app.egress.proxied_calls.client.get()?;
         client.check_name(&plan.destination).map_err(|it| reject_by_guard(app, it))?;
         Ok(plan)
     }
@@ -157,4 +155,27 @@ fn find_token_creator(
     let needed = CallerRequirement::Permission(Permission::TokenCreate);
     creator.check_requirement(needed)?;
     Ok(Some(creator))
+}
+
+/// The program of a proxy. If it is not compiled yet, it is compiled in a slot for long evaluations.
+/// Errors: the settings cannot be opened, or too many evaluations wait for a slot.
+pub(crate) fn compile_in_slot(proxy: &Proxy) -> Result<&Arc<ProxyProgram>, Error> {
+    let tenant = proxy.tenant().id;
+    proxy.program(|compile| long_evaluation::run_in_slot(Some(tenant), compile))
+}
+
+impl App {
+    /// Compiles a proxy that was written, so that its first call need not wait.
+    /// Errors: the settings cannot be opened.
+    pub(crate) fn compile_proxy(&self, written: &ProxyDetails) -> Result<(), Error> {
+        let directory = self.directory.load();
+        let lookup =
+            directory.as_ref().map(|it| it.find_proxy_by_key(written.secrets.key.expose()));
+        let Some(Some(ProxyLookup::Found(proxy))) = lookup else { return Ok(()) };
+        match compile_in_slot(proxy) {
+            // The first call compiles it.
+            Err(Error::Unavailable(_)) => Ok(()),
+            result => result.map(drop),
+        }
+    }
 }

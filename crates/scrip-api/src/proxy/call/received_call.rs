@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
 use scrip_core::{
-    expression::message::ValueCounting,
+    expression::ValueCounting,
     operations::reference_data::DecryptedCallData,
     policy::{Caller, CallerRequirement},
     types::Permission,

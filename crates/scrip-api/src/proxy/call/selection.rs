@@ -13,9 +13,9 @@ use scrip_core::{
 };
 
 use crate::{
-    middleware::request_head::{request_host, single_header},
     problem::Problem,
     proxy::{error::ProxyError, headers::ResponseOrigin},
+    route::{request_host, single_header},
 };
 
 const KEY_HEADER: &str = "bt-proxy-key";

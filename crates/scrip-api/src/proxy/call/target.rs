@@ -4,7 +4,7 @@ use hyper::{Uri, http::request::Parts};
 
 use crate::{
     proxy::{call::selection::CallEntry, error::ProxyError},
-    route::proxy_path::{ReceivedUri, strip_proxy_path},
+    route::{ReceivedUri, strip_proxy_path},
 };
 
 /// The appended part of the destination.

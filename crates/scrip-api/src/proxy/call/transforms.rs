@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use scrip_core::{
     Error,
     card::TokenType,
-    expression::message::MessageThread,
+    expression::MessageThread,
     operations::{
         proxy_calls::rehearse_collection::{check_collected_places, rehearse_collection},
         tokens::create_token::create_token,
@@ -159,7 +159,7 @@ impl<'c> CallTransforms<'c> {
             return check();
         }
         let mut checked = None;
-        long_evaluation::run_in_slot_of(self.tenant, &mut || checked = Some(check()));
+        long_evaluation::run_in_slot(Some(self.tenant), &mut || checked = Some(check()));
         checked.ok_or_else(overload)?
     }
 
@@ -230,7 +230,7 @@ impl<'c> CallTransforms<'c> {
             return Ok(effect);
         }
         let (mut effect, run) = (None, &mut self.run);
-        long_evaluation::run_in_slot_of(self.tenant, &mut || {
+        long_evaluation::run_in_slot(Some(self.tenant), &mut || {
             effect = Some(run.apply(index, transform, target));
         });
         effect.ok_or_else(overload)?

@@ -32,7 +32,7 @@ pub(super) struct UnsentTokens<'a> {
     app: &'a App,
     call: &'a ReceivedCall,
     plan: &'a CallPlan,
-    used: UsedTokens,
+    pub(super) used: UsedTokens,
     /// The configuration, if the client's expressions read it and the client may not.
     configuration: Option<EvaluatedEntity>,
     /// Whether the log has the use of the tokens.
@@ -48,10 +48,6 @@ impl<'a> UnsentTokens<'a> {
         configuration: Option<EvaluatedEntity>,
     ) -> Self {
         Self { app, call, plan, used, configuration, is_recorded: false }
-    }
-
-    pub(super) fn used(&self) -> &UsedTokens {
-        &self.used
     }
 
     /// The destination of the call, for its records.

@@ -7,7 +7,7 @@ use hyper::{
 use scrip_core::policy::proxy::transform::JsonLocation;
 use serde_json::Value;
 
-use super::{error::TransformError, message::TransformMessage};
+use super::{TransformMessage, error::TransformError};
 use crate::proxy::{
     json_scanner::{JsonEdit, find_edit},
     secret_buffer::{BufferFull, SecretBuffer},
@@ -17,24 +17,6 @@ impl From<BufferFull> for TransformError {
     fn from(BufferFull: BufferFull) -> Self {
         Self::TooLarge
     }
-}
-
-/// The limits of a JSON body to which a value is appended.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::proxy) struct JsonLimits {
-    pub(in crate::proxy) bytes_max: usize,
-    pub(in crate::proxy) depth_max: usize,
-}
-
-/// Writes the value at the location. All other bytes stay.
-pub(in crate::proxy) fn append_json(
-    message: &mut TransformMessage,
-    location: &JsonLocation,
-    value: &Value,
-    limits: JsonLimits,
-) -> Result<(), TransformError> {
-    let edit = find_json_edit(message, location, limits.depth_max)?;
-    write_json(message, &edit, value, limits.bytes_max)
 }
 
 /// Validates a JSON body, and finds the place of a value in it.
@@ -49,7 +31,7 @@ pub(in crate::proxy) fn find_json_edit(
     edit.map_err(|error| TransformError::Rule(error.rule))
 }
 
-/// Writes a value at the place that [`find_json_edit`] found in this body.
+/// Writes a value at the place that [`find_json_edit`] found in this body. All other bytes stay.
 pub(in crate::proxy) fn write_json(
     message: &mut TransformMessage,
     edit: &JsonEdit,

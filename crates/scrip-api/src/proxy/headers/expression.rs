@@ -8,7 +8,7 @@ use hyper::{
 use memchr::memmem;
 use scrip_core::{
     FieldError,
-    expression::message::{ValueCounting, evaluate_message, evaluate_rehearsed},
+    expression::{ValueCounting, evaluate_message, evaluate_rehearsed},
     types::Plaintext,
     work_meter::WorkMeter,
 };

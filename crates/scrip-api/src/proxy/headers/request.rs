@@ -5,7 +5,7 @@ use hyper::{
     header::{ACCEPT_ENCODING, CONNECTION, HeaderName, HeaderValue},
 };
 
-use super::hop_by_hop::{HopByHopHeaders, fold_header_name};
+use super::{HopByHopHeaders, fold_header_name};
 use crate::proxy::error::ProxyError;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");

@@ -5,7 +5,7 @@ use hyper::{
     header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS},
 };
 
-use super::hop_by_hop::HopByHopHeaders;
+use super::HopByHopHeaders;
 use crate::proxy::error::DESTINATION_STATUS;
 
 /// The host of the response as the browser of a client sees it.

@@ -39,8 +39,9 @@ fn check_headers(headers: &HeaderMap, expected: &[(&str, &str)]) {
 
 const RECEIVED: &[(&str, &str)] = &[
     ("Host", "vault.example"),
-    ("Connection", "close, X-Listed"),
+    ("Connection", "close, X-Listed, X_Other"),
     ("X-Listed", "1"),
+    ("X-Other", "1"),
     ("Keep-Alive", "timeout=5"),
     ("Proxy-Authorization", "x"),
     ("Proxy-Connection", "x"),

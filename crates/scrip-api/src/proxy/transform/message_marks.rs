@@ -3,9 +3,15 @@
 //! They are found in one pass when the message is parsed. A template that reads a value looks up its
 //! path, so that the work depends on the length of the path and not on the size of the value.
 
+use hyper::StatusCode;
 use scrip_core::policy::proxy::transform::template::TemplateStep;
 use serde_json::Value;
 use zeroize::Zeroizing;
+
+use crate::proxy::{
+    edits::{TransformKind, TransformMessage},
+    outgoing::OutgoingMessage,
+};
 
 /// What a value contains, at any depth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -125,6 +131,47 @@ impl MessageMarks {
             value = next;
         }
         value.marks
+    }
+}
+
+/// The message that a transform changes.
+#[derive(Debug)]
+pub enum TransformTarget<'m> {
+    Request(&'m mut OutgoingMessage),
+    /// The destination answered with this status.
+    Response {
+        message: &'m mut TransformMessage,
+        status: StatusCode,
+    },
+}
+
+impl TransformTarget<'_> {
+    pub(super) fn is_encoded(&self) -> bool {
+        match self {
+            Self::Request(message) => message.is_encoded(),
+            Self::Response { message, .. } => message.is_encoded(),
+        }
+    }
+
+    pub(super) fn body_length(&self) -> usize {
+        match self {
+            Self::Request(message) => message.body_length(),
+            Self::Response { message, .. } => message.body.len(),
+        }
+    }
+
+    pub(super) fn response(&self) -> Option<&TransformMessage> {
+        match self {
+            Self::Request(_) => None,
+            Self::Response { message, .. } => Some(message),
+        }
+    }
+
+    pub(super) fn kind(&self) -> TransformKind {
+        match self {
+            Self::Request(_) => TransformKind::Request,
+            Self::Response { status, .. } => TransformKind::Answer(*status),
+        }
     }
 }
 

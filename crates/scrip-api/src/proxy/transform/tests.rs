@@ -13,7 +13,7 @@ use scrip_core::policy::proxy::TransformSource;
 use serde_json::json;
 
 use super::*;
-use crate::proxy::{edits::masked_bytes::mark, error::CallDelivery, outgoing::OutgoingMessage};
+use crate::proxy::{edits::mask::mark, error::CallDelivery, outgoing::OutgoingMessage};
 
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 const OK: TransformKind = TransformKind::Answer(StatusCode::OK);

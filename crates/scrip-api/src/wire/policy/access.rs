@@ -11,7 +11,7 @@ use scrip_core::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::wire::fields::JsonFields;
+use crate::wire::json::JsonFields;
 
 /// The owner of the rules: only rules of an access session can have conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::wire::{
     ParseError,
-    fields::JsonFields,
+    json::JsonFields,
     policy::access::{self, RuleHolder},
     response::{self, render},
 };

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::wire::{
     ParseError,
-    fields::JsonFields,
+    json::JsonFields,
     policy::access::{self, RuleBody, RuleHolder},
     query::{QueryParameters, invalid_parameter, page_body},
     response::render,
@@ -78,37 +78,30 @@ pub(crate) fn parse_name(fields: &mut JsonFields) -> Option<DisplayName> {
     fields.parse(name, |it| DisplayName::parse(&it).map_err(|error| vec![error])).into_option()
 }
 
-#[derive(Serialize)]
-struct ApplicationBody<'a> {
-    id: String,
-    tenant_id: String,
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    keys: Vec<KeyBody<'a>>,
-    r#type: &'static str,
-    permissions: Vec<&'static str>,
-    rules: Vec<RuleBody<'a>>,
-    /// Only of public applications.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    origins: Option<Vec<&'a str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created_by: Option<String>,
-    created_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    modified_by: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    modified_at: Option<String>,
-}
+bodies! {
+    struct ApplicationBody<'a> {
+        id: String,
+        tenant_id: String,
+        name: &'a str,
+        key?: &'a str,
+        keys: Vec<KeyBody<'a>>,
+        r#type: &'static str,
+        permissions: Vec<&'static str>,
+        rules: Vec<RuleBody<'a>>,
+        /// Only of public applications.
+        origins?: Vec<&'a str>,
+        created_by?: String,
+        created_at: String,
+        modified_by?: String,
+        modified_at?: String,
+    }
 
-#[derive(Serialize)]
-struct KeyBody<'a> {
-    id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created_by: Option<String>,
-    created_at: String,
+    struct KeyBody<'a> {
+        id: String,
+        key?: &'a str,
+        created_by?: String,
+        created_at: String,
+    }
 }
 
 /// The response of Create Application: the only one that contains the key.

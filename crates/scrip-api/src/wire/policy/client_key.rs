@@ -14,7 +14,7 @@ use scrip_core::{
 };
 use serde::Serialize;
 
-use crate::wire::{ParseError, fields::JsonFields, response::render};
+use crate::wire::{ParseError, json::JsonFields, response::render};
 
 /// The requested expiry.
 pub(crate) fn parse_new(body: Plaintext) -> Result<Option<Timestamp>, ParseError> {

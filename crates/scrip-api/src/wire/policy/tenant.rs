@@ -13,13 +13,14 @@ use scrip_core::{
         ChangeStamp, DeduplicationBehavior, DisplayName, Quotas, Tenant, TenantRecord,
         TenantSettings,
     },
+    store::TenantUsage,
     types::{Plaintext, TenantKind, id::TenantId},
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::wire::{
-    ParseError, fields::JsonFields, policy::application::parse_name, response::render,
+    ParseError, json::JsonFields, policy::application::parse_name, response::render,
 };
 
 /// Parses a name and the changes of settings. A setting in the body changes, null resets it to its
@@ -158,4 +159,41 @@ impl Serialize for QuotasBody<'_> {
 
 pub(crate) fn render_quotas(quotas: &Quotas) -> RenderedResponse {
     render(200, &QuotasBody(quotas))
+}
+
+/// JSON of a tenant's usage. The total appears twice, because clients read different attributes.
+#[derive(Serialize)]
+struct UsageBody {
+    total_tokens: u64,
+    token_report: TokenReport,
+}
+
+#[derive(Serialize)]
+struct TokenReport {
+    monthly_active_tokens: u64,
+    total_tokens: u64,
+    metrics_by_type: BTreeMap<&'static str, TypeMetrics>,
+}
+
+#[derive(Serialize)]
+struct TypeMetrics {
+    count: u64,
+    last_created_at: String,
+}
+
+fn body(usage: &TenantUsage) -> UsageBody {
+    let metrics = usage.types.iter().map(|it| {
+        let last_created_at = it.last_created_at.to_string();
+        (it.token_type.as_str(), TypeMetrics { count: it.count, last_created_at })
+    });
+    let token_report = TokenReport {
+        monthly_active_tokens: usage.monthly_active(),
+        total_tokens: usage.total(),
+        metrics_by_type: metrics.collect(),
+    };
+    UsageBody { total_tokens: usage.total(), token_report }
+}
+
+pub(crate) fn render_usage(usage: &TenantUsage) -> RenderedResponse {
+    render(200, &body(usage))
 }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::wire::{
     ParseError,
-    fields::{JsonField, JsonFields},
+    json::{JsonField, JsonFields},
     policy::application::parse_name,
     proxies::{
         proxy_response::writable_attributes,

@@ -6,84 +6,67 @@ mod tests;
 use std::collections::BTreeMap;
 
 use scrip_core::{
+    Error,
     idempotency::RenderedResponse,
     listing::Page,
     policy::proxy::{
-        CertificateSummary, ProxyDetails, ProxyTimeout, TransformList, TransformSource,
-        transform::TransformOptions,
+        CertificateSummary, ClientCertificate, ProxyDetails, ProxyTimeout, TransformList,
+        TransformSource, transform::TransformOptions,
     },
+    types::Plaintext,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
 
-use crate::wire::{query::page_body, response::render};
+use crate::wire::{ParseError, json::JsonFields, query::page_body, response::render};
 
 /// Other states exist only for code that is deployed asynchronously.
 const STATE: &str = "active";
 
-#[derive(Serialize)]
-struct ProxyBody<'a> {
-    id: String,
-    /// The key allows calls of a proxy without `require_auth`, so an update returns it only to
-    /// callers that may read proxies.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    tenant_id: String,
-    name: &'a str,
-    destination_url: &'a str,
-    state: &'static str,
-    #[serde(flatten)]
-    transforms: TransformBodies<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    application_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    configuration: Option<BTreeMap<&'a str, &'a str>>,
-    require_auth: bool,
-    disable_detokenization: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proxy_host: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ca_pem: Option<&'a str>,
-    tls_min: &'static str,
-    /// The SHA-256 digest of the certificate: the official clients expect a text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_certificate: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created_by: Option<String>,
-    created_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    modified_by: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    modified_at: Option<String>,
-}
+bodies! {
+    struct ProxyBody<'a> {
+        id: String,
+        /// The key allows calls of a proxy without `require_auth`, so an update returns it only to
+        /// callers that may read proxies.
+        key?: &'a str,
+        tenant_id: String,
+        name: &'a str,
+        destination_url: &'a str,
+        state: &'static str,
+        #[serde(flatten)]
+        transforms: TransformBodies<'a>,
+        application_id?: String,
+        configuration?: BTreeMap<&'a str, &'a str>,
+        require_auth: bool,
+        disable_detokenization: bool,
+        proxy_host?: &'a str,
+        timeout?: u64,
+        ca_pem?: &'a str,
+        tls_min: &'static str,
+        /// The SHA-256 digest of the certificate: the official clients expect a text.
+        client_certificate?: String,
+        created_by?: String,
+        created_at: String,
+        modified_by?: String,
+        modified_at?: String,
+    }
 
-#[derive(Serialize)]
-struct TransformBodies<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_transform: Option<TransformBody<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_transforms: Option<Vec<TransformBody<'a>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_transform: Option<TransformBody<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_transforms: Option<Vec<TransformBody<'a>>>,
-}
+    struct TransformBodies<'a> {
+        request_transform?: TransformBody<'a>,
+        request_transforms?: Vec<TransformBody<'a>>,
+        response_transform?: TransformBody<'a>,
+        response_transforms?: Vec<TransformBody<'a>>,
+    }
 
-#[derive(Serialize)]
-struct TransformBody<'a> {
-    r#type: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    matcher: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expression: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replacement: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    options: Option<&'a TransformOptions>,
+    struct TransformBody<'a> {
+        r#type: &'static str,
+        code?: &'a str,
+        matcher?: &'static str,
+        expression?: &'a str,
+        replacement?: &'a str,
+        options?: &'a TransformOptions,
+    }
 }
 
 pub(crate) fn render_created(details: &ProxyDetails) -> RenderedResponse {
@@ -174,4 +157,37 @@ pub(super) fn writable_attributes(details: &ProxyDetails) -> Map<String, Value> 
         "response_transforms": body.transforms.response_transforms,
     });
     if let Value::Object(attributes) = attributes { attributes } else { Map::new() }
+}
+
+/// The charged work to parse a certificate chain and its key.
+pub(crate) fn count_certificate_work(body_bytes: usize) -> usize {
+    body_bytes.saturating_mul(16)
+}
+
+pub(crate) fn parse_certificate(body: Plaintext) -> Result<ClientCertificate, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
+    let certificate = fields.required_text("certificate_pem").into_option();
+    let private_key = fields.required_text("private_key_pem").into_option().map(Zeroizing::new);
+    let (certificate, private_key) = fields.finish_with(certificate.zip(private_key))?;
+    Ok(ClientCertificate::parse(&certificate, private_key).map_err(Error::from)?)
+}
+
+#[derive(Serialize)]
+pub(super) struct CertificateBody<'a> {
+    pub(super) subject: &'a str,
+    pub(super) issuer: &'a str,
+    pub(super) sha256: &'a str,
+    pub(super) not_after: String,
+}
+
+pub(crate) fn render_certificate(details: &ProxyDetails) -> RenderedResponse {
+    let summary =
+        details.settings.certificate_pem.as_deref().and_then(CertificateSummary::from_pem);
+    let body = summary.as_ref().map(|it| CertificateBody {
+        subject: &it.subject,
+        issuer: &it.issuer,
+        sha256: &it.sha256,
+        not_after: it.not_after.to_string(),
+    });
+    render(200, &body)
 }

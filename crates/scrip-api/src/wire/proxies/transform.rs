@@ -9,7 +9,7 @@ use scrip_core::{
 };
 use serde_json::{Map, Value};
 
-use crate::wire::fields::JsonFields;
+use crate::wire::json::JsonFields;
 
 /// The two attributes of the transforms of one direction: the older one with one transform, and
 /// the array.

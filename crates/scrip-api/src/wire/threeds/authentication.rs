@@ -9,7 +9,6 @@ use scrip_threeds::{
     code::{ChallengeCancel, ChallengePreference, ChallengeType, StatusReason, WhitelistSource},
     message::{AcsRendering, Extension},
 };
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::wire::response::render;
@@ -18,90 +17,64 @@ pub(crate) fn render_authentication(view: &AuthenticationView) -> RenderedRespon
     render(200, &body(view))
 }
 
-/// Absent values are omitted.
-#[derive(Serialize)]
-pub(super) struct AuthenticationBody<'a> {
-    pub(super) session_id: String,
-    pub(super) threeds_version: &'static str,
-    pub(super) acs_transaction_id: &'a str,
-    pub(super) ds_transaction_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) sdk_transaction_id: Option<&'a str>,
-    pub(super) acs_reference_number: &'a str,
-    pub(super) ds_reference_number: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) acs_operator_id: Option<&'a str>,
-    #[serde(flatten)]
-    pub(super) card: CardReferenceBody,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) authentication_value: Option<&'a str>,
-    pub(super) authentication_status: &'static str,
-    pub(super) authentication_status_code: &'static str,
-    pub(super) directory_status_code: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) authentication_status_reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) authentication_status_reason_code: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) eci: Option<&'a str>,
-    pub(super) liability_shifted: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) acs_challenge_mandated: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) acs_decoupled_authentication: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) authentication_challenge_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) acs_challenge_url: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) acs_signed_content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) acs_rendering_type: Option<RenderingBody>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) challenge_preference: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) challenge_preference_code: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) challenge_attempts: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) challenge_cancel_reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) challenge_cancel_reason_code: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) cardholder_info: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) whitelist_status: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) whitelist_status_source: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) message_extensions: Option<Vec<ExtensionBody<'a>>>,
-}
+bodies! {
+    /// Absent values are omitted.
+    pub(super) struct AuthenticationBody<'a> {
+        pub(super) session_id: String,
+        pub(super) threeds_version: &'static str,
+        pub(super) acs_transaction_id: &'a str,
+        pub(super) ds_transaction_id: &'a str,
+        pub(super) sdk_transaction_id?: &'a str,
+        pub(super) acs_reference_number: &'a str,
+        pub(super) ds_reference_number: &'a str,
+        pub(super) acs_operator_id?: &'a str,
+        #[serde(flatten)]
+        pub(super) card: CardReferenceBody,
+        pub(super) authentication_value?: &'a str,
+        pub(super) authentication_status: &'static str,
+        pub(super) authentication_status_code: &'static str,
+        pub(super) directory_status_code: &'static str,
+        pub(super) authentication_status_reason?: &'static str,
+        pub(super) authentication_status_reason_code?: String,
+        pub(super) eci?: &'a str,
+        pub(super) liability_shifted: bool,
+        pub(super) acs_challenge_mandated?: &'static str,
+        pub(super) acs_decoupled_authentication?: &'static str,
+        pub(super) authentication_challenge_type?: &'static str,
+        pub(super) acs_challenge_url?: &'a str,
+        pub(super) acs_signed_content?: &'a str,
+        pub(super) acs_rendering_type?: RenderingBody,
+        pub(super) challenge_preference?: &'static str,
+        pub(super) challenge_preference_code?: String,
+        pub(super) challenge_attempts?: &'a str,
+        pub(super) challenge_cancel_reason?: &'static str,
+        pub(super) challenge_cancel_reason_code?: String,
+        pub(super) cardholder_info?: &'a str,
+        pub(super) whitelist_status?: &'static str,
+        pub(super) whitelist_status_source?: &'static str,
+        pub(super) message_extensions?: Vec<ExtensionBody<'a>>,
+    }
 
-/// The card of a session, with the current and the old attribute name.
-#[derive(Serialize)]
-pub(super) struct CardReferenceBody {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) pan_token_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) token_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) token_intent_id: Option<String>,
-}
+    /// The card of a session, with the current and the old attribute name.
+    pub(super) struct CardReferenceBody {
+        pub(super) pan_token_id?: String,
+        pub(super) token_id?: String,
+        pub(super) token_intent_id?: String,
+    }
 
-/// The names are those of EMV, because apps pass this object to their SDK unchanged.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RenderingBody {
-    pub(super) acs_interface: &'static str,
-    pub(super) acs_ui_template: &'static str,
-}
+    /// The names are those of EMV, because apps pass this object to their SDK unchanged.
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct RenderingBody {
+        pub(super) acs_interface: &'static str,
+        pub(super) acs_ui_template: &'static str,
+    }
 
-#[derive(Serialize)]
-pub(super) struct ExtensionBody<'a> {
-    pub(super) id: &'a str,
-    pub(super) name: &'a str,
-    pub(super) critical: bool,
-    pub(super) data: &'a Map<String, Value>,
+    pub(super) struct ExtensionBody<'a> {
+        pub(super) id: &'a str,
+        pub(super) name: &'a str,
+        pub(super) critical: bool,
+        pub(super) data: &'a Map<String, Value>,
+    }
 }
 
 pub(super) fn card_reference_body(card: &CardReference) -> CardReferenceBody {

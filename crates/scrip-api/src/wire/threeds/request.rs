@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 use crate::wire::{
     ParseError,
-    fields::JsonFields,
+    json::JsonFields,
     threeds::device::{DEVICE_BYTES_MAX, DeviceInfoInput, json_bytes},
 };
 

@@ -5,7 +5,6 @@ use scrip_core::{
     threeds::{ChallengeMode, SchemeSupport, ThreeDsSessionView},
 };
 use scrip_threeds::code::{AcsInformation, Device, DeviceChannel, ThreeDsSessionType};
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::wire::{
@@ -30,80 +29,63 @@ pub(crate) fn render_session(view: &ThreeDsSessionView) -> RenderedResponse {
     render(200, &ThreeDsSessionResponseBody { authentication, ..session_body(view) })
 }
 
-/// The data that an SDK continues with. The brand has two names, because clients read one or the
-/// other.
-#[derive(Serialize)]
-pub(super) struct CreatedThreeDsSessionBody<'a> {
-    pub(super) id: String,
-    pub(super) r#type: &'static str,
-    #[serde(flatten)]
-    pub(super) card: CardReferenceBody,
-    pub(super) card_brand: &'static str,
-    #[serde(rename = "cardBrand")]
-    pub(super) card_brand_camel_case: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) additional_card_brands: Option<Vec<&'static str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) method_url: Option<&'a str>,
-    pub(super) method_notification_url: &'a str,
-    pub(super) directory_server_id: &'static str,
-    pub(super) recommended_version: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) metadata: Option<&'a Map<String, Value>>,
-}
+bodies! {
+    /// The data that an SDK continues with. The brand has two names, because clients read one or the
+    /// other.
+    pub(super) struct CreatedThreeDsSessionBody<'a> {
+        pub(super) id: String,
+        pub(super) r#type: &'static str,
+        #[serde(flatten)]
+        pub(super) card: CardReferenceBody,
+        pub(super) card_brand: &'static str,
+        #[serde(rename = "cardBrand")]
+        pub(super) card_brand_camel_case: &'static str,
+        pub(super) additional_card_brands?: Vec<&'static str>,
+        pub(super) method_url?: &'a str,
+        pub(super) method_notification_url: &'a str,
+        pub(super) directory_server_id: &'static str,
+        pub(super) recommended_version: &'static str,
+        pub(super) metadata?: &'a Map<String, Value>,
+    }
 
-#[derive(Serialize)]
-pub(super) struct ThreeDsSessionResponseBody<'a> {
-    pub(super) id: String,
-    pub(super) tenant_id: String,
-    pub(super) r#type: &'static str,
-    #[serde(flatten)]
-    pub(super) card: CardReferenceBody,
-    pub(super) card_brand: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) additional_card_brands: Option<Vec<&'static str>>,
-    pub(super) expiration_date: String,
-    pub(super) created_date: String,
-    pub(super) created_by: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) modified_date: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) modified_by: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) device: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) device_info: Option<Map<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) web_challenge_mode: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) version: Option<VersionBody>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) method: Option<MethodBody<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) authentication: Option<AuthenticationBody<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) metadata: Option<&'a Map<String, Value>>,
-}
+    pub(super) struct ThreeDsSessionResponseBody<'a> {
+        pub(super) id: String,
+        pub(super) tenant_id: String,
+        pub(super) r#type: &'static str,
+        #[serde(flatten)]
+        pub(super) card: CardReferenceBody,
+        pub(super) card_brand: &'static str,
+        pub(super) additional_card_brands?: Vec<&'static str>,
+        pub(super) expiration_date: String,
+        pub(super) created_date: String,
+        pub(super) created_by: String,
+        pub(super) modified_date?: String,
+        pub(super) modified_by?: String,
+        pub(super) device?: &'static str,
+        pub(super) device_info?: Map<String, Value>,
+        pub(super) web_challenge_mode?: &'static str,
+        pub(super) version?: VersionBody,
+        pub(super) method?: MethodBody<'a>,
+        pub(super) authentication?: AuthenticationBody<'a>,
+        pub(super) metadata?: &'a Map<String, Value>,
+    }
 
-/// The list of versions also has two names.
-#[derive(Serialize)]
-pub(super) struct VersionBody {
-    pub(super) recommended_version: &'static str,
-    pub(super) available_version: Vec<&'static str>,
-    pub(super) available_versions: Vec<&'static str>,
-    pub(super) earliest_acs_supported_version: String,
-    pub(super) earliest_ds_supported_version: String,
-    pub(super) latest_acs_supported_version: String,
-    pub(super) latest_ds_supported_version: String,
-    pub(super) acs_information: Vec<String>,
-}
+    /// The list of versions also has two names.
+    pub(super) struct VersionBody {
+        pub(super) recommended_version: &'static str,
+        pub(super) available_version: Vec<&'static str>,
+        pub(super) available_versions: Vec<&'static str>,
+        pub(super) earliest_acs_supported_version: String,
+        pub(super) earliest_ds_supported_version: String,
+        pub(super) latest_acs_supported_version: String,
+        pub(super) latest_ds_supported_version: String,
+        pub(super) acs_information: Vec<String>,
+    }
 
-#[derive(Serialize)]
-pub(super) struct MethodBody<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) method_url: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) method_completion_indicator: Option<&'static str>,
+    pub(super) struct MethodBody<'a> {
+        pub(super) method_url?: &'a str,
+        pub(super) method_completion_indicator?: &'static str,
+    }
 }
 
 fn created_body(view: &ThreeDsSessionView) -> CreatedThreeDsSessionBody<'_> {

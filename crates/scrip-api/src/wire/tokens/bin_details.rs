@@ -8,46 +8,40 @@ use scrip_core::{
     card::bin_data::{BinDetails, BinPrefix, Brand, Funding},
     idempotency::RenderedResponse,
 };
-use serde::Serialize;
 
 use crate::wire::response;
 
-/// Unknown details are omitted. BIN data has no segment and no name of the issuer.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BinDetailsBody {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    brand: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    funding: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    issuer: Option<IssuerBody>,
-    bin_range: [BinRangeBody; 1],
-    additional: Vec<NetworkBody>,
-}
+bodies! {
+    /// Unknown details are omitted. BIN data has no segment and no name of the issuer.
+    #[serde(rename_all = "camelCase")]
+    struct BinDetailsBody {
+        brand?: &'static str,
+        funding?: &'static str,
+        issuer?: IssuerBody,
+        bin_range: [BinRangeBody; 1],
+        additional: Vec<NetworkBody>,
+    }
 
-/// Another network of the same cards.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NetworkBody {
-    brand: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    funding: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    issuer: Option<IssuerBody>,
-    bin_range: [BinRangeBody; 1],
-}
+    /// Another network of the same cards.
+    #[serde(rename_all = "camelCase")]
+    struct NetworkBody {
+        brand: &'static str,
+        funding?: &'static str,
+        issuer?: IssuerBody,
+        bin_range: [BinRangeBody; 1],
+    }
 
-#[derive(Serialize, Clone, Copy)]
-struct IssuerBody {
-    country: &'static str,
-}
+    #[derive(Clone, Copy)]
+    struct IssuerBody {
+        country: &'static str,
+    }
 
-#[derive(Serialize, Clone)]
-#[serde(rename_all = "camelCase")]
-struct BinRangeBody {
-    bin_min: String,
-    bin_max: String,
+    #[derive(Clone)]
+    #[serde(rename_all = "camelCase")]
+    struct BinRangeBody {
+        bin_min: String,
+        bin_max: String,
+    }
 }
 
 pub(crate) fn render(prefix: &BinPrefix, details: &BinDetails) -> RenderedResponse {

@@ -8,7 +8,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
     card::TokenType,
     idempotency::{RenderedResponse, response::TokenSpan},
-    listing::{CursorPage, CursorRequest, Page, page::PAGE_SIZE_DEFAULT},
+    listing::{CursorPage, CursorRequest, PAGE_SIZE_DEFAULT, Page},
     operations::tokens::{ListTokensQuery, OffsetPageQuery, TokenFilter},
     token::TokenView,
     types::{Container, id::TokenId},
@@ -166,5 +166,5 @@ fn render_tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> Response
         tokens.push(TokenSpan { write_index: index, start, end: body.len() });
     }
     body.push_str("]}");
-    response::with_tokens(RenderedResponse { status: 200, body, tokens }, views)
+    token_response::with_tokens(RenderedResponse { status: 200, body, tokens }, views)
 }

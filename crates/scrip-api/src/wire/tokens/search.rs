@@ -4,10 +4,7 @@
 //! is rejected with the violated rule.
 
 use scrip_core::{
-    listing::{
-        PageRequest,
-        page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},
-    },
+    listing::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, PageRequest},
     operations::tokens::{ListTokensQuery, OffsetPageQuery, TokenFilter},
     types::{Plaintext, id::TokenId},
 };
@@ -15,7 +12,7 @@ use scrip_seal::Fingerprint;
 
 use crate::wire::{
     ParseError,
-    fields::JsonFields,
+    json::JsonFields,
     query::invalid_parameter,
     tokens::list::{parse_container, parse_cursor, parse_type},
 };

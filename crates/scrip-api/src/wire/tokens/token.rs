@@ -9,7 +9,7 @@ use scrip_core::{
 
 use crate::wire::{
     ParseError,
-    fields::{JsonField, JsonFields},
+    json::{JsonField, JsonFields},
 };
 
 pub(crate) const TYPE_RULE: &str = "is not a token type; use token, card, card_number, network_token, bank, \

@@ -14,12 +14,11 @@ use serde::Serialize;
 
 use crate::wire::{
     ParseError,
-    fields::JsonFields,
+    json::JsonFields,
     response::render,
     tokens::{
-        card::{CardDetailsBody, card_details_body},
         token::{ReceivedData, TYPE_RULE, parse_containers, parse_data, parse_encrypted},
-        token_response::{BankBody, bank_body},
+        token_response::{BankBody, CardDetailsBody, bank_body, card_details_body},
     },
 };
 

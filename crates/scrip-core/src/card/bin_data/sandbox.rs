@@ -6,7 +6,7 @@ use crate::card::{
         Brand::{self, AmericanExpress, DinersClub, Discover, Jcb, Mastercard, Visa},
         Country, Funding,
     },
-    has_same_mask,
+    fields::has_same_mask,
 };
 
 /// Finds a sandbox card by its masked number, like all BIN data.

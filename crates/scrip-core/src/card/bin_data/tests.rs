@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::{table::BinRange, *};
-use crate::card::{bin_len, mask_number};
+use crate::card::{fields::bin_len, mask_number};
 
 fn any_details() -> impl Strategy<Value = BinDetails> {
     let brand = prop::option::of(prop::sample::select(Brand::ALL.to_vec()));

@@ -1,11 +1,13 @@
-//! The data of events of applications and their API keys. The text of a key is never a part.
+//! The data of events of applications, their API keys and access sessions. The text of a key is never
+//! a part, nor is a nonce.
 
 use serde_json::Value;
 
 use crate::{
     events::{EventData, payload::PayloadAttributes},
     policy::{
-        AccessCondition, AccessPolicy, AccessRule, AccessScope, ApiKeyRecord, ApplicationRecord,
+        AccessCondition, AccessPolicy, AccessRule, AccessScope, AccessSessionRecord, ApiKeyRecord,
+        ApplicationRecord, Tenant,
     },
     types::{
         Permissions,
@@ -83,4 +85,21 @@ fn render_condition(condition: &AccessCondition) -> Value {
         .text("operator", operator)
         .text("value", value)
         .into_value()
+}
+
+/// `session.created`, and `session.authorized` when the session has a grant.
+pub(crate) fn describe_access_session(record: &AccessSessionRecord, tenant: &Tenant) -> EventData {
+    let application = tenant.applications.get(&record.application);
+    let issued_to = PayloadAttributes::with_id(record.application)
+        .optional_text("name", application.map(|it| it.record.name.as_str()));
+    let session = PayloadAttributes::with_id(record.id)
+        .text("created_at", record.created_at)
+        .text("created_by", record.application)
+        .text("expires_at", record.expires_at)
+        .object("issued_to_application", issued_to);
+    let session = match &record.grant {
+        Some(grant) => add_access(session, &grant.access),
+        None => session,
+    };
+    EventData::new("session", session)
 }

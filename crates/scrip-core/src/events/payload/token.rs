@@ -1,12 +1,12 @@
-//! The data of events of tokens.
+//! The data of events of tokens and token intents.
 
 use serde_json::Value;
 
 use crate::{
     card::TokenType,
     events::{EventData, payload::PayloadAttributes},
-    token::{TokenBody, TokenRecord},
-    types::id::TokenId,
+    token::{TokenBody, TokenIntentRecord, TokenRecord},
+    types::id::{TokenId, TokenIntentId},
 };
 
 /// `token.created` and `token.updated`. Data and mask are left out, and so is everything that is
@@ -62,6 +62,34 @@ pub(crate) fn describe_token_read(id: &TokenId, token_type: TokenType) -> EventD
 
 pub(super) fn describe_token_reference(id: &TokenId, token_type: TokenType) -> PayloadAttributes {
     PayloadAttributes::with_id(id.as_str()).text("type", token_type.as_str())
+}
+
+/// `token-intent.created`. The fingerprint is left out as for tokens; a marked intent has none.
+pub(crate) fn describe_intent(record: &TokenIntentRecord) -> EventData {
+    let fingerprint = record.fingerprint.filter(|_| record.token_type != TokenType::Token);
+    let intent = PayloadAttributes::with_id(record.id)
+        .text("type", record.token_type.as_str())
+        .optional_text("fingerprint", fingerprint)
+        .text("created_by", record.created_by)
+        .text("created_at", record.created_at)
+        .text("expires_at", record.expires_at);
+    EventData::new("token_intent", intent)
+}
+
+/// `token-intent.deleted`.
+pub(crate) fn describe_deleted_intent(id: TokenIntentId) -> EventData {
+    EventData::new("token_intent", PayloadAttributes::with_id(id))
+}
+
+/// `token-intent.converted`. The token has the type of the intent.
+pub(crate) fn describe_converted_intent(
+    intent: TokenIntentId,
+    token_type: TokenType,
+    token: &TokenId,
+) -> EventData {
+    let intent = PayloadAttributes::with_id(intent).text("type", token_type.as_str());
+    EventData::new("token_intent", intent)
+        .with("token", describe_token_reference(token, token_type))
 }
 
 #[cfg(test)]

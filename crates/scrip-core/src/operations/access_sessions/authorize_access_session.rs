@@ -1,14 +1,12 @@
 //! Authorize Session: a private application delegates some of its rights to a session, once.
 
-use std::fmt;
-
 use scrip_seal::Pepper;
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
     audit::AuditRecord,
     change::{ChangeOutcome, CommitExtras},
-    events::{EventSource, payload::access_session::describe_access_session},
+    events::{EventSource, payload::application::describe_access_session},
     idempotency::{ResponseRecorder, response::seal_response},
     policy::{
         AccessPolicy, PolicyPermit, SignedRow,
@@ -24,11 +22,7 @@ pub struct AccessSessionAuthorization {
     pub expires_at: Option<Timestamp>,
 }
 
-impl fmt::Debug for AccessSessionAuthorization {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AccessSessionAuthorization")
-    }
-}
+hide_in_debug! { AccessSessionAuthorization }
 
 /// Errors: the caller would delegate rights that it does not have, there is no such session, or it
 /// is already authorized.

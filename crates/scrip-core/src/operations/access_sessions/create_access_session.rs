@@ -1,15 +1,13 @@
 //! Create Session: a key without rights, and the nonce that a private application needs to
 //! authorize it.
 
-use std::fmt;
-
 use scrip_seal::Pepper;
 
 use crate::{
     Error, Timestamp, Vault,
     audit::AuditRecord,
     change::CommitExtras,
-    events::{EventSource, payload::access_session::describe_access_session},
+    events::{EventSource, payload::application::describe_access_session},
     policy::{
         AccessSessionId, AccessSessionRecord, ApiKeyText, PolicyPermit, SignedRow,
         access_session::ACCESS_SESSION_LIFETIME,
@@ -26,11 +24,7 @@ pub struct CreatedAccessSession {
     pub expires_at: Timestamp,
 }
 
-impl fmt::Debug for CreatedAccessSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CreatedAccessSession")
-    }
-}
+hide_in_debug! { CreatedAccessSession }
 
 /// Errors: the permit is the operator's, who has no application.
 pub async fn create_access_session(

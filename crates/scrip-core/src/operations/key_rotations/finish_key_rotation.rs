@@ -11,7 +11,8 @@ use crate::{
     operations::key_rotations::{KeyChange, KeyChangeWrite, change_keys, key_change_record},
     policy::{PolicyPermit, Tenant, TenantRecord},
     store::{FinishedPass, VersionPage},
-    types::{Operation, yield_now},
+    types::Operation,
+    work_meter::yield_now,
 };
 
 /// Rows of one statement that counts versions.

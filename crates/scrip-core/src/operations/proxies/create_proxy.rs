@@ -5,7 +5,7 @@ use scrip_seal::{Pepper, Sealed};
 use crate::{
     Error, Vault,
     idempotency::ResponseRecorder,
-    operations::proxies::proxy_rights::{check_application, check_application_update},
+    operations::proxies::update_proxy::{check_application, check_application_update},
     policy::{
         PolicyPermit, PolicyWrite,
         proxy::{

@@ -4,7 +4,7 @@
 use crate::{
     Error, Vault,
     idempotency::ResponseRecorder,
-    operations::proxies::{proxy_rights::check_application_update, update_proxy::rewrite_proxy},
+    operations::proxies::update_proxy::{check_application_update, rewrite_proxy},
     policy::{
         PolicyPermit,
         proxy::{ClientCertificate, ProxyDetails},

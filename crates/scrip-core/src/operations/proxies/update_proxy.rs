@@ -4,17 +4,18 @@
 use std::fmt::{Debug, Formatter};
 
 use crate::{
-    Error, Vault,
+    Error, FieldError, Vault,
     idempotency::ResponseRecorder,
-    operations::proxies::proxy_rights::{
-        check_application, check_application_update, has_permission,
-    },
     policy::{
         PolicyPermit, PolicyRecords, PolicyWrite,
         proxy::{CompiledDraft, ProxyDetails, ProxyDraft},
     },
     policy_change::{PolicyDecision, RowChange, change_policy},
-    types::{Operation, Permission, id::ProxyId},
+    types::{
+        ApplicationKind, Operation, Permission,
+        error::Denial,
+        id::{ApplicationId, ProxyId},
+    },
 };
 
 /// Edits the current attributes, so that two concurrent patches both apply. It may run several
@@ -125,4 +126,40 @@ pub(crate) async fn rewrite_proxy(
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome: details })
     })
     .await
+}
+
+/// Checks `application:update` in the rows on which the change is decided. The operator needs no permission.
+/// Errors: the caller does not have the permission.
+pub(crate) fn check_application_update(
+    permit: &PolicyPermit,
+    records: &PolicyRecords,
+) -> Result<(), Error> {
+    let is_granted = has_permission(permit, records, Permission::ApplicationUpdate);
+    let denial = Denial::NeedsApplicationUpdate;
+    is_granted.then_some(()).ok_or(Error::Forbidden(denial))
+}
+
+/// Whether the caller has a permission, in the rows of the transaction. The operator has all.
+pub(crate) fn has_permission(
+    permit: &PolicyPermit,
+    records: &PolicyRecords,
+    permission: Permission,
+) -> bool {
+    let Some(caller) = permit.caller() else { return true };
+    let application = records.applications.iter().find(|it| it.record.id == caller.application());
+    application.is_some_and(|it| it.record.access.grants(permission))
+}
+
+/// Checks that the application can lend its rights to a proxy.
+/// Errors: the application does not exist, or is a management application, which has no rights on
+/// tokens.
+pub(crate) fn check_application(
+    records: &PolicyRecords,
+    application: Option<ApplicationId>,
+) -> Result<(), Error> {
+    let Some(id) = application else { return Ok(()) };
+    let record = records.applications.iter().map(|it| &it.record).find(|it| it.id == id);
+    let is_usable = record.is_some_and(|it| it.kind != ApplicationKind::Management);
+    let rule = "must be a public or private application of this tenant";
+    is_usable.then_some(()).ok_or_else(|| FieldError::new("application.id", rule).into())
 }

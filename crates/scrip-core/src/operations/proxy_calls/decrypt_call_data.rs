@@ -14,7 +14,7 @@ use crate::{
     policy::{Caller, DestinationChoice, UseRight},
     token::{
         EncryptedData,
-        cvc::{cvc_expiry, hidden_answer_end},
+        body::{cvc_expiry, hidden_answer_end},
     },
     types::{Containers, Permission, Plaintext, Transform, error::Denial},
 };

@@ -3,7 +3,7 @@
 use crate::{
     Error, Vault,
     policy::PolicyPermit,
-    token::TenantUsage,
+    store::TenantUsage,
     types::{Operation, time::Month},
 };
 

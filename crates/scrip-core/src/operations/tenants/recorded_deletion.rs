@@ -8,7 +8,8 @@ use scrip_seal::{AuditKey, Mac};
 use crate::{
     Timestamp, Vault,
     audit::{LogKind, LogRecord, chain::NO_LINK},
-    types::{Operation, StoreError, id::TenantId, yield_now},
+    types::{Operation, StoreError, id::TenantId},
+    work_meter::yield_now,
 };
 
 /// The number of records per step of a search.

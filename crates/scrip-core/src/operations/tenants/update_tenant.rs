@@ -3,7 +3,7 @@
 use crate::{
     Error, Vault,
     idempotency::ResponseRecorder,
-    operations::proxies::proxy_rights::check_application_update,
+    operations::proxies::update_proxy::check_application_update,
     policy::{
         DisplayName, PolicyPermit, PolicyRecords, PolicyWrite, Quotas, SignedRow, TenantRecord,
         TenantSettings,

@@ -7,8 +7,7 @@ use scrip_threeds::{
     code::{Device, DeviceChannel, ThreeDsSessionType},
     format::TransId,
     request::DeviceInfo,
-    session::{StateMachineEffect, ThreeDsSession},
-    webhook::WebhookEventType,
+    session::{StateMachineEffect, ThreeDsSession, WebhookEventType},
 };
 use serde_json::{Map, Value};
 

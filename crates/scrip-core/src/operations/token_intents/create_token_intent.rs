@@ -19,7 +19,7 @@ use crate::{
     token::{
         IntentData, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
         TokenIntentView,
-        cvc::{cvc_expiry, load_cvc_key, take_cvc},
+        body::{cvc_expiry, load_cvc_key, take_cvc},
         intent::{IntentBody, cvc_place},
     },
     types::{
@@ -92,7 +92,7 @@ pub async fn create_token_intent(
     });
     let audit = AuditRecord::new(Operation::CreateTokenIntent, caller, now);
     let deliveries = EventSource::new(tenant, &audit, vault.fill_random)
-        .raise(EventType::TokenIntentCreated, || payload::token_intent::describe_intent(&record));
+        .raise(EventType::TokenIntentCreated, || payload::token::describe_intent(&record));
     let extras = CommitExtras {
         audit,
         entity: record.id.to_string(),

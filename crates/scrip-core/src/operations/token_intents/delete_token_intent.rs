@@ -21,9 +21,7 @@ pub async fn delete_token_intent(
     caller.permit(Permission::TokenIntentDelete, &record.containers)?;
     let audit = AuditRecord::new(Operation::DeleteTokenIntent, caller, vault.clock.now());
     let deliveries = EventSource::new(caller.tenant(), &audit, vault.fill_random)
-        .raise(EventType::TokenIntentDeleted, || {
-            payload::token_intent::describe_deleted_intent(id)
-        });
+        .raise(EventType::TokenIntentDeleted, || payload::token::describe_deleted_intent(id));
     let lookup = caller.permit_lookup(Permission::TokenIntentDelete)?;
     match vault.store.delete_token_intent(lookup, id, audit, deliveries).await? {
         ChangeOutcome::Done => Ok(()),

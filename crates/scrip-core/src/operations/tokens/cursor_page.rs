@@ -12,7 +12,8 @@ use crate::{
     read_log::ReadLogEntry,
     reveal::{Audience, build_view},
     token::{StoredToken, TokenBody, TokenView},
-    types::{Container, ContainerRanges, Operation, Permission, Transform, yield_now},
+    types::{Container, ContainerRanges, Operation, Permission, Transform},
+    work_meter::yield_now,
 };
 
 /// The tokens to list, and the page.

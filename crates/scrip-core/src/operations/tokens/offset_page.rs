@@ -18,7 +18,8 @@ use crate::{
     read_log::ReadLogEntry,
     reveal::{Audience, build_view},
     token::{StoredToken, TokenBody, TokenRecord, TokenView},
-    types::{Container, ContainerRange, Operation, Permission, id::TokenId, yield_now},
+    types::{Container, ContainerRange, Operation, Permission, id::TokenId},
+    work_meter::yield_now,
 };
 
 /// The tokens of a page: all given attributes must match.

@@ -6,7 +6,8 @@ use crate::{
     operations::check_request_quota,
     policy::Caller,
     token::{NewToken, WrittenToken},
-    types::{Operation, yield_now},
+    types::Operation,
+    work_meter::yield_now,
     writes::{
         batch::PendingBatch,
         pending_token::{PendingToken, load_data_source},

@@ -13,7 +13,7 @@ use crate::{
     threeds_session::reject_number_change,
     token::{
         TokenPatch, WrittenToken,
-        cvc::{has_cvc_value, load_cvc_key},
+        body::{has_cvc_value, load_cvc_key},
         number_in_use_error,
     },
     token_batch::{

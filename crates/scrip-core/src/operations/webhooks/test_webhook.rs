@@ -25,7 +25,7 @@ pub async fn test_webhook(
     let webhook = find_enabled_webhook(&permit, id)?;
     let audit = AuditRecord::for_policy(Operation::TestWebhook, &permit, now);
     let source = EventSource::new(permit.tenant(), &audit, vault.fill_random);
-    let deliveries = source.raise_test(id, payload::webhook::describe_test(webhook));
+    let deliveries = source.raise_test(id, payload::tenant::describe_test(webhook));
     let record = deliveries.first().map(new_record);
     let record = record.ok_or_else(|| Error::Internal("a test has no delivery".into()))?;
     let idempotency = match (&recorder, permit.caller()) {

@@ -6,9 +6,10 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
+    Timestamp,
     policy::{
-        AccessCondition, AccessPolicy, AccessRule, AccessScope, DisplayName, PolicyRecords, Quotas,
-        TenantRecord, TenantSettings, principal::DelegatedRights,
+        AccessCondition, AccessPolicy, AccessRule, AccessScope, ChangeStamp, DisplayName,
+        PolicyRecords, Quotas, TenantRecord, TenantSettings, principal::DelegatedRights,
     },
     types::{
         Permission::{TokenCreate, TokenRead, TokenUse},

@@ -5,7 +5,6 @@
 //! leave the base path.
 
 mod path;
-mod percent_encoding;
 mod query;
 
 pub use self::{

@@ -1,7 +1,7 @@
 //! Certificates of a proxy: the client certificate that it presents, and the authorities that it
 //! trusts instead of the public ones.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use scrip_seal::{Checksum, Mac, PrivateKeyEncoding, is_key_of_certificate};
@@ -142,11 +142,7 @@ fn parse_chain(pem: &str) -> Result<Vec<CertificateDer<'_>>, &'static str> {
     Ok(certificates)
 }
 
-impl fmt::Debug for ClientCertificate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClientCertificate")
-    }
-}
+hide_in_debug! { ClientCertificate }
 
 #[cfg(test)]
 mod tests {

@@ -36,7 +36,7 @@ pub const PROXY: Entity = Entity {
     writes: EntityWrites::Upsert,
 };
 
-pub(super) const SETTINGS: &str = "proxy.settings";
+pub(in crate::policy) const SETTINGS: &str = "proxy.settings";
 pub(super) const SECRETS: &str = "proxy.secrets";
 
 /// The stored row of a proxy: a signed row of the policy. The columns that lookups and decisions

@@ -1,6 +1,6 @@
 //! The sealed secrets of a proxy: its key, its configuration and the key of its certificate.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use scrip_seal::{Sealed, TenantKeys};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::{
     Error, FieldError,
     policy::{
         entity::EntityRecord,
-        proxy::{ProxyKeyText, ProxyRecord, record::SECRETS},
+        proxy::{ProxyRecord, record::SECRETS},
     },
 };
 
@@ -61,11 +61,7 @@ impl Drop for ProxyConfiguration {
     }
 }
 
-impl fmt::Debug for ProxyConfiguration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ProxyConfiguration")
-    }
-}
+hide_in_debug! { ProxyConfiguration }
 
 /// The sealed document. The secrets themselves cannot be serialized by accident.
 #[derive(Serialize, Deserialize)]
@@ -103,8 +99,44 @@ impl ProxySecrets {
     }
 }
 
-impl fmt::Debug for ProxySecrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ProxySecrets")
+hide_in_debug! { ProxySecrets }
+
+/// The text of a proxy key. `Debug` does not print it, and it is wiped when dropped.
+#[derive(Clone)]
+pub struct ProxyKeyText(Zeroizing<String>);
+
+/// 128 random bits.
+const KEY_BYTES: usize = 16;
+
+impl ProxyKeyText {
+    pub fn new(fill_random: fn(&mut [u8])) -> Self {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        fill_random(bytes.as_mut());
+        Self(Zeroizing::new(bs58::encode(bytes.as_ref()).into_string()))
+    }
+
+    pub(crate) fn from_stored(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+hide_in_debug! { ProxyKeyText }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxy_keys_are_random_and_not_printed() {
+        let create = || ProxyKeyText::new(scrip_seal::fill_random);
+        let key = create();
+        assert_ne!(key.expose(), create().expose());
+        assert!((20..=22).contains(&key.expose().len()), "{} characters", key.expose().len());
+        assert!(key.expose().bytes().all(|it| it.is_ascii_alphanumeric()));
+        assert_eq!(format!("{key:?}"), "ProxyKeyText");
     }
 }

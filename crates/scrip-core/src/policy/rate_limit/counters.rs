@@ -6,7 +6,6 @@
 //! until the admission leaves the window. A counter with a log that cannot grow writes its
 //! admissions to the overflow too.
 
-mod capacity;
 mod shard;
 
 use std::{
@@ -22,10 +21,7 @@ use crate::{
     Timestamp,
     policy::rate_limit::{
         CounterCheck, CounterKey, Rate, RateLimitName,
-        counters::{
-            capacity::CounterCapacity,
-            shard::{CounterShard, OverflowPresence},
-        },
+        counters::shard::{CounterCapacity, CounterShard, OverflowPresence},
         sliding_window_log::{SlidingWindowLog, Verdict, to_ms},
     },
 };

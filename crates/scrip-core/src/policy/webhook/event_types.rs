@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn threeds_event_types_have_the_names_of_stored_events() {
-        use scrip_threeds::webhook::WebhookEventType;
+        use scrip_threeds::session::WebhookEventType;
         for event in WebhookEventType::ALL {
             assert!(EventType::parse(event.name()).is_some(), "{}", event.name());
         }

@@ -44,12 +44,8 @@ fn is_local_part(text: &str) -> bool {
         && !text.contains("..")
 }
 
-/// An address is personal data.
-impl std::fmt::Debug for NotifyEmail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("NotifyEmail")
-    }
-}
+// An address is personal data.
+hide_in_debug! { NotifyEmail }
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! The sealed secrets of a webhook: the current one, and the previous one for a day.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 use scrip_seal::{Sealed, TenantKeys, WebhookSecret};
 use serde::{Deserialize, Serialize};
@@ -89,17 +89,7 @@ fn parse_secret(text: Cow<'_, str>) -> Result<WebhookSecret, Error> {
     secret.map_err(|_| WebhookRecord::invalid_document(SECRETS))
 }
 
-impl fmt::Debug for WebhookSecrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WebhookSecrets")
-    }
-}
-
-impl fmt::Debug for PreviousSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PreviousSecret")
-    }
-}
+hide_in_debug! { WebhookSecrets, PreviousSecret }
 
 #[cfg(test)]
 mod tests {

@@ -1,30 +1,25 @@
-//! The data of a patch: its rules, and what it changes.
+//! What a patch of a token is applied with; the data of a patch: its rules, and what it changes.
 
 use serde_json::json;
 
 use crate::{
-    Error, FieldError,
+    Error, FieldError, Timestamp, Vault,
     card::TokenType,
     disclosure::{
-        KnownInputs, check_data, check_field_place, check_field_update, effective_mask,
-        evaluates_field_values, misplaces_field_values, replaces_all_data,
+        KnownInputs, PatchCoverage, check_data, check_field_place, check_field_update,
+        effective_mask, evaluates_field_values, misplaces_field_values, patch_coverage,
+        replaces_all_data,
     },
     policy::{AccessTarget, Caller},
     token::{
         Cvc, CvcRecord, TokenBody, TokenPatch, TokenRecord,
-        cvc::{seal_cvc, take_cvc},
+        body::{seal_cvc, take_cvc},
     },
     types::{
         Permission, Plaintext,
         plaintext::{VALUES_MAX, count_values},
     },
-    writes::{
-        evaluation::{FailureMode, id_contains_secret},
-        patch::{
-            PatchContext,
-            patch_context::{CvcEdit, patch_has_secret},
-        },
-    },
+    writes::evaluation::{FailureMode, id_contains_secret},
 };
 
 /// What a patch does with the data.
@@ -161,4 +156,38 @@ fn patch_attributes(
         body.fingerprint_expression.clone_from(it);
     }
     Ok(())
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum CvcEdit {
+    Keep,
+    Set,
+}
+
+/// The caller and the cause of a patch.
+#[derive(Clone, Copy)]
+pub(crate) struct PatchContext<'a> {
+    pub(crate) vault: &'a Vault,
+    pub(crate) caller: &'a Caller,
+    pub(crate) now: Timestamp,
+    pub(crate) cause: PatchCause,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum PatchCause {
+    /// A PATCH request.
+    Request,
+    /// A create request that found this token, possibly by conversion of an intent with this
+    /// expiry. `is_typed`: a payer typed its data into a hosted field.
+    Deduplication { intent_expires_at: Option<Timestamp>, is_typed: bool },
+}
+
+/// Whether a patch names the secret of the type, with any value.
+pub(super) fn patch_has_secret(
+    token_type: TokenType,
+    before: &Plaintext,
+    patch: &Plaintext,
+) -> bool {
+    let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
+    patch_coverage(token_type, &[secret], before.expose(), patch.expose()) != PatchCoverage::Absent
 }

@@ -41,7 +41,7 @@ fn encode_bech32(prefix: &str, groups: &[u8]) -> String {
     // The code is linear, so the checksum is the difference between this remainder and 1.
     let mut data = groups.to_vec();
     data.extend([0; 6]);
-    let remainder = bech32::remainder(prefix, &data) ^ 1;
+    let remainder = remainder(prefix, &data) ^ 1;
     data.truncate(groups.len());
     data.extend([25, 20, 15, 10, 5, 0].map(|shift| u8::try_from(remainder >> shift & 31).unwrap()));
     format!("{prefix}1{}", symbols(&data))
@@ -66,8 +66,8 @@ fn encode_recipient(public_key: &[u8]) -> String {
 /// The private key of the text of an identity.
 fn parse_identity(text: &str) -> PrivateKey {
     let text = text.to_lowercase();
-    let data = bech32::parse_symbols(text.strip_prefix("age-secret-key-1").unwrap()).unwrap();
-    let bytes = bech32::to_bytes(bech32::verify("age-secret-key-", &data).unwrap()).unwrap();
+    let data = parse_symbols(text.strip_prefix("age-secret-key-1").unwrap()).unwrap();
+    let bytes = to_bytes(verify("age-secret-key-", &data).unwrap()).unwrap();
     PrivateKey::from_private_key(&X25519, &bytes).unwrap()
 }
 

@@ -1,10 +1,7 @@
 //! Fewer shares than the threshold are independent of the secret.
 
 use super::*;
-use crate::shares::{
-    field::multiply,
-    polynomial::{evaluate, interpolation_weights},
-};
+use crate::shares::field::{evaluate, interpolation_weights, multiply};
 
 const SAMPLES: usize = 4_000;
 const BYTES: usize = 64;

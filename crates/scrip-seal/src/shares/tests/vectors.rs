@@ -4,7 +4,7 @@
 //! `Split` and `makePolynomial` and random secrets. The last byte of each share is its number.
 
 use super::*;
-use crate::shares::polynomial::evaluate;
+use crate::shares::field::evaluate;
 
 /// A secret, its threshold and its shares.
 struct SplitVector {

@@ -16,10 +16,7 @@ use crate::{
         webhook_state::WebhookState,
         worker::Worker,
     },
-    periodic_tasks::{
-        delayed_interval,
-        failure_series::{FailureSeries, SeriesChange},
-    },
+    periodic_tasks::{FailureSeries, SeriesChange, delayed_interval},
 };
 
 const POLL_EVERY: Duration = Duration::from_millis(200);

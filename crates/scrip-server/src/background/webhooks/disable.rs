@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scrip_api::{app::App, metrics::webhooks::DisableReason};
+use scrip_api::{app::App, metrics::DisableReason};
 use scrip_core::{
     events::{WebhookKey, delivery_schedule::DELIVERY_PERIOD},
     operations::webhooks::disable_webhook::disable_webhook,

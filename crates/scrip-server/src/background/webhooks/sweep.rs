@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_api::{
     app::App,
-    metrics::{SweepTarget, webhooks::DeliveryLabel},
+    metrics::{DeliveryLabel, SweepTarget},
 };
 use scrip_core::{
     Error, Timestamp,

@@ -2,7 +2,7 @@
 
 use scrip_core::types::StoreError;
 
-use crate::postgres::engine::{row::read_column, statement::PostgresClient};
+use crate::postgres::engine::statement::{PostgresClient, read_column};
 
 /// Values that the server reports. An engine that only speaks PostgreSQL's protocol may not report
 /// all.

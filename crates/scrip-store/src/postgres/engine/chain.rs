@@ -1,18 +1,15 @@
 //! The hash chain that a transaction extends. New records and the new head are written together,
 //! before the commit.
 
-use deadpool_postgres::Object;
 use scrip_core::{
     audit::{AuditRecord, ChainHead, ChainTip, LogKind, LogRow, RecordSubject},
     types::{StoreError, id::TenantId},
 };
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::Row;
 
 use crate::{
-    postgres::engine::{
-        columns::ColumnArrays, error::store_error, statement::SqlValue, tenant_lock::TenantLog,
-    },
-    shared::audit::log::{decode_head, log_row_parameters, report_lost_head},
+    postgres::engine::{statement::RowStatement, tenant_lock::TenantLog},
+    shared::log::{decode_head, log_row_parameters, report_lost_head},
     sql::{ColumnReader, Statements, parameters, read_required},
 };
 
@@ -183,40 +180,18 @@ ON CONFLICT (tenant, log) DO UPDATE
 SET sequence = $3, at = $4, link = $5, retention_seconds = $6, mac = $7";
 
 impl ChainRows<'_> {
-    pub(crate) async fn prepare(&self, client: &Object) -> Result<[Statement; 2], StoreError> {
-        let insert_records = client.prepare_cached(INSERT_RECORDS).await.map_err(store_error)?;
-        let put_head = client.prepare_cached(PUT_HEAD).await.map_err(store_error)?;
-        Ok([insert_records, put_head])
-    }
-
-    /// Pipelines both statements: sends both before it waits for a result.
-    pub(crate) async fn put(
-        &self,
-        client: &Object,
-        [insert_records, put_head]: [Statement; 2],
-    ) -> Result<(), StoreError> {
-        let Some(head) = &self.head else { return Ok(()) };
-        let (tenant, log) = (self.tenant.0, self.log.as_str());
-        let rows = ColumnArrays::from_rows(self.rows.iter().map(log_row_parameters));
-        let insert_future = async {
-            let key: [SqlValue<'_>; 2] = [&tenant, &log];
-            let columns: Vec<_> = key.into_iter().chain(rows.driver_parameters().skip(1)).collect();
-            client.execute(&insert_records, &columns).await
-        };
-        let ChainHead { retention_seconds, .. } = head;
-        let (head_link, mac) = (head.link.0.as_slice(), head.mac.0.as_slice());
-        let put_head_future = async {
-            let columns: [SqlValue<'_>; 7] = [
-                &tenant,
-                &log,
-                &head.sequence,
-                &head.at.unix_ms,
-                &head_link,
-                retention_seconds,
-                &mac,
-            ];
-            client.execute(&put_head, &columns).await
-        };
-        tokio::try_join!(biased; insert_future, put_head_future).map(drop).map_err(store_error)
+    pub(crate) fn statements(&self) -> Vec<RowStatement<'_>> {
+        let Some(head) = &self.head else { return Vec::new() };
+        let (tenant, log) = (self.tenant, self.log.as_str());
+        let rows = self.rows.iter().map(|it| {
+            let [_, columns @ ..] = log_row_parameters(it);
+            columns
+        });
+        let ChainHead { sequence, at, link, retention_seconds, mac, .. } = head;
+        let head = parameters![tenant, log, *sequence, *at, link, *retention_seconds, mac];
+        vec![
+            RowStatement::new(INSERT_RECORDS, parameters![tenant, log]).columns(rows),
+            RowStatement::new(PUT_HEAD, head),
+        ]
     }
 }

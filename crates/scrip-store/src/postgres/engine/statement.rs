@@ -1,12 +1,18 @@
-//! Statements, prepared once per connection, and their errors.
+//! Statements, prepared once per connection, and the columns of their rows.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
+use deadpool_postgres::Object;
+use futures_util::future::try_join_all;
 use scrip_core::{Timestamp, types::StoreError};
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::{
+    Row, Statement,
+    types::{FromSql, ToSql},
+};
+use uuid::Uuid;
 
 use crate::{
     postgres::engine::{
@@ -14,7 +20,7 @@ use crate::{
         pool::{ConnectionPool, DeletionClock, PooledConnection},
         scope::RowScope,
     },
-    sql::{ColumnReader, Execute, Parameter, Statements, read_required},
+    sql::{ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements, read_required},
 };
 
 /// A parameter for the PostgreSQL driver.
@@ -52,6 +58,84 @@ impl<C: PostgresClient> Statements for C {
 /// Converts parameters for the PostgreSQL driver.
 pub(crate) fn driver_parameters<'a>(parameters: &'a [Parameter<'a>]) -> Vec<SqlValue<'a>> {
     parameters.iter().map(|it| -> SqlValue<'a> { it }).collect()
+}
+
+/// A statement for many rows, whose parameters are single values and an array per column.
+pub(crate) struct RowStatement<'a> {
+    pub(crate) sql: &'static str,
+    parameters: Vec<Box<dyn ToSql + Sync + Send + 'a>>,
+}
+
+impl<'a> RowStatement<'a> {
+    /// Creates a statement without arrays.
+    pub(crate) fn new(sql: &'static str, values: impl IntoIterator<Item = Parameter<'a>>) -> Self {
+        Self { sql, parameters: Vec::new() }.values(values)
+    }
+
+    /// Creates a statement with single values, then the columns of the rows; `None` without rows.
+    pub(crate) fn for_rows<const N: usize>(
+        sql: &'static str,
+        values: impl IntoIterator<Item = Parameter<'a>>,
+        rows: Vec<[Parameter<'a>; N]>,
+    ) -> Option<Self> {
+        (!rows.is_empty()).then(|| Self::new(sql, values).columns(rows))
+    }
+
+    pub(crate) fn values(mut self, values: impl IntoIterator<Item = Parameter<'a>>) -> Self {
+        for value in values {
+            self.parameters.push(Box::new(value));
+        }
+        self
+    }
+
+    /// Appends an array per column.
+    pub(crate) fn columns<const N: usize>(
+        mut self,
+        rows: impl IntoIterator<Item = [Parameter<'a>; N]>,
+    ) -> Self {
+        let mut columns = std::array::from_fn::<Vec<_>, N, _>(|_| Vec::new());
+        for row in rows {
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        for column in columns {
+            self.parameters.push(Box::new(column));
+        }
+        self
+    }
+
+    /// Returns the parameters for the PostgreSQL driver.
+    pub(crate) fn driver_parameters(&self) -> Vec<SqlValue<'_>> {
+        self.parameters.iter().map(|it| -> SqlValue<'_> { &**it }).collect()
+    }
+}
+
+/// Prepares statements on a connection.
+pub(crate) async fn prepare_all<'a>(
+    client: &Object,
+    statements: Vec<RowStatement<'a>>,
+) -> Result<Vec<(Statement, RowStatement<'a>)>, StoreError> {
+    let mut prepared = Vec::new();
+    for it in statements {
+        prepared.push((client.prepare_cached(it.sql).await.map_err(store_error)?, it));
+    }
+    Ok(prepared)
+}
+
+/// Pipelines prepared statements: sends all of them, in this order, before it waits for a result.
+pub(crate) async fn execute_all(
+    client: &Object,
+    prepared: &[(Statement, RowStatement<'_>)],
+) -> Result<(), tokio_postgres::Error> {
+    let results = prepared.iter().map(|(statement, it)| execute_one(client, statement, it));
+    try_join_all(results).await.map(drop)
+}
+
+async fn execute_one(
+    client: &Object,
+    statement: &Statement,
+    rows: &RowStatement<'_>,
+) -> Result<u64, tokio_postgres::Error> {
+    client.execute(statement, &rows.driver_parameters()).await
 }
 
 /// The owner of the connection begins and ends the transaction.
@@ -236,4 +320,27 @@ pub(crate) async fn cap_at_database_clock(
 /// Converts the number of changed rows.
 fn to_row_count(rows: u64) -> usize {
     usize::try_from(rows).unwrap_or(usize::MAX)
+}
+
+impl ColumnReader for Row {
+    fn uuid(&self, index: usize) -> Result<Option<Uuid>, StoreError> {
+        read_column(self, index)
+    }
+
+    fn number(&self, index: usize) -> Result<Option<i64>, StoreError> {
+        read_column(self, index)
+    }
+
+    fn text(&self, index: usize) -> Result<Option<&str>, StoreError> {
+        read_column(self, index)
+    }
+
+    fn bytes(&self, index: usize) -> Result<Option<&[u8]>, StoreError> {
+        read_column(self, index)
+    }
+}
+
+/// Reads a column of a type that only PostgreSQL has.
+pub(crate) fn read_column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, StoreError> {
+    row.try_get(index).map_err(|_| MISSING_COLUMNS)
 }

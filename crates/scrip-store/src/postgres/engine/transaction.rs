@@ -19,16 +19,15 @@ use crate::{
     health::StoreHealth,
     postgres::engine::{
         chain::{self, PendingChain},
-        delivery_rows::DeliveryRows,
+        commit_rows::{delivery_statement, usage_statements},
         error::{store_error, unavailable},
         pool::{ConnectionPool, PooledConnection, report_failed_write},
         scope::RowScope,
-        statement::{ExtraQuery, PostgresClient, SqlValue},
+        statement::{ExtraQuery, PostgresClient, SqlValue, execute_all, prepare_all},
         tenant_lock::{TenantGuard, TenantLog},
-        usage_columns::UsageColumns,
         write_set::WriteSet,
     },
-    shared::tokens::usage_delta::UsageDelta,
+    shared::tokens::writes::UsageDelta,
     sql::KeyVersions,
 };
 
@@ -344,8 +343,8 @@ impl PostgresTransaction {
     pub(crate) async fn put(&self, set: &WriteSet<'_>) -> Result<(), CommitError> {
         let client = self.connection.client()?;
         let put_rows = async {
-            let statements = set.prepare(client).await?;
-            set.put(client, self.tenant, statements).await.map_err(commit_error)
+            let statements = prepare_all(client, set.statements(self.tenant)).await?;
+            execute_all(client, &statements).await.map_err(commit_error)
         };
         self.connection.with_timeout(put_rows).await?
     }
@@ -370,24 +369,21 @@ impl PostgresTransaction {
         self.chain.recover_lost_head(&self.connection, tenant_log).await?;
         let client = self.connection.client()?;
         let chain_rows = self.chain.chain_rows(tenant_log);
-        let usage_columns = UsageColumns::new(&self.usage);
-        let delivery_rows = DeliveryRows::new(&self.deliveries);
+        let mut other_rows = chain_rows.statements();
+        other_rows.extend(usage_statements(&self.usage, self.tenant));
+        other_rows.extend(delivery_statement(&self.deliveries));
         let put_and_commit = async {
-            let set_statements = set.prepare(client).await?;
-            let chain_statements = chain_rows.prepare(client).await?;
-            let usage_statements = usage_columns.prepare(client).await?;
-            let delivery_statement = delivery_rows.prepare(client).await?;
+            let set_rows = prepare_all(client, set.statements(self.tenant)).await?;
+            let other_rows = prepare_all(client, other_rows).await?;
             // If one statement fails, PostgreSQL treats COMMIT as ROLLBACK.
             Ok::<_, StoreError>(tokio::join!(
                 biased;
-                set.put(client, self.tenant, set_statements),
-                chain_rows.put(client, chain_statements),
-                usage_columns.put(client, self.tenant, usage_statements),
-                delivery_rows.put(client, delivery_statement),
+                execute_all(client, &set_rows),
+                execute_all(client, &other_rows),
                 client.batch_execute("COMMIT"),
             ))
         };
-        let (set_result, chain_result, usage_result, delivery_result, commit_result) =
+        let (set_result, other_result, commit_result) =
             self.connection.with_timeout(put_and_commit).await??;
         // COMMIT or ROLLBACK: in both cases the transaction has ended, and the connection can be
         // reused.
@@ -395,8 +391,8 @@ impl PostgresTransaction {
             self.connection.release();
         }
         set_result.map_err(commit_error)?;
-        chain_result.and(usage_result).and(delivery_result)?;
-        commit_result.map_err(|error| CommitError::Failed(store_error(error)))
+        let result = other_result.and(commit_result);
+        result.map_err(|error| CommitError::Failed(store_error(error)))
     }
 
     pub(crate) async fn roll_back(mut self) -> Result<(), StoreError> {

@@ -1,8 +1,7 @@
 //! Rows of many independent writes, inserted with one statement per table.
 
-use std::{collections::HashSet, iter};
+use std::collections::HashSet;
 
-use deadpool_postgres::Object;
 use scrip_core::{
     disclosure::{DuplicateKey, DuplicateLookup},
     idempotency::IdempotencyRecord,
@@ -10,18 +9,12 @@ use scrip_core::{
     token_batch::InsertToken,
     types::{StoreError, id::TenantId},
 };
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::{
-    facets::index_entries,
-    postgres::engine::{
-        columns::ColumnArrays,
-        error::store_error,
-        row::read_column,
-        statement::{ExtraQuery, SqlValue},
-    },
-    shared::tokens::{intents::insert_intent_parameters, rows::insert_token_parameters},
+    postgres::engine::statement::{ExtraQuery, RowStatement, SqlValue, read_column},
+    shared::tokens::rows::{index_entries, insert_intent_parameters, insert_token_parameters},
     sql::parameters,
 };
 
@@ -132,14 +125,6 @@ WITH inserted_records AS (
     INSERT INTO response_token_data (tenant, digest, write_index, token, sealed)
     SELECT $1, * FROM unnest($5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])";
 
-/// The statements that a write set needs.
-#[derive(Debug)]
-pub(crate) struct WriteSetStatements {
-    tokens: Option<Statement>,
-    intents: Option<Statement>,
-    idempotency_records: Option<Statement>,
-}
-
 impl<'a> WriteSet<'a> {
     pub(crate) fn add_token(&mut self, number: i64, token: &'a StoredToken) {
         self.tokens.push((number, token));
@@ -157,138 +142,63 @@ impl<'a> WriteSet<'a> {
         self.idempotency_records.push((record, numbers));
     }
 
-    pub(crate) async fn prepare(&self, client: &Object) -> Result<WriteSetStatements, StoreError> {
-        let prepare = async |is_needed: bool, sql| match is_needed {
-            true => client.prepare_cached(sql).await.map(Some).map_err(store_error),
-            false => Ok(None),
-        };
-        Ok(WriteSetStatements {
-            tokens: prepare(!self.tokens.is_empty(), INSERT_TOKENS).await?,
-            intents: prepare(!self.intents.is_empty(), INSERT_INTENTS).await?,
-            idempotency_records: prepare(
-                !self.idempotency_records.is_empty(),
-                INSERT_IDEMPOTENCY_RECORDS,
-            )
-            .await?,
-        })
+    /// The statements that insert the rows.
+    pub(crate) fn statements(&self, tenant: TenantId) -> Vec<RowStatement<'_>> {
+        let statements = [
+            self.tokens_statement(tenant),
+            self.intents_statement(tenant),
+            self.idempotency_records_statement(tenant),
+        ];
+        statements.into_iter().flatten().collect()
     }
 
-    /// Pipelines all statements: sends them before it waits for a result.
-    pub(crate) async fn put(
-        &self,
-        client: &Object,
-        tenant: TenantId,
-        statements: WriteSetStatements,
-    ) -> Result<(), tokio_postgres::Error> {
-        let WriteSetStatements { tokens, intents, idempotency_records } = &statements;
-        tokio::try_join!(
-            biased;
-            self.put_tokens(client, tenant, tokens.as_ref()),
-            self.put_intents(client, tenant, intents.as_ref()),
-            self.put_idempotency_records(client, tenant, idempotency_records.as_ref()),
-        )
-        .map(drop)
-    }
-
-    async fn put_tokens(
-        &self,
-        client: &Object,
-        tenant: TenantId,
-        statement: Option<&Statement>,
-    ) -> Result<(), tokio_postgres::Error> {
-        let Some(statement) = statement else { return Ok(()) };
+    fn tokens_statement(&self, tenant: TenantId) -> Option<RowStatement<'_>> {
         let tokens = || self.tokens.iter();
-        let rows = ColumnArrays::from_rows(
-            tokens().map(|(_, it)| insert_token_parameters(tenant, &it.record)),
-        );
-        let numbers = ColumnArrays::from_rows(tokens().map(|(number, _)| parameters![*number]));
-        let cvcs = ColumnArrays::from_rows(tokens().filter_map(|(number, it)| {
+        let rows = tokens().map(|(_, it)| {
+            let [_, columns @ ..] = insert_token_parameters(tenant, &it.record);
+            columns
+        });
+        let cvcs = tokens().filter_map(|(number, it)| {
             let cvc = it.cvc.as_ref()?;
             Some(parameters![*number, cvc.expires_at, &cvc.sealed])
-        }));
-        let index_entries =
-            ColumnArrays::from_rows(tokens().flat_map(|(number, StoredToken { record, .. })| {
-                let build_entry =
-                    |(facet, container)| parameters![facet, container, record.created_at, *number];
-                index_entries(record).map(build_entry)
-            }));
-        let columns = rows
-            .driver_parameters()
-            .skip(1)
-            .chain(numbers.driver_parameters())
-            .chain(cvcs.driver_parameters())
-            .chain(index_entries.driver_parameters());
-        execute_with_columns(client, statement, &tenant, columns).await
+        });
+        let index_entries = tokens().flat_map(|(number, StoredToken { record, .. })| {
+            let build_entry =
+                |(facet, container)| parameters![facet, container, record.created_at, *number];
+            index_entries(record).map(build_entry)
+        });
+        let statement = RowStatement::for_rows(INSERT_TOKENS, parameters![tenant], rows.collect())?;
+        let numbers = tokens().map(|(number, _)| parameters![*number]);
+        Some(statement.columns(numbers).columns(cvcs).columns(index_entries))
     }
 
-    async fn put_intents(
-        &self,
-        client: &Object,
-        tenant: TenantId,
-        statement: Option<&Statement>,
-    ) -> Result<(), tokio_postgres::Error> {
-        let Some(statement) = statement else { return Ok(()) };
-        let intents = || self.intents.iter();
-        let rows = ColumnArrays::from_rows(
-            intents().map(|it| insert_intent_parameters(tenant, &it.record)),
-        );
-        let cvcs = ColumnArrays::from_rows(intents().filter_map(|it| {
+    fn intents_statement(&self, tenant: TenantId) -> Option<RowStatement<'_>> {
+        let rows = self.intents.iter().map(|it| {
+            let [_, columns @ ..] = insert_intent_parameters(tenant, &it.record);
+            columns
+        });
+        let cvcs = self.intents.iter().filter_map(|it| {
             let cvc = it.cvc.as_ref()?;
             Some(parameters![it.record.id, cvc.expires_at, &cvc.sealed])
-        }));
-        execute_with_columns(
-            client,
-            statement,
-            &tenant,
-            rows.driver_parameters().skip(1).chain(cvcs.driver_parameters()),
-        )
-        .await
+        });
+        let statement =
+            RowStatement::for_rows(INSERT_INTENTS, parameters![tenant], rows.collect())?;
+        Some(statement.columns(cvcs))
     }
 
-    async fn put_idempotency_records(
-        &self,
-        client: &Object,
-        tenant: TenantId,
-        statement: Option<&Statement>,
-    ) -> Result<(), tokio_postgres::Error> {
-        let Some(statement) = statement else { return Ok(()) };
-        let heads = ColumnArrays::from_rows(
-            self.idempotency_records
-                .iter()
-                .map(|(it, _)| parameters![&it.digest, it.created_at, &it.head]),
-        );
-        let token_data = ColumnArrays::from_rows(self.idempotency_records.iter().flat_map(
-            |(record, numbers)| {
-                // Without a number, PostgreSQL rejects the whole set.
-                let find_number = |index: usize| numbers.get(index).copied();
-                record.token_data.iter().map(move |it| {
-                    parameters![
-                        &record.digest,
-                        it.write_index,
-                        find_number(it.write_index),
-                        &it.sealed
-                    ]
-                })
-            },
-        ));
-        execute_with_columns(
-            client,
-            statement,
-            &tenant,
-            heads.driver_parameters().chain(token_data.driver_parameters()),
-        )
-        .await
+    fn idempotency_records_statement(&self, tenant: TenantId) -> Option<RowStatement<'_>> {
+        let records = || self.idempotency_records.iter();
+        let heads = records().map(|(it, _)| parameters![&it.digest, it.created_at, &it.head]);
+        let token_data = records().flat_map(|(record, numbers)| {
+            // Without a number, PostgreSQL rejects the whole set.
+            let find_number = |index: usize| numbers.get(index).copied();
+            record.token_data.iter().map(move |it| {
+                let number = find_number(it.write_index);
+                parameters![&record.digest, it.write_index, number, &it.sealed]
+            })
+        });
+        let sql = INSERT_IDEMPOTENCY_RECORDS;
+        let statement = RowStatement::for_rows(sql, parameters![tenant], heads.collect())?;
+        Some(statement.columns(token_data))
     }
-}
-
-/// Executes a statement. Parameters: the tenant, then an array per column.
-async fn execute_with_columns<'a>(
-    client: &Object,
-    statement: &Statement,
-    tenant: &'a TenantId,
-    columns: impl Iterator<Item = SqlValue<'a>>,
-) -> Result<(), tokio_postgres::Error> {
-    let tenant_parameter: SqlValue<'_> = &tenant.0;
-    let columns: Vec<_> = iter::once(tenant_parameter).chain(columns).collect();
-    client.execute(statement, &columns).await.map(drop)
 }

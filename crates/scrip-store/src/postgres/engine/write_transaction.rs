@@ -12,7 +12,7 @@ use crate::{
         statement::{PostgresClient, driver_parameters},
         transaction::PostgresTransaction,
     },
-    shared::{idempotency::find_token_number, key_versions::check_sealed},
+    shared::idempotency::find_token_number,
     sql::{Execute, KeyVersions, Parameter, WriteTransaction},
 };
 
@@ -64,7 +64,7 @@ impl WriteTransaction for PostgresTransaction {
     ) -> Result<bool, StoreError> {
         let IdempotencyRecord { digest, created_at, head, token_data } = record;
         let values: Vec<_> = token_data.iter().map(|it| &it.sealed).chain([head]).collect();
-        check_sealed(self, tenant, &values).await?;
+        self.check_sealed(tenant, &values).await?;
         let write_indexes: Vec<_> =
             token_data.iter().map(|it| i64::try_from(it.write_index).unwrap_or(i64::MAX)).collect();
         let numbers = token_data.iter().map(|it| find_token_number(it, token_numbers));
@@ -83,7 +83,7 @@ impl WriteTransaction for PostgresTransaction {
 
     async fn insert_deliveries(&mut self, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
         for delivery in deliveries {
-            check_sealed(self, delivery.key.tenant, &[&delivery.body]).await?;
+            self.check_sealed(delivery.key.tenant, &[&delivery.body]).await?;
         }
         self.append_deliveries(deliveries)
     }

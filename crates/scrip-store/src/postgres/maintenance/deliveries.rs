@@ -10,10 +10,7 @@ use scrip_core::{
 use crate::{
     postgres::{
         PostgresStore,
-        engine::{
-            columns::ColumnArrays,
-            statement::{PostgresClient, SqlValue, driver_parameters},
-        },
+        engine::statement::{PostgresClient, RowStatement, driver_parameters},
     },
     shared::deliveries::{TrimStatements, decode_claimed_delivery, result_parameters},
     sql::{Execute, parameters, read_required},
@@ -135,11 +132,10 @@ RETURNING state",
     ) -> Result<usize, StoreError> {
         // All nodes lock the rows in the same order, so that they do not wait for each other.
         results.sort_by_key(|it| it.event);
-        let columns = ColumnArrays::from_rows(results.iter().map(result_parameters));
-        let mut parameters: Vec<SqlValue<'_>> = columns.driver_parameters().collect();
-        let key: [SqlValue<'_>; 2] = [&tenant.0, &webhook.0];
-        parameters.extend(key);
-        self.for_tenant(tenant).execute_raw(FINISH, &parameters).await
+        let rows = results.iter().map(result_parameters);
+        let finish = RowStatement::new(FINISH, []).columns(rows);
+        let finish = finish.values(parameters![tenant, webhook]);
+        self.for_tenant(tenant).execute_raw(FINISH, &finish.driver_parameters()).await
     }
 
     /// Both logs are in one database: the deliveries of reads are already in their place.

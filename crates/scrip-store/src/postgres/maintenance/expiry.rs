@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 use crate::{
     postgres::{
         engine::{
-            delivery_rows::{DeliveryRows, INSERT_DELIVERIES},
+            commit_rows::delivery_statement,
             pool::ConnectionPool,
             scope::RowScope,
             statement::{AutocommitClient, PostgresClient, SqlValue, driver_parameters},
@@ -234,9 +234,8 @@ async fn erase_cvcs_with_events(
             deliveries.extend(events.raise_expired_cvc(tenant, &token));
         }
     }
-    if !deliveries.is_empty() {
-        let rows = DeliveryRows::new(&deliveries);
-        connection.execute_raw(INSERT_DELIVERIES, &rows.parameters()).await?;
+    if let Some(insert) = delivery_statement(&deliveries) {
+        connection.execute_raw(insert.sql, &insert.driver_parameters()).await?;
     }
     connection.batch("COMMIT").await?;
     connection.release();

@@ -11,10 +11,7 @@ use scrip_core::{
 use crate::{
     postgres::{
         PostgresStore,
-        engine::{
-            columns::ColumnArrays,
-            statement::{PostgresClient, SqlValue},
-        },
+        engine::statement::{PostgresClient, RowStatement},
     },
     shared::usage::{DELETE_EXPIRED_GUESSES, decode_guess},
     sql::parameters,
@@ -56,13 +53,12 @@ impl GuessStore for PostgresStore {
     ) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             records.sort_unstable_by_key(|it| (it.bucket, it.number_digest));
-            let rows = ColumnArrays::from_rows(records.iter().map(|it| {
+            let rows = records.iter().map(|it| {
                 parameters![&it.bucket.0, &it.number_digest, it.counted_at, it.expires_at]
-            }));
-            let tenant_parameter: SqlValue<'_> = &tenant.0;
-            let columns: Vec<_> =
-                std::iter::once(tenant_parameter).chain(rows.driver_parameters()).collect();
-            self.for_tenant(tenant).execute_raw(INSERT_GUESSES, &columns).await.map(drop)
+            });
+            let insert = RowStatement::new(INSERT_GUESSES, parameters![tenant]).columns(rows);
+            let values = insert.driver_parameters();
+            self.for_tenant(tenant).execute_raw(INSERT_GUESSES, &values).await.map(drop)
         })
     }
 

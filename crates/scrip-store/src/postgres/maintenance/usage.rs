@@ -2,7 +2,7 @@
 //! recorded by the read log (`audit/active_tokens.rs`).
 
 use scrip_core::{
-    token::TenantUsage,
+    store::TenantUsage,
     types::{StoreError, id::TenantId, time::Month},
 };
 

@@ -16,9 +16,8 @@ use crate::{
         },
     },
     shared::policy::{
-        changes::insert_system_keys,
+        changes::{insert_system_keys, insert_webhook_signing_key},
         directory::{POSTGRES_KEYS, directory_version, find_webhook_signing_key, load_directory},
-        unlocks::insert_webhook_signing_key,
     },
 };
 

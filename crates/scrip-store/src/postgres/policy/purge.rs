@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::{
     postgres::{
         PostgresStore,
-        engine::{row::read_column, statement::PostgresClient},
+        engine::statement::{PostgresClient, read_column},
     },
     shared::policy::changes::LATE_WRITES_MS,
     tables::{TABLES, Table, TenantRows},

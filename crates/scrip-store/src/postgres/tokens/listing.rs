@@ -8,11 +8,10 @@ use scrip_core::{
 use tokio_postgres::Row;
 
 use crate::{
-    facets::{encode_facet, facets_or_all_types},
     postgres::engine::statement::{PostgresClient, ReadSnapshot},
     shared::tokens::{
         listing::{ChunkRequest, INDEX_MISMATCH, IndexedToken, TokenScanReader},
-        rows::decode_numbered_token,
+        rows::{decode_numbered_token, encode_facet, facets_or_all_types},
     },
     sql::{read_optional, read_required},
 };

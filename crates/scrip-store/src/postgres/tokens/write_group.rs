@@ -5,7 +5,10 @@
 //! or error does not affect the others. Success is reported only after the commit; if the commit
 //! fails, all writes of the group fail.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use scrip_core::{
     audit::LogKind,
@@ -13,7 +16,9 @@ use scrip_core::{
     disclosure::Deduplicate,
     idempotency::IdempotencyRecord,
     token::StoredTokenIntent,
-    token_batch::{BatchOutcome, InsertToken, TokenBatch, TokenWrite, WriteOutcome},
+    token_batch::{
+        BatchOutcome, BuildIdempotencyRecord, InsertToken, TokenBatch, TokenWrite, WriteOutcome,
+    },
     types::{
         StoreError,
         id::{TenantId, TokenId},
@@ -25,15 +30,14 @@ use scrip_seal::Fingerprint;
 use crate::{
     postgres::{
         engine::{
+            error::unavailable,
             pool::ConnectionPool,
             tenant_lock::TenantLog,
             transaction::{CommitError, PostgresTransaction},
             write_queue::{Drain, QueuedWrite, Reply, TenantQueues},
             write_set::{ConflictLookup, WriteSet, decode_conflicts},
         },
-        tokens::{
-            intents::insert_token_intent, pending_idempotency_record::PendingIdempotencyRecord,
-        },
+        tokens::writes::insert_token_intent,
     },
     shared::{
         clone_error,
@@ -440,6 +444,45 @@ impl AtomicWrite {
                 | PendingIdempotencyRecord::Panicked,
             ) => None,
             Self::Intent(_, extras) => extras.idempotency.as_ref(),
+        }
+    }
+}
+
+/// The idempotency record of a write. It is built once, from the first outcome of the write.
+pub(crate) enum PendingIdempotencyRecord {
+    None,
+    NotBuilt(BuildIdempotencyRecord),
+    Built(Vec<WriteOutcome>, Option<IdempotencyRecord>),
+    /// Building the record panicked.
+    Panicked,
+}
+
+impl PendingIdempotencyRecord {
+    fn new(build_record: Option<BuildIdempotencyRecord>) -> Self {
+        build_record.map_or(Self::None, Self::NotBuilt)
+    }
+
+    /// Returns the record for these outcomes and builds it at the first call. A write that is
+    /// retried after a rollback may have another outcome. Then the error is `Busy`, and the client
+    /// retries.
+    fn build_for(
+        &mut self,
+        outcomes: &[WriteOutcome],
+    ) -> Result<Option<&IdempotencyRecord>, StoreError> {
+        if let Self::NotBuilt(_) = self
+            && let Self::NotBuilt(build_record) = std::mem::replace(self, Self::Panicked)
+            // A panic must not affect the other writes of the group.
+            && let Ok(record) = catch_unwind(AssertUnwindSafe(|| build_record(outcomes)))
+        {
+            *self = Self::Built(outcomes.to_vec(), record);
+        }
+        match self {
+            Self::None => Ok(None),
+            Self::Built(built_outcomes, record) if built_outcomes.as_slice() == outcomes => {
+                Ok(record.as_ref())
+            }
+            Self::Built(..) => Err(StoreError::Busy),
+            Self::NotBuilt(_) | Self::Panicked => Err(unavailable("building the response failed")),
         }
     }
 }

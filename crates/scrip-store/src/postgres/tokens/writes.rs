@@ -1,30 +1,32 @@
-//! Finds, inserts, updates and deletes tokens.
+//! Finds, inserts, updates and deletes tokens, with their entries in the token index: one per facet
+//! and container. Inserts token intents.
 
 use scrip_core::{
     Timestamp,
     card::TokenType,
+    change::CommitExtras,
     disclosure::DuplicateLookup,
-    token::{StoredToken, TokenRecord},
+    token::{StoredToken, StoredTokenIntent, TokenRecord},
     token_batch::CvcChange,
     types::{StoreError, id::TenantId},
 };
 
 use crate::{
-    facets::index_entry_columns,
-    postgres::{
-        engine::{
-            statement::{PostgresClient, cap_at_database_clock, driver_parameters},
-            transaction::PostgresTransaction,
-        },
-        tokens::index_entries::{DELETE_INDEX_ENTRIES, execute_for_entries, replace_index_entries},
+    postgres::engine::{
+        statement::{PostgresClient, cap_at_database_clock, driver_parameters},
+        transaction::PostgresTransaction,
     },
-    shared::tokens::{
-        rows::{
-            NumberedToken, decode_numbered_token, insert_token_parameters, update_token_parameters,
+    shared::{
+        idempotency::insert_commit_extras,
+        tokens::{
+            rows::{
+                NumberedToken, decode_numbered_token, has_same_index_entries, index_entry_columns,
+                insert_intent_parameters, insert_token_parameters, update_token_parameters,
+            },
+            writes::TokenTransaction,
         },
-        writes::TokenTransaction,
     },
-    sql::{Execute, Statements, parameters, read_required},
+    sql::{Execute, Statements, WriteTransaction, parameters, read_required},
 };
 
 /// Selects tokens with their CVCs, with the columns in the order in which `decode_numbered_token` reads
@@ -58,7 +60,7 @@ WHERE tokens.tenant = $1 AND tokens.id = ANY ($2)
 
 /// Finds the preferred duplicate of each key with one index seek: the token with the latest expiry,
 /// then the oldest.
-const FIND_DUPLICATE: &str = concat!(
+pub(crate) const FIND_DUPLICATE: &str = concat!(
     "-- find_duplicate\n(",
     select_tokens!(),
     "
@@ -74,7 +76,7 @@ WHERE tokens.tenant = $1 AND tokens.duplicate_key = $3
 ORDER BY coalesce(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.number
 LIMIT 1)"
 );
-const FIND_DUPLICATE_TO_READ: &str = concat!(
+pub(crate) const FIND_DUPLICATE_TO_READ: &str = concat!(
     "-- find_duplicate_to_read\n(",
     select_tokens!(),
     "
@@ -90,10 +92,6 @@ WHERE tokens.tenant = $1 AND tokens.duplicate_read_key = $3
 ORDER BY coalesce(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.number
 LIMIT 1)"
 );
-
-#[cfg(test)]
-pub(crate) const SELECT_STATEMENTS: &[&str] =
-    &[FIND_TOKEN, FIND_TOKENS, FIND_DUPLICATE, FIND_DUPLICATE_TO_READ];
 
 /// Inserts a token with its CVC and its index entries. Inserts nothing if a token has the same id.
 const INSERT_TOKEN: &str = "
@@ -133,6 +131,18 @@ WHERE tenant = $12 AND number = $13";
 const DELETE_TOKEN: &str = "
 -- delete_token
 DELETE FROM tokens WHERE tenant = $1 AND number = $2 RETURNING type";
+
+const INSERT_INDEX_ENTRIES: &str = "
+-- insert_index_entries
+INSERT INTO token_index (tenant, facet, container, created_at, token)
+    SELECT $1, it.facet, it.container, $4, $5
+FROM unnest($2::bytea[], $3::text[]) AS it (facet, container)";
+
+const DELETE_INDEX_ENTRIES: &str = "
+-- delete_index_entries
+DELETE FROM token_index USING unnest($2::bytea[], $3::text[]) AS it (facet, container)
+WHERE token_index.tenant = $1 AND token_index.facet = it.facet AND token_index.container = it.container
+    AND token_index.created_at = $4 AND token_index.token = $5";
 
 impl TokenTransaction for PostgresTransaction {
     const FIND_TOKEN: &'static str = FIND_TOKEN;
@@ -209,6 +219,35 @@ impl TokenTransaction for PostgresTransaction {
     }
 }
 
+/// Replaces the index entries of a token if they changed. Most updates do not change them.
+async fn replace_index_entries(
+    transaction: &PostgresTransaction,
+    previous: &NumberedToken,
+    updated: &TokenRecord,
+) -> Result<(), StoreError> {
+    let NumberedToken { number, token } = previous;
+    if has_same_index_entries(&token.record, updated) {
+        return Ok(());
+    }
+    execute_for_entries(transaction, DELETE_INDEX_ENTRIES, *number, &token.record).await?;
+    execute_for_entries(transaction, INSERT_INDEX_ENTRIES, *number, updated).await
+}
+
+/// Inserts or deletes the index entries of a token.
+async fn execute_for_entries(
+    transaction: &PostgresTransaction,
+    sql: &str,
+    number: i64,
+    record: &TokenRecord,
+) -> Result<(), StoreError> {
+    let (facets, containers) = index_entry_columns(record);
+    let (tenant, created_at) = (transaction.tenant.0, record.created_at.unix_ms);
+    transaction
+        .execute_raw(sql, &[&tenant, &facets, &containers, &created_at, &number])
+        .await
+        .map(drop)
+}
+
 /// Deletes a token's row and leaves the index entries, which then point to no token. Every deletion
 /// of a token row must use this function while the tenant has usage counters: it decreases the
 /// counter of the row's type.
@@ -224,4 +263,31 @@ pub(crate) async fn delete_token_row(
         transaction.usage.count_removed(tenant, token_type);
     }
     Ok(())
+}
+
+const INSERT_TOKEN_INTENT: &str = "
+-- insert_token_intent
+WITH inserted AS (
+    INSERT INTO token_intents (tenant, id, type, fingerprint, containers, created_by, created_at,
+        expires_at, body)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    RETURNING id
+)
+INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
+SELECT $1, id, $10::bigint, $11::bytea FROM inserted WHERE $10::bigint IS NOT NULL";
+
+pub(crate) async fn insert_token_intent(
+    transaction: &mut PostgresTransaction,
+    intent: &StoredTokenIntent,
+    extras: &CommitExtras,
+) -> Result<(), StoreError> {
+    let tenant = transaction.tenant;
+    transaction.check_sealed(tenant, &[&intent.record.body]).await?;
+    let row = insert_intent_parameters(tenant, &intent.record);
+    let cvc = intent.cvc.as_ref();
+    let cvc_columns = parameters![cvc.map(|it| it.expires_at), cvc.map(|it| &it.sealed)];
+    let mut columns = driver_parameters(&row);
+    columns.extend(driver_parameters(&cvc_columns));
+    transaction.execute_raw(INSERT_TOKEN_INTENT, &columns).await?;
+    insert_commit_extras(transaction, tenant, extras, "created").await
 }

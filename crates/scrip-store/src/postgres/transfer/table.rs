@@ -4,7 +4,7 @@ use scrip_core::policy::entity::{Column, ColumnType};
 
 use crate::transfer::{
     RowKind,
-    table::{RowSource, TransferTable, column_names, key_column},
+    table::{RowSource, TransferTable, column_names, key, key_column},
 };
 
 /// A table, and a column that has the same value in all rows of this kind.
@@ -30,38 +30,17 @@ const AUDIT_LOG_COLUMN: PostgresFixedColumn =
 const READ_LOG_COLUMN: PostgresFixedColumn =
     PostgresFixedColumn { column: "log", value: "'read'", condition: "log = 'read'" };
 
-const TENANT_MONTH_KEY: &[Column] =
-    &[key_column("tenant", ColumnType::Id), key_column("month", ColumnType::Number)];
-const TENANT_MONTH_TOKEN_KEY: &[Column] = &[
-    key_column("tenant", ColumnType::Id),
-    key_column("month", ColumnType::Number),
-    key_column("token", ColumnType::Text),
-];
-const TENANT_ID_KEY: &[Column] =
-    &[key_column("tenant", ColumnType::Id), key_column("id", ColumnType::Id)];
-const TENANT_NUMBER_KEY: &[Column] =
-    &[key_column("tenant", ColumnType::Id), key_column("number", ColumnType::Number)];
-const TENANT_LOG_KEY: &[Column] =
-    &[key_column("tenant", ColumnType::Id), key_column("log", ColumnType::Text)];
-const TENANT_LOG_SEQUENCE_KEY: &[Column] = &[
-    key_column("tenant", ColumnType::Id),
-    key_column("log", ColumnType::Text),
-    key_column("sequence", ColumnType::Number),
-];
-const VERSION_KEY: &[Column] = &[key_column("version", ColumnType::Number)];
-const KEY_VERSION_KEY: &[Column] = &[key_column("key_version", ColumnType::Number)];
-const NOW_KEY: &[Column] = &[key_column("now", ColumnType::Number)];
+const TENANT_MONTH_KEY: &[Column] = key!(Id "tenant", Number "month");
+const TENANT_ID_KEY: &[Column] = key!(Id "tenant", Id "id");
+const TENANT_LOG_KEY: &[Column] = key!(Id "tenant", Text "log");
+const TENANT_LOG_SEQUENCE_KEY: &[Column] = key!(Id "tenant", Text "log", Number "sequence");
 /// SQLite deletes expired records in order of insertion, so the export keeps that order.
-const TIME_TENANT_DIGEST_KEY: &[Column] = &[
-    key_column("created_at", ColumnType::Number),
-    key_column("tenant", ColumnType::Id),
-    key_column("digest", ColumnType::Bytes),
-];
-const RESPONSE_TOKEN_DATA_KEY: &[Column] = &[
-    key_column("response_token_data.tenant", ColumnType::Id),
-    key_column("response_token_data.digest", ColumnType::Bytes),
-    key_column("response_token_data.write_index", ColumnType::Number),
-];
+const TIME_TENANT_DIGEST_KEY: &[Column] = key!(Number "created_at", Id "tenant", Bytes "digest");
+const RESPONSE_TOKEN_DATA_KEY: &[Column] = key!(
+    Id "response_token_data.tenant",
+    Bytes "response_token_data.digest",
+    Number "response_token_data.write_index"
+);
 
 const RESPONSE_TOKEN_DATA_SOURCE: RowSource = RowSource {
     from: "response_token_data JOIN tokens ON tokens.tenant = response_token_data.tenant \
@@ -90,8 +69,8 @@ impl PostgresTable {
         let audit_table = |name, key| fixed_table(AUDIT_LOG_COLUMN, name, key);
         let read_log_table = |name, key| fixed_table(READ_LOG_COLUMN, name, key);
         Some(match kind {
-            RowKind::Clock => singleton_table("clock_watermark", NOW_KEY),
-            RowKind::DirectoryVersion => singleton_table("directory_state", VERSION_KEY),
+            RowKind::Clock => singleton_table("clock_watermark", key!(Number "now")),
+            RowKind::DirectoryVersion => singleton_table("directory_state", key!(Number "version")),
             RowKind::LastEvent | RowKind::ThreeDsEvents => return None,
             RowKind::Tenants
             | RowKind::TenantKeys
@@ -110,7 +89,7 @@ impl PostgresTable {
             | RowKind::SystemKeys => {
                 Self { table: TransferTable::shared(kind)?, fixed_column: None }
             }
-            RowKind::Tokens => table("tokens", TENANT_NUMBER_KEY),
+            RowKind::Tokens => table("tokens", key!(Id "tenant", Number "number")),
             RowKind::UsageMonths => table("usage_months", TENANT_MONTH_KEY),
             RowKind::TokenIntents => table("token_intents", TENANT_ID_KEY),
             RowKind::ThreeDsSessions => table("threeds_sessions", TENANT_ID_KEY),
@@ -127,9 +106,11 @@ impl PostgresTable {
             RowKind::ReadLogRecords => read_log_table("log_records", TENANT_LOG_SEQUENCE_KEY),
             RowKind::ReadLogHeads => read_log_table("chain_heads", TENANT_LOG_KEY),
             RowKind::ReadLogCheckpoints => read_log_table("chain_checkpoints", TENANT_LOG_KEY),
-            RowKind::ActiveTokens => table("active_tokens", TENANT_MONTH_TOKEN_KEY),
+            RowKind::ActiveTokens => {
+                table("active_tokens", key!(Id "tenant", Number "month", Text "token"))
+            }
             RowKind::ActiveMonths => table("active_months", TENANT_MONTH_KEY),
-            RowKind::VaultState => singleton_table("vault_state", KEY_VERSION_KEY),
+            RowKind::VaultState => singleton_table("vault_state", key!(Number "key_version")),
         })
     }
 

@@ -98,7 +98,7 @@ pub(crate) async fn load_stored_policy(
     Ok(StoredPolicy { records, unreadable, deletions: Vec::new() })
 }
 
-pub(super) async fn load_policies(
+pub(crate) async fn load_policies(
     client: &impl Statements,
     keys: &KeyTables,
     only_tenant: Option<TenantId>,
@@ -189,7 +189,7 @@ pub(crate) struct KeyTables {
     tenant_keys: PolicyTable,
     permanent_keys: PolicyTable,
     pub(crate) list_unlocks: &'static str,
-    pub(super) insert_unlock: &'static str,
+    pub(crate) insert_unlock: &'static str,
 }
 
 /// Reads the decodable rows of a table, each with its tenant, which is the first column. Adds the

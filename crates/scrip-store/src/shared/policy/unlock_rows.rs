@@ -1,6 +1,7 @@
-//! Reads the unlock methods of the vault, and checks which version of the vault key wrapped a key.
+//! Reads the unlock methods of the vault and the state of dual control, and checks which version of the vault key wrapped a key.
 
 use scrip_core::{
+    approval::{DualControlRecord, StoredDualControl},
     types::StoreError,
     unlock::{UnlockRecord, VaultIdentity, VaultUnlocks},
 };
@@ -12,7 +13,7 @@ const FIND_VAULT_STATE: &str = "
 -- find_vault_state
 SELECT vault_id, key_version FROM vault_state WHERE singleton = 1";
 
-pub(super) async fn find_identity(
+pub(crate) async fn find_identity(
     client: &impl Statements,
 ) -> Result<Option<VaultIdentity>, StoreError> {
     client.find(FIND_VAULT_STATE, &[], decode_identity).await
@@ -93,4 +94,28 @@ pub(crate) async fn check_tenant_keys(
         check_wrapping_version(transaction, wrapped).await?;
     }
     Ok(())
+}
+
+const FIND_DUAL_CONTROL: &str = "
+-- find_dual_control
+SELECT is_on, sequence, members, changed_at, mac FROM dual_control WHERE singleton = 1";
+
+pub(crate) async fn find_dual_control(
+    client: &impl Statements,
+) -> Result<StoredDualControl, StoreError> {
+    let row = client.find(FIND_DUAL_CONTROL, &[], |row| {
+        let record = decode_dual_control(row);
+        Ok(record.map_or(StoredDualControl::Unreadable, StoredDualControl::Present))
+    });
+    Ok(row.await?.unwrap_or_default())
+}
+
+fn decode_dual_control(row: &dyn ColumnReader) -> Result<DualControlRecord, StoreError> {
+    Ok(DualControlRecord {
+        is_on: read_required(row, 0)?,
+        sequence: read_required(row, 1)?,
+        members: read_required(row, 2)?,
+        changed_at: read_required(row, 3)?,
+        mac: read_required(row, 4)?,
+    })
 }

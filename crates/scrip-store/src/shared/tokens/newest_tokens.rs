@@ -16,9 +16,8 @@ use scrip_core::{
 use scrip_seal::{Fingerprint, IndexDigest};
 
 use crate::{
-    facets::{encode_facet, facets_or_all_types},
-    shared::tokens::rows::NO_TOKEN,
-    sql::{ColumnReader, read_optional, read_required},
+    shared::tokens::rows::{encode_facet, facets_or_all_types},
+    sql::{ColumnReader, NO_TOKEN, read_optional, read_required},
 };
 
 /// Reads index entries for offset pages. All statements read one snapshot.

@@ -1,22 +1,25 @@
-//! Rules of token writes for both engines: duplicates and conflicts. An engine looks up tokens and
-//! writes rows.
+//! Rules of token writes for both engines: duplicates, conflicts, and what a write counts. An engine
+//! looks up tokens and writes rows.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::HashMap};
 
 use scrip_core::{
     Timestamp,
     audit::AuditRecord,
+    card::TokenType,
     change::ChangeOutcome,
     disclosure::{Deduplicate, DuplicateLookup},
+    read_log::active_month,
     threeds::sign_conversion,
     token::{StoredToken, TokenRecord},
     token_batch::{
-        BatchOutcome, CvcChange, DeleteToken, InsertToken, TokenWrite, UpdateToken, WriteConflict,
-        WriteOutcome,
+        BatchOutcome, CvcChange, DeleteToken, InsertToken, TokenBatch, TokenWrite, UpdateToken,
+        WriteConflict, WriteOutcome,
     },
     types::{
         Operation, StoreError,
         id::{TenantId, TokenId, TokenIntentId},
+        time::Month,
     },
 };
 
@@ -24,12 +27,8 @@ use scrip_seal::Sealed;
 
 use crate::{
     shared::{
-        key_versions::check_sealed,
         session_cards::{convert_card, is_used_by_threeds_session},
-        tokens::{
-            intents::consume_token_intent,
-            rows::{NumberedToken, decode_numbered_token},
-        },
+        tokens::rows::{NumberedToken, decode_numbered_token},
     },
     sql::{Statements, WriteTransaction, parameters},
 };
@@ -96,7 +95,7 @@ pub(crate) async fn write_tokens<T: TokenTransaction>(
     writes: &[TokenWrite],
 ) -> Result<BatchAttempt, StoreError> {
     let values: Vec<_> = writes.iter().map(sealed_body).collect();
-    check_sealed(transaction, tenant, &values).await?;
+    transaction.check_sealed(tenant, &values).await?;
     let (mut outcomes, mut numbers) = (Vec::new(), Vec::new());
     let mut conflicts = Vec::new();
     for (index, write) in writes.iter().enumerate() {
@@ -316,4 +315,136 @@ pub(crate) async fn find_token(
     now: Timestamp,
 ) -> Result<Option<NumberedToken>, StoreError> {
     client.find(sql, &parameters![tenant, id, now], decode_numbered_token).await
+}
+
+const DELETE_TOKEN_INTENT: &str = "
+-- delete_token_intent
+DELETE FROM token_intents WHERE tenant = $1 AND id = $2 AND expires_at > $3";
+
+/// Deletes an intent. A conversion to a token calls this function in its transaction. A second
+/// request does not find the intent.
+pub(crate) async fn consume_token_intent<T: WriteTransaction>(
+    transaction: &mut T,
+    tenant: TenantId,
+    id: TokenIntentId,
+    audit: &AuditRecord,
+    outcome: &'static str,
+) -> Result<ChangeOutcome, StoreError> {
+    let key = parameters![tenant, id, audit.at];
+    if transaction.execute(DELETE_TOKEN_INTENT, &key).await? == 0 {
+        return Ok(ChangeOutcome::Stale);
+    }
+    transaction.append_audit_record(tenant, audit, &id.to_string(), outcome).await?;
+    Ok(ChangeOutcome::Done)
+}
+
+/// The changes of the usage counters in a transaction, in order, so that a savepoint can roll back
+/// the latest ones. They are collected until the commit, because most of them have the same tenant,
+/// type and month.
+#[derive(Debug, Default)]
+pub(crate) struct UsageDelta {
+    changes: Vec<UsageChange>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum UsageChange {
+    Created(TenantId, TokenType, Timestamp),
+    Removed(TenantId, TokenType),
+    /// The tenant's counters were deleted; earlier changes do not restore them.
+    TenantRemoved(TenantId),
+}
+
+/// The sums of the changes, which a commit writes.
+#[derive(Debug, Default)]
+pub(crate) struct UsageTotals {
+    pub(crate) types: HashMap<(TenantId, TokenType), TypeTotals>,
+    pub(crate) months: HashMap<(Month, TenantId), i64>,
+}
+
+/// Totals of one token type.
+#[derive(Debug, Default)]
+pub(crate) struct TypeTotals {
+    pub(crate) created: i64,
+    pub(crate) removed: i64,
+    pub(crate) last_created_ms: i64,
+}
+
+impl UsageDelta {
+    pub(crate) fn count_created(&mut self, tenant: TenantId, token_type: TokenType, at: Timestamp) {
+        self.changes.push(UsageChange::Created(tenant, token_type, at));
+    }
+
+    pub(crate) fn count_removed(&mut self, tenant: TenantId, token_type: TokenType) {
+        self.changes.push(UsageChange::Removed(tenant, token_type));
+    }
+
+    pub(crate) fn drop_tenant(&mut self, tenant: TenantId) {
+        self.changes.push(UsageChange::TenantRemoved(tenant));
+    }
+
+    /// Returns the number of changes, to which a savepoint can roll back.
+    pub(crate) fn change_count(&self) -> usize {
+        self.changes.len()
+    }
+
+    pub(crate) fn truncate(&mut self, change_count: usize) {
+        self.changes.truncate(change_count);
+    }
+
+    pub(crate) fn totals(&self) -> UsageTotals {
+        let UsageTotals { mut types, mut months } = UsageTotals::default();
+        for change in &self.changes {
+            match *change {
+                UsageChange::Created(tenant, token_type, at) => {
+                    let type_totals: &mut TypeTotals =
+                        types.entry((tenant, token_type)).or_default();
+                    type_totals.created = type_totals.created.saturating_add(1);
+                    type_totals.last_created_ms = type_totals.last_created_ms.max(at.unix_ms);
+                    let month_total: &mut i64 =
+                        months.entry((Month::from_timestamp(at), tenant)).or_default();
+                    *month_total = month_total.saturating_add(1);
+                }
+                UsageChange::Removed(tenant, token_type) => {
+                    let type_totals = types.entry((tenant, token_type)).or_default();
+                    type_totals.removed = type_totals.removed.saturating_add(1);
+                }
+                UsageChange::TenantRemoved(tenant) => {
+                    types.retain(|(it, _), _| *it != tenant);
+                    months.retain(|(_, it), _| *it != tenant);
+                }
+            }
+        }
+        UsageTotals { types, months }
+    }
+}
+
+/// Creation time and time of use of each token of a batch, for the count of active tokens. A token created before the month of its
+/// use is active in that month.
+pub(crate) struct TokenActivity(Vec<(TokenId, Timestamp, Timestamp)>);
+
+impl TokenActivity {
+    pub(crate) fn from_batch(batch: &TokenBatch) -> Self {
+        let read_activity = |it: &TokenWrite| {
+            let (record, audit) = match it {
+                TokenWrite::Insert(it) => (&it.token.record, &it.audit),
+                TokenWrite::Update(it) => (&it.token, &it.audit),
+            };
+            (record.id.clone(), record.created_at, audit.at)
+        };
+        Self(batch.writes.iter().map(read_activity).collect())
+    }
+
+    /// Returns the tokens that became active. Depends on the outcome, because an existing duplicate
+    /// may replace a new token.
+    pub(crate) fn active_tokens(self, outcome: &BatchOutcome) -> Vec<(Month, TokenId)> {
+        let BatchOutcome::Written(outcomes) = outcome else { return Vec::new() };
+        let activities = self.0.into_iter().zip(outcomes);
+        let active = activities.filter_map(|((id, created_at, at), outcome)| match outcome {
+            WriteOutcome::New | WriteOutcome::Updated => Some((active_month(created_at, at)?, id)),
+            WriteOutcome::Existing(it) => {
+                Some((active_month(it.record.created_at, at)?, it.record.id.clone()))
+            }
+        });
+        active.collect()
+    }
 }

@@ -6,7 +6,7 @@ use scrip_core::types::StoreError;
 
 use crate::{
     sql::{ColumnReader, Parameter, Statements, parameters, read_required, run_sync_future},
-    sqlite::engine::{delivery_rows::COPY_DELIVERY, statement::execute},
+    sqlite::engine::statement::execute,
 };
 
 /// Maximum number of rows per statement.
@@ -36,6 +36,14 @@ const LIST_READ_DELIVERIES: &str = "
 -- list_read_deliveries
 SELECT seq, tenant, webhook, event, event_type, occurred_at, body FROM read_deliveries
 ORDER BY seq LIMIT $1";
+
+/// The row exists already if the process stopped after an earlier copy.
+const COPY_DELIVERY: &str = "
+-- copy_delivery
+INSERT INTO deliveries (tenant, webhook, event, event_type, occurred_at, body, state, pending_since,
+    attempts, next_at)
+VALUES ($1, $2, $3, $4, $5, $6, 'pending', $5, 0, $5)
+ON CONFLICT (tenant, webhook, event) DO NOTHING";
 
 /// SQLite may use the number of a deleted row again, so the row is also named by its event.
 const DELETE_READ_DELIVERY: &str = "

@@ -23,15 +23,15 @@ use tokio::sync::oneshot;
 use crate::{
     health::StoreHealth,
     shared::{clone_error, deliveries::delivery_parameters},
+    sql::parameters,
     sqlite::{
-        audit::{active_tokens::record_active_token, read_deliveries::INSERT_READ_DELIVERY},
+        audit::read_deliveries::INSERT_READ_DELIVERY,
         engine::{
             checkpoint::Checkpointer,
             connection::PageMode,
-            failure::SqliteFailure,
             probe::LogHealth,
             readers::Readers,
-            statement::execute,
+            statement::{SqliteFailure, execute},
             transaction::SqliteTransaction,
             writer::{TaskResult, Writer, writer_stopped},
         },
@@ -182,6 +182,28 @@ fn write_reads(
         for delivery in &batch.deliveries {
             execute(transaction, INSERT_READ_DELIVERY, &delivery_parameters(delivery))?;
         }
+    }
+    Ok(())
+}
+
+const INSERT_ACTIVE_TOKEN: &str = "
+-- insert_active_tokens
+INSERT OR IGNORE INTO active_tokens (month, tenant, token) VALUES ($1, $2, $3)";
+
+const INCREMENT_ACTIVE_MONTH: &str = "
+-- increment_active_month
+INSERT INTO active_months (month, tenant, active) VALUES ($1, $2, 1)
+ON CONFLICT (month, tenant) DO UPDATE SET active = active + 1";
+
+/// Records an active token in the transaction of its read-log record: one row per token and month.
+fn record_active_token(
+    connection: &Connection,
+    tenant: TenantId,
+    month: Month,
+    token: &str,
+) -> Result<(), StoreError> {
+    if execute(connection, INSERT_ACTIVE_TOKEN, &parameters![month, tenant, token])? > 0 {
+        execute(connection, INCREMENT_ACTIVE_MONTH, &parameters![month, tenant])?;
     }
     Ok(())
 }

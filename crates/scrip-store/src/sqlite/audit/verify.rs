@@ -11,7 +11,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::audit::log::{SQLITE_LOG, VerificationStart, begin_verification, verify_row},
+    shared::log::{SQLITE_LOG, VerificationStart, begin_verification, verify_row},
     sql::run_sync_future,
     sqlite::{
         audit::read_log::read_log_path,

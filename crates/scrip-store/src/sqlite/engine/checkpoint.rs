@@ -12,7 +12,7 @@ use scrip_core::types::StoreError;
 
 use crate::sqlite::engine::{
     connection::{open_checkpointer, with_busy_timeout},
-    failure::SqliteFailure,
+    statement::SqliteFailure,
     writer::{WriterProgress, truncate_wal},
 };
 

@@ -11,7 +11,7 @@ use scrip_core::{
 use scrip_seal::Mac;
 
 use crate::{
-    shared::audit::log::{SQLITE_LOG, decode_head, log_row_parameters, report_lost_head},
+    shared::log::{SQLITE_LOG, decode_head, log_row_parameters, report_lost_head},
     sql::{ColumnReader, Statements, parameters, read_required, run_sync_future},
     sqlite::engine::statement::{put_or_report, try_insert_unique},
 };

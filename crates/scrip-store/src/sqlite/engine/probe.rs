@@ -13,7 +13,8 @@ use scrip_core::{audit::LogKind, store::StoreCondition, types::StoreError};
 use crate::{
     health::{StoreHealth, describe},
     sqlite::engine::{
-        failure::SqliteFailure, statement::store_error, transaction::SqliteTransaction,
+        statement::{SqliteFailure, store_error},
+        transaction::SqliteTransaction,
     },
 };
 

@@ -1,16 +1,20 @@
-//! Runs statements of shared code on a SQLite connection.
+//! Runs statements of shared code on a SQLite connection, and reads the error codes of SQLite.
+
+use std::{error::Error, fmt};
 
 use rusqlite::{
-    CachedStatement, Connection, ErrorCode, Row, ffi::SQLITE_CONSTRAINT_UNIQUE, params_from_iter,
+    CachedStatement, Connection, ErrorCode, Row,
+    ffi::{
+        SQLITE_CANTOPEN, SQLITE_CONSTRAINT_UNIQUE, SQLITE_FULL, SQLITE_IOERR, SQLITE_IOERR_SHMSIZE,
+        SQLITE_READONLY,
+    },
+    params_from_iter,
     types::ValueRef,
 };
-use scrip_core::types::StoreError;
+use scrip_core::{store::StoreCondition, types::StoreError};
 use uuid::Uuid;
 
-use crate::{
-    sql::{ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements},
-    sqlite::engine::failure::SqliteFailure,
-};
+use crate::sql::{ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements};
 
 impl Statements for Connection {
     async fn query<T>(
@@ -127,6 +131,49 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     }
 }
 
+/// An extended error code of SQLite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SqliteFailure {
+    pub(crate) extended_code: i32,
+}
+
+impl fmt::Display for SqliteFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SQLite error {}", self.extended_code)?;
+        match self.condition() {
+            Some(StoreCondition::DiskFull) => f.write_str(" (the disk is full)"),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl Error for SqliteFailure {}
+
+impl SqliteFailure {
+    /// Returns the code in an error of a statement.
+    pub(crate) fn find(error: &StoreError) -> Option<Self> {
+        match error {
+            StoreError::Unavailable(cause) => cause.downcast_ref().copied(),
+            StoreError::Busy | StoreError::AlreadyCompleted | StoreError::Corrupt(_) => None,
+        }
+    }
+
+    /// Returns the condition of the storage after a statement failed with this code. `None` if the
+    /// failure says nothing about the storage.
+    pub(crate) fn condition(self) -> Option<StoreCondition> {
+        // The shared memory file of the WAL cannot grow.
+        if self.extended_code == SQLITE_IOERR_SHMSIZE {
+            return Some(StoreCondition::DiskFull);
+        }
+        // The lowest byte is the primary code.
+        match self.extended_code & 0xff {
+            SQLITE_FULL => Some(StoreCondition::DiskFull),
+            SQLITE_IOERR | SQLITE_READONLY | SQLITE_CANTOPEN => Some(StoreCondition::CommitFailed),
+            _ => None,
+        }
+    }
+}
+
 fn prepare<'a>(connection: &'a Connection, sql: &str) -> Result<CachedStatement<'a>, StoreError> {
     let statement = connection.prepare_cached(sql).map_err(store_error)?;
     debug_assert!(has_ordered_parameters(&statement), "parameters are not in order: {sql}");
@@ -187,5 +234,25 @@ mod tests {
     #[should_panic(expected = "parameters are not in order")]
     fn statement_with_parameters_out_of_order_is_rejected() {
         drop(query_sum("SELECT $2 - $1"));
+    }
+
+    #[test]
+    fn only_failures_of_the_file_system_change_the_condition() {
+        use StoreCondition::{CommitFailed, DiskFull};
+        let cases = [
+            (13, Some(DiskFull)),
+            (4874, Some(DiskFull)),
+            (10, Some(CommitFailed)),
+            (778, Some(CommitFailed)),
+            (1032, Some(CommitFailed)),
+            (14, Some(CommitFailed)),
+            (5, None),
+            (2067, None),
+        ];
+        for (extended_code, expected) in cases {
+            let error = StoreError::Unavailable(SqliteFailure { extended_code }.into());
+            let condition = SqliteFailure::find(&error).and_then(SqliteFailure::condition);
+            assert_eq!(condition, expected, "{extended_code}");
+        }
     }
 }

@@ -9,14 +9,26 @@ use std::{cell::Cell, ops::Deref};
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{AuditRecord, RecordSubject},
+    audit::{AuditRecord, LogKind, RecordSubject},
+    events::NewDelivery,
+    idempotency::IdempotencyRecord,
     types::{StoreError, id::TenantId},
 };
 
 use crate::{
-    shared::tokens::usage_delta::UsageDelta,
-    sql::KeyVersions,
-    sqlite::engine::{open_chains::OpenChains, statement::store_error, usage::put_usage},
+    shared::{
+        deliveries::delivery_parameters,
+        idempotency::find_token_number,
+        tokens::writes::{UsageDelta, UsageTotals},
+    },
+    sql::{
+        ColumnReader, Execute, KeyVersions, Parameter, Statements, WriteTransaction, parameters,
+        read_optional, read_required,
+    },
+    sqlite::engine::{
+        open_chains::OpenChains,
+        statement::{execute, put_or_report, store_error, try_insert},
+    },
 };
 
 /// A write transaction. It derefs to the connection, on which statements run.
@@ -172,4 +184,142 @@ impl<'a> SqliteTransaction<'a> {
 
 fn execute_cached(connection: &Connection, sql: &str) -> Result<(), StoreError> {
     connection.prepare_cached(sql).and_then(|mut it| it.execute([])).map(drop).map_err(store_error)
+}
+
+const PUT_TYPE: &str = "
+-- put_usage_type
+INSERT INTO usage_types (tenant, type, count, last_created_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (tenant, type) DO UPDATE SET count = count + $3,
+    last_created_at = max(last_created_at, $4)";
+
+/// Changes nothing if there is no counter: the remaining rows of a deleted tenant have none.
+const DECREASE_TYPE: &str = "
+-- decrease_usage_type
+UPDATE usage_types SET count = count - $1 WHERE tenant = $2 AND type = $3";
+
+const PUT_MONTH: &str = "
+-- put_usage_month
+INSERT INTO usage_months (month, tenant, created) VALUES ($1, $2, $3)
+ON CONFLICT (month, tenant) DO UPDATE SET created = created + $3";
+
+/// Writes the usage counters of tokens.
+fn put_usage(connection: &Connection, usage: &UsageDelta) -> Result<(), StoreError> {
+    let UsageTotals { types, months } = usage.totals();
+    for ((tenant, token_type), type_totals) in types {
+        if type_totals.created > 0 {
+            let count = type_totals.created.saturating_sub(type_totals.removed);
+            let row = parameters![tenant, token_type, count, type_totals.last_created_ms];
+            put_or_report(connection, PUT_TYPE, &row, || report_usage_error(tenant))?;
+        } else {
+            let row = parameters![type_totals.removed, tenant, token_type];
+            put_or_report(connection, DECREASE_TYPE, &row, || report_usage_error(tenant))?;
+        }
+    }
+    for ((month, tenant), created) in months {
+        let row = parameters![month, tenant, created];
+        put_or_report(connection, PUT_MONTH, &row, || report_usage_error(tenant))?;
+    }
+    Ok(())
+}
+
+fn report_usage_error(tenant: TenantId) {
+    tracing::error!(%tenant, "usage counter cannot be written; it is wrong from now on");
+}
+
+impl Statements for SqliteTransaction<'_> {
+    async fn query<T>(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        decode: impl Fn(&dyn ColumnReader) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        Statements::query(&**self, sql, parameters, decode).await
+    }
+}
+
+const FIND_KEY_VERSIONS: &str = "
+-- find_key_versions
+SELECT coalesce(sealing_version, 0), (SELECT min(version) FROM tenant_keys WHERE tenant = $1)
+FROM tenants WHERE id = $1";
+
+const INSERT_IDEMPOTENCY_RECORD: &str = "
+-- insert_idempotency_record
+INSERT INTO idempotency_records (tenant, digest, created_at, head) VALUES ($1, $2, $3, $4)";
+
+const INSERT_RESPONSE_TOKEN_DATA: &str = "
+-- insert_response_token_data
+INSERT INTO response_token_data (record, write_index, token, sealed) VALUES ($1, $2, $3, $4)";
+
+/// A new delivery is due at once.
+const INSERT_DELIVERY: &str = "
+-- insert_delivery
+INSERT INTO deliveries (tenant, webhook, event, event_type, occurred_at, body, state, pending_since,
+    attempts, next_at)
+VALUES ($1, $2, $3, $4, $5, $6, 'pending', $5, 0, $5)";
+
+impl Execute for SqliteTransaction<'_> {
+    async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
+        execute(self, sql, parameters)
+    }
+}
+
+impl WriteTransaction for SqliteTransaction<'_> {
+    async fn append_audit_record(
+        &mut self,
+        tenant: TenantId,
+        audit: &AuditRecord,
+        entity: &str,
+        outcome: &'static str,
+    ) -> Result<(), StoreError> {
+        self.append_record(audit, RecordSubject { log: LogKind::Audit, tenant, entity, outcome })
+    }
+
+    /// Reads the versions once in each task.
+    async fn key_versions(&self, tenant: TenantId) -> Result<KeyVersions, StoreError> {
+        if let Some((found_tenant, versions)) = self.key_versions.get()
+            && found_tenant == tenant
+        {
+            return Ok(versions);
+        }
+        let decode = |row: &dyn ColumnReader| {
+            Ok(KeyVersions::from_columns(read_required(row, 0)?, read_optional(row, 1)?))
+        };
+        let versions = self.find(FIND_KEY_VERSIONS, &parameters![tenant], decode).await?;
+        let tenant_deleted = || StoreError::Unavailable("the tenant was deleted".into());
+        let versions = versions.ok_or_else(tenant_deleted)?;
+        self.key_versions.set(Some((tenant, versions)));
+        Ok(versions)
+    }
+
+    async fn try_insert_idempotency_record(
+        &self,
+        tenant: TenantId,
+        record: &IdempotencyRecord,
+        token_numbers: &[i64],
+    ) -> Result<bool, StoreError> {
+        let IdempotencyRecord { digest, created_at, head, token_data } = record;
+        let values: Vec<_> = token_data.iter().map(|it| &it.sealed).chain([head]).collect();
+        self.check_sealed(tenant, &values).await?;
+        let row = parameters![tenant, digest, *created_at, head];
+        let Some(seq) = try_insert(self, INSERT_IDEMPOTENCY_RECORD, &row)? else {
+            return Ok(false);
+        };
+        for item in token_data {
+            let token_number = find_token_number(item, token_numbers)?;
+            execute(
+                self,
+                INSERT_RESPONSE_TOKEN_DATA,
+                &parameters![seq, item.write_index, token_number, &item.sealed],
+            )?;
+        }
+        Ok(true)
+    }
+
+    async fn insert_deliveries(&mut self, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
+        for delivery in deliveries {
+            self.check_sealed(delivery.key.tenant, &[&delivery.body]).await?;
+            execute(self, INSERT_DELIVERY, &delivery_parameters(delivery))?;
+        }
+        Ok(())
+    }
 }

@@ -4,6 +4,7 @@
 //! Success is reported only after the commit is durable.
 
 use std::{
+    fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
@@ -17,7 +18,7 @@ use std::{
 use rusqlite::Connection;
 use scrip_core::types::{
     StoreError,
-    metrics::{Gauge, SPAN_TARGET, WriterMetrics},
+    metrics::{Counter, Gauge, Histogram, MICROS_BOUNDS, SPAN_TARGET, WriterMetrics},
     time::MonotonicClock,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -25,10 +26,9 @@ use tracing::Instrument;
 
 use crate::sqlite::engine::{
     connection::with_busy_timeout,
-    failure::SqliteFailure,
     probe::{LogHealth, write_probe},
+    statement::SqliteFailure,
     transaction::SqliteTransaction,
-    writer_metrics::WriterCounts,
 };
 
 /// Maximum length of the queue. Further writes are rejected immediately: clients would time out
@@ -173,19 +173,22 @@ impl Writer {
     pub(crate) fn accepts_work(&self) -> bool {
         self.queue.as_ref().is_some_and(|it| !it.is_closed() && it.capacity() > 0)
     }
-}
 
-impl Writer {
     /// Returns the writer's metrics; `path` is its database file.
     pub(crate) fn metrics(&self, log: &'static str, path: &Path) -> WriterMetrics {
         let queue_length =
             |it: &mpsc::Sender<WriterTask>| it.max_capacity().saturating_sub(it.capacity());
+        let wal = fs::metadata(path.with_extension("db-wal"));
         WriterMetrics {
             log,
             queue_capacity: QUEUE_MAX.try_into().unwrap_or(u64::MAX),
             queued: self.queue.as_ref().map_or(0, queue_length).try_into().unwrap_or(u64::MAX),
             wal_pages_pending: self.progress.pages_pending.get(),
-            ..self.counts.metrics(path)
+            rejected: self.counts.rejected.get(),
+            batch_sizes: self.counts.group_sizes.snapshot(),
+            commit_micros: self.counts.commit_micros.snapshot(),
+            unknown_outcomes: self.counts.failed.get(),
+            wal_bytes: wal.map(|it| it.len()).unwrap_or_default(),
         }
     }
 }
@@ -337,4 +340,36 @@ fn run_task(
         .flatten();
     health.report_failed_task(result.as_ref().and_then(|it| it.failure));
     result
+}
+
+/// Histogram bounds of group sizes, up to the largest group.
+const GROUP_SIZE_BOUNDS: &[u64; 9] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+#[derive(Debug)]
+struct WriterCounts {
+    /// Writes rejected because the queue was full.
+    rejected: Counter,
+    group_sizes: Histogram<9>,
+    commit_micros: Histogram<16>,
+    failed: Counter,
+}
+
+impl Default for WriterCounts {
+    fn default() -> Self {
+        Self {
+            rejected: Counter::default(),
+            group_sizes: Histogram::new(GROUP_SIZE_BOUNDS),
+            commit_micros: Histogram::new(MICROS_BOUNDS),
+            failed: Counter::default(),
+        }
+    }
+}
+
+impl WriterCounts {
+    /// Records one commit: its number of writes, or `None` if it failed.
+    fn record_commit(&self, committed: Option<usize>, duration: Duration) {
+        let Some(size) = committed else { return self.failed.increment() };
+        self.group_sizes.record(size.try_into().unwrap_or(u64::MAX));
+        self.commit_micros.record(duration.as_micros().try_into().unwrap_or(u64::MAX));
+    }
 }

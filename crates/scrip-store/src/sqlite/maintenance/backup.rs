@@ -18,9 +18,8 @@ use scrip_core::{
 
 use crate::{
     shared::policy::{
-        approvals::find_dual_control,
         directory::{SQLITE_KEYS, find_system_keys},
-        unlock_rows::load_unlocks,
+        unlock_rows::{find_dual_control, load_unlocks},
     },
     sql::run_sync_future,
     sqlite::{

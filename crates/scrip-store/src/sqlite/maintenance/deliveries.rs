@@ -177,16 +177,3 @@ RETURNING state",
         self.writer.write(delete).await
     }
 }
-
-/// The statements on the vault.
-pub(crate) const STATEMENTS: &[&str] = &[
-    SELECT_DUE,
-    CLAIM,
-    FINISH,
-    DELETE_ORPHANS,
-    SqliteStore::LIST_DUE_WEBHOOKS,
-    SqliteStore::LIST_WEBHOOKS,
-    SqliteStore::TRIM_STATEMENTS.delete_finished,
-    SqliteStore::TRIM_STATEMENTS.exhaust,
-    SqliteStore::TRIM_STATEMENTS.delete_oldest,
-];

@@ -85,7 +85,7 @@ fn list_expired(
     rows.and_then(Iterator::collect).map_err(store_error)
 }
 
-const FIND_EXPIRED_TOKEN: &str =
+pub(crate) const FIND_EXPIRED_TOKEN: &str =
     concat!("-- find_expired_token\n", select_tokens!(), "\nWHERE tokens.seq = $1");
 
 const DELETE_EXPIRED_INTENT: &str = "
@@ -205,19 +205,6 @@ const ERASE_EXPIRED_INTENT_CVCS: &str = "
 -- erase_expired_intent_cvcs
 DELETE FROM intent_cvcs WHERE intent IN (
     SELECT intent FROM intent_cvcs WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
-
-pub(crate) const STATEMENTS: &[&str] = &[
-    LIST_EXPIRED_TOKENS,
-    LIST_EXPIRED_INTENTS,
-    LIST_EXPIRED_SESSIONS,
-    FIND_EXPIRED_TOKEN,
-    DELETE_EXPIRED_INTENT,
-    DELETE_EXPIRED_SESSION,
-    ERASE_EXPIRED_CVCS,
-    ERASE_AND_LIST_EXPIRED_CVCS,
-    FIND_CVC_OWNER,
-    ERASE_EXPIRED_INTENT_CVCS,
-];
 
 /// If no tenant wants the event of an expired CVC, the tokens are not looked up.
 pub(crate) fn erase_expired_cvcs(

@@ -29,9 +29,6 @@ const REPLACE_DELIVERY: &str = "
 -- replace_delivery_body
 UPDATE deliveries SET body = $1 WHERE tenant = $2 AND body = $3 AND webhook = $4 AND event = $5";
 
-pub(crate) const STATEMENTS: &[&str] =
-    &[REPLACE_TOKEN, REPLACE_INTENT, REPLACE_SESSION, REPLACE_DELIVERY];
-
 impl RotationTransaction for SqliteTransaction<'_> {
     async fn replace_bodies(
         &self,

@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    token::TenantUsage,
+    store::TenantUsage,
     types::{StoreError, id::TenantId, time::Month},
 };
 

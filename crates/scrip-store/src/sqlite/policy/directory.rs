@@ -10,9 +10,8 @@ use scrip_seal::Sealed;
 
 use crate::{
     shared::policy::{
-        changes::insert_system_keys,
+        changes::{insert_system_keys, insert_webhook_signing_key},
         directory::{self, SQLITE_KEYS, directory_version, find_webhook_signing_key},
-        unlocks::insert_webhook_signing_key,
     },
     sql::run_sync_future,
     sqlite::{

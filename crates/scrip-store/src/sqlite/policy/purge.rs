@@ -10,10 +10,9 @@ use scrip_core::{
 
 use crate::{
     shared::policy::changes::LATE_WRITES_MS,
-    sql::{Statements, parameters, run_sync_future},
+    sql::{Statements, parameters, read_required, run_sync_future},
     sqlite::{
         SqliteStore,
-        audit::active_tokens::delete_activity,
         engine::{statement::execute, transaction::SqliteTransaction},
     },
     tables::{TABLES, Table, TenantRows},
@@ -93,4 +92,51 @@ fn purge_tenants(
         execute(connection, DELETE_PURGED_TENANT, &parameters![*tenant, cutoff])?;
     }
     Ok(purged_rows)
+}
+
+/// Maximum number of rows of one tenant and month per transaction.
+const ACTIVITY_BATCH_SIZE: i64 = 128;
+
+const LIST_MONTHS: &str = "
+-- list_active_months
+SELECT month FROM active_months WHERE tenant = $1";
+
+const DELETE_ACTIVE_TOKENS: &str = "
+-- delete_active_tokens
+DELETE FROM active_tokens WHERE (month, tenant, token) IN (
+    SELECT month, tenant, token FROM active_tokens WHERE month = $1 AND tenant = $2 LIMIT $3)";
+
+const DELETE_ACTIVE_MONTH: &str = "
+-- delete_active_month
+DELETE FROM active_months WHERE month = $1 AND tenant = $2";
+
+/// The table is small: its rows are moved to the vault within seconds.
+const DELETE_READ_DELIVERIES: &str = "
+-- delete_read_deliveries
+DELETE FROM read_deliveries WHERE seq IN (
+    SELECT seq FROM read_deliveries WHERE tenant = $1 LIMIT $2)";
+
+/// Deletes the activity and the deliveries of deleted tenants from the read log, in batches. Returns
+/// the number of deleted rows.
+fn delete_activity(connection: &Connection, tenants: &[TenantId]) -> Result<usize, StoreError> {
+    let mut deleted_total = 0_usize;
+    for tenant in tenants {
+        let key = parameters![*tenant];
+        let months = connection.query(LIST_MONTHS, &key, |row| read_required(row, 0));
+        let months: Vec<i64> = run_sync_future(months)?;
+        for month in months {
+            let key = parameters![month, *tenant, ACTIVITY_BATCH_SIZE];
+            let mut deleted_rows = execute(connection, DELETE_ACTIVE_TOKENS, &key)?;
+            // The month is deleted after all its rows.
+            if deleted_rows == 0 {
+                deleted_rows =
+                    execute(connection, DELETE_ACTIVE_MONTH, &parameters![month, *tenant])?;
+            }
+            deleted_total = deleted_total.saturating_add(deleted_rows);
+        }
+        let key = parameters![*tenant, ACTIVITY_BATCH_SIZE];
+        let deleted_rows = execute(connection, DELETE_READ_DELIVERIES, &key)?;
+        deleted_total = deleted_total.saturating_add(deleted_rows);
+    }
+    Ok(deleted_total)
 }

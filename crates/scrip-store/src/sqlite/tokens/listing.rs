@@ -7,10 +7,9 @@ use scrip_core::{
 };
 
 use crate::{
-    facets::{encode_facet, facets_or_all_types},
     shared::tokens::{
         listing::{ChunkRequest, INDEX_MISMATCH, IndexedToken, TokenScanReader},
-        rows::decode_numbered_token,
+        rows::{decode_numbered_token, encode_facet, facets_or_all_types},
     },
     sql::{ColumnReader, Statements, parameters, read_required},
     sqlite::tokens::writes::select_tokens,
@@ -26,15 +25,13 @@ WHERE tenant = $1 AND facet = $2 AND container >= $3
 ORDER BY container DESC, created_at DESC, token DESC
 LIMIT $7";
 
-const FIND_TOKEN_BY_NUMBER: &str = concat!(
+pub(crate) const FIND_TOKEN_BY_NUMBER: &str = concat!(
     "-- find_token_by_number\n",
     select_tokens!(),
     "
 WHERE tokens.seq = $1 AND tokens.tenant = $2
     AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
 );
-
-pub(crate) const STATEMENTS: &[&str] = &[LIST_ENTRIES, FIND_TOKEN_BY_NUMBER];
 
 /// An index entry. Its token is loaded when it is needed.
 pub(crate) struct SqliteListingEntry {

@@ -37,8 +37,6 @@ const FIND_OUTLINE: &str = "
 SELECT id, containers, indexes, type, fingerprint FROM tokens
 WHERE seq = $1 AND tenant = $2 AND (expires_at IS NULL OR expires_at > $3)";
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST_NEWEST, FIND_LAST_CONTAINER, FIND_OUTLINE];
-
 /// The token of an entry is loaded when it is needed.
 impl NewestTokensReader for Connection {
     type Entry = EntryPosition;

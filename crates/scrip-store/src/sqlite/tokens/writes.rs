@@ -1,14 +1,15 @@
-//! Finds, inserts, updates and deletes tokens.
+//! Finds, inserts, updates and deletes tokens, with their entries in the token index: one per facet
+//! and container. Inserts token intents.
 
 use rusqlite::Connection;
 use scrip_core::{
     Timestamp,
     card::TokenType,
-    change::ChangeOutcome,
+    change::{ChangeOutcome, CommitExtras},
     disclosure::{DuplicateKey, DuplicateLookup},
     policy::{LookupPermit, Permit},
     store::TokenStore,
-    token::{StoredToken, TokenRecord},
+    token::{StoredToken, StoredTokenIntent, TokenRecord},
     token_batch::{BatchOutcome, CvcChange, DeleteToken, TokenBatch},
     types::{
         StoreError, StoreFuture,
@@ -18,27 +19,29 @@ use scrip_core::{
 
 use crate::{
     shared::{
-        idempotency::insert_idempotency_record,
+        idempotency::{insert_commit_extras, insert_idempotency_record},
         tokens::{
             rows::{
-                NumberedToken, decode_numbered_token, insert_token_parameters,
-                update_token_parameters,
+                NumberedToken, decode_numbered_token, has_same_index_entries, index_entries,
+                insert_intent_parameters, insert_token_parameters, update_token_parameters,
             },
-            writes::{BatchAttempt, TokenTransaction, delete_token, find_token, write_tokens},
+            writes::{
+                BatchAttempt, TokenActivity, TokenTransaction, delete_token, find_token,
+                write_tokens,
+            },
         },
     },
-    sql::{ColumnReader, Execute, Statements, parameters, read_required, run_sync_future},
+    sql::{
+        ColumnReader, Execute, Statements, WriteTransaction, parameters, read_required,
+        run_sync_future,
+    },
     sqlite::{
         SqliteStore,
         engine::{
-            statement::{try_insert, with_snapshot},
+            statement::{execute, insert, try_insert, with_snapshot},
             transaction::SqliteTransaction,
         },
-        tokens::index_entries::{
-            DELETE_INDEX_ENTRY, INSERT_INDEX_ENTRY, execute_for_entries, replace_index_entries,
-        },
     },
-    token_activity::TokenActivity,
 };
 
 /// Selects tokens with their CVCs, with the columns in the order in which `decode_numbered_token` reads
@@ -64,7 +67,7 @@ WHERE tokens.tenant = $1 AND tokens.id = $2
 
 /// Finds the preferred duplicate with one index seek: the token with the latest expiry, then the
 /// oldest.
-const FIND_DUPLICATE: &str = concat!(
+pub(crate) const FIND_DUPLICATE: &str = concat!(
     "-- find_duplicate\n",
     select_tokens!(),
     "
@@ -73,7 +76,7 @@ WHERE tokens.tenant = $1 AND tokens.duplicate_key = $2
 ORDER BY ifnull(tokens.expires_at, 9223372036854775807) DESC, tokens.created_at, tokens.seq LIMIT 1"
 );
 
-const FIND_DUPLICATE_TO_READ: &str = concat!(
+pub(crate) const FIND_DUPLICATE_TO_READ: &str = concat!(
     "-- find_duplicate_to_read\n",
     select_tokens!(),
     "
@@ -107,16 +110,14 @@ const DELETE_TOKEN: &str = "
 -- delete_token
 DELETE FROM tokens WHERE seq = $1 RETURNING tenant, type";
 
-pub(crate) const STATEMENTS: &[&str] = &[
-    FIND_TOKEN,
-    FIND_DUPLICATE,
-    FIND_DUPLICATE_TO_READ,
-    INSERT_TOKEN,
-    PUT_CVC,
-    DELETE_CVC,
-    UPDATE_TOKEN,
-    DELETE_TOKEN,
-];
+pub(crate) const INSERT_INDEX_ENTRY: &str = "
+-- insert_index_entries
+INSERT INTO token_index (tenant, facet, container, created_at, token) VALUES ($1, $2, $3, $4, $5)";
+
+const DELETE_INDEX_ENTRY: &str = "
+-- delete_index_entries
+DELETE FROM token_index
+WHERE tenant = $1 AND facet = $2 AND container = $3 AND created_at = $4 AND token = $5";
 
 impl TokenTransaction for SqliteTransaction<'_> {
     const FIND_TOKEN: &'static str = FIND_TOKEN;
@@ -195,6 +196,36 @@ impl TokenTransaction for SqliteTransaction<'_> {
     async fn cap_at_shared_clock(&self, at: Timestamp) -> Result<Timestamp, StoreError> {
         Ok(at)
     }
+}
+
+/// Replaces the index entries of a token if they changed. Most updates do not change them.
+fn replace_index_entries(
+    connection: &Connection,
+    tenant: TenantId,
+    previous: &NumberedToken,
+    updated: &TokenRecord,
+) -> Result<(), StoreError> {
+    let NumberedToken { number, token } = previous;
+    if has_same_index_entries(&token.record, updated) {
+        return Ok(());
+    }
+    execute_for_entries(connection, DELETE_INDEX_ENTRY, tenant, *number, &token.record)?;
+    execute_for_entries(connection, INSERT_INDEX_ENTRY, tenant, *number, updated)
+}
+
+/// Inserts or deletes the index entries of a token.
+fn execute_for_entries(
+    connection: &Connection,
+    sql: &str,
+    tenant: TenantId,
+    seq: i64,
+    record: &TokenRecord,
+) -> Result<(), StoreError> {
+    for (facet, container) in index_entries(record) {
+        let entry = parameters![tenant, facet, container, record.created_at, seq];
+        execute(connection, sql, &entry)?;
+    }
+    Ok(())
 }
 
 /// Deletes a token's row and leaves the index entries, which then point to no token. Every deletion
@@ -287,5 +318,44 @@ impl TokenStore for SqliteStore {
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome> {
         let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| delete_token(it, tenant, &delete).await))
+    }
+}
+
+const INSERT_TOKEN_INTENT: &str = "
+-- insert_token_intent
+INSERT INTO token_intents (tenant, id, type, fingerprint, containers, created_by,
+    created_at, expires_at, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+
+const INSERT_INTENT_CVC: &str = "
+-- insert_intent_cvc
+INSERT INTO intent_cvcs (intent, expires_at, sealed) VALUES ($1, $2, $3)";
+
+impl SqliteStore {
+    pub(crate) const FIND_TOKEN_INTENT: &str = "
+-- find_token_intent
+SELECT it.type, it.fingerprint, it.created_by, it.created_at, it.expires_at, it.body,
+    intent_cvcs.expires_at, intent_cvcs.sealed, it.containers
+FROM token_intents AS it
+    LEFT JOIN intent_cvcs ON intent_cvcs.intent = it.seq
+WHERE it.tenant = $1 AND it.id = $2 AND it.expires_at > $3";
+
+    pub(crate) async fn put_token_intent(
+        &self,
+        tenant: TenantId,
+        intent: StoredTokenIntent,
+        extras: CommitExtras,
+    ) -> Result<(), StoreError> {
+        let insert_intent = async move |it: &mut SqliteTransaction<'_>| {
+            it.check_sealed(tenant, &[&intent.record.body]).await?;
+            let row = insert_intent_parameters(tenant, &intent.record);
+            let seq = insert(it, INSERT_TOKEN_INTENT, &row)?;
+            if let Some(cvc) = &intent.cvc {
+                let row = parameters![seq, cvc.expires_at, &cvc.sealed];
+                it.execute(INSERT_INTENT_CVC, &row).await?;
+            }
+            insert_commit_extras(it, tenant, &extras, "created").await
+        };
+        self.write(tenant, insert_intent).await
     }
 }

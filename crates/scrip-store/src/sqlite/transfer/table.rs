@@ -1,10 +1,10 @@
 //! SQLite tables of each kind of row.
 
-use scrip_core::policy::entity::{Column, ColumnType};
+use scrip_core::policy::entity::Column;
 
 use crate::transfer::{
     RowKind,
-    table::{RowSource, TENANT_KEY, TransferTable, column_names, key_column, parameter_list},
+    table::{RowSource, TransferTable, column_names, key, parameter_list},
 };
 
 /// The database file that contains a table.
@@ -29,21 +29,10 @@ struct SqliteFixedColumn {
     value: &'static str,
 }
 
-const SEQ_KEY: &[Column] = &[key_column("seq", ColumnType::Number)];
-const SINGLETON_KEY: &[Column] = &[key_column("singleton", ColumnType::Number)];
-const MONTH_TENANT_KEY: &[Column] =
-    &[key_column("month", ColumnType::Number), key_column("tenant", ColumnType::Id)];
-const MONTH_TENANT_TOKEN_KEY: &[Column] = &[
-    key_column("month", ColumnType::Number),
-    key_column("tenant", ColumnType::Id),
-    key_column("token", ColumnType::Text),
-];
-const TENANT_SEQUENCE_KEY: &[Column] =
-    &[key_column("tenant", ColumnType::Id), key_column("sequence", ColumnType::Number)];
-const RESPONSE_TOKEN_DATA_KEY: &[Column] = &[
-    key_column("response_token_data.record", ColumnType::Number),
-    key_column("response_token_data.write_index", ColumnType::Number),
-];
+const SEQ_KEY: &[Column] = key!(Number "seq");
+const TENANT_SEQUENCE_KEY: &[Column] = key!(Id "tenant", Number "sequence");
+const RESPONSE_TOKEN_DATA_KEY: &[Column] =
+    key!(Number "response_token_data.record", Number "response_token_data.write_index");
 
 /// SQLite executes a cross join in the written order.
 const RESPONSE_TOKEN_DATA_SOURCE: RowSource = RowSource {
@@ -75,7 +64,7 @@ impl SqliteTable {
         let singleton_column = SqliteFixedColumn { column: "singleton", value: "1" };
         let singleton_table = |name| Self {
             fixed_column: Some(singleton_column),
-            ..vault_table(name, SINGLETON_KEY)
+            ..vault_table(name, key!(Number "singleton"))
         };
         let padding_column = SqliteFixedColumn { column: "padding", value: "zeroblob(1024)" };
         let shared_table = || {
@@ -105,7 +94,7 @@ impl SqliteTable {
             }
             RowKind::AccessSessions => vault_table("access_sessions", SEQ_KEY),
             RowKind::Tokens => vault_table("tokens", SEQ_KEY),
-            RowKind::UsageMonths => vault_table("usage_months", MONTH_TENANT_KEY),
+            RowKind::UsageMonths => vault_table("usage_months", key!(Number "month", Id "tenant")),
             RowKind::TokenIntents => vault_table("token_intents", SEQ_KEY),
             RowKind::ThreeDsSessions => vault_table("threeds_sessions", SEQ_KEY),
             RowKind::IdempotencyRecords => vault_table("idempotency_records", SEQ_KEY),
@@ -115,16 +104,20 @@ impl SqliteTable {
                 Self { table, ..vault_table("response_token_data", RESPONSE_TOKEN_DATA_KEY) }
             }
             RowKind::AuditRecords => vault_table("log_records", TENANT_SEQUENCE_KEY),
-            RowKind::AuditHeads => vault_table("chain_heads", TENANT_KEY),
-            RowKind::AuditCheckpoints => vault_table("chain_checkpoints", TENANT_KEY),
+            RowKind::AuditHeads => vault_table("chain_heads", key!(Id "tenant")),
+            RowKind::AuditCheckpoints => vault_table("chain_checkpoints", key!(Id "tenant")),
             RowKind::ReadLogRecords => read_log_table("log_records", TENANT_SEQUENCE_KEY),
-            RowKind::ReadLogHeads => read_log_table("chain_heads", TENANT_KEY),
-            RowKind::ReadLogCheckpoints => read_log_table("chain_checkpoints", TENANT_KEY),
-            RowKind::ActiveTokens => read_log_table("active_tokens", MONTH_TENANT_TOKEN_KEY),
-            RowKind::ActiveMonths => read_log_table("active_months", MONTH_TENANT_KEY),
+            RowKind::ReadLogHeads => read_log_table("chain_heads", key!(Id "tenant")),
+            RowKind::ReadLogCheckpoints => read_log_table("chain_checkpoints", key!(Id "tenant")),
+            RowKind::ActiveTokens => {
+                read_log_table("active_tokens", key!(Number "month", Id "tenant", Text "token"))
+            }
+            RowKind::ActiveMonths => {
+                read_log_table("active_months", key!(Number "month", Id "tenant"))
+            }
             RowKind::VaultState => Self {
                 fixed_column: Some(singleton_column),
-                ..vault_table("vault_state", SINGLETON_KEY)
+                ..vault_table("vault_state", key!(Number "singleton"))
             },
         })
     }

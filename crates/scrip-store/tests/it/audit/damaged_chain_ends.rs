@@ -184,10 +184,8 @@ async fn check_damage(log: LogKind, damage: &str) {
         outcome.unwrap_or_else(|error| panic!("{log:?} {damage}: {error:?}"));
         harness.vault_harness.clock.advance(DAY);
         harness.delete_expired().await;
-        assert_eq!(
-            (harness.list_row_tenants("tokens"), harness.list_row_tenants("token_intents")),
-            (vec![], vec![])
-        );
+        let found = (harness.list_row_tenants("tokens"), harness.list_row_tenants("token_intents"));
+        assert_eq!(found, (vec![], vec![]));
         let damaged_tenants = harness.list_damaged_tenants();
         let expected_tenants = [Some(harness.tenants[0].id), None];
         assert!(damaged_tenants.contains(&expected_tenants[0]), "{damaged_tenants:?}");
@@ -280,9 +278,7 @@ async fn unrecordable_expired_tokens_stay_and_do_not_block_other_tenants() {
     assert_eq!(harness.list_damaged_tenants(), BTreeSet::new());
     attacker.execute_batch("DROP TRIGGER refused").unwrap();
     harness.delete_expired().await;
-    assert_eq!(
-        (harness.list_row_tenants("tokens"), harness.list_row_tenants("token_intents")),
-        (vec![], vec![])
-    );
+    let found = (harness.list_row_tenants("tokens"), harness.list_row_tenants("token_intents"));
+    assert_eq!(found, (vec![], vec![]));
     assert_eq!(harness.list_damaged_tenants(), BTreeSet::new());
 }

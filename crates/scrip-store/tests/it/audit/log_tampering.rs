@@ -10,6 +10,7 @@ use scrip_core::{
     },
     log_tasks::head_file::chain_contains,
     operations::logs::prune_logs::prune_logs,
+    policy::{Caller, Tenant},
 };
 use scrip_seal::Mac;
 use scrip_store::sqlite::verify::verify_log;
@@ -209,12 +210,18 @@ async fn rollback_of_a_log_is_detected_by_saved_heads() {
     }
 }
 
+/// Opens a vault with records of one token in both logs.
+async fn open_with_records(engine: Engine) -> (VaultHarness, Arc<Tenant>, Caller) {
+    let harness = VaultHarness::open(engine).await;
+    let (tenant, caller) = harness.tenant_with_caller(TOKENS).await;
+    create_read_and_delete_token(&harness, &caller).await;
+    (harness, tenant, caller)
+}
+
 /// Removes records and lets the vault continue the chain.
 #[tokio::test]
 async fn records_written_after_an_altered_head_do_not_restore_a_valid_head() {
-    let harness = VaultHarness::open(Engine::Sqlite).await;
-    let (tenant, caller) = harness.tenant_with_caller(TOKENS).await;
-    create_read_and_delete_token(&harness, &caller).await;
+    let (harness, tenant, caller) = open_with_records(Engine::Sqlite).await;
     let attacker = Connection::open(harness.file()).unwrap();
     let sql = "DELETE FROM log_records WHERE sequence = (SELECT sequence FROM chain_heads);
         UPDATE chain_heads SET sequence = sequence - 1, link = (SELECT link FROM log_records ORDER BY sequence DESC LIMIT 1)";
@@ -230,9 +237,7 @@ async fn records_written_after_an_altered_head_do_not_restore_a_valid_head() {
 /// A checkpoint over altered records would hide the alteration.
 #[tokio::test]
 async fn altered_chain_is_not_pruned() {
-    let harness = VaultHarness::open(Engine::Sqlite).await;
-    let (_, caller) = harness.tenant_with_caller(TOKENS).await;
-    create_read_and_delete_token(&harness, &caller).await;
+    let (harness, _, _) = open_with_records(Engine::Sqlite).await;
     harness.clock.advance(2 * DAY);
     let chains = prune_logs(&harness.vault, &harness.directory().await).await.unwrap();
     assert_eq!(chains.len(), 2);
@@ -252,9 +257,7 @@ async fn altered_chain_is_not_pruned() {
 #[tokio::test]
 async fn chain_that_advanced_is_distinguished_from_a_fork() {
     for engine in [Engine::Memory, Engine::Sqlite] {
-        let harness = VaultHarness::open(engine).await;
-        let (_, caller) = harness.tenant_with_caller(TOKENS).await;
-        create_read_and_delete_token(&harness, &caller).await;
+        let (harness, _, caller) = open_with_records(engine).await;
         let (store, key) = (&*harness.vault.store, harness.vault.audit_trail.key().unwrap());
         let then = list_saved_heads(store).await;
         assert_eq!(then.len(), 2);
@@ -282,9 +285,7 @@ async fn chain_that_advanced_is_distinguished_from_a_fork() {
 
 #[tokio::test]
 async fn altered_checkpoint_does_not_prove_a_saved_head() {
-    let harness = VaultHarness::open(Engine::Sqlite).await;
-    let (_, caller) = harness.tenant_with_caller(TOKENS).await;
-    create_read_and_delete_token(&harness, &caller).await;
+    let (harness, _, _) = open_with_records(Engine::Sqlite).await;
     let (store, key) = (&*harness.vault.store, harness.vault.audit_trail.key().unwrap());
     let then = list_saved_heads(store).await;
     harness.clock.advance(2 * DAY);
@@ -322,9 +323,7 @@ async fn logs_verify_while_they_are_written() {
 /// The WAL cannot restart during verification.
 #[tokio::test]
 async fn verification_fails_when_the_wal_exceeds_its_bound() {
-    let harness = VaultHarness::open(Engine::Sqlite).await;
-    let (tenant, caller) = harness.tenant_with_caller(TOKENS).await;
-    create_read_and_delete_token(&harness, &caller).await;
+    let (harness, tenant, _) = open_with_records(Engine::Sqlite).await;
     let key = harness.vault.audit_trail.key().unwrap();
     for (log, file) in LogKind::ALL.into_iter().zip(FILES) {
         let wal = harness.file().with_file_name(file).with_extension("db-wal");

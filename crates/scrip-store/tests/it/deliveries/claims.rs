@@ -166,10 +166,8 @@ async fn postponed_attempt_is_not_counted(harness: StoreHarness) {
     let later = harness.now().plus(SECOND);
     assert_eq!(finish(&harness, &claimed, DeliveryChange::PostponeTo(later)).await, 1);
     let delivery = harness.list_deliveries().await.remove(0);
-    assert_eq!(
-        (delivery.attempts, delivery.last_attempt_at, delivery.last_status),
-        (0, None, None)
-    );
+    let found = (delivery.attempts, delivery.last_attempt_at, delivery.last_status);
+    assert_eq!(found, (0, None, None));
     assert_eq!(delivery.next_attempt_at, Some(later));
     harness.advance(SECOND);
     // The first attempt is the first one that was sent.

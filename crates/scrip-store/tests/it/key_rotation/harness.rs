@@ -191,6 +191,19 @@ impl RotationHarness {
         rotation
     }
 
+    /// Starts a rotation, promotes the new version, and seals all rows again.
+    pub(crate) async fn rotate_rows(&self) {
+        self.start().await.unwrap();
+        self.promote().await;
+        self.reseal_all().await;
+    }
+
+    /// Seals all rows again. No value with an old version may remain.
+    pub(crate) async fn reseal_and_finish(&self) {
+        self.reseal_all().await;
+        assert_eq!(self.finish().await, []);
+    }
+
     /// Destroys the old version, or returns the values that need it.
     pub(crate) async fn finish(&self) -> Vec<VersionCount> {
         let rotation = self.rotation().await;

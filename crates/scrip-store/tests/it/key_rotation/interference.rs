@@ -55,8 +55,7 @@ async fn change_by_a_client_during_a_step_is_not_lost(harness: RotationHarness) 
     assert_eq!(harness.rotation().await.progress.resealed, 2, "the changed row is new already");
     let view = get(vault, &harness.caller().await, &cards[1]).await;
     assert_eq!(visible_data(&view).unwrap()["number"], card_number(77));
-    harness.reseal_all().await;
-    assert_eq!(harness.finish().await, []);
+    harness.reseal_and_finish().await;
 }
 
 async fn step_from_an_outdated_position_changes_nothing(harness: RotationHarness) {
@@ -90,8 +89,7 @@ async fn paused_rotation_does_not_advance(harness: RotationHarness) {
     assert!(step.is_stale);
     assert_eq!(harness.rotation().await.progress, RotationProgress::default());
     assert_eq!(mark(RotationMark::Resumed).await, ChangeOutcome::Done);
-    harness.reseal_all().await;
-    assert_eq!(harness.finish().await, []);
+    harness.reseal_and_finish().await;
     assert_eq!(mark(RotationMark::Paused).await, ChangeOutcome::Stale, "the rotation is finished");
 }
 
@@ -135,8 +133,7 @@ async fn lost_progress_does_not_lose_a_row(harness: RotationHarness) {
     assert_eq!(harness.finish().await.len(), 1);
     assert_eq!(harness.tenant().await.keys.versions(), [1, 2]);
     start_next_pass(harness.vault(), &mut harness.rotation().await).await.unwrap();
-    harness.reseal_all().await;
-    assert_eq!(harness.finish().await, []);
+    harness.reseal_and_finish().await;
     harness.check_cards(&cards).await;
 }
 

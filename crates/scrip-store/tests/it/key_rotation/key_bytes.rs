@@ -34,9 +34,7 @@ async fn destroyed_version_leaves_no_bytes_on_disk() {
     harness.create_cards(0..3).await;
     let file = harness.vault_harness.file();
     let old_key = wrapped_key(&file, 1).unwrap();
-    harness.start().await.unwrap();
-    harness.promote().await;
-    harness.reseal_all().await;
+    harness.rotate_rows().await;
     assert!(count_pieces(&file, &old_key) > 0, "the check finds a stored key");
     assert_eq!(harness.finish().await, []);
     assert_eq!(wrapped_key(&file, 1), None);

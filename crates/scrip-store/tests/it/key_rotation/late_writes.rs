@@ -69,8 +69,7 @@ async fn write_with_a_destroyed_key_is_rejected(harness: RotationHarness) {
     harness.create_cards(0..3).await;
     harness.start().await.unwrap();
     harness.promote().await;
-    harness.reseal_all().await;
-    assert_eq!(harness.finish().await, []);
+    harness.reseal_and_finish().await;
     let (vault, caller) = (harness.vault(), harness.caller().await);
     // On PostgreSQL, these writes share a transaction.
     let (late, current, second) = tokio::join!(
@@ -123,8 +122,7 @@ async fn event_with_a_destroyed_key_is_rejected(harness: RotationHarness) {
     let outdated_caller = harness.caller().await;
     harness.start().await.unwrap();
     harness.promote().await;
-    harness.reseal_all().await;
-    assert_eq!(harness.finish().await, []);
+    harness.reseal_and_finish().await;
     let late = delete_token(harness.vault(), &outdated_caller, &cards[0]).await;
     assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
     harness.check_cards(&cards).await;
@@ -141,15 +139,13 @@ async fn policy_change_with_the_old_key_is_rejected(harness: RotationHarness) {
     assert!(matches!(late.map(drop), Err(Error::Unavailable(_))));
     let permit = PolicyPermit::for_operator(harness.tenant().await);
     create_webhook(vault, permit, webhook_draft("orders"), None).await.unwrap();
-    harness.reseal_all().await;
-    assert_eq!(harness.finish().await, []);
+    harness.reseal_and_finish().await;
 }
 
 async fn node_with_outdated_keys_does_not_replace_a_newer_rotation(harness: RotationHarness) {
     harness.start().await.unwrap();
     harness.promote().await;
-    harness.reseal_all().await;
-    assert_eq!(harness.finish().await, []);
+    harness.reseal_and_finish().await;
     assert_eq!(harness.start().await.unwrap().to_version, 3);
     let now = harness.vault().clock.now();
     let outdated = KeyRotation::new(harness.id, 2, now);

@@ -149,9 +149,7 @@ async fn stored_response_keeps_the_old_version_until_it_expires(harness: Rotatio
         |it: &WrittenToken| RenderedResponse::for_token(201, it.token.id.as_str().to_owned());
     let recorder = Some(ResponseRecorder::new(claim, render));
     create_token(vault, &caller, card(&card_number(0)), recorder).await.unwrap();
-    harness.start().await.unwrap();
-    harness.promote().await;
-    harness.reseal_all().await;
+    harness.rotate_rows().await;
     let old = harness.finish().await;
     assert_eq!(
         old.iter().map(|it| it.column.as_str()).collect::<Vec<_>>(),
@@ -181,8 +179,7 @@ async fn second_rotation_follows_the_first(harness: RotationHarness) {
     for version in [2, 3] {
         assert_eq!(harness.start().await.unwrap().to_version, version);
         harness.promote().await;
-        harness.reseal_all().await;
-        assert_eq!(harness.finish().await, []);
+        harness.reseal_and_finish().await;
         assert_eq!(harness.tenant().await.keys.versions(), [version]);
         harness.check_cards(&cards).await;
     }

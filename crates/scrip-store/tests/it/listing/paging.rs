@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
+use proptest::{collection::vec, prelude::*};
 use scrip_core::{
     card::TokenType,
     listing::CursorPage,
@@ -25,6 +25,8 @@ use scrip_testing::{
     vault_harness::{Engine, VaultHarness, containers, token_id},
 };
 use serde_json::json;
+
+use crate::tokens::random_operations::run_random_steps;
 
 const CONTAINERS: [&[&str]; 5] =
     [&["/a/"], &["/a/b/"], &["/b/"], &["/b/", "/a/"], &["/secret/", "/a/"]];
@@ -213,33 +215,14 @@ async fn list_all_of_walk(engine: &PagingEngine, walk: usize) -> Vec<String> {
     page.items.iter().map(|it| it.id.as_str().to_owned()).collect()
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test's length is not a setting of the program")]
-fn case_count() -> u32 {
-    if std::env::var("SCRIP_TEST_LONG").is_ok() { 320 } else { 32 }
-}
-
 #[test]
 fn sqlite_pages_agree_with_the_model_and_miss_no_token() {
-    check_engine_matches_model(Engine::Sqlite);
+    run_random_steps(Engine::Sqlite, 32, vec(paging_step_strategy(), 60), compare_with_model);
 }
 
 #[test]
 fn postgres_pages_agree_with_the_model_and_miss_no_token() {
-    check_engine_matches_model(Engine::Postgres);
-}
-
-fn check_engine_matches_model(engine: Engine) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // Each case creates a database, which takes longer than the steps themselves.
-    let case_count =
-        if matches!(engine, Engine::Postgres) { case_count() / 4 } else { case_count() };
-    let config =
-        ProptestConfig { cases: case_count, failure_persistence: None, ..Default::default() };
-    let outcome = TestRunner::new(config).run(&vec(paging_step_strategy(), 60), |steps| {
-        runtime.block_on(compare_with_model(engine, steps));
-        Ok(())
-    });
-    outcome.unwrap();
+    run_random_steps(Engine::Postgres, 32, vec(paging_step_strategy(), 60), compare_with_model);
 }
 
 /// Writers create, move and delete tokens while pages are listed.

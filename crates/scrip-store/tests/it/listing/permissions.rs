@@ -283,6 +283,11 @@ async fn totals_count_only_readable_tokens(harness: ListingHarness) {
     assert_eq!(harness.count(&reader, ids_query).await.0, ["mine-2", "mine-1"]);
 }
 
+#[track_caller]
+fn assert_start_rejected<T: std::fmt::Debug>(outcome: Result<T, Error>) {
+    assert_eq!(expect_invalid_field(outcome), "start");
+}
+
 async fn token_cursor_is_rejected_with_another_query_or_caller(harness: ListingHarness) {
     for number in 0..4 {
         harness.put(&format!("token-{number}"), &["/a/"]).await;
@@ -307,37 +312,24 @@ async fn token_cursor_is_rejected_with_another_query_or_caller(harness: ListingH
         ListTokensQuery { container: Some(Container::root()), ..first_query() },
     ];
     for query in other_filters {
-        assert_eq!(
-            expect_invalid_field(harness.list(&harness.owner, continue_with(query)).await),
-            "start"
-        );
+        assert_start_rejected(harness.list(&harness.owner, continue_with(query)).await);
     }
     let permissions: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
     let other_caller = harness.vault_harness.revealing_caller(&harness.tenant, permissions).await;
-    assert_eq!(
-        expect_invalid_field(harness.list(&other_caller, continue_with(first_query())).await),
-        "start"
-    );
+    assert_start_rejected(harness.list(&other_caller, continue_with(first_query())).await);
     let own_cursor = harness.list(&other_caller, first_query()).await.unwrap().next.unwrap();
     let search_query = ListTokensQuery { start: Some(own_cursor), ..first_query() };
-    assert_eq!(
-        expect_invalid_field(
-            search_tokens(&harness.vault_harness.vault, &other_caller, search_query).await
-        ),
-        "start"
-    );
+    let vault = &harness.vault_harness.vault;
+    assert_start_rejected(search_tokens(vault, &other_caller, search_query).await);
     let other_tenant = harness.vault_harness.default_tenant().await;
     let stranger = harness.vault_harness.revealing_caller(&other_tenant, TOKENS).await;
-    assert_eq!(
-        expect_invalid_field(harness.list(&stranger, continue_with(first_query())).await),
-        "start"
-    );
+    assert_start_rejected(harness.list(&stranger, continue_with(first_query())).await);
     for index in 0..next.as_bytes().len() {
         let mut bytes = next.as_bytes().to_vec();
         bytes[index] ^= 1;
         let altered = scrip_seal::Sealed::from_stored(bytes);
         let query = ListTokensQuery { start: Some(altered), ..first_query() };
-        assert_eq!(expect_invalid_field(harness.list(&harness.owner, query).await), "start");
+        assert_start_rejected(harness.list(&harness.owner, query).await);
     }
 }
 
@@ -438,10 +430,8 @@ async fn offset_page_filters_are_combined(harness: ListingHarness) {
     let container = || Some(Container::parse("/a/").unwrap());
     let tokens = || Some(TokenType::Token);
     assert_eq!(find(OffsetPageQuery { container: container(), ..all() }).await, ["two", "one"]);
-    assert_eq!(
-        find(OffsetPageQuery { token_type: tokens(), ..all() }).await,
-        ["far", "two", "one"]
-    );
+    let found = find(OffsetPageQuery { token_type: tokens(), ..all() }).await;
+    assert_eq!(found, ["far", "two", "one"]);
     assert_eq!(find(OffsetPageQuery { fingerprint, ..all() }).await, ["two"]);
     let other_type = OffsetPageQuery { fingerprint, token_type: Some(TokenType::Card), ..all() };
     assert_eq!(find(other_type).await, [""; 0]);

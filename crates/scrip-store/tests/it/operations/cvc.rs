@@ -9,7 +9,7 @@ use scrip_core::{
     types::id::TokenId,
 };
 use scrip_testing::{
-    policy::{TOKENS, access_without_rules},
+    policy::TOKENS,
     requests::{VISA, card_with_cvc, create, data_patch, get, update, visible_cvc, visible_data},
     vault_harness::VaultHarness,
 };
@@ -140,8 +140,7 @@ async fn null_removes_the_cvc(harness: VaultHarness) {
 }
 
 async fn cvc_never_appears_in_a_mask(harness: VaultHarness) {
-    let tenant = harness.default_tenant().await;
-    let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let (_, caller) = harness.tenant_with_default_caller().await;
     let mut token = card_with_cvc(VISA, "987");
     token.mask = Some(json!({"code": "{{ data.cvc }}", "all": "{{ data | stringify }}"}));
     let created = create(&harness.vault, &caller, token).await.unwrap();

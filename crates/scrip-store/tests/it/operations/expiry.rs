@@ -53,20 +53,16 @@ async fn token_expiry_in_the_current_millisecond_is_rejected(harness: VaultHarne
         token.expires_at = Some(expires_at);
         token
     };
-    assert_eq!(
-        expect_invalid_field(create(vault, &caller, card_expiring_at(now)).await),
-        "expires_at"
-    );
+    let field = expect_invalid_field(create(vault, &caller, card_expiring_at(now)).await);
+    assert_eq!(field, "expires_at");
     let id =
         create(vault, &caller, card_expiring_at(now.plus(MILLISECOND))).await.unwrap().token.id;
     let expiry_patch = |expires_at: Timestamp| TokenPatch {
         expires_at: Some(Some(expires_at)),
         ..TokenPatch::default()
     };
-    assert_eq!(
-        expect_invalid_field(update(vault, &caller, &id, expiry_patch(now)).await),
-        "expires_at"
-    );
+    let field = expect_invalid_field(update(vault, &caller, &id, expiry_patch(now)).await);
+    assert_eq!(field, "expires_at");
     update(vault, &caller, &id, expiry_patch(now.plus(2 * MILLISECOND))).await.unwrap();
 }
 

@@ -13,7 +13,6 @@ use scrip_core::{
     token::TokenPatch,
 };
 use scrip_testing::{
-    policy::{TOKENS, access_without_rules},
     requests::{create, data_patch, new_token, request_without_slots},
     vault_harness::{Engine, VaultHarness},
 };
@@ -21,8 +20,7 @@ use serde_json::{Value, json};
 
 async fn open_vault() -> (VaultHarness, Caller) {
     let harness = VaultHarness::open(Engine::Memory).await;
-    let tenant = harness.default_tenant().await;
-    let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let (_, owner) = harness.tenant_with_default_caller().await;
     (harness, owner)
 }
 

@@ -27,8 +27,7 @@ on_every_engine! {
 }
 
 async fn access_rule_transform_decides_which_token_data_is_visible(harness: VaultHarness) {
-    let tenant = harness.default_tenant().await;
-    let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let (tenant, owner) = harness.tenant_with_default_caller().await;
     let id = create(&harness.vault, &owner, card(VISA)).await.unwrap().token.id;
     for (transform, expected) in [
         (Transform::Redact, None),
@@ -49,8 +48,7 @@ async fn access_rule_transform_decides_which_token_data_is_visible(harness: Vaul
 }
 
 async fn token_cannot_move_to_a_container_with_a_stronger_transform(harness: VaultHarness) {
-    let tenant = harness.default_tenant().await;
-    let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let (tenant, owner) = harness.tenant_with_default_caller().await;
     let rules = access_with_rules([
         access_rule("/open/", Transform::Reveal, &[Permission::TokenRead]),
         access_rule("/closed/", Transform::Mask, &[Permission::TokenRead]),
@@ -116,8 +114,7 @@ fn expression_changes() -> Vec<(TokenPatch, Option<&'static str>)> {
 }
 
 async fn changing_an_expression_that_discloses_data_requires_reveal(harness: VaultHarness) {
-    let tenant = harness.default_tenant().await;
-    let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let (tenant, caller) = harness.tenant_with_default_caller().await;
     let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
     for (index, (patch, attribute)) in expression_changes().into_iter().enumerate() {
         let outcome = update(&harness.vault, &caller, &id, patch).await;
@@ -150,8 +147,7 @@ async fn caller_with_reveal_may_change_expressions(harness: VaultHarness) {
 
 async fn operation_without_its_permission_is_denied(harness: VaultHarness) {
     use Permission::{TokenCreate, TokenDelete, TokenRead, TokenUpdate};
-    let tenant = harness.default_tenant().await;
-    let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let (tenant, owner) = harness.tenant_with_default_caller().await;
     for missing in [TokenCreate, TokenRead, TokenUpdate, TokenDelete] {
         // Without the permission anywhere, and with it only in another container.
         let other_permissions: Vec<_> =
@@ -206,8 +202,7 @@ async fn token_of_another_tenant_is_not_found(harness: VaultHarness) {
 }
 
 async fn taken_token_id_is_a_conflict(harness: VaultHarness) {
-    let tenant = harness.default_tenant().await;
-    let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let (_, caller) = harness.tenant_with_default_caller().await;
     let card_with_id = |number| NewToken { id: Some("mine".to_owned()), ..card(number) };
     create(&harness.vault, &caller, card_with_id(VISA)).await.unwrap();
     let outcome = create_token(&harness.vault, &caller, card_with_id(DEBIT), None).await;

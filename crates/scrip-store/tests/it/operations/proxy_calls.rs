@@ -24,7 +24,7 @@ use scrip_core::{
     types::{Permission, Plaintext, Transform, error::Denial, id::TokenId},
 };
 use scrip_testing::{
-    policy::{TOKENS, access_rule, access_with_rules, access_without_rules},
+    policy::{access_rule, access_with_rules},
     requests::{VISA, card, card_with_cvc, create, expect_denial, expect_invalid_field},
     vault_harness::{Engine, VaultHarness, containers},
 };
@@ -88,8 +88,7 @@ fn answer(body: &[u8]) -> CallOutcome {
 impl CallHarness {
     async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
-        let tenant = harness.default_tenant().await;
-        let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+        let (tenant, owner) = harness.tenant_with_default_caller().await;
         let caller = harness.caller(&tenant, use_rules("/", Permission::TokenUse)).await;
         Self { vault_harness: harness, tenant, owner, caller }
     }
@@ -117,6 +116,11 @@ impl CallHarness {
             destinations: DestinationChoice::Any,
         };
         use_tokens(self.vault(), caller, right, call, RENDERERS, None).await
+    }
+
+    async fn use_by_caller(&self, id: &TokenId, reads_cvc: bool) -> TokenUse<Plaintext> {
+        let right = UseRight::PreConfiguredProxy;
+        self.use_token(&self.caller, right, id, reads_cvc).await.unwrap()
     }
 
     async fn claim(&self) -> Result<CallClaim, CallRejection> {
@@ -289,8 +293,7 @@ async fn call_is_recorded_before_it_is_sent_even_if_reads_are_not_recorded(
 ) {
     harness.vault_harness.vault.audit_trail = Arc::new(AuditTrail::new(ReadRecording::Off));
     let id = harness.create(card(VISA)).await;
-    let right = UseRight::PreConfiguredProxy;
-    let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
+    let used = harness.use_by_caller(&id, false).await;
     let started = harness.start(&used.used, None).await.unwrap();
     let without_tokens = harness.start(&UsedTokens::default(), None).await.unwrap();
     let proxy = "proxy 2b1c7c11-8c0b-4c70-a1a5-0f1d2f6c7c11";
@@ -321,8 +324,7 @@ async fn call_is_recorded_before_it_is_sent_even_if_reads_are_not_recorded(
 
 async fn call_with_idempotency_key_is_recorded_with_its_key_in_the_audit_log(harness: CallHarness) {
     let id = harness.create(card(VISA)).await;
-    let right = UseRight::PreConfiguredProxy;
-    let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
+    let used = harness.use_by_caller(&id, false).await;
     let started = harness.start(&used.used, Some(harness.expect_claim().await)).await.unwrap();
     let outcomes = async || -> Vec<String> {
         harness.records(LogKind::Audit).await.into_iter().map(|it| it.outcome).collect()
@@ -391,8 +393,7 @@ async fn answer_that_is_too_large_is_not_stored(harness: CallHarness) {
 
 async fn answer_to_a_call_with_a_cvc_is_readable_only_until_the_cvc_expires(harness: CallHarness) {
     let id = harness.create(card_with_cvc(VISA, "123")).await;
-    let right = UseRight::PreConfiguredProxy;
-    let used = harness.use_token(&harness.caller, right, &id, true).await.unwrap();
+    let used = harness.use_by_caller(&id, true).await;
     harness.call(&used.used, answer(b"echo 123")).await;
     harness.vault_harness.clock.advance(60 * MINUTE - Duration::from_millis(1));
     assert_eq!(harness.expect_replay().await.body, b"echo 123");
@@ -406,8 +407,7 @@ async fn answer_to_a_call_with_a_cvc_is_readable_only_until_the_cvc_expires(harn
 
 async fn answer_to_a_call_without_the_cvc_of_its_token_outlives_the_cvc(harness: CallHarness) {
     let id = harness.create(card_with_cvc(VISA, "123")).await;
-    let right = UseRight::PreConfiguredProxy;
-    let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
+    let used = harness.use_by_caller(&id, false).await;
     harness.call(&used.used, answer(b"declined")).await;
     harness.vault_harness.clock.advance(120 * MINUTE);
     assert_eq!(harness.expect_replay().await.body, b"declined");
@@ -416,8 +416,7 @@ async fn answer_to_a_call_without_the_cvc_of_its_token_outlives_the_cvc(harness:
 async fn replay_of_a_call_needs_the_right_to_use_its_tokens(harness: CallHarness) {
     let token = NewToken { containers: Some(containers(&["/a/"])), ..card(VISA) };
     let id = harness.create(token).await;
-    let right = UseRight::PreConfiguredProxy;
-    let used = harness.use_token(&harness.caller, right, &id, false).await.unwrap();
+    let used = harness.use_by_caller(&id, false).await;
     harness.call(&used.used, answer(b"declined")).await;
     let application = harness.caller.application();
     let claim_with = async |container| {

@@ -89,10 +89,8 @@ async fn tokenize_creates_all_tokens_or_none(harness: VaultHarness) {
     for (written, id) in written.iter().zip(["one", "two"]) {
         assert_eq!((written.token.id.as_str(), written.deduplicated), (id, None));
         let stored = get(&harness.vault, &caller, &written.token.id).await;
-        assert_eq!(
-            (visible_data(&stored), visible_cvc(&stored)),
-            (visible_data(&written.token), Some("123".to_owned()))
-        );
+        let found = (visible_data(&stored), visible_cvc(&stored));
+        assert_eq!(found, (visible_data(&written.token), Some("123".to_owned())));
     }
 }
 

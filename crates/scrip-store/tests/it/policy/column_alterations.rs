@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use scrip_core::policy::{ApiKeyLookup, Directory, entity::Entity};
+use scrip_core::policy::{Directory, entity::Entity};
 use scrip_testing::vault_harness::Engine;
 
 use crate::policy::{
     access_sessions,
     entity_alterations::{altered_values, policy_entities},
-    harness::{PolicyHarness, TABLES, expect_principal},
+    harness::{PolicyHarness, TABLES, check_actors_unaltered, check_victim_rejected},
 };
 
 /// A table, a column, and the altered values, one at a time.
@@ -259,35 +259,16 @@ async fn alteration_tables_cover_every_policy_column() {
 /// Checks that keys of this tenant are rejected, keys of other tenants work, the alteration is
 /// reported, and no policy change signs the altered rows.
 pub(crate) async fn check_rejected(harness: &PolicyHarness, context: &str) -> Directory {
-    let (rows, victim) = (harness.read_rows(), harness.victim.tenant.id);
-    let mut altered_directory = None;
-    for previous in [None, Some(&harness.loaded_directory)] {
-        let directory = harness.vault_harness.reload(previous).await.unwrap();
-        for key in harness.victim.keys() {
-            let lookup = directory.authenticate(key);
-            assert!(
-                matches!(lookup, None | Some(ApiKeyLookup::PolicyAltered)),
-                "{context}: {lookup:?}"
-            );
-        }
-        assert!(directory.tenant(victim).is_none(), "{context}");
-        for member in [&harness.victim.manager, &harness.victim.private, &harness.victim.public] {
-            assert!(directory.principal(member.application).is_none(), "{context}");
-        }
-        assert!(!harness.victim.has_proxy(&directory), "{context}");
-        assert!(harness.witness.has_proxy(&directory), "{context}");
-        for key in harness.witness.keys() {
-            expect_principal(directory.authenticate(key));
-        }
-        let names_victim = |it: Option<_>| it.is_none_or(|it| it == victim);
-        assert!(directory.alterations().iter().any(|it| names_victim(it.tenant)), "{context}");
-        altered_directory = Some(directory);
-    }
+    let rows = harness.read_rows();
+    let PolicyHarness { vault_harness, loaded_directory, victim, witness, .. } = harness;
+    let actors = [victim, witness];
+    let altered_directory =
+        check_victim_rejected(vault_harness, loaded_directory, actors, context).await;
     for outcome in harness.try_policy_changes().await {
         assert!(outcome.is_err(), "{context}");
     }
     assert_eq!(harness.read_rows(), rows, "{context}");
-    altered_directory.unwrap()
+    altered_directory
 }
 
 /// Checks that all keys work after a restart and in a server that had loaded the altered policy.
@@ -296,17 +277,8 @@ pub(crate) async fn check_unaltered(
     altered_directory: Option<&Directory>,
     context: &str,
 ) {
-    for previous in [None, altered_directory] {
-        let directory = harness.vault_harness.reload(previous).await.unwrap();
-        assert_eq!(directory.alterations(), [], "{context}");
-        for actor in [&harness.victim, &harness.other, &harness.witness] {
-            assert!(actor.has_proxy(&directory) && actor.has_webhook(&directory), "{context}");
-            assert!(actor.has_client_key(&directory), "{context}");
-            for key in actor.keys() {
-                expect_principal(directory.authenticate(key));
-            }
-        }
-    }
+    let actors = [&harness.victim, &harness.other, &harness.witness];
+    check_actors_unaltered(&harness.vault_harness, altered_directory, actors, context).await;
 }
 
 fn update_statements(alterations: &[ColumnAlteration]) -> Vec<String> {

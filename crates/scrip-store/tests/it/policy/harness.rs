@@ -35,6 +35,7 @@ use scrip_testing::{
     vault::{CreatedKey, create_key, create_proxy_with_host, proxy_draft, webhook_draft},
     vault_harness::{Engine, VaultHarness, test_origin},
 };
+use uuid::Uuid;
 
 /// Tables with policy. Every column is in one of the lists of `column_alterations.rs`.
 pub(crate) const TABLES: &[&str] = &[
@@ -105,6 +106,85 @@ impl PolicyActor {
 
     pub(crate) fn operator(&self) -> PolicyPermit {
         PolicyPermit::for_operator(Arc::clone(&self.tenant))
+    }
+}
+
+/// Replaces the placeholders with the ids of the tenants and of their rows.
+pub(crate) fn fill_ids(
+    sql: &str,
+    victim: &PolicyActor,
+    other: &PolicyActor,
+    quote: impl Fn(Uuid) -> String,
+) -> String {
+    let ids = [
+        ("{victim}", victim.tenant.id.0),
+        ("{other}", other.tenant.id.0),
+        ("{manager}", victim.manager.application.0),
+        ("{private}", victim.private.application.0),
+        ("{public}", victim.public.application.0),
+        ("{other private}", other.private.application.0),
+        ("{proxy}", victim.proxy.0),
+        ("{other proxy}", other.proxy.0),
+        ("{client key}", victim.client_key.0),
+        ("{other client key}", other.client_key.0),
+        ("{webhook}", victim.webhook.0),
+        ("{other webhook}", other.webhook.0),
+        ("{fresh}", Uuid::from_bytes([0x5c; 16])),
+    ];
+    ids.into_iter().fold(sql.to_owned(), |sql, (name, id)| sql.replace(name, &quote(id)))
+}
+
+/// Checks that keys of the victim are rejected, keys of the witness work, and the alteration is
+/// reported, after a restart and in a server that had loaded the policy. Returns the directory of
+/// that server.
+pub(crate) async fn check_victim_rejected(
+    harness: &VaultHarness,
+    loaded_directory: &Directory,
+    [victim, witness]: [&PolicyActor; 2],
+    context: &str,
+) -> Directory {
+    let id = victim.tenant.id;
+    let mut altered_directory = None;
+    for previous in [None, Some(loaded_directory)] {
+        let directory = harness.reload(previous).await.unwrap();
+        for key in victim.keys() {
+            let lookup = directory.authenticate(key);
+            let is_rejected = matches!(lookup, None | Some(ApiKeyLookup::PolicyAltered));
+            assert!(is_rejected, "{context}: {lookup:?}");
+        }
+        assert!(directory.tenant(id).is_none(), "{context}");
+        for member in [&victim.manager, &victim.private, &victim.public] {
+            assert!(directory.principal(member.application).is_none(), "{context}");
+        }
+        assert!(!victim.has_proxy(&directory), "{context}");
+        assert!(witness.has_proxy(&directory), "{context}");
+        for key in witness.keys() {
+            expect_principal(directory.authenticate(key));
+        }
+        let names_victim = |it: Option<_>| it.is_none_or(|it| it == id);
+        assert!(directory.alterations().iter().any(|it| names_victim(it.tenant)), "{context}");
+        altered_directory = Some(directory);
+    }
+    altered_directory.unwrap()
+}
+
+/// Checks that all keys work after a restart and in a server that had loaded the altered policy.
+pub(crate) async fn check_actors_unaltered(
+    harness: &VaultHarness,
+    altered_directory: Option<&Directory>,
+    actors: [&PolicyActor; 3],
+    context: &str,
+) {
+    for previous in [None, altered_directory] {
+        let directory = harness.reload(previous).await.unwrap();
+        assert_eq!(directory.alterations(), [], "{context}");
+        for actor in actors {
+            assert!(actor.has_proxy(&directory) && actor.has_webhook(&directory), "{context}");
+            assert!(actor.has_client_key(&directory), "{context}");
+            for key in actor.keys() {
+                expect_principal(directory.authenticate(key));
+            }
+        }
     }
 }
 
@@ -219,24 +299,7 @@ impl PolicyHarness {
 
     /// Runs a statement with the placeholders filled in. Returns whether it succeeded.
     pub(crate) fn try_write(&self, sql: &str) -> bool {
-        let mut sql = sql.to_owned();
-        let mut replace_placeholder = |name: &str, bytes: &[u8]| {
-            let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
-            sql = sql.replace(name, &format!("x'{hex}'"));
-        };
-        replace_placeholder("{victim}", self.victim.tenant.id.0.as_bytes());
-        replace_placeholder("{other}", self.other.tenant.id.0.as_bytes());
-        replace_placeholder("{manager}", self.victim.manager.application.0.as_bytes());
-        replace_placeholder("{private}", self.victim.private.application.0.as_bytes());
-        replace_placeholder("{public}", self.victim.public.application.0.as_bytes());
-        replace_placeholder("{other private}", self.other.private.application.0.as_bytes());
-        replace_placeholder("{proxy}", self.victim.proxy.0.as_bytes());
-        replace_placeholder("{other proxy}", self.other.proxy.0.as_bytes());
-        replace_placeholder("{client key}", self.victim.client_key.0.as_bytes());
-        replace_placeholder("{other client key}", self.other.client_key.0.as_bytes());
-        replace_placeholder("{webhook}", self.victim.webhook.0.as_bytes());
-        replace_placeholder("{other webhook}", self.other.webhook.0.as_bytes());
-        replace_placeholder("{fresh}", &[0x5c; 16]);
+        let sql = fill_ids(sql, &self.victim, &self.other, |id| format!("x'{}'", id.simple()));
         assert!(!sql.contains('{') || sql.contains("{}") || sql.contains("{\""), "{sql}");
         let outcome = self.attacker.execute_batch(&format!("BEGIN; {sql}; COMMIT"));
         if outcome.is_err() {

@@ -154,10 +154,8 @@ async fn altered_token_column_is_detected_on_postgres() {
                 let is_detected = matches!(outcome, Err(Error::Internal(_) | Error::NotFound));
                 assert!(is_detected, "{sql}: {outcome:?}");
                 attacker.restore_table(table).await;
-                assert_eq!(
-                    describe(&get_token(&harness.vault, &caller, &id).await.unwrap()),
-                    unaltered
-                );
+                let found = describe(&get_token(&harness.vault, &caller, &id).await.unwrap());
+                assert_eq!(found, unaltered);
             }
         }
     }

@@ -12,9 +12,7 @@ use scrip_core::{
         },
         tenants::update_tenant::set_tenant_quotas,
     },
-    policy::{
-        ApiKeyLookup, CallerRequirement, Directory, PolicyPermit, access_session::ACCESS_SESSION,
-    },
+    policy::{CallerRequirement, Directory, PolicyPermit, access_session::ACCESS_SESSION},
     types::{ApplicationKind, Permission, Transform},
 };
 use scrip_testing::{
@@ -26,7 +24,10 @@ use crate::{
     policy::{
         access_sessions::SPECIAL_ALTERATIONS,
         entity_alterations::entity_alterations,
-        harness::{self, PolicyActor, create_actor, expect_principal},
+        harness::{
+            self, PolicyActor, check_actors_unaltered, check_victim_rejected, create_actor,
+            fill_ids,
+        },
     },
     postgres::column_alterations::{Attacker, PostgresAlteration},
 };
@@ -53,66 +54,37 @@ impl PostgresPolicyHarness {
 
     /// Replaces the placeholders with the ids of the tenants and applications.
     fn fill_ids(&self, sql: &str) -> String {
-        let quote = |it: uuid::Uuid| format!("'{it}'");
-        sql.replace("{victim}", &quote(self.victim.tenant.id.0))
-            .replace("{other}", &quote(self.other.tenant.id.0))
-            .replace("{manager}", &quote(self.victim.manager.application.0))
-            .replace("{private}", &quote(self.victim.private.application.0))
-            .replace("{public}", &quote(self.victim.public.application.0))
-            .replace("{other private}", &quote(self.other.private.application.0))
-            .replace("{proxy}", &quote(self.victim.proxy.0))
-            .replace("{other proxy}", &quote(self.other.proxy.0))
-            .replace("{client key}", &quote(self.victim.client_key.0))
-            .replace("{other client key}", &quote(self.other.client_key.0))
-            .replace("{webhook}", &quote(self.victim.webhook.0))
-            .replace("{other webhook}", &quote(self.other.webhook.0))
-            .replace("{fresh}", "'5c5c5c5c-5c5c-5c5c-5c5c-5c5c5c5c5c5c'")
+        fill_ids(sql, &self.victim, &self.other, |id| format!("'{id}'"))
+    }
+
+    /// Checks that a statement on this table is detected, and restores the table.
+    async fn check_alteration(&self, table: &str, sql: &str) {
+        let sql = self.fill_ids(sql);
+        self.attacker.save_table(table).await;
+        assert!(self.attacker.execute(&sql).await, "{sql}");
+        let altered_directory = self.check_rejected(&sql).await;
+        self.attacker.restore_table(table).await;
+        self.check_unaltered(&altered_directory, &sql).await;
     }
 
     /// Checks that keys of this tenant are rejected, keys of other tenants work, the alteration is
     /// reported, and no policy change signs the altered rows.
     async fn check_rejected(&self, context: &str) -> Directory {
-        let victim = self.victim.tenant.id;
-        let mut altered_directory = None;
-        for previous in [None, Some(&self.loaded_directory)] {
-            let directory = self.vault_harness.reload(previous).await.unwrap();
-            for key in self.victim.keys() {
-                let lookup = directory.authenticate(key);
-                assert!(
-                    matches!(lookup, None | Some(ApiKeyLookup::PolicyAltered)),
-                    "{context}: {lookup:?}"
-                );
-            }
-            assert!(directory.tenant(victim).is_none(), "{context}");
-            assert!(!self.victim.has_proxy(&directory), "{context}");
-            assert!(self.witness.has_proxy(&directory), "{context}");
-            for key in self.witness.keys() {
-                expect_principal(directory.authenticate(key));
-            }
-            let names_victim = |it: Option<_>| it.is_none_or(|it| it == victim);
-            assert!(directory.alterations().iter().any(|it| names_victim(it.tenant)), "{context}");
-            altered_directory = Some(directory);
-        }
+        let actors = [&self.victim, &self.witness];
+        let altered_directory =
+            check_victim_rejected(&self.vault_harness, &self.loaded_directory, actors, context)
+                .await;
         let quotas = self.victim.tenant.quotas;
         let keep_quotas = Box::new(move |_| quotas);
         let policy_change =
             set_tenant_quotas(&self.vault_harness.vault, self.victim.operator(), keep_quotas).await;
         assert!(policy_change.is_err(), "{context}");
-        altered_directory.unwrap()
+        altered_directory
     }
 
     async fn check_unaltered(&self, altered_directory: &Directory, context: &str) {
-        for previous in [None, Some(altered_directory)] {
-            let directory = self.vault_harness.reload(previous).await.unwrap();
-            assert_eq!(directory.alterations(), [], "{context}");
-            for actor in [&self.victim, &self.other, &self.witness] {
-                assert!(actor.has_proxy(&directory) && actor.has_webhook(&directory), "{context}");
-                assert!(actor.has_client_key(&directory), "{context}");
-                for key in actor.keys() {
-                    expect_principal(directory.authenticate(key));
-                }
-            }
-        }
+        let (vault, actors) = (&self.vault_harness, [&self.victim, &self.other, &self.witness]);
+        check_actors_unaltered(vault, Some(altered_directory), actors, context).await;
     }
 }
 
@@ -301,12 +273,7 @@ async fn altered_policy_column_is_detected_on_postgres() {
         for (column, values) in *alterations {
             for value in *values {
                 let sql = format!("UPDATE {table} SET {column} = {value} WHERE {condition}");
-                let sql = harness.fill_ids(&sql);
-                harness.attacker.save_table(table).await;
-                assert!(harness.attacker.execute(&sql).await, "{sql}");
-                let altered_directory = harness.check_rejected(&sql).await;
-                harness.attacker.restore_table(table).await;
-                harness.check_unaltered(&altered_directory, &sql).await;
+                harness.check_alteration(table, &sql).await;
             }
         }
     }
@@ -321,12 +288,7 @@ async fn altered_policy_column_is_detected_on_postgres() {
 async fn removed_or_added_policy_row_is_detected_on_postgres() {
     let harness = PostgresPolicyHarness::open().await;
     for (table, condition, _) in ALTERATIONS {
-        let sql = harness.fill_ids(&format!("DELETE FROM {table} WHERE {condition}"));
-        harness.attacker.save_table(table).await;
-        assert!(harness.attacker.execute(&sql).await, "{sql}");
-        let altered_directory = harness.check_rejected(&sql).await;
-        harness.attacker.restore_table(table).await;
-        harness.check_unaltered(&altered_directory, &sql).await;
+        harness.check_alteration(table, &format!("DELETE FROM {table} WHERE {condition}")).await;
     }
     for (table, sql) in [
         (
@@ -340,12 +302,7 @@ async fn removed_or_added_policy_row_is_detected_on_postgres() {
              created_at, mac FROM api_keys WHERE application = {private}",
         ),
     ] {
-        let sql = harness.fill_ids(sql);
-        harness.attacker.save_table(table).await;
-        assert!(harness.attacker.execute(&sql).await, "{sql}");
-        let altered_directory = harness.check_rejected(&sql).await;
-        harness.attacker.restore_table(table).await;
-        harness.check_unaltered(&altered_directory, &sql).await;
+        harness.check_alteration(table, sql).await;
     }
 }
 

@@ -21,17 +21,12 @@ use scrip_testing::{
     vault_harness::{Engine, node_settings, token_id},
 };
 use tokio::{task::JoinSet, time::timeout};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
+
+use crate::postgres::group_commit::queued_writes::connect_superuser;
 
 /// Longer than any step of these tests takes, even on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
-
-async fn connect_superuser(harness: &StoreHarness) -> Client {
-    let url = harness.vault_harness.database().superuser_url();
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    drop(tokio::spawn(connection));
-    client
-}
 
 /// Waits until this many backends wait for a lock.
 async fn wait_for_lock_waiters(client: &Client, expected: i64) {

@@ -23,6 +23,17 @@ use crate::sessions::{
     simulation::SessionSimulation,
 };
 
+fn notification(event: StateMachineEvent, operation: &'static str) -> ModelEvent {
+    ModelEvent {
+        event,
+        operation,
+        outcome: "done",
+        refusal_result: |_| "invalid".to_owned(),
+        missing_result: "not found",
+        writes_without_change: false,
+    }
+}
+
 impl SessionSimulation {
     pub(crate) async fn method(&mut self, session: usize, about_session: usize, fate: &WriteFate) {
         let (Some(session), Some(about_session)) =
@@ -38,14 +49,8 @@ impl SessionSimulation {
             let notified = notify_method(&vault, &directory, &test_origin(), id, &data).await;
             notified.map(|()| "done".to_owned())
         });
-        let happening = ModelEvent {
-            event: StateMachineEvent::MethodNotification { server_trans_id },
-            operation: "notify_method",
-            outcome: "done",
-            refusal_result: |_| "invalid".to_owned(),
-            missing_result: "not found",
-            writes_without_change: false,
-        };
+        let event = StateMachineEvent::MethodNotification { server_trans_id };
+        let happening = notification(event, "notify_method");
         self.run_event(session, operation, happening, fate).await;
     }
 
@@ -80,14 +85,8 @@ impl SessionSimulation {
             let notified = notify_challenge(&vault, &directory, &test_origin(), id, &data).await;
             notified.map(|_| "done".to_owned())
         });
-        let happening = ModelEvent {
-            event: StateMachineEvent::ChallengeNotification { response },
-            operation: "notify_challenge",
-            outcome: "done",
-            refusal_result: |_| "invalid".to_owned(),
-            missing_result: "not found",
-            writes_without_change: false,
-        };
+        let event = StateMachineEvent::ChallengeNotification { response };
+        let happening = notification(event, "notify_challenge");
         self.run_event(session, operation, happening, fate).await;
     }
 

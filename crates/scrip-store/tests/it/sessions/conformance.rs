@@ -150,10 +150,8 @@ async fn session_update_with_another_tenant_is_stale(harness: StoreHarness) {
         ..next_revision(&first, None)
     };
     assert_eq!(harness.update_session(theirs, &[1]).await, ChangeOutcome::Stale);
-    assert_eq!(
-        (harness.find_threeds_session(1).await, harness.threeds_row_counts().await),
-        (Some(first), [1, 0])
-    );
+    let found = (harness.find_threeds_session(1).await, harness.threeds_row_counts().await);
+    assert_eq!(found, (Some(first), [1, 0]));
 }
 
 async fn session_expires_at_its_exact_time(harness: StoreHarness) {

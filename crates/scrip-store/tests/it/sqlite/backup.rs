@@ -30,6 +30,7 @@ use scrip_testing::{
     vault::root_key,
     vault_harness::{Engine, VaultHarness},
 };
+use tempfile::TempDir;
 
 const NO_WAL_LIMIT: u64 = u64::MAX;
 
@@ -46,6 +47,22 @@ fn read_log_path(vault: &Path) -> PathBuf {
 
 fn copy_vault(from: &Path, to: &Path) -> CopyResult {
     copy_database(from, to, NO_WAL_LIMIT, |_| ()).unwrap()
+}
+
+/// Copies a vault into a new folder. The folder is deleted when it is dropped.
+fn copy_into_folder(vault: &Path) -> (TempDir, PathBuf, CopyResult) {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = create_empty_file(folder.path());
+    let result = copy_vault(vault, &copy);
+    (folder, copy, result)
+}
+
+/// Alters a copy of a database file.
+fn alter_copy(folder: &TempDir, copy: &Path, sql: &str) -> PathBuf {
+    let altered = folder.path().join("altered");
+    fs::copy(copy, &altered).unwrap();
+    Connection::open(&altered).unwrap().execute_batch(sql).unwrap();
+    altered
 }
 
 #[track_caller]
@@ -117,7 +134,7 @@ async fn open_harness_with_data() -> StoreHarness {
         .await
         .unwrap();
     let inserted = token_record("id-1");
-    harness.update(harness.new_update(revised_record(&inserted), Deduplicate::No)).await;
+    harness.revise(revised_record(&inserted)).await;
     let body = Sealed::from_stored(b"the body of a token that was deleted".to_vec());
     harness.insert(TokenRecord { body, ..token_record("deleted") }).await;
     harness.delete("deleted", 0).await;
@@ -128,9 +145,7 @@ async fn open_harness_with_data() -> StoreHarness {
 async fn backup_copies_every_row_except_cvcs() {
     let harness = open_harness_with_data().await;
     let file = harness.vault_harness.file();
-    let folder = tempfile::tempdir().unwrap();
-    let copy = create_empty_file(folder.path());
-    let result = copy_vault(&file, &copy);
+    let (_folder, copy, result) = copy_into_folder(&file);
     let (vault_connection, copy_connection) =
         (Connection::open(&file).unwrap(), Connection::open(&copy).unwrap());
     let read_log = Connection::open(file.with_file_name("read_log.db")).unwrap();
@@ -148,10 +163,8 @@ async fn backup_copies_every_row_except_cvcs() {
         });
         schema
     };
-    assert_eq!(
-        query_texts(&vault_connection, SCHEMA_QUERY),
-        without_read_log_tables(query_texts(&copy_connection, SCHEMA_QUERY))
-    );
+    let found = query_texts(&vault_connection, SCHEMA_QUERY);
+    assert_eq!(found, without_read_log_tables(query_texts(&copy_connection, SCHEMA_QUERY)));
     for table in query_texts(&vault_connection, TABLE_NAMES_QUERY) {
         let original = table_rows(&vault_connection, &table);
         if EXCLUDED_TABLES.contains(&table.as_str()) {
@@ -170,10 +183,8 @@ async fn backup_copies_every_row_except_cvcs() {
     assert_eq!(copied_counts, expected_counts);
     let version_query = "SELECT user_version || ',' || application_id
         FROM pragma_user_version, pragma_application_id";
-    assert_eq!(
-        query_texts(&vault_connection, version_query),
-        query_texts(&copy_connection, version_query)
-    );
+    let found = query_texts(&vault_connection, version_query);
+    assert_eq!(found, query_texts(&copy_connection, version_query));
 }
 
 /// A table has CVC data if its name or a column name contains "cvc" or "epoch".
@@ -194,9 +205,7 @@ async fn every_table_with_cvcs_is_excluded_from_backups() {
 async fn backup_contains_no_bytes_of_deleted_or_excluded_rows() {
     let harness = open_harness_with_data().await;
     let file = harness.vault_harness.file();
-    let folder = tempfile::tempdir().unwrap();
-    let copy = create_empty_file(folder.path());
-    copy_vault(&file, &copy);
+    let (folder, copy, _) = copy_into_folder(&file);
     let contain_text = |paths: &[PathBuf], text: &str| {
         let mut files = paths.iter().map(|it| fs::read(it).unwrap_or_default());
         files.any(|it| it.windows(text.len()).any(|window| window == text.as_bytes()))
@@ -282,9 +291,7 @@ async fn backup_contains_commits_that_are_only_in_the_wal() {
     let contains_trace =
         |path: &Path| fs::read(path).unwrap().windows(15).any(|it| it == b"only in the wal");
     assert!(contains_trace(&file.with_extension("db-wal")) && !contains_trace(&file));
-    let folder = tempfile::tempdir().unwrap();
-    let copy = create_empty_file(folder.path());
-    copy_vault(&file, &copy);
+    let (_folder, copy, _) = copy_into_folder(&file);
     assert!(contains_trace(&copy));
     assert_eq!(
         query_number(&copy, "SELECT count(*) FROM log_records WHERE trace = 'only in the wal'"),
@@ -310,17 +317,13 @@ async fn backup_fails_when_the_wal_exceeds_its_size_limit() {
 async fn foreign_or_newer_database_is_not_copied_or_restored() {
     let harness = open_harness_with_data().await;
     let file = harness.vault_harness.file();
-    let folder = tempfile::tempdir().unwrap();
-    let copy = create_empty_file(folder.path());
-    copy_vault(&file, &copy);
+    let (folder, copy, _) = copy_into_folder(&file);
     for (sql, expected) in [
         ("PRAGMA user_version = 99", "newer version"),
         ("PRAGMA user_version = 2", "never released"),
         ("PRAGMA application_id = 7", "not a Scrip database"),
     ] {
-        let altered = folder.path().join("altered");
-        fs::copy(&copy, &altered).unwrap();
-        Connection::open(&altered).unwrap().execute_batch(sql).unwrap();
+        let altered = alter_copy(&folder, &copy, sql);
         assert_rejected(examine(&altered, || ()), expected);
         assert_rejected(upgrade(&altered), expected);
         let target = folder.path().join("target");
@@ -345,9 +348,7 @@ async fn foreign_or_newer_database_is_not_copied_or_restored() {
 #[tokio::test]
 async fn database_with_another_page_size_is_rejected_and_its_backup_is_corrected() {
     let harness = open_harness_with_data().await;
-    let folder = tempfile::tempdir().unwrap();
-    let copy = create_empty_file(folder.path());
-    copy_vault(&harness.vault_harness.file(), &copy);
+    let (folder, copy, _) = copy_into_folder(&harness.vault_harness.file());
     let page_size = |file: &Path| query_number(file, "SELECT page_size FROM pragma_page_size");
     assert_eq!((page_size(&harness.vault_harness.file()), page_size(&copy)), (4096, 4096));
     // A complete vault with its read log, but with another page size.
@@ -375,17 +376,13 @@ async fn database_with_another_page_size_is_rejected_and_its_backup_is_corrected
 #[tokio::test]
 async fn examining_a_damaged_backup_fails() {
     let harness = open_harness_with_data().await;
-    let folder = tempfile::tempdir().unwrap();
-    let copy = create_empty_file(folder.path());
-    copy_vault(&harness.vault_harness.file(), &copy);
+    let (folder, copy, _) = copy_into_folder(&harness.vault_harness.file());
     assert!(examine(&copy, || ()).is_ok());
     for (sql, expected) in [
         ("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'tokens_by_id'", ""),
         ("PRAGMA foreign_keys = OFF; DELETE FROM tenants", "refer to missing rows"),
     ] {
-        let altered = folder.path().join("altered");
-        fs::copy(&copy, &altered).unwrap();
-        Connection::open(&altered).unwrap().execute_batch(sql).unwrap();
+        let altered = alter_copy(&folder, &copy, sql);
         assert_rejected(examine(&altered, || ()), expected);
     }
     let mut bytes = fs::read(&copy).unwrap();
@@ -404,9 +401,7 @@ const INSERT_VIRTUAL_TABLE: &str = "PRAGMA writable_schema = ON; INSERT INTO sql
 #[tokio::test]
 async fn backup_with_another_schema_is_rejected() {
     let harness = open_harness_with_data().await;
-    let folder = tempfile::tempdir().unwrap();
-    let copy = create_empty_file(folder.path());
-    copy_vault(&harness.vault_harness.file(), &copy);
+    let (folder, copy, _) = copy_into_folder(&harness.vault_harness.file());
     for (sql, name) in [
         ("DROP TABLE clock_watermark; CREATE VIEW clock_watermark AS SELECT 1", "clock_watermark"),
         ("CREATE VIEW additional AS SELECT * FROM tokens", "additional"),
@@ -420,9 +415,7 @@ async fn backup_with_another_schema_is_rejected() {
         ("DROP TABLE active_months", "active_months"),
         ("ANALYZE", "sqlite_stat1"),
     ] {
-        let altered = folder.path().join("altered");
-        fs::copy(&copy, &altered).unwrap();
-        Connection::open(&altered).unwrap().execute_batch(sql).unwrap();
+        let altered = alter_copy(&folder, &copy, sql);
         let message = format!("{:?}", examine(&altered, || ()).unwrap_err());
         assert!(message.contains("is not as in a vault") && message.contains(name), "{message}");
     }
@@ -435,9 +428,7 @@ async fn backup_of_a_vault_with_additional_objects_has_the_schema_of_a_vault() {
     let additional = "CREATE TABLE additional (a); CREATE VIEW additional_view AS SELECT 1; \
         CREATE TRIGGER additional_trigger AFTER INSERT ON tokens BEGIN SELECT 1; END";
     Connection::open(&file).unwrap().execute_batch(additional).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let copy = create_empty_file(folder.path());
-    copy_vault(&file, &copy);
+    let (_folder, copy, _) = copy_into_folder(&file);
     examine(&copy, || ()).unwrap();
     let tokens = "SELECT count(*) FROM tokens";
     assert_eq!(query_number(&copy, tokens), query_number(&file, tokens));

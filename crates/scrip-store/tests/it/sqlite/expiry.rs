@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use scrip_core::{
     Vault,
     audit::SignedWatermark,
-    log_tasks::authentic_time::load_authentic_time,
+    log_tasks::load_authentic_time,
     operations::tokens::expire_token::{erase_cvcs, expire_token},
     policy::{Caller, Directory},
     token::NewToken,

@@ -328,8 +328,7 @@ async fn delete_tenant_responds_only_after_wal_truncation_despite_readers_and_ch
         let thread = Builder::new().spawn(run_disturbance).unwrap();
         let mut remaining_counts = Vec::new();
         for _ in 0..TENANT_COUNT {
-            let tenant = harness.default_tenant().await;
-            let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+            let (tenant, caller) = harness.tenant_with_default_caller().await;
             let traces = KeyTraces::for_tenant(&harness.file(), &tenant);
             let write_tokens = async {
                 // Requests after the deletion are rejected.

@@ -34,10 +34,8 @@ async fn sqlite_commits_are_counted_and_timed() {
             .unwrap();
         let log = store.metrics().writers.remove(0);
         assert_eq!((log.batch_sizes.count(), log.batch_sizes.sum), (commit_count, commit_count));
-        assert_eq!(
-            (log.commit_micros.count(), log.commit_micros.sum),
-            (commit_count, commit_count * 2_000)
-        );
+        let counts = (log.commit_micros.count(), log.commit_micros.sum);
+        assert_eq!(counts, (commit_count, commit_count * 2_000));
         assert_eq!((log.log, log.queued, log.unknown_outcomes, log.rejected), ("vault", 0, 0, 0));
         assert!(log.wal_bytes > 0);
     }

@@ -127,8 +127,7 @@ async fn command_with_another_schema_version_is_rejected() {
 #[tokio::test]
 async fn server_sees_changes_made_by_a_command() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let tenant = harness.default_tenant().await;
-    let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let (tenant, caller) = harness.tenant_with_default_caller().await;
     let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
     let server_directory = harness.directory().await;
 

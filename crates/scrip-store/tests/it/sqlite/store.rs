@@ -140,10 +140,8 @@ async fn reopened_database_has_all_data() {
     assert_eq!(harness.find("one").await, Some(without_cvc(revised_record(&token_record("one")))));
     assert!(matches!(harness.claim_digest([1; 32]).await, ClaimOutcome::Completed(_)));
     let reopened = harness.store().load_directory().await.unwrap();
-    assert_eq!(
-        (reopened.system_keys, reopened.tenants),
-        (directory.system_keys, directory.tenants)
-    );
+    let found = (reopened.system_keys, reopened.tenants);
+    assert_eq!(found, (directory.system_keys, directory.tenants));
 }
 
 #[track_caller]
@@ -278,10 +276,8 @@ async fn full_write_queue_rejects_writes_as_busy() {
         assert_eq!(outcome.unwrap(), InsertOutcome::New);
         assert!(harness.find(&format!("id-{number}")).await.is_some());
     }
-    assert_eq!(
-        usize::try_from(count_rows(&harness.vault_harness.file(), "tokens")).unwrap(),
-        QUEUE_LENGTH + 1
-    );
+    let found = usize::try_from(count_rows(&harness.vault_harness.file(), "tokens")).unwrap();
+    assert_eq!(found, QUEUE_LENGTH + 1);
     harness.store().check_ready().await.unwrap();
 }
 

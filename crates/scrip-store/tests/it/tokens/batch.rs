@@ -144,10 +144,8 @@ async fn batch_writes_all_inserts_and_updates(harness: StoreHarness) {
         };
         assert_eq!(harness.find(id).await, Some(expected));
     }
-    assert_eq!(
-        harness.find("old").await,
-        Some(without_cvc(revised_record(&token_without_fingerprint("old"))))
-    );
+    let found = harness.find("old").await;
+    assert_eq!(found, Some(without_cvc(revised_record(&token_without_fingerprint("old")))));
 }
 
 async fn empty_batch_can_store_a_response(harness: StoreHarness) {
@@ -283,10 +281,8 @@ async fn reported_duplicate_changes_nothing(harness: StoreHarness) {
     let TokenWrite::Update(it) = &mut update else { panic!("expected an update") };
     it.deduplicate = REPORT_EXISTING;
     let conflict = WriteConflict::Duplicate(Box::new(without_cvc(token_record("first"))));
-    assert_eq!(
-        write_batch(&harness, vec![update]).await,
-        BatchOutcome::Rejected(vec![(0, conflict)])
-    );
+    let outcome = write_batch(&harness, vec![update]).await;
+    assert_eq!(outcome, BatchOutcome::Rejected(vec![(0, conflict)]));
     assert_eq!(harness.find("second").await, Some(without_cvc(second_token)));
 }
 
@@ -320,15 +316,11 @@ async fn stored_token_data_of_a_batch_is_removed_token_by_token(harness: StoreHa
     let expected_data = |entries: &[(usize, &str)]| -> Vec<_> {
         entries.iter().map(|(write_index, id)| (*write_index, (*id).to_owned())).collect()
     };
-    assert_eq!(
-        find_stored_data(&harness).await,
-        expected_data(&[(0, "one"), (2, "old"), (3, "four")])
-    );
+    let found = find_stored_data(&harness).await;
+    assert_eq!(found, expected_data(&[(0, "one"), (2, "old"), (3, "four")]));
     harness.delete("two", 0).await;
-    assert_eq!(
-        find_stored_data(&harness).await,
-        expected_data(&[(0, "one"), (2, "old"), (3, "four")])
-    );
+    let found = find_stored_data(&harness).await;
+    assert_eq!(found, expected_data(&[(0, "one"), (2, "old"), (3, "four")]));
     harness.delete("old", 0).await;
     assert_eq!(find_stored_data(&harness).await, expected_data(&[(0, "one"), (3, "four")]));
     // A new token with the same id does not restore the data.
@@ -345,10 +337,8 @@ async fn stored_token_data_of_one_token_is_removed_together(harness: StoreHarnes
         build_insert(&harness, token_record("two"), DEDUPLICATE),
     ];
     write_with_record(&harness, equal_inserts, record_with_data(&harness, &[0, 1])).await.unwrap();
-    assert_eq!(
-        find_stored_data(&harness).await,
-        vec![(0, "one".to_owned()), (1, "one".to_owned())]
-    );
+    let found = find_stored_data(&harness).await;
+    assert_eq!(found, vec![(0, "one".to_owned()), (1, "one".to_owned())]);
     harness.delete("one", 0).await;
     assert_eq!(find_stored_data(&harness).await, vec![]);
 }

@@ -60,10 +60,7 @@ async fn update_replaces_the_token_record(harness: StoreHarness) {
         expires_at: Some(START.plus(MINUTE)),
         ..revised_record(&token_record("one"))
     };
-    assert_eq!(
-        harness.update(harness.new_update(updated.clone(), Deduplicate::No)).await,
-        UpdateOutcome::Done
-    );
+    assert_eq!(harness.revise(updated.clone()).await, UpdateOutcome::Done);
     assert_eq!(harness.find("one").await, Some(without_cvc(updated)));
 }
 
@@ -73,10 +70,7 @@ async fn deleted_token_is_not_found_and_its_id_is_free(harness: StoreHarness) {
     assert_eq!(harness.find("one").await, None);
     assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Stale);
     let updated = revised_record(&token_record("one"));
-    assert_eq!(
-        harness.update(harness.new_update(updated, Deduplicate::No)).await,
-        UpdateOutcome::Stale
-    );
+    assert_eq!(harness.revise(updated).await, UpdateOutcome::Stale);
     assert_eq!(harness.insert(token_record("one")).await, InsertOutcome::New);
 }
 
@@ -97,10 +91,7 @@ async fn token_expires_at_its_exact_time(harness: StoreHarness) {
     harness.advance(Duration::from_millis(1));
     assert_eq!(harness.find("one").await, None);
     let extended = TokenRecord { expires_at: None, ..revised_record(&expiring) };
-    assert_eq!(
-        harness.update(harness.new_update(extended, Deduplicate::No)).await,
-        UpdateOutcome::Stale
-    );
+    assert_eq!(harness.revise(extended).await, UpdateOutcome::Stale);
     assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Stale);
 }
 
@@ -129,7 +120,7 @@ async fn token_update_requires_the_revision_that_was_read(harness: StoreHarness)
         (1, UpdateOutcome::Stale),
     ] {
         let with_revision = TokenRecord { revision, ..updated.clone() };
-        let outcome = harness.update(harness.new_update(with_revision, Deduplicate::No)).await;
+        let outcome = harness.revise(with_revision).await;
         assert_eq!(outcome, expected, "to revision {revision}");
     }
     assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Stale);
@@ -170,15 +161,10 @@ async fn token_of_another_tenant_is_neither_found_nor_changed(harness: StoreHarn
     assert_eq!(other_harness.find("one").await, None);
     assert_eq!(other_harness.delete("one", 0).await, ChangeOutcome::Stale);
     let updated = revised_record(&token_record("one"));
-    assert_eq!(
-        other_harness.update(other_harness.new_update(updated, Deduplicate::No)).await,
-        UpdateOutcome::Stale
-    );
+    assert_eq!(other_harness.revise(updated).await, UpdateOutcome::Stale);
     // The same id in another tenant is no conflict.
     assert_eq!(other_harness.insert(token_record("one")).await, InsertOutcome::New);
     assert_eq!(other_harness.delete("one", 0).await, ChangeOutcome::Done);
-    assert_eq!(
-        other_harness.with_callers_swapped().find("one").await,
-        Some(without_cvc(token_record("one")))
-    );
+    let found = other_harness.with_callers_swapped().find("one").await;
+    assert_eq!(found, Some(without_cvc(token_record("one"))));
 }

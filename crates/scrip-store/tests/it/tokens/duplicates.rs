@@ -40,6 +40,12 @@ fn existing_token(record: TokenRecord) -> InsertOutcome {
     InsertOutcome::Existing(Box::new(without_cvc(record)))
 }
 
+/// Inserts a token that must be a duplicate.
+async fn assert_duplicate(harness: &StoreHarness, id: &str, existing: TokenRecord) {
+    let outcome = harness.insert_deduplicated(token_record(id)).await;
+    assert_eq!(outcome, existing_token(existing));
+}
+
 async fn duplicate_has_the_same_type_fingerprint_and_containers(harness: StoreHarness) {
     harness.insert(token_record("first")).await;
     let second_token = || token_record("second");
@@ -87,10 +93,8 @@ async fn duplicate_has_the_same_type_fingerprint_and_containers(harness: StoreHa
     // Two tokens without a fingerprint are never duplicates.
     let without_fingerprint = |id| TokenRecord { fingerprint: None, ..token_record(id) };
     assert_eq!(harness.insert_deduplicated(without_fingerprint("third")).await, InsertOutcome::New);
-    assert_eq!(
-        harness.insert_deduplicated(without_fingerprint("fourth")).await,
-        InsertOutcome::New
-    );
+    let outcome = harness.insert_deduplicated(without_fingerprint("fourth")).await;
+    assert_eq!(outcome, InsertOutcome::New);
 }
 
 async fn duplicate_that_expires_last_is_preferred_then_the_oldest(harness: StoreHarness) {
@@ -103,21 +107,12 @@ async fn duplicate_that_expires_last_is_preferred_then_the_oldest(harness: Store
         assert_eq!(harness.insert(token).await, InsertOutcome::New);
     }
     for id in ["yyy", "aaa"] {
-        assert_eq!(
-            harness.insert_deduplicated(token_record("new")).await,
-            existing_token(token_record(id))
-        );
+        assert_duplicate(&harness, "new", token_record(id)).await;
         harness.delete(id, 0).await;
     }
-    assert_eq!(
-        harness.insert_deduplicated(token_record("new")).await,
-        existing_token(expires_later)
-    );
+    assert_duplicate(&harness, "new", expires_later).await;
     harness.delete("mmm", 0).await;
-    assert_eq!(
-        harness.insert_deduplicated(token_record("new")).await,
-        existing_token(expires_first)
-    );
+    assert_duplicate(&harness, "new", expires_first).await;
     harness.advance(MINUTE);
     assert_eq!(harness.insert_deduplicated(token_record("new")).await, InsertOutcome::New);
 }
@@ -178,18 +173,12 @@ async fn expired_and_planted_duplicates_do_not_hide_a_live_one(harness: StoreHar
         assert_eq!(harness.insert(token).await, InsertOutcome::New);
     }
     harness.advance(MINUTE);
-    assert_eq!(
-        harness.insert_deduplicated(token_record("new")).await,
-        existing_token(token_record("planted-1"))
-    );
+    assert_duplicate(&harness, "new", token_record("planted-1")).await;
 }
 
 async fn duplicate_is_found_under_the_requested_id(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
-    assert_eq!(
-        harness.insert_deduplicated(token_record("one")).await,
-        existing_token(token_record("one"))
-    );
+    assert_duplicate(&harness, "one", token_record("one")).await;
 }
 
 async fn insert_without_deduplication_creates_a_second_token(harness: StoreHarness) {
@@ -256,7 +245,7 @@ async fn updated_token_is_deduplicated_by_its_new_values(harness: StoreHarness) 
         containers: containers(&["/d/", "/c/"]),
         ..revised_record(&token_record("one"))
     };
-    harness.update(harness.new_update(updated.clone(), Deduplicate::No)).await;
+    harness.revise(updated.clone()).await;
     assert_eq!(harness.insert_deduplicated(token_record("two")).await, InsertOutcome::New);
     let equal_token = TokenRecord {
         fingerprint: updated.fingerprint,

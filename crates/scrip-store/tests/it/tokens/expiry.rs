@@ -99,7 +99,7 @@ async fn expired_tokens_are_deleted_by_their_changed_expiry(harness: StoreHarnes
     for expires_at in [None, Some(START.plus(3 * MINUTE))] {
         let stored = harness.find("one").await.unwrap().record;
         let updated = TokenRecord { expires_at, ..revised_record(&stored) };
-        harness.update(harness.new_update(updated, Deduplicate::No)).await;
+        harness.revise(updated).await;
         assert_eq!(harness.delete_expired_tokens(START.plus(2 * MINUTE)).await, 0);
     }
     assert_eq!(harness.delete_expired_tokens(START.plus(3 * MINUTE)).await, 1);

@@ -440,29 +440,34 @@ async fn compare_with_model(engine: Engine, steps: Vec<TokenStep>) {
 
 /// The number of cases: few by default, many in the nightly run.
 #[expect(clippy::disallowed_methods, reason = "a test's length is not a setting of the program")]
-fn case_count() -> u32 {
-    if std::env::var("SCRIP_TEST_LONG").is_ok() { 640 } else { 64 }
+fn case_count(default: u32) -> u32 {
+    if std::env::var("SCRIP_TEST_LONG").is_ok() { 10 * default } else { default }
 }
 
 #[test]
 fn random_operations_on_sqlite_match_the_model() {
-    check_engine_matches_model(Engine::Sqlite);
+    run_random_steps(Engine::Sqlite, 64, vec(step_strategy(), 40), compare_with_model);
 }
 
 #[test]
 fn random_operations_on_postgres_match_the_model() {
-    check_engine_matches_model(Engine::Postgres);
+    run_random_steps(Engine::Postgres, 64, vec(step_strategy(), 40), compare_with_model);
 }
 
-fn check_engine_matches_model(engine: Engine) {
+/// Runs each case on an engine with a new vault.
+pub(crate) fn run_random_steps<S: std::fmt::Debug>(
+    engine: Engine,
+    cases: u32,
+    steps: impl Strategy<Value = Vec<S>>,
+    check: impl AsyncFn(Engine, Vec<S>),
+) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // Each case creates a database, which takes longer than the steps themselves.
-    let case_count =
-        if matches!(engine, Engine::Postgres) { case_count() / 4 } else { case_count() };
-    let config =
-        ProptestConfig { cases: case_count, failure_persistence: None, ..Default::default() };
-    let outcome = TestRunner::new(config).run(&vec(step_strategy(), 40), |steps| {
-        runtime.block_on(compare_with_model(engine, steps));
+    let divisor = if matches!(engine, Engine::Postgres) { 4 } else { 1 };
+    let cases = case_count(cases) / divisor;
+    let config = ProptestConfig { cases, failure_persistence: None, ..Default::default() };
+    let outcome = TestRunner::new(config).run(&steps, |steps| {
+        runtime.block_on(check(engine, steps));
         Ok(())
     });
     outcome.unwrap();

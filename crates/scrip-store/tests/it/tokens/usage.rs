@@ -6,11 +6,11 @@ use rusqlite::Connection;
 use scrip_core::{
     Timestamp,
     card::TokenType,
-    disclosure::Deduplicate,
     operations::tenants::delete_tenant::delete_tenant,
     policy::PolicyPermit,
     read_log::{ReadLogBatch, ReadLogEntry},
-    token::{TenantUsage, TokenRecord},
+    store::TenantUsage,
+    token::TokenRecord,
     types::{Operation, Transform, time::Month},
 };
 use scrip_store::{
@@ -131,12 +131,18 @@ async fn monthly_usage_counts_created_tokens_and_active_tokens_once(harness: Sto
     assert_eq!(find_usage(&harness).await.monthly_active(), 0);
 }
 
+async fn insert_and_read_a_month_later(harness: &StoreHarness) {
+    harness.insert(token_created_now(harness, "one")).await;
+    harness.advance(MONTH);
+    read_token(harness, "one").await;
+}
+
 async fn updated_and_deduplicated_tokens_are_active(harness: StoreHarness) {
     harness.insert(token_created_now(&harness, "one")).await;
     let second_token = TokenRecord { fingerprint: None, ..token_created_now(&harness, "two") };
     harness.insert(second_token.clone()).await;
     harness.advance(MONTH);
-    harness.update(harness.new_update(revised_record(&second_token), Deduplicate::No)).await;
+    harness.revise(revised_record(&second_token)).await;
     assert_eq!(find_usage(&harness).await.active, 1);
     harness.insert_deduplicated(token_created_now(&harness, "again")).await;
     assert_eq!(find_usage(&harness).await.active, 2);
@@ -146,9 +152,7 @@ async fn updated_and_deduplicated_tokens_are_active(harness: StoreHarness) {
 }
 
 async fn monthly_usage_is_deleted_after_a_year(harness: StoreHarness) {
-    harness.insert(token_created_now(&harness, "one")).await;
-    harness.advance(MONTH);
-    read_token(&harness, "one").await;
+    insert_and_read_a_month_later(&harness).await;
     let find_usage_of = async |month| {
         harness.store().find_usage(&policy_permit(&harness), Month(month)).await.unwrap()
     };
@@ -163,9 +167,7 @@ async fn monthly_usage_is_deleted_after_a_year(harness: StoreHarness) {
 }
 
 async fn deleted_tenant_has_no_usage(harness: StoreHarness) {
-    harness.insert(token_created_now(&harness, "one")).await;
-    harness.advance(MONTH);
-    read_token(&harness, "one").await;
+    insert_and_read_a_month_later(&harness).await;
     assert_eq!(find_usage(&harness).await.monthly_active(), 1);
     let permit = policy_permit(&harness);
     delete_tenant(&harness.vault_harness.vault, permit.clone()).await.unwrap();
@@ -178,9 +180,7 @@ async fn deleted_tenant_has_no_usage(harness: StoreHarness) {
 #[tokio::test]
 async fn purge_removes_all_usage_rows_of_a_deleted_tenant() {
     let harness = StoreHarness::open(Engine::Sqlite).await;
-    harness.insert(token_created_now(&harness, "one")).await;
-    harness.advance(MONTH);
-    read_token(&harness, "one").await;
+    insert_and_read_a_month_later(&harness).await;
     let file = harness.vault_harness.file();
     let count_rows = |file: &std::path::Path, tables: &[&str]| {
         let connection = Connection::open(file).unwrap();
@@ -193,24 +193,18 @@ async fn purge_removes_all_usage_rows_of_a_deleted_tenant() {
     let (vault_tables, read_log_tables) =
         (["usage_types", "usage_months"], ["active_tokens", "active_months"]);
     let read_log = file.with_file_name("read_log.db");
-    assert_eq!(
-        (count_rows(&file, &vault_tables), count_rows(&read_log, &read_log_tables)),
-        (vec![1, 1], vec![1, 1])
-    );
+    let counts = (count_rows(&file, &vault_tables), count_rows(&read_log, &read_log_tables));
+    assert_eq!(counts, (vec![1, 1], vec![1, 1]));
     delete_tenant(&harness.vault_harness.vault, policy_permit(&harness)).await.unwrap();
     harness.vault_harness.purge_tenants().await;
-    assert_eq!(
-        (count_rows(&file, &vault_tables), count_rows(&read_log, &read_log_tables)),
-        (vec![0, 0], vec![0, 0])
-    );
+    let counts = (count_rows(&file, &vault_tables), count_rows(&read_log, &read_log_tables));
+    assert_eq!(counts, (vec![0, 0], vec![0, 0]));
 }
 
 #[tokio::test]
 async fn restored_backup_keeps_and_continues_usage_counts() {
     let harness = StoreHarness::open(Engine::Sqlite).await;
-    harness.insert(token_created_now(&harness, "one")).await;
-    harness.advance(MONTH);
-    read_token(&harness, "one").await;
+    insert_and_read_a_month_later(&harness).await;
     let usage_before = find_usage(&harness).await;
     assert_eq!((usage_before.total(), usage_before.active), (1, 1));
     let folder = tempfile::tempdir().unwrap();

@@ -118,6 +118,11 @@ async fn insert_guess(harness: &StoreHarness) {
 }
 
 impl TransferHarness {
+    /// Exports the vault in small pages.
+    pub(crate) async fn export(&mut self, file: &Path) -> Result<ExportResult, TransferError> {
+        run_export(&mut *self.vault_harness.transfer_engine().await, file, SMALL_PAGES).await
+    }
+
     pub(crate) async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
         let with_deduplication =

@@ -192,9 +192,7 @@ async fn export_of_a_vault_changed_since_the_interruption_fails() {
         harness.vault_harness.reopen().await;
         let caller = harness.caller(1).await;
         create(&harness.vault_harness.vault, &caller, card(DEBIT)).await.unwrap();
-        let outcome =
-            run_export(&mut *harness.vault_harness.transfer_engine().await, &file, SMALL_PAGES)
-                .await;
+        let outcome = harness.export(&file).await;
         assert!(matches!(outcome, Err(TransferError::ExportOutdated)), "{outcome:?}");
     }
 }
@@ -269,9 +267,7 @@ async fn interrupted_import_resumes_at_any_point() {
 async fn vault_with_an_unfinished_import_cannot_be_opened() {
     let mut harness = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = export_folder();
-    run_export(&mut *harness.vault_harness.transfer_engine().await, &file, SMALL_PAGES)
-        .await
-        .unwrap();
+    harness.export(&file).await.unwrap();
     let other_file = file.with_file_name("other");
     let mut other_vault = VaultHarness::open(Engine::Sqlite).await;
     run_export(&mut *other_vault.transfer_engine().await, &other_file, SMALL_PAGES).await.unwrap();
@@ -356,9 +352,7 @@ fn read_import_state(vault: &std::path::Path) -> Option<(i64, Vec<u8>)> {
 async fn import_fails_when_the_vault_differs_from_the_file() {
     let mut harness = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = export_folder();
-    run_export(&mut *harness.vault_harness.transfer_engine().await, &file, SMALL_PAGES)
-        .await
-        .unwrap();
+    harness.export(&file).await.unwrap();
     let alterations = [
         ("scrip.db", "DELETE FROM tokens WHERE seq = 3", "tokens"),
         ("scrip.db", "UPDATE tokens SET body = x'00' WHERE seq = 3", "tokens"),

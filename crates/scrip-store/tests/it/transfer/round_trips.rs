@@ -109,9 +109,7 @@ fn contains(bytes: &[u8], searched: &[u8]) -> bool {
 async fn export_contains_no_plaintext_and_no_cvcs() {
     let mut harness = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = export_folder();
-    run_export(&mut *harness.vault_harness.transfer_engine().await, &file, SMALL_PAGES)
-        .await
-        .unwrap();
+    harness.export(&file).await.unwrap();
     let bytes = fs::read(&file).unwrap();
     for number in [VISA, DEBIT] {
         assert!(!contains(&bytes, number.as_bytes()));
@@ -127,9 +125,7 @@ async fn export_contains_no_plaintext_and_no_cvcs() {
     attacker.execute(sql, [format!("{VISA} {CVC}")]).unwrap();
     drop(attacker);
     fs::remove_file(&file).unwrap();
-    run_export(&mut *harness.vault_harness.transfer_engine().await, &file, SMALL_PAGES)
-        .await
-        .unwrap();
+    harness.export(&file).await.unwrap();
     assert!(contains(&fs::read(&file).unwrap(), VISA.as_bytes()));
 }
 

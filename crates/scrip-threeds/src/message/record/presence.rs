@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     code::{AuthenticationCategory, DeviceChannel},
-    format::{Version, transaction_context::TransactionContext},
+    format::{TransactionContext, Version},
 };
 
 /// The presence rule of an element in one transaction.

@@ -25,13 +25,23 @@ fn emv_language(browser_language: &str) -> String {
     truncated.trim_end_matches('-').to_owned()
 }
 
+/// The text of an attribute, if the channel is a browser.
+macro_rules! browser_text {
+    ($attribute:ident) => {
+        |it| it.if_browser(text_value(it.device_info().$attribute.as_ref()))
+    };
+}
+
+/// The text of an attribute, if the channel is an app.
+macro_rules! app_text {
+    ($attribute:ident) => {
+        |it| it.if_app(text_value(it.device_info().$attribute.as_ref()))
+    };
+}
+
 pub(super) const ELEMENTS: &[ElementMapping] = elements! {
-    "device_info.browser_accept_header" => "browserAcceptHeader": |it| {
-        it.if_browser(text_value(it.device_info().browser_accept_header.as_ref()))
-    };
-    "device_info.browser_ip" => "browserIP": |it| {
-        it.if_browser(text_value(it.device_info().browser_ip.as_ref()))
-    };
+    "device_info.browser_accept_header" => "browserAcceptHeader": browser_text!(browser_accept_header);
+    "device_info.browser_ip" => "browserIP": browser_text!(browser_ip);
     "device_info.browser_javascript_enabled" => "browserJavascriptEnabled": |it| {
         it.if_browser(it.device_info().browser_javascript_enabled)
     };
@@ -47,37 +57,19 @@ pub(super) const ELEMENTS: &[ElementMapping] = elements! {
         let known = |it: &str| ColorDepth::round_down(it).map(ColorDepth::code);
         it.if_browser(reported.map(|it| known(it).unwrap_or(it).to_owned()))
     };
-    "device_info.browser_screen_height" => "browserScreenHeight": |it| {
-        it.if_browser(text_value(it.device_info().browser_screen_height.as_ref()))
-    };
-    "device_info.browser_screen_width" => "browserScreenWidth": |it| {
-        it.if_browser(text_value(it.device_info().browser_screen_width.as_ref()))
-    };
-    "device_info.browser_tz" => "browserTZ": |it| {
-        it.if_browser(text_value(it.device_info().browser_tz.as_ref()))
-    };
-    "device_info.browser_user_agent" => "browserUserAgent": |it| {
-        it.if_browser(text_value(it.device_info().browser_user_agent.as_ref()))
-    };
-    "device_info.sdk_transaction_id" => "sdkTransID": |it| {
-        it.if_app(text_value(it.device_info().sdk_transaction_id.as_ref()))
-    };
-    "device_info.sdk_application_id" => "sdkAppID": |it| {
-        it.if_app(text_value(it.device_info().sdk_application_id.as_ref()))
-    };
-    "device_info.sdk_encryption_data" => "sdkEncData": |it| {
-        it.if_app(text_value(it.device_info().sdk_encryption_data.as_ref()))
-    };
+    "device_info.browser_screen_height" => "browserScreenHeight": browser_text!(browser_screen_height);
+    "device_info.browser_screen_width" => "browserScreenWidth": browser_text!(browser_screen_width);
+    "device_info.browser_tz" => "browserTZ": browser_text!(browser_tz);
+    "device_info.browser_user_agent" => "browserUserAgent": browser_text!(browser_user_agent);
+    "device_info.sdk_transaction_id" => "sdkTransID": app_text!(sdk_transaction_id);
+    "device_info.sdk_application_id" => "sdkAppID": app_text!(sdk_application_id);
+    "device_info.sdk_encryption_data" => "sdkEncData": app_text!(sdk_encryption_data);
     "device_info.sdk_ephemeral_public_key" => "sdkEphemPubKey": |it| {
         let key = it.device_info().sdk_ephemeral_public_key.as_ref()?;
         it.if_app(Some(parse_object(key).map_or(Value::Null, Value::Object)))
     };
-    "device_info.sdk_max_timeout" => "sdkMaxTimeout": |it| {
-        it.if_app(text_value(it.device_info().sdk_max_timeout.as_ref()))
-    };
-    "device_info.sdk_reference_number" => "sdkReferenceNumber": |it| {
-        it.if_app(text_value(it.device_info().sdk_reference_number.as_ref()))
-    };
+    "device_info.sdk_max_timeout" => "sdkMaxTimeout": app_text!(sdk_max_timeout);
+    "device_info.sdk_reference_number" => "sdkReferenceNumber": app_text!(sdk_reference_number);
     "device_info.sdk_render_options" => "deviceRenderOptions": |it| {
         let rendering = it.device_info().sdk_render_options.as_ref()?;
         let types = rendering.sdk_ui_type.clone().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The purchase, the merchant and the delivery.
 
-use super::mapping::{ElementMapping, code_value, elements, flag_value, text_value};
+use super::mapping::{ElementMapping, code_value, elements, flag_value, text};
 use crate::{
     code::{DeliveryTimeFrame, PreOrder, Reorder, ShippingMethod, TransactionType},
     request::{AReqInput, MerchantInfo, PurchaseInfo, RiskInfo},
@@ -23,55 +23,39 @@ impl AReqInput<'_> {
 }
 
 pub(super) const ELEMENTS: &[ElementMapping] = elements! {
-    "purchase_info.amount" => "purchaseAmount": |it| text_value(it.purchase()?.amount.as_ref());
-    "purchase_info.currency" => "purchaseCurrency": |it| text_value(it.purchase()?.currency.as_ref());
-    "purchase_info.exponent" => "purchaseExponent": |it| text_value(it.purchase()?.exponent.as_ref());
-    "purchase_info.date" => "purchaseDate": |it| text_value(it.purchase()?.date.as_ref());
+    "purchase_info.amount" => "purchaseAmount": text!(purchase.amount);
+    "purchase_info.currency" => "purchaseCurrency": text!(purchase.currency);
+    "purchase_info.exponent" => "purchaseExponent": text!(purchase.exponent);
+    "purchase_info.date" => "purchaseDate": text!(purchase.date);
     "purchase_info.transaction_type" => "transType": |it| {
         let there = it.context.is_payment() && !it.context.is_merchant();
         let name = it.purchase()?.transaction_type.as_ref().filter(|_| there);
         code_value(name, TransactionType::from_name, |it| it.code().to_owned())
     };
-    "purchase_info.installment_count" => "purchaseInstalData": |it| {
-        text_value(it.purchase()?.installment_count.as_ref())
-    };
-    "purchase_info.recurring_expiration" => "recurringExpiry": |it| {
-        text_value(it.purchase()?.recurring_expiration.as_ref())
-    };
-    "purchase_info.recurring_frequency" => "recurringFrequency": |it| {
-        text_value(it.purchase()?.recurring_frequency.as_ref())
-    };
-    "merchant_info.mid" => "acquirerMerchantID": |it| text_value(it.merchant()?.mid.as_ref());
-    "merchant_info.acquirer_bin" => "acquirerBIN": |it| text_value(it.merchant()?.acquirer_bin.as_ref());
-    "merchant_info.name" => "merchantName": |it| text_value(it.merchant()?.name.as_ref());
-    "merchant_info.country_code" => "merchantCountryCode": |it| {
-        text_value(it.merchant()?.country_code.as_ref())
-    };
-    "merchant_info.category_code" => "mcc": |it| text_value(it.merchant()?.category_code.as_ref());
-    "merchant_info.risk_info.delivery_email" => "merchantRiskIndicator.deliveryEmailAddress": |it| {
-        text_value(it.risk()?.delivery_email.as_ref())
-    };
+    "purchase_info.installment_count" => "purchaseInstalData": text!(purchase.installment_count);
+    "purchase_info.recurring_expiration" => "recurringExpiry": text!(purchase.recurring_expiration);
+    "purchase_info.recurring_frequency" => "recurringFrequency": text!(purchase.recurring_frequency);
+    "merchant_info.mid" => "acquirerMerchantID": text!(merchant.mid);
+    "merchant_info.acquirer_bin" => "acquirerBIN": text!(merchant.acquirer_bin);
+    "merchant_info.name" => "merchantName": text!(merchant.name);
+    "merchant_info.country_code" => "merchantCountryCode": text!(merchant.country_code);
+    "merchant_info.category_code" => "mcc": text!(merchant.category_code);
+    "merchant_info.risk_info.delivery_email" => "merchantRiskIndicator.deliveryEmailAddress": text!(risk.delivery_email);
     "merchant_info.risk_info.delivery_time_frame" => "merchantRiskIndicator.deliveryTimeframe": |it| {
         let name = it.risk()?.delivery_time_frame.as_ref();
         code_value(name, DeliveryTimeFrame::from_name, |it| it.code().to_owned())
     };
-    "merchant_info.risk_info.gift_card_amount" => "merchantRiskIndicator.giftCardAmount": |it| {
-        text_value(it.risk()?.gift_card_amount.as_ref())
-    };
+    "merchant_info.risk_info.gift_card_amount" => "merchantRiskIndicator.giftCardAmount": text!(risk.gift_card_amount);
     "merchant_info.risk_info.gift_card_count" => "merchantRiskIndicator.giftCardCount": |it| {
         // Clients omit the leading zero.
         let count = it.risk()?.gift_card_count.as_ref().filter(|it| !it.is_empty())?;
         Some(format!("{count:0>2}").into())
     };
-    "merchant_info.risk_info.gift_card_currency" => "merchantRiskIndicator.giftCardCurr": |it| {
-        text_value(it.risk()?.gift_card_currency.as_ref())
-    };
+    "merchant_info.risk_info.gift_card_currency" => "merchantRiskIndicator.giftCardCurr": text!(risk.gift_card_currency);
     "merchant_info.risk_info.pre_order_purchase" => "merchantRiskIndicator.preOrderPurchaseInd": |it| {
         flag_value(it.risk()?.pre_order_purchase, PreOrder::code)
     };
-    "merchant_info.risk_info.pre_order_date" => "merchantRiskIndicator.preOrderDate": |it| {
-        text_value(it.risk()?.pre_order_date.as_ref())
-    };
+    "merchant_info.risk_info.pre_order_date" => "merchantRiskIndicator.preOrderDate": text!(risk.pre_order_date);
     "merchant_info.risk_info.reordered_purchase" => "merchantRiskIndicator.reorderItemsInd": |it| {
         flag_value(it.risk()?.reordered_purchase, Reorder::code)
     };

@@ -1,4 +1,4 @@
-//! One rule, and the conditions and messages that rules share.
+//! One rule, its violation, and the conditions and messages that rules share.
 
 use crate::request::AuthenticateContext;
 

@@ -5,7 +5,7 @@ use crate::{
     code::MethodCompletion,
     fault::{ErrorCode, Fault},
     message::RRes,
-    webhook::WebhookEventType,
+    session::WebhookEventType,
 };
 
 fn emit_effect(event: WebhookEventType, status: Option<Status>) -> StateMachineEffect {

@@ -12,8 +12,8 @@ use scrip_seal::Secret;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::access_key::AwsCredentials;
 use crate::{
+    aws_kms::signature::AwsCredentials,
     http_client::{Endpoint, SourceRequest, SourceResponse, TlsTrust, secret_header, send_request},
     source::UnlockError,
 };

@@ -2,7 +2,7 @@
 
 use scrip_seal::Secret;
 
-use super::access_key::AwsCredentials;
+use crate::aws_kms::signature::AwsCredentials;
 
 /// Finds the access key of a profile. The error is the reason, without a part of the file.
 pub(super) fn parse(file: &Secret, profile: &str) -> Result<AwsCredentials, String> {

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use scrip_seal::Secret;
 use zeroize::Zeroizing;
 
-use super::access_key::AwsCredentials;
 use crate::{
+    aws_kms::signature::AwsCredentials,
     http_client::{Endpoint, SourceRequest, SourceResponse, TlsTrust, send_request},
     secret_file::read_secret_file,
     source::UnlockError,

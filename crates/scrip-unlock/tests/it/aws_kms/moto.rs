@@ -62,8 +62,7 @@ async fn altered_wrapped_key_is_rejected_by_kms() {
     let source = allowed_source();
     let mut wrapped = assert_round_trip(&source, AwsKms::KIND).await;
     *wrapped.last_mut().unwrap() ^= 1;
-    let result = source.unwrap(&context(AwsKms::KIND), &wrapped).await;
-    assert_error(result, "Rejected", &["altered"]);
+    assert_error(source.unwrap(&context(AwsKms::KIND), &wrapped).await, "Rejected", &["altered"]);
 }
 
 #[tokio::test]

@@ -2,24 +2,22 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use scrip_testing::process::unlock_sources::transit_server::{FakeServer, ROOT_TOKEN};
-use scrip_unlock::{Transit, TransitSettings, UnlockSource};
+use scrip_unlock::{Transit, TransitSettings};
 use serde_json::json;
 
-use super::{settings, source, token};
-use crate::support::{assert_error, assert_round_trip, context, describe, vault_key};
+use super::{settings, source, token, unwrap, wrap, wrap_with_server};
+use crate::support::{assert_error, assert_round_trip, describe};
 
 #[tokio::test]
 async fn missing_key_and_missing_mount_are_explained() {
-    let server = FakeServer::start().await;
-    let source = source(&server.url());
-    let wrapped = assert_round_trip(&source, Transit::KIND).await;
+    let (server, source, wrapped) = wrap_with_server().await;
     server.change(|it| it.keys.clear());
-    let result = source.wrap(&context(Transit::KIND), &vault_key()).await;
+    let result = wrap(&source).await;
     assert_error(result, "KeyMissing", &["transit/encrypt/vault-key", "create or restore it"]);
-    let result = source.unwrap(&context(Transit::KIND), &wrapped).await;
+    let result = unwrap(&source, &wrapped).await;
     assert_error(result, "KeyMissing", &["transit/decrypt/vault-key", "create or restore it"]);
     server.change(|it| it.mount = "moved".to_owned());
-    let result = source.unwrap(&context(Transit::KIND), &wrapped).await;
+    let result = unwrap(&source, &wrapped).await;
     assert_error(result, "KeyMissing", &["check the mount and the namespace"]);
 }
 
@@ -29,17 +27,15 @@ async fn token_without_permission_is_denied() {
     let wrapped = assert_round_trip(&source(&server.url()), Transit::KIND).await;
     let settings = TransitSettings { auth: token("hvs.other"), ..settings(&server.url()) };
     let source = Transit::new(settings).unwrap();
-    let result = source.wrap(&context(Transit::KIND), &vault_key()).await;
+    let result = wrap(&source).await;
     assert_error(result, "Denied", &["capability update on transit/encrypt/vault-key"]);
-    let result = source.unwrap(&context(Transit::KIND), &wrapped).await;
+    let result = unwrap(&source, &wrapped).await;
     assert_error(result, "Denied", &["capability update on transit/decrypt/vault-key"]);
 }
 
 #[tokio::test]
 async fn sealed_limited_and_failing_servers_are_unavailable() {
-    let server = FakeServer::start().await;
-    let source = source(&server.url());
-    let wrapped = assert_round_trip(&source, Transit::KIND).await;
+    let (server, source, wrapped) = wrap_with_server().await;
     for (status, text, advice) in [
         (503, "Vault is sealed", "unseal it"),
         (429, "request path \"transit/decrypt/vault-key\": rate limit quota exceeded", "rate"),
@@ -50,29 +46,25 @@ async fn sealed_limited_and_failing_servers_are_unavailable() {
         server.change(|it| {
             it.fixed_reply = Some((status, json!({"errors": [text]}).to_string()));
         });
-        let result = source.unwrap(&context(Transit::KIND), &wrapped).await;
-        assert_error(result, "Unavailable", &[advice]);
-        let result = source.wrap(&context(Transit::KIND), &vault_key()).await;
-        assert_error(result, "Unavailable", &[advice]);
+        assert_error(unwrap(&source, &wrapped).await, "Unavailable", &[advice]);
+        assert_error(wrap(&source).await, "Unavailable", &[advice]);
     }
     server.change(|it| it.fixed_reply = None);
-    assert!(source.unwrap(&context(Transit::KIND), &wrapped).await.is_ok());
+    assert!(unwrap(&source, &wrapped).await.is_ok());
 }
 
 #[tokio::test]
 async fn standby_that_redirects_is_not_followed() {
     let server = FakeServer::start().await;
     server.change(|it| it.fixed_reply = Some((307, String::new())));
-    let result = source(&server.url()).wrap(&context(Transit::KIND), &vault_key()).await;
-    assert_error(result, "Unavailable", &["redirects", "307"]);
+    assert_error(wrap(&source(&server.url())).await, "Unavailable", &["redirects", "307"]);
 }
 
 #[tokio::test]
 async fn key_without_associated_data_is_rejected_by_the_settings() {
     let server = FakeServer::start().await;
     server.change(|it| it.key_type = "rsa-4096");
-    let result = source(&server.url()).wrap(&context(Transit::KIND), &vault_key()).await;
-    assert_error(result, "Settings", &["aes256-gcm96"]);
+    assert_error(wrap(&source(&server.url())).await, "Settings", &["aes256-gcm96"]);
 }
 
 /// Without the check, such a server would accept a wrapped key in every context.
@@ -80,38 +72,30 @@ async fn key_without_associated_data_is_rejected_by_the_settings() {
 async fn server_that_ignores_associated_data_is_rejected_at_wrap() {
     let server = FakeServer::start().await;
     server.change(|it| it.ignores_associated_data = true);
-    let result = source(&server.url()).wrap(&context(Transit::KIND), &vault_key()).await;
+    let result = wrap(&source(&server.url())).await;
     assert_error(result, "Settings", &["does not authenticate associated data"]);
 }
 
 #[tokio::test]
 async fn wrapped_key_below_the_minimal_version_is_rejected() {
-    let server = FakeServer::start().await;
-    let source = source(&server.url());
-    let wrapped = assert_round_trip(&source, Transit::KIND).await;
+    let (server, source, wrapped) = wrap_with_server().await;
     server.change(|it| (it.latest_version, it.min_decryption_version) = (2, 2));
-    let result = source.unwrap(&context(Transit::KIND), &wrapped).await;
-    assert_error(result, "Rejected", &["min_decryption_version"]);
+    assert_error(unwrap(&source, &wrapped).await, "Rejected", &["min_decryption_version"]);
 }
 
 #[tokio::test]
 async fn answer_with_another_plaintext_is_rejected() {
-    let server = FakeServer::start().await;
-    let source = source(&server.url());
-    let wrapped = assert_round_trip(&source, Transit::KIND).await;
+    let (server, source, wrapped) = wrap_with_server().await;
     for plaintext in [vec![0; 32], vec![7; 16], Vec::new()] {
         let body = json!({"data": {"plaintext": STANDARD.encode(plaintext)}});
         server.change(|it| it.fixed_reply = Some((200, body.to_string())));
-        let result = source.unwrap(&context(Transit::KIND), &wrapped).await;
-        assert_error(result, "Rejected", &["returned another key"]);
+        assert_error(unwrap(&source, &wrapped).await, "Rejected", &["returned another key"]);
     }
 }
 
 #[tokio::test]
 async fn malformed_answer_is_unavailable() {
-    let server = FakeServer::start().await;
-    let source = source(&server.url());
-    let wrapped = assert_round_trip(&source, Transit::KIND).await;
+    let (server, source, wrapped) = wrap_with_server().await;
     for body in [
         String::new(),
         "<html>".to_owned(),
@@ -123,10 +107,8 @@ async fn malformed_answer_is_unavailable() {
     ] {
         server.change(|it| it.fixed_reply = Some((200, body)));
         let advice = ["check the address and the mount"];
-        let result = source.unwrap(&context(Transit::KIND), &wrapped).await;
-        assert_error(result, "Unavailable", &advice);
-        let result = source.wrap(&context(Transit::KIND), &vault_key()).await;
-        assert_error(result, "Unavailable", &advice);
+        assert_error(unwrap(&source, &wrapped).await, "Unavailable", &advice);
+        assert_error(wrap(&source).await, "Unavailable", &advice);
     }
 }
 
@@ -136,7 +118,7 @@ async fn token_is_in_no_debug_output_and_no_error() {
     assert!(!format!("{settings:?}").contains(ROOT_TOKEN));
     let source = Transit::new(settings).unwrap();
     assert!(!format!("{source:?}").contains(ROOT_TOKEN));
-    let (variant, text) = describe(source.wrap(&context(Transit::KIND), &vault_key()).await);
+    let (variant, text) = describe(wrap(&source).await);
     assert_eq!(variant, "Unavailable");
     assert!(text.contains("cannot connect to 127.0.0.1:1") && !text.contains(ROOT_TOKEN), "{text}");
 }
@@ -156,6 +138,5 @@ async fn invalid_settings_are_rejected() {
     }
     let line_break = TransitSettings { auth: token("a\nb"), ..settings(address) };
     let source = Transit::new(line_break).unwrap();
-    let result = source.wrap(&context(Transit::KIND), &vault_key()).await;
-    assert_error(result, "Settings", &["line break"]);
+    assert_error(wrap(&source).await, "Settings", &["line break"]);
 }

@@ -8,10 +8,10 @@ use std::{
 use scrip_testing::process::unlock_sources::transit_server::{
     FakeServer, JWT, ROLE_ID, ROOT_TOKEN, SECRET_ID,
 };
-use scrip_unlock::{Transit, TransitAuth, TransitSettings, UnlockSource};
+use scrip_unlock::{Transit, TransitAuth, TransitSettings};
 
-use super::settings;
-use crate::support::{assert_error, assert_round_trip, context, describe, vault_key};
+use super::{settings, unwrap, wrap};
+use crate::support::{assert_error, assert_round_trip, describe};
 
 /// A login with the secret in a file.
 type Login = fn(PathBuf) -> TransitAuth;
@@ -69,7 +69,7 @@ async fn revoked_login_token_is_replaced_once() {
     let source = source_with(&server, app_role(write_secret(folder.path(), SECRET_ID)));
     let wrapped = assert_round_trip(&source, Transit::KIND).await;
     server.change(|it| it.tokens.clear());
-    assert!(source.unwrap(&context(Transit::KIND), &wrapped).await.is_ok());
+    assert!(unwrap(&source, &wrapped).await.is_ok());
     assert_eq!(server.change(|it| it.login_count), 2);
 }
 
@@ -80,9 +80,7 @@ async fn login_with_a_wrong_secret_is_denied_without_showing_the_secret() {
     let logins: [Login; 2] = [app_role, kubernetes];
     for auth in logins {
         let file = write_secret(folder.path(), "wrong-secret-value");
-        let (variant, text) = describe(
-            source_with(&server, auth(file)).wrap(&context(Transit::KIND), &vault_key()).await,
-        );
+        let (variant, text) = describe(wrap(&source_with(&server, auth(file))).await);
         assert_eq!(variant, "Denied");
         assert!(text.contains("renew the secret in") && !text.contains("wrong-secret"), "{text}");
     }
@@ -91,9 +89,8 @@ async fn login_with_a_wrong_secret_is_denied_without_showing_the_secret() {
         role_id: ROLE_ID.to_owned(),
         secret_id_file: write_secret(folder.path(), SECRET_ID),
     };
-    let result =
-        source_with(&server, wrong_mount).wrap(&context(Transit::KIND), &vault_key()).await;
-    assert_error(result, "Denied", &["auth/missing/login"]);
+    let source = source_with(&server, wrong_mount);
+    assert_error(wrap(&source).await, "Denied", &["auth/missing/login"]);
 }
 
 #[tokio::test]
@@ -102,11 +99,9 @@ async fn login_at_a_sealed_server_is_unavailable() {
     let server = FakeServer::start().await;
     server.change(|it| it.fixed_reply = Some((503, r#"{"errors":["Vault is sealed"]}"#.into())));
     let source = source_with(&server, app_role(write_secret(folder.path(), SECRET_ID)));
-    let result = source.wrap(&context(Transit::KIND), &vault_key()).await;
-    assert_error(result, "Unavailable", &["unseal it"]);
+    assert_error(wrap(&source).await, "Unavailable", &["unseal it"]);
     server.change(|it| it.fixed_reply = Some((200, "{}".to_owned())));
-    let result = source.wrap(&context(Transit::KIND), &vault_key()).await;
-    assert_error(result, "Unavailable", &["has no token"]);
+    assert_error(wrap(&source).await, "Unavailable", &["has no token"]);
 }
 
 #[tokio::test]
@@ -115,14 +110,13 @@ async fn token_file_is_read_for_each_operation() {
     let server = FakeServer::start().await;
     let path = folder.path().join("secret");
     let source = source_with(&server, TransitAuth::TokenFile(path.clone()));
-    let wrap = || async { source.wrap(&context(Transit::KIND), &vault_key()).await };
-    assert_error(wrap().await, "Unavailable", &["does not exist"]);
+    assert_error(wrap(&source).await, "Unavailable", &["does not exist"]);
     fs::write(&path, "\n").unwrap();
-    assert_error(wrap().await, "Unavailable", &["is empty"]);
+    assert_error(wrap(&source).await, "Unavailable", &["is empty"]);
     fs::write(&path, "hvs.expired").unwrap();
-    assert_error(wrap().await, "Denied", &["renew the token"]);
+    assert_error(wrap(&source).await, "Denied", &["renew the token"]);
     fs::write(&path, format!("{ROOT_TOKEN}\n")).unwrap();
-    assert!(wrap().await.is_ok());
+    assert!(wrap(&source).await.is_ok());
     fs::write(&path, "x".repeat(70_000)).unwrap();
-    assert_error(wrap().await, "Settings", &["more than 65536 bytes"]);
+    assert_error(wrap(&source).await, "Settings", &["more than 65536 bytes"]);
 }

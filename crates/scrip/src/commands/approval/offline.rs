@@ -25,9 +25,9 @@ use serde_json::Value;
 
 use crate::commands::{
     approval::{action_text, is_on_without_server, load_ledger, load_state, wait_for_approval},
-    async_runtime::runtime,
     operator::Operator,
     record_failure::explain_record_failure,
+    runtime,
 };
 
 /// Whether a command without a server may run.

@@ -7,10 +7,7 @@ use scrip_server::{
     clock::SystemClock,
     config::Settings,
     directory_servers::{HttpDirectoryServers, client_cert::ResultsTls},
-    tls::{
-        Certificates,
-        certificate_validity::{CertificateValidity, ValidityStatus},
-    },
+    tls::{CertificateValidity, Certificates, ValidityStatus},
 };
 
 use crate::commands::{

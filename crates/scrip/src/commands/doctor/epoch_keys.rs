@@ -1,17 +1,18 @@
 //! Checks that the Redis for CVC epoch keys is suitable.
 
 use scrip_core::types::time::Clock;
-
-use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 use scrip_server::{
     clock::SystemClock,
     config::{EpochKeyLocation, Settings},
     epoch_keys::{
         check_sharing,
-        persistence::{Persistence, read_setting, redis_time_ms},
-        redis_exchange::{RedisKeyExchange, RedisUnusable},
+        redis_exchange::{
+            Persistence, RedisKeyExchange, RedisUnusable, read_setting, redis_time_ms,
+        },
     },
 };
+
+use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 
 const CHECK: &str = "epoch keys";
 /// A key lives for at least 15 minutes, so this drift is reported long before a key is lost.

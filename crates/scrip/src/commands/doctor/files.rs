@@ -1,8 +1,11 @@
-//! Checks of files with keys and passwords, and of swap.
+//! Checks of files with keys and passwords, of the control sockets, and of swap.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use scrip_server::config::{EpochKeyLocation, LockMemory, Settings};
+use scrip_server::{
+    config::{EpochKeyLocation, LockMemory, Settings},
+    control::socket_check,
+};
 
 use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 
@@ -74,4 +77,36 @@ pub(super) fn check_swap(settings: &Settings) -> Finding {
              or turn swap off",
         ),
     }
+}
+
+const CONTROL_SOCKET: &str = "control socket";
+
+pub(super) fn check_sockets(settings: &Settings) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    // A missing data directory is a finding of its own.
+    if settings.check_data_dir().is_ok()
+        && let Err(error) = socket_check::check_private(settings)
+    {
+        let message = format!(
+            "{error:#}. Without this socket, commands such as scrip status and scrip keys do not \
+             find the server"
+        );
+        findings.push(warning(CONTROL_SOCKET, message));
+    }
+    match (&settings.server.control_socket, &settings.server.control_group) {
+        (Some(path), Some(group)) => {
+            if let Err(error) = socket_check::check_shared(path, group) {
+                findings.push(failed(CONTROL_SOCKET, format!("server.control_socket: {error:#}")));
+            }
+        }
+        (Some(_), None) => {
+            let message = "server.control_socket is not created: set server.control_group";
+            findings.push(warning(CONTROL_SOCKET, message));
+        }
+        (None, _) => (),
+    }
+    if findings.is_empty() {
+        findings.push(passed(CONTROL_SOCKET, "the server can create it"));
+    }
+    findings
 }

@@ -4,7 +4,7 @@ use scrip_api::{app::readiness::NotReadyReason, metrics::label::Label};
 use scrip_server::{
     config::Settings,
     control::status::{ServerStatus, query_status},
-    files::disk_space::DiskSpace,
+    files::DiskSpace,
 };
 
 use crate::commands::{

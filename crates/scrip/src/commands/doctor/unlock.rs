@@ -9,8 +9,8 @@ use scrip_seal::AuditKey;
 use scrip_server::{
     config::Settings,
     unlock::{
+        inputs::UnlockProblem,
         open::{MethodName, altered_methods, try_single_method},
-        problem::UnlockProblem,
         unlock_settings::UnlockSettings,
     },
 };

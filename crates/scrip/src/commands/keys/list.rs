@@ -13,8 +13,8 @@ use serde_json::json;
 
 use crate::commands::{
     arguments::CommonArguments,
-    async_runtime::runtime,
     output::{CommandOutput, table},
+    runtime,
 };
 
 /// Asks the running server, which knows the last checks. Without a server, reads the rows; only the

@@ -24,9 +24,9 @@ use crate::commands::{
         offline::{is_in_force, request_from_server, use_without_server},
     },
     arguments::ApprovedArguments,
-    async_runtime::runtime,
     operator::Operator,
     output::{CommandOutput, print_message},
+    runtime,
 };
 
 pub(super) const EXAMPLES: &str = "\

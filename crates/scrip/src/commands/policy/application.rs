@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use scrip_api::wire::{
     self, ParseError,
-    fields::JsonFields,
+    json::JsonFields,
     policy::access::{self, RuleHolder},
 };
 use scrip_core::{

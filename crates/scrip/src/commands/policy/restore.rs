@@ -4,9 +4,12 @@ mod arguments;
 mod deletion;
 mod plan;
 mod replacement;
-mod source;
 
-use std::sync::Arc;
+use std::{
+    io::{Read, Seek, SeekFrom},
+    path::Path,
+    sync::Arc,
+};
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
@@ -18,6 +21,7 @@ use scrip_core::{
 };
 use scrip_seal::TenantKeys;
 use scrip_server::{config::Environment, operator_error::explain};
+use scrip_store::transfer::read_policy;
 use serde_json::json;
 
 use crate::commands::{
@@ -27,6 +31,11 @@ use crate::commands::{
         arguments::PolicyRestoreArguments,
         plan::{RestorePlan, describe_tenant_alterations},
         replacement::PolicyReplacement,
+    },
+    progress::{Progress, ProgressUnit},
+    transfer::backup::{
+        READING, examine_database,
+        file::{BackupFile, open_regular_file},
     },
 };
 
@@ -73,7 +82,7 @@ async fn restore(
     arguments: &PolicyRestoreArguments,
 ) -> anyhow::Result<CommandOutput> {
     let stored = operator.vault.store.load_directory().await.map_err(explain)?;
-    let backup = source::read_backup(&arguments.from)?;
+    let backup = read_backup(&arguments.from)?;
     let BackupPolicy { tenant, records: backup } =
         find_backup_policy(operator, &stored, backup, &arguments.tenant)?;
     let id = tenant.id;
@@ -211,4 +220,31 @@ fn must_replace_keys(
         );
     }
     Ok(true)
+}
+
+/// The start of every SQLite database, and therefore of every backup.
+const DATABASE_START: &[u8] = b"SQLite format 3\0";
+
+/// Reads all policies of the file. Their MACs are not checked yet.
+fn read_backup(path: &Path) -> anyhow::Result<DirectoryRecords> {
+    let name = path.display();
+    let unreadable = || format!("{name} cannot be read");
+    let mut file = open_regular_file(path)?;
+    let mut start = Vec::new();
+    let start_length = u64::try_from(DATABASE_START.len())?;
+    file.by_ref().take(start_length).read_to_end(&mut start).with_context(unreadable)?;
+    if start != DATABASE_START {
+        file.seek(SeekFrom::Start(0)).with_context(unreadable)?;
+        let records = read_policy(&file);
+        return records.with_context(|| format!("{name} is not a usable backup or export"));
+    }
+    BackupFile::open(path)?.check(&mut Progress::of_report("checksum", ProgressUnit::Bytes))?;
+    let examined = examine_database(path, Progress::of_report(READING, ProgressUnit::Bytes))?;
+    if !examined.is_current {
+        bail!(
+            "{name} has the schema of an older version. Restore it into an empty directory with \
+             this version, and back that directory up"
+        );
+    }
+    Ok(examined.directory)
 }

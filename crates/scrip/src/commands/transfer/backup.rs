@@ -30,11 +30,11 @@ use crate::commands::{
     alterations::describe_alterations,
     approval::{self, NeededAccess},
     arguments::{ApprovedArguments, CommonArguments},
-    async_runtime::runtime,
     command_record::{record_completion, record_start},
     operator::Operator,
     output::{self, CommandOutput, format_bytes, format_count},
     progress::{Progress, ProgressUnit},
+    runtime,
     transfer::backup::file::{BackupFile, Manifest, finish_backup},
     vault_opener::VaultOpener,
 };

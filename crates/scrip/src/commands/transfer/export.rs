@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use crate::commands::{
     approval::offline::{OfflineApproval, require_for_export},
     arguments::{ApprovedArguments, CommonArguments},
-    async_runtime::runtime,
     command_record::{record_completion, record_start},
     output::{self, CommandOutput, format_bytes},
+    runtime,
     transfer::backup::folder_outside_data_dir,
 };
 

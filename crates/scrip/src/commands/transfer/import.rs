@@ -18,10 +18,10 @@ use serde_json::json;
 
 use crate::commands::{
     arguments::CommonArguments,
-    async_runtime::runtime,
     command_record::record_completion,
     init,
     output::{CommandOutput, format_count, warn},
+    runtime,
     transfer::{
         backup::{file::open_regular_file, unlock_copy},
         export::{contents_text, summary_json},

@@ -23,11 +23,11 @@ use serde_json::json;
 
 use crate::commands::{
     arguments::CommonArguments,
-    async_runtime::runtime,
     command_record::record_completion,
     init,
     keys::list::load_key_history,
     output::CommandOutput,
+    runtime,
     transfer::backup::{
         READING, age_text, check_vault_key, contents_text, examine_database,
         file::{BackupFile, Manifest},

@@ -162,8 +162,7 @@ fn body_memory_is_shared_by_client_networks_and_counts_small_bodies() {
 
 #[test]
 fn content_length_is_required_for_browser_notifications_only() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let session = "/3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e";
     let post = |path: &str, content_type: &str, key: &str, body: &str| {
         let head = format!(
@@ -416,11 +415,8 @@ fn operator_listener_rejects_unknown_host_names() {
         assert_eq!(request_operator_status(address, path, "attacker.example"), 421, "{path}");
         let expected_status = if path == "/metrics" { 401 } else { 200 };
         for host in ["127.0.0.1:9464", "[::1]", "localhost:1", "scrip.internal:9464"] {
-            assert_eq!(
-                request_operator_status(address, path, host),
-                expected_status,
-                "path {path}, host {host}"
-            );
+            let status = request_operator_status(address, path, host);
+            assert_eq!(status, expected_status, "path {path}, host {host}");
         }
     }
 }

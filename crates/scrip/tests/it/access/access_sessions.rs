@@ -30,7 +30,7 @@ fn read_permission() -> Value {
 }
 
 fn create_token() -> String {
-    text_field(&SERVER.create_token_ok(&ACME.private, &json!({"type": "token", "data": 1})), "id")
+    SERVER.create_token_id(&ACME.private, &json!({"type": "token", "data": 1}))
 }
 
 #[test]
@@ -42,15 +42,12 @@ fn unauthorized_access_session_has_no_rights() {
     let id = create_token();
     SERVER.get_token(&key(&session), &id).expect_problem(403, "token:read");
     // The session does not even have the rights of the application that created it.
-    SERVER
-        .create_token(&key(&session), &json!({"type": "token", "data": 1}))
-        .expect_problem(403, "create");
+    let body = json!({"type": "token", "data": 1});
+    SERVER.create_token(&key(&session), &body).expect_problem(403, "create");
     let response = authorize(&SERVER, &ACME.private, &session, read_permission());
     assert_eq!((response.status, response.text.as_str()), (204, ""));
     SERVER.get_token(&key(&session), &id).expect_status(200);
-    SERVER
-        .create_token(&key(&session), &json!({"type": "token", "data": 1}))
-        .expect_problem(403, "create");
+    SERVER.create_token(&key(&session), &body).expect_problem(403, "create");
     SERVER.delete(&key(&session), &format!("/tokens/{id}")).expect_problem(403, "token:delete");
 }
 
@@ -103,9 +100,14 @@ fn unknown_and_foreign_nonces_are_indistinguishable() {
 
 #[test]
 fn invalid_access_session_authorization_names_the_attribute() {
+    let with_conditions = |conditions: Value| {
+        let permissions = ["token:read"];
+        let rule =
+            json!({"conditions": conditions, "transform": "mask", "permissions": permissions});
+        json!({"rules": [rule]})
+    };
     let condition = |attribute: &str, operator: &str, value: Value| {
-        let condition = json!({"attribute": attribute, "operator": operator, "value": value});
-        json!({"rules": [{"conditions": [condition], "transform": "mask", "permissions": ["token:read"]}]})
+        with_conditions(json!([{"attribute": attribute, "operator": operator, "value": value}]))
     };
     let rule = |name: &str, value: Value| {
         let mut rule =
@@ -113,9 +115,8 @@ fn invalid_access_session_authorization_names_the_attribute() {
         rule[name] = value;
         json!({"rules": [rule]})
     };
-    let too_many_conditions =
-        vec![json!({"attribute": "id", "operator": "equals", "value": "x"}); 17];
-    let one_condition = json!([{"attribute": "id", "operator": "equals", "value": "x"}]);
+    let id_is = json!({"attribute": "id", "operator": "equals", "value": "x"});
+    let (one_condition, too_many_conditions) = (json!([id_is]), vec![&id_is; 17]);
     let table = [
         (json!({}), "permissions"),
         (json!({"permissions": []}), "permissions"),
@@ -139,11 +140,11 @@ fn invalid_access_session_authorization_names_the_attribute() {
         authorize(&SERVER, &ACME.private, &session, body).expect_invalid(attribute);
     }
     for conditions in [json!({}), json!("x"), json!(too_many_conditions)] {
-        let body = json!({"rules": [{"conditions": conditions, "transform": "mask", "permissions": ["token:read"]}]});
+        let body = with_conditions(conditions);
         authorize(&SERVER, &ACME.private, &session, body).expect_invalid("rules[0].conditions");
     }
     for conditions in [Value::Null, json!([])] {
-        let body = json!({"rules": [{"conditions": conditions, "transform": "mask", "permissions": ["token:read"]}]});
+        let body = with_conditions(conditions);
         authorize(&SERVER, &ACME.private, &session, body).expect_invalid("rules[0].container");
     }
     let response_without_nonce =
@@ -154,8 +155,7 @@ fn invalid_access_session_authorization_names_the_attribute() {
 
 /// Starts a server with a movable clock, an authorized session and a token.
 fn server_with_movable_clock() -> (TestServer, TenantApiKeys) {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     server.create_token_ok(&keys.private, &json!({"id": "read-me", "type": "token", "data": 1}));
     (server, keys)
 }
@@ -222,48 +222,37 @@ fn access_session_lifetime_can_be_set_up_to_one_day() {
     server.get_token(&key(&session), "read-me").expect_problem(401, "BT-API-KEY");
 }
 
-/// Creates an application over HTTP, so that the test can change it. Returns its path and its key.
-fn create_application(body: &Value) -> (String, String) {
-    let created = SERVER.post(&ACME.management, "/applications", body).expect_status(201);
-    (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"))
-}
-
 #[test]
 fn access_session_ends_when_its_application_or_authorizer_is_deleted() {
-    let public = json!({"name": "p", "type": "public", "permissions": ["token:create"]});
-    let private = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
     let id = create_token();
     for deleted_kind in ["public", "private"] {
-        let ((public_path, public), (private_path, private)) =
-            (create_application(&public), create_application(&private));
-        let session = SERVER.post_empty(&public, "/sessions").expect_status(201);
-        authorize(&SERVER, &private, &session, read_permission()).expect_status(204);
-        SERVER.get_token(&key(&session), &id).expect_status(200);
-        let deleted_path = if deleted_kind == "public" { public_path } else { private_path };
-        SERVER.delete(&ACME.management, &deleted_path).expect_status(204);
-        SERVER.get_token(&key(&session), &id).expect_problem(401, "BT-API-KEY");
+        let [public, private] =
+            [("public", "token:create"), ("private", "token:read")].map(|(kind, permission)| {
+                let rights = json!({"permissions": [permission]});
+                SERVER.create_application(&ACME.management, kind, &rights)
+            });
+        let session = SERVER.create_access_session(&public.key, &private.key, &read_permission());
+        SERVER.get_token(&session, &id).expect_status(200);
+        let deleted = if deleted_kind == "public" { public } else { private };
+        SERVER.delete(&ACME.management, &deleted.path).expect_status(204);
+        SERVER.get_token(&session, &id).expect_problem(401, "BT-API-KEY");
     }
 }
 
 #[test]
 fn access_session_ends_when_its_authorizing_key_is_deleted() {
-    let private = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
-    let (application_path, first) = create_application(&private);
-    let keys = format!("{application_path}/keys");
+    let first = SERVER.create_application(&ACME.management, "private", &read_permission());
+    let keys = format!("{}/keys", first.path);
     let second = SERVER.post(&ACME.management, &keys, &json!({})).expect_status(201);
     let id = create_token();
-    let create_authorized_session = |private: &str| {
-        let session = create_session(&SERVER, &ACME);
-        authorize(&SERVER, private, &session, read_permission()).expect_status(204);
-        SERVER.get_token(&key(&session), &id).expect_status(200);
+    let [by_first, by_second] = [&first.key, &text_field(&second, "key")].map(|private| {
+        let session = SERVER.create_access_session(&ACME.public, private, &read_permission());
+        SERVER.get_token(&session, &id).expect_status(200);
         session
-    };
-    let (by_first, by_second) =
-        (create_authorized_session(&first), create_authorized_session(&text_field(&second, "key")));
-    SERVER
-        .delete(&ACME.management, &format!("{keys}/{}", text_field(&second, "id")))
-        .expect_status(204);
-    SERVER.get_token(&key(&by_second), &id).expect_problem(401, "BT-API-KEY");
+    });
+    let path = format!("{keys}/{}", text_field(&second, "id"));
+    SERVER.delete(&ACME.management, &path).expect_status(204);
+    SERVER.get_token(&by_second, &id).expect_problem(401, "BT-API-KEY");
     // The application, its other key and the session that this key authorized still work.
-    SERVER.get_token(&key(&by_first), &id).expect_status(200);
+    SERVER.get_token(&by_first, &id).expect_status(200);
 }

@@ -16,6 +16,11 @@ fn create_key(path: &str) -> TestResponse {
     SERVER.post_empty(&ACME.management, path)
 }
 
+fn delete_key(path: &str, key: &Value) {
+    let path = format!("{path}/{}", text_field(key, "id"));
+    SERVER.delete(&ACME.management, &path).expect_status(204);
+}
+
 fn works(key: &Value) -> bool {
     let status = SERVER.get_token(&text_field(key, "key"), "no-such-token").status;
     assert!([401, 404].contains(&status), "{status}");
@@ -55,13 +60,10 @@ fn key_list_is_an_array_or_a_page_on_request() {
 fn deleted_api_key_is_rejected_immediately() {
     let (path, first) = create_application();
     let second = create_key(&path).expect_status(201);
-    let key_path = format!("{path}/{}", text_field(&first, "id"));
-    SERVER.delete(&ACME.management, &key_path).expect_status(204);
+    delete_key(&path, &first);
     assert!(!works(&first) && works(&second));
     // The application exists without a key, and can get another one.
-    SERVER
-        .delete(&ACME.management, &format!("{path}/{}", text_field(&second, "id")))
-        .expect_status(204);
+    delete_key(&path, &second);
     assert_eq!(SERVER.get_path(&ACME.management, &path).expect_status(200), json!([]));
     assert!(works(&create_key(&path).expect_status(201)));
 }
@@ -83,8 +85,6 @@ fn application_can_have_at_most_100_keys() {
         create_key(&path).expect_status(201);
     }
     create_key(&path).expect_problem(422, "at most 100 keys");
-    SERVER
-        .delete(&ACME.management, &format!("{path}/{}", text_field(&first, "id")))
-        .expect_status(204);
+    delete_key(&path, &first);
     create_key(&path).expect_status(201);
 }

@@ -1,8 +1,9 @@
 //! Applications: their attributes and changes. A change applies to the next request.
 
+use scrip_testing::requests::assert_members;
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SERVER, TestResponse, text_field};
+use crate::harness::server::{ACME, SERVER, TestResponse, text_field, text_fields};
 
 fn try_create(body: &Value) -> TestResponse {
     SERVER.post(&ACME.management, "/applications", body)
@@ -31,13 +32,10 @@ fn created_application_has_its_rules_and_a_working_key() {
     let application = create_application(&body);
     let key = text_field(&application, "key");
     assert!(key.starts_with("key_test_us_pvt_") && key.len() > 40, "{key}");
-    for (name, expected) in [
-        ("type", json!("private")),
-        ("permissions", json!(["token:use"])),
-        ("rules", json!([rule])),
-    ] {
-        assert_eq!(application[name], expected, "{name}");
-    }
+    assert_members(
+        &application,
+        &json!({"type": "private", "permissions": ["token:use"], "rules": [rule]}),
+    );
     assert_eq!(application["keys"].as_array().unwrap().len(), 1);
     let update_response = SERVER.put(&ACME.management, &application_path(&application), &body);
     let by_key = SERVER.get_path(&key, "/applications/key");
@@ -81,10 +79,7 @@ fn name_permissions_and_rules_of_an_application_are_normalized() {
     assert_eq!(application["permissions"], json!([]));
     let first = json!({"description": "", "priority": 1, "container": "/b/", "transform": "redact", "permissions": ["token:read"]});
     assert_eq!(application["rules"][0], first);
-    assert_eq!(
-        application["rules"][1]["container"], "/a/",
-        "rules are not returned in their order"
-    );
+    assert_eq!(application["rules"][1]["container"], "/a/", "rules are not in their order");
 }
 
 /// Returns a valid rule with one attribute changed.
@@ -150,9 +145,8 @@ fn invalid_application_names_the_attribute() {
         let mut body = reader_body("wrong");
         body[name] = value;
         try_create(&body).expect_invalid(attribute);
-        SERVER
-            .put(&ACME.management, &application_path(&application), &body)
-            .expect_invalid(attribute);
+        let path = application_path(&application);
+        SERVER.put(&ACME.management, &path, &body).expect_invalid(attribute);
     }
     for (name, value) in [
         ("type", json!("robot")),
@@ -206,13 +200,12 @@ fn update_application_replaces_permissions_and_keeps_the_type() {
     .expect_status(200);
     assert_eq!((&updated["type"], &updated["permissions"]), (&json!("public"), &json!([])));
     assert_eq!(updated["keys"][0]["id"], application["keys"][0]["id"]);
-    SERVER
-        .create_token(&key, &json!({"type": "token", "data": 1}))
-        .expect_problem(403, "token:create");
+    let token = json!({"type": "token", "data": 1});
+    SERVER.create_token(&key, &token).expect_problem(403, "token:create");
     send_update(&json!({"name": "a", "permissions": ["token:read"]})).expect_invalid("permissions");
     send_update(&json!({"name": "a"})).expect_invalid("permissions");
     send_update(&body).expect_status(200);
-    SERVER.create_token(&key, &json!({"type": "token", "data": 1})).expect_status(201);
+    SERVER.create_token(&key, &token).expect_status(201);
 }
 
 #[test]
@@ -226,11 +219,10 @@ fn changed_rule_applies_to_the_next_request() {
     let key = text_field(&application, "key");
     let token =
         json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/seen/"]});
-    let id = text_field(&SERVER.create_token_ok(&ACME.private, &token), "id");
+    let id = SERVER.create_token_id(&ACME.private, &token);
     let read_with = |transform, container| {
-        SERVER
-            .put(&ACME.management, &application_path(&application), &body(transform, container))
-            .expect_status(200);
+        let (path, body) = (application_path(&application), body(transform, container));
+        SERVER.put(&ACME.management, &path, &body).expect_status(200);
         SERVER.get_token(&key, &id)
     };
     assert_eq!(SERVER.get_token(&key, &id).expect_status(200)["data"], "XXX-XX-6789");
@@ -242,9 +234,8 @@ fn changed_rule_applies_to_the_next_request() {
 #[test]
 fn application_can_remove_its_own_permissions_and_delete_itself() {
     let permissions = json!(["application:read", "application:update", "application:delete"]);
-    let application = create_application(
-        &json!({"name": "leaves", "type": "management", "permissions": permissions}),
-    );
+    let body = json!({"name": "leaves", "type": "management", "permissions": permissions});
+    let application = create_application(&body);
     let (key, path) = (text_field(&application, "key"), application_path(&application));
     let reduced_body = json!({"name": "x", "permissions": ["application:delete"]});
     SERVER.put(&key, &path, &reduced_body).expect_status(200);
@@ -255,23 +246,19 @@ fn application_can_remove_its_own_permissions_and_delete_itself() {
 
 #[test]
 fn keys_of_a_deleted_application_are_rejected() {
-    let (application, other_application) = (
-        create_application(&reader_body("deleted")),
-        create_application(&reader_body("remaining")),
-    );
-    let second_key =
-        SERVER.post_empty(&ACME.management, &format!("{}/keys", application_path(&application)));
-    let keys = [text_field(&application, "key"), text_field(&second_key.expect_status(201), "key")];
+    let [application, other_application] =
+        ["deleted", "remaining"].map(|it| create_application(&reader_body(it)));
     let path = application_path(&application);
+    let second_key = SERVER.post_empty(&ACME.management, &format!("{path}/keys"));
+    let keys = [text_field(&application, "key"), text_field(&second_key.expect_status(201), "key")];
     SERVER.delete(&ACME.management, &path).expect_status(204);
     for key in &keys {
         SERVER.get_token(key, "whatever").expect_problem(401, "BT-API-KEY");
     }
     let keys_of_deleted = SERVER.get_path(&ACME.management, &format!("{path}/keys"));
     keys_of_deleted.expect_problem(404, "Not found.");
-    SERVER
-        .get_token(&text_field(&other_application, "key"), "whatever")
-        .expect_problem(404, "Not found.");
+    let other_key = text_field(&other_application, "key");
+    SERVER.get_token(&other_key, "whatever").expect_problem(404, "Not found.");
 }
 
 #[test]
@@ -281,26 +268,19 @@ fn get_application_by_key_returns_the_application_of_the_key() {
     {
         let application_of_key = SERVER.get_path(key, "/applications/key/").expect_status(200);
         assert_eq!(application_of_key["type"], kind);
-        assert_eq!(
-            SERVER
-                .get_path(&ACME.management, &application_path(&application_of_key))
-                .expect_status(200),
-            application_of_key
-        );
+        let path = application_path(&application_of_key);
+        let read = SERVER.get_path(&ACME.management, &path).expect_status(200);
+        assert_eq!(read, application_of_key);
     }
     let application = create_application(&reader_body("caller"));
     let key = text_field(&application, "key");
-    assert_eq!(
-        SERVER.get_path(&key, "/applications/key").expect_status(200)["id"],
-        application["id"]
-    );
+    let own_application = SERVER.get_path(&key, "/applications/key").expect_status(200);
+    assert_eq!(own_application["id"], application["id"]);
     SERVER.get_path(&key, &application_path(&application)).expect_problem(403, "application:read");
     // An access session gets the application that created it.
     let session = SERVER.post_empty(&ACME.public, "/sessions").expect_status(201);
-    let application_of_key = SERVER
-        .get_path(&text_field(&session, "session_key"), "/applications/key")
-        .expect_status(200);
-    assert_eq!(application_of_key["type"], "public");
+    let of_session = SERVER.get_path(&text_field(&session, "session_key"), "/applications/key");
+    assert_eq!(of_session.expect_status(200)["type"], "public");
     assert!(SERVER.request("PUT", "/applications/key").key(&ACME.management).send().status == 405);
 }
 
@@ -324,8 +304,7 @@ fn applications_are_filtered_by_type() {
         [("type=private", &["private"][..]), ("type=public&type=private", &["public", "private"])]
     {
         let page = list(query).expect_status(200);
-        let mut listed: Vec<_> =
-            page["data"].as_array().unwrap().iter().map(|it| text_field(it, "type")).collect();
+        let mut listed = text_fields(&page["data"], "type");
         listed.sort_by_key(|it| kinds.iter().position(|kind| kind == it));
         assert_eq!(listed, kinds, "{query}");
         assert_eq!(page["pagination"]["total_items"], kinds.len());

@@ -75,23 +75,21 @@ fn wrong_application_type_is_denied_on_every_route() {
     let fully_delegated =
         harness.create_access_session(&permissions_for_kind(ApplicationKind::Private));
     let state_before = harness.tenant_state();
+    let expect_denied = |route: &Route, key: &str| {
+        let response = harness.call_route(route, Some(key));
+        response.expect_problem(403, requirement_name(route.requirement));
+    };
     for route in ROUTES.iter().filter(|it| it.requirement != CallerRequirement::AnyKey) {
         let allowed = allowed_kinds(route.requirement);
         for kind in ApplicationKind::ALL.into_iter().filter(|it| !allowed.contains(it)) {
-            harness
-                .call_route(route, Some(harness.full_key(kind)))
-                .expect_problem(403, requirement_name(route.requirement));
+            expect_denied(route, harness.full_key(kind));
         }
-        harness
-            .call_route(route, Some(&unauthorized_session))
-            .expect_problem(403, requirement_name(route.requirement));
+        expect_denied(route, &unauthorized_session);
         // A session can only have permissions that a private application can delegate.
         let can_be_delegated = matches!(route.requirement, CallerRequirement::Permission(it)
             if it.kinds().contains(&ApplicationKind::Private));
         if !can_be_delegated {
-            harness
-                .call_route(route, Some(&fully_delegated))
-                .expect_problem(403, requirement_name(route.requirement));
+            expect_denied(route, &fully_delegated);
         }
     }
     assert_eq!(harness.tenant_state(), state_before);
@@ -113,19 +111,14 @@ fn all_other_permissions_together_do_not_allow_a_route() {
             permissions.retain(|it| *it != required);
             permissions
         };
-        let mut keys: Vec<_> = Vec::new();
-        for kind in required.kinds() {
-            keys.push(COVERAGE_SERVER.key_with_permissions(
-                &harness.keys.tenant,
-                *kind,
-                &permissions_without_required(*kind),
-            ));
-        }
+        let tenant = &harness.keys.tenant;
+        let key_of_kind = |kind: &ApplicationKind| {
+            let permissions = permissions_without_required(*kind);
+            COVERAGE_SERVER.key_with_permissions(tenant, *kind, &permissions)
+        };
+        let mut keys: Vec<_> = required.kinds().iter().map(key_of_kind).collect();
         let other_permissions = permissions_without_required(ApplicationKind::Private);
-        keys.push(
-            COVERAGE_SERVER
-                .key_with_rules(&harness.keys.tenant, vec![grant("/", Reveal, &other_permissions)]),
-        );
+        keys.push(COVERAGE_SERVER.key_with_rule(tenant, "/", Reveal, &other_permissions));
         keys.push(harness.create_access_session(&other_permissions));
         let state_before = harness.tenant_state();
         for key in &keys {
@@ -159,9 +152,8 @@ fn permission_in_another_container_does_not_allow_a_route() {
             }
         }
         if is_list(route) {
-            let list_response =
-                harness.call_route(route, Some(&harness.keys.private)).expect_status(200);
-            assert_eq!(list_response["data"].as_array().map(Vec::len), Some(1), "{route:?}");
+            let list = harness.call_route(route, Some(&harness.keys.private)).expect_status(200);
+            assert_eq!(list["data"].as_array().map(Vec::len), Some(1), "{route:?}");
         }
         assert_eq!(harness.tenant_state(), state_before, "{route:?}");
     }
@@ -187,15 +179,11 @@ fn permission_denial_precedes_every_other_error() {
                 .idempotency_key("refused")
                 .key(&unauthorized_session)
         };
-        request().send().expect_problem(403, requirement_name(route.requirement));
-        request()
-            .body("text/plain", "{")
-            .send()
-            .expect_problem(403, requirement_name(route.requirement));
-        request()
-            .body("application/json", "{")
-            .send()
-            .expect_problem(403, requirement_name(route.requirement));
+        let requirement = requirement_name(route.requirement);
+        request().send().expect_problem(403, requirement);
+        for content_type in ["text/plain", "application/json"] {
+            request().body(content_type, "{").send().expect_problem(403, requirement);
+        }
     }
 }
 
@@ -213,10 +201,8 @@ fn check_isolation(routes: &[Route]) {
     let state_before = harness.tenant_state();
     let tenant = harness.keys.tenant.id.to_string();
     let (card, session) = (&harness.sessions.intent, &harness.sessions.new);
-    let values =
-        [&harness.token, &harness.intent, &harness.application, &harness.api_key, &harness.nonce];
-    let values = values.into_iter().chain([&tenant, card, session, &harness.proxy]);
-    let values: Vec<_> = values.collect();
+    let TenantHarness { token, intent, application, api_key, nonce, proxy, .. } = &harness;
+    let values = [token, intent, application, api_key, nonce, &tenant, card, session, proxy];
     for route in routes {
         for kind in allowed_kinds(route.requirement) {
             let other_tenant = TenantHarness::new(&COVERAGE_SERVER);

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     access::proxies::CERTIFICATE,
-    harness::server::{TenantApiKeys, TestResponse, TestServer},
+    harness::server::{TenantApiKeys, TestResponse, TestServer, text_field},
     threeds_sessions::requests,
 };
 
@@ -151,29 +151,24 @@ impl<'a> TenantHarness<'a> {
         let body = json!({"id": token, "type": "token", "data": 1, "containers": ["/covered/"],
             "search_indexes": ["{{ data }}"]});
         server.create_token_ok(&keys.private, &body);
+        let manage = |path: &str, body: Value| server.create_entity(&keys.management, path, &body);
         let body = json!({"name": "covered", "type": "private", "permissions": ["token:read"]});
-        let created = server.post(&keys.management, "/applications", &body);
-        let created = created.json();
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let (application, api_key) = (text(&created["id"]), text(&created["keys"][0]["id"]));
+        let created = manage("/applications", body);
+        let (application, api_key) =
+            (text_field(&created, "id"), text_field(&created["keys"][0], "id"));
         let session = server.post_empty(&keys.public, "/sessions").json();
-        let nonce = text(&session["nonce"]);
+        let nonce = text_field(&session, "nonce");
         let body = json!({"type": "token", "data": 1, "containers": ["/covered/"]});
-        let intent = server.post(&keys.private, "/token-intents", &body).expect_status(201);
-        let intent = text(&intent["id"]);
+        let intent = server.create_intent_id(&keys.private, &body);
         let body = json!({"name": "covered", "destination_url": "https://psp.example/v1"});
-        let proxy = server.post(&keys.management, "/proxies", &body).expect_status(201);
-        let proxy = text(&proxy["id"]);
+        let proxy = text_field(&manage("/proxies", body), "id");
         let path = format!("/proxies/{proxy}/client-certificate");
         server.put(&keys.management, &path, &CERTIFICATE).expect_status(200);
         let body =
             json!({"name": "covered", "url": "https://shop.example", "events": ["token.created"]});
-        let webhook = server.post(&keys.management, "/webhooks", &body).expect_status(201);
-        let webhook = text(&webhook["id"]);
-        let client_key = server.post_empty(&keys.management, "/keys");
-        let client_key = text(&client_key.expect_status(201)["key_id"]);
+        let webhook = text_field(&manage("/webhooks", body), "id");
+        let client_key = text_field(&server.create_client_key(&keys.management), "key_id");
         let sessions = ThreeDsSessions::new(server, &keys);
-        let delegated = "token:read";
         Self {
             server,
             keys,
@@ -185,7 +180,7 @@ impl<'a> TenantHarness<'a> {
             proxy,
             webhook,
             client_key,
-            delegated_permission: delegated,
+            delegated_permission: "token:read",
             sessions,
             idempotency_key: None,
         }
@@ -197,7 +192,7 @@ impl<'a> TenantHarness<'a> {
         let body = json!({"token_intent_id": self.sessions.intent, "device": "app"});
         let created = self.server.post(key, requests::SESSIONS, &body);
         if created.status == 201 {
-            self.sessions.private_app = crate::harness::server::text_field(&created.json(), "id");
+            self.sessions.private_app = text_field(&created.json(), "id");
         }
         self
     }
@@ -266,22 +261,19 @@ impl<'a> TenantHarness<'a> {
     /// Creates an access session with these permissions delegated by the private application. With
     /// an empty list, the session is not authorized.
     pub(crate) fn create_access_session(&self, permissions: &[Permission]) -> String {
-        let created = self.server.post_empty(&self.keys.public, "/sessions").json();
-        if !permissions.is_empty() {
-            let names: Vec<_> = permissions.iter().map(|it| it.as_str()).collect();
-            let body = json!({"nonce": created["nonce"], "permissions": names});
-            let request =
-                self.server.request("POST", "/sessions/authorize").key(&self.keys.private);
-            let response = request.json(&body).send();
-            assert_eq!(response.status, 204, "{}", response.text);
+        let TenantApiKeys { public, private, .. } = &self.keys;
+        if permissions.is_empty() {
+            let created = self.server.post_empty(public, "/sessions").expect_status(201);
+            return text_field(&created, "session_key");
         }
-        created["session_key"].as_str().unwrap().to_owned()
+        let names: Vec<_> = permissions.iter().map(|it| it.as_str()).collect();
+        self.server.create_access_session(public, private, &json!({"permissions": names}))
     }
 
     /// Returns the entities of this tenant and the numbers of its rows.
     pub(crate) fn tenant_state(&self) -> Vec<String> {
         let get_json = |path: &str, key: &str| {
-            let response = self.server.request("GET", path).key(key).send();
+            let response = self.server.get_path(key, path);
             assert_eq!(response.status, 200, "{path}: {}", response.text);
             response.text
         };
@@ -319,12 +311,8 @@ fn test_calls_cover_every_route() {
     for (operation, _) in ROWS {
         let exception = OPERATIONS_WITH_SEVERAL_ROUTES.iter().find(|it| it.0 == *operation);
         let route_count = ROUTES.iter().filter(|it| it.operation == *operation).count();
-        assert_eq!(
-            route_count,
-            exception.map_or(1, |it| it.1),
-            "wrong number of routes of {}",
-            operation.as_str()
-        );
+        let expected = exception.map_or(1, |it| it.1);
+        assert_eq!(route_count, expected, "wrong number of routes of {}", operation.as_str());
     }
     assert_eq!(called_operations.len(), ROWS.len(), "an operation has more than one row");
 }

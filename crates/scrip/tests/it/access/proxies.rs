@@ -9,6 +9,7 @@ mod secrecy;
 use std::sync::LazyLock;
 
 use rcgen::{CertificateParams, DnType, KeyPair};
+use scrip_testing::requests::with_members;
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SERVER, TestResponse, text_field};
@@ -30,11 +31,7 @@ fn certificate_pem() -> &'static str {
 
 /// A minimal proxy with some attributes changed.
 fn proxy_body(changes: &Value) -> Value {
-    let mut body = json!({"name": "Charges", "destination_url": "https://psp.example/v1"});
-    for (name, value) in changes.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
+    with_members(json!({"name": "Charges", "destination_url": "https://psp.example/v1"}), changes)
 }
 
 fn try_create(changes: &Value) -> TestResponse {

@@ -53,8 +53,7 @@ fn deletion_is_found_and_altered_records_are_detected_in_a_long_audit_log() {
 
 #[test]
 fn deletion_without_a_grace_period_is_found_as_completed() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     assert_eq!(find(&server, &keys, 0), RecordedDeletion::None);
     server.delete(&keys.management, "/tenants/self").expect_status(204);
     assert_eq!(find(&server, &keys, 0), RecordedDeletion::Completed);

@@ -4,7 +4,10 @@ use scrip_core::types::{ApplicationKind, Permission};
 use scrip_testing::policy::permissions_for_kind;
 use serde_json::json;
 
-use crate::harness::server::{ACME, SERVER, TestResponse, text_field};
+use crate::harness::{
+    entities::CreatedApplication,
+    server::{ACME, SERVER, TestResponse, text_field},
+};
 
 /// A key that has the form of a key and was never created.
 const UNKNOWN_KEY: &str = "key_test_us_pvt_0123456789ABCDEFGHJKMNPQRSTVWXYZ0123456";
@@ -29,11 +32,10 @@ fn missing_malformed_and_unknown_keys_have_different_details() {
 
 #[test]
 fn deleted_keys_and_expired_sessions_look_like_unknown_keys() {
-    let body = json!({"name": "short-lived", "type": "private", "permissions": ["token:read"]});
-    let created = SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
-    let key = text_field(&created, "key");
+    let permissions = json!({"permissions": ["token:read"]});
+    let CreatedApplication { key, path, .. } =
+        SERVER.create_application(&ACME.management, "private", &permissions);
     SERVER.get_path(&key, "/tokens/x").expect_problem(404, "Not found.");
-    let path = format!("/applications/{}", text_field(&created, "id"));
     SERVER.delete(&ACME.management, &path).expect_status(204);
     let unknown = detail(&SERVER.get_path(UNKNOWN_KEY, "/tokens/x"), 401);
     assert_eq!(detail(&SERVER.get_path(&key, "/tokens/x"), 401), unknown);

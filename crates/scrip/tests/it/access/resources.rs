@@ -100,9 +100,9 @@ impl<'a> Harness<'a> {
         let keys = server.create_default_tenant();
         let mut collection = resource.collection.to_owned();
         if collection.contains("{application}") {
-            let body = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
-            let created = server.post(&keys.management, "/applications", &body).expect_status(201);
-            collection = collection.replace("{application}", &text_field(&created, "id"));
+            let permissions = json!({"permissions": ["token:read"]});
+            let application = server.create_application(&keys.management, "private", &permissions);
+            collection = collection.replace("{application}", &application.id);
         }
         Self { server, resource, keys, collection }
     }

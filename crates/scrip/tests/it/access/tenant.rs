@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     audit::SignedWatermark,
-    log_tasks::authentic_time::load_authentic_time,
+    log_tasks::load_authentic_time,
     operations::tenants::{
         delete_tenant::destroy_due_tenants,
         purge_tenants::{find_deleted_tenants, find_forged_deletions, purge_tenants},
@@ -13,12 +13,13 @@ use scrip_core::{
     policy::{PolicyPermit, TenantSettings},
     types::{ApplicationKind, Permission, TenantKind, time::ClockWatermark},
 };
-use scrip_testing::process::harness::becomes_true;
+use scrip_testing::{
+    process::harness::becomes_true,
+    requests::{assert_members, with_members},
+};
 use serde_json::{Value, json};
 
-use crate::harness::server::{
-    SERVER, TenantApiKeys, TestServer, card_body, text_field, unique_card_number,
-};
+use crate::harness::server::{SERVER, TenantApiKeys, TestServer, card_body, unique_card_number};
 
 const POLICY_TABLES: [&str; 8] = [
     "tenants",
@@ -67,16 +68,9 @@ fn get_tenant_returns_name_settings_and_stamps() {
         "fingerprint_tokens": "true", "deduplicate_tokens": "false",
         "token_deduplication_behavior": "read_existing", "disable_ephemeral_proxy": "false",
     });
-    let expected = [
-        ("id", json!(keys.tenant.id.to_string())),
-        ("name", json!("test")),
-        ("type", json!("test")),
-        ("settings", settings),
-        ("modified_at", Value::Null),
-    ];
-    for (name, expected) in expected {
-        assert_eq!(tenant[name], expected, "{name}");
-    }
+    let expected = json!({"id": keys.tenant.id.to_string(), "name": "test", "type": "test",
+        "settings": settings, "modified_at": null});
+    assert_members(&tenant, &expected);
     assert!(tenant["created_at"].is_string());
     let body = json!({"name": " Acme & Söhne ", "type": "production"});
     let updated = SERVER.put(&keys.management, "/tenants/self/", &body).expect_status(200);
@@ -120,27 +114,26 @@ fn invalid_tenant_update_names_the_attribute_and_changes_nothing() {
         (json!({"name": long_name}), "name"),
         (json!({"name": "n", "settings": []}), "settings"),
         (json!({"name": "n", "settings": "x"}), "settings"),
-        (update_with_setting("deduplicate_tokens", json!(true)), "settings.deduplicate_tokens"),
-        (update_with_setting("deduplicate_tokens", json!("True")), "settings.deduplicate_tokens"),
-        (update_with_setting("deduplicate_tokens", json!("")), "settings.deduplicate_tokens"),
-        (update_with_setting("fingerprint_tokens", json!(1)), "settings.fingerprint_tokens"),
-        (
-            update_with_setting("disable_ephemeral_proxy", json!("no")),
-            "settings.disable_ephemeral_proxy",
-        ),
-        (
-            update_with_setting("token_deduplication_behavior", json!("keep")),
-            "settings.token_deduplication_behavior",
-        ),
     ];
     for (body, attribute) in table {
         SERVER.put(&keys.management, "/tenants/self", &body).expect_invalid(attribute);
     }
+    for (setting, value) in [
+        ("deduplicate_tokens", json!(true)),
+        ("deduplicate_tokens", json!("True")),
+        ("deduplicate_tokens", json!("")),
+        ("fingerprint_tokens", json!(1)),
+        ("disable_ephemeral_proxy", json!("no")),
+        ("token_deduplication_behavior", json!("keep")),
+    ] {
+        let body = update_with_setting(setting, value);
+        let response = SERVER.put(&keys.management, "/tenants/self", &body);
+        response.expect_invalid(&format!("settings.{setting}"));
+    }
     let partly_invalid_body =
         json!({"name": "n", "settings": {"deduplicate_tokens": "true", "fingerprint_tokens": "x"}});
-    SERVER
-        .put(&keys.management, "/tenants/self", &partly_invalid_body)
-        .expect_invalid("settings.fingerprint_tokens");
+    let response = SERVER.put(&keys.management, "/tenants/self", &partly_invalid_body);
+    response.expect_invalid("settings.fingerprint_tokens");
     assert_eq!(get_tenant(&keys), tenant_before);
 }
 
@@ -152,14 +145,12 @@ fn update_with_setting(name: &str, value: Value) -> Value {
 fn changed_tenant_setting_applies_to_the_next_request() {
     let keys = create_tenant_keys();
     let set_setting = |name: &str, value: &str| {
-        SERVER
-            .put(&keys.management, "/tenants/self", &update_with_setting(name, json!(value)))
-            .expect_status(200);
+        let body = update_with_setting(name, json!(value));
+        SERVER.put(&keys.management, "/tenants/self", &body).expect_status(200);
     };
     let number = unique_card_number();
     let create_card = |note: &str| {
-        let mut body = card_body(&number);
-        body["metadata"] = json!({"note": note});
+        let body = with_members(card_body(&number), &json!({"metadata": {"note": note}}));
         SERVER.create_token_ok(&keys.private, &body)
     };
     let first = create_card("first");
@@ -193,10 +184,12 @@ fn quotas_can_be_read_but_not_changed_by_the_tenant() {
     let body = json!({"tokenize_limit": 1000, "name": "n", "quotas": {"tokenize_limit": 1000}});
     SERVER.put(&keys.management, "/tenants/self/quotas", &body).expect_problem(405, "method");
     SERVER.put(&keys.management, "/tenants/self", &body).expect_status(200);
-    assert_eq!(
-        SERVER.get_path(&keys.management, "/tenants/self/quotas").expect_status(200),
-        expected
-    );
+    let unchanged = SERVER.get_path(&keys.management, "/tenants/self/quotas");
+    assert_eq!(unchanged.expect_status(200), expected);
+}
+
+fn create_same_token(server: &TestServer, keys: &TenantApiKeys) {
+    server.create_token_ok(&keys.private, &json!({"id": "same-id", "type": "token", "data": "x"}));
 }
 
 /// Counts the rows of a table that belong to a tenant.
@@ -212,24 +205,17 @@ fn delete_tenant_removes_its_keys_and_data_only() {
     let (deleted_keys, remaining) =
         (server.create_default_tenant(), server.create_default_tenant());
     for keys in [&deleted_keys, &remaining] {
-        server.create_token_ok(
-            &keys.private,
-            &json!({"id": "same-id", "type": "token", "data": "x"}),
-        );
+        create_same_token(&server, keys);
         let proxy = json!({"name": "x", "destination_url": "https://psp.example"});
         server.post(&keys.management, "/proxies", &proxy).expect_status(201);
         let webhook = json!({"name": "x", "url": "https://shop.example", "events": ["token.read"]});
         server.post(&keys.management, "/webhooks", &webhook).expect_status(201);
         server.post(&keys.management, "/keys", &json!({})).expect_status(201);
     }
-    let create_session = |keys: &TenantApiKeys| {
-        let session = server.post_empty(&keys.public, "/sessions").expect_status(201);
-        let body = json!({"nonce": session["nonce"], "permissions": ["token:read"]});
-        server.post(&keys.private, "/sessions/authorize", &body).expect_status(204);
-        text_field(&session, "session_key")
-    };
-    let (deleted_session, remaining_session) =
-        (create_session(&deleted_keys), create_session(&remaining));
+    let [deleted_session, remaining_session] = [&deleted_keys, &remaining].map(|keys| {
+        let permissions = json!({"permissions": ["token:read"]});
+        server.create_access_session(&keys.public, &keys.private, &permissions)
+    });
     for table in POLICY_TABLES {
         assert!(count_tenant_rows(&server, table, &deleted_keys) > 0, "{table}");
     }
@@ -253,13 +239,9 @@ fn delete_tenant_removes_its_keys_and_data_only() {
     server.get_path(&remaining.management, "/tenants/self").expect_status(200);
     let vault = &server.app.vault;
     server.runtime.block_on(async { purge_tenants(vault, &[]).await.unwrap() });
-    assert_eq!(
-        (
-            count_tenant_rows(&server, "tokens", &deleted_keys),
-            count_tenant_rows(&server, "tokens", &remaining)
-        ),
-        (0, 1)
-    );
+    for (keys, count) in [(&deleted_keys, 0), (&remaining, 1)] {
+        assert_eq!(count_tenant_rows(&server, "tokens", keys), count, "of {count} tokens");
+    }
 }
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -267,7 +249,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Creates a production tenant with a token and deletes the tenant.
 fn deleted_with_grace(server: &TestServer) -> TenantApiKeys {
     let keys = server.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
-    server.create_token_ok(&keys.private, &json!({"id": "same-id", "type": "token", "data": "x"}));
+    create_same_token(server, &keys);
     let deleted = server.delete(&keys.management, "/tenants/self");
     assert_eq!((deleted.status, deleted.text.as_str()), (204, ""));
     keys
@@ -336,9 +318,8 @@ fn restored_tenant_works_with_its_previous_keys() {
 
 #[test]
 fn forged_deleted_tenant_row_purges_nothing() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
-    server.create_token_ok(&keys.private, &json!({"id": "same-id", "type": "token", "data": "x"}));
+    let (server, keys) = TestServer::start_with_tenant();
+    create_same_token(&server, &keys);
     let id = server.engine.sql_id(keys.tenant.id.0);
     let insert_statement = match crate::harness::engine::is_postgres() {
         true => format!("INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES ({id}, 1, '')"),
@@ -359,10 +340,8 @@ fn forged_deleted_tenant_row_purges_nothing() {
 /// a test, which deletes and tampers with its row in two steps.
 fn wait_for_first_sweep(server: &TestServer) {
     let is_finished = || {
-        let sweeps = &server.app.metrics.sweep_finished;
-        sweeps
-            .iter()
-            .any(|(target, finished_at)| target == "deleted_tenants" && finished_at.get() > 0)
+        let mut sweeps = server.app.metrics.sweep_finished.iter();
+        sweeps.any(|(target, finished_at)| target == "deleted_tenants" && finished_at.get() > 0)
     };
     assert!(becomes_true(is_finished), "the first sweep did not end");
 }
@@ -373,10 +352,7 @@ fn deleted_tenant_is_purged_even_if_its_deletion_row_was_altered() {
         let server = TestServer::start();
         wait_for_first_sweep(&server);
         let keys = server.create_default_tenant();
-        server.create_token_ok(
-            &keys.private,
-            &json!({"id": "same-id", "type": "token", "data": "x"}),
-        );
+        create_same_token(&server, &keys);
         server.delete(&keys.management, "/tenants/self").expect_status(204);
         assert_eq!(server.engine.execute(statement), 1);
         let vault = &server.app.vault;

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     access::operation_calls::TenantHarness,
-    harness::server::{TestResponse, TestServer, card_body, grant, text_field, unique_card_number},
+    harness::server::{TestResponse, TestServer, card_body, text_field, unique_card_number},
 };
 
 static AUDITED_SERVER: LazyLock<TestServer> = LazyLock::new(TestServer::start);
@@ -123,11 +123,8 @@ fn every_operation_writes_one_record_to_the_right_log() {
         } else {
             (vec![name], vec![])
         };
-        assert_eq!(
-            (names(&audit_records), names(&read_records)),
-            (in_audit, in_access),
-            "{route:?} has status {status}"
-        );
+        let recorded = (names(&audit_records), names(&read_records));
+        assert_eq!(recorded, (in_audit, in_access), "{route:?} has status {status}");
         let denials = ["forbidden", "not_found", "invalid", "conflict"];
         assert!(!read_records.iter().any(|it| denials.contains(&&*it.outcome)), "{read_records:?}");
     }
@@ -185,10 +182,10 @@ fn read_record_states_visibility_and_contains_no_value() {
     let keys = AUDITED_SERVER.create_default_tenant();
     let create_reader_key = |transform| {
         let permissions = [Permission::TokenRead, Permission::TokenSearch];
-        AUDITED_SERVER.key_with_rules(&keys.tenant, vec![grant("/", transform, &permissions)])
+        AUDITED_SERVER.key_with_rule(&keys.tenant, "/", transform, &permissions)
     };
     let number = unique_card_number();
-    let id = text_field(&AUDITED_SERVER.create_token_ok(&keys.private, &card_body(&number)), "id");
+    let id = AUDITED_SERVER.create_token_id(&keys.private, &card_body(&number));
     let custom_id = format!("order-{}", Uuid::new_v4());
     let body = json!({"id": custom_id, "type": "token", "data": 1, "containers": ["/separate/"]});
     AUDITED_SERVER.create_token_ok(&keys.private, &body);
@@ -232,9 +229,11 @@ fn read_record_states_visibility_and_contains_no_value() {
     let uuid_with_number =
         format!("{}-{}-{}-0000-000000000000", &number[..8], &number[8..12], &number[12..]);
     check_records(&[("get_token", "", "not_found")], &|| get_token(&reader, &uuid_with_number));
-    let key_for_other_container = AUDITED_SERVER.key_with_rules(
+    let key_for_other_container = AUDITED_SERVER.key_with_rule(
         &keys.tenant,
-        vec![grant("/other/", Transform::Mask, &[Permission::TokenRead])],
+        "/other/",
+        Transform::Mask,
+        &[Permission::TokenRead],
     );
     check_records(&[("get_token", &custom_id, "forbidden")], &|| {
         get_token(&key_for_other_container, &custom_id)
@@ -318,14 +317,12 @@ fn list_by_id_records_each_token() {
 
 #[test]
 fn read_fails_when_the_read_log_cannot_be_written() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let number = unique_card_number();
     let body = card_body(&number);
     let replay_create = || server.post_once(&keys.private, "/tokens", "first", &body);
     let id = text_field(&replay_create().expect_status(201), "id");
-    let intent =
-        text_field(&server.post(&keys.private, "/token-intents", &body).expect_status(201), "id");
+    let intent = server.create_intent_id(&keys.private, &body);
     let detokenize_body = json!({"a": format!("{{{{ {id} }}}}")});
     let search = json!({"query": format!("data:{}", &number[12..])});
     let reads: [&dyn Fn() -> TestResponse; 12] = [

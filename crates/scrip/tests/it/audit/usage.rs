@@ -14,16 +14,14 @@ fn get_usage(server: &TestServer, keys: &TenantApiKeys) -> Value {
 
 #[test]
 fn usage_reports_tokens_by_type_and_monthly_active_tokens() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     assert_eq!(
         get_usage(&server, &keys),
         json!({"total_tokens": 0, "token_report": {
             "monthly_active_tokens": 0, "total_tokens": 0, "metrics_by_type": {},
         }})
     );
-    let id =
-        text_field(&server.create_token_ok(&keys.private, &card_body(&unique_card_number())), "id");
+    let id = server.create_token_id(&keys.private, &card_body(&unique_card_number()));
     server.create_token_ok(&keys.private, &card_body(&unique_card_number()));
     server.create_token_ok(&keys.private, &json!({"id": "one", "type": "token", "data": 1}));
     let request = json!({"type": "token", "data": 2});

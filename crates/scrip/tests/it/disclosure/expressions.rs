@@ -207,11 +207,8 @@ fn patch_response_without_read_permission_is_an_outline() {
     });
     // The caller does not know the account number, so it gets no fingerprint to compare.
     assert_eq!(patch_routing_number().expect_status(200), expected_outline);
-    assert_eq!(
-        patch_routing_number().json(),
-        expected_outline,
-        "the replayed response is not an outline"
-    );
+    let replayed = patch_routing_number().json();
+    assert_eq!(replayed, expected_outline, "the replayed response is not an outline");
     let expiring_body = with_attributes(&bank_body, json!({"expires_at": "2080-01-01T00:00:00Z"}));
     let expiring_token = SERVER.create_token_ok(&keys.public, &expiring_body);
     let patched = SERVER.patch_token(
@@ -260,10 +257,7 @@ fn intent_access_requires_rights_on_its_containers() {
     let permissions =
         [TokenCreate, TokenRead, TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
     let create_merchant_key = |name: &str| {
-        SERVER.key_with_rules(
-            &ACME.tenant,
-            vec![grant(&format!("/merchant-{name}/"), Reveal, &permissions)],
-        )
+        SERVER.key_with_rule(&ACME.tenant, &format!("/merchant-{name}/"), Reveal, &permissions)
     };
     let (key_a, key_b) = (create_merchant_key("a"), create_merchant_key("b"));
     // An intent without containers gets the container of the first rule.
@@ -288,8 +282,7 @@ fn intent_access_requires_rights_on_its_containers() {
     SERVER
         .post(&key_a, "/token-intents", &body_for_merchant_b)
         .expect_problem(403, "token-intent:create");
-    let intent_of_merchant_b =
-        SERVER.post(&key_b, "/token-intents", &body_for_merchant_b).expect_status(201);
+    let intent_of_merchant_b = SERVER.create_entity(&key_b, "/token-intents", &body_for_merchant_b);
     assert_eq!(intent_of_merchant_b["containers"], json!(["/merchant-b/"]));
     let body_with_invalid_container =
         json!({"type": "token", "data": 1, "containers": ["no slashes"]});
@@ -326,10 +319,8 @@ fn partial_patch_withholds_a_fingerprint_of_hidden_attributes() {
         .patch_token(&key_without_reveal, &id, &json!({"data": {"name": "Bob"}}))
         .expect_status(200);
     assert_eq!(patched.get("fingerprint"), None);
-    assert_eq!(
-        (count_found("data:4711Bob"), count_found("data:4711Ada"), count_found("data:2")),
-        (0, 0, 1)
-    );
+    let counts = (count_found("data:4711Bob"), count_found("data:4711Ada"), count_found("data:2"));
+    assert_eq!(counts, (0, 0, 1));
     // The fingerprint stays withheld when other attributes change.
     let patched = SERVER
         .patch_token(&key_without_reveal, &id, &json!({"metadata": {"a": "b"}}))
@@ -408,10 +399,8 @@ fn planted_expressions_fall_back_when_another_application_replaces_the_secret() 
     let stored = SERVER.get_token(&keys.private, &text_field(&created, "id")).json();
     assert_eq!(stored["mask"]["account_number"], "{{ data.account_number | reveal_last: 4 }}");
     assert_eq!(stored.get("search_indexes"), None);
-    assert_eq!(
-        stored["fingerprint_expression"],
-        "{{ data.account_number }}|{{ data.routing_number }}"
-    );
+    let expression = "{{ data.account_number }}|{{ data.routing_number }}";
+    assert_eq!(stored["fingerprint_expression"], expression);
     // The expressions are not replaced in four cases: the attribute is visible through the mask of
     // the type; a backend replaces data that it wrote; the request repeats the expressions; a
     // caller with a reveal right wrote them.

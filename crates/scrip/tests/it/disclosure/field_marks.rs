@@ -213,13 +213,13 @@ fn search_does_not_find_a_marked_token_until_a_write_with_a_reveal_right() {
         let found = SERVER.post(&searcher, "/tokens/search", &query).expect_status(200);
         found["data"].as_array().unwrap().iter().any(|it| it["id"] == id)
     };
-    let unmarked = text_field(&SERVER.create_token_ok(&page.public, &body), "id");
+    let unmarked = SERVER.create_token_id(&page.public, &body);
     assert!(find(&unmarked), "an unmarked token is found");
     let marked = text_field(&page.create_marked(&body), "id");
     assert!(!find(&marked));
     let intent = page.send_marked("POST", "/token-intents", &body).expect_status(201);
     let convert = json!({"token_intent_id": intent["id"]});
-    let converted = text_field(&SERVER.create_token_ok(&page.public, &convert), "id");
+    let converted = SERVER.create_token_id(&page.public, &convert);
     assert!(!find(&converted));
     let patch = json!({"metadata": {"order": "7"}});
     SERVER.patch_token(&page.public, &marked, &patch).expect_status(200);
@@ -358,7 +358,7 @@ fn update_with_the_value_of_a_field_marks_a_token_with_other_data_or_expressions
     let page = Page::new();
     let reader = page.session(&["token:read"], "mask");
     let update = |body: &Value, kinds: &str| {
-        let id = text_field(&SERVER.create_token_ok(&page.public, body), "id");
+        let id = SERVER.create_token_id(&page.public, body);
         let path = format!("/tokens/{id}");
         let patch = json!({"data": {"cvc": "987"}});
         send_kinds(&page, &page.public, &path, kinds, &patch).expect_status(200);
@@ -385,7 +385,7 @@ fn update_with_the_value_of_a_field_marks_a_token_with_other_data_or_expressions
 fn field_does_not_write_into_a_token_that_its_key_may_read() {
     let page = Page::new();
     let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
-    let id = text_field(&SERVER.create_token_ok(&page.keys.private, &card), "id");
+    let id = SERVER.create_token_id(&page.keys.private, &card);
     let path = format!("/tokens/{id}");
     let patch = json!({"data": {"cvc": "987"}});
     let update = |key: &str, kinds: &str| send_kinds(&page, key, &path, kinds, &patch);

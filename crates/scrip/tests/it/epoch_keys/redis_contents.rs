@@ -7,10 +7,7 @@ use scrip_seal::{
     EpochKeyError, EpochKeys, KeyExchange, KeyPresence, KeySource, OpenedValue, Place, RootKey,
     Sealed, Secret,
 };
-use scrip_server::epoch_keys::{
-    persistence::Persistence,
-    redis_exchange::{DiskPolicy, RedisKeyExchange},
-};
+use scrip_server::epoch_keys::redis_exchange::{DiskPolicy, Persistence, RedisKeyExchange};
 use scrip_testing::process::redis::RedisServer;
 use tokio::runtime::Runtime;
 
@@ -101,10 +98,8 @@ fn keys_in_redis_are_wrapped_and_useless_without_the_root_key() {
         let mut bytes = wrapped.as_bytes().to_vec();
         assert!(!contains(&bytes, unwrapped_key.expose()) && !contains(&bytes, b"4711"));
         bytes.extend_from_slice(unwrapped_key.expose());
-        assert!(
-            contains(&bytes, unwrapped_key.expose()),
-            "positive control: the search finds the plain key"
-        );
+        let is_found = contains(&bytes, unwrapped_key.expose());
+        assert!(is_found, "positive control: the search finds the plain key");
 
         let node_with_other_root_key = start_node(&redis, EPOCH, root_key_from_byte(2)).await;
         assert_eq!(
@@ -116,10 +111,8 @@ fn keys_in_redis_are_wrapped_and_useless_without_the_root_key() {
             Err(EpochKeyError::ForeignKey)
         ));
         let second_node = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
-        assert_eq!(
-            second_node.load_opening_key(&sealed_code, expires_ms).await.unwrap(),
-            KeyPresence::Available
-        );
+        let presence = second_node.load_opening_key(&sealed_code, expires_ms).await.unwrap();
+        assert_eq!(presence, KeyPresence::Available);
         assert_eq!(open_code(&second_node, &sealed_code, expires_ms).unwrap(), b"4711");
     });
 }
@@ -154,16 +147,12 @@ fn redis_and_nodes_drop_a_key_at_the_end_of_its_epoch() {
         for keys in [&first_node, &second_node] {
             keys.destroy_expired(epoch_end).unwrap();
             assert_eq!(open_code(keys, &sealed_code, expires_ms), None);
-            assert_eq!(
-                keys.load_opening_key(&sealed_code, expires_ms).await.unwrap(),
-                KeyPresence::Destroyed
-            );
+            let presence = keys.load_opening_key(&sealed_code, expires_ms).await.unwrap();
+            assert_eq!(presence, KeyPresence::Destroyed);
         }
         let late_node = start_node(&redis, Duration::from_secs(2), root_key_from_byte(1)).await;
-        assert_eq!(
-            late_node.load_opening_key(&sealed_code, expires_ms).await.unwrap(),
-            KeyPresence::Destroyed
-        );
+        let presence = late_node.load_opening_key(&sealed_code, expires_ms).await.unwrap();
+        assert_eq!(presence, KeyPresence::Destroyed);
     });
 }
 

@@ -11,7 +11,7 @@ use std::{
 use scrip_core::{
     Error, Timestamp, Vault,
     audit::SignedWatermark,
-    log_tasks::authentic_time::load_authentic_time,
+    log_tasks::load_authentic_time,
     operations::{
         tenants::create_tenant::{create_tenant, initialize_vault_keys},
         tokens::{

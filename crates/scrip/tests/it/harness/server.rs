@@ -18,13 +18,9 @@ use scrip_api::{
 };
 use scrip_core::{
     Vault,
-    operations::tenants::{
-        create_tenant::{create_tenant, initialize_vault_keys},
-        update_tenant::set_tenant_quotas,
-    },
+    operations::tenants::create_tenant::{create_tenant, initialize_vault_keys},
     policy::{
-        AccessPolicy, AccessRule, Directory, DisplayName, PolicyPermit, Quotas, Tenant,
-        TenantSettings,
+        AccessPolicy, AccessRule, Directory, DisplayName, PolicyPermit, Tenant, TenantSettings,
     },
     store::open_directory,
     types::{ApplicationKind, Permission, Permissions, TenantKind, Transform},
@@ -113,6 +109,13 @@ impl TestServer {
         Self::start_with(|_| ())
     }
 
+    /// Starts a server with a tenant of its own.
+    pub(crate) fn start_with_tenant() -> (Self, TenantApiKeys) {
+        let server = Self::start();
+        let keys = server.create_default_tenant();
+        (server, keys)
+    }
+
     pub(crate) fn start_with(configure: impl FnOnce(&mut ServerSetup)) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -180,8 +183,7 @@ impl TestServer {
     ) -> TenantApiKeys {
         let tenant = self.create_tenant_without_applications(kind, settings);
         let private_permissions = permissions_for_kind(ApplicationKind::Private);
-        let private =
-            self.key_with_rules(&tenant, vec![grant("/", Transform::Reveal, &private_permissions)]);
+        let private = self.key_with_rule(&tenant, "/", Transform::Reveal, &private_permissions);
         let public_permissions = permissions_for_kind(ApplicationKind::Public);
         let public =
             self.key_with_permissions(&tenant, ApplicationKind::Public, &public_permissions);
@@ -208,16 +210,6 @@ impl TestServer {
         })
     }
 
-    /// Raises the quota for tokens per request to its maximum.
-    pub(crate) fn allow_large_requests(&self, tenant: &Arc<Tenant>) {
-        let edit_quotas = |quotas| Quotas { tokenize_limit: 200, detokenize_limit: 200, ..quotas };
-        let permit = PolicyPermit::for_operator(Arc::clone(tenant));
-        self.runtime.block_on(async {
-            set_tenant_quotas(&self.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
-            self.app.reload().await.unwrap();
-        });
-    }
-
     /// Counts the rows of a table that belong to this tenant.
     pub(crate) fn count_rows(&self, tenant: &Tenant, table: &str) -> i64 {
         self.count_rows_where(tenant, table, "TRUE")
@@ -232,6 +224,17 @@ impl TestServer {
     pub(crate) fn key_with_rules(&self, tenant: &Arc<Tenant>, rules: Vec<AccessRule>) -> String {
         let access = AccessPolicy { permissions: Permissions::default(), rules };
         self.key_with_access(tenant, ApplicationKind::Private, access)
+    }
+
+    /// Creates a private key with a single rule.
+    pub(crate) fn key_with_rule(
+        &self,
+        tenant: &Arc<Tenant>,
+        container: &str,
+        transform: Transform,
+        permissions: &[Permission],
+    ) -> String {
+        self.key_with_rules(tenant, vec![grant(container, transform, permissions)])
     }
 
     pub(crate) fn key_with_permissions(
@@ -273,6 +276,11 @@ impl TestServer {
         let response = self.create_token(key, body);
         assert_eq!(response.status, 201, "{}", response.text);
         response.json()
+    }
+
+    /// Creates a token, which must succeed, and returns its id.
+    pub(crate) fn create_token_id(&self, key: &str, body: &Value) -> String {
+        text_field(&self.create_token_ok(key, body), "id")
     }
 
     pub(crate) fn get_token(&self, key: &str, id: &str) -> TestResponse {
@@ -451,6 +459,12 @@ impl TestResponse {
 #[track_caller]
 pub(crate) fn text_field(body: &Value, name: &str) -> String {
     body[name].as_str().expect(name).to_owned()
+}
+
+/// Returns a text member of each element of a list.
+#[track_caller]
+pub(crate) fn text_fields(list: &Value, name: &str) -> Vec<String> {
+    list.as_array().expect("a list").iter().map(|it| text_field(it, name)).collect()
 }
 
 /// Returns a card number that no other test uses.

@@ -131,7 +131,7 @@ fn repeated_proxied_call_of_a_frame_is_answered_whether_or_not_a_guess_equals_th
     let host = harness.destinations.host(&[]);
     let proxy = harness.create_proxy_to(&host, json!({"require_auth": true}));
     let send = |is_frame: bool, key: &str, body: &Value| {
-        let request = harness.request("POST", "").api_key(&session).proxy_key(&proxy.key);
+        let request = harness.post_as(&session, &proxy);
         let request = match is_frame {
             true => request.header("Scrip-Field-Application", &harness.keys.public),
             false => request,

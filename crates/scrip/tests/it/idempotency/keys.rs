@@ -193,8 +193,7 @@ fn idempotency_key_is_ignored_by_reads_and_deletes_on_every_route() {
 
 #[test]
 fn response_is_replayed_for_a_day_without_data_of_deleted_tokens() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let number = unique_card_number();
     let create_with_id = |id: &str| {
         let mut body = card_body(&number);
@@ -232,8 +231,7 @@ fn replay_shows_only_data_visible_in_the_current_container() {
 
 #[test]
 fn stored_response_cannot_be_prolonged_by_altering_the_database() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let body = json!({"id": "prolonged", "type": "token", "data": "a-secret"});
     let repeat_request = || server.post_once(&keys.private, "/tokens", "prolonged", &body);
     assert_eq!(repeat_request().status, 201);
@@ -244,10 +242,8 @@ fn stored_response_cannot_be_prolonged_by_altering_the_database() {
     let assign_record_to_token = |id: &str| {
         let number = database.token_number_column();
         let number = format!("(SELECT {number} FROM tokens WHERE id = '{id}')");
-        assert_eq!(
-            database.execute(&format!("UPDATE response_token_data SET token = {number}")),
-            1
-        );
+        let statement = format!("UPDATE response_token_data SET token = {number}");
+        assert_eq!(database.execute(&statement), 1);
     };
     assign_record_to_token("lasting");
     assert_eq!(repeat_request().status, 500);
@@ -268,8 +264,6 @@ fn idempotency_key_length_is_limited_and_any_text_is_accepted() {
     create_with_key(&ACME.private, &long_key, &json!({"type": "token", "data": 1}))
         .expect_problem(400, "BT-IDEMPOTENCY-KEY");
     let unusual_key = "a key with spaces, and \"quotes\"";
-    assert_eq!(
-        create_with_key(&ACME.private, unusual_key, &json!({"type": "token", "data": 1})).status,
-        201
-    );
+    let body = json!({"type": "token", "data": 1});
+    assert_eq!(create_with_key(&ACME.private, unusual_key, &body).status, 201);
 }

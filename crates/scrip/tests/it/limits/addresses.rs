@@ -55,12 +55,8 @@ fn audit_record_has_the_client_address() {
     let harness = RateLimitHarness::new(TenantKind::Production, EffectiveRates::default());
     for client_address in ["203.0.113.77", "2001:db8:1:1::77", "::ffff:203.0.113.78"] {
         let body = crate::harness::server::card_body(&crate::harness::server::unique_card_number());
-        harness
-            .request(client_address, "POST", "/tokens")
-            .key(&harness.keys.private)
-            .json(&body)
-            .send()
-            .expect_status(201);
+        let request = harness.request(client_address, "POST", "/tokens");
+        request.key(&harness.keys.private).json(&body).send().expect_status(201);
     }
     let sql = "SELECT address FROM log_records WHERE operation = 'create_token' ORDER BY sequence";
     let recorded_addresses = harness.server.engine.select(sql).concat();
@@ -99,9 +95,8 @@ fn requests_with_unknown_keys_count_only_toward_the_address_limit() {
     for _ in 0..50 {
         harness.get(client_address, &harness.keys.private, "/permissions").expect_status(200);
     }
-    harness
-        .get(client_address, &harness.keys.private, "/permissions")
-        .expect_problem(429, "test_tenant");
+    let limited = harness.get(client_address, &harness.keys.private, "/permissions");
+    limited.expect_problem(429, "test_tenant");
     let address = harness.server.app.limiter.decisions();
     let address = address.iter().find(|it| it.name == RateLimitName::Address).unwrap();
     assert_eq!(address.allowed, 150);

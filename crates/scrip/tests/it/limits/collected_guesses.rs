@@ -11,7 +11,7 @@ use scrip_testing::destination::behavior::DestinationBehavior;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{grant, text_field},
+    harness::server::text_field,
     limits::guessing_budget_harness::{card, lookalikes},
     proxy::harness::{CreatedProxy, ProxyHarness},
 };
@@ -41,9 +41,7 @@ impl Collection {
         let harness = ProxyHarness::start_with_kind(TenantKind::Production, |setup, _| {
             setup.vault.disclosure = DisclosureRules::weakened_for_control_run(disabled);
         });
-        let body = json!({"name": "collector", "type": "private", "rules": rules});
-        let application = harness.server.post(&harness.keys.management, "/applications", &body);
-        let application = application.expect_status(201);
+        let application = harness.create_application(&json!({"rules": rules}));
         let transforms = json!([
             {"type": "tokenize", "options": {"identifier": "card", "token": token}},
             {"type": "append_json", "options": {"location": "$.fingerprint",
@@ -53,21 +51,17 @@ impl Collection {
         ]);
         let host = harness.destinations.host(&[DestinationBehavior::Echo]);
         let attributes = json!({"require_auth": false, "request_transforms": transforms,
-            "application": {"id": application["id"]}});
+                        "application": {"id": application.id}});
         let proxy = harness.create_proxy_to(&host, attributes);
-        let collector_key = text_field(&application, "key");
-        Self { harness, proxy, collector_key }
+        Self { harness, proxy, collector_key: application.key }
     }
 
     /// Sends guesses through the proxy, and counts the fingerprints that come back.
     fn count_fingerprints(&self, api_key: Option<&str>) -> usize {
         let numbers = lookalikes("411111", GUESSES);
         let has_fingerprint = |number: &&String| {
-            let request = self.harness.request("POST", "").proxy_key(&self.proxy.key);
-            let request = match api_key {
-                Some(key) => request.api_key(key),
-                None => request,
-            };
+            let request = self.harness.post_keyless(&self.proxy);
+            let request = api_key.into_iter().fold(request, |it, key| it.api_key(key));
             let response = request.json(&json!({"card": number})).send().expect_answer(200);
             !response.text().contains("none")
         };
@@ -104,8 +98,7 @@ fn keyless_collection_does_not_spend_the_budget_of_the_collector() {
 fn collection_for_a_sender_with_a_key_counts_for_this_sender() {
     let collection = Collection::new(&[], reveal_rules());
     let (server, tenant) = (&collection.harness.server, &collection.harness.keys.tenant);
-    let rules = vec![grant("/", Mask, &[TokenCreate, TokenRead, ProxyInvoke])];
-    let masked = server.key_with_rules(tenant, rules);
+    let masked = server.key_with_rule(tenant, "/", Mask, &[TokenCreate, TokenRead, ProxyInvoke]);
     assert_eq!(collection.count_fingerprints(Some(&masked)), 20);
     let number = &lookalikes("411111", GUESSES)[0];
     let own = server.create_token_ok(&masked, &card(number));
@@ -113,8 +106,8 @@ fn collection_for_a_sender_with_a_key_counts_for_this_sender() {
     let other = server.key_with_permissions(tenant, Private, &[TokenCreate, TokenRead]);
     let created = server.create_token_ok(&other, &card(number));
     assert_eq!(created["fingerprint"], Value::Null, "backends share the group");
-    let rules = vec![grant("/", Reveal, &[TokenCreate, TokenRead, ProxyInvoke])];
-    let revealing = server.key_with_rules(tenant, rules);
+    let revealing =
+        server.key_with_rule(tenant, "/", Reveal, &[TokenCreate, TokenRead, ProxyInvoke]);
     assert_eq!(collection.count_fingerprints(Some(&revealing)), GUESSES, "both are exempt");
 }
 
@@ -127,16 +120,14 @@ fn digits_of_the_sender_next_to_a_hidden_number_do_not_change_what_counts() {
         "permissions": ["token:create", "token:read", "token-intent:create"]}]);
     let collection = Collection::with_token_template(&[], rules, &token);
     let (harness, server) = (&collection.harness, &collection.harness.server);
-    let sender = grant("/", Mask, &[TokenCreate, TokenRead, ProxyInvoke]);
-    let sender = server.key_with_rules(&harness.keys.tenant, vec![sender]);
+    let sender = harness.key_with_rule("/", Mask, &[TokenCreate, TokenRead, ProxyInvoke]);
     let number = &lookalikes("411111", 1)[0];
     // The text of many digits, which do not repeat, has more parts that can be card numbers than a
     // request may have.
     let many_digits = (1_000..1_100_u32).map(|it| (it * it).to_string()).collect();
     for digits in ["7".to_owned(), many_digits] {
-        let intent = server.post(&collection.collector_key, "/token-intents", &card(number));
-        let intent = text_field(&intent.expect_status(201), "id");
-        let request = harness.request("POST", "").proxy_key(&collection.proxy.key).api_key(&sender);
+        let intent = server.create_intent_id(&collection.collector_key, &card(number));
+        let request = harness.post_keyless(&collection.proxy).api_key(&sender);
         let response = request.json(&json!({"intent": intent, "m": digits})).send();
         let answer: Value = serde_json::from_str(&response.expect_answer(200).text()).unwrap();
         let id = text_field(&answer, "id");

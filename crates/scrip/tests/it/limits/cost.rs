@@ -79,10 +79,7 @@ fn worst_call_of_every_kind_charges_little_work_on_its_worker() {
         let host = PROXY.destinations.host(&[answer.into()]);
         let proxy = PROXY.create_proxy_to(&host, (call.transforms)());
         let request = PROXY.post_to(&proxy).body(call.content_type, body);
-        let request = match call.header {
-            Some(value) => request.header("X-Cost", value),
-            None => request,
-        };
+        let request = call.header.iter().fold(request, |it, value| it.header("X-Cost", value));
         let response = request.send();
         let is_served = matches!(response.status(), 200..=499 | 502);
         assert!(is_served, "{}: {} {}", call.input, response.status(), response.text());

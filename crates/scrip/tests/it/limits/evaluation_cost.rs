@@ -3,7 +3,7 @@
 use scrip_core::types::{Permission::TokenRead, Transform::Mask};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SERVER, grant, text_field};
+use crate::harness::server::{ACME, SERVER};
 
 const BUDGET_EXCEEDED: &str = "the expressions of this request exceed the shared evaluation limit";
 
@@ -52,10 +52,9 @@ fn tokens_of_one_tokenize_request_by_a_public_key_share_one_budget() {
 #[test]
 fn stored_mask_over_the_budget_of_a_request_shows_no_data() {
     let keys = SERVER.create_default_tenant();
-    let reader = SERVER.key_with_rules(&keys.tenant, vec![grant("/", Mask, &[TokenRead])]);
+    let reader = SERVER.key_with_rule(&keys.tenant, "/", Mask, &[TokenRead]);
     let token = json!({"type": "token", "data": large_text(), "mask": EXPENSIVE_EXPRESSION});
-    let ids: Vec<_> =
-        (0..4).map(|_| text_field(&SERVER.create_token_ok(&keys.private, &token), "id")).collect();
+    let ids: Vec<_> = (0..4).map(|_| SERVER.create_token_id(&keys.private, &token)).collect();
     for id in &ids {
         assert_eq!(SERVER.get_token(&reader, id).expect_status(200)["data"], "masked");
     }

@@ -3,18 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    policy::{AccessPolicy, Quotas, TenantSettings, tenant::quota::QuotaLimit},
+    policy::{AccessPolicy, AccessRule, Quotas, TenantSettings, tenant::quota::QuotaLimit},
     types::{
-        ApplicationKind::{Private, Public},
-        Permission::{TokenCreate, TokenRead, TokenSearch, TokenUpdate},
+        ApplicationKind::{self, Management, Private, Public},
+        Permission::{self, LogRead, TokenCreate, TokenRead, TokenSearch, TokenUpdate},
         Permissions, TenantKind,
         Transform::{Mask, Reveal},
     },
 };
+use scrip_testing::requests::with_members;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{grant, text_field},
+    harness::server::grant,
     limits::guessing_budget_harness::{GuessingBudgetHarness, card, lookalikes},
 };
 
@@ -28,20 +29,13 @@ fn number_21_of_a_group_and_repeats_get_no_fingerprint() {
     let (last, first) = numbers.split_last().unwrap();
     harness.spend_budget(&public, first);
     assert_eq!(harness.create_and_get_fingerprint(&public, last), Value::Null, "the 21st");
-    assert_eq!(
-        harness.create_and_get_fingerprint(&public, &first[0]),
-        Value::Null,
-        "a repeated number still has a fingerprint"
-    );
-    assert!(
-        harness.create_and_get_fingerprint(&public, &lookalikes("422222", 1)[0]).is_string(),
-        "another group"
-    );
+    let repeated = harness.create_and_get_fingerprint(&public, &first[0]);
+    assert_eq!(repeated, Value::Null, "a repeated number still has a fingerprint");
+    let of_another_group = harness.create_and_get_fingerprint(&public, &lookalikes("422222", 1)[0]);
+    assert!(of_another_group.is_string(), "another group");
     harness.server.clock.advance(DAY);
-    assert!(
-        harness.create_and_get_fingerprint(&public, last).is_string(),
-        "no fingerprint although the window has passed"
-    );
+    let later = harness.create_and_get_fingerprint(&public, last);
+    assert!(later.is_string(), "no fingerprint although the window has passed");
 }
 
 #[test]
@@ -74,6 +68,18 @@ fn callers_with_a_reveal_right_are_not_counted() {
     assert_eq!(harness.server.count_rows(&harness.keys.tenant, "guesses"), 0);
 }
 
+/// Creates a key with these permissions and this rule.
+fn key_with_access(
+    harness: &GuessingBudgetHarness,
+    kind: ApplicationKind,
+    permissions: &[Permission],
+    rule: AccessRule,
+) -> String {
+    let access =
+        AccessPolicy { permissions: Permissions::from_list(permissions), rules: vec![rule] };
+    harness.server.key_with_access(&harness.keys.tenant, kind, access)
+}
+
 fn card_in_own_container(number: &str) -> Value {
     json!({"type": "card", "data": {"number": number}, "containers": ["/own/"]})
 }
@@ -101,38 +107,28 @@ fn guessing_budget_applies_to_a_caller_with_reveal_right_on_only_one_container()
 #[test]
 fn reveal_right_on_one_container_lifts_no_budget_of_a_caller_that_creates_elsewhere() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    let access = AccessPolicy {
-        permissions: Permissions::from_list(&[TokenCreate]),
-        rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenRead])],
-    };
-    let key = harness.server.key_with_access(&harness.keys.tenant, Private, access);
+    let rule = grant("/own/", Reveal, &[TokenCreate, TokenRead]);
+    let key = key_with_access(&harness, Private, &[TokenCreate], rule);
     check_counted_in_own_container(&harness, &key);
 }
 
 #[test]
 fn public_key_with_a_reveal_right_is_counted() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    let access = AccessPolicy {
-        permissions: Permissions::default(),
-        rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenUpdate])],
-    };
-    let key = harness.server.key_with_access(&harness.keys.tenant, Public, access);
+    let rule = grant("/own/", Reveal, &[TokenCreate, TokenUpdate]);
+    let key = key_with_access(&harness, Public, &[], rule);
     check_counted_in_own_container(&harness, &key);
 }
 
 #[test]
 fn replayed_request_of_a_public_key_with_a_reveal_right_is_counted() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    let access = AccessPolicy {
-        permissions: Permissions::default(),
-        rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenUpdate])],
-    };
-    let key = harness.server.key_with_access(&harness.keys.tenant, Public, access);
+    let rule = grant("/own/", Reveal, &[TokenCreate, TokenUpdate]);
+    let key = key_with_access(&harness, Public, &[], rule);
     let numbers = lookalikes("411111", 20);
     let create = |number: &str| {
-        let request =
-            harness.server.request("POST", "/tokens").key(&key).idempotency_key("order-7");
-        request.json(&card_in_own_container(number)).send().status
+        let body = card_in_own_container(number);
+        harness.server.post_once(&key, "/tokens", "order-7", &body).status
     };
     assert_eq!(create(&numbers[0]), 201);
     for number in &numbers[1..] {
@@ -153,11 +149,8 @@ fn caller_that_reads_only_its_own_containers_in_clear_is_counted() {
 fn caller_with_a_reveal_rule_on_the_root_is_not_counted() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     // A rule on the root has precedence over plain permissions and applies to every container.
-    let access = AccessPolicy {
-        permissions: Permissions::from_list(&[TokenCreate, TokenSearch]),
-        rules: vec![grant("/", Reveal, &[TokenRead])],
-    };
-    let of_root = harness.server.key_with_access(&harness.keys.tenant, Private, access);
+    let rule = grant("/", Reveal, &[TokenRead]);
+    let of_root = key_with_access(&harness, Private, &[TokenCreate, TokenSearch], rule);
     harness.spend_budget(&of_root, &lookalikes("411111", 45));
     harness.flush_counts();
     assert_eq!(harness.server.count_rows(&harness.keys.tenant, "guesses"), 0);
@@ -176,8 +169,7 @@ fn constant_fingerprint_expression_does_not_bypass_the_count() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let numbers = lookalikes("411111", 22);
     for number in &numbers[..20] {
-        let mut body = card(number);
-        body["fingerprint_expression"] = json!("constant");
+        let body = with_members(card(number), &json!({"fingerprint_expression": "constant"}));
         harness.server.create_token_ok(&harness.keys.public, &body);
     }
     assert_eq!(harness.create_and_get_fingerprint(&harness.keys.public, &numbers[20]), Value::Null);
@@ -187,9 +179,10 @@ fn constant_fingerprint_expression_does_not_bypass_the_count() {
 fn number_in_metadata_counts_when_the_fingerprint_shows_it() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let guess = |number: &str| {
-        let mut body = card("4222222222222220");
-        body["fingerprint_expression"] = json!("{{ metadata.guess }}");
-        body["metadata"] = json!({"guess": number});
+        let expression = "{{ metadata.guess }}";
+        let attributes =
+            json!({"fingerprint_expression": expression, "metadata": {"guess": number}});
+        let body = with_members(card("4222222222222220"), &attributes);
         harness.server.create_token_ok(&harness.masked, &body)["fingerprint"].clone()
     };
     let numbers = lookalikes("411111", 21);
@@ -282,7 +275,7 @@ fn patched_metadata_counts_when_the_fingerprint_shows_it() {
         "fingerprint_expression": "{{ metadata.g }}",
         "metadata": {"g": "none"},
     });
-    let id = text_field(&harness.server.create_token_ok(&harness.masked, &body), "id");
+    let id = harness.server.create_token_id(&harness.masked, &body);
     for it in 0..21 {
         let patch = json!({"metadata": {"g": format!("123-{it:02}-6789")}});
         let patched = harness.server.patch_token(&harness.masked, &id, &patch).expect_status(200);
@@ -301,10 +294,8 @@ fn exhausted_budget_disables_deduplication() {
     assert_ne!(created["id"], known["id"]);
     assert_eq!(created["_extras"]["deduplicated"], json!(false));
     let repeat = harness.server.create_token_ok(&harness.masked, &card(&numbers[0]));
-    assert_eq!(
-        (&repeat["_extras"]["deduplicated"], &repeat["fingerprint"]),
-        (&json!(false), &Value::Null)
-    );
+    assert_eq!(repeat["_extras"]["deduplicated"], json!(false));
+    assert_eq!(repeat["fingerprint"], Value::Null);
 }
 
 #[test]
@@ -312,8 +303,7 @@ fn intents_tokenize_and_patch_share_the_budget_and_succeed_when_exhausted() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let (server, key) = (&harness.server, &harness.masked);
     let numbers = lookalikes("411111", 24);
-    let intent =
-        |number: &str| server.post(key, "/token-intents", &card(number)).expect_status(201);
+    let intent = |number: &str| server.create_entity(key, "/token-intents", &card(number));
     for number in &numbers[..10] {
         assert!(intent(number)["fingerprint"].is_string());
     }
@@ -323,60 +313,50 @@ fn intents_tokenize_and_patch_share_the_budget_and_succeed_when_exhausted() {
     assert!(created["a"]["fingerprint"].is_string() && created["b"]["fingerprint"].is_string());
     // The budget is exhausted now.
     assert_eq!(intent(&numbers[20])["fingerprint"], Value::Null);
-    let created =
-        server.post(key, "/tokenize", &json!({"c": card(&numbers[21])})).expect_status(200);
-    assert_eq!(created["c"]["fingerprint"], Value::Null);
-    let id = text_field(&server.create_token_ok(key, &card("4222222222222220")), "id");
-    let patched =
-        server.patch_token(key, &id, &json!({"data": {"number": numbers[22]}})).expect_status(200);
-    assert_eq!(patched["fingerprint"], Value::Null);
+    let created = server.post(key, "/tokenize", &json!({"c": card(&numbers[21])}));
+    assert_eq!(created.expect_status(200)["c"]["fingerprint"], Value::Null);
+    let id = server.create_token_id(key, &card("4222222222222220"));
+    let patched = server.patch_token(key, &id, &json!({"data": {"number": numbers[22]}}));
+    assert_eq!(patched.expect_status(200)["fingerprint"], Value::Null);
     let stored = server.get_token(&harness.keys.private, &id).expect_status(200);
-    assert_eq!(
-        (&stored["fingerprint"], &stored["data"]["number"]),
-        (&Value::Null, &json!(numbers[22]))
-    );
+    assert_eq!(stored["fingerprint"], Value::Null);
+    assert_eq!(stored["data"]["number"], numbers[22]);
 }
 
 #[test]
 fn patch_without_a_number_keeps_the_fingerprint_of_an_exhausted_group() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let numbers = lookalikes("411111", 20);
-    let id = text_field(&harness.server.create_token_ok(&harness.masked, &card(&numbers[0])), "id");
+    let id = harness.server.create_token_id(&harness.masked, &card(&numbers[0]));
     harness.spend_budget(&harness.masked, &numbers[1..]);
-    let patch = json!({"metadata": {"order": "7"}});
-    let patched = harness.server.patch_token(&harness.masked, &id, &patch).expect_status(200);
-    assert!(patched["fingerprint"].is_string(), "{patched}");
-    let patch = json!({"data": {"expiration_year": 2033}});
-    let patched = harness.server.patch_token(&harness.masked, &id, &patch).expect_status(200);
-    assert!(patched["fingerprint"].is_string(), "{patched}");
+    for patch in [json!({"metadata": {"order": "7"}}), json!({"data": {"expiration_year": 2033}})] {
+        let patched = harness.server.patch_token(&harness.masked, &id, &patch).expect_status(200);
+        assert!(patched["fingerprint"].is_string(), "{patch}: {patched}");
+    }
 }
 
 #[test]
 fn application_budget_counts_numbers_after_the_first_of_each_group() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    harness.edit_quotas(|it| Quotas { number_guesses_application: QuotaLimit::Count(3), ..it });
+    let quota = |it| Quotas { number_guesses_application: QuotaLimit::Count(3), ..it };
+    harness.server.set_quotas(&harness.keys.tenant, quota);
     for first in ["411111", "411112", "411113", "411114", "411115"] {
         harness.spend_budget(&harness.masked, &lookalikes(first, 1));
     }
     for first in ["411111", "411112", "411113"] {
         harness.spend_budget(&harness.masked, &lookalikes(first, 2)[1..]);
     }
-    assert_eq!(
-        harness.create_and_get_fingerprint(&harness.masked, &lookalikes("411116", 1)[0]),
-        Value::Null
-    );
-    let other = harness.server.key_with_permissions(
-        &harness.keys.tenant,
-        Private,
-        &[TokenCreate, TokenRead],
-    );
-    assert!(harness.create_and_get_fingerprint(&other, &lookalikes("411116", 1)[0]).is_string());
+    let (tenant, permissions) = (&harness.keys.tenant, [TokenCreate, TokenRead]);
+    let other = harness.server.key_with_permissions(tenant, Private, &permissions);
+    let number = &lookalikes("411116", 1)[0];
+    assert_eq!(harness.create_and_get_fingerprint(&harness.masked, number), Value::Null);
+    assert!(harness.create_and_get_fingerprint(&other, number).is_string());
 }
 
 #[test]
 fn quota_off_lifts_the_limit() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    harness.edit_quotas(|it| Quotas {
+    harness.server.set_quotas(&harness.keys.tenant, |it| Quotas {
         number_guesses_day: QuotaLimit::Off,
         number_guesses_quarter: QuotaLimit::Off,
         ..it
@@ -411,9 +391,8 @@ fn bank_accounts_and_identity_numbers_have_separate_groups() {
 fn account_number_that_begins_with_zeros_has_a_fingerprint_if_a_browser_sends_it() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let data = json!({"routing_number": "021000021", "account_number": "000096316789"});
-    let created = harness
-        .server
-        .create_token_ok(&harness.keys.public, &json!({"type": "bank", "data": data}));
+    let body = json!({"type": "bank", "data": data});
+    let created = harness.server.create_token_ok(&harness.keys.public, &body);
     assert!(created["fingerprint"].is_string(), "{created}");
 }
 
@@ -436,24 +415,13 @@ fn exhausted_budget_is_recorded_once_and_counted_by_the_metric() {
     for number in &numbers[20..] {
         harness.create_and_get_fingerprint(&harness.masked, number);
     }
-    let key = harness.server.key_with_permissions(
-        &harness.keys.tenant,
-        scrip_core::types::ApplicationKind::Management,
-        &[scrip_core::types::Permission::LogRead],
-    );
+    let tenant = &harness.keys.tenant;
+    let key = harness.server.key_with_permissions(tenant, Management, &[LogRead]);
     let logs = harness.server.get_path(&key, "/logs?size=100").expect_status(200);
-    let spent =
-        logs["data"].as_array().unwrap().iter().filter(|it| it["operation"] == "spend_budget");
-    let spent: Vec<_> = spent.collect();
-    assert_eq!(spent.len(), 1, "{logs}");
-    let counted = harness
-        .server
-        .app
-        .vault
-        .guess_ledger
-        .exhausted
-        .iter()
-        .find(|it| it.0 == "number_guesses_day");
+    let records = logs["data"].as_array().unwrap().iter();
+    assert_eq!(records.filter(|it| it["operation"] == "spend_budget").count(), 1, "{logs}");
+    let exhausted = &harness.server.app.vault.guess_ledger.exhausted;
+    let counted = exhausted.iter().find(|it| it.0 == "number_guesses_day");
     assert_eq!(counted, Some(("number_guesses_day", 1)));
     assert!(!logs.to_string().contains(&numbers[0]));
 }
@@ -464,19 +432,14 @@ fn replayed_request_counts_its_number_before_it_is_compared() {
     let public = harness.server.key_with_permissions(&harness.keys.tenant, Public, &[TokenCreate]);
     let numbers = lookalikes("411111", 22);
     let create = |number: &str| {
-        let request =
-            harness.server.request("POST", "/tokens").key(&public).idempotency_key("order-7");
-        request.json(&card(number)).send().status
+        harness.server.post_once(&public, "/tokens", "order-7", &card(number)).status
     };
     assert_eq!(create(&numbers[0]), 201);
     assert_eq!(create(&numbers[0]), 201, "an equal request must be replayed");
     for number in &numbers[1..20] {
         assert_eq!(create(number), 422);
     }
-    assert_eq!(
-        create(&numbers[0]),
-        422,
-        "exhausted: equal and different requests must look the same"
-    );
+    // The budget is exhausted: equal and different requests must look the same.
+    assert_eq!(create(&numbers[0]), 422);
     assert_eq!(create(&numbers[21]), 422);
 }

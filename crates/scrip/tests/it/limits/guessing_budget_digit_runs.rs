@@ -5,10 +5,11 @@
 use scrip_core::types::{
     ApplicationKind::Public, DisclosureRule, DisclosureRules, Permission::TokenCreate, TenantKind,
 };
+use scrip_testing::requests::with_members;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{TestServer, text_field},
+    harness::server::TestServer,
     limits::guessing_budget_harness::{GuessingBudgetHarness, card, lookalikes},
 };
 
@@ -72,25 +73,24 @@ fn number_with_an_exponent_counts_by_its_decimal_value() {
 #[test]
 fn number_in_pieces_counts_when_the_fingerprint_joins_them() {
     check_counted("pieces", &|_, it| {
-        let mut body = token(json!({"a": &it[..8], "b": &it[8..]}));
-        body["fingerprint_expression"] = json!("({{ data.a }}{{ data.b }})x");
-        body
+        let body = token(json!({"a": &it[..8], "b": &it[8..]}));
+        with_members(body, &json!({"fingerprint_expression": "({{ data.a }}{{ data.b }})x"}))
     });
+}
+
+fn card_with_metadata(fingerprint_expression: &str, text: &str) -> Value {
+    let attributes =
+        json!({"fingerprint_expression": fingerprint_expression, "metadata": {"g": text}});
+    with_members(card("4222222222222220"), &attributes)
 }
 
 #[test]
 fn other_digits_next_to_a_number_do_not_make_a_new_group() {
     check_counted("literal digits", &|index, it| {
-        let mut body = card("4222222222222220");
-        body["fingerprint_expression"] = json!(format!("{}{{{{ metadata.g }}}}", index / 10 + 1));
-        body["metadata"] = json!({"g": it});
-        body
+        card_with_metadata(&format!("{}{{{{ metadata.g }}}}", index / 10 + 1), it)
     });
     check_counted("digits of the metadata", &|index, it| {
-        let mut body = card("4222222222222220");
-        body["fingerprint_expression"] = json!("{{ metadata.g }}");
-        body["metadata"] = json!({"g": format!("{it}{}", index / 10 + 5)});
-        body
+        card_with_metadata("{{ metadata.g }}", &format!("{it}{}", index / 10 + 5))
     });
 }
 
@@ -102,7 +102,7 @@ fn planted_literal_digits_do_not_stay_when_a_browser_writes_a_number() {
     let public = server.key_with_permissions(&harness.keys.tenant, Public, &permissions);
     let mut planted = card("4222222222222220");
     planted["fingerprint_expression"] = json!("7{{ data.number }}");
-    let id = text_field(&server.create_token_ok(&public, &planted), "id");
+    let id = server.create_token_id(&public, &planted);
     let patch = json!({"data": {"number": "4242424242424242"}});
     let patched = server.patch_token(&public, &id, &patch).expect_status(200);
     let own = server.create_token_ok(&public, &card("4242424242424242"));

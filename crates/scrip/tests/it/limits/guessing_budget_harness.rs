@@ -1,10 +1,7 @@
 //! A server with keys that spend a guessing budget, and numbers of one group.
 
-use std::sync::Arc;
-
 use scrip_core::{
-    operations::tenants::update_tenant::set_tenant_quotas,
-    policy::{PolicyPermit, Quotas, TenantSettings},
+    policy::TenantSettings,
     types::{
         ApplicationKind::Private,
         Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenSearch, TokenUpdate},
@@ -53,24 +50,14 @@ impl GuessingBudgetHarness {
         Self { server, keys, masked }
     }
 
-    pub(crate) fn edit_quotas(&self, edit: impl Fn(Quotas) -> Quotas + Send + Sync + 'static) {
-        let permit = PolicyPermit::for_operator(Arc::clone(&self.keys.tenant));
-        self.server.runtime.block_on(async {
-            set_tenant_quotas(&self.server.app.vault, permit, Box::new(edit)).await.unwrap();
-            self.server.app.reload().await.unwrap();
-        });
-    }
-
     pub(crate) fn create_and_get_fingerprint(&self, key: &str, number: &str) -> Value {
         self.server.create_token_ok(key, &card(number))["fingerprint"].clone()
     }
 
     pub(crate) fn spend_budget(&self, key: &str, numbers: &[String]) {
         for number in numbers {
-            assert!(
-                self.create_and_get_fingerprint(key, number).is_string(),
-                "no fingerprint although the budget is not exhausted"
-            );
+            let fingerprint = self.create_and_get_fingerprint(key, number);
+            assert!(fingerprint.is_string(), "no fingerprint before the budget is exhausted");
         }
     }
 

@@ -8,9 +8,8 @@ use scrip_api::{
 };
 use scrip_core::{
     Timestamp,
-    operations::tenants::update_tenant::set_tenant_quotas,
     policy::{
-        PolicyPermit, Quotas, TenantSettings,
+        Quotas, TenantSettings,
         rate_limit::{EffectiveRates, RATE_LIMITS, Rate, RateLimitName},
         tenant::quota::RateLimitShare,
     },
@@ -63,13 +62,7 @@ impl RateLimitHarness {
     }
 
     pub(crate) fn set_share(&self, share: RateLimitShare) {
-        let edit_quotas = move |quotas| Quotas { rate_limit: share, ..quotas };
-        let permit = PolicyPermit::for_operator(Arc::clone(&self.keys.tenant));
-        let app = &self.server.app;
-        self.server.runtime.block_on(async {
-            set_tenant_quotas(&app.vault, permit, Box::new(edit_quotas)).await.unwrap();
-            app.reload().await.unwrap();
-        });
+        self.server.set_quotas(&self.keys.tenant, move |it| Quotas { rate_limit: share, ..it });
     }
 }
 
@@ -78,9 +71,13 @@ pub(crate) fn default_rate(name: RateLimitName) -> Rate {
     RATE_LIMITS.iter().find(|it| it.name == name).unwrap().rate
 }
 
+/// The default rate with another number of requests.
+pub(crate) fn rate_with_requests(rate: Rate, count: u32) -> Rate {
+    Rate { requests: NonZeroU32::new(count).unwrap(), ..rate }
+}
+
 pub(crate) fn rates_with_address_limit(count: u32) -> EffectiveRates {
-    let rate =
-        Rate { requests: NonZeroU32::new(count).unwrap(), ..default_rate(RateLimitName::Address) };
+    let rate = rate_with_requests(default_rate(RateLimitName::Address), count);
     EffectiveRates::default().with_rate(RateLimitName::Address, Some(rate))
 }
 

@@ -9,10 +9,11 @@ use scrip_core::types::{
     TenantKind,
     Transform::Reveal,
 };
+use scrip_testing::requests::with_members;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{grant, text_field},
+    harness::server::text_field,
     limits::guessing_budget_harness::{GuessingBudgetHarness, card, lookalikes, luhn_sum},
 };
 
@@ -21,8 +22,7 @@ const NUMBER: &str = "4242424242424242";
 /// A backend that reads everything in clear.
 fn reader(harness: &GuessingBudgetHarness) -> String {
     let permissions = [TokenCreate, TokenIntentCreate, TokenRead, TokenUpdate];
-    let rules = vec![grant("/", Reveal, &permissions)];
-    harness.server.key_with_rules(&harness.keys.tenant, rules)
+    harness.server.key_with_rule(&harness.keys.tenant, "/", Reveal, &permissions)
 }
 
 fn bank(routing: &str, account: &str) -> Value {
@@ -42,10 +42,9 @@ fn conversion_without_reveal_right_accepts_only_the_fingerprint_expression_of_th
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let server = &harness.server;
     let convert = |key: &str, expression: &str| {
-        let intent =
-            server.post(&harness.masked, "/token-intents", &card(NUMBER)).expect_status(201);
+        let intent = server.create_intent_id(&harness.masked, &card(NUMBER));
         let body = json!({
-            "token_intent_id": text_field(&intent, "id"),
+            "token_intent_id": intent,
             "fingerprint_expression": expression,
             "metadata": {"m": "7"},
         });
@@ -68,12 +67,12 @@ fn conversion_without_reveal_right_accepts_only_the_fingerprint_expression_of_th
 fn patch_of_metadata_next_to_a_hidden_number_leaves_no_fingerprint() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let reader = reader(&harness);
-    let mut body = card(NUMBER);
-    body["metadata"] = json!({"m": "1"});
-    let id_of = |body: &Value| text_field(&harness.server.create_token_ok(&reader, body), "id");
-    let plain = id_of(&body);
-    body["fingerprint_expression"] = json!("{{ metadata.m }}-{{ data.number }}");
-    let joined = id_of(&body);
+    let body = with_members(card(NUMBER), &json!({"metadata": {"m": "1"}}));
+    let joined_expression = "{{ metadata.m }}-{{ data.number }}";
+    let joined_body =
+        with_members(body.clone(), &json!({"fingerprint_expression": joined_expression}));
+    let [plain, joined] =
+        [body, joined_body].map(|it| harness.server.create_token_id(&reader, &it));
     let changes = json!({"metadata": {"m": "41111111"}});
     patch(&harness, &harness.masked, &plain, &changes);
     patch(&harness, &harness.masked, &joined, &changes);
@@ -115,9 +114,8 @@ fn fingerprint_of_a_hidden_account_does_not_depend_on_the_group_of_its_hidden_di
     let server = &harness.server;
     let reader = reader(&harness);
     let convert = |account: &str| {
-        let intent =
-            server.post(&reader, "/token-intents", &bank("021000021", account)).expect_status(201);
-        let body = json!({"token_intent_id": text_field(&intent, "id")});
+        let intent = server.create_intent_id(&reader, &bank("021000021", account));
+        let body = json!({"token_intent_id": intent});
         server.create_token_ok(&harness.masked, &body)["fingerprint"].clone()
     };
     // All numbers with these first six and last four digits are exhausted.

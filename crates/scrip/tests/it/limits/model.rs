@@ -54,22 +54,16 @@ impl RateLimitModel {
 
     fn is_over(&mut self, now: i64, check: &CounterCheck) -> bool {
         let window = (self.unit)(check.rate.window);
-        let count_in_window = self
-            .counter(check)
-            .admitted
-            .iter()
-            .filter(|admitted_at| now - **admitted_at <= window)
-            .count();
+        let admitted = self.counter(check).admitted.iter();
+        let count_in_window = admitted.filter(|it| now - **it <= window).count();
         count_in_window >= usize::try_from(check.rate.requests.get()).unwrap()
             || self.is_blocked(now, check)
     }
 
     fn is_blocked(&mut self, now: i64, check: &CounterCheck) -> bool {
         let block = check.rate.block_duration().map(self.unit);
-        self.counter(check)
-            .blocked_at
-            .zip(block)
-            .is_some_and(|(blocked_at, block)| now - blocked_at <= block)
+        let blocked_at = self.counter(check).blocked_at;
+        blocked_at.zip(block).is_some_and(|(blocked_at, block)| now - blocked_at <= block)
     }
 
     /// Checks that in each run of `limit + 1` admitted requests, the last is more than a window
@@ -91,16 +85,13 @@ fn counter_checks(rates: &[Rate; 3], offset: u8) -> [CounterCheck; 5] {
     let build_digest = |it: u8| CounterDigest([it.wrapping_add(offset); 16]);
     let build_check = |row, rate, subject| CounterCheck { limit: row, rate, key: subject };
     let [first, second, third] = *rates;
+    let pair = CounterKey::Pair(build_digest(1), address(1));
     [
         build_check(RateLimitName::Address, first, CounterKey::Address(address(1))),
         build_check(RateLimitName::Address, first, CounterKey::Address(address(2))),
         build_check(RateLimitName::PrivateApplication, second, CounterKey::Digest(build_digest(1))),
         build_check(RateLimitName::PrivateApplication, second, CounterKey::Address(address(1))),
-        build_check(
-            RateLimitName::PublicApplication,
-            third,
-            CounterKey::Pair(build_digest(1), address(1)),
-        ),
+        build_check(RateLimitName::PublicApplication, third, pair),
     ]
 }
 
@@ -220,11 +211,8 @@ async fn compare_with_model(shared: &Arc<RedisCounters>, pepper: &Pepper, round:
     let micros = Duration::from_micros;
     let mut draw_rate = || {
         let block = if draw_below(2) == 0 { 0 } else { 1 + draw_below(15_000) };
-        rate(
-            u32::try_from(1 + draw_below(7)).unwrap(),
-            micros(1000 + draw_below(12_000)),
-            micros(block),
-        )
+        let requests = u32::try_from(1 + draw_below(7)).unwrap();
+        rate(requests, micros(1000 + draw_below(12_000)), micros(block))
     };
     // The window never ends here, so requests are rejected on a slow machine, too.
     let rates = [rate(20, Duration::from_secs(3600), Duration::ZERO), draw_rate(), draw_rate()];
@@ -242,11 +230,8 @@ async fn compare_with_model(shared: &Arc<RedisCounters>, pepper: &Pepper, round:
         let result = shared.count(pepper, &chosen_checks).await.unwrap();
         let now = i64::try_from(result.at_us).unwrap();
         let is_admitted = model.decide(now, &chosen_checks);
-        assert_eq!(
-            result.outcome.is_ok(),
-            is_admitted,
-            "Redis decided {result:?} for {chosen_checks:?}"
-        );
+        let is_ok = result.outcome.is_ok();
+        assert_eq!(is_ok, is_admitted, "Redis decided {result:?} for {chosen_checks:?}");
         if let Err(it) = result.outcome {
             rejected_count += 1;
             let retry_us = now + i64::try_from(it.retry_after.as_micros()).unwrap();

@@ -5,8 +5,13 @@ use std::{num::NonZeroU32, sync::Arc};
 use scrip_core::{
     operations::applications::create_api_key::import_api_key,
     policy::{
-        ApiKeyText, PolicyPermit,
-        rate_limit::{EffectiveRates, RateLimitName},
+        ApiKeyText, PolicyPermit, TenantSettings,
+        rate_limit::{
+            EffectiveRates,
+            RateLimitName::{
+                self, CreateTokens, DeleteToken, ListTokens, SearchTokens, UpdateToken,
+            },
+        },
         tenant::quota::RateLimitShare,
     },
     types::TenantKind,
@@ -94,21 +99,11 @@ type OperationLimit =
     (RateLimitName, &'static str, &'static [&'static str], Option<(&'static str, u16)>);
 
 const OPERATION_LIMITS: &[OperationLimit] = &[
-    (
-        RateLimitName::SearchTokens,
-        "POST",
-        &["/tokens/search", "/v2/tokens/search"],
-        Some(("/tokens", 200)),
-    ),
-    (
-        RateLimitName::ListTokens,
-        "GET",
-        &["/tokens", "/v2/tokens"],
-        Some(("/tokens/no-such-token", 404)),
-    ),
-    (RateLimitName::CreateTokens, "POST", &["/tokens", "/tokenize"], Some(("/tokens", 200))),
-    (RateLimitName::UpdateToken, "PATCH", &["/tokens/none"], None),
-    (RateLimitName::DeleteToken, "DELETE", &["/tokens/none"], None),
+    (SearchTokens, "POST", &["/tokens/search", "/v2/tokens/search"], Some(("/tokens", 200))),
+    (ListTokens, "GET", &["/tokens", "/v2/tokens"], Some(("/tokens/no-such-token", 404))),
+    (CreateTokens, "POST", &["/tokens", "/tokenize"], Some(("/tokens", 200))),
+    (UpdateToken, "PATCH", &["/tokens/none"], None),
+    (DeleteToken, "DELETE", &["/tokens/none"], None),
 ];
 
 #[test]
@@ -145,10 +140,8 @@ fn private_key_limit_counts_all_addresses() {
 #[test]
 fn private_keys_of_one_address_share_a_rate_limit() {
     let harness = RateLimitHarness::new(TenantKind::Production, rates_with_address_limit(100_000));
-    let other_tenant_keys = harness.server.create_tenant_of_kind(
-        TenantKind::Production,
-        scrip_core::policy::TenantSettings::default(),
-    );
+    let (kind, settings) = (TenantKind::Production, TenantSettings::default());
+    let other_tenant_keys = harness.server.create_tenant_of_kind(kind, settings);
     let keys = [&harness.keys.private, &other_tenant_keys.private];
     check_throttles(&harness, RateLimitName::PrivateApplication, |it| {
         harness.get(CLIENT, keys[usize::try_from(it % 2).unwrap()], "/permissions")
@@ -171,12 +164,8 @@ fn public_key_over_its_limit_is_blocked_for_10_seconds() {
 #[test]
 fn access_session_is_limited_like_a_public_key() {
     let harness = production_harness();
-    let session = harness
-        .request(CLIENT, "POST", "/sessions")
-        .key(&harness.keys.public)
-        .send()
-        .expect_status(201);
-    let key = text_field(&session, "session_key");
+    let request = harness.request(CLIENT, "POST", "/sessions").key(&harness.keys.public);
+    let key = text_field(&request.send().expect_status(201), "session_key");
     check_blocks(&harness, RateLimitName::PublicApplication, |_| {
         harness.get(CLIENT, &key, "/permissions")
     });
@@ -261,12 +250,8 @@ fn lowest_rate_decides_and_rejected_requests_are_not_counted() {
     }
     (0..50).for_each(|_| send_request().expect_not_limited());
     harness.advance_ms(10_001);
-    send_request().expect_rate_limited(
-        harness.now_ms(),
-        RateLimitName::ManagementApplication,
-        200,
-        60_001,
-    );
+    let name = RateLimitName::ManagementApplication;
+    send_request().expect_rate_limited(harness.now_ms(), name, 200, 60_001);
 }
 
 #[test]

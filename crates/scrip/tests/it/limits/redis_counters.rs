@@ -1,6 +1,6 @@
 //! Counters that several servers share in Redis, and behavior while Redis is unavailable.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use scrip_api::limiter::{Limiter, OutagePolicy};
 use scrip_core::{
@@ -15,7 +15,7 @@ use scrip_server::rate_limit::RedisCounters;
 use scrip_testing::{process::redis::RedisServer, vault::root_key};
 use tokio::runtime::Runtime;
 
-use crate::limits::harness::RateLimitHarness;
+use crate::limits::harness::{RateLimitHarness, rate_with_requests};
 
 const CLIENT: &str = "198.51.100.1";
 /// A deadline that is long enough for a busy machine.
@@ -55,6 +55,14 @@ fn hourly_rates() -> EffectiveRates {
             it.rate.block_duration().map_or(LimitAction::Throttle, |_| LimitAction::Block(hour));
         rates.with_rate(it.name, Some(Rate { window: hour, action, ..it.rate }))
     })
+}
+
+/// A server that allows three requests of an address in an hour.
+fn harness_with_address_limit(redis: &RedisServer) -> (RateLimitHarness, Runtime) {
+    let name = RateLimitName::Address;
+    let rate = rate_with_requests(hourly_rates().rate(name).unwrap(), 3);
+    let rates = hourly_rates().with_rate(name, Some(rate));
+    shared_harness(redis, rates, OutagePolicy::CountLocally)
 }
 
 #[track_caller]
@@ -107,23 +115,15 @@ fn shared_limit_rejects_with_all_rate_limit_headers() {
     let header = |name: &str| rejected_response.headers[name].parse::<i64>().unwrap();
     assert!((1..=3601).contains(&header("retry-after")), "{}", header("retry-after"));
     assert_eq!(header("ratelimit-limit"), 50);
-    assert_eq!(
-        harness.server.app.limiter.counter_usage().counters,
-        0,
-        "the server counted locally"
-    );
+    let local_counters = harness.server.app.limiter.counter_usage().counters;
+    assert_eq!(local_counters, 0, "the server counted locally");
 }
 
 /// Redis contains neither keys nor addresses, and every entry expires.
 #[test]
 fn redis_counters_contain_no_keys_or_addresses_and_expire() {
     let redis = RedisServer::start();
-    let rate = Rate {
-        requests: NonZeroU32::new(3).unwrap(),
-        ..hourly_rates().rate(RateLimitName::Address).unwrap()
-    };
-    let rates = hourly_rates().with_rate(RateLimitName::Address, Some(rate));
-    let (harness, _runtime) = shared_harness(&redis, rates, OutagePolicy::CountLocally);
+    let (harness, _runtime) = harness_with_address_limit(&redis);
     for _ in 0..5 {
         harness.get(CLIENT, &harness.keys.private, "/permissions");
     }
@@ -153,19 +153,15 @@ fn redis_counters_contain_no_keys_or_addresses_and_expire() {
 fn redis_counter_size_is_bounded_by_its_limit() {
     let redis = RedisServer::start();
     let (runtime, pepper) = (Runtime::new().unwrap(), pepper());
-    let short_rate = Rate {
-        window: Duration::from_micros(1),
-        ..hourly_rates().rate(RateLimitName::AccountUpdater).unwrap()
-    };
-    let subject = CounterKey::Address(ClientNetwork::from_address([192, 0, 2, 1].into()));
-    let check =
-        CounterCheck { limit: RateLimitName::AccountUpdater, key: subject, rate: short_rate };
+    let limit = RateLimitName::AccountUpdater;
+    let hourly_rate = |name| hourly_rates().rate(name).unwrap();
+    let rate = Rate { window: Duration::from_micros(1), ..hourly_rate(limit) };
+    let key = CounterKey::Address(ClientNetwork::from_address([192, 0, 2, 1].into()));
+    let check = CounterCheck { limit, key, rate };
     // This check has a longer window and is admitted, so that the log does not expire before the
     // test reads it.
-    let larger_check = CounterCheck {
-        rate: hourly_rates().rate(RateLimitName::PrivateApplication).unwrap(),
-        ..check
-    };
+    let rate = hourly_rate(RateLimitName::PrivateApplication);
+    let larger_check = CounterCheck { rate, ..check };
     runtime.block_on(async {
         let shared = RedisCounters::start(redis.client(), LONG_DEADLINE).await;
         for _ in 0..100 {
@@ -183,12 +179,7 @@ fn redis_counter_size_is_bounded_by_its_limit() {
 #[test]
 fn rejection_is_cached_without_another_redis_query() {
     let redis = RedisServer::start();
-    let rate = Rate {
-        requests: NonZeroU32::new(3).unwrap(),
-        ..hourly_rates().rate(RateLimitName::Address).unwrap()
-    };
-    let rates = hourly_rates().with_rate(RateLimitName::Address, Some(rate));
-    let (harness, _runtime) = shared_harness(&redis, rates, OutagePolicy::CountLocally);
+    let (harness, _runtime) = harness_with_address_limit(&redis);
     for _ in 0..4 {
         harness.get(CLIENT, "no such key", "/permissions");
     }

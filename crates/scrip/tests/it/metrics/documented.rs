@@ -124,9 +124,8 @@ fn alerts_cover_each_node_and_each_reason_for_not_being_ready() {
     assert_eq!(expression("ScripDiskFull"), r#"scrip_not_ready{reason="disk_full"} == 1"#);
     assert_eq!(expression("ScripWaitsForShares"), r#"scrip_not_ready{reason="shares"} == 1"#);
     assert_eq!(expression("ScripUnlockMethodFails"), "scrip_unlock_ok == 0");
-    assert!(
-        expression("ScripCommitsFail").contains(r#"scrip_not_ready{reason="commit_failed"} == 1"#)
-    );
+    let rule = expression("ScripCommitsFail");
+    assert!(rule.contains(r#"scrip_not_ready{reason="commit_failed"} == 1"#));
     let disk_low = expression("ScripDiskLow");
     assert!(disk_low.contains("scrip_disk_free_bytes < 0.1 * scrip_disk_size_bytes"));
     assert!(expression("ScripStoreUnreachable").contains(r#"reason="store_unreachable""#));

@@ -15,7 +15,7 @@ use std::{
 
 use scrip_api::{app::body_memory::BodyMemory, limiter::Limiter, routes::ROUTES};
 use scrip_core::{
-    equality::guessing_budget::GuessBudget,
+    equality::bucket::GuessBudget,
     policy::rate_limit::RateLimitName,
     types::{Permission, Transform},
 };
@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::harness::{
     engine::is_postgres,
-    server::{SERVER, TestServer, card_body, grant, text_field, unique_card_number},
+    server::{SERVER, TestServer, card_body, grant, unique_card_number},
 };
 
 const KEY: &str = "the-key-of-the-operator";
@@ -83,11 +83,8 @@ fn metrics_require_the_configured_key() {
     assert_eq!(send_raw_request(&server, "POST /metrics", "").0, 405);
     scrape(&server);
     let valid_header = format!("Authorization: Bearer {KEY}\r\n");
-    assert_eq!(
-        send_raw_request(&server, "GET /metrics/", &valid_header).0,
-        200,
-        "a trailing slash is not ignored"
-    );
+    let status = send_raw_request(&server, "GET /metrics/", &valid_header).0;
+    assert_eq!(status, 200, "a trailing slash is not ignored");
     assert_eq!(send_raw_request(&server, "HEAD /metrics", &valid_header).2, "");
 }
 
@@ -114,8 +111,7 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
         0.0
     );
 
-    let id =
-        text_field(&server.create_token_ok(&keys.private, &card_body(&unique_card_number())), "id");
+    let id = server.create_token_id(&keys.private, &card_body(&unique_card_number()));
     (0..5).for_each(|_| drop(server.get_token(&keys.private, &id).expect_status(200)));
     (0..3).for_each(|_| drop(server.get_token(&keys.private, "none").expect_status(404)));
     (0..2).for_each(|_| drop(server.get_token("nobodys", &id).expect_status(401)));
@@ -143,11 +139,8 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
         ("delete_token", "204", None),
     ];
     for (operation, status, count) in expected {
-        assert_eq!(
-            value_of(operation, status),
-            count,
-            "requests of {operation} with status {status}"
-        );
+        let counted = value_of(operation, status);
+        assert_eq!(counted, count, "requests of {operation} with status {status}");
     }
     // Each response took the time between two clock readings.
     let value_of = |suffix: &str| {
@@ -262,10 +255,8 @@ fn in_flight_requests_and_idempotency_outcomes_are_counted() {
     create_with_key().expect_status(201);
     create_with_key().expect_status(201);
     let page = scrape(&server);
-    assert_eq!(
-        (turn(&page, "first"), turn(&page, "replay"), turn(&page, "conflict")),
-        (1.0, 2.0, 1.0)
-    );
+    let turns = (turn(&page, "first"), turn(&page, "replay"), turn(&page, "conflict"));
+    assert_eq!(turns, (1.0, 2.0, 1.0));
     assert_eq!(page.value("scrip_requests_in_flight", &[]), 1.0);
 
     // An aborted request is no longer in flight either.
@@ -293,10 +284,8 @@ fn commit_batch_metrics_count_writes_per_commit() {
     // Background tasks write, too.
     let (writes, commits) =
         (rise("scrip_store_commit_batch_size_sum"), rise("scrip_store_commit_batch_size_count"));
-    assert!(
-        writes >= 40.0 && commits >= 1.0 && commits <= writes,
-        "{writes} writes in {commits} commits"
-    );
+    let is_grouped = writes >= 40.0 && commits >= 1.0 && commits <= writes;
+    assert!(is_grouped, "{writes} writes in {commits} commits");
     assert_eq!(rise("scrip_store_commits_total"), commits);
     assert_eq!(rise("scrip_store_commit_failures_total"), 0.0);
     assert_eq!(value_of(&page_after, "scrip_store_queue_depth"), 0.0);
@@ -308,10 +297,8 @@ fn commit_batch_metrics_count_writes_per_commit() {
     }
     assert!(page_after.value("scrip_store_readers_opened_total", &[]) >= 1.0);
     assert_eq!(page_after.value("scrip_store_readers_busy", &[]), 0.0);
-    assert!(
-        page_after.value("scrip_epoch_keys", &[]) >= 1.0,
-        "no epoch key although cards have CVCs"
-    );
+    let has_key = page_after.value("scrip_epoch_keys", &[]) >= 1.0;
+    assert!(has_key, "no epoch key although cards have CVCs");
 }
 
 #[test]
@@ -382,10 +369,8 @@ fn rate_limiter_decisions_are_exported() {
         page.value("scrip_limiter_decisions_total", &[("limit", row), ("decision", decision)])
     };
     let is = |row: &str, decision: &str, expected: f64| {
-        assert!(
-            (decided(row, decision) - expected).abs() < 0.5,
-            "decision {decision} of limit {row}"
-        );
+        let is_counted = (decided(row, decision) - expected).abs() < 0.5;
+        assert!(is_counted, "decision {decision} of limit {row}");
     };
     is("test_tenant", "allowed", 50.0);
     is("test_tenant", "rejected", 1.0);

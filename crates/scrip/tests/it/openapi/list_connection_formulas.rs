@@ -93,19 +93,15 @@ fn every_formula_has_the_documented_attributes() {
             assert_eq!(attribute_names(field), expected_names.split(' ').collect(), "{id}");
             assert_eq!(field["format"], "text");
             assert!(field["required"].is_boolean() && field["secret"].is_boolean(), "{id}");
-            assert!(
-                !text_field(field, "key").is_empty()
-                    && !text_field(field, "display_name").is_empty()
-            );
+            assert!(!text_field(field, "key").is_empty());
+            assert!(!text_field(field, "display_name").is_empty());
         }
         assert!(formula["fields"].as_array().unwrap().iter().any(|it| it["secret"] == true));
         for (list_name, length) in [("supported_currencies", 3), ("supported_countries", 2)] {
             let codes = formula[list_name].as_array().unwrap();
             assert!(!codes.is_empty(), "{id} {list_name}");
-            assert!(
-                codes.iter().all(|it| it.as_str().unwrap().len() == length),
-                "{id} {list_name}"
-            );
+            let have_length = codes.iter().all(|it| it.as_str().unwrap().len() == length);
+            assert!(have_length, "{id} {list_name}");
         }
         let features = &formula["supported_features"];
         assert_eq!(attribute_names(features), FLAGS.into_iter().chain(["void"]).collect(), "{id}");

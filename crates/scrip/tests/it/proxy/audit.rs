@@ -1,15 +1,15 @@
 //! The records of proxied calls.
 
-use scrip_core::{audit::LogKind, policy::Tenant};
+use scrip_core::audit::LogKind;
 use scrip_testing::{destination::behavior::DestinationBehavior, process::harness::becomes_true};
 use serde_json::json;
 
 use crate::proxy::harness::{ProxyHarness, StatedDelivery};
 
 /// The records of proxied calls: entity, outcome and detail.
-fn call_records(harness: &ProxyHarness, tenant: &Tenant) -> Vec<Vec<String>> {
+fn call_records(harness: &ProxyHarness) -> Vec<Vec<String>> {
     let server = &harness.server;
-    let tenant = server.engine.sql_id(tenant.id.0);
+    let tenant = server.engine.sql_id(harness.keys.tenant.id.0);
     let sql = format!(
         "SELECT entity, outcome, detail FROM log_records WHERE tenant = {tenant} \
          AND operation IN ('invoke_proxy', 'use_token') ORDER BY sequence"
@@ -29,7 +29,7 @@ fn each_used_token_is_recorded_before_the_call_and_the_outcome_afterwards() {
     let (first, second) = (harness.create_card(), harness.create_card());
     let body = json!([first.number_expression(), second.cvc_expression()]);
     harness.post_to(&proxy).json(&body).send().expect_answer(402);
-    let records = call_records(&harness, &harness.keys.tenant);
+    let records = call_records(&harness);
     for card in [&first, &second] {
         let of_card = find(&records, &card.id);
         assert_eq!(of_card.len(), 1, "{records:?}");
@@ -38,10 +38,10 @@ fn each_used_token_is_recorded_before_the_call_and_the_outcome_afterwards() {
     }
     // The outcome joins the next group commit.
     let has_outcome = || {
-        let records = call_records(&harness, &harness.keys.tenant);
+        let records = call_records(&harness);
         find(&records, &proxy.id).iter().any(|it| it[1] == "answered" && it[2].contains("402"))
     };
-    assert!(becomes_true(has_outcome), "{:?}", call_records(&harness, &harness.keys.tenant));
+    assert!(becomes_true(has_outcome), "{:?}", call_records(&harness));
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn call_without_a_token_is_recorded_too() {
     let host = harness.destinations.host(&[]);
     let keyless = harness.create_proxy_to(&host, json!({"require_auth": false}));
     harness.post(&host.url("")).json(&json!({})).send().expect_answer(200);
-    harness.request("POST", "").proxy_key(&keyless.key).send().expect_answer(200);
-    let records = call_records(&harness, &harness.keys.tenant);
+    harness.post_keyless(&keyless).send().expect_answer(200);
+    let records = call_records(&harness);
     assert!(records.iter().any(|it| it[2].contains(host.name())), "{records:?}");
     assert!(!find(&records, &keyless.id).is_empty(), "{records:?}");
 }
@@ -64,10 +64,10 @@ fn uncertain_outcome_is_recorded() {
     let response = harness.post_to(&proxy).json(&json!({})).send();
     response.expect_error(502, StatedDelivery::MaybeSent);
     let has_outcome = || {
-        let records = call_records(&harness, &harness.keys.tenant);
+        let records = call_records(&harness);
         find(&records, &proxy.id).iter().any(|it| it[1] == "maybe_sent")
     };
-    assert!(becomes_true(has_outcome), "{:?}", call_records(&harness, &harness.keys.tenant));
+    assert!(becomes_true(has_outcome), "{:?}", call_records(&harness));
 }
 
 #[test]
@@ -75,10 +75,9 @@ fn denied_use_is_recorded_and_names_no_card() {
     let harness = ProxyHarness::start();
     let host = harness.destinations.host(&[]);
     let card = harness.create_card();
-    let request = harness.request("POST", "").api_key(&harness.keys.public).url(&host.url(""));
-    let response = request.json(&json!([card.number_expression()])).send();
-    response.expect_error(403, StatedDelivery::NotSent);
-    let records = call_records(&harness, &harness.keys.tenant);
+    let request = harness.post_url_as(&harness.keys.public, &host.url(""));
+    request.json(&json!([card.number_expression()])).send().expect_not_sent(403);
+    let records = call_records(&harness);
     assert!(records.iter().any(|it| it[1] == "forbidden"), "{records:?}");
     assert!(!format!("{records:?}").contains(&card.number));
 }

@@ -34,7 +34,7 @@ fn destination_with_broken_tls_receives_nothing() {
     ] {
         let host = PROXY.destinations.host_with(tls, HttpVersions::Http1, &[]);
         let response = PROXY.post(&host.url("")).json(&json!({"amount": 1})).send();
-        let error = response.expect_error(502, StatedDelivery::NotSent);
+        let error = response.expect_not_sent(502);
         assert_eq!(host.request_count(), 0, "{tls:?}");
         assert!(!error.to_string().contains(host.name()), "{tls:?}: {error}");
     }
@@ -43,14 +43,11 @@ fn destination_with_broken_tls_receives_nothing() {
 #[test]
 fn destination_without_a_listener_is_not_sent() {
     // A port that was free a moment ago, but is not allowed, and a name without an address.
-    let response = PROXY.post("https://unknown.example.test/").json(&json!({})).send();
-    response.expect_error(502, StatedDelivery::NotSent);
+    PROXY.post("https://unknown.example.test/").json(&json!({})).send().expect_not_sent(502);
     PROXY.resolver.set("closed.example.test", &["127.0.0.1"]);
     // No listener of this machine has port 443, or it has no trusted certificate.
-    let response = PROXY.post("https://closed.example.test/").json(&json!({})).send();
-    response.expect_error(502, StatedDelivery::NotSent);
-    let response = PROXY.post("https://closed.example.test:8444/").json(&json!({})).send();
-    response.expect_error(403, StatedDelivery::NotSent);
+    PROXY.post("https://closed.example.test/").json(&json!({})).send().expect_not_sent(502);
+    PROXY.post("https://closed.example.test:8444/").json(&json!({})).send().expect_not_sent(403);
 }
 
 #[test]
@@ -183,8 +180,7 @@ fn endless_answer_without_a_transform_is_cut() {
 fn oversized_request_is_413_and_not_sent() {
     let host = PROXY.destinations.host(&[]);
     let body = "x".repeat((1 << 20) + 1);
-    let response = PROXY.post(&host.url("")).body("text/plain", body).send();
-    response.expect_error(413, StatedDelivery::NotSent);
+    PROXY.post(&host.url("")).body("text/plain", body).send().expect_not_sent(413);
     assert_eq!(host.request_count(), 0);
     let body = "x".repeat(1 << 20);
     PROXY.post(&host.url("")).body("text/plain", body.clone()).send().expect_answer(200);

@@ -3,7 +3,7 @@
 use scrip_testing::destination::DestinationRequest;
 use serde_json::{Value, json};
 
-use crate::proxy::harness::{PROXY, StatedDelivery, TestCard};
+use crate::proxy::harness::{PROXY, TestCard};
 
 /// Characters that every format has to escape.
 const HOSTILE_TEXT: &str = r#"Jo & <"o'> + 100%"#;
@@ -273,7 +273,7 @@ fn invalid_expression_is_rejected_before_anything_is_sent() {
     ];
     for (content_type, body) in rows {
         let response = PROXY.post(&host.url("")).body(content_type, body.clone()).send();
-        response.expect_error(400, StatedDelivery::NotSent);
+        response.expect_not_sent(400);
         assert!(!response.text().contains(&card.number), "{body}");
     }
     assert_eq!(host.request_count(), 0);
@@ -283,8 +283,7 @@ fn invalid_expression_is_rejected_before_anything_is_sent() {
 fn several_content_types_are_rejected() {
     let host = PROXY.destinations.host(&[]);
     let request = PROXY.post(&host.url("")).header("Content-Type", "text/plain");
-    let response = request.body("application/json", "{}").send();
-    response.expect_error(400, StatedDelivery::NotSent);
+    request.body("application/json", "{}").send().expect_not_sent(400);
     assert_eq!(host.request_count(), 0);
 }
 
@@ -293,8 +292,7 @@ fn token_intent_data_is_used_in_a_body() {
     let host = PROXY.destinations.host(&[]);
     let number = crate::harness::server::unique_card_number();
     let body = crate::harness::server::card_body(&number);
-    let intent = PROXY.server.post(&PROXY.keys.private, "/token-intents", &body).expect_status(201);
-    let intent = intent["id"].as_str().unwrap();
+    let intent = PROXY.server.create_intent_id(&PROXY.keys.private, &body);
     let expression = |path: &str| format!("{{{{ token_intent: {intent} | json: '{path}' }}}}");
     let body = json!([expression("$.data.number"), expression("$.data.cvc")]);
     PROXY.post(&host.url("")).json(&body).send().expect_answer(200);

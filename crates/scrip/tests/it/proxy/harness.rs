@@ -7,16 +7,23 @@ use std::{
 };
 
 use scrip_api::app::proxy_egress::{CallLimits, DestinationRoots, ProxyEgress};
-use scrip_core::{policy::TenantSettings, types::TenantKind};
+use scrip_core::{
+    policy::TenantSettings,
+    types::{Permission, TenantKind, Transform},
+};
 use scrip_egress::{AllowList, EgressSettings, LookupFuture, Resolve, TrustedRoots};
 use scrip_testing::{
     destination::{DESTINATION_DOMAIN, DestinationHost, DestinationServer},
-    requests::http_client::{BlockingClient, ClientRequest, ClientResponse},
+    requests::{
+        http_client::{BlockingClient, ClientRequest, ClientResponse},
+        with_members,
+    },
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{
-    ServerSetup, TenantApiKeys, TestServer, card_body, text_field, unique_card_number,
+use crate::harness::{
+    entities::CreatedApplication,
+    server::{ServerSetup, TenantApiKeys, TestServer, card_body, text_field, unique_card_number},
 };
 
 /// One server for all tests that do not change state that other tests depend on.
@@ -117,12 +124,55 @@ impl ProxyHarness {
 
     /// A POST request with the private key, through the ephemeral proxy.
     pub(crate) fn post(&self, url: &str) -> ProxyRequest {
-        self.request("POST", "").api_key(&self.keys.private).url(url)
+        self.post_url_as(&self.keys.private, url)
     }
 
     /// A POST request with the private key, through a pre-configured proxy.
     pub(crate) fn post_to(&self, proxy: &CreatedProxy) -> ProxyRequest {
-        self.request("POST", "").api_key(&self.keys.private).proxy_key(&proxy.key)
+        self.post_as(&self.keys.private, proxy)
+    }
+
+    /// A POST request with this API key, through the ephemeral proxy.
+    pub(crate) fn post_url_as(&self, api_key: &str, url: &str) -> ProxyRequest {
+        self.request("POST", "").api_key(api_key).url(url)
+    }
+
+    /// A POST request with this API key, through a pre-configured proxy.
+    pub(crate) fn post_as(&self, api_key: &str, proxy: &CreatedProxy) -> ProxyRequest {
+        self.post_keyless(proxy).api_key(api_key)
+    }
+
+    /// A POST request without an API key, through a pre-configured proxy.
+    pub(crate) fn post_keyless(&self, proxy: &CreatedProxy) -> ProxyRequest {
+        self.request("POST", "").proxy_key(&proxy.key)
+    }
+
+    /// Creates a private application of the tenant with these permissions or rules.
+    pub(crate) fn create_application(&self, rights: &Value) -> CreatedApplication {
+        self.server.create_application(&self.keys.management, "private", rights)
+    }
+
+    /// Creates an access session of the tenant with these permissions or rules.
+    pub(crate) fn create_access_session(&self, rights: &Value) -> String {
+        self.server.create_access_session(&self.keys.public, &self.keys.private, rights)
+    }
+
+    /// Creates an access session that may use one card.
+    pub(crate) fn create_card_session(&self, public: &str, card: &TestCard) -> String {
+        let rules = json!([{"description": "one card", "priority": 1, "transform": "mask",
+            "conditions": [{"attribute": "id", "operator": "equals", "value": card.id}],
+            "permissions": ["token:use"]}]);
+        self.server.create_access_session(public, &self.keys.private, &json!({"rules": rules}))
+    }
+
+    /// Creates a private key of the tenant with a single rule.
+    pub(crate) fn key_with_rule(
+        &self,
+        container: &str,
+        transform: Transform,
+        permissions: &[Permission],
+    ) -> String {
+        self.server.key_with_rule(&self.keys.tenant, container, transform, permissions)
     }
 
     /// Creates a card token with a new number.
@@ -133,18 +183,15 @@ impl ProxyHarness {
     /// Creates a card token with other attributes.
     pub(crate) fn create_card_of(&self, keys: &TenantApiKeys, attributes: Value) -> TestCard {
         let number = unique_card_number();
-        let mut body = card_body(&number);
-        for (name, value) in attributes.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        let id = text_field(&self.server.create_token_ok(&keys.private, &body), "id");
+        let body = with_members(card_body(&number), &attributes);
+        let id = self.server.create_token_id(&keys.private, &body);
         TestCard { id, number }
     }
 
     /// Creates a token with this data.
     pub(crate) fn create_token(&self, data: Value) -> String {
         let body = json!({"type": "token", "data": data});
-        text_field(&self.server.create_token_ok(&self.keys.private, &body), "id")
+        self.server.create_token_id(&self.keys.private, &body)
     }
 
     /// Creates a proxy with the management key of the tenant.
@@ -191,11 +238,7 @@ fn egress_settings(
 
 /// The body of a request that creates or replaces a proxy.
 pub(crate) fn proxy_body(url: &str, attributes: Value) -> Value {
-    let mut body = json!({"name": "a provider", "destination_url": url});
-    for (name, value) in attributes.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
+    with_members(json!({"name": "a provider", "destination_url": url}), &attributes)
 }
 
 pub(crate) struct TestCard {
@@ -316,6 +359,12 @@ impl ProxyResponse {
         assert_eq!(self.destination_status(), Some(status), "{}", self.text());
         assert!(self.header("bt-trace-id").is_some());
         self
+    }
+
+    /// Expects an error of the vault for a request that was not sent. Returns the error.
+    #[track_caller]
+    pub(crate) fn expect_not_sent(&self, status: u16) -> Value {
+        self.expect_error(status, StatedDelivery::NotSent)
     }
 
     /// Expects an error of the vault. The header of the destination's status must be present exactly

@@ -5,7 +5,7 @@ use scrip_seal::Mac;
 use scrip_testing::destination::behavior::{CannedResponse, DestinationBehavior};
 use serde_json::json;
 
-use crate::proxy::harness::{PROXY, StatedDelivery};
+use crate::proxy::harness::PROXY;
 
 #[test]
 fn destination_receives_the_headers_of_the_client_and_none_of_the_vault() {
@@ -44,12 +44,8 @@ fn destination_receives_the_headers_of_the_client_and_none_of_the_vault() {
 #[test]
 fn request_without_optional_headers_gets_none_added() {
     let host = PROXY.destinations.host(&[]);
-    PROXY
-        .request("GET", "/x")
-        .api_key(&PROXY.keys.private)
-        .url(&host.url(""))
-        .send()
-        .expect_answer(200);
+    let request = PROXY.request("GET", "/x").api_key(&PROXY.keys.private);
+    request.url(&host.url("")).send().expect_answer(200);
     let names = host.single_request().header_names();
     assert_eq!(names, ["accept", "host"], "the test client sends these two");
 }
@@ -166,8 +162,7 @@ fn header_expression_cannot_name_a_token() {
         "{{ unclosed".to_owned(),
     ] {
         let request = PROXY.post(&host.url("")).header("X-Card", &expression);
-        let response = request.json(&json!({})).send();
-        response.expect_error(400, StatedDelivery::NotSent);
+        request.json(&json!({})).send().expect_not_sent(400);
     }
     assert_eq!(host.request_count(), 0);
 }
@@ -187,8 +182,7 @@ fn line_break_in_a_header_expression_is_rejected() {
         "x{{ 'a' | append: proxy.config.lines }}",
     ] {
         let request = PROXY.post_to(&proxy).header("X-Value", value);
-        let response = request.body("text/plain", format!("{{{{ {token} }}}}")).send();
-        response.expect_error(400, StatedDelivery::NotSent);
+        request.body("text/plain", format!("{{{{ {token} }}}}")).send().expect_not_sent(400);
     }
     assert_eq!(host.request_count(), 0);
 }
@@ -248,7 +242,7 @@ fn disabled_ephemeral_proxy_is_denied_and_pre_configured_proxies_work() {
     let keys = PROXY.server.create_test_tenant(settings);
     let host = PROXY.destinations.host(&[]);
     let request = || PROXY.request("POST", "").api_key(&keys.private).json(&json!({}));
-    request().url(&host.url("")).send().expect_error(403, StatedDelivery::NotSent);
+    request().url(&host.url("")).send().expect_not_sent(403);
     assert_eq!(host.request_count(), 0);
     let proxy = PROXY.create_proxy_of(&keys, &host.url(""), json!({}));
     // The URL is ignored if there is a proxy key.

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::{
     limits::harness::default_rate,
-    proxy::harness::{CreatedProxy, PROXY, ProxyHarness, ProxyResponse, StatedDelivery},
+    proxy::harness::{CreatedProxy, PROXY, ProxyHarness, ProxyResponse},
 };
 
 /// Maps a host to a proxy, like the operator's command.
@@ -76,14 +76,12 @@ fn host_name_does_not_replace_the_api_key() {
     let host = PROXY.destinations.host(&[]);
     let proxy = PROXY.create_proxy(&host.url(""), json!({}));
     map_host(&PROXY, &proxy, "closed.shop.example");
-    let response = send_to_host(&PROXY, "closed.shop.example", "/proxy/x");
-    response.expect_error(401, StatedDelivery::NotSent);
+    send_to_host(&PROXY, "closed.shop.example", "/proxy/x").expect_not_sent(401);
     let request = PROXY.request_at("POST", "/proxy/x").header("Host", "closed.shop.example");
     request.api_key(&PROXY.keys.private).json(&json!({})).send().expect_answer(200);
     let other = PROXY.server.create_default_tenant();
     let request = PROXY.request_at("POST", "/proxy/x").header("Host", "closed.shop.example");
-    let response = request.api_key(&other.private).json(&json!({})).send();
-    response.expect_error(404, StatedDelivery::NotSent);
+    request.api_key(&other.private).json(&json!({})).send().expect_not_sent(404);
     assert_eq!(host.request_count(), 1);
 }
 
@@ -103,15 +101,14 @@ fn keyless_calls_are_limited_by_proxy_key_and_address() {
     let create = || harness.create_proxy_to(&host, json!({"require_auth": false}));
     let (proxy, other_proxy) = (create(), create());
     let send = |proxy: &CreatedProxy, client: &str| {
-        let request = harness.request("POST", "").proxy_key(&proxy.key);
-        request.header("X-Forwarded-For", client).json(&json!({})).send()
+        harness.post_keyless(proxy).header("X-Forwarded-For", client).json(&json!({})).send()
     };
     let limit = default_rate(RateLimitName::KeylessProxy).requests.get();
     for _ in 0..limit {
         send(&proxy, CLIENT).expect_answer(200);
     }
     let response = send(&proxy, CLIENT);
-    let error = response.expect_error(429, StatedDelivery::NotSent);
+    let error = response.expect_not_sent(429);
     assert!(error.to_string().contains("keyless_proxy"), "{error}");
     assert!(response.header("retry-after").is_some());
     send(&proxy, "198.51.100.2").expect_answer(200);
@@ -135,8 +132,7 @@ fn calls_by_host_name_are_limited_by_host_and_address() {
     for _ in 0..limit {
         send(CLIENT).expect_answer(200);
     }
-    let response = send(CLIENT);
-    let error = response.expect_error(429, StatedDelivery::NotSent);
+    let error = send(CLIENT).expect_not_sent(429);
     assert!(error.to_string().contains("proxy_hostname"), "{error}");
     send("198.51.100.2").expect_answer(200);
 }

@@ -80,17 +80,13 @@ fn key_with_other_content_is_rejected() {
     let key = new_key();
     post(&host, &key, &json!({"amount": 7})).send().expect_answer(200);
     let base = || PROXY.request("POST", "").api_key(&PROXY.keys.private).idempotency_key(&key);
+    let put = PROXY.request("PUT", "").api_key(&PROXY.keys.private).idempotency_key(&key);
     let rows = [
         post(&host, &key, &json!({"amount": 8})),
         post(&other_host, &key, &json!({"amount": 7})),
         base().url(&host.url("/refunds")).json(&json!({"amount": 7})),
         base().proxy_key(&proxy.key).json(&json!({"amount": 7})),
-        PROXY
-            .request("PUT", "")
-            .api_key(&PROXY.keys.private)
-            .idempotency_key(&key)
-            .url(&host.url("/charges"))
-            .json(&json!({"amount": 7})),
+        put.url(&host.url("/charges")).json(&json!({"amount": 7})),
     ];
     for request in rows {
         request.send().expect_error(409, StatedDelivery::Answered);
@@ -170,7 +166,7 @@ fn call_that_was_not_sent_leaves_no_trace() {
         (PROXY.post("https://unknown.example.test/").idempotency_key(&key), 502),
     ];
     for (request, status) in not_sent {
-        request.send().expect_error(status, StatedDelivery::NotSent);
+        request.send().expect_not_sent(status);
     }
     // A request that is rejected before the lookup of its key does not say what became of the key.
     let rejected = PROXY.post("https://10.0.0.1/").idempotency_key(&key).send();
@@ -207,15 +203,14 @@ fn keys_of_different_callers_are_separate() {
     let key = new_key();
     let other = PROXY.server.create_default_tenant();
     for api_key in [&PROXY.keys.private, &other.private] {
-        let request = PROXY.request("POST", "").api_key(api_key).url(&host.url(""));
+        let request = PROXY.post_url_as(api_key, &host.url(""));
         request.idempotency_key(&key).json(&json!({})).send().expect_answer(200);
     }
     assert_eq!(host.request_count(), 2);
     // The key of a proxied call is not the key of another operation.
     let token = json!({"type": "token", "data": 1});
-    let request = PROXY.server.request("POST", "/tokens").key(&PROXY.keys.private);
-    let created = request.idempotency_key(&key).json(&token).send().expect_status(201);
-    assert_eq!(created["type"], "token");
+    let created = PROXY.server.post_once(&PROXY.keys.private, "/tokens", &key, &token);
+    assert_eq!(created.expect_status(201)["type"], "token");
 }
 
 #[test]
@@ -224,7 +219,7 @@ fn invalid_idempotency_keys_are_rejected() {
     for key in ["", &"k".repeat(300)] {
         let response = post(&host, key, &json!({})).send();
         assert_eq!(response.status(), 400, "{}", response.text());
-        response.expect_error(400, StatedDelivery::NotSent);
+        response.expect_not_sent(400);
     }
     assert_eq!(host.request_count(), 0);
 }
@@ -239,7 +234,7 @@ fn keyless_calls_ignore_the_idempotency_key() {
     let proxy = create_keyless_proxy(&host);
     let key = new_key();
     for count in 1..=2 {
-        let request = PROXY.request("POST", "").proxy_key(&proxy.key).idempotency_key(&key);
+        let request = PROXY.post_keyless(&proxy).idempotency_key(&key);
         request.json(&json!({"a": count})).send().expect_answer(200);
         assert_eq!(host.request_count(), count);
     }
@@ -263,7 +258,7 @@ fn early_error_of_a_keyless_call_is_not_sent_although_it_has_a_key() {
         [(base("/{{x}}"), 400), (base("").body("text/plain", too_large.clone()), 413)]
     };
     for (request, status) in requests() {
-        request.send().expect_error(status, StatedDelivery::NotSent);
+        request.send().expect_not_sent(status);
     }
     for (request, status) in requests() {
         let response = request.api_key(&PROXY.keys.private).send();

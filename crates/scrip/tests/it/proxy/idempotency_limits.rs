@@ -10,7 +10,7 @@ use scrip_testing::destination::behavior::DestinationBehavior;
 use serde_json::json;
 
 use crate::{
-    harness::server::{grant, unique_card_number},
+    harness::server::unique_card_number,
     proxy::{
         harness::{PROXY, ProxyHarness, StatedDelivery},
         idempotency::new_key,
@@ -45,24 +45,21 @@ fn answer_of_64_kib_is_stored_and_a_larger_one_is_not() {
 fn replay_needs_the_rights_of_the_first_call() {
     let host = PROXY.destinations.host(&[DestinationBehavior::text(200, "secret answer")]);
     let card = PROXY.create_card_of(&PROXY.keys, json!({"containers": ["/cards/"]}));
-    let management = &PROXY.keys.management;
-    let rule = |container: &str| {
+
+    let rules = |container: &str| {
         json!([{"description": "cards", "priority": 1, "container": container,
             "transform": "reveal", "permissions": ["token:use"]}])
     };
-    let body = json!({"name": "temporary", "type": "private", "rules": rule("/cards/")});
-    let created = PROXY.server.post(management, "/applications", &body).expect_status(201);
-    let api_key = created["key"].as_str().or_else(|| created["keys"][0]["key"].as_str());
-    let (api_key, id) = (api_key.unwrap().to_owned(), created["id"].as_str().unwrap().to_owned());
+    let application = PROXY.create_application(&json!({"rules": rules("/cards/")}));
     let key = new_key();
     let send = || {
-        let request = PROXY.request("POST", "").api_key(&api_key).url(&host.url(""));
+        let request = PROXY.post_url_as(&application.key, &host.url(""));
         request.idempotency_key(&key).json(&json!([card.number_expression()])).send()
     };
     send().expect_answer(200);
     send().expect_answer(200);
-    let update = json!({"name": "temporary", "rules": rule("/elsewhere/")});
-    PROXY.server.put(management, &format!("/applications/{id}"), &update).expect_status(200);
+    let update = json!({"name": "temporary", "rules": rules("/elsewhere/")});
+    PROXY.server.put(&PROXY.keys.management, &application.path, &update).expect_status(200);
     let denied = send();
     let delivery = denied.response.json()["proxy_error"]["errors"]["proxy"].clone();
     assert_eq!((denied.status(), delivery), (403, json!(["answered"])), "{}", denied.text());
@@ -99,8 +96,7 @@ fn stored_answer_to_a_cvc_ends_with_the_cvc() {
 #[test]
 fn end_of_a_stored_answer_does_not_tell_whether_a_hidden_card_has_a_cvc() {
     let harness = ProxyHarness::start();
-    let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
-    let caller = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    let caller = harness.key_with_rule("/", Mask, &[TokenRead, ProxyInvoke]);
     let host = harness.destinations.host(&[]);
     let proxy = harness.create_proxy_to(&host, json!({}));
     let without_cvc = json!({"data": {"number": unique_card_number(), "expiration_month": 1,
@@ -112,7 +108,7 @@ fn end_of_a_stored_answer_does_not_tell_whether_a_hidden_card_has_a_cvc() {
     let numbers = cards.iter().map(|it| (it.number_expression(), new_key())).collect();
     let send_all = |calls: &Vec<(String, String)>| -> Vec<u16> {
         let send = |(expression, key): &(String, String)| {
-            let request = harness.request("POST", "").api_key(&caller).proxy_key(&proxy.key);
+            let request = harness.post_as(&caller, &proxy);
             request.idempotency_key(key).json(&json!([expression])).send().status()
         };
         calls.iter().map(send).collect()
@@ -149,14 +145,12 @@ fn call_that_cannot_be_recorded_is_503_and_not_sent() {
     let harness = ProxyHarness::start();
     let host = harness.destinations.host(&[]);
     let card = harness.create_card();
-    let rules = vec![grant("/", Reveal, &[TokenUse, TokenRead, TokenCreate])];
-    let api_key = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    let api_key = harness.key_with_rule("/", Reveal, &[TokenUse, TokenRead, TokenCreate]);
     let send = || {
-        let request = harness.request("POST", "").api_key(&api_key).url(&host.url(""));
-        request.json(&json!([card.number_expression()])).send()
+        harness.post_url_as(&api_key, &host.url("")).json(&json!([card.number_expression()])).send()
     };
     harness.server.engine.reject_read_log_writes();
-    send().expect_error(503, StatedDelivery::NotSent);
+    send().expect_not_sent(503);
     assert_eq!(host.request_count(), 0, "an unrecorded call was sent");
     harness.server.engine.allow_read_log_writes();
     send().expect_answer(200);

@@ -210,7 +210,7 @@ fn rejected_call_is_maybe_sent_if_another_node_sent_a_call_with_its_key() {
     assert_eq!(paused.host.request_count(), 1);
     // Without a call of another node, the same rejection is certain.
     let rejected = paused.send(&paused.harness.server, &new_key(), paused.failing_expression());
-    rejected.expect_error(400, StatedDelivery::NotSent);
+    rejected.expect_not_sent(400);
 }
 
 #[test]

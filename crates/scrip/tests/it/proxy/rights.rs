@@ -5,11 +5,12 @@ use scrip_core::types::{
     Permission::{self, ProxyInvoke, TokenRead, TokenUse},
     Transform::{Mask, Redact, Reveal},
 };
+use scrip_testing::destination::behavior::DestinationBehavior;
 use serde_json::json;
 
 use crate::{
-    harness::server::{TestServer, grant, text_field},
-    proxy::harness::{CreatedProxy, PROXY, ProxyResponse, StatedDelivery, TestCard},
+    harness::server::{TestServer, grant},
+    proxy::harness::{CreatedProxy, PROXY, ProxyResponse, TestCard},
 };
 
 fn server() -> &'static TestServer {
@@ -22,13 +23,11 @@ fn create_card_in(containers: &[&str]) -> TestCard {
 }
 
 fn send_ephemeral(key: &str, url: &str, card: &TestCard) -> ProxyResponse {
-    let request = PROXY.request("POST", "").api_key(key).url(url);
-    request.json(&json!([card.number_expression()])).send()
+    PROXY.post_url_as(key, url).json(&json!([card.number_expression()])).send()
 }
 
 fn send_configured(key: &str, proxy: &CreatedProxy, card: &TestCard) -> ProxyResponse {
-    let request = PROXY.request("POST", "").api_key(key).proxy_key(&proxy.key);
-    request.json(&json!([card.number_expression()])).send()
+    PROXY.post_as(key, proxy).json(&json!([card.number_expression()])).send()
 }
 
 /// Every permission except those that allow the use of a token.
@@ -61,7 +60,7 @@ fn use_of_a_token_needs_token_use_on_its_containers() {
     for rules in denied {
         let key = key(rules);
         let response = send_ephemeral(&key, &host.url(""), &card);
-        response.expect_error(403, StatedDelivery::NotSent);
+        response.expect_not_sent(403);
         assert!(!response.text().contains(&card.number));
     }
     assert_eq!(host.request_count(), 2);
@@ -75,20 +74,17 @@ fn proxy_invoke_is_sufficient_for_pre_configured_proxies_only() {
     let rules = vec![grant("/a/", Reveal, &[ProxyInvoke])];
     let key = server().key_with_rules(&PROXY.keys.tenant, rules);
     send_configured(&key, &proxy, &card).expect_answer(200);
-    let response = send_ephemeral(&key, &host.url(""), &card);
-    response.expect_error(403, StatedDelivery::NotSent);
-    let plain = PROXY.request("POST", "").api_key(&key).url(&host.url("")).json(&json!({}));
-    plain.send().expect_error(403, StatedDelivery::NotSent);
+    send_ephemeral(&key, &host.url(""), &card).expect_not_sent(403);
+    let plain = PROXY.post_url_as(&key, &host.url("")).json(&json!({}));
+    plain.send().expect_not_sent(403);
     let with_permission =
         server().key_with_permissions(&PROXY.keys.tenant, ApplicationKind::Private, &[ProxyInvoke]);
     send_configured(&with_permission, &proxy, &card).expect_answer(200);
-    let mixed = server().key_with_rules(
-        &PROXY.keys.tenant,
-        vec![grant("/a/", Reveal, &[TokenUse]), grant("/b/", Reveal, &[ProxyInvoke])],
-    );
+    let rules = vec![grant("/a/", Reveal, &[TokenUse]), grant("/b/", Reveal, &[ProxyInvoke])];
+    let mixed = server().key_with_rules(&PROXY.keys.tenant, rules);
     let both = create_card_in(&["/a/", "/b/"]);
     send_configured(&mixed, &proxy, &both).expect_answer(200);
-    send_ephemeral(&mixed, &host.url(""), &both).expect_error(403, StatedDelivery::NotSent);
+    send_ephemeral(&mixed, &host.url(""), &both).expect_not_sent(403);
     assert_eq!(host.request_count(), 3);
 }
 
@@ -96,9 +92,7 @@ fn proxy_invoke_is_sufficient_for_pre_configured_proxies_only() {
 /// limit it.
 #[test]
 fn transform_of_a_rule_does_not_apply_to_use() {
-    let host = PROXY
-        .destinations
-        .host(&[scrip_testing::destination::behavior::DestinationBehavior::text(200, "ok")]);
+    let host = PROXY.destinations.host(&[DestinationBehavior::text(200, "ok")]);
     let card = create_card_in(&["/a/"]);
     for transform in [Mask, Redact] {
         let rules = vec![grant("/a/", transform, &[TokenUse])];
@@ -109,17 +103,6 @@ fn transform_of_a_rule_does_not_apply_to_use() {
     }
 }
 
-fn create_session(conditions: serde_json::Value) -> String {
-    let created = server().post_empty(&PROXY.keys.public, "/sessions").json();
-    let mut body = json!({"nonce": created["nonce"]});
-    for (name, value) in conditions.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    let response = server().post(&PROXY.keys.private, "/sessions/authorize", &body);
-    assert_eq!(response.status, 204, "{}", response.text);
-    text_field(&created, "session_key")
-}
-
 #[test]
 fn access_session_uses_only_the_tokens_of_its_conditions() {
     let host = PROXY.destinations.host(&[]);
@@ -127,14 +110,12 @@ fn access_session_uses_only_the_tokens_of_its_conditions() {
     let rules = json!([{"description": "one card", "priority": 1, "transform": "reveal",
         "conditions": [{"attribute": "id", "operator": "equals", "value": card.id}],
         "permissions": ["token:use"]}]);
-    let session = create_session(json!({"rules": rules}));
+    let session = PROXY.create_access_session(&json!({"rules": rules}));
     send_ephemeral(&session, &host.url(""), &card).expect_answer(200);
-    let response = send_ephemeral(&session, &host.url(""), &other_card);
-    response.expect_error(403, StatedDelivery::NotSent);
+    send_ephemeral(&session, &host.url(""), &other_card).expect_not_sent(403);
     assert_eq!(host.request_count(), 1);
-    let reading_session = create_session(json!({"permissions": ["token:read"]}));
-    let response = send_ephemeral(&reading_session, &host.url(""), &card);
-    response.expect_error(403, StatedDelivery::NotSent);
+    let reading_session = PROXY.create_access_session(&json!({"permissions": ["token:read"]}));
+    send_ephemeral(&reading_session, &host.url(""), &card).expect_not_sent(403);
     assert_eq!(host.request_count(), 1);
 }
 
@@ -146,8 +127,8 @@ fn proxy_of_another_tenant_is_unknown() {
     let unknown = PROXY.post_to(&CreatedProxy { id: String::new(), key: "unknown".to_owned() });
     let unknown = unknown.json(&json!({})).send();
     let foreign = PROXY.post_to(&foreign_proxy).json(&json!({})).send();
-    unknown.expect_error(404, StatedDelivery::NotSent);
-    foreign.expect_error(404, StatedDelivery::NotSent);
+    unknown.expect_not_sent(404);
+    foreign.expect_not_sent(404);
     assert_eq!(unknown.text(), foreign.text(), "the existence of a proxy is visible");
     assert!(unknown.text().contains("No proxy has the key in BT-PROXY-KEY"), "{}", unknown.text());
     let path = format!("/proxies/{}", foreign_proxy.id);
@@ -163,7 +144,7 @@ fn token_of_another_tenant_is_unknown() {
     let unknown = TestCard { id: uuid::Uuid::new_v4().to_string(), number: foreign.number.clone() };
     let responses = [&foreign, &unknown].map(|card| {
         let response = send_ephemeral(&PROXY.keys.private, &host.url(""), card);
-        response.expect_error(400, StatedDelivery::NotSent);
+        response.expect_not_sent(400);
         response.text().replace(&card.id, "ID")
     });
     assert_eq!(responses[0], responses[1], "the existence of a token is visible");
@@ -200,10 +181,9 @@ fn keyless_proxy_with_an_api_key_uses_the_rights_of_the_caller() {
     assert_eq!(host.last_request().text(), json!([card.number]).to_string());
     let rules = vec![grant("/", Reveal, &permissions_without_use())];
     let key = server().key_with_rules(&PROXY.keys.tenant, rules);
-    send_configured(&key, &proxy, &card).expect_error(403, StatedDelivery::NotSent);
+    send_configured(&key, &proxy, &card).expect_not_sent(403);
     // An unknown key is not the absence of a key.
-    let response = send_configured("unknown-key", &proxy, &card);
-    response.expect_error(401, StatedDelivery::NotSent);
+    send_configured("unknown-key", &proxy, &card).expect_not_sent(401);
     assert_eq!(host.request_count(), 1);
 }
 
@@ -215,7 +195,7 @@ fn public_key_at_a_keyless_proxy_reads_no_configuration() {
     let configuration = json!({"secret": "configured-secret"});
     let attributes = json!({"require_auth": false, "configuration": configuration});
     let proxy = PROXY.create_proxy_to(&host, attributes);
-    let request = || PROXY.request("POST", "").api_key(&PROXY.keys.public).proxy_key(&proxy.key);
+    let request = || PROXY.post_as(&PROXY.keys.public, &proxy);
     let body = json!({"a": "{{ config: secret }}"});
     let responses = [
         request().json(&body).send(),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::server::TestResponse,
-    proxy::harness::{CreatedProxy, PROXY, ProxyHarness, StatedDelivery},
+    proxy::harness::{CreatedProxy, PROXY, ProxyHarness},
 };
 
 fn put_certificate(proxy: &CreatedProxy, certificate: &PemCertificate) -> TestResponse {
@@ -75,10 +75,10 @@ fn private_authority_replaces_the_trusted_ones() {
     // The private root of one proxy never vouches for another call.
     let without = PROXY.create_proxy_to(&unknown_host, json!({}));
     for request in [PROXY.post_to(&without), PROXY.post(&unknown_host.url(""))] {
-        request.json(&json!({})).send().expect_error(502, StatedDelivery::NotSent);
+        request.json(&json!({})).send().expect_not_sent(502);
     }
     let wrong_pin = PROXY.create_proxy_to(&trusted_host, pinned);
-    PROXY.post_to(&wrong_pin).json(&json!({})).send().expect_error(502, StatedDelivery::NotSent);
+    PROXY.post_to(&wrong_pin).json(&json!({})).send().expect_not_sent(502);
     assert_eq!((unknown_host.request_count(), trusted_host.request_count()), (1, 0));
 }
 
@@ -90,7 +90,7 @@ fn minimum_tls_version_is_enforced() {
     PROXY.post_to(&default).json(&json!({})).send().expect_answer(200);
     assert_eq!(old_host.last_request().tls_version, "TLSv1_2");
     let strict = PROXY.create_proxy_to(&old_host, json!({"tls_min": "1.3"}));
-    PROXY.post_to(&strict).json(&json!({})).send().expect_error(502, StatedDelivery::NotSent);
+    PROXY.post_to(&strict).json(&json!({})).send().expect_not_sent(502);
     assert_eq!(old_host.request_count(), 1);
     let strict = PROXY.create_proxy_to(&modern_host, json!({"tls_min": "1.3"}));
     PROXY.post_to(&strict).json(&json!({})).send().expect_answer(200);
@@ -157,11 +157,8 @@ fn invalid_certificates_are_rejected() {
     let (first, second) =
         (authority.issue_client_certificate("a"), authority.issue_client_certificate("b"));
     let mixed = PemCertificate { key: second.key.clone(), ..first.clone() };
-    let swapped = PemCertificate {
-        certificate: first.key.clone(),
-        key: first.certificate.clone(),
-        der: vec![],
-    };
+    let PemCertificate { certificate, key, .. } = first;
+    let swapped = PemCertificate { certificate: key, key: certificate, der: vec![] };
     for certificate in [mixed, swapped] {
         let response = put_certificate(&proxy, &certificate);
         assert_eq!(response.status, 400, "{}", response.text);

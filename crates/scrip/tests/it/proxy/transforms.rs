@@ -129,7 +129,7 @@ fn keyless_request_collection_creates_a_token_and_hides_the_card() {
     let attributes = json!({"require_auth": false, "request_transforms": transforms,
         "application": {"id": application}});
     let (host, proxy) = create_proxy(DestinationBehavior::text(200, "thanks"), attributes);
-    let request = PROXY.request("POST", "").proxy_key(&proxy.key);
+    let request = PROXY.post_keyless(&proxy);
     let body = json!({"card": number, "order": 7});
     let response = request.json(&body).send().expect_answer(200);
     assert_eq!(response.text(), "thanks");
@@ -151,17 +151,15 @@ fn tokenize_without_an_application_is_422_and_nothing_is_sent() {
         let attributes = json!({"require_auth": require_auth, "request_transforms": transforms});
         let host = PROXY.destinations.host(&[]);
         let proxy = PROXY.create_proxy_to(&host, attributes);
-        let request = PROXY.post_to(&proxy).json(&json!({"a": "x"}));
-        request.send().expect_error(422, StatedDelivery::NotSent);
+        PROXY.post_to(&proxy).json(&json!({"a": "x"})).send().expect_not_sent(422);
         assert_eq!(host.request_count(), 0);
     }
 }
 
 /// Creates an application for the transforms of a proxy.
-fn create_application(kind: &str) -> Value {
-    let body = json!({"name": "collector", "type": kind, "permissions": ["token:create"]});
-    let created = PROXY.server.post(&PROXY.keys.management, "/applications", &body);
-    created.expect_status(201)["id"].clone()
+fn create_application(kind: &str) -> String {
+    let permissions = json!({"permissions": ["token:create"]});
+    PROXY.server.create_application(&PROXY.keys.management, kind, &permissions).id
 }
 
 #[test]
@@ -221,8 +219,7 @@ fn code_transform_is_422_and_nothing_is_sent() {
     ] {
         let host = PROXY.destinations.host(&[]);
         let proxy = PROXY.create_proxy_to(&host, attributes);
-        let response = PROXY.post_to(&proxy).json(&json!({})).send();
-        response.expect_error(422, StatedDelivery::NotSent);
+        PROXY.post_to(&proxy).json(&json!({})).send().expect_not_sent(422);
         assert_eq!(host.request_count(), 0);
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::proxy::harness::{PROXY, StatedDelivery};
+use crate::proxy::harness::PROXY;
 
 #[test]
 fn path_and_query_are_appended_to_the_base_url() {
@@ -92,9 +92,7 @@ fn expression_in_the_path_or_query_is_rejected() {
         "/a?%7b%7b=1".to_owned(),
     ] {
         let request = PROXY.request("GET", &path).api_key(&PROXY.keys.private);
-        let response = request.url(&host.url("")).send();
-        let error = response.expect_error(400, StatedDelivery::NotSent);
-        let detail = error.to_string();
+        let detail = request.url(&host.url("")).send().expect_not_sent(400).to_string();
         assert!(detail.contains("path") || detail.contains("query"), "{detail}");
     }
     assert_eq!(host.request_count(), 0);
@@ -149,10 +147,9 @@ fn malformed_destination_urls_are_rejected() {
         let has_status = response.to_ascii_lowercase().contains("\nbt-proxy-destination-status:");
         assert!(!has_status, "{url}: {response}");
     }
-    let response = PROXY.request("POST", "").api_key(&PROXY.keys.private).send();
-    response.expect_error(400, StatedDelivery::NotSent);
+    PROXY.request("POST", "").api_key(&PROXY.keys.private).send().expect_not_sent(400);
     let two_urls = PROXY.post("https://a.destination.test").url("https://b.destination.test");
-    two_urls.send().expect_error(400, StatedDelivery::NotSent);
+    two_urls.send().expect_not_sent(400);
 }
 
 #[test]
@@ -162,12 +159,11 @@ fn unknown_proxy_key_is_not_found() {
     let shortened = &proxy.key[..proxy.key.len() - 1];
     for key in ["unknown", shortened, &format!("{}x", proxy.key), &proxy.id] {
         let request = PROXY.request("POST", "").api_key(&PROXY.keys.private).proxy_key(key);
-        request.send().expect_error(404, StatedDelivery::NotSent);
+        request.send().expect_not_sent(404);
         let path = format!("?bt-proxy-key={key}");
-        let request = PROXY.request("POST", &path).api_key(&PROXY.keys.private);
-        request.send().expect_error(404, StatedDelivery::NotSent);
+        PROXY.request("POST", &path).api_key(&PROXY.keys.private).send().expect_not_sent(404);
     }
     PROXY.server.delete(&PROXY.keys.management, &format!("/proxies/{}", proxy.id));
-    PROXY.post_to(&proxy).send().expect_error(404, StatedDelivery::NotSent);
+    PROXY.post_to(&proxy).send().expect_not_sent(404);
     assert_eq!(host.request_count(), 0);
 }

@@ -2,20 +2,20 @@
 
 use std::{io::Write, net::TcpStream, time::Duration};
 
+use scrip_testing::requests::assert_members;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{ACME, SERVER, TestServer, text_field},
+    harness::server::{ACME, SERVER, TestResponse, TestServer},
     threeds_sessions::{
-        requests::{SESSIONS, merchant_payment, payment},
+        requests::{SESSIONS, browser_info, merchant_payment, payment},
         scripted_servers::{ACS_URL, VAULT_URL},
     },
 };
 
 fn create_and_authenticate(cardholder: &str) -> (String, Value) {
     let session = SERVER.create_browser_session(&ACME);
-    let outcome =
-        SERVER.authenticate(&ACME.private, &session, &payment(cardholder)).expect_status(200);
+    let outcome = SERVER.authenticate_as(&ACME.private, &session, cardholder).expect_status(200);
     (session, outcome)
 }
 
@@ -23,8 +23,7 @@ fn create_and_authenticate(cardholder: &str) -> (String, Value) {
 fn frictionless_authentication_succeeds() {
     let (session, outcome) = create_and_authenticate("Frictionless");
     let exchange = SERVER.directory_servers.exchange(&session).unwrap();
-    let session_body =
-        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
+    let session_body = SERVER.get_session(&ACME.private, &session).expect_status(200);
     let expected = json!({
         "session_id": session, "token_intent_id": session_body["token_intent_id"],
         "threeds_version": "2.2.0",
@@ -66,12 +65,13 @@ fn authentication_message_contains_the_request_and_observed_browser_data() {
 #[test]
 fn challenge_response_contains_the_acs_url() {
     let (_, outcome) = create_and_authenticate("Challenged");
-    assert_eq!(outcome["authentication_status"], "challenge");
-    assert_eq!(outcome["authentication_status_code"], "C");
-    assert_eq!(outcome["acs_challenge_url"], ACS_URL);
-    assert_eq!(outcome["acs_challenge_mandated"], "N");
-    assert_eq!(outcome["authentication_challenge_type"], "static");
-    assert!(outcome.get("eci").is_none() && outcome["liability_shifted"] == false);
+    let expected = json!({
+        "authentication_status": "challenge", "authentication_status_code": "C",
+        "acs_challenge_url": ACS_URL, "acs_challenge_mandated": "N",
+        "authentication_challenge_type": "static", "liability_shifted": false,
+    });
+    assert_members(&outcome, &expected);
+    assert!(outcome.get("eci").is_none());
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn failed_authentication_returns_reason_and_extensions() {
 fn card_with_two_brands_uses_the_chosen_scheme() {
     for (requested_scheme, brand) in [(None, "05"), (Some("Cartes Bancaires"), "05")] {
         let token = SERVER.token_with_number(&ACME, "4150580996517927");
-        let body = json!({"token_id": token, "device_info": crate::threeds_sessions::requests::browser_info()});
-        let session = text_field(&SERVER.create_session(&ACME.public, &body), "id");
+        let body = json!({"token_id": token, "device_info": browser_info()});
+        let session = SERVER.create_session_id(&ACME.public, &body);
         let mut request = payment("Frictionless");
         request["card_brand"] = "Mastercard".into();
         SERVER.authenticate(&ACME.private, &session, &request).expect_invalid("card_brand");
@@ -101,7 +101,7 @@ fn card_with_two_brands_uses_the_chosen_scheme() {
 #[test]
 fn merchant_session_authenticates_without_a_device() {
     let body = json!({"token_id": SERVER.card_token(&ACME), "type": "merchant"});
-    let session = text_field(&SERVER.create_session(&ACME.private, &body), "id");
+    let session = SERVER.create_session_id(&ACME.private, &body);
     let request = merchant_payment("Frictionless");
     SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
     let request = SERVER.directory_servers.exchange(&session).unwrap().request;
@@ -114,8 +114,7 @@ fn merchant_session_authenticates_without_a_device() {
 fn threeds_session_can_be_authenticated_only_once() {
     for cardholder_name in ["Frictionless", "Challenged", "Failed"] {
         let (session, _) = create_and_authenticate(cardholder_name);
-        let second_response =
-            SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
+        let second_response = SERVER.authenticate_as(&ACME.private, &session, "Frictionless");
         second_response.expect_problem(409, "already authenticated");
     }
 }
@@ -131,28 +130,18 @@ fn directory_server_failures_are_424_with_service_status() {
         ("Rejected", "403", "Directory Server", 409),
     ] {
         let session = SERVER.create_browser_session(&ACME);
-        let response = SERVER.authenticate(&ACME.private, &session, &payment(cardholder_name));
+        let response = SERVER.authenticate_as(&ACME.private, &session, cardholder_name);
         let body = response.expect_status(424);
         assert_eq!(body["title"], "3DS Service Error", "{cardholder_name}");
         let error = &body["error"];
-        assert_eq!(
-            (&error["service_status"], &error["error_source"]),
-            (&json!(status), &json!(source)),
-            "{cardholder_name}"
-        );
-        assert_eq!(error["session_id"], json!(session));
-        assert!(
-            body.get("errors").is_none() && !response.text.contains("4242"),
-            "{}",
-            response.text
-        );
-        let second_response =
-            SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
-        assert_eq!(
-            second_response.status, later_status,
-            "{cardholder_name}: {}",
-            second_response.text
-        );
+        let expected = [json!(status), json!(source), json!(session)];
+        let shown = ["service_status", "error_source", "session_id"].map(|it| error[it].clone());
+        assert_eq!(shown, expected, "{cardholder_name}");
+        assert!(body.get("errors").is_none(), "{}", response.text);
+        assert!(!response.text.contains("4242"), "{}", response.text);
+        let second_response = SERVER.authenticate_as(&ACME.private, &session, "Frictionless");
+        let TestResponse { status, text, .. } = &second_response;
+        assert_eq!(*status, later_status, "{cardholder_name}: {text}");
     }
 }
 
@@ -160,10 +149,8 @@ fn directory_server_failures_are_424_with_service_status() {
 fn repeated_authenticate_is_replayed_without_a_second_message() {
     let session = SERVER.create_browser_session(&ACME);
     let path = format!("{SESSIONS}/{session}/authenticate");
-    let request = || {
-        let request = SERVER.request("POST", &path).key(&ACME.private).idempotency_key(&session);
-        request.json(&payment("Frictionless")).send().expect_status(200)
-    };
+    let body = payment("Frictionless");
+    let request = || SERVER.post_once(&ACME.private, &path, &session, &body).expect_status(200);
     let first = request();
     assert_eq!(request(), first);
 }
@@ -199,8 +186,7 @@ fn authenticate_session_type_errors_name_the_attribute_path() {
 /// for it.
 #[test]
 fn outcome_is_stored_although_the_client_disconnects() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let session = server.create_browser_session(&keys);
     let body = payment("Delayed").to_string();
     let head = format!(

@@ -2,26 +2,23 @@
 
 use std::sync::Arc;
 
-use scrip_core::{
-    Timestamp,
-    operations::tenants::update_tenant::set_tenant_quotas,
-    policy::{PolicyPermit, Quotas},
-    threeds::NoDirectoryServers,
-    types::time::Clock,
-};
+use scrip_core::{Timestamp, policy::Quotas, threeds::NoDirectoryServers, types::time::Clock};
+use scrip_testing::requests::{assert_members, with_members};
 use serde_json::{Value, json};
 
 use crate::{
     harness::server::{ACME, SERVER, TestServer, card_body, text_field, unique_card_number},
     threeds_sessions::{
-        requests::{SESSIONS, browser_info, notification_url, payment},
+        requests::{SESSIONS, browser_info, notification_url},
         scripted_servers::METHOD_URL,
     },
 };
 
 #[track_caller]
 fn expect_invalid(body: &Value, attribute: &str) {
-    SERVER.post(&ACME.private, SESSIONS, body).expect_invalid(attribute);
+    let response = SERVER.post(&ACME.private, SESSIONS, body);
+    assert_eq!(response.status, 400, "{attribute}: {}", response.text);
+    response.expect_invalid(attribute);
 }
 
 /// Sends the request of the official browser SDK, with the trailing slash of some samples.
@@ -49,12 +46,11 @@ fn browser_creates_a_session_with_a_public_key() {
     assert_eq!(session, expected);
     assert_eq!(id, id.to_lowercase());
 
-    let session_body =
-        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
+    let session_body = SERVER.get_session(&ACME.private, &id).expect_status(200);
     let device = &session_body["device_info"];
-    assert_eq!(device["browser_accept_header"], "*/*");
-    assert_eq!(device["browser_ip"], "127.0.0.1");
-    assert_eq!(device["browser_ip_address"], "127.0.0.1");
+    let observed = json!({"browser_accept_header": "*/*", "browser_ip": "127.0.0.1",
+        "browser_ip_address": "127.0.0.1"});
+    assert_members(device, &observed);
     assert_eq!(session_body["web_challenge_mode"], "iframe");
 }
 
@@ -67,14 +63,13 @@ fn submitted_browser_data_takes_precedence_over_observed_data() {
         device[name] = "203.0.113.9".into();
         let body = json!({"token_id": SERVER.card_token(&ACME), "device_info": device,
             "web_challenge_mode": "redirect"});
-        let id = text_field(&SERVER.create_session(&ACME.private, &body), "id");
-        let session_body =
-            SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
+        let id = SERVER.create_session_id(&ACME.private, &body);
+        let session_body = SERVER.get_session(&ACME.private, &id).expect_status(200);
         let device = &session_body["device_info"];
         assert_eq!(device["browser_accept_header"], "text/html");
-        assert_eq!(
-            (&device["browser_ip"], &device["browser_ip_address"]),
-            (&json!("203.0.113.9"), &json!("203.0.113.9"))
+        assert_members(
+            device,
+            &json!({"browser_ip": "203.0.113.9", "browser_ip_address": "203.0.113.9"}),
         );
         assert_eq!(session_body["web_challenge_mode"], "redirect");
     }
@@ -109,18 +104,13 @@ fn merchant_session_needs_only_a_card() {
     let token = SERVER.token_with_number(&ACME, "5424180011113336");
     let body = json!({"pan": token, "type": "merchant", "device_info": browser_info()});
     let session = SERVER.create_session(&ACME.private, &body);
-    assert_eq!(
-        (&session["type"], &session["card_brand"]),
-        (&json!("merchant"), &json!("Mastercard"))
-    );
+    assert_members(&session, &json!({"type": "merchant", "card_brand": "Mastercard"}));
     assert_eq!(session["token_id"], json!(token));
     assert!(session.get("method_url").is_none());
     let path = format!("{SESSIONS}/{}", text_field(&session, "id"));
     let session_body = SERVER.get_path(&ACME.private, &path).expect_status(200);
-    assert!(
-        session_body.get("device").is_none() && session_body.get("device_info").is_none(),
-        "{session_body}"
-    );
+    let has_device = ["device", "device_info"].map(|it| session_body.get(it).is_some());
+    assert_eq!(has_device, [false; 2], "{session_body}");
     assert!(session_body.get("web_challenge_mode").is_none());
 }
 
@@ -136,70 +126,66 @@ fn card_with_two_brands_lists_both_brands() {
 #[test]
 fn exactly_one_card_reference_is_required() {
     let (token, intent) = (SERVER.card_token(&ACME), SERVER.create_card_intent(&ACME));
-    expect_invalid(&json!({}), "token_id");
-    expect_invalid(&json!({"token_id": null}), "token_id");
-    expect_invalid(&json!({"token_id": token, "token_intent_id": intent}), "token_id");
-    expect_invalid(&json!({"token_id": token, "pan": token}), "token_id");
-    expect_invalid(
-        &json!({"token_id": token, "pan": token, "token_intent_id": intent}),
-        "token_id",
-    );
-    let body_with_nulls = json!({"token_id": token, "token_intent_id": null, "pan": null});
-    SERVER.create_session(&ACME.private, &body_with_nulls);
-    SERVER.create_session(&ACME.private, &json!({"token_intent_id": intent}));
-    SERVER.create_session(&ACME.private, &json!({"pan": token}));
+    for body in [
+        json!({}),
+        json!({"token_id": null}),
+        json!({"token_id": token, "token_intent_id": intent}),
+        json!({"token_id": token, "pan": token}),
+        json!({"token_id": token, "pan": token, "token_intent_id": intent}),
+    ] {
+        expect_invalid(&body, "token_id");
+    }
+    for body in [
+        json!({"token_id": token, "token_intent_id": null, "pan": null}),
+        json!({"token_intent_id": intent}),
+        json!({"pan": token}),
+    ] {
+        SERVER.create_session(&ACME.private, &body);
+    }
 }
 
 /// Tests rules 2 and 3 of the session rules, and the types of the other attributes.
 #[test]
 fn invalid_threeds_session_attributes_are_named() {
     let token = SERVER.card_token(&ACME);
-    let check_attribute = |name: &str, value: Value, attribute: &str| {
-        expect_invalid(&json!({"token_id": token, (name): value}), attribute);
-    };
-    check_attribute("type", json!("shop"), "type");
-    check_attribute("type", json!(1), "type");
-    check_attribute("device", json!("phone"), "device");
-    check_attribute("device", json!(true), "device");
-    check_attribute("web_challenge_mode", json!("popup"), "web_challenge_mode");
-    check_attribute("metadata", json!("a"), "metadata");
-    check_attribute("metadata", json!(["a"]), "metadata");
     let too_many_entries: serde_json::Map<_, _> =
         (0..51).map(|it| (it.to_string(), json!(it))).collect();
-    check_attribute("metadata", too_many_entries.into(), "metadata");
-    check_attribute("metadata", json!({"a": "x".repeat(16 * 1024)}), "metadata");
-    check_attribute("device_info", json!([]), "device_info");
-    check_attribute(
-        "device_info",
-        json!({"browser_user_agent": "x".repeat(72 * 1024)}),
-        "device_info",
-    );
-    check_attribute("device_info", json!({"browser_tz": 60}), "device_info.browser_tz");
-    check_attribute(
-        "device_info",
-        json!({"browser_java_enabled": "no"}),
-        "device_info.browser_java_enabled",
-    );
-    check_attribute(
-        "device_info",
-        json!({"browser_ip_address": 1}),
-        "device_info.browser_ip_address",
-    );
-    check_attribute(
-        "device_info",
-        json!({"sdk_render_options": {"sdk_ui_type": [1]}}),
-        "device_info.sdk_render_options.sdk_ui_type[0]",
-    );
-    expect_invalid(&json!({"token_id": 7}), "token_id");
-    expect_invalid(&json!({"token_intent_id": "nobodys"}), "token_intent_id");
-    expect_invalid(&json!({"token_id": "nobodys"}), "token_id");
+    for (name, value) in [
+        ("type", json!("shop")),
+        ("type", json!(1)),
+        ("device", json!("phone")),
+        ("device", json!(true)),
+        ("web_challenge_mode", json!("popup")),
+        ("metadata", json!("a")),
+        ("metadata", json!(["a"])),
+        ("metadata", too_many_entries.into()),
+        ("metadata", json!({"a": "x".repeat(16 * 1024)})),
+        ("device_info", json!([])),
+        ("device_info", json!({"browser_user_agent": "x".repeat(72 * 1024)})),
+    ] {
+        expect_invalid(&json!({"token_id": token, (name): value}), name);
+    }
+    for (name, value, attribute) in [
+        ("browser_tz", json!(60), "browser_tz"),
+        ("browser_java_enabled", json!("no"), "browser_java_enabled"),
+        ("browser_ip_address", json!(1), "browser_ip_address"),
+        ("sdk_render_options", json!({"sdk_ui_type": [1]}), "sdk_render_options.sdk_ui_type[0]"),
+    ] {
+        let body = json!({"token_id": token, "device_info": {name: value}});
+        expect_invalid(&body, &format!("device_info.{attribute}"));
+    }
     let no_card = json!({"type": "token", "data": 1});
-    expect_invalid(
-        &json!({"token_id": text_field(&SERVER.create_token_ok(&ACME.private, &no_card), "id")}),
-        "token_id",
-    );
-    let intent = SERVER.post(&ACME.private, "/token-intents", &no_card).expect_status(201);
-    expect_invalid(&json!({"token_intent_id": intent["id"]}), "token_intent_id");
+    let token_without_card = SERVER.create_token_id(&ACME.private, &no_card);
+    let intent_without_card = SERVER.create_intent_id(&ACME.private, &no_card);
+    for (name, value) in [
+        ("token_id", json!(7)),
+        ("token_intent_id", json!("nobodys")),
+        ("token_id", json!("nobodys")),
+        ("token_id", json!(token_without_card)),
+        ("token_intent_id", json!(intent_without_card)),
+    ] {
+        expect_invalid(&json!({ name: value }), name);
+    }
     // Unknown attributes and null values are ignored.
     let body = json!({"token_id": token, "type": null, "device": null, "device_info": null,
         "web_challenge_mode": null, "metadata": null, "unknown": {"a": 1}});
@@ -258,31 +244,20 @@ fn create_session_without_directory_servers_is_424() {
 fn tenant_without_threeds_access_is_denied() {
     let keys = SERVER.create_default_tenant();
     let session = SERVER.create_browser_session(&keys);
-    let edit_quotas = |quotas| Quotas { threeds_access: false, ..quotas };
-    let permit = PolicyPermit::for_operator(Arc::clone(&keys.tenant));
-    SERVER.runtime.block_on(async {
-        set_tenant_quotas(&SERVER.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
-        SERVER.app.reload().await.unwrap();
-    });
+    SERVER.set_quotas(&keys.tenant, |it| Quotas { threeds_access: false, ..it });
     let token = SERVER.card_token(&keys);
     let create_response = SERVER.post(&keys.public, SESSIONS, &json!({"token_id": token}));
     create_response.expect_problem(403, "3-D Secure");
     let path = format!("{SESSIONS}/{session}");
     SERVER.get_path(&keys.private, &path).expect_problem(403, "3-D Secure");
-    SERVER.authenticate(&keys.private, &session, &payment("Ada")).expect_problem(403, "3-D Secure");
+    SERVER.authenticate_as(&keys.private, &session, "Ada").expect_problem(403, "3-D Secure");
 }
 
 #[test]
 fn repeated_create_threeds_session_replays_the_first_session() {
     let body = json!({"token_intent_id": SERVER.create_card_intent(&ACME)});
-    let request = || {
-        let request = SERVER
-            .request("POST", SESSIONS)
-            .key(&ACME.public)
-            .idempotency_key("a-session")
-            .json(&body);
-        request.send().expect_status(201)
-    };
+    let request =
+        || SERVER.post_once(&ACME.public, SESSIONS, "a-session", &body).expect_status(201);
     let first = request();
     assert_eq!(request(), first);
     assert_ne!(SERVER.create_session(&ACME.public, &body)["id"], first["id"]);
@@ -307,12 +282,11 @@ fn threeds_preflight_allows_get_post_and_put() {
 /// The session expires with its card, and after one day at the latest.
 #[test]
 fn threeds_session_expires_with_its_card_and_within_a_day() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
-    let mut expiring_card = card_body(&unique_card_number());
-    expiring_card["expires_at"] = "2099-01-01T00:00:00+00:00".into();
-    let token = text_field(&server.create_token_ok(&keys.private, &expiring_card), "id");
-    let id = text_field(&server.create_session(&keys.private, &json!({"token_id": token})), "id");
+    let (server, keys) = TestServer::start_with_tenant();
+    let expiry = json!({"expires_at": "2099-01-01T00:00:00+00:00"});
+    let expiring_card = with_members(card_body(&unique_card_number()), &expiry);
+    let token = server.create_token_id(&keys.private, &expiring_card);
+    let id = server.create_session_id(&keys.private, &json!({"token_id": token}));
     let session_path = format!("{SESSIONS}/{id}");
     let session_body = server.get_path(&keys.private, &session_path).expect_status(200);
     let expires_at =
@@ -320,7 +294,7 @@ fn threeds_session_expires_with_its_card_and_within_a_day() {
     let minutes = (expires_at.unix_ms - server.clock.now().unix_ms) / 60_000;
     assert!((23 * 60..=24 * 60).contains(&minutes), "{minutes}");
     let token = server.card_token(&keys);
-    let id = text_field(&server.create_session(&keys.private, &json!({"token_id": token})), "id");
+    let id = server.create_session_id(&keys.private, &json!({"token_id": token}));
     let path = format!("{SESSIONS}/{id}");
     server.clock.advance(std::time::Duration::from_secs(3590));
     server.get_path(&keys.private, &path).expect_status(200);

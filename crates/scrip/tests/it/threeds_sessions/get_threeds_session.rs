@@ -1,11 +1,12 @@
 //! Get Session.
 
+use scrip_testing::requests::assert_members;
 use serde_json::json;
 
 use crate::{
     harness::server::{ACME, SERVER, text_field},
     threeds_sessions::{
-        requests::{SESSIONS, browser_info, payment},
+        requests::{SESSIONS, browser_info},
         scripted_servers::METHOD_URL,
     },
 };
@@ -14,20 +15,14 @@ use crate::{
 fn get_session_returns_every_attribute_and_alias() {
     let token = SERVER.card_token(&ACME);
     let body = json!({"token_id": token, "device_info": browser_info(), "metadata": {"a": 1}});
-    let id = text_field(&SERVER.create_session(&ACME.private, &body), "id");
+    let id = SERVER.create_session_id(&ACME.private, &body);
     let path = format!("{SESSIONS}/{id}");
     let session_body = SERVER.get_path(&ACME.private, &path).expect_status(200);
-    assert_eq!(session_body["id"], json!(id));
-    assert_eq!(session_body["tenant_id"], json!(ACME.tenant.id.to_string()));
-    assert_eq!(
-        (&session_body["token_id"], &session_body["pan_token_id"]),
-        (&json!(token), &json!(token))
-    );
-    assert_eq!(
-        (&session_body["device"], &session_body["card_brand"]),
-        (&json!("browser"), &json!("Visa"))
-    );
-    assert_eq!(session_body["metadata"], json!({"a": 1}));
+    let expected = json!({
+        "id": id, "tenant_id": ACME.tenant.id.to_string(), "token_id": token,
+        "pan_token_id": token, "device": "browser", "card_brand": "Visa", "metadata": {"a": 1},
+    });
+    assert_members(&session_body, &expected);
     for name in ["expiration_date", "created_date", "created_by"] {
         assert!(session_body[name].is_string(), "{name}");
     }
@@ -52,8 +47,7 @@ fn get_session_returns_every_attribute_and_alias() {
         assert!(session_body.get(name).is_none(), "{name}");
     }
 
-    let outcome =
-        SERVER.authenticate(&ACME.private, &id, &payment("Frictionless")).expect_status(200);
+    let outcome = SERVER.authenticate_as(&ACME.private, &id, "Frictionless").expect_status(200);
     let session_body = SERVER.get_path(&ACME.private, &path).expect_status(200);
     assert_eq!(session_body["authentication"], outcome);
     // No method notification has arrived.
@@ -69,15 +63,14 @@ fn method_completion_is_unavailable_without_a_method_url() {
     let token = SERVER.token_with_number(&ACME, "5204247750001471");
     let session = SERVER.create_session(&ACME.public, &json!({"token_id": token}));
     assert!(session.get("method_url").is_none());
-    let session_body = SERVER
-        .get_path(&ACME.private, &format!("{SESSIONS}/{}", text_field(&session, "id")))
-        .expect_status(200);
+    let session_body =
+        SERVER.get_session(&ACME.private, &text_field(&session, "id")).expect_status(200);
     assert_eq!(session_body["method"], json!({"method_completion_indicator": "U"}));
 }
 
 #[test]
 fn unknown_session_is_404() {
     for id in ["8a880dc0-d2d2-4067-bcb1-b08d1690b26e", "nobodys", "8a880dc0"] {
-        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(404);
+        SERVER.get_session(&ACME.private, id).expect_status(404);
     }
 }

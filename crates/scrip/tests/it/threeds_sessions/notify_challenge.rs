@@ -41,11 +41,9 @@ fn challenge_page_shows_the_stored_result_not_the_browser_message() {
         for browser_status in ["Y", "N"] {
             let session = SERVER.create_challenged_session(&ACME);
             SERVER.send_result(&session, result);
-            assert_eq!(
-                notify_and_read_message(&session, browser_status),
-                expected_message(&session, word),
-                "result {result}, browser message {browser_status}"
-            );
+            let message = notify_and_read_message(&session, browser_status);
+            let expected = expected_message(&session, word);
+            assert_eq!(message, expected, "result {result}, browser message {browser_status}");
         }
     }
 }
@@ -100,10 +98,8 @@ fn invalid_challenge_notification_changes_nothing() {
     expect_rejection_page(&SERVER.post_form(&path(unknown_session), &[("cres", &cres)]), 404);
     // A session without a challenge rejects the notification.
     let session_without_challenge = SERVER.create_browser_session(&ACME);
-    expect_rejection_page(
-        &SERVER.post_form(&path(&session_without_challenge), &[("cres", &cres)]),
-        400,
-    );
+    let without_challenge = path(&session_without_challenge);
+    expect_rejection_page(&SERVER.post_form(&without_challenge, &[("cres", &cres)]), 400);
     SERVER.send_result(&session, "Y");
     SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
 }

@@ -1,6 +1,5 @@
 //! Notify Method.
 
-use scrip_testing::requests::payment;
 use scrip_threeds::encoding::encode;
 use serde_json::json;
 
@@ -22,8 +21,7 @@ fn notify(session: &str) -> TestResponse {
 }
 
 fn completion_indicator(session: &str) -> serde_json::Value {
-    let session_body =
-        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
+    let session_body = SERVER.get_session(&ACME.private, session).expect_status(200);
     session_body["method"]["method_completion_indicator"].clone()
 }
 
@@ -38,7 +36,7 @@ fn method_notification_completes_the_session_and_posts_a_message() {
         assert_eq!(message, json!({"type": "method", "id": session, "isCompleted": true}));
     }
     assert_eq!(completion_indicator(&session), "Y");
-    SERVER.authenticate(&ACME.private, &session, &payment("Frictionless")).expect_status(200);
+    SERVER.authenticate_as(&ACME.private, &session, "Frictionless").expect_status(200);
     assert_eq!(SERVER.directory_servers.exchange(&session).unwrap().request["threeDSCompInd"], "Y");
 }
 
@@ -80,9 +78,8 @@ fn invalid_method_notification_changes_nothing() {
             SERVER.post_form(&path(unknown_session), &[("threeDSMethodData", &encoded_data)]);
         expect_rejection_page(&response, 404);
     }
-    assert!(
-        completion_indicator(&session).is_null() && completion_indicator(&other_session).is_null()
-    );
+    assert!(completion_indicator(&session).is_null());
+    assert!(completion_indicator(&other_session).is_null());
     // A card number in a wrong field is not repeated.
     assert!(!post_form(&[("threeDSMethodData", "4242424242424242")]).text.contains("4242"));
 }

@@ -1,12 +1,13 @@
 //! Receive Result.
 
-use scrip_core::{policy::TenantSettings, types::TenantKind};
+use scrip_core::{
+    policy::{Quotas, TenantSettings},
+    types::TenantKind,
+};
+use scrip_testing::requests::assert_members;
 use serde_json::{Value, json};
 
-use crate::{
-    harness::server::{ACME, SERVER, TestServer},
-    threeds_sessions::requests::SESSIONS,
-};
+use crate::harness::server::{ACME, SERVER};
 
 fn post_result(path: &str, message: &Value) -> Value {
     let response = SERVER.request("POST", path).json(message).send();
@@ -18,10 +19,7 @@ fn post_result(path: &str, message: &Value) -> Value {
 fn valid_result_is_acknowledged_with_rres() {
     let session = SERVER.create_challenged_session(&ACME);
     let response = SERVER.send_result(&session, "Y");
-    assert_eq!(
-        (&response["messageType"], &response["resultsStatus"]),
-        (&json!("RRes"), &json!("01"))
-    );
+    assert_members(&response, &json!({"messageType": "RRes", "resultsStatus": "01"}));
     assert_eq!(response["threeDSServerTransID"], json!(session));
 }
 
@@ -44,11 +42,8 @@ fn wrong_secret_session_and_transaction_get_the_same_error() {
     ];
     for path in paths {
         let response = post_result(&path, &result);
-        assert_eq!(
-            (&response["messageType"], &response["errorCode"]),
-            (&json!("Erro"), &json!("301")),
-            "{path}"
-        );
+        let shown = ["messageType", "errorCode"].map(|it| response[it].clone());
+        assert_eq!(shown, ["Erro", "301"], "{path}");
     }
     SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
 }
@@ -65,12 +60,9 @@ fn invalid_result_gets_an_erro_response() {
     assert_eq!(response.expect_status(200)["errorCode"], "101");
     assert!(!response.text.contains("4242"), "{}", response.text);
     let large_message = format!("{{\"a\":\"{}\"}}", "x".repeat(262_144));
-    SERVER
-        .request("POST", &path)
-        .body("application/json", &large_message)
-        .send()
-        .expect_status(413);
-    SERVER.request("POST", &path).body("text/plain", "{}").send().expect_status(415);
+    let request = || SERVER.request("POST", &path);
+    request().body("application/json", &large_message).send().expect_status(413);
+    request().body("text/plain", "{}").send().expect_status(415);
     SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
 }
 
@@ -78,24 +70,11 @@ fn invalid_result_gets_an_erro_response() {
 #[test]
 fn production_tenant_rejects_results_without_client_certificate() {
     let keys = SERVER.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
-    allow_threeds(&SERVER, &keys);
+    SERVER.set_quotas(&keys.tenant, |it| Quotas { threeds_access: true, ..it });
     let session = SERVER.create_challenged_session(&keys);
     let response = SERVER.send_result(&session, "Y");
     assert_eq!(response["errorCode"], "301");
     SERVER.get_challenge_result(&keys.private, &session).expect_status(404);
-}
-
-fn allow_threeds(server: &TestServer, keys: &crate::harness::server::TenantApiKeys) {
-    use scrip_core::{
-        operations::tenants::update_tenant::set_tenant_quotas,
-        policy::{PolicyPermit, Quotas},
-    };
-    let edit_quotas = |quotas| Quotas { threeds_access: true, ..quotas };
-    let permit = PolicyPermit::for_operator(std::sync::Arc::clone(&keys.tenant));
-    server.runtime.block_on(async {
-        set_tenant_quotas(&server.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
-        server.app.reload().await.unwrap();
-    });
 }
 
 /// Only the message to the directory server contains the secret.
@@ -107,7 +86,7 @@ fn results_secret_is_in_no_response() {
     assert_eq!(secret.len(), 64);
     SERVER.send_result(&session, "Y");
     let responses = [
-        SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).text,
+        SERVER.get_session(&ACME.private, &session).text,
         SERVER.get_challenge_result(&ACME.private, &session).text,
         SERVER.get_path(&ACME.management, "/logs").text,
     ];

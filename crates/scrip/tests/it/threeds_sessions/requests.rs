@@ -55,11 +55,19 @@ impl TestServer {
     }
 
     pub(crate) fn token_with_number(&self, keys: &TenantApiKeys, number: &str) -> String {
-        text_field(&self.create_token_ok(&keys.private, &card_body(number)), "id")
+        self.create_token_id(&keys.private, &card_body(number))
     }
 
     pub(crate) fn create_session(&self, key: &str, body: &Value) -> Value {
-        self.post(key, SESSIONS, body).expect_status(201)
+        self.create_entity(key, SESSIONS, body)
+    }
+
+    pub(crate) fn create_session_id(&self, key: &str, body: &Value) -> String {
+        text_field(&self.create_session(key, body), "id")
+    }
+
+    pub(crate) fn get_session(&self, key: &str, session: &str) -> TestResponse {
+        self.get_path(key, &format!("{SESSIONS}/{session}"))
     }
 
     /// Creates a token intent with a card and returns its id.
@@ -76,18 +84,25 @@ impl TestServer {
 
     pub(crate) fn create_browser_session_for(&self, keys: &TenantApiKeys, intent: &str) -> String {
         let body = json!({"token_intent_id": intent, "device_info": browser_info()});
-        text_field(&self.create_session(&keys.public, &body), "id")
+        self.create_session_id(&keys.public, &body)
     }
 
     pub(crate) fn create_app_session(&self, key: &str, intent: &str) -> String {
-        text_field(
-            &self.create_session(key, &json!({"token_intent_id": intent, "device": "app"})),
-            "id",
-        )
+        self.create_session_id(key, &json!({"token_intent_id": intent, "device": "app"}))
     }
 
     pub(crate) fn authenticate(&self, key: &str, session: &str, body: &Value) -> TestResponse {
         self.post(key, &format!("{SESSIONS}/{session}/authenticate"), body)
+    }
+
+    /// Authenticates a session with a payment of this cardholder, who decides the outcome.
+    pub(crate) fn authenticate_as(
+        &self,
+        key: &str,
+        session: &str,
+        cardholder: &str,
+    ) -> TestResponse {
+        self.authenticate(key, session, &payment(cardholder))
     }
 
     pub(crate) fn get_challenge_result(&self, key: &str, session: &str) -> TestResponse {
@@ -101,7 +116,7 @@ impl TestServer {
 
     pub(crate) fn start_challenge(&self, keys: &TenantApiKeys, session: String) -> String {
         let outcome =
-            self.authenticate(&keys.private, &session, &payment("Challenged")).expect_status(200);
+            self.authenticate_as(&keys.private, &session, "Challenged").expect_status(200);
         assert_eq!(outcome["authentication_status"], "challenge");
         session
     }

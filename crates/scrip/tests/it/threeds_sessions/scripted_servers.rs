@@ -12,7 +12,7 @@ use scrip_core::{
     },
     types::TenantKind,
 };
-use scrip_testing::directory_server::scheme_connection;
+use scrip_testing::{directory_server::scheme_connection, requests::with_members};
 use scrip_threeds::{
     code::Scheme,
     format::Version,
@@ -175,49 +175,45 @@ impl DirectoryServers for ScriptedDirectoryServers {
 }
 
 fn respond(request: &Value, name: &str, scheme: Scheme) -> Value {
-    let mut response = json!({
+    let response = json!({
         "messageType": "ARes", "messageVersion": request["messageVersion"],
         "threeDSServerTransID": request["threeDSServerTransID"], "acsTransID": Uuid::new_v4().to_string(),
         "dsTransID": Uuid::new_v4().to_string(), "acsReferenceNumber": "ACS-1", "dsReferenceNumber": "DS-1",
         "acsOperatorID": "OPERATOR-1",
     });
-    let mut insert_attributes = |attributes: Value| {
-        for (name, value) in attributes.as_object().unwrap() {
-            response[name] = value.clone();
-        }
-    };
     let is_app = request["deviceChannel"] == "01";
-    if is_app {
-        insert_attributes(json!({"sdkTransID": request["sdkTransID"]}));
-    }
-    match name {
-        "Challenged" if is_app => insert_attributes(json!({
+    let app_attributes =
+        if is_app { json!({"sdkTransID": request["sdkTransID"]}) } else { json!({}) };
+    let response = with_members(response, &app_attributes);
+    let attributes = match name {
+        "Challenged" if is_app => json!({
             "transStatus": "C", "acsChallengeMandated": "N", "authenticationType": "01",
             "acsSignedContent": "e30.e30.AA",
             "acsRenderingType": {"acsInterface": "01", "acsUiTemplate": "02"},
-        })),
-        "Challenged" => insert_attributes(json!({
-            "transStatus": "C", "acsChallengeMandated": "N", "authenticationType": "01", "acsURL": ACS_URL,
-        })),
-        "Decoupled" => insert_attributes(json!({
+        }),
+        "Challenged" => json!({
+            "transStatus": "C", "acsChallengeMandated": "N", "authenticationType": "01",
+            "acsURL": ACS_URL,
+        }),
+        "Decoupled" => json!({
             "transStatus": "D", "acsChallengeMandated": "N", "authenticationType": "04",
             "acsDecConInd": "Y", "cardholderInfo": "Your bank will call you.",
-        })),
-        "Failed" => insert_attributes(json!({
+        }),
+        "Failed" => json!({
             "transStatus": "N", "transStatusReason": "01", "eci": "07",
             "messageExtension": [
                 {"id": "X1", "name": "more", "criticalityIndicator": false, "data": {"score": 1.50}},
             ],
-        })),
-        "Rejected" => insert_attributes(json!({
+        }),
+        "Rejected" => json!({
             "messageType": "Erro", "errorCode": "303", "errorComponent": "D",
             "errorDescription": "4242424242424242", "errorDetail": "4242424242424242",
             "errorMessageType": "AReq",
-        })),
-        _ => insert_attributes(json!({
+        }),
+        _ => json!({
             "transStatus": "Y", "authenticationValue": AUTHENTICATION_VALUE,
             "eci": if scheme == Scheme::Mastercard { "02" } else { "05" },
-        })),
-    }
-    response
+        }),
+    };
+    with_members(response, &attributes)
 }

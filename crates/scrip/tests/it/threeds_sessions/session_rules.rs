@@ -5,7 +5,7 @@ use scrip_testing::requests::payment;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{ACME, SERVER, text_field},
+    harness::server::{ACME, SERVER},
     threeds_sessions::requests::{app_info, browser_info, merchant_payment},
 };
 
@@ -115,7 +115,7 @@ fn create_session(kind: SessionKind) -> String {
     if matches!(kind, SessionKind::Merchant | SessionKind::Version210Merchant) {
         body["type"] = "merchant".into();
     }
-    text_field(&SERVER.create_session(&ACME.private, &body), "id")
+    SERVER.create_session_id(&ACME.private, &body)
 }
 
 fn build_request(kind: SessionKind, changes: &[(&str, &str)]) -> Value {
@@ -178,8 +178,8 @@ fn missing_device_attributes_are_named() {
         let mut device = complete.clone();
         device.as_object_mut().unwrap().remove(name);
         let body = json!({"token_id": SERVER.card_token(&ACME), "device_info": device});
-        let id = text_field(&SERVER.create_session(&ACME.public, &body), "id");
-        let response = SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
+        let id = SERVER.create_session_id(&ACME.public, &body);
+        let response = SERVER.authenticate_as(&ACME.private, &id, "Frictionless");
         response.expect_invalid(&format!("device_info.{name}"));
     }
     for name in app_info().as_object().unwrap().keys() {
@@ -188,7 +188,7 @@ fn missing_device_attributes_are_named() {
         let id = SERVER.create_app_session(&ACME.public, &SERVER.create_card_intent(&ACME));
         let path = format!("{}/{id}", crate::threeds_sessions::requests::SESSIONS);
         SERVER.put(&ACME.public, &path, &json!({"device_info": device})).expect_status(200);
-        let response = SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
+        let response = SERVER.authenticate_as(&ACME.private, &id, "Frictionless");
         response.expect_invalid(&format!("device_info.{name}"));
     }
 }

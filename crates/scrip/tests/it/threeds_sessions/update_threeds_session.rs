@@ -1,6 +1,5 @@
 //! Update Session.
 
-use scrip_testing::requests::payment;
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,17 +17,14 @@ fn app_updates_its_device_info_and_gets_the_same_response() {
     let created = SERVER.create_session(&ACME.public, &body);
     let id = text_field(&created, "id");
     // Without device data no message is sent.
-    SERVER.authenticate(&ACME.private, &id, &payment("Challenged")).expect_invalid("device_info");
-    let updated = SERVER
-        .put(&ACME.public, &path(&id), &json!({"device_info": app_info()}))
-        .expect_status(200);
-    assert_eq!(updated, created);
+    SERVER.authenticate_as(&ACME.private, &id, "Challenged").expect_invalid("device_info");
+    let updated = SERVER.put(&ACME.public, &path(&id), &json!({"device_info": app_info()}));
+    assert_eq!(updated.expect_status(200), created);
     let session_body = SERVER.get_path(&ACME.private, &path(&id)).expect_status(200);
     assert_eq!(session_body["device_info"], app_info());
     assert!(session_body["modified_date"].is_string());
 
-    let outcome =
-        SERVER.authenticate(&ACME.private, &id, &payment("Challenged")).expect_status(200);
+    let outcome = SERVER.authenticate_as(&ACME.private, &id, "Challenged").expect_status(200);
     assert_eq!(outcome["sdk_transaction_id"], app_info()["sdk_transaction_id"]);
     assert_eq!(outcome["acs_signed_content"], "e30.e30.AA");
     let rendering_type = json!({"acsInterface": "01", "acsUiTemplate": "02"});
@@ -50,7 +46,7 @@ fn sdk_ephemeral_public_key_may_be_an_object() {
         serde_json::from_str(device["sdk_ephemeral_public_key"].as_str().unwrap()).unwrap();
     device["sdk_ephemeral_public_key"] = key.clone();
     SERVER.put(&ACME.public, &path(&id), &json!({"device_info": device})).expect_status(200);
-    SERVER.authenticate(&ACME.private, &id, &payment("Frictionless")).expect_status(200);
+    SERVER.authenticate_as(&ACME.private, &id, "Frictionless").expect_status(200);
     assert_eq!(SERVER.directory_servers.exchange(&id).unwrap().request["sdkEphemPubKey"], key);
 }
 
@@ -59,7 +55,7 @@ fn sdk_ephemeral_public_key_may_be_an_object() {
 fn app_response_has_no_message_extensions() {
     let id = SERVER.create_app_session(&ACME.public, &SERVER.create_card_intent(&ACME));
     SERVER.put(&ACME.public, &path(&id), &json!({"device_info": app_info()})).expect_status(200);
-    let outcome = SERVER.authenticate(&ACME.private, &id, &payment("Failed")).expect_status(200);
+    let outcome = SERVER.authenticate_as(&ACME.private, &id, "Failed").expect_status(200);
     assert_eq!(outcome["authentication_status"], "failed");
     assert!(outcome.get("message_extensions").is_none(), "{outcome}");
 }
@@ -93,7 +89,7 @@ fn repeated_update_session_is_replayed() {
     };
     let first = send_update(&app_info());
     assert_eq!(first.status, 200, "{}", first.text);
-    SERVER.authenticate(&ACME.private, &id, &payment("Frictionless")).expect_status(200);
+    SERVER.authenticate_as(&ACME.private, &id, "Frictionless").expect_status(200);
     // An update would be rejected now, but this is a replay.
     let repeated = send_update(&app_info());
     assert_eq!((repeated.status, &repeated.text), (200, &first.text));

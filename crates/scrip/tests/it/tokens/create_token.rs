@@ -1,6 +1,7 @@
 //! Create Token.
 
 use scrip_core::types::{ApplicationKind::Private, Permission};
+use scrip_testing::requests::{assert_members, with_members};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SERVER, card_body, text_field, unique_card_number};
@@ -12,13 +13,14 @@ fn expect_created(body: Value) -> Value {
 
 #[track_caller]
 fn expect_rejected(body: Value, attribute: &str) {
-    SERVER.create_token(&ACME.private, &body).expect_problem(400, attribute);
+    let response = SERVER.create_token(&ACME.private, &body);
+    assert_eq!(response.status, 400, "{body}: {}", response.text);
+    response.expect_problem(400, attribute);
 }
 
 #[test]
 fn card_is_created_with_every_attribute() {
     let number = unique_card_number();
-    let mut body = card_body(&number);
     let attributes = json!({
         "id": "every-attribute",
         "containers": ["/PCI/High/", "/customers/"],
@@ -31,34 +33,31 @@ fn card_is_created_with_every_attribute() {
         "privacy": {"ignored": true},
         "unknown": 1,
     });
-    body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
-    let token = expect_created(body);
-    assert_eq!(token["id"], "every-attribute");
-    assert_eq!(token["tenant_id"], ACME.tenant.id.to_string());
-    assert_eq!(token["type"], "card");
-    let data =
-        json!({"number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": "123"});
-    assert_eq!(token["data"], data);
-    assert_eq!(token["containers"], json!(["/pci/high/", "/customers/"]));
-    assert_eq!(token["metadata"], json!({"customer": "7"}));
-    assert_eq!(token["mask"], json!({"number": "{{ data.number | reveal_last: 4 }}"}));
-    assert_eq!(token["search_indexes"], json!(["{{ data.number | last4 }}"]));
-    assert_eq!(token["expires_at"], "2090-08-27T02:23:57+00:00");
-    assert_eq!(token["_extras"], json!({"deduplicated": false}));
-    let last4 = &number[12..];
-    let details = json!({"bin": &number[..8], "last4": last4, "expiration_month": 7,
-        "expiration_year": 2031, "brand": "visa", "funding": null, "authentication": null});
-    assert_eq!(token["card"], details);
+    let token = expect_created(with_members(card_body(&number), &attributes));
+    assert_members(
+        &token,
+        &json!({
+            "id": "every-attribute",
+            "tenant_id": ACME.tenant.id.to_string(),
+            "type": "card",
+            "data": card_body(&number)["data"],
+            "containers": ["/pci/high/", "/customers/"],
+            "metadata": {"customer": "7"},
+            "mask": {"number": "{{ data.number | reveal_last: 4 }}"},
+            "search_indexes": ["{{ data.number | last4 }}"],
+            "expires_at": "2090-08-27T02:23:57+00:00",
+            "_extras": {"deduplicated": false},
+            "card": {"bin": &number[..8], "last4": &number[12..], "expiration_month": 7,
+                "expiration_year": 2031, "brand": "visa", "funding": null, "authentication": null},
+        }),
+    );
     assert!(token["fingerprint"].as_str().unwrap().len() > 40);
     assert!(token["created_at"].as_str().unwrap().ends_with("+00:00"));
     assert!(token.get("modified_at").is_none());
 
     // The stored token is equal to the response.
     let mut stored_token = SERVER.get_token(&ACME.private, "every-attribute").json();
-    stored_token
-        .as_object_mut()
-        .unwrap()
-        .insert("_extras".to_owned(), json!({"deduplicated": false}));
+    stored_token["_extras"] = json!({"deduplicated": false});
     assert_eq!(stored_token, token);
 }
 
@@ -141,7 +140,7 @@ fn response_names_well_known_attributes_that_were_dropped() {
         assert_eq!(response.expect_status(201)["_extras"], expected);
         assert!(!response.text.contains("4000056655665556") && !response.text.contains("Jo"));
     }
-    let id = text_field(&SERVER.create_token_ok(&ACME.private, &body), "id");
+    let id = SERVER.create_token_id(&ACME.private, &body);
     assert_eq!(SERVER.get_token(&ACME.private, &id).json().get("_extras"), None);
     let body = json!({"type": "token", "data": {"cardholder_name": "Jo"}});
     let token = SERVER.create_token_ok(&ACME.private, &body);
@@ -167,17 +166,13 @@ fn fingerprint_depends_on_value_tenant_and_type() {
     let create_and_get_fingerprint = |kind: &str| {
         expect_created(json!({"type": kind, "data": number.as_str()}))["fingerprint"].clone()
     };
-    assert_eq!(
-        create_and_get_fingerprint("card_number"),
-        create_and_get_fingerprint("card_number")
-    );
-    assert_ne!(create_and_get_fingerprint("card_number"), create_and_get_fingerprint("token"));
-    let other_tenant_keys = SERVER.create_default_tenant();
-    let other_tenant_token = SERVER.create_token_ok(
-        &other_tenant_keys.private,
-        &json!({"type": "card_number", "data": number}),
-    );
-    assert_ne!(other_tenant_token["fingerprint"], create_and_get_fingerprint("card_number"));
+    let fingerprint = create_and_get_fingerprint("card_number");
+    assert_eq!(create_and_get_fingerprint("card_number"), fingerprint);
+    assert_ne!(create_and_get_fingerprint("token"), fingerprint);
+    let other_keys = SERVER.create_default_tenant();
+    let body = json!({"type": "card_number", "data": number});
+    let other_tenant_token = SERVER.create_token_ok(&other_keys.private, &body);
+    assert_ne!(other_tenant_token["fingerprint"], fingerprint);
 }
 
 #[test]
@@ -193,98 +188,77 @@ fn token_ids_can_be_chosen_computed_or_generated() {
         json!({"id": "alias-{{ data | last4 }}", "type": "token", "data": "abcdefgh"}),
     );
     assert_eq!(computed["id"], "alias-efgh");
-    let generated_id =
-        expect_created(json!({"type": "token", "data": 1}))["id"].as_str().unwrap().to_owned();
+    let generated_id = text_field(&expect_created(json!({"type": "token", "data": 1})), "id");
     assert_eq!(uuid::Uuid::parse_str(&generated_id).unwrap().get_version_num(), 4);
 
-    expect_rejected(json!({"id": "ab", "type": "token", "data": 1}), "id");
-    expect_rejected(json!({"id": "a/b/c", "type": "token", "data": 1}), "id");
-    expect_rejected(json!({"id": 123, "type": "token", "data": 1}), "id");
     let number = unique_card_number();
-    expect_rejected(
-        json!({"id": format!("x{number}"), "type": "card_number", "data": number}),
-        "id",
-    );
-    expect_rejected(json!({"id": "{{ data }}", "type": "card_number", "data": number}), "id");
-    expect_rejected(
-        json!({"id": "{{ data | reveal_last: 15 }}", "type": "card_number", "data": number}),
-        "id",
-    );
     let computed =
         json!({"id": "card-{{ data | last4 }}-x", "type": "card_number", "data": number});
     assert_eq!(expect_created(computed)["id"], format!("card-{}-x", &number[12..]));
-    expect_rejected(
-        json!({"id": "{{ data }}", "type": "social_security_number", "data": "123-45-6789"}),
-        "id",
-    );
-    expect_rejected(
-        json!({"id": "ssn 123456789", "type": "social_security_number", "data": "123-45-6789"}),
-        "id",
-    );
-    let hyphenated_number = format!("{}-{}", &number[..8], &number[8..]);
-    expect_rejected(json!({"id": hyphenated_number, "type": "card_number", "data": number}), "id");
+    let ssn = || json!({"type": "social_security_number", "data": "123-45-6789"});
+    let token = || json!({"type": "token", "data": 1});
+    let card_number = || json!({"type": "card_number", "data": number});
+    for (body, id) in [
+        (token(), json!("ab")),
+        (token(), json!("a/b/c")),
+        (token(), json!(123)),
+        (card_number(), json!(format!("x{number}"))),
+        (card_number(), json!("{{ data }}")),
+        (card_number(), json!("{{ data | reveal_last: 15 }}")),
+        (card_number(), json!(format!("{}-{}", &number[..8], &number[8..]))),
+        (ssn(), json!("{{ data }}")),
+        (ssn(), json!("ssn 123456789")),
+    ] {
+        expect_rejected(with_members(body, &json!({"id": id})), "id");
+    }
 }
 
 #[test]
 fn invalid_create_token_names_the_attribute() {
     let number = unique_card_number();
-    expect_rejected(json!({}), "type");
-    expect_rejected(json!({"type": "token"}), "data");
-    expect_rejected(json!({"type": "token", "data": null}), "data");
-    expect_rejected(json!({"type": "card_token", "data": 1}), "type");
-    expect_rejected(json!({"type": 7, "data": 1}), "type");
-    expect_rejected(json!({"type": "card", "data": {"number": "4111111111111112"}}), "data.number");
-    expect_rejected(
-        json!({"type": "card", "data": {"number": number, "expiration_month": 13}}),
-        "data.expiration_month",
-    );
-    expect_rejected(
-        json!({"type": "card", "data": {"number": number, "expiration_year": 31}}),
-        "data.expiration_year",
-    );
-    expect_rejected(json!({"type": "card", "data": {"number": number, "cvc": "12"}}), "data.cvc");
-    expect_rejected(json!({"type": "card", "data": number}), "data");
-    expect_rejected(
-        json!({"type": "bank", "data": {"routing_number": "021000022", "account_number": "1"}}),
-        "data.routing_number",
-    );
-    expect_rejected(
-        json!({"type": "bank", "data": {"routing_number": "021000021", "account_number": "x"}}),
-        "data.account_number",
-    );
-    expect_rejected(
-        json!({"type": "token", "data": 1, "containers": ["/a/", "b"]}),
-        "containers[1]",
-    );
-    expect_rejected(json!({"type": "token", "data": 1, "containers": []}), "containers");
-    expect_rejected(json!({"type": "token", "data": 1, "containers": "/a/"}), "containers");
-    expect_rejected(json!({"type": "token", "data": 1, "metadata": {"a": 1}}), "metadata");
-    expect_rejected(
-        json!({"type": "token", "data": 1, "deduplicate_token": "yes"}),
-        "deduplicate_token",
-    );
-    expect_rejected(json!({"type": "token", "data": 1, "expires_at": "soon"}), "expires_at");
-    expect_rejected(json!({"type": "token", "data": 1, "expires_at": "1/1/2020"}), "expires_at");
-    expect_rejected(json!({"type": "token", "data": 1, "mask": "{{ data | shout }}"}), "mask");
-    expect_rejected(
-        json!({"type": "token", "data": 1, "fingerprint_expression": "{{ data"}),
-        "fingerprint_expression",
-    );
-    expect_rejected(
-        json!({"type": "token", "data": 1, "fingerprint_expression": "{{ data.none }}"}),
-        "fingerprint_expression",
-    );
-    expect_rejected(
-        json!({"type": "token", "data": {"a": 1}, "search_indexes": ["{{ data }}"]}),
-        "search_indexes[0]",
-    );
-    expect_rejected(
-        json!({"type": "token", "data": 1, "search_indexes": ["{{ data.none }}"]}),
-        "search_indexes[0]",
-    );
-    expect_rejected(json!({"token_intent_id": "x"}), "token_intent_id");
-    expect_rejected(json!({"token_intent_id": "x", "type": "token", "data": 1}), "token_intent_id");
-    expect_rejected(json!([]), "object");
+    let card = |name: &str, value: Value| {
+        let data = json!({"number": number, (name): value});
+        json!({"type": "card", "data": data})
+    };
+    let bank = |routing_number: &str, account_number: &str| {
+        let data = json!({"routing_number": routing_number, "account_number": account_number});
+        json!({"type": "bank", "data": data})
+    };
+    let token = |name: &str, value: Value| json!({"type": "token", "data": 1, (name): value});
+    for (body, attribute) in [
+        (json!({}), "type"),
+        (json!({"type": "token"}), "data"),
+        (token("data", Value::Null), "data"),
+        (token("type", json!("card_token")), "type"),
+        (token("type", json!(7)), "type"),
+        (card("number", json!("4111111111111112")), "data.number"),
+        (card("expiration_month", json!(13)), "data.expiration_month"),
+        (card("expiration_year", json!(31)), "data.expiration_year"),
+        (card("cvc", json!("12")), "data.cvc"),
+        (json!({"type": "card", "data": number}), "data"),
+        (bank("021000022", "1"), "data.routing_number"),
+        (bank("021000021", "x"), "data.account_number"),
+        (token("containers", json!(["/a/", "b"])), "containers[1]"),
+        (token("containers", json!([])), "containers"),
+        (token("containers", json!("/a/")), "containers"),
+        (token("metadata", json!({"a": 1})), "metadata"),
+        (token("deduplicate_token", json!("yes")), "deduplicate_token"),
+        (token("expires_at", json!("soon")), "expires_at"),
+        (token("expires_at", json!("1/1/2020")), "expires_at"),
+        (token("mask", json!("{{ data | shout }}")), "mask"),
+        (token("fingerprint_expression", json!("{{ data")), "fingerprint_expression"),
+        (token("fingerprint_expression", json!("{{ data.none }}")), "fingerprint_expression"),
+        (
+            json!({"type": "token", "data": {"a": 1}, "search_indexes": ["{{ data }}"]}),
+            "search_indexes[0]",
+        ),
+        (token("search_indexes", json!(["{{ data.none }}"])), "search_indexes[0]"),
+        (json!({"token_intent_id": "x"}), "token_intent_id"),
+        (token("token_intent_id", json!("x")), "token_intent_id"),
+        (json!([]), "object"),
+    ] {
+        expect_rejected(body, attribute);
+    }
 }
 
 #[test]
@@ -295,13 +269,10 @@ fn expression_that_reads_only_the_cvc_of_a_card_is_rejected_with_the_reason() {
         let problem = SERVER.create_token(&ACME.public, &body).expect_status(400);
         assert!(problem["errors"].to_string().contains(rule), "{problem}");
     };
-    let index = json!({"type": "card", "data": data, "search_indexes": ["{{ data.cvc }}"]});
-    expect_rejected(index, rule);
-    let expression = "{{ data['cvc'] }}";
-    let fingerprint = json!({"type": "card", "data": data, "fingerprint_expression": expression});
-    expect_rejected(fingerprint, rule);
-    let other = json!({"type": "card", "data": data, "search_indexes": ["{{ data.none }}"]});
-    expect_rejected(other, "must give one value");
+    let card = |name: &str, value: Value| json!({"type": "card", "data": data, (name): value});
+    expect_rejected(card("search_indexes", json!(["{{ data.cvc }}"])), rule);
+    expect_rejected(card("fingerprint_expression", json!("{{ data['cvc'] }}")), rule);
+    expect_rejected(card("search_indexes", json!(["{{ data.none }}"])), "must give one value");
     // The attribute of another type has no special meaning.
     let other_type =
         json!({"type": "token", "data": {"cvc": ""}, "search_indexes": ["{{ data.cvc }}"]});

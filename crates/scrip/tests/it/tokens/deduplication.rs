@@ -8,14 +8,13 @@ use scrip_core::{
         Transform::{Mask, Reveal},
     },
 };
+use scrip_testing::requests::with_members;
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SERVER, card_body, grant, unique_card_number};
+use crate::harness::server::{ACME, SERVER, card_body, unique_card_number};
 
 fn deduplicated_card(number: &str) -> Value {
-    let mut body = card_body(number);
-    body["deduplicate_token"] = json!(true);
-    body
+    with_members(card_body(number), &json!({"deduplicate_token": true}))
 }
 
 /// Returns the response for an existing token to a caller without the read permission.
@@ -131,19 +130,15 @@ fn update_existing_behavior_updates_the_duplicate() {
     assert_eq!(replay.json(), expected);
 
     // Without the update permission the existing token is read, and the response says so.
-    let reader =
-        SERVER.key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate, TokenRead])]);
+    let reader = SERVER.key_with_rule(&keys.tenant, "/", Reveal, &[TokenCreate, TokenRead]);
     update_body["data"]["expiration_year"] = json!(2060);
     let duplicate = SERVER.create_token_ok(&reader, &update_body);
     assert_eq!(duplicate["_extras"]["deduplication_behavior"], "read_existing");
     assert_eq!(duplicate["data"]["expiration_year"], 2050);
 
-    let mut not_deduplicated = card_body(&number);
-    not_deduplicated["deduplicate_token"] = json!(false);
-    assert_eq!(
-        SERVER.create_token_ok(&keys.private, &not_deduplicated)["_extras"]["deduplicated"],
-        false
-    );
+    let not_deduplicated = with_members(card_body(&number), &json!({"deduplicate_token": false}));
+    let created = SERVER.create_token_ok(&keys.private, &not_deduplicated);
+    assert_eq!(created["_extras"]["deduplicated"], false);
 }
 
 #[test]
@@ -186,7 +181,7 @@ fn patch_that_would_create_a_duplicate_is_not_applied() {
     stored_token["_extras"] = second_token["_extras"].clone();
     assert_eq!(stored_token, second_token);
 
-    let without_read = SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenUpdate])]);
+    let without_read = SERVER.key_with_rule(&ACME.tenant, "/", Mask, &[TokenUpdate]);
     let response = SERVER.patch_token(&without_read, id, &patch).json();
     assert_eq!(response["id"], first["id"]);
     for attribute in ["data", "metadata", "mask", "fingerprint_expression", "search_indexes"] {

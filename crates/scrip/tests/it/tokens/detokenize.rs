@@ -9,9 +9,7 @@ use scrip_core::types::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{
-    ACME, SERVER, TestServer, card_body, grant, text_field, unique_card_number,
-};
+use crate::harness::server::{ACME, SERVER, TestServer, card_body, text_field, unique_card_number};
 
 fn detokenize(key: &str, body: &Value) -> Value {
     SERVER.post(key, "/detokenize", body).expect_status(200)
@@ -19,7 +17,7 @@ fn detokenize(key: &str, body: &Value) -> Value {
 
 #[track_caller]
 fn create_token(body: &Value) -> String {
-    text_field(&SERVER.create_token_ok(&ACME.private, body), "id")
+    SERVER.create_token_id(&ACME.private, body)
 }
 
 #[test]
@@ -35,10 +33,8 @@ fn expressions_are_replaced_by_token_data() {
         "month": format!("{{{{ {card} | json: '$.expiration_month' }}}}"),
         "tag": format!("{{{{ {name} | hmac: 'sha-256', 'k' | to_base16 }}}}"),
     });
-    let data =
-        json!({"number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": "123"});
     let response = detokenize(&ACME.private, &body);
-    assert_eq!(response["card"], data);
+    assert_eq!(response["card"], card_body(&number)["data"]);
     assert_eq!(response["deep"], json!([{"number": number}, 7, null, true, "plain"]));
     let last4 = &number[12..];
     assert_eq!(response["greeting"], format!("Dear Jo, your card ends in {last4}."));
@@ -60,10 +56,8 @@ fn whole_token_expression_equals_the_get_token_response() {
     body["metadata"] = json!({"customer": "7"});
     body["expires_at"] = json!("2090-08-27T04:23:57+02:00");
     let id = create_token(&body);
-    let reader_keys = [Reveal, Mask, Redact].map(|transform| {
-        SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])])
-    });
-    for key in &reader_keys {
+    for transform in [Reveal, Mask, Redact] {
+        let key = &SERVER.key_with_rule(&ACME.tenant, "/", transform, &[TokenRead]);
         let token = SERVER.get_token(key, &id).expect_status(200);
         let expressions = json!([format!("{{{{ token: {id} }}}}"), format!("{{{{ {id} }}}}")]);
         let response = detokenize(key, &expressions);
@@ -84,30 +78,25 @@ fn detokenize_applies_the_transform() {
         format!("{{{{ {token_without_mask} }}}}"),
         format!("<{{{{ {token_without_mask} }}}}>")
     ]);
-    let expect_response = |key: &str, expected: Value| {
-        let response = SERVER.post(key, "/detokenize", &body);
-        assert_eq!(response.expect_status(200), expected);
-    };
-    let create_reader_key =
-        |transform| SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])]);
-    expect_response(&create_reader_key(Reveal), json!([number, "unmasked", "<unmasked>"]));
-    expect_response(
-        &create_reader_key(Mask),
-        json!([format!("XXXXXXXXXXXX{}", &number[12..]), null, "<>"]),
-    );
-    expect_response(&create_reader_key(Redact), json!([null, null, "<>"]));
     let cvc_expression = json!(format!("{{{{ {card} | json: '$.cvc' }}}}"));
-    assert_eq!(detokenize(&create_reader_key(Reveal), &cvc_expression), "123");
-    assert_eq!(detokenize(&create_reader_key(Mask), &cvc_expression), Value::Null);
+    let masked_number = format!("XXXXXXXXXXXX{}", &number[12..]);
+    for (transform, expected, cvc) in [
+        (Reveal, json!([number, "unmasked", "<unmasked>"]), json!("123")),
+        (Mask, json!([masked_number, null, "<>"]), Value::Null),
+        (Redact, json!([null, null, "<>"]), Value::Null),
+    ] {
+        let key = SERVER.key_with_rule(&ACME.tenant, "/", transform, &[TokenRead]);
+        assert_eq!(detokenize(&key, &body), expected, "{transform:?}");
+        assert_eq!(detokenize(&key, &cvc_expression), cvc, "{transform:?}");
+    }
 }
 
 #[test]
 fn detokenized_cvc_is_null_after_its_retention() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let mut body = card_body(&unique_card_number());
     body["expires_at"] = json!("2090-01-01T00:00:00Z");
-    let id = text_field(&server.create_token_ok(&keys.private, &body), "id");
+    let id = server.create_token_id(&keys.private, &body);
     let cvc_expression = json!(format!("{{{{ {id} | json: '$.cvc' }}}}"));
     let detokenize_cvc =
         || server.post(&keys.private, "/detokenize", &cvc_expression).expect_status(200);
@@ -119,16 +108,9 @@ fn detokenized_cvc_is_null_after_its_retention() {
 #[test]
 fn detokenize_of_an_unknown_token_id_is_400() {
     let server = TestServer::start();
-    let (keys, other_tenant_keys) =
-        (server.create_default_tenant(), server.create_default_tenant());
-    let token = text_field(
-        &server.create_token_ok(&keys.private, &json!({"type": "token", "data": 1})),
-        "id",
-    );
-    let other_tenant_token = text_field(
-        &server.create_token_ok(&other_tenant_keys.private, &json!({"type": "token", "data": 1})),
-        "id",
-    );
+    let (keys, other_keys) = (server.create_default_tenant(), server.create_default_tenant());
+    let [token, other_tenant_token] = [&keys, &other_keys]
+        .map(|it| server.create_token_id(&it.private, &json!({"type": "token", "data": 1})));
     let detokenize_body = |body: &Value| server.post(&keys.private, "/detokenize", body);
     let unknown_response = detokenize_body(&json!({"a": ["{{ unknown }}"]}));
     unknown_response.expect_invalid("a[0]");
@@ -151,10 +133,8 @@ fn detokenize_of_an_unknown_token_id_is_400() {
     let expiring_expression = json!({"a": ["{{ expiring }}"]});
     detokenize_body(&expiring_expression).expect_status(200);
     server.clock.advance(Duration::from_secs(60 * 60));
-    assert_eq!(
-        detokenize_body(&expiring_expression).without_trace(),
-        unknown_response.without_trace()
-    );
+    let expired_response = detokenize_body(&expiring_expression);
+    assert_eq!(expired_response.without_trace(), unknown_response.without_trace());
 }
 
 #[test]
@@ -162,8 +142,7 @@ fn detokenize_without_read_permission_on_a_token_is_403() {
     let number = unique_card_number();
     let unreadable_card = create_token(&card_body(&number));
     let readable_token = create_token(&json!({"type": "token", "data": "readable"}));
-    let key = SERVER
-        .key_with_rules(&ACME.tenant, vec![grant("/general/", Reveal, &[TokenRead, TokenCreate])]);
+    let key = SERVER.key_with_rule(&ACME.tenant, "/general/", Reveal, &[TokenRead, TokenCreate]);
     assert_eq!(detokenize(&key, &json!(format!("{{{{ {readable_token} }}}}"))), "readable");
     for body in [
         json!([
@@ -182,18 +161,13 @@ fn detokenize_limit_is_enforced() {
     let keys = SERVER.create_default_tenant();
     let ids: Vec<_> = (0..6)
         .map(|index| {
-            text_field(
-                &SERVER.create_token_ok(&keys.private, &json!({"type": "token", "data": index})),
-                "id",
-            )
+            SERVER.create_token_id(&keys.private, &json!({"type": "token", "data": index}))
         })
         .collect();
     let expressions: Vec<_> = ids.iter().map(|it| format!("{{{{ {it} }}}}")).collect();
     let detokenize_body = |body: &Value| SERVER.post(&keys.private, "/detokenize", body);
-    assert_eq!(
-        detokenize_body(&json!(expressions[..5])).expect_status(200),
-        json!([0, 1, 2, 3, 4])
-    );
+    let allowed = detokenize_body(&json!(expressions[..5])).expect_status(200);
+    assert_eq!(allowed, json!([0, 1, 2, 3, 4]));
     let response = detokenize_body(&json!(expressions));
     response.expect_invalid("detokenize_limit");
     assert!(response.text.contains("at most 5"));
@@ -231,10 +205,8 @@ fn whole_token_expression_of_a_card_includes_enrichments() {
         let body = json!({"value": format!("{{{{ token: {id} | json: '$.{path}' }}}}")});
         SERVER.post(&ACME.private, "/detokenize", &body).expect_status(200)["value"].clone()
     };
-    assert_eq!(
-        detokenize_path("enrichments.card_details"),
-        json!({"bin": created["card"]["bin"], "last4": "4242"})
-    );
+    let card_details = json!({"bin": created["card"]["bin"], "last4": "4242"});
+    assert_eq!(detokenize_path("enrichments.card_details"), card_details);
     assert_eq!(detokenize_path("enrichments.bin_details.card_brand"), created["card"]["brand"]);
     assert_eq!(detokenize_path("card.brand"), "visa");
 }

@@ -5,19 +5,13 @@ mod conversion_rules;
 mod proxy_header;
 mod requests;
 
-use scrip_testing::requests::client_encryption::encrypt_json;
+use scrip_testing::requests::{client_encryption::encrypt_json, with_members};
 use serde_json::{Value, json};
 
-use crate::harness::server::{
-    SERVER, TenantApiKeys, TestResponse, TestServer, text_field, unique_card_number,
-};
+use crate::harness::server::{SERVER, TenantApiKeys, TestResponse, text_field, unique_card_number};
 
 fn create_keys() -> TenantApiKeys {
     SERVER.create_default_tenant()
-}
-
-fn create_client_key(server: &TestServer, keys: &TenantApiKeys) -> Value {
-    server.post(&keys.management, "/keys", &json!({})).expect_status(201)
 }
 
 fn delete_client_key(keys: &TenantApiKeys, client_key: &Value) {
@@ -31,12 +25,8 @@ fn card_data(number: &str) -> Value {
 
 /// A create request with an encrypted card, and other attributes.
 fn encrypted_card(client_key: &Value, number: &str, attributes: Value) -> Value {
-    let mut body =
-        json!({"type": "card", "encrypted": encrypt_json(client_key, &card_data(number))});
-    for (name, value) in attributes.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
+    let encrypted = encrypt_json(client_key, &card_data(number));
+    with_members(json!({"type": "card", "encrypted": encrypted}), &attributes)
 }
 
 /// Posts a card to `/tokens`, and returns its number with the response.

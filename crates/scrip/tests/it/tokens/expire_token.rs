@@ -1,11 +1,12 @@
 //! Expire Token: a background task of the server, without a request.
 
-use std::{thread::sleep, time::Duration};
+use std::time::Duration;
 
 use scrip_core::{
     operations::tokens::expire_token::{erase_cvcs, expire_token},
     types::time::Clock,
 };
+use scrip_testing::{process::harness::becomes_true, requests::with_members};
 use serde_json::json;
 
 use crate::harness::server::{TestServer, card_body, unique_card_number};
@@ -13,22 +14,13 @@ use crate::harness::server::{TestServer, card_body, unique_card_number};
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Polls the condition for a time that is long enough for any machine.
-fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    (0..1000).any(|_| {
-        sleep(Duration::from_millis(20));
-        condition()
-    })
-}
 
 #[test]
 fn expired_token_is_deleted_from_disk_with_one_record() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let expires_at = server.clock.now().plus(HOUR).to_string();
     let body = json!({"id": "short-lived", "type": "token", "data": 1, "expires_at": expires_at});
-    let create =
-        server.request("POST", "/tokens").key(&keys.private).json(&body).idempotency_key("key");
-    create.send().expect_status(201);
+    server.post_once(&keys.private, "/tokens", "key", &body).expect_status(201);
     server.create_token_ok(&keys.private, &json!({"id": "lasting", "type": "token", "data": 1}));
     let count = |sql: &str| server.engine.query_count(sql);
     // The sweeper of the server may have run first.
@@ -52,15 +44,13 @@ fn expired_token_is_deleted_from_disk_with_one_record() {
 /// The key is destroyed on time without a request. The next sweep removes the sealed CVC.
 #[test]
 fn cvc_key_is_destroyed_on_time() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
-    let mut body = card_body(&unique_card_number());
-    body["id"] = json!("with-cvc");
+    let (server, keys) = TestServer::start_with_tenant();
+    let body = with_members(card_body(&unique_card_number()), &json!({"id": "with-cvc"}));
     server.create_token_ok(&keys.private, &body);
     let epochs = &server.app.vault.epoch_keys;
     assert!(epochs.next_expiry_ms().is_some());
     server.clock.advance(HOUR + HOUR / 4);
-    assert!(eventually(|| epochs.next_expiry_ms().is_none()));
+    assert!(becomes_true(|| epochs.next_expiry_ms().is_none()));
     let directory = server.app.directory.load_full().unwrap();
     server.runtime.block_on(erase_cvcs(&server.app.vault, &directory)).unwrap();
     assert_eq!(server.engine.query_count("SELECT count(*) FROM cvcs"), 0);

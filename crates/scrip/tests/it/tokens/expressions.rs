@@ -6,13 +6,14 @@ use scrip_core::types::{
     Permission::{TokenCreate, TokenRead, TokenUpdate},
     Transform::Mask,
 };
+use scrip_testing::requests::{assert_members, with_members};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SERVER, card_body, grant, text_field, unique_card_number};
+use crate::harness::server::{ACME, SERVER, card_body, text_field, unique_card_number};
 
 fn create_and_read_masked(body: &Value) -> Value {
     let token = SERVER.create_token_ok(&ACME.private, body);
-    let key = SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead])]);
+    let key = SERVER.key_with_rule(&ACME.tenant, "/", Mask, &[TokenRead]);
     SERVER.get_token(&key, &text_field(&token, "id")).json()["data"].clone()
 }
 
@@ -31,15 +32,10 @@ fn mask_leaves_are_evaluated_and_keep_types() {
     });
     let data = json!({"year": 2031, "list": [1, 2], "name": "Hopper"});
     let masked_data = create_and_read_masked(&json!({"type": "token", "data": data, "mask": mask}));
-    assert_eq!(masked_data["year"], 2031);
-    assert_eq!(masked_data["lone"], json!([1, 2]));
-    assert_eq!(masked_data["text"], "2031!");
-    assert_eq!(masked_data["tier"], "new");
-    assert_eq!(masked_data["comma"], "XXXXer");
-    assert_eq!(masked_data["loop"], "[1][2]");
+    let expected = json!({"year": 2031, "lone": [1, 2], "text": "2031!", "tier": "new",
+        "comma": "XXXXer", "loop": "[1][2]", "path": 2, "fixed": [1, "as it is", null]});
+    assert_members(&masked_data, &expected);
     assert_eq!(masked_data["hash"].as_str().unwrap().len(), 4);
-    assert_eq!(masked_data["path"], 2);
-    assert_eq!(masked_data["fixed"], json!([1, "as it is", null]));
 }
 
 #[test]
@@ -64,8 +60,8 @@ fn expression_error_names_the_attribute_and_position() {
          "mask", "at character"),
     ];
     for (attributes, attribute, expected) in table {
-        let mut body = json!({"type": "token", "data": "a secret of seven words"});
-        body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
+        let body = json!({"type": "token", "data": "a secret of seven words"});
+        let body = with_members(body, &attributes);
         let response = SERVER.create_token(&ACME.private, &body);
         response.expect_problem(400, attribute);
         let output = response.json()["errors"][attribute].to_string();
@@ -96,14 +92,12 @@ fn exhausted_alias_falls_back_to_a_generated_id() {
     let body =
         json!({"type": "token", "data": "xyz", "id": "{{ data | alias_preserve_length: 2, 0 }}"});
     let ids: BTreeSet<String> =
-        (0..90).map(|_| text_field(&SERVER.create_token_ok(&keys.private, &body), "id")).collect();
+        (0..90).map(|_| SERVER.create_token_id(&keys.private, &body)).collect();
     assert_eq!(ids.len(), 90, "two tokens have the same id");
     let (aliases, generated_ids): (Vec<_>, Vec<_>) = ids.iter().partition(|it| it.len() == 3);
     assert!(aliases.len() > 30 && aliases.iter().all(|it| it.starts_with("xy")), "{aliases:?}");
-    assert!(
-        generated_ids.len() >= 28 && generated_ids.iter().all(|it| it.len() == 36),
-        "{generated_ids:?}"
-    );
+    assert!(generated_ids.len() >= 28, "{generated_ids:?}");
+    assert!(generated_ids.iter().all(|it| it.len() == 36), "{generated_ids:?}");
     // A computed id that exists already causes a conflict.
     let body = json!({"type": "token", "data": "once", "id": "{{ data | append: '-only' }}"});
     SERVER.create_token_ok(&keys.private, &body);
@@ -118,24 +112,17 @@ fn fingerprint_expressions_can_use_data_and_metadata() {
             "fingerprint_expression": expression});
         text_field(&SERVER.create_token_ok(&keys.private, &body), "fingerprint")
     };
-    let data_and_metadata_expression = "{{ data.a }}/{{ metadata.owner | downcase }}";
-    assert_eq!(
-        create_and_get_fingerprint("A", data_and_metadata_expression),
-        create_and_get_fingerprint("a", data_and_metadata_expression)
-    );
-    assert_ne!(
-        create_and_get_fingerprint("A", data_and_metadata_expression),
-        create_and_get_fingerprint("b", data_and_metadata_expression)
-    );
-    let branch_expression = "{% if metadata.owner == 'a' %}{{ data.a }}{% else %}other{% endif %}";
-    assert_eq!(
-        create_and_get_fingerprint("b", branch_expression),
-        create_and_get_fingerprint("c", branch_expression)
-    );
-    assert_ne!(
-        create_and_get_fingerprint("a", branch_expression),
-        create_and_get_fingerprint("b", branch_expression)
-    );
+    let both = "{{ data.a }}/{{ metadata.owner | downcase }}";
+    let branch = "{% if metadata.owner == 'a' %}{{ data.a }}{% else %}other{% endif %}";
+    for (expression, [first, second], is_equal) in [
+        (both, ["A", "a"], true),
+        (both, ["A", "b"], false),
+        (branch, ["b", "c"], true),
+        (branch, ["a", "b"], false),
+    ] {
+        let [one, other] = [first, second].map(|it| create_and_get_fingerprint(it, expression));
+        assert_eq!(one == other, is_equal, "{expression} of {first} and {second}");
+    }
 }
 
 #[test]
@@ -158,10 +145,8 @@ fn metadata_is_rejected_where_an_expression_cannot_read_it() {
 /// An attacker with the update permission that reads only masks tries to learn a stored number.
 #[test]
 fn scripted_attack_on_masked_number_learns_nothing() {
-    let attacker = SERVER.key_with_rules(
-        &ACME.tenant,
-        vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenUpdate])],
-    );
+    let permissions = [TokenCreate, TokenRead, TokenUpdate];
+    let attacker = SERVER.key_with_rule(&ACME.tenant, "/", Mask, &permissions);
     // Create two cards with the same mask.
     let numbers = ["4000001200003456", "4000001277773456"].map(|number| {
         let luhn_sum = |number: &str| -> u32 {
@@ -174,9 +159,8 @@ fn scripted_attack_on_masked_number_learns_nothing() {
         let replace_digit = |digit: u32| format!("{}{digit}{}", &number[..8], &number[9..]);
         (0..10).map(replace_digit).find(|it| luhn_sum(it).is_multiple_of(10)).unwrap()
     });
-    let ids = numbers
-        .each_ref()
-        .map(|number| text_field(&SERVER.create_token_ok(&ACME.private, &card_body(number)), "id"));
+    let ids =
+        numbers.each_ref().map(|number| SERVER.create_token_id(&ACME.private, &card_body(number)));
     let response_before =
         ids.each_ref().map(|id| SERVER.get_token(&attacker, id).json()["data"].clone());
     assert_eq!(response_before[0], response_before[1]);
@@ -186,9 +170,9 @@ fn scripted_attack_on_masked_number_learns_nothing() {
             "{{% if data.number contains '{prefix}{digit}' %}}hit{{% else %}}miss{{% endif %}}"
         );
         for attribute in ["mask", "fingerprint_expression", "search_indexes"] {
-            let value =
-                if attribute == "search_indexes" { json!([request]) } else { json!(request) };
-            let patch = json!({ (attribute): value });
+            let is_list = attribute == "search_indexes";
+            let patch =
+                json!({ (attribute): if is_list { json!([request]) } else { json!(request) } });
             for id in &ids {
                 SERVER.patch_token(&attacker, id, &patch).expect_problem(403, attribute);
             }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use scrip_testing::requests::with_members;
 use serde_json::json;
 
 use crate::harness::server::{ACME, SERVER, TestServer, card_body, unique_card_number};
@@ -15,13 +16,10 @@ fn percent_encoded_ids_are_decoded() {
 
 #[test]
 fn token_is_404_from_the_instant_of_its_expiry() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let body = json!({"id": "short-lived", "type": "token", "data": 1, "expires_at": "2090-01-01T00:00:00Z"});
     server.create_token_ok(&keys.private, &body);
-    let response_before_expiry =
-        server.request("GET", "/tokens/short-lived").key(&keys.private).send();
-    assert_eq!(response_before_expiry.status, 200);
+    assert_eq!(server.get_token(&keys.private, "short-lived").status, 200);
 
     // 2090-01-01 is 3,786,912,000 seconds after 1970.
     let now = scrip_core::types::time::Clock::now(&*server.clock).unix_ms;
@@ -30,25 +28,18 @@ fn token_is_404_from_the_instant_of_its_expiry() {
     assert_eq!(server.get_token(&keys.private, "short-lived").status, 200);
     server.clock.advance(Duration::from_secs(5));
     server.get_token(&keys.private, "short-lived").expect_problem(404, "Not found.");
-    assert_eq!(
-        server.patch_token(&keys.private, "short-lived", &json!({"expires_at": null})).status,
-        404
-    );
-    assert_eq!(
-        server.request("DELETE", "/tokens/short-lived").key(&keys.private).send().status,
-        404
-    );
+    let patch = json!({"expires_at": null});
+    assert_eq!(server.patch_token(&keys.private, "short-lived", &patch).status, 404);
+    assert_eq!(server.delete(&keys.private, "/tokens/short-lived").status, 404);
     // The id can be used again.
-    server
-        .create_token_ok(&keys.private, &json!({"id": "short-lived", "type": "token", "data": 2}));
+    let body = json!({"id": "short-lived", "type": "token", "data": 2});
+    server.create_token_ok(&keys.private, &body);
 }
 
 #[test]
 fn cvc_expires_after_an_hour_and_a_patched_cvc_has_its_own_hour() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
-    let mut body = card_body(&unique_card_number());
-    body["id"] = json!("with-cvc");
+    let (server, keys) = TestServer::start_with_tenant();
+    let body = with_members(card_body(&unique_card_number()), &json!({"id": "with-cvc"}));
     server.create_token_ok(&keys.private, &body);
     let cvc = || server.get_token(&keys.private, "with-cvc").json()["data"].get("cvc").cloned();
     assert_eq!(cvc(), Some(json!("123")));
@@ -57,13 +48,9 @@ fn cvc_expires_after_an_hour_and_a_patched_cvc_has_its_own_hour() {
     assert_eq!(patched.json()["data"]["cvc"], "9876");
     server.clock.advance(Duration::from_secs(40 * 60));
     assert_eq!(cvc(), Some(json!("9876")), "the patched CVC must have its own hour");
-    let stored =
-        server.patch_token(&keys.private, "with-cvc", &json!({"data": {"expiration_month": 1}}));
-    assert_eq!(
-        stored.json()["data"]["cvc"],
-        "9876",
-        "another patch must change neither the CVC nor its expiry"
-    );
+    let patch = json!({"data": {"expiration_month": 1}});
+    let stored = server.patch_token(&keys.private, "with-cvc", &patch).json();
+    assert_eq!(stored["data"]["cvc"], "9876", "another patch must keep the CVC and its expiry");
     server.clock.advance(Duration::from_secs(20 * 60));
     assert_eq!(cvc(), None);
     assert_eq!(server.get_token(&keys.private, "with-cvc").json()["data"]["expiration_month"], 1);

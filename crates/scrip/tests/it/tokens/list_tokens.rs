@@ -6,14 +6,14 @@ use scrip_api::routes::ROUTES;
 use scrip_core::types::{Permission, Transform};
 use serde_json::{Value, json};
 
-use crate::harness::server::{
-    ACME, SERVER, TenantApiKeys, TestResponse, TestServer, grant, text_field,
+use crate::{
+    harness::server::{ACME, SERVER, TenantApiKeys, TestServer, grant, text_field},
+    tokens::ids,
 };
 
 /// Creates a tenant with seven tokens, created one second after another.
 fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let containers = ["/a/", "/b/", "/a/deep/", "/b/", "/a/", "/b/", "/c/"];
     for (index, container) in containers.iter().enumerate() {
         server.clock.advance(Duration::from_secs(1));
@@ -28,15 +28,6 @@ fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
     (server, keys)
 }
 
-fn ids(response: &TestResponse) -> Vec<String> {
-    response.expect_status(200)["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| text_field(it, "id"))
-        .collect()
-}
-
 #[test]
 fn cursor_list_is_ordered_by_container() {
     let (server, keys) = create_tenant_with_tokens();
@@ -47,10 +38,8 @@ fn cursor_list_is_ordered_by_container() {
     assert_eq!(ids(&list_tokens("/?container=/a/")), ["token-2", "token-4", "token-0"]);
     assert_eq!(ids(&list_tokens("?container=/A/")), ["token-2", "token-4", "token-0"]);
     assert_eq!(ids(&list_tokens("?container=/a/deep/")), ["token-2"]);
-    assert_eq!(
-        ids(&list_tokens("?type=us_bank_routing_number")),
-        ["token-5", "token-3", "token-1"]
-    );
+    let bank_ids = ["token-5", "token-3", "token-1"];
+    assert_eq!(ids(&list_tokens("?type=us_bank_routing_number")), bank_ids);
     assert_eq!(ids(&list_tokens("?type=token&container=/a/")), ["token-2", "token-4", "token-0"]);
     assert_eq!(ids(&list_tokens("?type=card")), [""; 0]);
 
@@ -146,10 +135,8 @@ fn numbered_list_is_ordered_newest_first() {
     assert_eq!(list_tokens("?page=9").json()["pagination"], pagination(7, 9, 20, 1));
     assert_eq!(ids(&list_tokens("?page=9")), [""; 0]);
     // A query can contain one or several ids, in either notation. Unknown ids are ignored.
-    assert_eq!(
-        ids(&list_tokens("?id=token-2&id=token-5&id=unknown&id=x&id=token-2")),
-        ["token-5", "token-2"]
-    );
+    let repeated_and_unknown = "?id=token-2&id=token-5&id=unknown&id=x&id=token-2";
+    assert_eq!(ids(&list_tokens(repeated_and_unknown)), ["token-5", "token-2"]);
     assert_eq!(ids(&list_tokens("?ids=token-2&ids=token-5")), ["token-5", "token-2"]);
     assert_eq!(ids(&list_tokens("?id=x")), [""; 0]);
     // Metadata is compared case-insensitively. All terms must match. Of a repeated name only the
@@ -163,10 +150,8 @@ fn numbered_list_is_ordered_newest_first() {
     assert_eq!(ids(&list_tokens("?type=us_bank_routing_number")), bank_ids);
     assert_eq!(ids(&list_tokens("?type=us_bank_routing_number&metadata.colour=red")), ["token-1"]);
     assert_eq!(ids(&list_tokens("?container=/a/")), ["token-4", "token-2", "token-0"]);
-    assert_eq!(
-        ids(&list_tokens("?container=/a/&metadata.colour=red&type=token&size=1")),
-        ["token-2"]
-    );
+    let combined = "?container=/a/&metadata.colour=red&type=token&size=1";
+    assert_eq!(ids(&list_tokens(combined)), ["token-2"]);
     assert_eq!(ids(&list_tokens("?container=/a/&id=token-1&id=token-2")), ["token-2"]);
     assert_eq!(ids(&list_tokens("?type=card")), [""; 0]);
     assert_eq!(ids(&list_tokens("?type=card&id=token-1")), [""; 0]);
@@ -262,13 +247,12 @@ fn metadata_is_limited_to_50_entries() {
     server.create_token_ok(&keys.private, &body(50));
     let additional_entry = json!({"metadata": {"one": "more"}});
     server.patch_token(&keys.private, "full", &additional_entry).expect_invalid("metadata");
-    let filtered_list = server.get_path(&keys.private, "/v2/tokens?metadata.49=x");
-    assert_eq!(ids(&filtered_list), ["full"]);
+    let find =
+        |term: &str| ids(&server.get_path(&keys.private, &format!("/v2/tokens?metadata.{term}")));
+    assert_eq!(find("49=x"), ["full"]);
     // A changed token is found by its new metadata.
-    server
-        .patch_token(&keys.private, "full", &json!({"metadata": {"49": "y", "48": null}}))
-        .expect_status(200);
-    assert_eq!(ids(&server.get_path(&keys.private, "/v2/tokens?metadata.49=x")), [""; 0]);
-    assert_eq!(ids(&server.get_path(&keys.private, "/v2/tokens?metadata.48=x")), [""; 0]);
-    assert_eq!(ids(&server.get_path(&keys.private, "/v2/tokens?metadata.49=y")), ["full"]);
+    let patch = json!({"metadata": {"49": "y", "48": null}});
+    server.patch_token(&keys.private, "full", &patch).expect_status(200);
+    assert_eq!((find("49=x"), find("48=x")), (vec![], vec![]));
+    assert_eq!(find("49=y"), ["full"]);
 }

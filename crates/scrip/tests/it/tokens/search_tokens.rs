@@ -5,11 +5,13 @@ use std::time::Duration;
 use scrip_core::types::{ApplicationKind, Permission, Transform};
 use serde_json::{Value, json};
 
-use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, grant, text_field};
+use crate::{
+    harness::server::{TenantApiKeys, TestServer, text_field},
+    tokens::ids,
+};
 
 fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let create_token = |body: &Value| {
         server.clock.advance(Duration::from_secs(1));
         server.create_token_ok(&keys.private, body);
@@ -22,15 +24,6 @@ fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
         "search_indexes": ["{{ data.number }}", "{{ data.number | last4 }}"]}));
     create_token(&json!({"id": "plain", "type": "token", "data": "123-45-6789"}));
     (server, keys)
-}
-
-fn ids(response: &TestResponse) -> Vec<String> {
-    response.expect_status(200)["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| text_field(it, "id"))
-        .collect()
 }
 
 #[test]
@@ -55,9 +48,8 @@ fn cursor_search_finds_tokens_by_every_field() {
     let fingerprint = text_field(&server.get_token(&keys.private, "card-1").json(), "fingerprint");
     assert_eq!(search(&format!("fingerprint:{fingerprint}")), ["card-1"]);
     // A changed token is found by its new values.
-    server
-        .patch_token(&keys.private, "card-1", &json!({"data": {"number": "4000056655665556"}}))
-        .expect_status(200);
+    let patch = json!({"data": {"number": "4000056655665556"}});
+    server.patch_token(&keys.private, "card-1", &patch).expect_status(200);
     assert_eq!(search("data:4242"), [""; 0]);
     assert_eq!(search("data:5556"), ["card-1"]);
     server.delete(&keys.private, "/tokens/card-1").expect_status(204);
@@ -91,8 +83,8 @@ fn cursor_search_pages_continue() {
     assert_eq!(ids(&second_page), ["ssn-2"]);
     assert_eq!(second_page.json()["pagination"], json!({"page_size": 1, "next": null}));
     request(json!({"query": "data:4242", "start": cursor})).expect_invalid("start");
-    request(json!({"query": "data:6789 AND container:/other/", "start": cursor}))
-        .expect_invalid("start");
+    let other_query = json!({"query": "data:6789 AND container:/other/", "start": cursor});
+    request(other_query).expect_invalid("start");
     let list_response = server.get_path(&keys.private, &format!("/v2/tokens?start={cursor}"));
     list_response.expect_invalid("start");
 }
@@ -120,15 +112,16 @@ fn rejected_search_queries_name_the_rule() {
         for (query, rule) in rows {
             expect_rejected(path, query, rule);
         }
-        let request = |body: Value| server.post(&keys.private, path, &body);
-        request(json!({})).expect_invalid("query");
-        request(json!({"query": 7})).expect_invalid("query");
-        request(json!({"query": "data:a", "size": 101})).expect_invalid("size");
-        request(json!({"query": "data:a", "size": "5"})).expect_invalid("size");
-        assert_eq!(
-            server.request("POST", path).key(&keys.private).body("text/plain", "{}").send().status,
-            415
-        );
+        for (body, attribute) in [
+            (json!({}), "query"),
+            (json!({"query": 7}), "query"),
+            (json!({"query": "data:a", "size": 101}), "size"),
+            (json!({"query": "data:a", "size": "5"}), "size"),
+        ] {
+            server.post(&keys.private, path, &body).expect_invalid(attribute);
+        }
+        let request = server.request("POST", path).key(&keys.private);
+        assert_eq!(request.body("text/plain", "{}").send().status, 415);
     }
     let by_number = [
         ("type:card", "can no longer be searched for"),
@@ -152,12 +145,10 @@ fn rejected_search_queries_name_the_rule() {
     for (query, rule) in by_cursor {
         expect_rejected("/v2/tokens/search", query, rule);
     }
-    server
-        .post(&keys.private, "/tokens/search", &json!({"query": "data:a", "page": 0}))
-        .expect_invalid("page");
+    let search = |body: Value| server.post(&keys.private, "/tokens/search", &body);
+    search(json!({"query": "data:a", "page": 0})).expect_invalid("page");
     // No error repeats the query.
-    let response =
-        server.post(&keys.private, "/tokens/search", &json!({"query": "data:4242424242424242*"}));
+    let response = search(json!({"query": "data:4242424242424242*"}));
     assert!(!response.text.contains("4242"));
 }
 
@@ -167,14 +158,11 @@ fn search_requires_the_token_search_permission() {
     let read_permission = &[Permission::TokenRead];
     let reader =
         server.key_with_permissions(&keys.tenant, ApplicationKind::Private, read_permission);
+    let (container, search_permission) = ("/other/", &[Permission::TokenSearch]);
+    let key = server.key_with_rule(&keys.tenant, container, Transform::Mask, search_permission);
     for path in ["/v2/tokens/search", "/tokens/search"] {
         let body = json!({"query": "data:6789"});
         server.post(&reader, path, &body).expect_problem(403, "token:search");
-        let search_permission = &[Permission::TokenSearch];
-        let key = server.key_with_rules(
-            &keys.tenant,
-            vec![grant("/other/", Transform::Mask, search_permission)],
-        );
         let search_response = server.post(&key, path, &body);
         assert_eq!(ids(&search_response), ["ssn-2"]);
         assert_eq!(search_response.json()["data"][0]["data"], "XXX-XX-6789");

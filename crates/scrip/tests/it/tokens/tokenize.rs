@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use scrip_core::types::{Permission::TokenCreate, Transform::Redact};
+use scrip_testing::requests::{assert_members, with_members};
 use serde_json::{Value, json};
 
 use crate::harness::server::{
-    ACME, SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
+    ACME, SERVER, TenantApiKeys, card_body, text_field, text_fields, unique_card_number,
 };
 
 #[track_caller]
@@ -19,10 +20,7 @@ fn tokenize(body: &Value) -> Value {
 #[track_caller]
 fn data_of_leaf(id: &Value) -> Value {
     let token = SERVER.get_token(&ACME.private, id.as_str().expect("an id")).expect_status(200);
-    assert_eq!(
-        (&token["type"], &token["containers"]),
-        (&json!("token"), &json!(["/general/high/"]))
-    );
+    assert_members(&token, &json!({"type": "token", "containers": ["/general/high/"]}));
     token["data"].clone()
 }
 
@@ -70,10 +68,8 @@ fn any_json_body_can_be_tokenized() {
     let request = SERVER.request("POST", "/tokenize/").key(&ACME.private);
     let long_number = "12345678901234567890123";
     let id = request.body("application/json", long_number).send().expect_status(200);
-    assert!(
-        SERVER.get_token(&ACME.private, id.as_str().unwrap()).text.contains(long_number),
-        "a body without tokens must be returned unchanged"
-    );
+    let stored = SERVER.get_token(&ACME.private, id.as_str().unwrap()).text.contains(long_number);
+    assert!(stored, "a body without tokens must be returned unchanged");
     for value in [json!(null), json!([]), json!({}), json!([null, {}])] {
         assert_eq!(tokenize(&value), value);
     }
@@ -81,20 +77,13 @@ fn any_json_body_can_be_tokenized() {
     assert_eq!((data_of_leaf(&created[0]), data_of_leaf(&created[1][0])), (json!(1), json!(2)));
     let token = tokenize(&json!({"type": "token", "data": {"a": [1, null]}}));
     assert_eq!(token["data"], json!({"a": [1, null]}));
-    SERVER
-        .request("POST", "/tokenize")
-        .key(&ACME.private)
-        .body("text/plain", "1")
-        .send()
-        .expect_problem(415, "");
-    let request_with_invalid_json =
-        SERVER.request("POST", "/tokenize").key(&ACME.private).body("application/json", "{");
-    request_with_invalid_json.send().expect_problem(400, "JSON");
+    let request = || SERVER.request("POST", "/tokenize").key(&ACME.private);
+    request().body("text/plain", "1").send().expect_problem(415, "");
+    request().body("application/json", "{").send().expect_problem(400, "JSON");
 }
 
 #[test]
 fn token_in_a_body_equals_create_token() {
-    let mut body = card_body(&unique_card_number());
     let attributes = json!({
         "containers": ["/customers/"],
         "metadata": {"customer": "7"},
@@ -104,7 +93,7 @@ fn token_in_a_body_equals_create_token() {
         "expires_at": "2090-08-27T04:23:57+02:00",
         "unknown": 1,
     });
-    body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
+    let body = with_members(card_body(&unique_card_number()), &attributes);
     let remove_unique_attributes = |mut token: Value| {
         for name in ["id", "created_at"] {
             assert!(token.as_object_mut().unwrap().remove(name).is_some());
@@ -126,7 +115,7 @@ fn tokenize_response_applies_the_transform() {
     let masked_response = SERVER.post(&ACME.public, "/tokenize", &body).expect_status(200);
     assert_eq!(masked_response["card"]["data"]["number"], format!("XXXXXXXXXXXX{}", &number[12..]));
     assert!(masked_response["card"]["data"].get("cvc").is_none());
-    let redacted = SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Redact, &[TokenCreate])]);
+    let redacted = SERVER.key_with_rule(&ACME.tenant, "/", Redact, &[TokenCreate]);
     let redacted = SERVER.post(&redacted, "/tokenize", &body).expect_status(200);
     assert!(redacted["card"].get("data").is_none());
     assert!(redacted["text"].is_string());
@@ -136,10 +125,8 @@ fn tokenize_response_applies_the_transform() {
 #[test]
 fn object_without_both_type_and_data_is_not_a_token() {
     let created = tokenize(&json!({"type": "card", "number": "4242"}));
-    assert_eq!(
-        (data_of_leaf(&created["type"]), data_of_leaf(&created["number"])),
-        (json!("card"), json!("4242"))
-    );
+    assert_eq!(data_of_leaf(&created["type"]), "card");
+    assert_eq!(data_of_leaf(&created["number"]), "4242");
     let created = tokenize(&json!({"data": {"number": "1"}, "token_intent_id": null}));
     assert_eq!(data_of_leaf(&created["data"]["number"]), "1");
     assert_eq!(created["token_intent_id"], Value::Null);
@@ -151,6 +138,7 @@ fn invalid_token_rejects_the_whole_request() {
     let invalid_token = || json!({"type": "card", "data": {"number": "4242424242424241"}});
     let valid_token = || json!({"type": "token", "data": 1});
     let intent = json!({"token_intent_id": "x"});
+    let expired = json!({"type": "token", "data": 1, "expires_at": "1/1/2001"});
     let intent_with_data = json!({"token_intent_id": "x", "type": "card", "data": 1});
     let table = [
         (json!({"customer": {"card": invalid_token(), "name": "Jo"}}), "customer.card.data.number"),
@@ -162,10 +150,7 @@ fn invalid_token_rejects_the_whole_request() {
         (json!({"a": {"type": "token", "data": 1, "containers": ["x"]}}), "a.containers[0]"),
         (json!({"a": {"type": "token", "data": 1, "mask": "{{ data | }}"}}), "a.mask"),
         (json!({"a": 1, "b": {"type": "token", "data": 1, "id": "x"}}), "b.id"),
-        (
-            json!({"a": 1, "b": {"type": "token", "data": 1, "expires_at": "1/1/2001"}}),
-            "b.expires_at",
-        ),
+        (json!({"a": 1, "b": expired}), "b.expires_at"),
         (json!([1, intent]), "[1].token_intent_id"),
         (json!({"a": intent_with_data}), "a.token_intent_id"),
         (invalid_token(), "data.number"),
@@ -190,12 +175,11 @@ fn invalid_token_rejects_the_whole_request() {
 #[test]
 fn denied_token_rejects_the_whole_request() {
     let keys = SERVER.create_default_tenant();
-    let key_for_one_container =
-        SERVER.key_with_rules(&keys.tenant, vec![grant("/pci/", Redact, &[TokenCreate])]);
+    let key_for_one_container = SERVER.key_with_rule(&keys.tenant, "/pci/", Redact, &[TokenCreate]);
     let body = json!([card_body(&unique_card_number()), card_body(&unique_card_number())]);
     SERVER.post(&key_for_one_container, "/tokenize", &body).expect_status(200);
-    let body =
-        json!([card_body(&unique_card_number()), "a text", card_body(&unique_card_number())]);
+    let card = || card_body(&unique_card_number());
+    let body = json!([card(), "a text", card()]);
     SERVER.post(&key_for_one_container, "/tokenize", &body).expect_problem(403, "token:create");
     assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 2);
 }
@@ -213,10 +197,8 @@ fn tokenize_limit_is_enforced() {
     send_tokenize(&json!(vec![1; 90_000])).expect_invalid("tokenize_limit");
     assert_eq!(SERVER.count_rows(&tenant, "tokens"), 5);
     SERVER.allow_large_requests(&tenant);
-    assert_eq!(
-        send_tokenize(&json!(vec![1; 200])).expect_status(200).as_array().unwrap().len(),
-        200
-    );
+    let created = send_tokenize(&json!(vec![1; 200])).expect_status(200);
+    assert_eq!(created.as_array().unwrap().len(), 200);
     send_tokenize(&json!(vec![1; 201])).expect_invalid("tokenize_limit");
 }
 
@@ -278,15 +260,11 @@ fn tokenize_draws_another_alias_if_the_alias_exists() {
     let keys = SERVER.create_default_tenant();
     SERVER.allow_large_requests(&keys.tenant);
     // One random letter or digit: 62 values are possible.
-    let token_with_alias = || {
-        json!({"type": "token", "data": "xyz",
-        "id": "{{ data | alias_preserve_length: 2, 0 }}"})
-    };
-    let created = SERVER
-        .post(&keys.private, "/tokenize", &json!(vec![token_with_alias(); 90]))
-        .expect_status(200);
-    let mut ids: Vec<_> =
-        created.as_array().unwrap().iter().map(|it| text_field(it, "id")).collect();
+    let alias = "{{ data | alias_preserve_length: 2, 0 }}";
+    let token_with_alias = json!({"type": "token", "data": "xyz", "id": alias});
+    let body = json!(vec![&token_with_alias; 90]);
+    let created = SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
+    let mut ids = text_fields(&created, "id");
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 90, "two tokens have the same id");
@@ -300,7 +278,7 @@ fn tokenize_draws_another_alias_if_the_alias_exists() {
     let letters = ('0'..='9').chain('a'..='z').chain('A'..='Z');
     let tokens_with_ids =
         letters.map(|it| json!({"type": "token", "data": 1, "id": format!("xy{it}")}));
-    let body: Vec<_> = std::iter::once(token_with_alias()).chain(tokens_with_ids).collect();
+    let body: Vec<_> = std::iter::once(token_with_alias).chain(tokens_with_ids).collect();
     let created = SERVER.post(&keys.private, "/tokenize", &json!(body)).expect_status(200);
     assert_eq!(text_field(&created[0], "id").len(), 36);
 }
@@ -360,9 +338,9 @@ fn tokenize_then_detokenize_returns_the_original() {
     let config = ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&arbitrary_bodies(), |body| {
         let created = SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
-        let detokenized = SERVER
-            .post(&keys.private, "/detokenize", &detokenize_body(&body, &created))
-            .expect_status(200);
+        let expressions = detokenize_body(&body, &created);
+        let detokenized = SERVER.post(&keys.private, "/detokenize", &expressions);
+        let detokenized = detokenized.expect_status(200);
         prop_assert_eq!(detokenized, body);
         Ok(())
     });

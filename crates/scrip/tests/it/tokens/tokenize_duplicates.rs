@@ -7,9 +7,12 @@ use scrip_core::{
         Transform::Reveal,
     },
 };
+use scrip_testing::requests::with_members;
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SERVER, TenantApiKeys, card_body, grant, unique_card_number};
+use crate::harness::server::{
+    ACME, SERVER, TenantApiKeys, card_body, text_field, unique_card_number,
+};
 
 fn deduplicating_settings(token_deduplication_behavior: DeduplicationBehavior) -> TenantSettings {
     TenantSettings {
@@ -28,9 +31,7 @@ fn create_updating_tenant() -> TenantApiKeys {
 }
 
 fn card_with_metadata(number: &str, text: &str) -> Value {
-    let mut body = card_body(number);
-    body["metadata"] = json!({ (text): "yes" });
-    body
+    with_members(card_body(number), &json!({"metadata": { (text): "yes" }}))
 }
 
 #[track_caller]
@@ -54,19 +55,12 @@ fn new_extras() -> Value {
 fn equal_values_of_one_request_become_one_token() {
     let keys = reading_tenant();
     let number = unique_card_number();
-    let created = tokenize(
-        &keys,
-        &json!([card_body(&number), "same", [card_body(&number)], {"a": "same"}, 1]),
-    );
-    assert_eq!(
-        (&created[0]["_extras"], &created[2][0]["_extras"]),
-        (&new_extras(), &read_extras())
-    );
-    assert_eq!(created[0]["id"], created[2][0]["id"]);
-    assert_eq!(
-        (&created[0]["data"], &created[2][0]["data"]["cvc"]),
-        (&created[2][0]["data"], &json!("123"))
-    );
+    let card = card_body(&number);
+    let created = tokenize(&keys, &json!([card, "same", [card], {"a": "same"}, 1]));
+    let (first, second) = (&created[0], &created[2][0]);
+    assert_eq!((&first["_extras"], &second["_extras"]), (&new_extras(), &read_extras()));
+    assert_eq!((&first["id"], &first["data"]), (&second["id"], &second["data"]));
+    assert_eq!(second["data"]["cvc"], "123");
     assert_eq!(created[1], created[3]["a"]);
     assert_ne!(created[1], created[4]);
     assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 3);
@@ -80,37 +74,16 @@ fn equal_values_of_one_request_become_one_token() {
 #[test]
 fn deduplicate_token_of_the_request_overrides_the_tenant_setting() {
     let number = unique_card_number();
-    let deduplicated_value = || {
-        let mut body = card_body(&number);
-        body["deduplicate_token"] = json!(true);
-        body
-    };
-    let send_tokenize =
-        |body: &Value| SERVER.post(&ACME.private, "/tokenize", body).expect_status(200);
-    let created = send_tokenize(&json!([
-        card_body(&number),
-        card_body(&number),
-        deduplicated_value(),
-        "same",
-        "same"
-    ]));
+    let card = card_body(&number);
+    let deduplicated = with_members(card.clone(), &json!({"deduplicate_token": true}));
+    let created = tokenize(&ACME, &json!([card, card, deduplicated, "same", "same"]));
     assert_ne!(created[0]["id"], created[1]["id"]);
-    assert_eq!(
-        (&created[2]["id"], &created[2]["_extras"]),
-        (&created[0]["id"], &read_extras()),
-        "the oldest"
-    );
+    assert_eq!(created[2]["id"], created[0]["id"], "the oldest");
+    assert_eq!(created[2]["_extras"], read_extras());
     assert_ne!(created[3], created[4]);
-    let mut not_deduplicated = card_body(&number);
-    not_deduplicated["deduplicate_token"] = json!(false);
+    let not_deduplicated = with_members(card.clone(), &json!({"deduplicate_token": false}));
     let keys = reading_tenant();
-    let created = SERVER
-        .post(
-            &keys.private,
-            "/tokenize",
-            &json!([not_deduplicated, not_deduplicated, card_body(&number)]),
-        )
-        .expect_status(200);
+    let created = tokenize(&keys, &json!([not_deduplicated, not_deduplicated, card]));
     assert_ne!(created[0]["id"], created[1]["id"]);
     assert_eq!(created[0]["id"], created[2]["id"]);
 }
@@ -125,29 +98,24 @@ fn existing_duplicates_are_updated_in_the_same_request() {
     duplicate_body["data"]["cvc"] = json!("777");
     let created =
         tokenize(&keys, &json!({"a": card_body(&new_number), "b": duplicate_body, "c": "text"}));
-    assert_eq!(
-        (&created["a"]["_extras"], &created["b"]["_extras"]),
-        (&new_extras(), &updated_extras())
-    );
+    assert_eq!(created["a"]["_extras"], new_extras());
+    assert_eq!(created["b"]["_extras"], updated_extras());
     assert_eq!(created["b"]["id"], first["id"]);
     assert_eq!(created["b"]["data"]["cvc"], "777");
     assert_eq!(created["b"]["metadata"], json!({"first": "yes", "second": "yes"}));
     assert!(created["b"]["modified_at"].is_string());
-    let stored_token =
-        SERVER.get_token(&keys.private, first["id"].as_str().unwrap()).expect_status(200);
-    assert_eq!(
-        (&stored_token["metadata"], &stored_token["data"]),
-        (&created["b"]["metadata"], &created["b"]["data"])
-    );
+    let read = || SERVER.get_token(&keys.private, &text_field(&first, "id")).expect_status(200);
+    let stored_token = read();
+    for attribute in ["metadata", "data"] {
+        assert_eq!(stored_token[attribute], created["b"][attribute], "{attribute}");
+    }
 
     // If another token of the request fails, the duplicate is not updated.
     SERVER.create_token_ok(&keys.private, &json!({"id": "taken", "type": "token", "data": "x"}));
     let body_with_taken_id = json!({"id": "taken", "type": "token", "data": "y"});
     let body = json!([card_with_metadata(&existing_number, "third"), body_with_taken_id]);
     SERVER.post(&keys.private, "/tokenize", &body).expect_problem(409, "id");
-    let token_after_failure =
-        SERVER.get_token(&keys.private, first["id"].as_str().unwrap()).expect_status(200);
-    assert_eq!(token_after_failure, stored_token);
+    assert_eq!(read(), stored_token);
 }
 
 /// One transaction writes one record.
@@ -186,8 +154,8 @@ fn second_duplicate_in_a_request_reads_the_result_of_the_first() {
     let third_number = unique_card_number();
     let mut not_deduplicated = card_with_metadata(&third_number, "one");
     not_deduplicated["deduplicate_token"] = json!(false);
-    let created =
-        tokenize(&keys, &json!([not_deduplicated, card_with_metadata(&third_number, "two")]));
+    let body = json!([not_deduplicated, card_with_metadata(&third_number, "two")]);
+    let created = tokenize(&keys, &body);
     assert_eq!((&created[1]["id"], &created[1]["_extras"]), (&created[0]["id"], &read_extras()));
     assert_eq!(created[1]["metadata"], json!({"one": "yes"}));
 }
@@ -198,12 +166,10 @@ fn duplicate_without_update_permission_is_read_and_without_read_permission_is_re
     let number = unique_card_number();
     let first = SERVER.create_token_ok(&keys.private, &card_with_metadata(&number, "first"));
     let body = json!([card_with_metadata(&number, "second"), 1]);
-    let reader =
-        SERVER.key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate, TokenRead])]);
+    let reader = SERVER.key_with_rule(&keys.tenant, "/", Reveal, &[TokenCreate, TokenRead]);
     let found = SERVER.post(&reader, "/tokenize", &body).expect_status(200);
     assert_eq!((&found[0]["_extras"], &found[0]["metadata"]), (&read_extras(), &first["metadata"]));
-    let without_read =
-        SERVER.key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate])]);
+    let without_read = SERVER.key_with_rule(&keys.tenant, "/", Reveal, &[TokenCreate]);
     let found = SERVER.post(&without_read, "/tokenize", &body).expect_status(200);
     let expected_outline = json!({
         "id": first["id"], "type": "card", "tenant_id": first["tenant_id"],
@@ -235,10 +201,9 @@ fn concurrent_tokenize_requests_leave_one_token_per_value() {
             clients.into_iter().map(|it| it.join().unwrap()).collect()
         });
         for tokens in &created {
-            assert_eq!(
-                (&tokens[0]["id"], &tokens[1]["id"]),
-                (&created[0][0]["id"], &created[0][1]["id"])
-            );
+            for index in [0, 1] {
+                assert_eq!(tokens[index]["id"], created[0][index]["id"], "{index}");
+            }
             assert_eq!(tokens[2], created[0][2]);
         }
         let created_count =

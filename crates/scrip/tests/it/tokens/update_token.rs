@@ -4,14 +4,14 @@ use scrip_core::types::{
     ApplicationKind::Private,
     Permission::{TokenRead, TokenUpdate},
 };
+use scrip_testing::requests::{assert_members, with_members};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SERVER, TestServer, card_body, unique_card_number};
 
 fn create_card(id: &str) -> Value {
-    let mut body = card_body(&unique_card_number());
-    body["id"] = json!(id);
-    body["metadata"] = json!({"a": "1", "b": "2"});
+    let attributes = json!({"id": id, "metadata": {"a": "1", "b": "2"}});
+    let body = with_members(card_body(&unique_card_number()), &attributes);
     SERVER.create_token_ok(&ACME.private, &body)
 }
 
@@ -27,21 +27,19 @@ fn data_mask_and_metadata_are_merge_patched() {
     let response = SERVER.patch_token(&ACME.private, "merge-patch", &patch);
     assert_eq!(response.status, 200, "{}", response.text);
     let token_after = response.json();
-    assert_eq!(
-        token_after["data"],
-        json!({"number": token_before["data"]["number"], "expiration_year": 2040})
-    );
-    assert_eq!(token_after["metadata"], json!({"b": "2", "c": "3"}));
-    assert_eq!(token_after["mask"]["note"], "fixed");
-    assert_eq!(
-        token_after["mask"]["number"], token_before["mask"]["number"],
-        "the patch must be merged into the default mask"
-    );
-    assert_eq!(token_after["expires_at"], "2090-08-27T00:00:00+00:00");
-    assert_eq!(token_after["created_at"], token_before["created_at"]);
-    assert_eq!(token_after["modified_by"], token_before["created_by"]);
+    let expected = json!({
+        "data": {"number": token_before["data"]["number"], "expiration_year": 2040},
+        "metadata": {"b": "2", "c": "3"},
+        "expires_at": "2090-08-27T00:00:00+00:00",
+        "created_at": token_before["created_at"],
+        "modified_by": token_before["created_by"],
+        "fingerprint": token_before["fingerprint"],
+    });
+    assert_members(&token_after, &expected);
+    // The patch is merged into the default mask.
+    let expected_mask = json!({"note": "fixed", "number": token_before["mask"]["number"]});
+    assert_members(&token_after["mask"], &expected_mask);
     assert!(token_after["modified_at"].is_string());
-    assert_eq!(token_after["fingerprint"], token_before["fingerprint"]);
     assert!(token_after.get("_extras").is_none());
     assert_eq!(SERVER.get_token(&ACME.private, "merge-patch").json(), token_after);
 
@@ -63,16 +61,13 @@ fn data_of_any_json_type_is_merge_patched() {
         (json!({"a": 1}), json!([1, 2]), json!([1, 2])),
         (json!([1]), json!("text"), json!("text")),
     ];
-    for (index, (data, patch, expected)) in cases.into_iter().enumerate() {
+    for (index, (data, patch, expected)) in cases.iter().enumerate() {
         let id = format!("shape-{index}");
-        let token_before = SERVER
-            .create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": data}));
+        let body = json!({"id": id, "type": "token", "data": data});
+        let token_before = SERVER.create_token_ok(&ACME.private, &body);
         let token_after = SERVER.patch_token(&ACME.private, &id, &json!({"data": patch})).json();
-        assert_eq!(token_after["data"], expected);
-        assert_ne!(
-            token_after["fingerprint"], token_before["fingerprint"],
-            "another value, another fingerprint"
-        );
+        assert_eq!(token_after["data"], *expected);
+        assert_ne!(token_after["fingerprint"], token_before["fingerprint"], "{data}");
     }
 }
 
@@ -124,16 +119,12 @@ fn submitted_default_mask_behaves_like_the_default_mask() {
     let body = json!({"id": "short-account", "type": "us_bank_account_number", "data": "1234"});
     assert_eq!(SERVER.create_token_ok(&ACME.public, &body)["data"], "XXXX");
     let default_mask_patch = json!({"mask": "{{ data | reveal_last: 4 }}"});
-    let key_without_reveal =
-        SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUpdate]);
-    SERVER.patch_token(&ACME.public, "short-account", &default_mask_patch).expect_status(200);
-    assert_eq!(
-        SERVER.patch_token(&key_without_reveal, "short-account", &default_mask_patch).json()["data"],
-        "XXXX"
-    );
-    let mut body_with_mask = body.clone();
-    body_with_mask["id"] = json!("short-account-2");
-    body_with_mask["mask"] = default_mask_patch["mask"].clone();
+    let reader = SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUpdate]);
+    let patch_with = |key: &str| SERVER.patch_token(key, "short-account", &default_mask_patch);
+    patch_with(&ACME.public).expect_status(200);
+    assert_eq!(patch_with(&reader).json()["data"], "XXXX");
+    let mask = &default_mask_patch["mask"];
+    let body_with_mask = with_members(body, &json!({"id": "short-account-2", "mask": mask}));
     assert_eq!(SERVER.create_token_ok(&ACME.public, &body_with_mask)["data"], "XXXX");
 }
 
@@ -166,24 +157,17 @@ fn number_of_values_is_limited_across_patches() {
 
 #[test]
 fn reused_id_gets_a_new_revision() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let revision = || {
         server.create_token_ok(&keys.private, &json!({"id": "reused", "type": "token", "data": 1}));
         let revision = server.engine.query_count("SELECT revision FROM tokens");
-        assert_eq!(
-            server.request("DELETE", "/tokens/reused").key(&keys.private).send().status,
-            204
-        );
+        assert_eq!(server.delete(&keys.private, "/tokens/reused").status, 204);
         revision
     };
     let (first_revision, second_revision) = (revision(), revision());
-    assert!(
-        first_revision > 0
-            && second_revision > 0
-            && first_revision.abs_diff(second_revision) > 1_000_000,
-        "revisions {first_revision} and {second_revision} are related"
-    );
+    assert!(first_revision > 0 && second_revision > 0);
+    let difference = first_revision.abs_diff(second_revision);
+    assert!(difference > 1_000_000, "{first_revision} and {second_revision} are related");
 }
 
 #[test]

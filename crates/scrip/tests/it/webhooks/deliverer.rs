@@ -16,10 +16,12 @@ use std::{
     time::Duration,
 };
 
-use scrip_api::app::egress_client::{DestinationRoots, LazyEgressClient};
+use scrip_api::app::proxy_egress::{DestinationRoots, LazyEgressClient};
 use scrip_egress::{AllowList, EgressSettings, LookupFuture, Resolve, TrustedRoots};
 use scrip_testing::{
-    destination::{DestinationRequest, DestinationServer, behavior::DestinationBehavior},
+    destination::{
+        DestinationHost, DestinationRequest, DestinationServer, behavior::DestinationBehavior,
+    },
     process::harness::becomes_true,
 };
 use serde_json::{Value, json};
@@ -70,6 +72,22 @@ struct DeliveryRow {
 impl DelivererHarness {
     fn start() -> Self {
         Self::start_with(|_, _| ())
+    }
+
+    /// Starts a server with a webhook whose receiver responds so.
+    fn start_with_receiver(
+        behaviors: &[DestinationBehavior],
+    ) -> (Self, DestinationHost, TestWebhook) {
+        let harness = Self::start();
+        let (host, webhook) = harness.create_receiver(behaviors);
+        (harness, host, webhook)
+    }
+
+    /// Creates a webhook whose receiver responds so.
+    fn create_receiver(&self, behaviors: &[DestinationBehavior]) -> (DestinationHost, TestWebhook) {
+        let host = self.receivers.host(behaviors);
+        let webhook = self.create_webhook(&host.url("/"));
+        (host, webhook)
     }
 
     fn start_with(configure: impl FnOnce(&mut ServerSetup, &mut EgressSettings)) -> Self {

@@ -7,10 +7,14 @@ use scrip_core::{
     store::deliveries::DeliveryClaim,
     types::id::WebhookId,
 };
+use scrip_testing::requests::assert_members;
 use serde_json::{Value, json};
 
-use super::{webhook_body, webhook_path};
-use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, text_field};
+use super::webhook_path;
+use crate::{
+    harness::server::{TenantApiKeys, TestResponse, TestServer, text_field},
+    webhooks::{create_webhook_on, expect_pages},
+};
 
 /// A server that sends nothing: the tests decide the outcome of each attempt.
 pub(super) struct DeliveryHarness {
@@ -23,15 +27,13 @@ impl DeliveryHarness {
     pub(super) fn new() -> Self {
         let server = TestServer::start_with(|setup| setup.node.delivers_webhooks = false);
         let keys = server.create_default_tenant();
-        let body = webhook_body(&json!({}));
-        let webhook = server.post(&keys.management, "/webhooks", &body).expect_status(201);
+        let webhook = create_webhook_on(&server, &keys, &json!({}));
         Self { server, keys, webhook }
     }
 
     /// Another webhook of the same tenant, with the same events.
     pub(super) fn create_webhook(&self, keys: &TenantApiKeys) -> Value {
-        let body = webhook_body(&json!({}));
-        self.server.post(&keys.management, "/webhooks", &body).expect_status(201)
+        create_webhook_on(&self.server, keys, &json!({}))
     }
 
     /// Creates tokens, one second after the other. Each raises one event.
@@ -109,16 +111,9 @@ fn delivery_shows_its_attempts_but_neither_event_nor_url() {
     harness.raise_events(1);
     let pending = harness.deliveries().remove(0);
     let timestamp = harness.server.app.vault.clock.now().to_string();
-    for (name, expected) in [
-        ("event_type", json!("token.created")),
-        ("status", json!("pending")),
-        ("attempts", json!(0)),
-        ("last_attempt_at", Value::Null),
-        ("last_status_code", Value::Null),
-        ("last_error", Value::Null),
-    ] {
-        assert_eq!(pending[name], expected, "{name}");
-    }
+    let expected = json!({"event_type": "token.created", "status": "pending", "attempts": 0,
+        "last_attempt_at": null, "last_status_code": null, "last_error": null});
+    assert_members(&pending, &expected);
     assert_eq!(pending["timestamp"].as_str().map(str::len), Some(timestamp.len()));
     assert!(pending["next_attempt_at"].is_string(), "{pending}");
     assert_eq!(pending.as_object().unwrap().len(), 9, "{pending}");
@@ -128,19 +123,18 @@ fn delivery_shows_its_attempts_but_neither_event_nor_url() {
     let retry = DeliveryChange::RetryAt(retry_at);
     assert_eq!(harness.attempt(&harness.webhook, retry, Some(503), None), 1);
     let failed = harness.deliveries().remove(0);
-    assert_eq!((&failed["status"], &failed["attempts"]), (&json!("pending"), &json!(1)));
-    assert_eq!(failed["last_status_code"], 503);
-    assert_eq!(failed["next_attempt_at"], retry_at.to_string());
+    let expected = json!({"status": "pending", "attempts": 1, "last_status_code": 503,
+        "next_attempt_at": retry_at.to_string()});
+    assert_members(&failed, &expected);
     assert!(failed["last_attempt_at"].is_string(), "{failed}");
 
     harness.server.clock.advance(Duration::from_secs(301));
     let exhaust = DeliveryChange::Exhaust;
     assert_eq!(harness.attempt(&harness.webhook, exhaust, None, Some("connect")), 1);
     let exhausted = harness.deliveries().remove(0);
-    assert_eq!(exhausted["status"], "exhausted");
-    assert_eq!(exhausted["next_attempt_at"], Value::Null);
-    assert_eq!((&exhausted["attempts"], &exhausted["last_error"]), (&json!(2), &json!("connect")));
-    assert_eq!(exhausted["event_id"], pending["event_id"]);
+    let expected = json!({"status": "exhausted", "next_attempt_at": null, "attempts": 2,
+        "last_error": "connect", "event_id": pending["event_id"]});
+    assert_members(&exhausted, &expected);
 }
 
 #[test]
@@ -153,17 +147,7 @@ fn deliveries_are_listed_newest_first_in_pages_with_a_cursor_of_their_webhook() 
     let times: Vec<_> = listed.iter().map(|it| text_field(it, "timestamp")).collect();
     assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
     assert_eq!(harness.list("")["pagination"], json!({"page_size": 20, "next": null}));
-    for size in 1..=5 {
-        let (mut paged, mut query) = (Vec::new(), format!("?size={size}"));
-        loop {
-            let page = harness.list(&query);
-            assert_eq!(page["pagination"]["page_size"], size);
-            paged.extend(page["data"].as_array().unwrap().clone());
-            let Some(next) = page["pagination"]["next"].as_str() else { break };
-            query = format!("?size={size}&start={next}");
-        }
-        assert_eq!(paged, listed, "pages of {size}");
-    }
+    expect_pages(|query| harness.list(query), &listed);
     let next = text_field(&harness.list("?size=2")["pagination"], "next");
     // A new event does not move the page.
     harness.raise_events(1);

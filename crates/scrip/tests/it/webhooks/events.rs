@@ -16,7 +16,7 @@ use std::sync::Arc;
 use scrip_core::{
     Timestamp,
     events::{ClaimedDelivery, DeliveryProgress, WebhookKey},
-    policy::{ApiKeyLookup, Tenant, TenantSettings},
+    policy::{ApiKeyLookup, DeduplicationBehavior, Tenant, TenantSettings},
     types::{
         EventType,
         id::{EventId, WebhookId},
@@ -27,7 +27,10 @@ use scrip_testing::process::harness::becomes_true;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, text_field};
+use crate::{
+    harness::server::{SERVER, TenantApiKeys, TestResponse, TestServer, text_field},
+    webhooks::create_webhook_on,
+};
 
 /// A tenant with a webhook for one event type. Three other webhooks must not get the event: one
 /// with all other types, a disabled one, and one of another tenant.
@@ -39,6 +42,16 @@ struct Subscription<'a> {
     other_types: WebhookKey,
     disabled: WebhookKey,
     other_tenant: (TenantApiKeys, WebhookKey),
+}
+
+fn subscribe(event_type: EventType) -> Subscription<'static> {
+    Subscription::new(&SERVER, event_type)
+}
+
+/// The settings of a tenant whose tokens are deduplicated.
+fn deduplicating(token_deduplication_behavior: DeduplicationBehavior) -> TenantSettings {
+    let defaults = TenantSettings::default();
+    TenantSettings { deduplicate_tokens: true, token_deduplication_behavior, ..defaults }
 }
 
 impl<'a> Subscription<'a> {
@@ -146,8 +159,7 @@ fn describe_caller(server: &TestServer, api_key: &str) -> Value {
 }
 
 fn create_webhook(server: &TestServer, keys: &TenantApiKeys, changes: &Value) -> WebhookKey {
-    let body = super::webhook_body(changes);
-    let created = server.post(&keys.management, "/webhooks", &body).expect_status(201);
+    let created = create_webhook_on(server, keys, changes);
     let id = Uuid::parse_str(&text_field(&created, "id")).unwrap();
     WebhookKey { tenant: keys.tenant.id, webhook: WebhookId(id) }
 }

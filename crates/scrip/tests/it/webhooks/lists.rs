@@ -2,51 +2,39 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{webhook_body, without_secret};
-use crate::harness::server::{TestServer, text_field};
+use super::without_secret;
+use crate::{
+    harness::server::{TestServer, text_field, text_fields},
+    webhooks::{create_webhook_on, expect_pages},
+};
 
 #[test]
 fn webhooks_are_listed_newest_first_in_pages_with_a_cursor() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let other = server.create_default_tenant();
-    let create = |key: &str, name: &str| -> Value {
-        let body = webhook_body(&json!({"name": name}));
-        server.post(key, "/webhooks", &body).expect_status(201)
-    };
+    let create = |name: &str| create_webhook_on(&server, &keys, &json!({"name": name}));
     // The first two are created at the same time.
-    let mut created = vec![create(&keys.management, "a"), create(&keys.management, "b")];
+    let mut created = vec![create("a"), create("b")];
     for name in ["c", "d", "e"] {
         server.clock.advance(Duration::from_secs(1));
-        created.push(create(&keys.management, name));
+        created.push(create(name));
     }
-    create(&other.management, "foreign");
+    create_webhook_on(&server, &other, &json!({"name": "foreign"}));
     let list = |query: &str| {
         server.get_path(&keys.management, &format!("/webhooks{query}")).expect_status(200)
     };
     let all = list("");
     assert_eq!(all["pagination"], json!({"page_size": 20, "next": null}));
     let listed = all["data"].as_array().unwrap();
-    let names: Vec<_> = listed.iter().map(|it| text_field(it, "name")).collect();
-    assert_eq!(names[..3], ["e", "d", "c"]);
+    assert_eq!(text_fields(&all["data"], "name")[..3], ["e", "d", "c"]);
     for webhook in &created {
         assert!(listed.contains(&without_secret(webhook)), "{webhook}");
     }
     assert_eq!(listed.len(), 5);
 
-    for size in 1..=5 {
-        let (mut paged, mut query) = (Vec::new(), format!("?size={size}"));
-        loop {
-            let page = list(&query);
-            assert_eq!(page["pagination"]["page_size"], size);
-            paged.extend(page["data"].as_array().unwrap().clone());
-            let Some(next) = page["pagination"]["next"].as_str() else { break };
-            query = format!("?size={size}&start={next}");
-        }
-        assert_eq!(paged, *listed, "pages of {size}");
-    }
+    expect_pages(list, listed);
 
     let next = text_field(&list("?size=2")["pagination"], "next");
     // A deleted webhook does not move the page after it.

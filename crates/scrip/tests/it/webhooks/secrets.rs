@@ -1,22 +1,25 @@
 //! The secret of a webhook: shown once, rotated, and in no table, log or record in clear.
 
 use scrip_core::{audit::LogKind, policy::webhook::WebhookDetails};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{create_keys, create_webhook, webhook_body, webhook_path};
 use crate::harness::{
     engine::expect_none_in_clear,
-    server::{SERVER, TestServer, text_field},
+    server::{SERVER, TenantApiKeys, TestServer, text_field},
 };
+
+fn rotate_secret(keys: &TenantApiKeys, webhook: &Value) -> Value {
+    let path = format!("{}/secret", webhook_path(webhook));
+    SERVER.post_empty(&keys.management, &path).expect_status(200)
+}
 
 #[test]
 fn rotation_makes_another_secret() {
     let keys = create_keys();
     let webhook = create_webhook(&keys, &json!({}));
     let secret = text_field(&webhook, "secret");
-    let path = format!("{}/secret", webhook_path(&webhook));
-    let rotated = SERVER.post_empty(&keys.management, &path);
-    let rotated = rotated.expect_status(200);
+    let rotated = rotate_secret(&keys, &webhook);
     let new_secret = text_field(&rotated, "secret");
     assert_ne!(secret, new_secret);
     for text in [&secret, &new_secret] {
@@ -32,9 +35,7 @@ fn rotation_makes_another_secret() {
 fn response_to_a_secret_rotation_contains_only_what_the_rotation_makes() {
     let keys = create_keys();
     let webhook = create_webhook(&keys, &json!({"notify_email": "receiver@shop.example"}));
-    let path = format!("{}/secret", webhook_path(&webhook));
-    let rotated = SERVER.post_empty(&keys.management, &path);
-    let rotated = rotated.expect_status(200);
+    let rotated = rotate_secret(&keys, &webhook);
     let names: Vec<_> = rotated.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(names, ["id", "modified_at", "modified_by", "secret"]);
 }
@@ -43,9 +44,7 @@ fn response_to_a_secret_rotation_contains_only_what_the_rotation_makes() {
 fn rotated_secret_signs_with_the_previous_one_for_a_day() {
     let keys = create_keys();
     let webhook = create_webhook(&keys, &json!({}));
-    let path = format!("{}/secret", webhook_path(&webhook));
-    let rotated = SERVER.post_empty(&keys.management, &path);
-    let rotated = rotated.expect_status(200);
+    let rotated = rotate_secret(&keys, &webhook);
     let directory = SERVER.app.directory.load_full().unwrap();
     let tenant = directory.tenant(keys.tenant.id).unwrap();
     let record = tenant.webhooks.values().next().unwrap();
@@ -57,8 +56,7 @@ fn rotated_secret_signs_with_the_previous_one_for_a_day() {
 
 #[test]
 fn url_address_and_secret_of_a_webhook_are_sealed_and_not_recorded() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let hidden = "s3cr3t-58d1c7";
     let body = webhook_body(&json!({
         "url": format!("https://shop.example/{hidden}"), "notify_email": format!("{hidden}@shop.example"),

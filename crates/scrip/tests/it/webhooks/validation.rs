@@ -5,7 +5,10 @@ use scrip_core::types::EventType;
 use serde_json::{Value, json};
 
 use super::{create_keys, create_webhook, get_webhook, try_create, update_webhook, webhook_body};
-use crate::harness::server::{SERVER, TestServer};
+use crate::{
+    harness::server::{SERVER, TestServer},
+    webhooks::create_webhook_on,
+};
 
 #[test]
 fn invalid_webhook_is_rejected_and_its_values_are_not_repeated() {
@@ -64,9 +67,7 @@ fn loopback_url_is_accepted_where_proxies_accept_it() {
     });
     let keys = server.create_default_tenant();
     let url = "http://127.0.0.1:9999/webhooks";
-    let body = webhook_body(&json!({"url": url}));
-    let webhook = server.post(&keys.management, "/webhooks", &body).expect_status(201);
-    assert_eq!(webhook["url"], url);
+    assert_eq!(create_webhook_on(&server, &keys, &json!({"url": url}))["url"], url);
     let body = webhook_body(&json!({"url": "http://shop.example/"}));
     server.post(&keys.management, "/webhooks", &body).expect_invalid("url");
 }

@@ -3,10 +3,7 @@
 use std::{fs, path::Path, process::Command, time::Duration};
 
 use rusqlite::Connection;
-use scrip_testing::process::{
-    harness::{ProcessHarness, RunningServer, becomes_true},
-    terminate, wait,
-};
+use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::Value;
 
 use crate::{
@@ -18,8 +15,7 @@ const FILES: [&str; 2] = ["scrip.db", "read_log.db"];
 
 /// Stops the server with SIGTERM, as an operator does.
 fn stop(mut server: RunningServer) {
-    terminate(&server.child);
-    assert!(wait(&mut server.child, Duration::from_secs(20)).unwrap().success());
+    server.stop();
 }
 
 fn verify_json(process: &ProcessHarness) -> Value {
@@ -224,10 +220,8 @@ fn rolled_back_vault_is_detected_permanently() {
     stop(harness.serve());
     let later_head = fs::read_to_string(data.join("audit.head")).unwrap();
     assert_eq!(head.len(), 2);
-    assert!(
-        head.iter().all(|it| later_head.lines().any(|line| line == it)),
-        "saved heads {head:?} are not in {later_head}"
-    );
+    let are_kept = head.iter().all(|it| later_head.lines().any(|line| line == it));
+    assert!(are_kept, "saved heads {head:?} are not in {later_head}");
     harness.process.assert_fails(&["audit", "verify"], "found 3 problems\n");
 }
 

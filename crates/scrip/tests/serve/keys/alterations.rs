@@ -9,8 +9,11 @@ use scrip_testing::process::harness::{ProcessHarness, becomes_true};
 
 use crate::{
     SCRIP,
-    keys::{assert_sealed, is_open, methods, open_database, sealed_cause, stderr, text},
-    operator::commands::run_json,
+    keys::{
+        add_file_method, assert_sealed, is_open, methods, open_database, sealed_cause, stderr, text,
+    },
+    operator::commands::{doctor_report, run_json},
+    process::verification_codes::serve_ready,
 };
 
 const REJECTED: &str = "this is the root key of another vault, or the stored keys of this vault";
@@ -24,10 +27,8 @@ const RESTORE_ROWS: &str = "DELETE FROM unlocks; INSERT INTO unlocks SELECT * FR
 fn vault_with_methods(count: usize) -> (ProcessHarness, Connection) {
     let process = ProcessHarness::initialized(SCRIP);
     if count == 2 {
-        let server = process.serve();
-        assert!(is_open(&server));
-        let file = process.path("unlock.key").display().to_string();
-        run_json(&process, &["keys", "add", "file", &file, "--label", "second"]);
+        let server = serve_ready(&process);
+        add_file_method(&process, "second");
         drop(server);
     }
     let database = open_database(&process);
@@ -114,8 +115,7 @@ fn altered_identity_of_the_vault_that_cannot_be_read_is_reported() {
 #[test]
 fn altered_column_under_the_mac_is_reported_and_gets_no_new_key() {
     let (process, database) = vault_with_methods(1);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let root_key = process.data().join("root.key").display().to_string();
     let parameters = format!("UPDATE unlocks SET parameters = '{{\"path\":\"{root_key}\"}}'");
     for sql in [
@@ -126,8 +126,7 @@ fn altered_column_under_the_mac_is_reported_and_gets_no_new_key() {
     ] {
         database.execute_batch(sql).unwrap();
         process.assert_fails(&["keys", "rotate", "vault"], "was altered outside the vault");
-        let doctor = process.run(&["doctor"]);
-        let report = String::from_utf8_lossy(&doctor.stdout);
+        let report = doctor_report(&process);
         assert!(report.contains("was altered outside the vault; add a new"), "{sql}: {report}");
         database.execute_batch(RESTORE_ROWS).unwrap();
     }
@@ -139,8 +138,7 @@ fn altered_column_under_the_mac_is_reported_and_gets_no_new_key() {
     assert_eq!(run_json(&process, &["keys", "rotate", "vault"])["to"], 2);
     drop(server);
     database.execute_batch("UPDATE unlocks SET label = 'x'").unwrap();
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     process.wait_for_log("an unlock method was altered outside the vault");
 }
 
@@ -158,8 +156,7 @@ fn columns_swapped_between_methods_are_rejected() {
     for columns in [&["wrapped"][..], &["parameters"], &["parameters", "wrapped", "mac"]] {
         expect_sealed_by(&process, &database, &swap(columns), REJECTED);
     }
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     for column in ["mac", "label", "created_at"] {
         database.execute_batch(&swap(&[column])).unwrap();
         let output = process.run(&["keys", "rotate", "vault"]);
@@ -171,8 +168,7 @@ fn columns_swapped_between_methods_are_rejected() {
 #[test]
 fn two_removals_at_the_same_time_leave_one_method() {
     let (process, _database) = vault_with_methods(2);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     for round in 0..3 {
         let removals: Vec<_> = methods(&process)
             .iter()
@@ -192,8 +188,6 @@ fn two_removals_at_the_same_time_leave_one_method() {
             results.iter().partition(|it| it.status.success());
         assert_eq!((removed.len(), methods(&process).len()), (1, 1));
         assert!(stderr(rejected[0]).contains("is the last unlock method"));
-        let file = process.path(&format!("unlock-{round}.key")).display().to_string();
-        let label = format!("round {round}");
-        run_json(&process, &["keys", "add", "file", &file, "--label", &label]);
+        add_file_method(&process, &format!("round {round}"));
     }
 }

@@ -19,6 +19,7 @@ use crate::{
         add_method, assert_readable, assert_sealed, create_token, is_open, is_recorded, keep_only,
         open_database,
     },
+    process::verification_codes::serve_ready,
 };
 
 const KEY_ARN: &str = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
@@ -51,8 +52,7 @@ fn kms_opens_the_vault_after_a_restart_without_the_root_key() {
     let token = create_token(&server, &key);
     let id = add_method(&process, "aws-kms", &parameters(&kms_key, &moto().url()));
     keep_only(&process, &id);
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert_readable(&server, &key, &token);
     assert!(is_recorded(&process, &format!("unlock by aws-kms aws-kms ({id})"), "completed", 1));
     assert!(process.run(&["keys", "rotate", "vault"]).status.success());
@@ -73,8 +73,7 @@ fn failing_kms_keeps_the_vault_sealed_until_it_works_again() {
         reply.unwrap_or_else(|| play_kms(request, KEY_ARN))
     }));
     let process = allow(ProcessHarness::initialized(SCRIP), KEY_ARN, &kms.url());
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let id = add_method(&process, "aws-kms", &parameters(KEY_ARN, &kms.url()));
     keep_only(&process, &id);
     drop(server);
@@ -111,8 +110,7 @@ fn key_and_endpoint_outside_of_the_allowed_sources_are_never_asked() {
     }));
     let process = ProcessHarness::initialized(SCRIP);
     let process = allow(process, KEY_ARN, "https://kms.example");
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let other_key = KEY_ARN.replace("1234abcd", "99999999");
     for (parameters, refused) in [
         (parameters(KEY_ARN, &kms.url()), kms.url()),

@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 use crate::{
     SCRIP,
     keys::{
-        CARD, assert_readable, create_token, is_open, open_database,
+        CARD, add_file_method, assert_readable, create_token, is_open, open_database,
         shares::{read_share_files, with_share_files},
         stderr,
     },
-    operator::commands::{run_json, run_text},
+    operator::commands::{doctor_report, run_json, run_text},
+    process::verification_codes::serve_ready,
 };
 
 fn harness() -> (ProcessHarness, String) {
@@ -79,11 +80,9 @@ fn compromise_ends_api_keys_and_keeps_tokens_and_the_audit_log() {
     process.assert_fails(&unconfirmed, "Use --yes to confirm");
     assert!(!path.exists());
     let text = run_text(&process, &compromise_arguments(&file));
-    assert!(
-        text.contains("from version 1 to version 2")
-            && text.contains("(over HTTP, by their tenants)"),
-        "{text}"
-    );
+    for expected in ["from version 1 to version 2", "(over HTTP, by their tenants)"] {
+        assert!(text.contains(expected), "{text}");
+    }
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let new_key = read_new_key(&path, &key).unwrap();
     assert_ne!(new_key, key);
@@ -102,8 +101,7 @@ fn compromise_ends_api_keys_and_keeps_tokens_and_the_audit_log() {
     assert!(becomes_true(tenant_is_idle), "{}", process.log());
     let second_token = create_token(&server, &new_key);
     assert_eq!(status_of_key(&server, &key, &second_token), 401);
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert_readable(&server, &new_key, &token);
     assert_readable(&server, &new_key, &second_token);
     assert_eq!(status_of_key(&server, &key, &token), 401);
@@ -113,8 +111,7 @@ fn compromise_ends_api_keys_and_keeps_tokens_and_the_audit_log() {
 #[test]
 fn backups_before_a_compromise_are_reported_as_exposed() {
     let (process, _) = harness();
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let list = run_json(&process, &["keys", "list"]);
     assert!(list["key_age"]["created_at"].is_string() && list["key_age"]["days"] == 0, "{list}");
     assert!(list["key_age"]["compromised_at"].is_null(), "{list}");
@@ -233,8 +230,7 @@ fn killed_compromise_rotation_leaves_a_vault_with_known_api_keys() {
         // Kill it again while the audit key changes and rows are encrypted again.
         sleep(Duration::from_millis(point % 10 * 250));
         server.child.kill().unwrap();
-        drop(server);
-        server = process.serve();
+        server = process.restart(server);
         assert_readable(&server, &key, &token);
         assert_verified(&process);
         assert!(becomes_true(|| audit_key_is_current(&process)), "{}", process.log());
@@ -246,14 +242,8 @@ fn killed_compromise_rotation_leaves_a_vault_with_known_api_keys() {
 #[test]
 fn removed_method_can_be_followed_by_a_rotation() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
-    let file = |name: &str| process.path(name).display().to_string();
-    let add = |label: &str| {
-        let added = run_json(&process, &["keys", "add", "file", &file(label), "--label", label]);
-        added["method"]["id"].as_str().unwrap().to_owned()
-    };
-    let [first, second] = [add("first"), add("second")];
+    let _server = serve_ready(&process);
+    let [first, second] = ["first", "second"].map(|it| add_file_method(&process, it));
     let text = run_text(&process, &["keys", "remove", &first]);
     assert!(text.contains("until the vault key is rotated"), "{text}");
     assert_eq!(run_json(&process, &["keys", "list"])["key_version"], 1);
@@ -267,11 +257,9 @@ fn old_vault_key_is_reported() {
     let process = ProcessHarness::initialized(SCRIP);
     let long_ago = "UPDATE unlocks SET created_at = 1000";
     open_database(&process).execute_batch(long_ago).unwrap();
-    let doctor = process.run(&["doctor"]);
-    let output = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    let output = doctor_report(&process);
     assert!(output.contains("older than keys.vault_max_age_days"), "{output}");
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     process.wait_for_log("the vault key is older than keys.vault_max_age_days");
     run_json(&process, &["keys", "list"]);
 }

@@ -14,18 +14,19 @@ use std::{
 };
 
 use scrip_server::clock::ticks;
-use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
+use scrip_testing::process::harness::{ProcessHarness, becomes_true};
 use serde_json::{Value, json};
 
 use crate::{
     SCRIP,
     keys::{
         compromise::send,
-        is_open, methods, open_database,
+        methods, open_database,
         shares::{ADD_TWO_OF_TWO, HOLDERS},
         stderr, text,
     },
     operator::commands::run_json,
+    process::verification_codes::serve_ready,
 };
 
 const SECOND_USER: u32 = 65_534;
@@ -43,7 +44,10 @@ fn is_root() -> bool {
 }
 
 /// A vault with an application, and a socket for a group.
-fn harness(dual_control: &str) -> (ProcessHarness, String) {
+fn harness(dual_control: &str) -> Option<(ProcessHarness, String)> {
+    if !is_root() {
+        return None;
+    }
     let (process, _) = ProcessHarness::with_api_key(SCRIP);
     let socket = process.path("control/scrip.sock").display().to_string();
     fs::create_dir(process.path("control")).unwrap();
@@ -56,13 +60,7 @@ fn harness(dual_control: &str) -> (ProcessHarness, String) {
         .with_variable("SCRIP_KEYS_DUAL_CONTROL", dual_control);
     let applications = run_json(&process, &["application", "list"]);
     let application = text(&applications["applications"][0]["id"]);
-    (process, application)
-}
-
-fn serve(process: &ProcessHarness) -> RunningServer {
-    let server = process.serve();
-    assert!(is_open(&server));
-    server
+    Some((process, application))
 }
 
 /// Runs a command as another user of a group.
@@ -112,11 +110,8 @@ fn audit_entries(process: &ProcessHarness) -> String {
 
 #[test]
 fn api_key_is_created_once_after_the_approval_of_a_second_user() {
-    if !is_root() {
-        return;
-    }
-    let (process, application) = harness("true");
-    let _server = serve(&process);
+    let Some((process, application)) = harness("true") else { return };
+    let _server = serve_ready(&process);
     let create = ["key", "create", &application];
     let id = request(&process, &create);
     assert_eq!(request(&process, &create), id, "the same command has one request");
@@ -145,11 +140,8 @@ fn api_key_is_created_once_after_the_approval_of_a_second_user() {
 
 #[test]
 fn waiting_command_continues_after_the_approval() {
-    if !is_root() {
-        return;
-    }
-    let (process, _) = harness("true");
-    let _server = serve(&process);
+    let Some((process, _)) = harness("true") else { return };
+    let _server = serve_ready(&process);
     let file = process.path("unlock.key").display().to_string();
     thread::scope(|scope| {
         let command = scope.spawn(|| process.run(&["keys", "add", "file", &file]));
@@ -177,14 +169,11 @@ fn waiting_command_continues_after_the_approval() {
 /// Every command that creates or changes access to data.
 #[test]
 fn all_sensitive_commands_wait_for_an_approval() {
-    if !is_root() {
-        return;
-    }
-    let (process, application) = harness("true");
+    let Some((process, application)) = harness("true") else { return };
     // The server checks the key of a new method before it stores a request.
     let process =
         process.with_variable("SCRIP_UNLOCK_A", "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");
-    let _server = serve(&process);
+    let _server = serve_ready(&process);
     let tenant = text(&run_json(&process, &["tenant", "list"])["tenants"][0]["id"]);
     let backup = process.path("backup").display().to_string();
     fs::write(process.path("key.txt"), "key_test_imported_0123456789abcdef").unwrap();
@@ -221,11 +210,8 @@ fn all_sensitive_commands_wait_for_an_approval() {
 
 #[test]
 fn setting_false_does_not_switch_off_and_off_needs_an_approval() {
-    if !is_root() {
-        return;
-    }
-    let (process, application) = harness("true");
-    let server = serve(&process);
+    let Some((process, application)) = harness("true") else { return };
+    let server = serve_ready(&process);
     let off = ["keys", "dual-control", "off"];
     process.assert_fails(&off, "keys.dual_control is true");
     drop(server);
@@ -233,7 +219,7 @@ fn setting_false_does_not_switch_off_and_off_needs_an_approval() {
     let create = ["key", "create", &application];
     process.assert_fails(&create, "needs a running server");
     process.assert_fails(&["dev", "--json"], "no vault with dual control");
-    let server = serve(&process);
+    let server = serve_ready(&process);
     process.wait_for_log("dual control is on, although keys.dual_control is false");
     let status = run_json(&process, &["keys", "dual-control", "status"]);
     assert_eq!((&status["is_on"], &status["is_set"]), (&true.into(), &false.into()));
@@ -246,18 +232,15 @@ fn setting_false_does_not_switch_off_and_off_needs_an_approval() {
 
 #[test]
 fn database_writer_cannot_switch_off_or_forge_an_approval() {
-    if !is_root() {
-        return;
-    }
-    let (process, application) = harness("true");
-    let server = serve(&process);
+    let Some((process, application)) = harness("true") else { return };
+    let server = serve_ready(&process);
     process.wait_for_log("dual control is on");
     drop(server);
     let process = process.with_variable("SCRIP_KEYS_DUAL_CONTROL", "false");
     let create = ["key", "create", &application];
     open_database(&process).execute_batch("UPDATE dual_control SET is_on = 0").unwrap();
     process.assert_fails(&create, "was altered outside the vault");
-    let server = serve(&process);
+    let server = serve_ready(&process);
     let id = request(&process, &create);
     let sql = "UPDATE approvals SET approved_by = 65534, approved_at = requested_at";
     open_database(&process).execute_batch(sql).unwrap();
@@ -275,11 +258,8 @@ fn database_writer_cannot_switch_off_or_forge_an_approval() {
 
 #[test]
 fn operators_of_the_group_have_few_rights_without_dual_control() {
-    if !is_root() {
-        return;
-    }
-    let (process, _) = harness("false");
-    let _server = serve(&process);
+    let Some((process, _)) = harness("false") else { return };
+    let _server = serve_ready(&process);
     second_user_fails(&process, &["keys", "rotate", "vault"], "only the user of the server");
     let on = ["keys", "dual-control", "on"];
     second_user_fails(&process, &on, "only the user of the server");
@@ -301,11 +281,8 @@ fn operators_of_the_group_have_few_rights_without_dual_control() {
 
 #[test]
 fn approved_export_runs_once_after_the_server_was_stopped() {
-    if !is_root() {
-        return;
-    }
-    let (process, _) = harness("true");
-    let server = serve(&process);
+    let Some((process, _)) = harness("true") else { return };
+    let server = serve_ready(&process);
     let file = process.path("exported").display().to_string();
     let export = ["export", &file];
     let id = request(&process, &export);
@@ -329,11 +306,8 @@ fn approved_export_runs_once_after_the_server_was_stopped() {
 
 #[test]
 fn approved_rotation_of_fingerprints_runs_once_after_the_server_was_stopped() {
-    if !is_root() {
-        return;
-    }
-    let (process, _) = harness("true");
-    let server = serve(&process);
+    let Some((process, _)) = harness("true") else { return };
+    let server = serve_ready(&process);
     let rotate = ["keys", "rotate", "fingerprints", "--yes"];
     let id = request(&process, &rotate);
     second_user(&process, &["approve", &id, "--yes"]);
@@ -345,12 +319,9 @@ fn approved_rotation_of_fingerprints_runs_once_after_the_server_was_stopped() {
 
 #[test]
 fn dual_control_stays_on_after_a_compromise_and_earlier_requests_end() {
-    if !is_root() {
-        return;
-    }
-    let (process, application) = harness("true");
+    let Some((process, application)) = harness("true") else { return };
     let process = process.with_variable("SCRIP_KEYS_PROMOTE_AFTER_SECONDS", "1");
-    let server = serve(&process);
+    let server = serve_ready(&process);
     let create = ["key", "create", &application];
     let earlier = request(&process, &create);
     let file = process.path("new-keys").display().to_string();
@@ -364,7 +335,7 @@ fn dual_control_stays_on_after_a_compromise_and_earlier_requests_end() {
     assert!(run_approved(&process, &create)["key"].is_string());
     // A restart has only the new keys to verify the row.
     drop(server);
-    let _server = serve(&process);
+    let _server = serve_ready(&process);
     let status = run_json(&process, &["keys", "dual-control", "status"]);
     assert_eq!((&status["is_on"], &status["is_altered"]), (&true.into(), &false.into()));
 }
@@ -372,11 +343,8 @@ fn dual_control_stays_on_after_a_compromise_and_earlier_requests_end() {
 /// A person could put such a socket into a directory in which another one enters a share.
 #[test]
 fn socket_of_another_user_gets_no_share() {
-    if !is_root() {
-        return;
-    }
-    let (process, _) = harness("false");
-    let _server = serve(&process);
+    let Some((process, _)) = harness("false") else { return };
+    let _server = serve_ready(&process);
     let folder = process.path("fake");
     fs::create_dir(&folder).unwrap();
     let listener = UnixListener::bind(folder.join("scrip.sock")).unwrap();
@@ -404,11 +372,8 @@ const SEND_LINE: &str = "import socket, sys; it = socket.socket(socket.AF_UNIX);
 
 #[test]
 fn waiting_rotation_is_not_confirmed_by_another_operator() {
-    if !is_root() {
-        return;
-    }
-    let (process, _) = harness("true");
-    let _server = serve(&process);
+    let Some((process, _)) = harness("true") else { return };
+    let _server = serve_ready(&process);
     let start = json!({ "command": "rotate_vault", "count": null, "compromised": true });
     let request = text(&send(&process, &start)["waiting"]["id"]);
     second_user(&process, &["approve", &request, "--yes"]);
@@ -424,11 +389,8 @@ fn waiting_rotation_is_not_confirmed_by_another_operator() {
 
 #[test]
 fn silent_clients_do_not_block_the_control_sockets() {
-    if !is_root() {
-        return;
-    }
-    let (process, _) = harness("false");
-    let _server = serve(&process);
+    let Some((process, _)) = harness("false") else { return };
+    let _server = serve_ready(&process);
     let sockets = [process.path("control/scrip.sock"), process.data().join("scrip.sock")];
     for socket in &sockets {
         let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(socket).unwrap()).collect();
@@ -442,11 +404,8 @@ fn silent_clients_do_not_block_the_control_sockets() {
 
 #[test]
 fn command_that_cannot_open_the_vault_requests_no_approval() {
-    if !is_root() {
-        return;
-    }
-    let (process, application) = harness("true");
-    let server = serve(&process);
+    let Some((process, application)) = harness("true") else { return };
+    let server = serve_ready(&process);
     let refusal = "this command opens the vault itself, which this process cannot do";
     second_user_fails(&process, &["key", "create", &application], refusal);
     second_user_fails(&process, &["keys", "rotate", "tenant", "--all"], refusal);

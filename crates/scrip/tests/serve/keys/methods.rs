@@ -7,8 +7,11 @@ use scrip_testing::process::harness::ProcessHarness;
 
 use crate::{
     SCRIP,
-    keys::{assert_readable, create_token, files_contain, is_open, methods, open_database, text},
+    keys::{
+        add_file_method, assert_readable, create_token, files_contain, methods, open_database, text,
+    },
     operator::commands::{run_json, run_text},
+    process::verification_codes::serve_ready,
 };
 
 #[test]
@@ -55,18 +58,12 @@ fn unlock_methods_change_only_with_a_running_server() {
 fn swapped_rows_are_rejected() {
     let process = ProcessHarness::initialized(SCRIP);
     let file = process.data().join("root.key").display().to_string();
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     run_json(&process, &["keys", "add", "file", &file, "--label", "second"]);
     drop(server);
-    let database = open_database(&process);
-    database
-        .execute_batch(
-            "CREATE TEMP TABLE old AS SELECT id, wrapped FROM unlocks;
-            UPDATE unlocks SET wrapped = (SELECT wrapped FROM old WHERE old.id <> unlocks.id)",
-        )
-        .unwrap();
-    drop(database);
+    let swap = "CREATE TEMP TABLE old AS SELECT id, wrapped FROM unlocks;
+        UPDATE unlocks SET wrapped = (SELECT wrapped FROM old WHERE old.id <> unlocks.id)";
+    open_database(&process).execute_batch(swap).unwrap();
     let server = process.serve();
     process.wait_for_log("this is the root key of another vault, or the stored keys");
     assert_eq!(server.status("/readyz"), 503);
@@ -101,22 +98,19 @@ fn row_of_another_vault_is_rejected() {
 #[test]
 fn removed_row_leaves_no_copy_of_its_wrapped_key() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
-    let file = process.path("unlock.key").display().to_string();
-    let added = run_json(&process, &["keys", "add", "file", &file, "--label", "second"]);
+    let _server = serve_ready(&process);
+    let second = add_file_method(&process, "second");
     let sql = "SELECT wrapped FROM unlocks WHERE label = 'second'";
     let wrapped: Vec<u8> = open_database(&process).query_row(sql, [], |row| row.get(0)).unwrap();
     assert!(files_contain(&process, &wrapped), "the control finds the row");
-    run_json(&process, &["keys", "remove", &text(&added["method"]["id"])]);
+    run_json(&process, &["keys", "remove", &second]);
     assert!(!files_contain(&process, &wrapped));
 }
 
 #[test]
 fn wrapping_key_is_not_in_the_database_or_the_log() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     let key = fs::read_to_string(process.data().join("root.key")).unwrap();
     let key = key.trim();
     let bytes = STANDARD.decode(key).unwrap();
@@ -131,12 +125,10 @@ fn running_server_replaces_a_lost_root_key() {
     let token = create_token(&server, &key);
     let [lost_method] = methods(&process).try_into().unwrap();
     fs::remove_file(process.data().join("root.key")).unwrap();
-    let file = process.path("unlock.key").display().to_string();
-    run_json(&process, &["keys", "add", "file", &file, "--label", "replacement"]);
+    add_file_method(&process, "replacement");
     let removed = run_json(&process, &["keys", "remove", &text(&lost_method["id"]), "--rotate"]);
     assert_eq!(removed["rotated"]["to"], 2);
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert_readable(&server, &key, &token);
 }
 
@@ -145,8 +137,7 @@ fn backup_verify_and_init_name_the_method_that_opened_the_vault() {
     let process = ProcessHarness::initialized(SCRIP);
     let backup = process.path("backup").display().to_string();
     let verify = ["backup", "verify", backup.as_str()];
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     run_text(&process, &["backup", &backup]);
     let verified = run_text(&process, &verify);
     assert!(verified.contains("the root key opens it, as unlock method file root key ("));

@@ -21,7 +21,8 @@ use crate::{
         add_method, assert_readable, assert_sealed, create_token, is_open, is_recorded, keep_only,
         methods, open_database, stderr,
     },
-    operator::commands::run_text,
+    operator::commands::{doctor_report, run_text},
+    process::verification_codes::serve_ready,
     telemetry::metrics::scrape,
 };
 
@@ -72,8 +73,7 @@ fn device_opens_the_vault_after_a_restart_without_the_root_key() {
     let token = create_token(&server, &key);
     let id = add_method(&process, "pkcs11", &device.parameters(&library));
     keep_only(&process, &id);
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert_readable(&server, &key, &token);
     assert!(is_recorded(&process, &format!("unlock by pkcs11 pkcs11 ({id})"), "completed", 1));
     // A command opens the vault by the device, too.
@@ -89,8 +89,7 @@ fn wrong_pin_keeps_the_vault_sealed_and_is_tried_once() {
     let device = Device::create(&process);
     let observed = ObservedLibrary::build(&device.hsm);
     let process = allow(process, &device, &observed.library);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let id = add_method(&process, "pkcs11", &device.parameters(&observed.library));
     keep_only(&process, &id);
     drop(server);
@@ -107,8 +106,7 @@ fn wrong_pin_keeps_the_vault_sealed_and_is_tried_once() {
         assert!(status.contains(advice), "{status}");
         let list = run_text(&process, &["keys", "list"]);
         assert!(list.contains(" unknown ") && !list.contains(" active "), "{list}");
-        let doctor = process.run(&["doctor"]);
-        let report = String::from_utf8_lossy(&doctor.stdout);
+        let report = doctor_report(&process);
         assert!(report.contains("this command does not try"), "{report}");
         assert!(report.contains(advice), "{report}");
         process.assert_fails(&["tenant", "list"], "this command does not try");
@@ -130,8 +128,7 @@ fn wrong_pin_of_a_command_causes_no_login_of_the_server() {
     let token = create_token(&server, &key);
     let id = add_method(&process, "pkcs11", &device.parameters(&observed.library));
     keep_only(&process, &id);
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert_readable(&server, &key, &token);
     // The check after the start reads the right PIN; the next one is in ten minutes.
     let is_checked = || methods(&process).iter().all(|it| it["is_working"] == true);
@@ -171,11 +168,9 @@ fn deleted_key_of_the_device_is_reported_and_the_server_keeps_serving() {
     assert!(becomes_true(|| metric() == Some(0.0)));
     assert_readable(&server, &key, &token);
     let cause = "the token has no AES key with the label vault-key";
-    let doctor = process.run(&["doctor"]);
-    let report = String::from_utf8_lossy(&doctor.stdout);
+    let report = doctor_report(&process);
     assert!(report.contains(cause), "{report}");
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert_sealed(&process, &server, cause);
 }
 
@@ -199,8 +194,7 @@ fn library_outside_of_the_allowed_sources_is_never_loaded() {
     let (device, allowed) = (Device::create(&process), soft_hsm_library());
     let (library, marker) = build_marker_library(&process);
     let process = allow(process, &device, &allowed);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let mut arguments = vec!["keys".to_owned(), "add".to_owned(), "pkcs11".to_owned()];
     let parameters = device.parameters(&library);
     arguments.extend(parameters.into_iter().flat_map(|it| ["--set".to_owned(), it]));

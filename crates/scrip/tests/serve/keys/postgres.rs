@@ -16,6 +16,7 @@ use crate::{
     },
     network::postgres::{NO_FSYNC, another_node, create_vault},
     operator::commands::run_json,
+    process::verification_codes::serve_ready,
 };
 
 /// Two nodes of one vault.
@@ -198,8 +199,7 @@ fn altered_rows_on_postgres_keep_the_vault_sealed_with_a_message() {
         );
         assert!(is_open(&server), "{sql}");
     }
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(process);
     nodes.execute("UPDATE unlocks SET label = 'x'");
     process.assert_fails(&["keys", "rotate", "vault"], "was altered outside the vault");
 }

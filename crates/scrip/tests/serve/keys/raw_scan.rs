@@ -75,8 +75,7 @@ fn vault_keys_and_shares_are_in_no_file_and_no_log() {
     for method in methods(&process).iter().filter(|it| it["kind"] != "shamir") {
         run_json(&process, &["keys", "remove", &text(&method["id"])]);
     }
-    drop(server);
-    server = process.serve();
+    server = process.restart(server);
     for share in &shares[4..6] {
         assert!(unseal(&process, share).status.success());
     }

@@ -8,6 +8,7 @@ use crate::{
     SCRIP,
     keys::{assert_readable, create_token, files_contain, is_open, methods, open_database, text},
     operator::commands::run_json,
+    process::verification_codes::serve_ready,
 };
 
 /// The wrapped keys in the database.
@@ -43,8 +44,7 @@ fn rotation_keeps_data_readable_and_leaves_no_key_of_the_old_version() {
     let second_token = create_token(&server, &key);
     run_json(&process, &["tenant", "create", "Later", "--type", "test"]);
     assert_eq!(run_json(&process, &["keys", "rotate", "vault"])["to"], 3);
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert_readable(&server, &key, &token);
     assert_readable(&server, &key, &second_token);
     assert_eq!(server.send("GET", "/.well-known/webhooks.v1.key").text(), pem);
@@ -75,8 +75,7 @@ fn old_vault_key_opens_nothing_after_a_rotation() {
 #[test]
 fn rotation_gives_the_new_key_to_no_altered_method() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     let known_key = process.path("known.key").display().to_string();
     fs::copy(process.data().join("root.key"), &known_key).unwrap();
     let sql = format!("UPDATE unlocks SET parameters = '{{\"path\":\"{known_key}\"}}'");
@@ -88,8 +87,7 @@ fn rotation_gives_the_new_key_to_no_altered_method() {
 #[test]
 fn rotation_with_an_unavailable_method_changes_nothing() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     let before = wrapped_keys(&process);
     let file = process.data().join("root.key");
     fs::rename(&file, process.path("moved")).unwrap();

@@ -17,7 +17,8 @@ use crate::{
         assert_readable, assert_sealed, create_token, files_contain, is_open, is_recorded,
         keep_only, methods, stderr, text,
     },
-    operator::commands::run_json,
+    operator::commands::{doctor_report, run_json},
+    process::verification_codes::serve_ready,
     terminal::Terminal,
 };
 
@@ -123,8 +124,7 @@ fn two_people_unseal_the_vault_and_old_shares_die_with_a_rotation() {
     let new_shares = run_ceremony(&process, &["keys", "rotate", "vault"], 3, &[1, 2]);
     assert_readable(&server, &key, &token);
     assert_eq!(run_json(&process, &["keys", "list"])["key_version"], 2);
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert!(printed(&unseal(&process, &old_shares[0])).contains("a set that was replaced"));
     assert!(unseal(&process, &new_shares[0]).status.success());
     assert!(unseal(&process, &new_shares[1]).status.success());
@@ -138,8 +138,7 @@ fn two_people_unseal_the_vault_and_old_shares_die_with_a_rotation() {
 #[test]
 fn shares_do_not_count_before_they_were_entered() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let add = with_share_files(&process, &ADD, 3);
     let output = process.run(&add.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(stderr(&output).contains("the shares do not count yet"), "{}", stderr(&output));
@@ -150,16 +149,14 @@ fn shares_do_not_count_before_they_were_entered() {
     let advice = "Its shares never opened the vault. Destroy the shares that were handed out";
     assert!(printed(&removed).contains(advice), "{}", printed(&removed));
     assert!(!printed(&removed).contains("rotate"), "{}", printed(&removed));
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert!(becomes_true(|| server.status("/readyz") == 200));
 }
 
 #[test]
 fn clear_shares_without_a_terminal_or_a_file_for_each_are_refused() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     let refusal = "clear shares are shown on a terminal only, one at a time; nothing was changed";
     process.assert_fails(&ADD, refusal);
     let two_files = with_share_files(&process, &ADD, 2);
@@ -182,8 +179,7 @@ fn last_screen(text: &str) -> &str {
 #[test]
 fn terminal_shows_one_share_at_a_time_and_clears_each() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     for arguments in [&ADD[..], &["keys", "rotate", "vault"]] {
         let mut terminal = Terminal::start(&mut process.command(arguments));
         let mut shares = Vec::new();
@@ -214,10 +210,8 @@ fn terminal_shows_one_share_at_a_time_and_clears_each() {
         terminal.wait_for("share 2 of 2, which is not shown");
         terminal.write_line(&shares[2]);
         assert!(terminal.wait_for_end().success());
-        assert!(
-            !last_screen(&terminal.text()).contains("scrip1-"),
-            "an entered share is not shown"
-        );
+        let is_shown = last_screen(&terminal.text()).contains("scrip1-");
+        assert!(!is_shown, "an entered share is not shown");
     }
     assert_eq!(run_json(&process, &["keys", "list"])["key_version"], 2);
 }
@@ -227,8 +221,7 @@ const ADD_THREE_OF_FIVE: [&str; 7] = ["keys", "add", "shamir", "--shares", "5", 
 /// A vault that only shares open.
 pub(super) fn vault_with_shares() -> (ProcessHarness, Vec<String>) {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let shares = run_ceremony(&process, &ADD_THREE_OF_FIVE, 5, &[4, 0, 2]);
     let list = methods(&process);
     let shamir = list.iter().find(|it| it["kind"] == "shamir").unwrap();
@@ -341,8 +334,7 @@ fn command_for_a_vault_with_shares_only_runs_with_a_temporary_key_file() {
 #[test]
 fn vault_with_shares_only_is_backed_up_and_restored_without_the_root_key() {
     let (process, shares) = vault_with_shares();
-    let doctor = process.run(&["doctor"]);
-    let report = String::from_utf8_lossy(&doctor.stdout);
+    let report = doctor_report(&process);
     for check in ["canary", "policy", "audit", "vault key", "tenant keys"] {
         let line = format!("warning  {check:<14}  not checked: the vault opens only with shares");
         assert!(report.contains(&line), "{line}: {report}");
@@ -378,8 +370,7 @@ fn key_version(process: &ProcessHarness) -> Value {
 #[test]
 fn rotation_makes_as_many_shares_as_before_for_new_recipients() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     let (to, rotate) = (["--to", HOLDERS[0], "--to", HOLDERS[1]], ["keys", "rotate", "vault"]);
     let rotate_to = [&rotate[..], &to].concat();
     process.assert_fails(&rotate_to, "the vault has no shares that the rotation could replace");
@@ -404,8 +395,7 @@ fn rotation_makes_as_many_shares_as_before_for_new_recipients() {
 #[test]
 fn removal_with_a_rotation_takes_the_options_of_new_shares() {
     let process = ProcessHarness::initialized(SCRIP);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let _server = serve_ready(&process);
     let [file_method] = methods(&process).try_into().unwrap();
     run_ceremony(&process, &ADD_TWO_OF_TWO, 2, &[0, 1]);
     let id = text(&file_method["id"]);

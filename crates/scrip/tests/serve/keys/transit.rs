@@ -14,6 +14,7 @@ use crate::{
         add_method, assert_readable, assert_sealed, create_token, is_open, is_recorded, keep_only,
         open_database,
     },
+    process::verification_codes::serve_ready,
 };
 
 /// A fake server with the runtime that serves it.
@@ -53,8 +54,7 @@ fn transit_opens_the_vault_after_a_restart_without_the_root_key() {
     let token = create_token(&server, &key);
     let id = add_method(&process, "transit", &service.parameters());
     keep_only(&process, &id);
-    drop(server);
-    let server = process.serve();
+    let server = process.restart(server);
     assert_readable(&server, &key, &token);
     assert!(is_recorded(&process, &format!("unlock by transit transit ({id})"), "completed", 1));
     assert!(process.run(&["keys", "rotate", "vault"]).status.success());
@@ -69,8 +69,7 @@ fn failing_transit_server_keeps_the_vault_sealed_until_it_works_again() {
     let process = ProcessHarness::initialized(SCRIP);
     let service = TransitService::start();
     let process = allow(process, &service);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let id = add_method(&process, "transit", &service.parameters());
     keep_only(&process, &id);
     drop(server);
@@ -101,8 +100,7 @@ fn slow_transit_server_does_not_keep_another_method_from_opening_the_vault() {
     let service = TransitService::start();
     let process =
         allow(process, &service).with_variable("SCRIP_KEYS_UNLOCK_ORDER", "transit, file");
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     add_method(&process, "transit", &service.parameters());
     drop(server);
     service.server.change(|it| it.delay = Duration::from_secs(60));
@@ -119,8 +117,7 @@ fn address_outside_of_the_allowed_sources_gets_no_request() {
     let process = ProcessHarness::initialized(SCRIP);
     let (service, other) = (TransitService::start(), TransitService::start());
     let process = allow(process, &service);
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let address = format!("address={}", other.server.url());
     let token = "token_variable=SCRIP_UNLOCK_TRANSIT_TOKEN";
     let add = ["keys", "add", "transit", "--set", &address, "--set", "key=vault-key", "--set"];

@@ -33,10 +33,8 @@ fn rate_limits_are_on_by_default() {
     process.wait_for_log("the vault is open");
     assert_eq!(count_accepted(&limited_server), 3);
     let rejected_response = limited_server.send("GET", "/permissions");
-    assert_eq!(
-        (rejected_response.status, rejected_response.header("content-type")),
-        (429, Some("application/problem+json"))
-    );
+    assert_eq!(rejected_response.status, 429);
+    assert_eq!(rejected_response.header("content-type"), Some("application/problem+json"));
     let seconds: u64 = rejected_response.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=3601).contains(&seconds), "{seconds}");
     assert_eq!(limited_server.status("/healthz"), 200);

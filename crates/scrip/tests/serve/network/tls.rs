@@ -87,20 +87,16 @@ fn changed_certificate_is_loaded_and_broken_one_is_ignored() {
     let runtime = runtime();
     assert!(is_certificate_served(&runtime, &server, &first));
     let second_certificate = create_certificate(&process);
-    assert!(
-        becomes_true(|| is_certificate_served(&runtime, &server, &second_certificate)),
-        "the changed certificate is not served"
-    );
+    let is_served = becomes_true(|| is_certificate_served(&runtime, &server, &second_certificate));
+    assert!(is_served, "the changed certificate is not served");
     assert!(!is_certificate_served(&runtime, &server, &first));
 
     fs::write(process.path("cert.pem"), "nothing").unwrap();
     process.wait_for_log("the old one stays");
     assert!(is_certificate_served(&runtime, &server, &second_certificate));
     let third_certificate = create_certificate(&process);
-    assert!(
-        becomes_true(|| is_certificate_served(&runtime, &server, &third_certificate)),
-        "it recovers"
-    );
+    let is_served = becomes_true(|| is_certificate_served(&runtime, &server, &third_certificate));
+    assert!(is_served, "it recovers");
 }
 
 #[test]
@@ -195,14 +191,10 @@ fn requests_in_flight_are_completed_during_tls_shutdown() {
         sender.blocking_send(Bytes::from(first_part)).unwrap();
         sleep(Duration::from_millis(500));
         terminate(&server.child);
-        assert!(
-            becomes_true(|| TcpStream::connect(server.address).is_err()),
-            "the server still listens"
-        );
-        assert!(
-            server.child.try_wait().unwrap().is_none(),
-            "the server stopped before its requests completed"
-        );
+        let is_closed = becomes_true(|| TcpStream::connect(server.address).is_err());
+        assert!(is_closed, "the server still listens");
+        let is_running = server.child.try_wait().unwrap().is_none();
+        assert!(is_running, "the server stopped before its requests completed");
         let response = runtime.block_on(async {
             sender.send(Bytes::from(second_part)).await.unwrap();
             drop(sender);
@@ -228,9 +220,6 @@ fn endless_tls_request_does_not_block_shutdown() {
     let _pending = runtime.spawn(send(stream, post(&key, body, "h2")));
     sender.blocking_send(Bytes::from("{")).unwrap();
     sleep(Duration::from_millis(500));
-    terminate(&server.child);
-    let status =
-        wait(&mut server.child, Duration::from_secs(20)).expect("wait for the process to end");
-    assert_eq!(status.code(), Some(0));
+    server.stop();
     process.wait_for_log("did not finish before the drain deadline");
 }

@@ -205,10 +205,8 @@ fn backup_does_not_block_a_busy_server() {
             expect_creates();
         }
         let failed_restarts = harness.process.log().matches("WAL restart failed").count();
-        assert!(
-            failed_restarts <= TRIES_MAX,
-            "writers waited {failed_restarts} times for a WAL restart"
-        );
+        let is_fast = failed_restarts <= TRIES_MAX;
+        assert!(is_fast, "writers waited {failed_restarts} times for a WAL restart");
         assert!(!Path::new(&file).exists());
         let (mut child, output) = backup.resume();
         assert!(child.wait().unwrap().success(), "{}", output.join().unwrap());
@@ -228,11 +226,8 @@ fn backup_does_not_block_a_busy_server() {
         let token =
             BackupHarness::get_token(&mut client, id).expect("an acknowledged token exists");
         assert_eq!(token["data"]["number"], card_number(*number));
-        assert_eq!(
-            &BackupHarness::create_token(&mut client, *number),
-            id,
-            "the restored vault does not replay the response"
-        );
+        let replayed = BackupHarness::create_token(&mut client, *number);
+        assert_eq!(&replayed, id, "the restored vault does not replay the response");
     }
 }
 
@@ -315,10 +310,8 @@ fn restore_moves_an_existing_vault_aside_only_with_force() {
 fn restore_requires_the_root_key_of_the_backup() {
     let (harness, file, ids) = BackupHarness::create_with_backup(2);
     let verified = run_json(&harness.process, &["backup", "verify", &file]);
-    assert_eq!(
-        (&verified["valid"], &verified["opened_by"]["kind"]),
-        (&true.into(), &"file".into())
-    );
+    assert_eq!(verified["valid"], true);
+    assert_eq!(verified["opened_by"]["kind"], "file");
     assert_eq!(verified["opened_by"]["label"], "root key");
     assert_eq!(verified["backup"]["rows"]["tokens"], 2);
     let other = ProcessHarness::new(crate::SCRIP);
@@ -389,10 +382,8 @@ fn backup_that_is_a_pipe_is_rejected() {
         child.kill().ok();
         let output = child.wait_with_output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            is_finished && message.contains("is not a regular file"),
-            "{arguments:?} {message}"
-        );
+        let is_rejected = is_finished && message.contains("is not a regular file");
+        assert!(is_rejected, "{arguments:?} {message}");
     }
 }
 

@@ -91,17 +91,13 @@ fn killed_backup_leaves_no_partial_file() {
     BackupHarness::create_token(&mut client, TOKENS);
     drop(fs::remove_file(&file));
     expect_success(process, &["backup", &file]);
-    assert!(
-        is_whole_or_absent(process, &file) && !Path::new(&temporary_file).exists(),
-        "{file_count}"
-    );
+    let is_clean = is_whole_or_absent(process, &file) && !Path::new(&temporary_file).exists();
+    assert!(is_clean, "{file_count}");
 
     let control = process.path("control");
     write_half_in_place(&control, &fs::read(complete_backup).unwrap());
-    assert!(
-        !is_whole_or_absent(process, &control.display().to_string()),
-        "the check accepts a partial file"
-    );
+    let is_accepted = is_whole_or_absent(process, &control.display().to_string());
+    assert!(!is_accepted, "the check accepts a partial file");
 }
 
 #[test]

@@ -7,8 +7,12 @@ use std::{
     time::Duration,
 };
 
-use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
-use serde_json::Value;
+use rusqlite::Connection;
+use scrip_testing::{
+    process::harness::{ProcessHarness, RunningServer, becomes_true},
+    requests::assert_members,
+};
+use serde_json::{Value, json};
 
 /// The output of a command with `--json`.
 #[track_caller]
@@ -25,6 +29,11 @@ pub(crate) fn run_text(process: &ProcessHarness, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8 text")
 }
 
+/// What `scrip doctor` prints, whether or not it finds problems.
+pub(crate) fn doctor_report(process: &ProcessHarness) -> String {
+    String::from_utf8_lossy(&process.run(&["doctor"]).stdout).into_owned()
+}
+
 pub(crate) fn value_text(value: &Value) -> String {
     value.as_str().expect("UTF-8 text").to_owned()
 }
@@ -38,9 +47,9 @@ pub(crate) fn create_with_application(kind: &str) -> (ProcessHarness, Value, Val
     (process, tenant, application)
 }
 
-/// The database of the vault, opened while the server runs.
-fn open_database(process: &ProcessHarness) -> rusqlite::Connection {
-    let connection = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
+/// The database of the vault, opened while other processes use it.
+pub(crate) fn open_database(process: &ProcessHarness) -> Connection {
+    let connection = Connection::open(process.data().join("scrip.db")).unwrap();
     connection.busy_timeout(Duration::from_secs(5)).unwrap();
     connection
 }
@@ -141,10 +150,7 @@ fn quota_changes_are_atomic() {
     run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let set = ["tenant", "quota", "set", "Acme"];
     let some = run_json(&process, &[&set[..], &["log_retention=30d", "rate_limit=200%"]].concat());
-    assert_eq!(
-        (&some["log_retention_seconds"], &some["rate_limit"]),
-        (&2_592_000.into(), &"200%".into())
-    );
+    assert_members(&some, &json!({"log_retention_seconds": 2_592_000, "rate_limit": "200%"}));
     let text = run_text(&process, &[&set[..], &["rate_limit=300%", "log_retention=30d"]].concat());
     let changed: Vec<_> = text.lines().filter(|it| it.contains("changed")).collect();
     assert!(changed.len() == 1 && changed[0].ends_with("300%  changed, was 200%"), "{text}");
@@ -428,7 +434,7 @@ fn altered_tenant_can_be_deleted_and_concurrent_quota_changes_apply() {
         "twice",
     );
 
-    let connection = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
+    let connection = Connection::open(process.data().join("scrip.db")).unwrap();
     connection.execute("UPDATE applications SET name = 'altered'", []).unwrap();
     let id = value_text(&tenant["id"]);
     process.assert_fails(&["tenant", "show", &id], "was altered");

@@ -25,11 +25,8 @@ fn doctor_reports_problems() {
     let (process, ..) = create_with_application("private");
     let (well, report) = run_doctor(&process);
     assert!(well, "{report}");
-    assert_eq!(
-        verdicts_of_check(&report, "root key"),
-        ["warning"],
-        "no warning although the root key is in the data directory"
-    );
+    let verdicts = verdicts_of_check(&report, "root key");
+    assert_eq!(verdicts, ["warning"], "no warning although the root key is in the data directory");
     assert_eq!(verdicts_of_check(&report, "policy"), ["passed"]);
     assert!(report.to_string().contains("1 tenant, unaltered"), "{report}");
 

@@ -1,21 +1,14 @@
 //! An altered policy: who reports it, and `scrip policy restore`.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use rusqlite::Connection;
 use scrip_testing::process::harness::{ProcessHarness, becomes_true};
 use serde_json::{Value, json};
 
 use crate::operator::commands::{
-    create_with_application, run_json, run_text, serve_unsealed, value_text,
+    create_with_application, open_database, run_json, run_text, serve_unsealed, value_text,
 };
-
-/// The database of the vault, opened while other processes use it.
-pub(crate) fn open_database(process: &ProcessHarness) -> Connection {
-    let connection = Connection::open(process.data().join("scrip.db")).unwrap();
-    connection.busy_timeout(Duration::from_secs(5)).unwrap();
-    connection
-}
 
 /// The content of these tables, as one text.
 fn dump(connection: &Connection, tables: &[&str]) -> String {

@@ -6,8 +6,10 @@ use scrip_testing::process::harness::ProcessHarness;
 use serde_json::{Value, json};
 
 use crate::operator::{
-    commands::{create_with_application, run_json, run_text, serve_unsealed, value_text},
-    policy_restore::{blob, create_backup, failure, open_database},
+    commands::{
+        create_with_application, open_database, run_json, run_text, serve_unsealed, value_text,
+    },
+    policy_restore::{blob, create_backup, failure},
 };
 
 /// A junk row of a tenant, made from the keys of another tenant.

@@ -1,13 +1,17 @@
 //! `scrip proxy host`, and `scrip policy restore` of proxies.
 
-use scrip_testing::process::harness::{ProcessHarness, becomes_true};
+use scrip_testing::{
+    process::harness::{ProcessHarness, becomes_true},
+    requests::assert_members,
+};
 use serde_json::{Value, json};
 
 use crate::operator::{
     commands::{
-        create_with_application, post_json, run_json, run_text, serve_unsealed, value_text,
+        create_with_application, open_database, post_json, run_json, run_text, serve_unsealed,
+        value_text,
     },
-    policy_restore::{create_backup, open_database},
+    policy_restore::create_backup,
 };
 
 /// A vault with a management application, and two of its proxies.
@@ -98,9 +102,9 @@ fn policy_restore_brings_altered_and_deleted_proxies_back() {
         let path = format!("/proxies/{}", value_text(&proxy["id"]));
         let response = server.request("GET", &path).api_key(&key).send();
         let shown: Value = serde_json::from_slice(&response.body).unwrap();
-        assert_eq!(
-            (&shown["key"], &shown["configuration"]),
-            (&proxy["key"], &proxy["configuration"])
+        assert_members(
+            &shown,
+            &json!({"key": proxy["key"], "configuration": proxy["configuration"]}),
         );
     }
 }

@@ -58,10 +58,8 @@ impl StalledCommand {
     pub(crate) fn kill_when(mut self, mut condition: impl FnMut() -> bool) {
         let is_reached = || condition() && self.is_stalled();
         assert!(becomes_true(is_reached), "the command did not reach the expected state");
-        assert!(
-            self.child.try_wait().expect("poll the child process").is_none(),
-            "the command is not stalled"
-        );
+        let status = self.child.try_wait().expect("poll the child process");
+        assert!(status.is_none(), "the command is not stalled");
         self.child.kill().expect("run the command");
         self.child.wait().expect("wait for the process to end");
     }

@@ -1,13 +1,14 @@
 //! `scrip webhook`, and `scrip policy restore` of webhooks from a backup and from an export.
 
-use scrip_testing::process::harness::ProcessHarness;
+use scrip_testing::{process::harness::ProcessHarness, requests::assert_members};
 use serde_json::{Value, json};
 
 use crate::operator::{
     commands::{
-        create_with_application, post_json, run_json, run_text, serve_unsealed, value_text,
+        create_with_application, open_database, post_json, run_json, run_text, serve_unsealed,
+        value_text,
     },
-    policy_restore::{create_backup, open_database},
+    policy_restore::create_backup,
 };
 
 #[test]
@@ -87,10 +88,7 @@ fn webhooks_and_their_deliveries_are_listed_and_replayed() {
     let deliveries = || run_json(&process, &["webhook", "deliveries", &id])["deliveries"].clone();
     let pending = deliveries();
     assert_eq!(pending.as_array().unwrap().len(), 1, "{pending}");
-    assert_eq!(
-        (&pending[0]["event_type"], &pending[0]["status"]),
-        (&json!("webhook.test"), &json!("pending"))
-    );
+    assert_members(&pending[0], &json!({"event_type": "webhook.test", "status": "pending"}));
     let text = run_text(&process, &["webhook", "deliveries", &id, "--limit", "1"]);
     assert!(text.contains("webhook.test") && text.contains("pending"), "{text}");
 

@@ -86,20 +86,16 @@ fn requests_in_flight_are_completed_and_stored_during_shutdown() {
             .is_err_and(|it| it.kind() == io::ErrorKind::ConnectionRefused)
     });
     assert!(is_rejected, "the server still accepts new connections");
-    assert!(
-        server.child.try_wait().expect("poll the child process").is_none(),
-        "the server stopped before its requests completed"
-    );
+    let status = server.child.try_wait().expect("poll the child process");
+    assert!(status.is_none(), "the server stopped before its requests completed");
     idle.set_read_timeout(Some(DRAIN_TIME_MAX)).expect("set the read timeout");
     assert_eq!(idle.read(&mut [0; 1]).unwrap_or(0), 0, "the idle connection is still open");
 
     let ids: Vec<String> = pending_requests.into_iter().map(PendingRequest::finish).collect();
     let status = wait(&mut server.child, DRAIN_TIME_MAX).expect("wait for the process to end");
     assert_eq!(status.code(), Some(0));
-    assert!(
-        !folder.path().join("scrip.db-wal").exists(),
-        "the WAL was not checkpointed and removed"
-    );
+    let has_wal = folder.path().join("scrip.db-wal").exists();
+    assert!(!has_wal, "the WAL was not checkpointed and removed");
 
     let server = ServerProcess::start(&mut scrip_dev_command(SCRIP, folder.path()));
     let mut client = HttpClient::connect(&server.server_address).expect("the server listens");

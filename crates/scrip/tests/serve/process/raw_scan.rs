@@ -191,9 +191,8 @@ fn no_card_number_is_on_disk() {
     let backup = create_backup(&data, &backups);
     let backed_up = scan.scan_folder(&backups);
     terminate(&server.child);
-    let status =
-        wait(&mut server.child, Duration::from_secs(15)).expect("wait for the process to end");
-    assert!(status.success());
+    let status = wait(&mut server.child, Duration::from_secs(15));
+    assert!(status.expect("the server ends").success());
     let after_stop = scan.scan_folder(&data);
     let log_bytes = scan.scan_folder(&logs);
     // Each file contains data of every request. Otherwise the scan would prove nothing.

@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_testing::process::{
-    harness::{ProcessHarness, RunningServer, becomes_true},
-    terminate, wait,
-};
+use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 
 const FOREIGN_KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
 
@@ -74,11 +71,8 @@ fn root_key_that_appears_later_unseals_the_vault() {
     fs::rename(&moved_file, &file).unwrap();
     expect_unsealed(&server);
     let log = process.log();
-    assert_eq!(
-        log.matches("the vault is sealed").count(),
-        1,
-        "the cause was logged more than once: {log}"
-    );
+    let messages = log.matches("the vault is sealed").count();
+    assert_eq!(messages, 1, "the cause was logged more than once: {log}");
     assert!(log.contains("root.key cannot be used: No such file or directory"), "{log}");
     assert_eq!(log.matches("No such file or directory").count(), 1, "{log}");
     process.wait_for_log("the vault is open");
@@ -136,11 +130,8 @@ fn empty_vault_stays_sealed_and_serve_creates_no_key() {
     for command in [&["serve"][..], &["status"], &["tenant", "list"]] {
         process.assert_fails(command, "contains no vault. If this vault existed before");
     }
-    assert_eq!(
-        fs::read_dir(process.data()).unwrap().count(),
-        0,
-        "files were created at a wrong path"
-    );
+    let files = fs::read_dir(process.data()).unwrap().count();
+    assert_eq!(files, 0, "files were created at a wrong path");
     // This is the state after an interrupted first start.
     assert!(process.run(&["init"]).status.success());
     fs::remove_file(process.data().join("root.key")).unwrap();
@@ -154,10 +145,7 @@ fn empty_vault_stays_sealed_and_serve_creates_no_key() {
     expect_response_after_body(&server);
     assert!(!process.data().join("root.key").exists());
     // A sealed server stops as an unsealed server does.
-    terminate(&server.child);
-    let status =
-        wait(&mut server.child, Duration::from_secs(15)).expect("wait for the process to end");
-    assert_eq!(status.code(), Some(0));
+    server.stop();
     assert_eq!(server.remaining_output(), "", "standard output has more than the address");
 
     let server = process.serve();

@@ -18,7 +18,7 @@ fn check_rejected_while_readable(process: &ProcessHarness, name: &str, setting: 
     let fix = format!("is accessible to other users (mode 644); run: chmod {fix} {name}");
     process.assert_fails(&["serve"], &format!("{setting}: {name} {fix}"));
     let doctor = process.run(&["doctor"]);
-    let output = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    let output = String::from_utf8_lossy(&doctor.stdout);
     assert!(!doctor.status.success() && output.contains(&fix), "{output}");
     set_mode(0o600);
 }

@@ -81,10 +81,8 @@ fn empty_variable_unsets_an_optional_setting_of_the_file() {
     let rows = output["settings"].as_array().unwrap();
     for name in ["metrics.listen", "limits.trusted_proxies"] {
         let row = rows.iter().find(|it| it["name"] == name).unwrap();
-        assert_eq!(
-            (row["value"].as_str(), row["origin"].as_str()),
-            (Some(""), Some("environment"))
-        );
+        let shown = (row["value"].as_str(), row["origin"].as_str());
+        assert_eq!(shown, (Some(""), Some("environment")));
     }
 }
 
@@ -105,11 +103,8 @@ fn empty_variable_of_a_required_setting_counts_as_absent() {
     ] {
         let row = rows.iter().find(|it| it["name"] == name).unwrap();
         let text = row["value"].to_string();
-        assert_eq!(
-            (text.trim_matches('"'), row["origin"].as_str()),
-            (value, Some(origin)),
-            "{name}"
-        );
+        let shown = (text.trim_matches('"'), row["origin"].as_str());
+        assert_eq!(shown, (value, Some(origin)), "{name}");
     }
 }
 

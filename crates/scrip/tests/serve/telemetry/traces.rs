@@ -166,17 +166,13 @@ fn request_span_has_operation_and_status_but_no_submitted_values() {
     assert_eq!(write_spans[0]["kind"], 1, "an internal span");
     assert_eq!(write_spans[0]["attributes"], json!([]));
     let read_spans = collector.spans_named("store_read");
-    assert!(
-        read_spans.iter().any(|it| it["parentSpanId"] == request_span["spanId"]),
-        "{read_spans:?}"
-    );
+    let is_child = read_spans.iter().any(|it| it["parentSpanId"] == request_span["spanId"]);
+    assert!(is_child, "{read_spans:?}");
 
     let failed_span =
         spans.iter().find(|it| it["traceId"] != TRACE).expect("a span with its own trace id");
-    assert_eq!(
-        find(&failed_span["attributes"], "http.response.status_code"),
-        Some(&json!({"intValue": "401"}))
-    );
+    let status = find(&failed_span["attributes"], "http.response.status_code");
+    assert_eq!(status, Some(&json!({"intValue": "401"})));
     assert_eq!(failed_span["parentSpanId"], "");
     assert_eq!(failed_span["traceId"].as_str().map(str::len), Some(32));
 
@@ -196,10 +192,7 @@ fn remaining_spans_are_sent_at_shutdown() {
     let process = process.with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &endpoint);
     let mut server = serve_ready(&process);
     (0..30).for_each(|_| assert_eq!(create_card(&server, &key, &[]), 201));
-    terminate(&server.child);
-    let status =
-        wait(&mut server.child, Duration::from_secs(20)).expect("wait for the process to end");
-    assert_eq!(status.code(), Some(0));
+    server.stop();
     assert_eq!(collector.spans_named("create_token").len(), 30);
 }
 
@@ -261,10 +254,7 @@ fn hanging_collector_does_not_block_shutdown() {
         .with_variable("SCRIP_SERVER_DRAIN_DEADLINE_SECONDS", "1");
     let mut server = serve_ready(&process);
     (0..20).for_each(|_| assert_eq!(create_card(&server, &key, &[]), 201));
-    terminate(&server.child);
-    let status =
-        wait(&mut server.child, Duration::from_secs(20)).expect("wait for the process to end");
-    assert_eq!(status.code(), Some(0));
+    server.stop();
     assert!(process.log().contains("some traces were not sent"), "{}", process.log());
 }
 

@@ -210,10 +210,8 @@ fn form_value(page: &str, name: &str) -> String {
 #[track_caller]
 fn assert_outcome(code: &str, brand: &str, authentication: &Value) {
     let (status, letter, reason) = expected_outcome(code);
-    assert_eq!(
-        authentication["authentication_status"], status,
-        "card code {code}: {authentication}"
-    );
+    let shown = &authentication["authentication_status"];
+    assert_eq!(*shown, status, "card code {code}: {authentication}");
     assert_eq!(authentication["authentication_status_code"], letter);
     assert_eq!(authentication.get("authentication_status_reason").and_then(Value::as_str), reason);
     let has_proof = matches!(letter, "Y" | "A");
@@ -224,11 +222,8 @@ fn assert_outcome(code: &str, brand: &str, authentication: &Value) {
         "A" => ["06", "01"],
         _ => ["07", "00"],
     };
-    assert_eq!(
-        authentication["eci"],
-        eci[usize::from(brand == "Mastercard")],
-        "card code {code}: {authentication}"
-    );
+    let expected_eci = eci[usize::from(brand == "Mastercard")];
+    assert_eq!(authentication["eci"], expected_eci, "card code {code}: {authentication}");
 }
 
 #[track_caller]
@@ -276,19 +271,15 @@ fn every_sandbox_card_has_its_outcome_in_a_customer_session() {
         assert_eq!(status, 200, "card code {code}: {authentication}");
         let (_, session_data) = shop.get(&format!("/3ds/sessions/{id}"));
         let indicator = if has_method { "Y" } else { "U" };
-        assert_eq!(
-            session_data["method"]["method_completion_indicator"], indicator,
-            "card code {code}: {session_data}"
-        );
+        let shown = &session_data["method"]["method_completion_indicator"];
+        assert_eq!(*shown, indicator, "card code {code}: {session_data}");
         if !code.starts_with('C') {
             assert_outcome(code, brand, &authentication);
             assert_eq!(shop.get_result(id).0, 404);
             continue;
         }
-        assert_eq!(
-            authentication["authentication_status"], "challenge",
-            "card code {code}: {authentication}"
-        );
+        let status = &authentication["authentication_status"];
+        assert_eq!(*status, "challenge", "card code {code}: {authentication}");
         assert_eq!(authentication["acs_challenge_mandated"], if code == "CX" { "Y" } else { "N" });
         let out_of_band = matches!(code, "CO" | "CFO");
         assert_eq!(authentication["authentication_challenge_type"] == "out-of-band", out_of_band);
@@ -332,14 +323,10 @@ fn every_sandbox_card_has_its_outcome_in_a_merchant_session() {
             assert_outcome(code, brand, &authentication);
             continue;
         }
-        assert_eq!(
-            authentication["authentication_status"], "decoupled_challenge",
-            "card code {code}: {authentication}"
-        );
-        assert!(
-            authentication["cardholder_info"].is_string()
-                && authentication.get("acs_challenge_url").is_none()
-        );
+        let status = &authentication["authentication_status"];
+        assert_eq!(*status, "decoupled_challenge", "card code {code}: {authentication}");
+        assert!(authentication["cardholder_info"].is_string());
+        assert!(authentication.get("acs_challenge_url").is_none());
         challenged_sessions.push((id.to_owned(), brand, code));
     }
     assert!(challenged_sessions.len() > 20);

@@ -9,7 +9,7 @@ use scrip_testing::{
         DirectoryServer, ServerBehavior, authority::CertificateAuthority, card_ranges_response,
     },
     process::harness::{ProcessHarness, RunningServer, becomes_true},
-    requests::payment,
+    requests::{assert_members, payment},
 };
 use serde_json::{Value, json};
 
@@ -243,10 +243,7 @@ fn each_scheme_gets_only_its_own_messages_with_its_own_certificate() {
         assert_eq!(requests_after[index].len(), counts_before[index] + 1);
         assert_eq!(requests_after[1 - index].len(), counts_before[1 - index]);
         let request = requests_after[index].last().unwrap().json();
-        assert_eq!(
-            (&request["messageType"], &request["acctNumber"]),
-            (&"AReq".into(), &number.into())
-        );
+        assert_members(&request, &json!({"messageType": "AReq", "acctNumber": number}));
         assert_eq!(request["threeDSServerTransID"], *id);
         assert_eq!(request["threeDSServerRefNumber"], "reference");
         let (_, session) = shop.get(&format!("/3ds/sessions/{id}"));
@@ -295,23 +292,13 @@ fn threeds_result_needs_scheme_certificate_secret_and_all_ids() {
     }
 
     let response = shop.send_result(&visa, &challenged.path, &valid_result);
-    assert_eq!(
-        (&response["messageType"], &response["resultsStatus"]),
-        (&"RRes".into(), &"01".into())
-    );
-    assert_eq!(
-        (&response["acsTransID"], &response["dsTransID"]),
-        (
-            &challenged.transaction_ids[0].clone().into(),
-            &challenged.transaction_ids[1].clone().into()
-        )
-    );
+    let [acs_id, ds_id] = &challenged.transaction_ids;
+    let expected = json!({"messageType": "RRes", "resultsStatus": "01", "acsTransID": acs_id,
+        "dsTransID": ds_id});
+    assert_members(&response, &expected);
     let (status, result) = shop.result(&challenged.id);
     assert_eq!((status, &result["authentication_status"]), (200, &json!("successful")), "{result}");
-    assert_eq!(
-        (&result["eci"], &result["authentication_value"]),
-        (&"05".into(), &AUTHENTICATION_VALUE.into())
-    );
+    assert_members(&result, &json!({"eci": "05", "authentication_value": AUTHENTICATION_VALUE}));
     assert_eq!(shop.result(&other_challenged.id).0, 404);
 
     // A challenge has one result. Later results are rejected.
@@ -344,11 +331,8 @@ fn client_certificate_unknown_to_the_scheme_is_a_service_failure() {
     // has this race: 503 leaves the session usable, 502 does not.
     for _ in 0..2 {
         let failure = shop.authenticate(&id);
-        assert_eq!(
-            shop.visa().received_requests().len(),
-            request_count,
-            "the message was accepted"
-        );
+        let received = shop.visa().received_requests().len();
+        assert_eq!(received, request_count, "the message was accepted");
         if failure.1["error"]["service_status"] == "503" {
             assert_failed(&failure, "503");
         } else {

@@ -7,9 +7,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::{Request, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, pki_types::ServerName};
-use scrip_testing::process::harness::{RunningServer, becomes_true};
+use scrip_testing::{
+    process::harness::{RunningServer, becomes_true},
+    requests::assert_members,
+};
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
@@ -72,18 +75,13 @@ fn results_listener_accepts_only_certificates_of_connected_schemes() {
             (response.status, response.content_type.as_str()),
             (200, "application/json; charset=utf-8")
         );
-        assert_eq!(
-            (&response.body["messageType"], &response.body["errorCode"]),
-            (&"Erro".into(), &"101".into())
-        );
+        assert_members(&response.body, &json!({"messageType": "Erro", "errorCode": "101"}));
     }
     let unrelated_certificate = harness.own_authority.issue("sender", &["ds.example"]);
     for certificate in [None, Some(&unrelated_certificate)] {
         let client = harness.own_authority.client_config(certificate);
-        assert!(
-            post_result(&harness, &server, client, invalid_request()).is_none(),
-            "{certificate:?}"
-        );
+        let answer = post_result(&harness, &server, client, invalid_request());
+        assert!(answer.is_none(), "{certificate:?}");
     }
     harness.process.wait_for_log("TLS handshake failed on the results listener");
     assert_eq!(SCHEMES.len(), harness.schemes.len());

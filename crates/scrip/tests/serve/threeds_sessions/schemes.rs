@@ -10,9 +10,9 @@ use scrip_testing::{
         harness::{ProcessHarness, becomes_true},
         prometheus::ParsedMetricsPage,
     },
-    requests::http_client::BlockingClient,
+    requests::{assert_members, http_client::BlockingClient},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 pub(crate) const SERVER_NAMES: &[&str] = &["127.0.0.1"];
@@ -87,10 +87,7 @@ fn card_ranges_are_fetched_at_start_and_reported() {
     let schemes = output["server"]["threeds"].as_array().unwrap();
     assert_eq!(schemes.len(), SCHEMES.len());
     for (status, name) in schemes.iter().zip(SCHEMES) {
-        assert_eq!(
-            (&status["tenant_type"], &status["scheme"]),
-            (&"production".into(), &(*name).into())
-        );
+        assert_members(status, &json!({"tenant_type": "production", "scheme": name}));
         assert_eq!(status["card_ranges"], 2);
         assert!(status["fetched_at"].is_string());
     }

@@ -61,8 +61,6 @@ fn outcome_is_stored_when_the_server_stops_during_an_authentication() {
     let shop = SandboxShop::open(&process);
     let (status, session_body) = shop.get(&path);
     assert_eq!(status, 200, "{session_body}");
-    assert_eq!(
-        session_body["authentication"]["authentication_status"], "successful",
-        "{session_body}"
-    );
+    let status = &session_body["authentication"]["authentication_status"];
+    assert_eq!(*status, "successful", "{session_body}");
 }

@@ -268,10 +268,8 @@ impl EarlierVault {
         let card = self.read_token(&server, "card");
         assert_eq!(card["data"]["number"], "4242424242424242");
         let name = self.read_token(&server, "name");
-        assert_eq!(
-            (&name["data"], &name["metadata"]["customer"]),
-            (&json!("Ada Lovelace"), &json!("7"))
-        );
+        assert_eq!(name["data"], "Ada Lovelace");
+        assert_eq!(name["metadata"]["customer"], "7");
         let body = json!({ "name": "charge", "destination_url": host.url("/charge") });
         let request = server.request("POST", "/proxies").api_key(&management_key).json(&body);
         let proxy = request.send().expect_status(201).json();

@@ -1,14 +1,17 @@
 //! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::{
+    Timestamp,
+    card::TokenType,
     policy::{DeduplicationBehavior, Quotas, TenantSettings},
+    store::{TenantUsage, TokenTypeUsage},
     types::TenantKind,
 };
 use serde_json::{Value, json};
 
 use crate::{
     openapi::{document, tests::assert_examples},
-    wire::policy::tenant::{QuotasBody, SETTINGS, TenantBody, settings_to_text},
+    wire::policy::tenant::{QuotasBody, SETTINGS, TenantBody, body, settings_to_text},
 };
 
 #[test]
@@ -54,4 +57,12 @@ fn example() -> Value {
         modified_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
         modified_at: Some("2026-11-02T10:00:00+00:00".to_owned()),
     })
+}
+
+#[test]
+fn documented_usage_example_matches_rendered_body() {
+    let last_created_at = Timestamp { unix_ms: 1_793_525_400_000 };
+    let card = TokenTypeUsage { token_type: TokenType::Card, count: 12, last_created_at };
+    let usage = TenantUsage { types: vec![card], created: 3, active: 4 };
+    assert_examples("TenantUsage", [json!(body(&usage))]);
 }

@@ -4,7 +4,7 @@ use scrip_core::policy::proxy::transform::{MatcherType, TransformType};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{openapi::tests::assert_examples, wire::proxies::certificate::CertificateBody};
+use crate::{openapi::tests::assert_examples, wire::proxies::proxy_response::CertificateBody};
 
 #[test]
 fn documented_proxy_examples_match_rendered_bodies() {

@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 use crate::{
     openapi::tests::{assert_examples, assert_limit_usize},
     wire::tokens::{
-        card,
         token_intent::{AUTHENTICATION_CHARS_MAX, TokenIntentBody},
-        token_response::bank_body,
+        token_response::{self, bank_body},
     },
 };
 
@@ -42,9 +41,9 @@ fn examples() -> Vec<Value> {
     };
     let authentication = authentication();
     let bodies = [
-        TokenIntentBody { card: Some(card::tests::example()), ..body(Card) },
+        TokenIntentBody { card: Some(token_response::tests::card_example()), ..body(Card) },
         TokenIntentBody {
-            network_token: Some(card::tests::example()),
+            network_token: Some(token_response::tests::card_example()),
             authentication: Some(&authentication),
             ..body(NetworkToken)
         },

@@ -1,8 +1,10 @@
-//! Compares the examples of the OpenAPI document with rendered responses.
+//! Compares the examples of the OpenAPI document with rendered responses, and inserts data.
 
 use scrip_core::{
     card::TokenType::{self, Bank, Card, NetworkToken, Token},
+    idempotency::response::TokenSpan,
     policy::DeduplicationBehavior,
+    types::Plaintext,
 };
 use serde_json::{Value, json};
 
@@ -10,12 +12,10 @@ use crate::{
     openapi::tests::assert_examples,
     wire::{
         response::render,
-        tokens::{
-            card,
-            token_response::{
-                BankBody, DroppedAttributesBody, NO_MASK, TokenDetailBody, TokenExtrasBody,
-                TokenResponseBody,
-            },
+        tokens::token_response::{
+            AdditionalBrandBody, BankBody, CardDetailsBody, CountryBody, DroppedAttributesBody,
+            NO_MASK, TokenDetailBody, TokenExtrasBody, TokenInsert, TokenResponseBody,
+            insert_token_data,
         },
     },
 };
@@ -50,10 +50,10 @@ fn examples(kind: ResponseKind) -> Vec<Value> {
     });
     let masked_data = json!({"number": number, "expiration_month": 12, "expiration_year": 2031});
     [
-        (Card, TokenDetailBody { card: Some(card::tests::example()), ..detail(Card) }, card_data),
+        (Card, TokenDetailBody { card: Some(card_example()), ..detail(Card) }, card_data),
         (
             NetworkToken,
-            TokenDetailBody { network_token: Some(card::tests::example()), ..detail(NetworkToken) },
+            TokenDetailBody { network_token: Some(card_example()), ..detail(NetworkToken) },
             masked_data,
         ),
         (Bank, TokenDetailBody { bank: Some(bank), ..detail(Bank) }, account_data),
@@ -138,4 +138,55 @@ fn extras(kind: ResponseKind, token_type: TokenType) -> Option<TokenExtrasBody> 
         ResponseKind::Updated if deduplicated => Some(extras),
         ResponseKind::Updated | ResponseKind::Found => None,
     }
+}
+
+/// Contains every attribute of a card.
+pub(crate) fn card_example() -> CardDetailsBody<'static> {
+    let authentication =
+        Some(scrip_core::card::bin_data::AuthenticationRequirement::ScaRequired.as_str());
+    CardDetailsBody {
+        bin: "42424242",
+        last4: "4242",
+        expiration_month: Some(12),
+        expiration_year: Some(2031),
+        brand: Some("visa"),
+        funding: Some("debit"),
+        authentication,
+        issuer_country: Some(CountryBody { alpha2: "FR", name: "France", numeric: "250" }),
+        additional: vec![AdditionalBrandBody {
+            brand: "cartes-bancaires",
+            funding: Some("debit"),
+            authentication,
+        }],
+    }
+}
+
+fn insert(value: Value) -> TokenInsert {
+    TokenInsert::Data(Plaintext::new(value))
+}
+
+#[test]
+fn token_data_is_inserted_last_in_each_object() {
+    let body = r#"[{"id":"a"},"é",{"b":{"id":"b","metadata":{},"type":"token"}}]"#;
+    let span = |token, object: &str| {
+        let start = body.find(object).unwrap();
+        TokenSpan { write_index: token, start, end: start + object.len() }
+    };
+    let spans = || {
+        let second = r#"{"id":"b","metadata":{},"type":"token"}"#;
+        [span(0, r#"{"id":"a"}"#), span(1, second)].into_iter()
+    };
+    let check = |inserts: [TokenInsert; 2], expected: &str| {
+        assert_eq!(insert_token_data(body, spans().zip(inserts)), expected);
+    };
+    check([TokenInsert::Nothing, TokenInsert::Nothing], body);
+    let number = serde_json::json!({"number": "4242"});
+    check(
+        [insert(number), insert(1.into())],
+        r#"[{"id":"a","data":{"number":"4242"}},"é",{"b":{"id":"b","metadata":{},"type":"token","data":1}}]"#,
+    );
+    check(
+        [insert(Value::Null), TokenInsert::Outline],
+        r#"[{"id":"a","data":null},"é",{"b":{"id":"b","type":"token"}}]"#,
+    );
 }

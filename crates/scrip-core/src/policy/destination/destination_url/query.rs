@@ -2,9 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use crate::policy::destination::destination_url::percent_encoding::{
-    decode_completely, percent_decode,
-};
+use crate::policy::destination::destination_url::path::{decode_completely, percent_decode};
 
 /// Removes the parameter that names the proxy, in any case and encoding of its name.
 pub(super) fn drop_proxy_key(query: &str) -> Cow<'_, str> {

@@ -1,9 +1,7 @@
 //! Valid and hostile URLs, and appended paths and queries.
 
-use super::{
-    percent_encoding::{decode_completely, percent_decode},
-    *,
-};
+use super::*;
+use crate::policy::destination::destination_url::path::{decode_completely, percent_decode};
 
 fn parse(text: &str) -> Result<DestinationUrl, FieldError> {
     DestinationUrl::parse(text, LoopbackDestinations::Rejected)

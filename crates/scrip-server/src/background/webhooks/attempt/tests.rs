@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use super::*;
-use crate::background::webhooks::signed_delivery::EventDelivery;
+use crate::background::webhooks::signer::EventDelivery;
 
 const NOW: Timestamp = Timestamp { unix_ms: 1_700_000_000_999 };
 /// Long enough for a busy machine.

@@ -1,12 +1,13 @@
 //! The attributes of a proxy: created, read, replaced and patched.
 
+use scrip_testing::requests::assert_members;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
     certificate_pem, create_proxy, get_proxy, patch_proxy, proxy_body, proxy_path, try_create,
 };
-use crate::harness::server::{ACME, SERVER, text_field};
+use crate::harness::server::{ACME, SERVER, text_field, text_fields};
 
 fn complete_attributes() -> Value {
     json!({
@@ -25,14 +26,9 @@ fn complete_attributes() -> Value {
 #[test]
 fn created_proxy_has_all_attributes_and_a_key() {
     let proxy = create_proxy(&complete_attributes());
-    for (name, expected) in complete_attributes().as_object().unwrap() {
-        assert_eq!(&proxy[name], expected, "{name}");
-    }
-    for (name, expected) in
-        [("destination_url", json!("https://psp.example/v1")), ("state", json!("active"))]
-    {
-        assert_eq!(proxy[name], expected, "{name}");
-    }
+    assert_members(&proxy, &complete_attributes());
+    let defaults = json!({"destination_url": "https://psp.example/v1", "state": "active"});
+    assert_members(&proxy, &defaults);
     let absent = ["request_transform", "response_transforms", "application_id", "proxy_host"];
     for name in absent.into_iter().chain(["client_certificate"]) {
         assert_eq!(proxy.get(name), None, "{name}");
@@ -46,11 +42,9 @@ fn created_proxy_has_all_attributes_and_a_key() {
 fn proxy_without_optional_attributes_has_defaults() {
     for changes in [json!({}), json!({"response_transforms": []})] {
         let proxy = create_proxy(&changes);
-        assert_eq!(
-            (&proxy["require_auth"], &proxy["disable_detokenization"]),
-            (&json!(true), &json!(false))
-        );
-        assert_eq!(proxy["tls_min"], "1.2");
+        let defaults =
+            json!({"require_auth": true, "disable_detokenization": false, "tls_min": "1.2"});
+        assert_members(&proxy, &defaults);
         for name in
             ["request_transforms", "response_transforms", "configuration", "timeout", "ca_pem"]
         {
@@ -62,25 +56,20 @@ fn proxy_without_optional_attributes_has_defaults() {
 #[test]
 fn invalid_proxy_is_rejected_and_its_values_are_not_repeated() {
     let secret = "s3cr3t-7d1f";
+    let long_url = format!("https://psp.example/{}", "x".repeat(2048));
+    let mask =
+        json!({"type": "mask", "matcher": "regex", "expression": secret, "replacement": "*"});
+    let append = json!({"type": "append_text", "options": {"value": secret}});
     for (changes, field) in [
         (json!({"name": "x".repeat(201)}), "name"),
         (json!({"destination_url": format!("http://{secret}.example")}), "destination_url"),
         (json!({"destination_url": "https://127.0.0.1/"}), "destination_url"),
         (json!({"destination_url": "https://localhost/"}), "destination_url"),
-        (
-            json!({"destination_url": format!("https://psp.example/{}", "x".repeat(2048))}),
-            "destination_url",
-        ),
+        (json!({"destination_url": long_url}), "destination_url"),
         (json!({"configuration": {"a": secret, "b": 1}}), "configuration"),
         (json!({"configuration": {"a": secret.repeat(4000)}}), "configuration"),
-        (
-            json!({"request_transforms": [{"type": "mask", "matcher": "regex", "expression": secret, "replacement": "*"}]}),
-            "request_transforms[0].expression",
-        ),
-        (
-            json!({"request_transforms": vec![json!({"type": "append_text", "options": {"value": secret}}); 17]}),
-            "request_transforms",
-        ),
+        (json!({"request_transforms": [mask]}), "request_transforms[0].expression"),
+        (json!({"request_transforms": vec![append; 17]}), "request_transforms"),
         (json!({"response_transforms": [{"code": secret}, {"code": "x"}]}), "response_transforms"),
         (json!({"application": {"id": Uuid::new_v4().to_string()}}), "application.id"),
         (json!({"timeout": 61}), "timeout"),
@@ -149,8 +138,7 @@ fn proxies_are_filtered_by_name() {
     let list = |query: &str| SERVER.get_path(&keys.management, &format!("/proxies?{query}"));
     let names = |query: &str| -> Vec<String> {
         let page = list(query).expect_status(200);
-        let mut names: Vec<_> =
-            page["data"].as_array().unwrap().iter().map(|it| text_field(it, "name")).collect();
+        let mut names = text_fields(&page["data"], "name");
         names.sort_unstable();
         names
     };

@@ -12,12 +12,6 @@ use serde_json::{Value, json};
 use super::{CERTIFICATE, proxy_body};
 use crate::harness::server::{TenantApiKeys, TestServer, text_field};
 
-fn start() -> (TestServer, TenantApiKeys) {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
-    (server, keys)
-}
-
 fn create(server: &TestServer, keys: &TenantApiKeys, changes: &Value) -> Value {
     server.post(&keys.management, "/proxies", &proxy_body(changes)).expect_status(201)
 }
@@ -47,15 +41,14 @@ fn find_by_host(server: &TestServer, host: &str) -> Option<ProxyId> {
 
 #[test]
 fn proxy_is_found_by_its_key_with_its_current_settings() {
-    let (server, keys) = start();
+    let (server, keys) = TestServer::start_with_tenant();
     let mask =
         json!({"type": "mask", "matcher": "regex", "expression": "(\\d+)", "replacement": "*"});
     let changes = json!({"configuration": {"a": "1"}, "response_transforms": [mask], "timeout": 7});
     let proxy = create(&server, &keys, &changes);
     let path = format!("/proxies/{}", text_field(&proxy, "id"));
-    server
-        .put(&keys.management, &format!("{path}/client-certificate"), &CERTIFICATE)
-        .expect_status(200);
+    let certificate_path = format!("{path}/client-certificate");
+    server.put(&keys.management, &certificate_path, &CERTIFICATE).expect_status(200);
     let key = text_field(&proxy, "key");
     let found = find_by_key(&server, &key).unwrap();
     assert_eq!((found.record().id, found.tenant().id), (id(&proxy), keys.tenant.id));
@@ -66,10 +59,8 @@ fn proxy_is_found_by_its_key_with_its_current_settings() {
     assert_eq!(program.certificate_pem.as_deref(), CERTIFICATE["certificate_pem"].as_str());
     let secrets = found.open_secrets().unwrap();
     assert_eq!(secrets.configuration.as_ref().and_then(|it| it.get("a")), Some("1"));
-    assert_eq!(
-        secrets.private_key_pem.as_ref().map(|it| it.as_str()),
-        CERTIFICATE["private_key_pem"].as_str()
-    );
+    let private_key = secrets.private_key_pem.as_ref().map(|it| it.as_str());
+    assert_eq!(private_key, CERTIFICATE["private_key_pem"].as_str());
     for unknown in ["", "x", &key[1..], &keys.management, &keys.private] {
         assert!(find_by_key(&server, unknown).is_none(), "{unknown}");
     }
@@ -78,8 +69,7 @@ fn proxy_is_found_by_its_key_with_its_current_settings() {
     let reloaded = find_by_key(&server, &key).unwrap();
     assert!(Arc::ptr_eq(reloaded.program(run).unwrap(), &program));
     let patch = json!({"destination_url": "https://psp.example/v2"});
-    let request = server.request("PATCH", &path).key(&keys.management);
-    assert_eq!(request.merge_patch(&patch).send().status, 204);
+    assert_eq!(server.patch(&keys.management, &path, &patch).status, 204);
     let changed = find_by_key(&server, &key).unwrap();
     assert_eq!(changed.program(run).unwrap().destination.as_str(), "https://psp.example/v2");
     assert_eq!(server.delete(&keys.management, &path).status, 204);
@@ -88,7 +78,7 @@ fn proxy_is_found_by_its_key_with_its_current_settings() {
 
 #[test]
 fn host_selects_one_proxy_of_all_tenants() {
-    let (server, keys) = start();
+    let (server, keys) = TestServer::start_with_tenant();
     let other_keys = server.create_default_tenant();
     let (first, second) = (create(&server, &keys, &json!({})), create(&server, &keys, &json!({})));
     let foreign = create(&server, &other_keys, &json!({}));
@@ -127,7 +117,7 @@ fn host_selects_one_proxy_of_all_tenants() {
 
 #[test]
 fn altered_proxy_row_closes_the_lookups_of_its_tenant() {
-    let (server, keys) = start();
+    let (server, keys) = TestServer::start_with_tenant();
     let other_keys = server.create_default_tenant();
     let (proxy, foreign) =
         (create(&server, &keys, &json!({})), create(&server, &other_keys, &json!({})));

@@ -4,19 +4,21 @@ use scrip_core::types::{
     ApplicationKind::Management,
     Permission::{ApplicationUpdate, ProxyCreate, ProxyRead, ProxyUpdate},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     CERTIFICATE, certificate_body, certificate_pem, create_proxy, get_proxy, patch_proxy,
     proxy_body, proxy_path,
 };
-use crate::harness::server::{ACME, SERVER, text_field};
+use crate::harness::{
+    entities::CreatedApplication,
+    server::{ACME, SERVER, text_field},
+};
 
 const DENIAL: &str = "application:update";
 
-fn create_application(kind: &str, permission: &str) -> Value {
-    let body = json!({"name": "lender", "type": kind, "permissions": [permission]});
-    SERVER.post(&ACME.management, "/applications", &body).expect_status(201)["id"].clone()
+fn create_application(kind: &str, permission: &str) -> CreatedApplication {
+    SERVER.create_application(&ACME.management, kind, &json!({"permissions": [permission]}))
 }
 
 #[test]
@@ -27,13 +29,13 @@ fn naming_an_application_needs_application_update() {
     let plain = proxy_body(&json!({}));
     SERVER.post(&creator, "/proxies", &plain).expect_status(201);
     for (kind, permission) in [("private", "token:create"), ("public", "token:create")] {
-        let application = create_application(kind, permission);
+        let application = create_application(kind, permission).id;
         let body = proxy_body(&json!({"application": {"id": application}}));
         SERVER.post(&creator, "/proxies", &body).expect_problem(403, DENIAL);
         let created = SERVER.post(&manager, "/proxies", &body).expect_status(201);
         assert_eq!(created["application_id"], application);
     }
-    let management = create_application("management", "tenant:read");
+    let management = create_application("management", "tenant:read").id;
     let body = proxy_body(&json!({"application": {"id": management}}));
     SERVER.post(&manager, "/proxies", &body).expect_invalid("application.id");
     let other_tenant = SERVER.create_default_tenant();
@@ -47,7 +49,7 @@ fn redirecting_a_proxy_needs_application_update() {
     let updater = SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
     let both = [ProxyUpdate, ApplicationUpdate];
     let manager = SERVER.key_with_permissions(&ACME.tenant, Management, &both);
-    let application = create_application("private", "token:create");
+    let application = create_application("private", "token:create").id;
     let append = json!([{"type": "append_text", "options": {"value": "x"}}]);
     for change in [
         json!({"destination_url": "https://attacker.example"}),
@@ -84,7 +86,7 @@ fn proxy_update_alone_changes_the_remaining_attributes() {
     let updater = SERVER.key_with_permissions(&ACME.tenant, Management, &[ProxyUpdate]);
     let application = create_application("private", "token:create");
     let attributes = json!({
-        "application": {"id": application}, "require_auth": false, "tls_min": "1.3",
+                "application": {"id": application.id}, "require_auth": false, "tls_min": "1.3",
         "request_transforms": [{"type": "append_text", "options": {"value": "x"}}],
     });
     let proxy = create_proxy(&attributes);
@@ -99,10 +101,9 @@ fn proxy_update_alone_changes_the_remaining_attributes() {
     let reader = SERVER.key_with_permissions(&ACME.tenant, Management, &both);
     SERVER.put(&reader, &proxy_path(&proxy), &body).expect_status(200);
     // The application was deleted: the proxy stays changeable, and its rights are gone.
-    let path = format!("/applications/{}", application.as_str().unwrap());
-    assert_eq!(SERVER.delete(&ACME.management, &path).status, 204);
+    assert_eq!(SERVER.delete(&ACME.management, &application.path).status, 204);
     assert_eq!(patch_proxy(&updater, &proxy, &json!({"name": "z"})).status, 204);
-    assert_eq!(get_proxy(&proxy)["application_id"], application);
+    assert_eq!(get_proxy(&proxy)["application_id"], application.id);
 }
 
 /// The response would tell whether the values are equal to those that the caller cannot read.
@@ -112,17 +113,14 @@ fn request_with_hidden_attributes_needs_application_update_without_proxy_read() 
     let both = [ProxyUpdate, ProxyRead];
     let reader = SERVER.key_with_permissions(&ACME.tenant, Management, &both);
     let append = |value: &str| json!({"type": "append_text", "options": {"value": value}});
+    let other_certificate = certificate_body("other.example")["certificate_pem"].take();
     let rows = [
         ("configuration", json!({"pin": "1234"}), json!({"pin": "4321"})),
         ("request_transforms", json!([append("key=1")]), json!([append("key=2")])),
         ("response_transforms", json!([append("key=1")]), json!([append("key=2")])),
         ("request_transform", append("key=1"), json!({"options": {"value": "key=2"}})),
         ("response_transform", append("key=1"), json!({"options": {"value": "key=2"}})),
-        (
-            "ca_pem",
-            json!(certificate_pem()),
-            json!(certificate_body("other.example")["certificate_pem"]),
-        ),
+        ("ca_pem", json!(certificate_pem()), other_certificate),
     ];
     for (name, equal, other) in rows {
         let [equal, other] = [json!({name: equal}), json!({name: other})];

@@ -11,8 +11,7 @@ use crate::harness::{
 
 #[test]
 fn secrets_of_a_proxy_are_sealed_and_not_recorded() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let secret = "s3cr3t-58d1c7";
     let changes = json!({
         "configuration": {"login": secret}, "destination_url": format!("https://{secret}.example/v1"),
@@ -20,9 +19,8 @@ fn secrets_of_a_proxy_are_sealed_and_not_recorded() {
     });
     let proxy = server.post(&keys.management, "/proxies", &proxy_body(&changes)).expect_status(201);
     let path = format!("/proxies/{}", text_field(&proxy, "id"));
-    server
-        .put(&keys.management, &format!("{path}/client-certificate"), &CERTIFICATE)
-        .expect_status(200);
+    let certificate_path = format!("{path}/client-certificate");
+    server.put(&keys.management, &certificate_path, &CERTIFICATE).expect_status(200);
     server.put(&keys.management, &path, &proxy_body(&changes)).expect_status(200);
     let patch = json!({"configuration": {"password": secret}});
     let request = server.request("PATCH", &path).key(&keys.management).idempotency_key(secret);
@@ -30,15 +28,13 @@ fn secrets_of_a_proxy_are_sealed_and_not_recorded() {
     server.get_path(&keys.management, "/proxies").expect_status(200);
     server.delete(&keys.management, &path);
     server.get_path(&keys.management, &path).expect_problem(404, "");
-    let created =
-        server.post(&keys.management, "/proxies", &proxy_body(&changes)).expect_status(201);
+    let created = server.create_entity(&keys.management, "/proxies", &proxy_body(&changes));
 
     let rows = server.engine.select("SELECT name, digest, settings, secrets, mac FROM proxies");
     assert_eq!(rows.len(), 1);
-    let records = server.engine.select("SELECT operation, entity, outcome FROM log_records");
-    let reads = server
-        .engine
-        .select_from_log(LogKind::Read, "SELECT operation, entity, outcome FROM log_records");
+    let sql = "SELECT operation, entity, outcome FROM log_records";
+    let [records, reads] =
+        [LogKind::Audit, LogKind::Read].map(|it| server.engine.select_from_log(it, sql));
     let stored = format!("{rows:?}{records:?}{reads:?}");
     let private_key = CERTIFICATE["private_key_pem"].as_str().unwrap();
     let private_key = private_key.lines().nth(1).unwrap();

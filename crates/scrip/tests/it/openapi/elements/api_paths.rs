@@ -46,8 +46,7 @@ fn idempotency_key_is_the_same_below_api() {
 
 #[test]
 fn audit_record_of_a_rejected_request_names_the_operation() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     server.get_path(&keys.public, "/api/logs").expect_status(403);
     let logs = server.get_path(&keys.management, "/logs").expect_status(200);
     let operations: Vec<_> =

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{FIELD_KEYS, FIELDS};
 use crate::{
     harness::server::{TestResponse, TestServer, card_body, text_field, unique_card_number},
-    proxy::harness::{PROXY, ProxyResponse, StatedDelivery},
+    proxy::harness::{PROXY, ProxyResponse},
 };
 
 const HEADER: &str = "Scrip-Field-Application";
@@ -106,7 +106,7 @@ fn denied_key_of_a_frame_is_recorded() {
 }
 
 fn expect_denied(response: &ProxyResponse, text: &str) {
-    let error = response.expect_error(403, StatedDelivery::NotSent);
+    let error = response.expect_not_sent(403);
     assert!(error["detail"].as_str().unwrap().contains(text), "{error}");
 }
 

@@ -8,10 +8,7 @@ use super::{
 };
 use crate::{
     harness::server::{SERVER, TestServer},
-    proxy::{
-        harness::{ProxyHarness, StatedDelivery},
-        hosts::map_host,
-    },
+    proxy::{harness::ProxyHarness, hosts::map_host},
 };
 
 /// The document describes the responses of the other hosts.
@@ -108,7 +105,7 @@ fn proxied_call_on_the_field_host_needs_a_fetch_request() {
         [&[][..], &["document"], &["script"], &["iframe"], &["Empty"], &[""], &["empty", "script"]]
     {
         let response = call("/api/proxy/x", fetch_headers);
-        let error = response.expect_error(403, StatedDelivery::NotSent);
+        let error = response.expect_not_sent(403);
         assert!(error["detail"].as_str().unwrap().contains("Sec-Fetch-Dest: empty"), "{error}");
         assert_eq!(response.header("content-security-policy"), Some("sandbox; default-src 'none'"));
     }

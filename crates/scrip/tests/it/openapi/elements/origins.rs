@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{API_HOST, FIELD_HOST, FIELD_KEYS, FIELDS, PAGES, production_hosting, request};
 use crate::{
     harness::server::{TestResponse, TestServer, card_body, text_field, unique_card_number},
-    proxy::harness::{ProxyHarness, StatedDelivery},
+    proxy::harness::ProxyHarness,
 };
 
 const SHOP: &str = "https://shop.example";
@@ -132,10 +132,8 @@ fn pages_can_be_framed_by_the_origins_of_their_application_only() {
     let changed = request("GET", &controller).header("If-None-Match", &response.headers["etag"]);
     let changed = changed.send();
     assert_eq!(changed.status, 200);
-    assert!(
-        changed.headers["content-security-policy"]
-            .contains("frame-ancestors https://shop.example;")
-    );
+    let policy = &changed.headers["content-security-policy"];
+    assert!(policy.contains("frame-ancestors https://shop.example;"));
 }
 
 #[test]
@@ -226,7 +224,7 @@ fn proxied_call_checks_the_origin_of_its_caller() {
         let request = harness.request("POST", "/x").api_key(&text_field(&session, "session_key"));
         request.proxy_key(&proxy.key).header("Origin", origin).json(&json!({"a": 1})).send()
     };
-    let error = call("https://attacker.example").expect_error(403, StatedDelivery::NotSent);
+    let error = call("https://attacker.example").expect_not_sent(403);
     assert!(error["detail"].as_str().unwrap().contains("origins"), "{error}");
     assert_eq!(host.request_count(), 0);
     call(SHOP).expect_answer(200);

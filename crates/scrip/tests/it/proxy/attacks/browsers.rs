@@ -5,23 +5,13 @@ mod session_data;
 
 use serde_json::{Value, json};
 
-use crate::{
-    harness::server::text_field,
-    proxy::harness::{PROXY, ProxyRequest, StatedDelivery, TestCard},
-};
+use crate::proxy::harness::{PROXY, ProxyRequest, TestCard};
 
 const SECRET: &str = "provider-secret-7391";
 
 /// A session that may use one card.
 pub(super) fn create_session(card: &TestCard) -> String {
-    let server = &PROXY.server;
-    let created = server.post_empty(&PROXY.keys.public, "/sessions").json();
-    let rules = json!([{"description": "one card", "priority": 1, "transform": "mask",
-        "conditions": [{"attribute": "id", "operator": "equals", "value": card.id}],
-        "permissions": ["token:use"]}]);
-    let body = json!({"nonce": created["nonce"], "rules": rules});
-    assert_eq!(server.post(&PROXY.keys.private, "/sessions/authorize", &body).status, 204);
-    text_field(&created, "session_key")
+    PROXY.create_card_session(&PROXY.keys.public, card)
 }
 
 #[test]
@@ -30,7 +20,7 @@ fn access_session_cannot_evaluate_expressions_over_the_configuration() {
     let proxy = PROXY.create_proxy_to(&host, json!({"configuration": {"api_key": SECRET}}));
     let card = PROXY.create_card();
     let session = create_session(&card);
-    let request = |key: &str| PROXY.request("POST", "").api_key(key).proxy_key(&proxy.key);
+    let request = |key: &str| PROXY.post_as(key, &proxy);
     let in_body =
         |request: ProxyRequest| request.json(&json!({"reference": "{{ config: api_key }}"})).send();
     let in_header = |request: ProxyRequest, value: &str| {
@@ -45,16 +35,14 @@ fn access_session_cannot_evaluate_expressions_over_the_configuration() {
     let mut responses = vec![in_body(request(&session))];
     responses.extend(header_values.map(|it| in_header(request(&session), it)));
     for response in responses {
-        let error = response.expect_error(403, StatedDelivery::NotSent);
+        let error = response.expect_not_sent(403);
         assert!(error["detail"].as_str().unwrap().contains("configuration"), "{error}");
     }
     assert_eq!(host.request_count(), 0);
     let body = json!({"number": card.number_expression()});
-    request(&session)
-        .header("X-Host", "{{ proxy.request.headers.accept | size }}")
-        .json(&body)
-        .send()
-        .expect_answer(200);
+    let with_header =
+        request(&session).header("X-Host", "{{ proxy.request.headers.accept | size }}");
+    with_header.json(&body).send().expect_answer(200);
     in_body(request(&PROXY.keys.private)).expect_answer(200);
     assert!(host.last_request().text().contains(SECRET));
 }
@@ -71,14 +59,14 @@ fn public_key_cannot_evaluate_expressions_over_the_configuration() {
     let host = PROXY.destinations.host(&[]);
     let attributes = json!({"configuration": {"api_key": SECRET}, "require_auth": false});
     let proxy = PROXY.create_proxy_to(&host, attributes);
-    let request = || PROXY.request("POST", "").api_key(&PROXY.keys.public).proxy_key(&proxy.key);
+    let request = || PROXY.post_as(&PROXY.keys.public, &proxy);
     let responses = [
         request().json(&json!({"reference": "{{ config: api_key }}"})).send(),
         request().header("X-A", "{{ config: api_key }}").json(&json!({})).send(),
         request().header("X-A", "{{ proxy.config.api_key }}").json(&json!({})).send(),
     ];
     for response in responses {
-        response.expect_error(403, StatedDelivery::NotSent);
+        response.expect_not_sent(403);
     }
     assert_eq!(host.request_count(), 0);
     request().json(&json!({"reference": "1"})).send().expect_answer(200);
@@ -94,7 +82,7 @@ fn request_transform_adds_the_key_of_the_provider_for_an_access_session() {
         json!({"configuration": {"api_key": SECRET}, "request_transforms": transforms});
     let proxy = PROXY.create_proxy_to(&host, attributes);
     let card = PROXY.create_card();
-    let request = PROXY.request("POST", "").api_key(&create_session(&card)).proxy_key(&proxy.key);
+    let request = PROXY.post_as(&create_session(&card), &proxy);
     request.json(&json!({"number": card.number_expression()})).send().expect_answer(200);
     assert_eq!(host.single_request().header("x-api-key"), Some(SECRET));
     assert!(host.single_request().text().contains(&card.number));

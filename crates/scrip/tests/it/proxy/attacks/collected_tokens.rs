@@ -2,7 +2,6 @@
 
 use scrip_core::{
     audit::LogKind,
-    policy::Tenant,
     types::{
         Permission::{ProxyInvoke, TokenRead, TokenUse},
         Transform::{Mask, Reveal},
@@ -18,9 +17,7 @@ use crate::{
 
 /// A proxy that stores a text of the request, and then applies another transform.
 fn create_collecting_proxy(harness: &ProxyHarness, url: &str, next: Value) -> CreatedProxy {
-    let body = json!({"name": "c", "type": "private", "permissions": ["token:create"]});
-    let created = harness.server.post(&harness.keys.management, "/applications", &body);
-    let application = created.expect_status(201)["id"].clone();
+    let application = harness.create_application(&json!({"permissions": ["token:create"]})).id;
     let token = json!({"type": "token", "data": "{{ req.data }}"});
     let transforms = json!([
         {"type": "tokenize", "options": {"identifier": "new", "token": token}},
@@ -31,12 +28,26 @@ fn create_collecting_proxy(harness: &ProxyHarness, url: &str, next: Value) -> Cr
     harness.create_proxy(url, attributes)
 }
 
+/// A proxy that stores a token, and sends the token itself to a destination that repeats it.
+fn create_showing_proxy(harness: &ProxyHarness, token: Value) -> CreatedProxy {
+    let rights = json!({"permissions": ["token:create", "token:read"]});
+    let application = harness.create_application(&rights).id;
+    let transforms = json!([
+        {"type": "tokenize", "options": {"identifier": "new", "token": token}},
+        append("{{ transform_identifier: 'new' }}"),
+    ]);
+    let attributes = json!({"require_auth": false, "application": {"id": application},
+        "request_transforms": transforms});
+    let host = harness.destinations.host(&[DestinationBehavior::Echo]);
+    harness.create_proxy_to(&host, attributes)
+}
+
 fn append(value: &str) -> Value {
     json!({"type": "append_json", "options": {"location": "$.token", "value": value}})
 }
 
-fn records(harness: &ProxyHarness, tenant: &Tenant, operation: &str) -> Vec<Vec<String>> {
-    let tenant = harness.server.engine.sql_id(tenant.id.0);
+fn records(harness: &ProxyHarness, operation: &str) -> Vec<Vec<String>> {
+    let tenant = harness.server.engine.sql_id(harness.keys.tenant.id.0);
     let sql = format!(
         "SELECT entity, outcome, detail FROM log_records WHERE tenant = {tenant} \
          AND operation = '{operation}' ORDER BY sequence"
@@ -56,19 +67,14 @@ fn rejected_call_stores_no_token_and_leaves_a_record() {
     // The second transform fails.
     let proxy =
         create_collecting_proxy(&harness, &host.url(""), append("{{ req.number | to_number }}"));
-    let request = || harness.request("POST", "").proxy_key(&proxy.key);
-    let response = request().json(&json!({"data": "a", "number": "x"})).send();
-    response.expect_error(400, StatedDelivery::NotSent);
+    let request = || harness.post_keyless(&proxy);
+    request().json(&json!({"data": "a", "number": "x"})).send().expect_not_sent(400);
     assert_eq!((count_tokens(&harness), host.request_count()), (0, 0));
     let is_recorded = || {
-        let records = records(&harness, &harness.keys.tenant, "invoke_proxy");
+        let records = records(&harness, "invoke_proxy");
         records.iter().any(|it| it[0] == proxy.id && it[1] == "invalid")
     };
-    assert!(
-        becomes_true(is_recorded),
-        "{:?}",
-        records(&harness, &harness.keys.tenant, "invoke_proxy")
-    );
+    assert!(becomes_true(is_recorded), "{:?}", records(&harness, "invoke_proxy"));
     request().json(&json!({"data": "a", "number": "1"})).send().expect_answer(200);
     assert_eq!((count_tokens(&harness), host.request_count()), (1, 1));
 }
@@ -79,39 +85,30 @@ fn record_of_the_outcome_names_the_collected_token() {
     let host = harness.destinations.host(&[DestinationBehavior::HangUp]);
     let value = "{{ transform_identifier: 'new' | json: '$.id' }}";
     let proxy = create_collecting_proxy(&harness, &host.url(""), append(value));
-    let request = harness.request("POST", "").proxy_key(&proxy.key);
+    let request = harness.post_keyless(&proxy);
     request.json(&json!({"data": "a"})).send().expect_error(502, StatedDelivery::MaybeSent);
     let tokens = harness.server.get_path(&harness.keys.private, "/tokens").expect_status(200);
     let id = tokens["data"][0]["id"].as_str().expect("the token stays").to_owned();
     let is_recorded = || {
-        let records = records(&harness, &harness.keys.tenant, "create_token");
-        records
-            .iter()
-            .any(|it| it[0] == id && it[1] == "collected_in_call" && it[2].contains(&proxy.id))
+        let mut records = records(&harness, "create_token").into_iter();
+        records.any(|it| it[0] == id && it[1] == "collected_in_call" && it[2].contains(&proxy.id))
     };
-    assert!(
-        becomes_true(is_recorded),
-        "{:?}",
-        records(&harness, &harness.keys.tenant, "create_token")
-    );
+    assert!(becomes_true(is_recorded), "{:?}", records(&harness, "create_token"));
 }
 
 /// The text of the first broken rule would disclose a part of an answer that is withheld.
 #[test]
 fn failed_transform_of_an_answer_has_one_error_for_a_client_without_a_key() {
     let harness = ProxyHarness::start();
-    let number = |value: &str| {
-        json!({"type": "append_header",
-        "options": {"location": "X-A", "value": value}})
-    };
     let error = |transform: Value| {
         let host = harness.destinations.host(&[DestinationBehavior::json(200, &json!({"a": "x"}))]);
         let attributes = json!({"require_auth": false, "response_transforms": [transform]});
         let proxy = harness.create_proxy_to(&host, attributes);
-        let request = harness.request("POST", "").proxy_key(&proxy.key);
+        let request = harness.post_keyless(&proxy);
         request.json(&json!({})).send().expect_error(502, StatedDelivery::Answered)
     };
-    let first = error(number("{{ res.a | to_number }}"));
+    let first = error(json!({"type": "append_header",
+        "options": {"location": "X-A", "value": "{{ res.a | to_number }}"}}));
     let second = error(json!({"type": "append_json",
         "options": {"location": "$.b.c", "value": "{{ res.a }}"}}));
     assert_eq!(first, second);
@@ -131,7 +128,7 @@ fn record_of_a_replay_names_the_proxy_and_its_tokens() {
     call();
     assert_eq!(host.request_count(), 1);
     for (operation, entity) in [("invoke_proxy", &proxy.id), ("use_token", &card.id)] {
-        let records = records(&harness, &harness.keys.tenant, operation);
+        let records = records(&harness, operation);
         let is_replay = |it: &Vec<String>| it[0] == *entity && it[1] == "replayed";
         assert!(records.iter().any(is_replay), "{operation}: {records:?}");
     }
@@ -142,11 +139,9 @@ fn record_of_a_replay_names_the_proxy_and_its_tokens() {
 fn collected_token_does_not_give_its_sender_more_rights_than_the_used_token() {
     let harness = ProxyHarness::start();
     let host = harness.destinations.host(&[]);
-    let body = json!({"name": "c", "type": "private", "rules": [{"description": "all",
-        "priority": 1, "container": "/", "transform": "reveal",
-        "permissions": ["token:create", "token:read"]}]});
-    let created = harness.server.post(&harness.keys.management, "/applications", &body);
-    let application = created.expect_status(201)["id"].clone();
+    let rule = json!({"description": "all", "priority": 1, "container": "/",
+        "transform": "reveal", "permissions": ["token:create", "token:read"]});
+    let application = harness.create_application(&json!({"rules": [rule]})).id;
     let collect = |container: &str| {
         let token = json!({"type": "token", "data": "{{ res.n }}", "containers": [container]});
         let transforms = json!([{"type": "tokenize", "options": {"token": token}}]);
@@ -169,7 +164,7 @@ fn collected_token_does_not_give_its_sender_more_rights_than_the_used_token() {
         let is_gain = permission != ProxyInvoke;
         let tokens = count_tokens(&harness);
         match is_gain {
-            true => drop(send("/open/").expect_error(403, StatedDelivery::NotSent)),
+            true => drop(send("/open/").expect_not_sent(403)),
             false => drop(send("/open/").expect_answer(200)),
         }
         assert_eq!(count_tokens(&harness), tokens + usize::from(!is_gain), "{permission:?}");
@@ -185,22 +180,11 @@ fn collected_duplicate_shows_a_sender_without_a_read_right_only_its_outline() {
     let stored = json!({"type": "card", "metadata": {"customer": "secret-name"},
         "data": {"number": number, "expiration_month": 7, "expiration_year": 2038}});
     let stored = harness.server.create_token_ok(&harness.keys.private, &stored);
-    let body =
-        json!({"name": "c", "type": "private", "permissions": ["token:create", "token:read"]});
-    let application = harness.server.post(&harness.keys.management, "/applications", &body);
     let token = json!({"type": "card", "deduplicate_token": true,
         "data": {"number": "{{ req.number }}"}});
-    let transforms = json!([
-        {"type": "tokenize", "options": {"identifier": "t", "token": token}},
-        {"type": "append_json",
-            "options": {"location": "$.token", "value": "{{ transform_identifier: 't' }}"}},
-    ]);
-    let host = harness.destinations.host(&[DestinationBehavior::Echo]);
-    let attributes = json!({"require_auth": false, "request_transforms": transforms,
-        "application": {"id": application.expect_status(201)["id"]}});
-    let proxy = harness.create_proxy_to(&host, attributes);
+    let proxy = create_showing_proxy(&harness, token);
     let send = |key: Option<&str>| {
-        let request = harness.request("POST", "").proxy_key(&proxy.key);
+        let request = harness.post_keyless(&proxy);
         let request = key.into_iter().fold(request, |request, key| request.api_key(key));
         let response = request.json(&json!({"number": number})).send().expect_answer(200);
         response.text().to_owned()
@@ -217,27 +201,15 @@ fn collected_duplicate_shows_a_sender_without_a_read_right_only_its_outline() {
 #[test]
 fn collected_conversion_does_not_show_the_card_of_the_intent() {
     let harness = ProxyHarness::start();
-    let body =
-        json!({"name": "c", "type": "private", "permissions": ["token:create", "token:read"]});
-    let application = harness.server.post(&harness.keys.management, "/applications", &body);
-    let transforms = json!([
-        {"type": "tokenize", "options":
-            {"identifier": "t", "token": {"token_intent_id": "{{ req.intent }}"}}},
-        {"type": "append_json",
-            "options": {"location": "$.token", "value": "{{ transform_identifier: 't' }}"}},
-    ]);
-    let host = harness.destinations.host(&[DestinationBehavior::Echo]);
-    let attributes = json!({"require_auth": false, "request_transforms": transforms,
-        "application": {"id": application.expect_status(201)["id"]}});
-    let proxy = harness.create_proxy_to(&host, attributes);
+    let token = json!({"token_intent_id": "{{ req.intent }}"});
+    let proxy = create_showing_proxy(&harness, token);
     let card = json!({"type": "card", "data": {"number": "4242424242424242",
         "expiration_month": 7, "expiration_year": 2038}});
-    let intent = harness.server.post(&harness.keys.private, "/token-intents", &card);
-    let body = json!({"intent": intent.expect_status(201)["id"]});
-    let request = || harness.request("POST", "").proxy_key(&proxy.key).json(&body);
-    request().send().expect_error(403, StatedDelivery::NotSent);
-    let rules = vec![grant("/other/", Mask, &[ProxyInvoke])];
-    let sender = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    let intent = harness.server.create_intent_id(&harness.keys.private, &card);
+    let body = json!({"intent": intent});
+    let request = || harness.post_keyless(&proxy).json(&body);
+    request().send().expect_not_sent(403);
+    let sender = harness.key_with_rule("/other/", Mask, &[ProxyInvoke]);
     let response = request().api_key(&sender).send().expect_answer(200);
     assert!(response.text().contains("\"containers\""), "{}", response.text());
     for hidden in ["4242", "2038", "fingerprint"] {

@@ -10,7 +10,7 @@ use crate::proxy::{
         failing_expressions::OracleAttack,
         padded_sizes::{create_client_key, encode_header, encrypt_token},
     },
-    harness::{PROXY, ProxyHarness, ProxyRequest, StatedDelivery},
+    harness::{PROXY, ProxyHarness, ProxyRequest},
 };
 
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -230,7 +230,7 @@ fn holder_of_token_use_computes_nothing_if_the_operator_lists_destinations() {
     let attack = OracleAttack::new(&harness, json!({}));
     for digit in ['1', '2'] {
         let response = attack.request_with_use().json(&json!([attack.guess(7, digit)])).send();
-        response.expect_error(403, StatedDelivery::NotSent);
+        response.expect_not_sent(403);
     }
     let selected = json!([attack.card.number_expression()]);
     attack.request_with_use().json(&selected).send().expect_answer(200);
@@ -245,7 +245,7 @@ fn right_to_evaluate_is_checked_before_expressions_are_compiled() {
         request.proxy_key(&attack.proxy.key).body(content_type, body.to_owned()).send()
     };
     for body in ["[\"{{ unfinished |\"]", "[\"{{ a | unknown_filter }}\"]"] {
-        send(JSON, body).expect_error(403, StatedDelivery::NotSent);
+        send(JSON, body).expect_not_sent(403);
     }
     // A file is no expression.
     let file =
@@ -261,8 +261,7 @@ fn literal_text_of_a_transform_is_hidden_like_the_configuration() {
     let transforms = json!([{"type": "append_json", "options": options}]);
     let attack = OracleAttack::new(&PROXY, json!({"request_transforms": transforms}));
     let guess = "{{ proxy.request.body | json: '$.secret' | slice: 1, 1 | to_number }}";
-    let response = attack.request().header("X-Guess", guess).json(&json!({})).send();
-    response.expect_error(403, StatedDelivery::NotSent);
+    attack.request().header("X-Guess", guess).json(&json!({})).send().expect_not_sent(403);
     let signature = "{{ proxy.request.body | hmac: 'sha-256', 'key' | to_base16 }}";
     attack.request().header("X-Guess", signature).json(&json!({})).send().expect_answer(200);
 }
@@ -288,6 +287,6 @@ fn tokens_of_one_call_have_at_most_4_mib_together() {
         attack.request().json(&json!(selected.collect::<Vec<_>>())).send()
     };
     send(4).expect_answer(200);
-    let error = send(5).expect_error(400, StatedDelivery::NotSent);
+    let error = send(5).expect_not_sent(400);
     assert!(error["errors"]["body"][0].as_str().unwrap().contains("4 MiB"), "{error}");
 }

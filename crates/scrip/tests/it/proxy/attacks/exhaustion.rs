@@ -71,11 +71,8 @@ fn call_through_a_stored_mask_with_too_many_steps_is_422_and_nothing_is_sent() {
     store_response_transforms(&proxy, json!([large]));
     for key in [None, Some(new_key())] {
         let request = PROXY.post_to(&proxy).json(&json!({}));
-        let request = match &key {
-            Some(key) => request.idempotency_key(key),
-            None => request,
-        };
-        let error = request.send().expect_error(422, StatedDelivery::NotSent);
+        let request = key.iter().fold(request, |it, key| it.idempotency_key(key));
+        let error = request.send().expect_not_sent(422);
         assert!(error["detail"].as_str().unwrap().contains("256"), "{error}");
     }
     assert_eq!(host.request_count(), 0);
@@ -84,8 +81,7 @@ fn call_through_a_stored_mask_with_too_many_steps_is_422_and_nothing_is_sent() {
     let stored = PROXY.server.get_path(management, &path).expect_status(200);
     assert_eq!(stored["response_transforms"][0]["expression"], large["expression"]);
     let repair = json!({"response_transforms": [mask("(a)")]});
-    let request = PROXY.server.request("PATCH", &path).key(management);
-    assert_eq!(request.merge_patch(&repair).send().status, 204);
+    assert_eq!(PROXY.server.patch(management, &path, &repair).status, 204);
     PROXY.post_to(&proxy).json(&json!({})).send().expect_answer(200);
 }
 
@@ -176,9 +172,7 @@ fn time_limit_between_transforms_of_an_answer_is_408_after_the_answer() {
             let interceptor = SlowTokens { delay, is_reached: Arc::clone(&is_reached) };
             setup.vault.store = Arc::new(InterceptedStore { engine, interceptor });
         });
-        let body = json!({"name": "a", "type": "private", "permissions": ["token:create"]});
-        let created = harness.server.post(&harness.keys.management, "/applications", &body);
-        let application = created.expect_status(201)["id"].clone();
+        let application = harness.create_application(&json!({"permissions": ["token:create"]})).id;
         let tokenize = json!({"type": "tokenize", "options": {"token": {
             "type": "token", "data": "{{ res.secret }}"}}});
         let attributes = json!({"timeout": seconds, "application": {"id": application},
@@ -206,8 +200,7 @@ fn large_message_that_a_template_reads_does_not_wait_for_its_own_slot() {
     let attributes = json!({"require_auth": false, "request_transforms": append("{{ req.x }}"),
         "response_transforms": append("{{ res.x }}")});
     let proxy = PROXY.create_proxy_to(&host, attributes);
-    let request = PROXY.request("POST", "").proxy_key(&proxy.key);
-    let response = request.json(&json!({"x": text})).send().expect_answer(200);
+    let response = PROXY.post_keyless(&proxy).json(&json!({"x": text})).send().expect_answer(200);
     assert!(response.text().len() > 900_000);
     assert!(host.last_request().body.len() > 900_000);
 }

@@ -16,7 +16,7 @@ use scrip_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{card_body, grant, text_field, unique_card_number},
+    harness::server::{card_body, text_field, unique_card_number},
     proxy::{
         harness::{CreatedProxy, PROXY, ProxyHarness, ProxyRequest, StatedDelivery, TestCard},
         idempotency::new_key,
@@ -39,10 +39,7 @@ impl<'a> OracleAttack<'a> {
     pub(super) fn new(harness: &'a ProxyHarness, proxy_attributes: Value) -> Self {
         let host = harness.destinations.host(&[]);
         let proxy = harness.create_proxy_to(&host, proxy_attributes);
-        let key = |permission| {
-            let rules = vec![grant("/", Mask, &[TokenRead, permission])];
-            harness.server.key_with_rules(&harness.keys.tenant, rules)
-        };
+        let key = |permission| harness.key_with_rule("/", Mask, &[TokenRead, permission]);
         let (api_key, use_key) = (key(ProxyInvoke), key(TokenUse));
         let card = harness.create_card();
         Self { harness, host, proxy, card, api_key, use_key }
@@ -50,11 +47,11 @@ impl<'a> OracleAttack<'a> {
 
     /// The expressions of a key that may send the data anywhere are evaluated.
     pub(super) fn request_with_use(&self) -> ProxyRequest {
-        self.harness.request("POST", "").api_key(&self.use_key).proxy_key(&self.proxy.key)
+        self.harness.post_as(&self.use_key, &self.proxy)
     }
 
     pub(super) fn request(&self) -> ProxyRequest {
-        self.harness.request("POST", "").api_key(&self.api_key).proxy_key(&self.proxy.key)
+        self.harness.post_as(&self.api_key, &self.proxy)
     }
 
     /// An expression that fails exactly if the digit at this position has this value.
@@ -76,8 +73,7 @@ impl<'a> OracleAttack<'a> {
         let request = self.request_with_use();
         let other_card = self.harness.create_card();
         let expression = format!("{{{{ {} | to_number }}}}", other_card.id);
-        let response = request.json(&json!({"deep": {"path": expression}})).send();
-        response.expect_error(400, StatedDelivery::NotSent)
+        request.json(&json!({"deep": {"path": expression}})).send().expect_not_sent(400)
     }
 
     /// The records of uses of an entity: outcome and message, oldest first.
@@ -91,11 +87,11 @@ impl<'a> OracleAttack<'a> {
 
     /// Expects one use of the card, and its outcome.
     #[track_caller]
-    fn expect_single_use(&self, expected: &str) {
+    fn expect_single_use(&self, case: &str, expected: &str) {
         let uses = self.uses("use_token", &self.card.id);
-        assert_eq!(uses.len(), 1, "{uses:?}");
+        assert_eq!(uses.len(), 1, "{case}: {uses:?}");
         let (outcome, message) = &uses[0];
-        assert_eq!(outcome, expected);
+        assert_eq!(outcome, expected, "{case}");
         assert!(message.contains(&format!("POST {}", self.host.name())), "{message}");
         assert!(message.contains(&format!("proxy {}", self.proxy.id)), "{message}");
         assert!(message.contains("not sent"), "{message}");
@@ -114,7 +110,7 @@ fn each_guess_of_a_digit_by_a_failing_expression_is_recorded() {
         attempts.push(if response.status() == 200 {
             "used_in_call"
         } else {
-            response.expect_error(400, StatedDelivery::NotSent);
+            response.expect_not_sent(400);
             found = Some(guess);
             "used_in_rejected_call"
         });
@@ -133,18 +129,17 @@ fn error_of_a_failing_expression_does_not_say_which_one_failed() {
     let other = if digit == b'0' { '1' } else { '0' };
     let (failing, other) = (attack.guess(7, char::from(digit)), attack.guess(7, other));
     let first = attack.request_with_use().json(&json!([failing, other])).send();
-    let first = first.expect_error(400, StatedDelivery::NotSent);
+    let first = first.expect_not_sent(400);
     let second = attack.request_with_use().json(&json!([other, failing])).send();
-    assert_eq!(first, second.expect_error(400, StatedDelivery::NotSent));
+    assert_eq!(first, second.expect_not_sent(400));
     assert_eq!(first["errors"], json!({"proxy": ["not_sent"]}));
     assert_eq!(first, attack.expected_error());
     let header = "{{ proxy.request.body | to_number }}";
     let request = attack.request_with_use().header("X-Guess", header);
     let in_header = request.json(&json!([attack.card.number_expression()])).send();
-    assert_eq!(first, in_header.expect_error(400, StatedDelivery::NotSent));
+    assert_eq!(first, in_header.expect_not_sent(400));
     let request = attack.harness.post_to(&attack.proxy);
-    let detailed = request.json(&json!([other, failing])).send();
-    let detailed = detailed.expect_error(400, StatedDelivery::NotSent);
+    let detailed = request.json(&json!([other, failing])).send().expect_not_sent(400);
     assert!(detailed["errors"]["body[1]"].is_array(), "{detailed}");
 }
 
@@ -152,62 +147,71 @@ fn error_of_a_failing_expression_does_not_say_which_one_failed() {
 fn errors_that_do_not_depend_on_the_data_stay_detailed() {
     let attack = OracleAttack::new(&PROXY, json!({}));
     let body = json!([attack.failing_guess(), "{{ no-such-token }}"]);
-    let unknown = attack.request_with_use().json(&body).send();
-    let unknown = unknown.expect_error(400, StatedDelivery::NotSent);
+    let unknown = attack.request_with_use().json(&body).send().expect_not_sent(400);
     assert!(unknown["errors"]["body[1]"].is_array(), "{unknown}");
     let request =
         attack.request_with_use().header("X-Guess", "{{ proxy.request.body | unknown_filter }}");
     let invalid = request.json(&json!([attack.card.number_expression()])).send();
-    let invalid = invalid.expect_error(400, StatedDelivery::NotSent);
+    let invalid = invalid.expect_not_sent(400);
     assert!(invalid["errors"]["headers.x-guess"].is_array(), "{invalid}");
 }
 
 #[test]
-fn failing_expression_in_the_body_is_recorded_as_use_in_a_rejected_call() {
-    let attack = OracleAttack::new(&PROXY, json!({}));
-    let response = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
-    response.expect_error(400, StatedDelivery::NotSent);
-    attack.expect_single_use("used_in_rejected_call");
-}
-
-#[test]
-fn failing_expression_that_reaches_the_cvc_is_recorded_with_the_cvc() {
-    let attack = OracleAttack::new(&PROXY, json!({}));
-    let id = &attack.card.id;
-    let expression = format!("{{{{ {id} | json: '$.cvc' | replace: '1', 'x' | to_number }}}}");
-    let response = attack.request_with_use().json(&json!([expression])).send();
-    response.expect_error(400, StatedDelivery::NotSent);
-    attack.expect_single_use("used_in_rejected_call_with_cvc");
-}
-
-#[test]
-fn rejected_call_with_an_idempotency_key_is_recorded() {
-    let attack = OracleAttack::new(&PROXY, json!({}));
-    let request = attack.request_with_use().idempotency_key(&new_key());
-    let response = request.json(&json!([attack.failing_guess()])).send();
-    response.expect_error(400, StatedDelivery::NotSent);
-    attack.expect_single_use("used_in_rejected_call");
-}
-
-#[test]
-fn failing_header_expression_over_the_body_is_recorded() {
-    let attack = OracleAttack::new(&PROXY, json!({}));
-    let header = "{{ proxy.request.body | to_number }}";
-    let request = attack.request_with_use().header("X-Guess", header);
-    let response = request.json(&json!([attack.card.number_expression()])).send();
-    response.expect_error(400, StatedDelivery::NotSent);
-    attack.expect_single_use("used_in_rejected_call");
+fn rejected_call_is_recorded_as_a_use_of_its_card() {
+    type BuildCall = fn(&OracleAttack<'_>, ProxyRequest) -> ProxyRequest;
+    let cases: [(&str, BuildCall, &str); 5] = [
+        (
+            "failing expression in the body",
+            |attack, request| request.json(&json!([attack.failing_guess()])),
+            "used_in_rejected_call",
+        ),
+        (
+            "failing expression that reaches the CVC",
+            |attack, request| {
+                let cvc = format!("{} | json: '$.cvc' | replace: '1', 'x'", attack.card.id);
+                request.json(&json!([format!("{{{{ {cvc} | to_number }}}}")]))
+            },
+            "used_in_rejected_call_with_cvc",
+        ),
+        (
+            "call with an idempotency key",
+            |attack, request| {
+                request.idempotency_key(&new_key()).json(&json!([attack.failing_guess()]))
+            },
+            "used_in_rejected_call",
+        ),
+        (
+            "failing header expression over the body",
+            |attack, request| {
+                let request = request.header("X-Guess", "{{ proxy.request.body | to_number }}");
+                request.json(&json!([attack.card.number_expression()]))
+            },
+            "used_in_rejected_call",
+        ),
+        (
+            "token next to an unknown one",
+            |attack, request| {
+                let number = attack.card.number_expression();
+                request.json(&json!([number, "{{ no-such-token }}"]))
+            },
+            "used_in_rejected_call",
+        ),
+    ];
+    for (name, build, outcome) in cases {
+        let attack = OracleAttack::new(&PROXY, json!({}));
+        let response = build(&attack, attack.request_with_use()).send();
+        assert_eq!(response.status(), 400, "{name}: {}", response.text());
+        response.expect_not_sent(400);
+        attack.expect_single_use(name, outcome);
+    }
 }
 
 #[test]
 fn failing_request_transform_is_recorded() {
-    let transforms = json!([{"type": "append_header", "options": {"location": "X-Guess",
-        "value": "{{ req.guess | to_number }}"}}]);
-    let attack = OracleAttack::new(&PROXY, json!({"request_transforms": transforms}));
-    let body = json!({"guess": "x", "number": attack.card.number_expression()});
-    let response = attack.request_with_use().json(&body).send();
-    response.expect_error(400, StatedDelivery::NotSent);
-    attack.expect_single_use("used_in_rejected_call");
+    let attack = OracleAttack::new(&PROXY, failing_transform());
+    let request = attack.request_with_use().json(&transform_body(&attack.card, "x"));
+    request.send().expect_not_sent(400);
+    attack.expect_single_use("failing request transform", "used_in_rejected_call");
 }
 
 /// The body exceeds its limit only because of the data in it.
@@ -217,30 +221,19 @@ fn call_that_becomes_too_large_is_recorded() {
     let expression = format!("{{{{ {} | json: '$.number' | pad_left: 60000 }}}}", attack.card.id);
     let body: Value = (0..20).map(|_| expression.clone()).collect();
     let response = attack.request_with_use().json(&body).send();
-    assert_eq!(response.expect_error(400, StatedDelivery::NotSent), attack.expected_error());
-    attack.expect_single_use("used_in_rejected_call");
-}
-
-#[test]
-fn token_next_to_an_unknown_one_is_recorded() {
-    let attack = OracleAttack::new(&PROXY, json!({}));
-    let body = json!([attack.card.number_expression(), "{{ no-such-token }}"]);
-    attack.request_with_use().json(&body).send().expect_error(400, StatedDelivery::NotSent);
-    attack.expect_single_use("used_in_rejected_call");
+    assert_eq!(response.expect_not_sent(400), attack.expected_error());
+    attack.expect_single_use("too large call", "used_in_rejected_call");
 }
 
 #[test]
 fn token_intent_in_a_rejected_call_is_recorded() {
     let attack = OracleAttack::new(&PROXY, json!({}));
-    let body = card_body(&unique_card_number());
-    let keys = &attack.harness.keys;
-    let created = attack.harness.server.post(&keys.private, "/token-intents", &body);
-    let intent = text_field(&created.expect_status(201), "id");
+    let ProxyHarness { server, keys, .. } = attack.harness;
+    let intent = server.create_intent_id(&keys.private, &card_body(&unique_card_number()));
     let expression = format!(
         "{{{{ token_intent: {intent} | json: '$.data.number' | append: 'x' | to_number }}}}"
     );
-    let response = attack.request_with_use().json(&json!([expression])).send();
-    response.expect_error(400, StatedDelivery::NotSent);
+    attack.request_with_use().json(&json!([expression])).send().expect_not_sent(400);
     let uses = attack.uses("use_token_intent", &intent);
     let [(outcome, message)] = &*uses else { panic!("{uses:?}") };
     assert_eq!(outcome, "used_in_rejected_call");
@@ -255,9 +248,8 @@ fn rejected_call_is_recorded_if_reads_are_not_recorded() {
         setup.vault.audit_trail = Arc::new(trail);
     });
     let attack = OracleAttack::new(&harness, json!({}));
-    let response = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
-    response.expect_error(400, StatedDelivery::NotSent);
-    attack.expect_single_use("used_in_rejected_call");
+    attack.request_with_use().json(&json!([attack.failing_guess()])).send().expect_not_sent(400);
+    attack.expect_single_use("reads are not recorded", "used_in_rejected_call");
 }
 
 /// Without a record, an attacker must not learn whether its expression failed.
@@ -269,22 +261,21 @@ fn rejected_call_that_cannot_be_recorded_is_503_like_any_other_call() {
     let failing = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
     let successful =
         attack.request_with_use().json(&json!([attack.card.number_expression()])).send();
-    let failing = failing.expect_error(503, StatedDelivery::NotSent);
-    assert_eq!(failing, successful.expect_error(503, StatedDelivery::NotSent));
+    let failing = failing.expect_not_sent(503);
+    assert_eq!(failing, successful.expect_not_sent(503));
     assert_eq!(attack.host.request_count(), 0);
     attack.harness.server.engine.allow_read_log_writes();
-    let response = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
-    response.expect_error(400, StatedDelivery::NotSent);
+    attack.request_with_use().json(&json!([attack.failing_guess()])).send().expect_not_sent(400);
 }
 
 #[test]
 fn rejection_before_a_token_is_loaded_is_no_use() {
     let attack = OracleAttack::new(&PROXY, json!({}));
     let invalid = json!([attack.card.number_expression(), "{{ unfinished |"]);
-    attack.request_with_use().json(&invalid).send().expect_error(400, StatedDelivery::NotSent);
+    attack.request_with_use().json(&invalid).send().expect_not_sent(400);
     let ephemeral = attack.harness.request("POST", "").api_key(&attack.api_key);
     let request = ephemeral.url(&attack.host.url("")).json(&json!([attack.failing_guess()]));
-    request.send().expect_error(403, StatedDelivery::NotSent);
+    request.send().expect_not_sent(403);
     assert!(attack.uses("use_token", &attack.card.id).is_empty());
 }
 
@@ -296,26 +287,22 @@ fn twenty_rejected_evaluations_of_a_token_lock_out_the_application() {
     let attack = OracleAttack::new(&harness, json!({}));
     for _ in 0..20 {
         let response = attack.request_with_use().json(&json!([attack.failing_guess()])).send();
-        response.expect_error(400, StatedDelivery::NotSent);
+        response.expect_not_sent(400);
     }
     let successful = json!([attack.card.number_expression()]);
     for body in [json!([attack.failing_guess()]), successful.clone()] {
         let response = attack.request_with_use().json(&body).send();
-        let error = response.expect_error(429, StatedDelivery::NotSent);
+        let error = response.expect_not_sent(429);
         assert!(error["detail"].as_str().unwrap().contains("too many expressions"), "{error}");
         assert_eq!(response.header("retry-after"), None);
     }
     assert_eq!(attack.host.request_count(), 0);
     let other_card = attack.harness.create_card();
-    attack
-        .request_with_use()
-        .json(&json!([other_card.number_expression()]))
-        .send()
-        .expect_answer(200);
-    let backend = |key: &str| harness.request("POST", "").api_key(key).proxy_key(&attack.proxy.key);
+    let other_number = json!([other_card.number_expression()]);
+    attack.request_with_use().json(&other_number).send().expect_answer(200);
+    let backend = |key: &str| harness.post_as(key, &attack.proxy);
     backend(&harness.keys.private).json(&successful).send().expect_answer(200);
-    let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
-    let other_application = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    let other_application = harness.key_with_rule("/", Mask, &[TokenRead, ProxyInvoke]);
     backend(&other_application).json(&successful).send().expect_answer(200);
     harness.server.clock.advance(std::time::Duration::from_secs(24 * 60 * 60));
     attack.request_with_use().json(&successful).send().expect_answer(200);
@@ -323,18 +310,7 @@ fn twenty_rejected_evaluations_of_a_token_lock_out_the_application() {
 
 /// A session that may use one card.
 pub(super) fn create_session(harness: &ProxyHarness, card: &TestCard) -> String {
-    create_session_of(harness, &harness.keys.public, card)
-}
-
-fn create_session_of(harness: &ProxyHarness, public: &str, card: &TestCard) -> String {
-    let server = &harness.server;
-    let created = server.post_empty(public, "/sessions").json();
-    let rules = json!([{"description": "one card", "priority": 1, "transform": "mask",
-        "conditions": [{"attribute": "id", "operator": "equals", "value": card.id}],
-        "permissions": ["token:use"]}]);
-    let body = json!({"nonce": created["nonce"], "rules": rules});
-    assert_eq!(server.post(&harness.keys.private, "/sessions/authorize", &body).status, 204);
-    text_field(&created, "session_key")
+    harness.create_card_session(&harness.keys.public, card)
 }
 
 #[test]
@@ -342,14 +318,12 @@ fn rejected_evaluations_of_an_access_session_do_not_lock_out_its_backend() {
     let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
     let attack = OracleAttack::new(&harness, failing_transform());
     let session = create_session(&harness, &attack.card);
-    let as_session =
-        || attack.harness.request("POST", "").api_key(&session).proxy_key(&attack.proxy.key);
+    let as_session = || attack.harness.post_as(&session, &attack.proxy);
     for _ in 0..20 {
-        let response = as_session().json(&transform_body(&attack.card, "x")).send();
-        response.expect_error(400, StatedDelivery::NotSent);
+        as_session().json(&transform_body(&attack.card, "x")).send().expect_not_sent(400);
     }
     let successful = transform_body(&attack.card, "1");
-    as_session().json(&successful).send().expect_error(429, StatedDelivery::NotSent);
+    as_session().json(&successful).send().expect_not_sent(429);
     attack.request_with_use().json(&successful).send().expect_answer(200);
 }
 
@@ -365,8 +339,7 @@ fn failed_transform_of_an_answer_counts_as_a_rejected_evaluation() {
         let response = attack.request().json(&json!({"a": format!("x{text}")})).send();
         response.expect_error(502, StatedDelivery::Answered);
     }
-    let response = attack.request().json(&json!({"a": text})).send();
-    response.expect_error(429, StatedDelivery::NotSent);
+    attack.request().json(&json!({"a": text})).send().expect_not_sent(429);
 }
 
 /// A transform that fails on a text that is no number.
@@ -391,8 +364,7 @@ fn rejections_of_a_card_do_not_count_for_another_card_with_the_same_number() {
     let guess = TestCard { id: text_field(&guess, "id"), number: attack.card.number.clone() };
     assert_ne!(guess.id, attack.card.id);
     let reject = |card: &TestCard| {
-        let response = attack.request().json(&transform_body(card, "x")).send();
-        response.expect_error(400, StatedDelivery::NotSent);
+        attack.request().json(&transform_body(card, "x")).send().expect_not_sent(400);
     };
     reject(&attack.card);
     for _ in 0..19 {
@@ -406,22 +378,18 @@ fn rejections_of_a_card_do_not_count_for_another_card_with_the_same_number() {
 fn sessions_of_all_public_applications_share_the_budget_of_a_token() {
     let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
     let attack = OracleAttack::new(&harness, failing_transform());
-    let body = json!({"name": "second", "type": "public", "permissions": ["token:create"]});
-    let created = harness.server.post(&harness.keys.management, "/applications", &body);
-    let public = text_field(&created.expect_status(201), "key");
-    let sessions = [
-        create_session(&harness, &attack.card),
-        create_session_of(&harness, &public, &attack.card),
-    ];
+    let (management, permissions) = (&harness.keys.management, ["token:create"]);
+    let second = json!({"permissions": permissions});
+    let second = harness.server.create_application(management, "public", &second);
+    let sessions =
+        [&harness.keys.public, &second.key].map(|it| harness.create_card_session(it, &attack.card));
     for index in 0..20 {
         let session = &sessions[index % 2];
-        let request = harness.request("POST", "").api_key(session).proxy_key(&attack.proxy.key);
-        let response = request.json(&transform_body(&attack.card, "x")).send();
-        response.expect_error(400, StatedDelivery::NotSent);
+        let request = harness.post_as(session, &attack.proxy);
+        request.json(&transform_body(&attack.card, "x")).send().expect_not_sent(400);
     }
     for session in &sessions {
-        let request = harness.request("POST", "").api_key(session).proxy_key(&attack.proxy.key);
-        let response = request.json(&transform_body(&attack.card, "1")).send();
-        response.expect_error(429, StatedDelivery::NotSent);
+        let request = harness.post_as(session, &attack.proxy);
+        request.json(&transform_body(&attack.card, "1")).send().expect_not_sent(429);
     }
 }

@@ -7,12 +7,9 @@ use scrip_core::types::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    harness::server::grant,
-    proxy::{
-        attacks::failing_expressions::{OracleAttack, create_session},
-        harness::{PROXY, StatedDelivery},
-    },
+use crate::proxy::{
+    attacks::failing_expressions::{OracleAttack, create_session},
+    harness::PROXY,
 };
 
 /// An expression that fails only if it finds its digit tells as much when it succeeds, so a count of
@@ -25,13 +22,9 @@ fn caller_that_sees_masks_computes_nothing_with_a_hidden_attribute() {
     let digit = char::from(attack.card.number.as_bytes()[7]);
     let other = if digit == '0' { '1' } else { '0' };
     for key in [&attack.api_key, &session] {
-        let send = |body: &Value| {
-            let request = PROXY.request("POST", "").api_key(key).proxy_key(&attack.proxy.key);
-            request.json(body).send()
-        };
-        let errors = [digit, other].map(|it| {
-            send(&json!([attack.guess(7, it)])).expect_error(403, StatedDelivery::NotSent)
-        });
+        let send = |body: &Value| PROXY.post_as(key, &attack.proxy).json(body).send();
+        let errors =
+            [digit, other].map(|it| send(&json!([attack.guess(7, it)])).expect_not_sent(403));
         assert_eq!(errors[0], errors[1]);
         let hidden = [
             "json: '$.number' | slice: 0, 6",
@@ -41,10 +34,9 @@ fn caller_that_sees_masks_computes_nothing_with_a_hidden_attribute() {
             "stringify",
         ];
         for filters in hidden {
-            let response = send(&json!([format!("{{{{ {id} | {filters} }}}}")]));
-            response.expect_error(403, StatedDelivery::NotSent);
+            send(&json!([format!("{{{{ {id} | {filters} }}}}")])).expect_not_sent(403);
             let of_token = format!("{{{{ token: {id} | json: '$.data' | {filters} }}}}");
-            send(&json!([of_token])).expect_error(403, StatedDelivery::NotSent);
+            send(&json!([of_token])).expect_not_sent(403);
         }
         let shown = [
             "json: '$.number'",
@@ -57,12 +49,10 @@ fn caller_that_sees_masks_computes_nothing_with_a_hidden_attribute() {
         }
     }
     // A reveal right, and the right to send the data anywhere, are not limited.
-    let rules = vec![grant("/", Mask, &[TokenRead, TokenUse])];
-    let any_destination = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let any_destination = PROXY.key_with_rule("/", Mask, &[TokenRead, TokenUse]);
     for key in [&PROXY.keys.private, &any_destination] {
-        let request = PROXY.request("POST", "").api_key(key).proxy_key(&attack.proxy.key);
-        let response = request.json(&json!([attack.guess(7, digit)])).send();
-        response.expect_error(400, StatedDelivery::NotSent);
+        let request = PROXY.post_as(key, &attack.proxy);
+        request.json(&json!([attack.guess(7, digit)])).send().expect_not_sent(400);
     }
 }
 
@@ -104,7 +94,7 @@ fn header_uses_a_hidden_body_only_in_a_signature() {
         "{{ proxy.request.body | hmac: 'sha-256', 'key' | to_base64 | remove: '+' }}",
     ];
     for header in computed {
-        send(header).expect_error(403, StatedDelivery::NotSent);
+        send(header).expect_not_sent(403);
     }
     let signature = "{{ proxy.request.headers.x4 | append: proxy.request.body | \
         hmac: 'sha-256', 'key' | to_base16 | downcase }}";
@@ -119,11 +109,11 @@ fn caller_without_proxy_read_computes_nothing_with_the_configuration() {
     let in_body = |text: &str| attack.request().json(&json!([text])).send();
     let in_header = |text: &str| attack.request().header("X-Key", text).json(&json!([])).send();
     in_body("{{ config: secret | slice: 0, 1 | replace: 's', '1' | to_number }}")
-        .expect_error(403, StatedDelivery::NotSent);
+        .expect_not_sent(403);
     for header in
         ["{{ proxy.config.secret | slice: 0, 1 }}", "{{ proxy.request.headers[config.secret] }}"]
     {
-        in_header(header).expect_error(403, StatedDelivery::NotSent);
+        in_header(header).expect_not_sent(403);
     }
     in_body("{{ config: secret }}").expect_answer(200);
     let basic =

@@ -10,8 +10,8 @@ use scrip_testing::policy::permissions_for_kind;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{TestResponse, grant, text_field},
-    proxy::harness::{CreatedProxy, PROXY, ProxyRequest, StatedDelivery, TestCard, proxy_body},
+    harness::server::{TestResponse, text_field},
+    proxy::harness::{CreatedProxy, PROXY, ProxyRequest, TestCard, proxy_body},
 };
 
 /// A card, a live proxy of the tenant, and the destination of the attacker.
@@ -43,7 +43,7 @@ impl AttackScene {
         ];
         for request in attempts {
             let response = request.send();
-            response.expect_error(403, StatedDelivery::NotSent);
+            response.expect_not_sent(403);
             self.expect_nothing_in(&response.text());
         }
         assert_eq!((self.attacker.request_count(), self.honest.request_count()), (0, 0));
@@ -85,10 +85,9 @@ fn public_key_cannot_use_a_card() {
     );
     scene.expect_no_card(&public);
     // Without a token in the body: a public key is no right to send requests from the vault.
-    let request = PROXY.request("POST", "").api_key(&public).url(&scene.attacker.url(""));
-    request.json(&json!({})).send().expect_error(403, StatedDelivery::NotSent);
-    let request = PROXY.request("POST", "").api_key(&public).proxy_key(&scene.proxy.key);
-    request.json(&json!({})).send().expect_error(403, StatedDelivery::NotSent);
+    let request = PROXY.post_url_as(&public, &scene.attacker.url(""));
+    request.json(&json!({})).send().expect_not_sent(403);
+    PROXY.post_as(&public, &scene.proxy).json(&json!({})).send().expect_not_sent(403);
     for path in ["/proxies", &format!("/proxies/{}", scene.proxy.id)] {
         expect_denied(&PROXY.server.get_path(&public, path), "proxy:read");
     }
@@ -98,8 +97,7 @@ fn public_key_cannot_use_a_card() {
 #[test]
 fn masked_key_cannot_use_a_card() {
     let scene = AttackScene::new();
-    let rules = vec![grant("/", Mask, &[TokenRead])];
-    let masked = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let masked = PROXY.key_with_rule("/", Mask, &[TokenRead]);
     let shown = PROXY.server.get_token(&masked, &scene.card.id).expect_status(200);
     assert!(!shown.to_string().contains(&scene.card.number), "the rule masks the card");
     scene.expect_no_card(&masked);
@@ -127,12 +125,10 @@ fn proxy_create_alone_lends_no_rights() {
         CreatedProxy { id: text_field(&created, "id"), key: text_field(&created, "key") };
     let body = json!([scene.card.number_expression()]);
     // Keyless: the expression arrives as text.
-    let request = PROXY.request("POST", "").proxy_key(&own_proxy.key);
-    request.json(&body).send().expect_answer(200);
+    PROXY.post_keyless(&own_proxy).json(&body).send().expect_answer(200);
     assert_eq!(scene.attacker.last_request().text(), body.to_string());
     // With the only key that the attacker has.
-    let request = PROXY.request("POST", "").api_key(&key).proxy_key(&own_proxy.key);
-    request.json(&body).send().expect_error(403, StatedDelivery::NotSent);
+    PROXY.post_as(&key, &own_proxy).json(&body).send().expect_not_sent(403);
     // A proxy that borrows the rights of an application needs the right to change applications.
     let applications = PROXY.server.get_path(&PROXY.keys.management, "/applications");
     let application = applications.expect_status(200)["data"][0]["id"].clone();
@@ -225,13 +221,10 @@ fn key_of_another_tenant_uses_neither_card_nor_proxy() {
     let other = PROXY.server.create_default_tenant();
     let body = json!([scene.card.number_expression()]);
     let base = || PROXY.request("POST", "").api_key(&other.private).json(&body);
-    let response = base().url(&scene.attacker.url("")).send();
-    response.expect_error(400, StatedDelivery::NotSent);
-    let response = base().proxy_key(&scene.proxy.key).send();
-    response.expect_error(404, StatedDelivery::NotSent);
+    base().url(&scene.attacker.url("")).send().expect_not_sent(400);
+    base().proxy_key(&scene.proxy.key).send().expect_not_sent(404);
     let own_proxy = PROXY.create_proxy_of(&other, &scene.attacker.url(""), json!({}));
-    let response = base().proxy_key(&own_proxy.key).send();
-    response.expect_error(400, StatedDelivery::NotSent);
+    base().proxy_key(&own_proxy.key).send().expect_not_sent(400);
     let path = format!("/proxies/{}", scene.proxy.id);
     let change = json!({"destination_url": scene.attacker.url("")});
     let request = PROXY.server.request("PATCH", &path).key(&other.management);

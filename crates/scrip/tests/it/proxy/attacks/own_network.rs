@@ -5,7 +5,7 @@
 use scrip_egress::AllowList;
 use serde_json::json;
 
-use crate::proxy::harness::{ProxyHarness, StatedDelivery};
+use crate::proxy::harness::ProxyHarness;
 
 /// Addresses that no tenant may reach.
 const INNER: &[(&str, &str)] = &[
@@ -38,11 +38,10 @@ fn names_of_inner_addresses_are_denied_and_never_contacted() {
         harness.resolver.set(&mixed, &["93.184.216.34", address]);
         for name in [name, mixed] {
             let url = format!("https://{name}:{port}/");
-            let response = harness.post(&url).json(&json!({})).send();
-            response.expect_error(502, StatedDelivery::NotSent);
+            harness.post(&url).json(&json!({})).send().expect_not_sent(502);
             let proxy = harness.create_proxy(&url, json!({}));
             let response = harness.post_to(&proxy).json(&json!({})).send();
-            response.expect_error(502, StatedDelivery::NotSent);
+            response.expect_not_sent(502);
             assert!(!response.text().contains(address), "{}", response.text());
         }
     }
@@ -57,7 +56,7 @@ fn inner_name_and_unknown_name_get_the_same_error() {
     let port = harness.destinations.address.port();
     let errors = ["database.corp.test", "unknown.corp.test"].map(|name| {
         let response = harness.post(&format!("https://{name}:{port}/")).json(&json!({})).send();
-        response.expect_error(502, StatedDelivery::NotSent)
+        response.expect_not_sent(502)
     });
     assert_eq!(errors[0], errors[1]);
 }
@@ -73,7 +72,7 @@ fn allowed_network_reaches_the_same_destination() {
         if is_reached {
             response.expect_answer(200);
         } else {
-            response.expect_error(502, StatedDelivery::NotSent);
+            response.expect_not_sent(502);
         }
         assert_eq!(host.request_count(), usize::from(is_reached));
     }
@@ -88,8 +87,7 @@ fn name_that_moves_to_loopback_is_denied() {
     let proxy = harness.create_proxy(&url, json!({"timeout": 1}));
     harness.resolver.set(name, &["127.0.0.1"]);
     for _ in 0..3 {
-        let response = harness.post_to(&proxy).json(&json!({})).send();
-        response.expect_error(502, StatedDelivery::NotSent);
+        harness.post_to(&proxy).json(&json!({})).send().expect_not_sent(502);
     }
     assert_eq!(harness.destinations.connections(), 0);
 }
@@ -106,8 +104,7 @@ fn vault_itself_is_never_a_destination() {
     });
     harness.resolver.set("vault.attacker.test", &["127.0.0.1"]);
     let url = format!("https://vault.attacker.test:{}/", own_address.port());
-    let response = harness.post(&url).json(&json!({})).send();
-    response.expect_error(502, StatedDelivery::NotSent);
+    harness.post(&url).json(&json!({})).send().expect_not_sent(502);
     listener.set_nonblocking(true).unwrap();
     let is_untouched = listener.accept().is_err();
     assert!(is_untouched, "the guard connected to the listener of the vault");
@@ -121,8 +118,7 @@ fn operator_list_denies_other_names() {
     let (listed, other) = (harness.destinations.host(&[]), harness.destinations.host(&[]));
     // The name is listed, but its address is an inner one and needs its own entry.
     for (host, status) in [(&listed, 502), (&other, 403)] {
-        let response = harness.post(&host.url("")).json(&json!({})).send();
-        response.expect_error(status, StatedDelivery::NotSent);
+        harness.post(&host.url("")).json(&json!({})).send().expect_not_sent(status);
     }
     assert_eq!(harness.destinations.connections(), 0);
 }

@@ -10,10 +10,10 @@ use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{grant, text_field},
+    harness::server::text_field,
     proxy::{
         attacks::failing_expressions::OracleAttack,
-        harness::{PROXY, ProxyHarness, ProxyRequest, StatedDelivery},
+        harness::{PROXY, ProxyHarness, ProxyRequest},
     },
 };
 
@@ -23,13 +23,9 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A session that may use encrypted texts, as a page with fields has.
 pub(super) fn create_page_session(harness: &ProxyHarness) -> String {
-    let server = &harness.server;
-    let created = server.post_empty(&harness.keys.public, "/sessions").json();
     let rules = json!([{"description": "encrypted data", "priority": 1, "transform": "mask",
         "container": "/", "permissions": ["token:use"]}]);
-    let body = json!({"nonce": created["nonce"], "rules": rules});
-    assert_eq!(server.post(&harness.keys.private, "/sessions/authorize", &body).status, 204);
-    text_field(&created, "session_key")
+    harness.create_access_session(&json!({"rules": rules}))
 }
 
 /// The value of `BT-ENCRYPTED` with these texts.
@@ -42,7 +38,7 @@ pub(super) fn encrypt_token(client_key: &Value, data: &Value) -> Value {
 }
 
 pub(super) fn create_client_key(harness: &ProxyHarness) -> Value {
-    harness.server.post(&harness.keys.management, "/keys", &json!({})).expect_status(201)
+    harness.server.create_client_key(&harness.keys.management)
 }
 
 #[test]
@@ -60,7 +56,7 @@ fn encrypted_text_of_the_attacker_does_not_tell_the_length_of_another_one() {
             JSON => format!("[\"{{{{ encrypted }}}}\",\"{fill}\"]"),
             _ => format!("a={{{{ encrypted }}}}&f={fill}"),
         };
-        let request = PROXY.request("POST", "").api_key(&session).proxy_key(&attack.proxy.key);
+        let request = PROXY.post_as(&session, &attack.proxy);
         request.header("BT-ENCRYPTED", &header).body(content_type, body).send().status()
     };
     for content_type in [JSON, FORM] {
@@ -113,7 +109,7 @@ fn check_equal_outcomes(
             let [short, long] = attacks.each_ref().map(|attack| {
                 let request = match has_key {
                     true => attack.request(),
-                    false => PROXY.request("POST", "").proxy_key(&attack.proxy.key),
+                    false => PROXY.post_keyless(&attack.proxy),
                 };
                 build(request, own_length).send().status()
             });
@@ -179,9 +175,7 @@ fn maximum_of_a_rendered_text_does_not_tell_the_length_of_the_configuration() {
 #[test]
 fn size_of_a_token_without_a_right_does_not_change_the_denial() {
     let proxy = PROXY.create_proxy_to(&PROXY.destinations.host(&[]), json!({}));
-    let caller = PROXY
-        .server
-        .key_with_rules(&PROXY.keys.tenant, vec![grant("/own/", Mask, &[TokenRead, ProxyInvoke])]);
+    let caller = PROXY.key_with_rule("/own/", Mask, &[TokenRead, ProxyInvoke]);
     let create = |path: &str, length: usize, container: &str| {
         let body = json!({"type": "token", "data": "x".repeat(length), "containers": [container]});
         text_field(&PROXY.server.post(&PROXY.keys.private, path, &body).expect_status(201), "id")
@@ -192,15 +186,14 @@ fn size_of_a_token_without_a_right_does_not_change_the_denial() {
     let send = |foreign: &str| {
         let ids = own.iter().chain([&small]).map(String::as_str).chain([foreign]);
         let body: Vec<_> = ids.map(|it| format!("{{{{ {it} }}}}")).collect();
-        let request = PROXY.request("POST", "").api_key(&caller).proxy_key(&proxy.key);
-        request.json(&json!(body)).send()
+        PROXY.post_as(&caller, &proxy).json(&json!(body)).send()
     };
     for length in [10, 100_000, 300_000] {
         let token = create("/tokens", length, "/secret/");
-        let error = send(&token).expect_error(403, StatedDelivery::NotSent);
-        assert_eq!(error, send(&token).expect_error(403, StatedDelivery::NotSent), "{length}");
+        let error = send(&token).expect_not_sent(403);
+        assert_eq!(error, send(&token).expect_not_sent(403), "{length}");
         let intent = create("/token-intents", length, "/secret/");
-        send(&format!("token_intent: {intent}")).expect_error(403, StatedDelivery::NotSent);
+        send(&format!("token_intent: {intent}")).expect_not_sent(403);
     }
-    send(&create("/tokens", 300_000, "/own/")).expect_error(400, StatedDelivery::NotSent);
+    send(&create("/tokens", 300_000, "/own/")).expect_not_sent(400);
 }

@@ -16,11 +16,11 @@ use scrip_testing::{
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{grant, text_field, unique_card_number},
+    harness::server::unique_card_number,
     limits::guessing_budget_harness::lookalikes,
     proxy::{
         attacks::padded_sizes::encode_header,
-        harness::{PROXY, ProxyHarness, StatedDelivery},
+        harness::{PROXY, ProxyHarness},
         hosts::map_host,
         idempotency::new_key,
     },
@@ -70,8 +70,7 @@ fn idempotency_key_of_a_caller_without_rights_is_rejected_as_not_sent() {
     };
     let key = new_key();
     for _ in 0..2 {
-        let response = request().idempotency_key(&key).send();
-        let error = response.expect_error(403, StatedDelivery::NotSent);
+        let error = request().idempotency_key(&key).send().expect_not_sent(403);
         assert!(error["detail"].as_str().unwrap().contains("idempotency key"), "{error}");
     }
     assert_eq!(host.request_count(), 0);
@@ -85,14 +84,11 @@ fn numbers_of_a_repeated_call_count_before_it_is_compared() {
     let harness = ProxyHarness::start_with_kind(TenantKind::Production, |_, _| ());
     let host = harness.destinations.host(&[]);
     let proxy = harness.create_proxy_to(&host, json!({}));
-    let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
-    let masked = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    let masked = harness.key_with_rule("/", Mask, &[TokenRead, ProxyInvoke]);
     let numbers = lookalikes("411111", 22);
     let key = new_key();
-    let send = |body: &Value| {
-        let request = harness.request("POST", "").api_key(&masked).proxy_key(&proxy.key);
-        request.idempotency_key(&key).json(body).send()
-    };
+    let send =
+        |body: &Value| harness.post_as(&masked, &proxy).idempotency_key(&key).json(body).send();
     let body = |number: &str| json!({"text": format!("card {number}")});
     send(&body(&numbers[0])).expect_answer(200);
     send(&body(&numbers[0])).expect_answer(200);
@@ -127,24 +123,15 @@ fn calls_with_one_key_that_differ_only_in_the_cvc_are_equal() {
 /// The text would otherwise say whether the call of another browser was equal.
 #[test]
 fn access_session_gets_one_text_for_every_conflict_of_its_key() {
-    let host =
-        PROXY
-            .destinations
-            .host(&[CannedResponse::new(200, "text/plain", "x".repeat(70_000)).into()]);
+    let large_answer = CannedResponse::new(200, "text/plain", "x".repeat(70_000));
+    let host = PROXY.destinations.host(&[large_answer.into()]);
     let proxy = PROXY.create_proxy_to(&host, json!({}));
-    let server = &PROXY.server;
-    let created = server.post_empty(&PROXY.keys.public, "/sessions").json();
     let rules = json!([{"description": "all", "priority": 1, "transform": "mask",
         "container": "/", "permissions": ["token:use"]}]);
-    let authorization = json!({"nonce": created["nonce"], "rules": rules});
-    let authorized = server.post(&PROXY.keys.private, "/sessions/authorize", &authorization);
-    assert_eq!(authorized.status, 204);
-    let session = text_field(&created, "session_key");
+    let session = PROXY.create_access_session(&json!({"rules": rules}));
     let key = new_key();
-    let send = |body: &Value| {
-        let request = PROXY.request("POST", "").api_key(&session).proxy_key(&proxy.key);
-        request.idempotency_key(&key).json(body).send()
-    };
+    let send =
+        |body: &Value| PROXY.post_as(&session, &proxy).idempotency_key(&key).json(body).send();
     send(&json!({"a": 1})).expect_answer(200);
     let [equal, other] = [json!({"a": 1}), json!({"a": 2})].map(|it| send(&it));
     let text = |response: &crate::proxy::harness::ProxyResponse| {
@@ -161,22 +148,20 @@ fn end_of_a_stored_answer_does_not_tell_whether_encrypted_data_has_a_cvc() {
     let harness = ProxyHarness::start();
     let settings = TenantSettings { disable_ephemeral_proxy: true, ..TenantSettings::default() };
     let keys = harness.server.create_test_tenant(settings);
-    let rules = vec![grant("/", Mask, &[TokenRead, TokenUse])];
-    let caller = harness.server.key_with_rules(&keys.tenant, rules);
+    let caller = harness.server.key_with_rule(&keys.tenant, "/", Mask, &[TokenRead, TokenUse]);
     let client_key = harness.server.post(&keys.management, "/keys", &json!({})).expect_status(201);
     let host = harness.destinations.host(&[]);
     let proxy = harness.create_proxy_of(&keys, &host.url(""), json!({}));
     let calls = [json!({}), json!({"cvc": "123"})].map(|mut data| {
         data["number"] = json!(unique_card_number());
-        data["expiration_month"] = json!(1);
-        data["expiration_year"] = json!(2040);
+        (data["expiration_month"], data["expiration_year"]) = (json!(1), json!(2040));
         let encrypted = encrypt_json(&client_key, &data);
         (encode_header(&json!({"type": "card", "encrypted": encrypted})), new_key())
     });
     for (minutes, status) in [(0, 200), (10, 200), (10, 409)] {
         harness.server.clock.advance(Duration::from_secs(minutes * 60));
         for (encrypted, key) in &calls {
-            let request = harness.request("POST", "").api_key(&caller).proxy_key(&proxy.key);
+            let request = harness.post_as(&caller, &proxy);
             let request = request.header("BT-ENCRYPTED", encrypted).idempotency_key(key);
             let response = request.json(&json!(["{{ encrypted }}"])).send();
             assert_eq!(response.status(), status, "{minutes}: {}", response.text());

@@ -1,25 +1,22 @@
 //! Text that a transform wrote into a header is not evaluated again: it can come from the body of a
 //! caller without rights, or from the data of a token.
 
-use scrip_testing::destination::DestinationHost;
+use scrip_testing::{destination::DestinationHost, requests::with_members};
 use serde_json::{Value, json};
 
-use crate::proxy::harness::{CreatedProxy, PROXY, StatedDelivery};
+use crate::proxy::harness::{CreatedProxy, PROXY};
 
 const SECRET: &str = "sk_live_configured";
 
 /// A proxy that copies an attribute of the body to a header.
 fn create_copying_proxy(attributes: Value) -> (DestinationHost, CreatedProxy) {
     let host = PROXY.destinations.host(&[]);
-    let mut all = json!({
+    let all = json!({
         "configuration": {"secret_key": SECRET},
         "request_transforms": [{"type": "append_header", "options":
             {"location": "X-Order", "value": "{{ req.order }}"}}],
     });
-    for (name, value) in attributes.as_object().unwrap() {
-        all[name] = value.clone();
-    }
-    let proxy = PROXY.create_proxy_to(&host, all);
+    let proxy = PROXY.create_proxy_to(&host, with_members(all, &attributes));
     (host, proxy)
 }
 
@@ -27,17 +24,17 @@ fn create_copying_proxy(attributes: Value) -> (DestinationHost, CreatedProxy) {
 fn public_key_cannot_read_the_configuration_through_a_transform() {
     let (host, proxy) = create_copying_proxy(json!({"require_auth": false}));
     let direct = json!({"order": "{{ config: secret_key }}"});
-    let request = PROXY.request("POST", "").api_key(&PROXY.keys.public).proxy_key(&proxy.key);
-    request.json(&direct).send().expect_error(403, StatedDelivery::NotSent);
+    let request = PROXY.post_as(&PROXY.keys.public, &proxy);
+    request.json(&direct).send().expect_not_sent(403);
     for expression in
         ["{{ config: secret_key }}", "{{ proxy.config }}", "{{ proxy.request.body }}", "{{ broken"]
     {
         let body = json!({"order": expression});
-        let request = PROXY.request("POST", "").api_key(&PROXY.keys.public).proxy_key(&proxy.key);
+        let request = PROXY.post_as(&PROXY.keys.public, &proxy);
         // No expression is looked for in an encoded body, so no right is needed, and the template
         // would copy the text of the expression.
         let request = request.header("Content-Encoding", "identity").json(&body);
-        let error = request.send().expect_error(400, StatedDelivery::NotSent);
+        let error = request.send().expect_not_sent(400);
         assert!(!error.to_string().contains(SECRET), "{error}");
     }
     assert_eq!(host.request_count(), 0);

@@ -5,24 +5,22 @@ use scrip_core::types::{
     Permission::{ProxyInvoke, TokenRead},
     Transform::{Mask, Reveal},
 };
-use scrip_testing::destination::DestinationHost;
+use scrip_testing::{destination::DestinationHost, requests::with_members};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::server::{grant, text_field},
+    harness::server::{TestResponse, text_field},
     proxy::{
         attacks::browsers::create_session,
-        harness::{CreatedProxy, PROXY, ProxyRequest, ProxyResponse, StatedDelivery, TestCard},
+        harness::{CreatedProxy, PROXY, ProxyRequest, ProxyResponse, TestCard, proxy_body},
     },
 };
 
 /// An application that creates tokens. It can read them too, but not for the sender of a call.
-fn create_collector() -> Value {
+fn create_collector() -> String {
     let rules = json!([{"description": "collect", "priority": 1, "container": "/",
         "transform": "reveal", "permissions": ["token:create", "token:read"]}]);
-    let body = json!({"name": "collector", "type": "private", "rules": rules});
-    let created = PROXY.server.post(&PROXY.keys.management, "/applications", &body);
-    created.expect_status(201)["id"].clone()
+    PROXY.create_application(&json!({"rules": rules})).id
 }
 
 fn tokenize(token: Value) -> Value {
@@ -38,18 +36,14 @@ fn append_token() -> Value {
 /// A destination that repeats every request.
 fn create_collecting_proxy(attributes: Value) -> (DestinationHost, CreatedProxy) {
     let host = PROXY.destinations.host(&[]);
-    let mut all = json!({"application": {"id": create_collector()}});
-    for (name, value) in attributes.as_object().unwrap() {
-        all[name] = value.clone();
-    }
+    let all = with_members(json!({"application": {"id": create_collector()}}), &attributes);
     let proxy = PROXY.create_proxy_to(&host, all);
     (host, proxy)
 }
 
 /// A key that uses cards and sees masks.
 fn create_masked_key() -> String {
-    let rules = vec![grant("/", Mask, &[TokenRead, ProxyInvoke])];
-    PROXY.server.key_with_rules(&PROXY.keys.tenant, rules)
+    PROXY.key_with_rule("/", Mask, &[TokenRead, ProxyInvoke])
 }
 
 fn swapped_halves(card: &TestCard) -> String {
@@ -59,7 +53,7 @@ fn swapped_halves(card: &TestCard) -> String {
 
 #[track_caller]
 fn expect_unsent(host: &DestinationHost, response: &ProxyResponse, field: &str) {
-    let error = response.expect_error(400, StatedDelivery::NotSent);
+    let error = response.expect_not_sent(400);
     assert!(error["errors"].get(field).is_some(), "{error}");
     assert_eq!(host.request_count(), 0);
 }
@@ -83,7 +77,7 @@ fn template_does_not_store_the_data_of_a_used_token() {
         let (host, proxy) =
             create_collecting_proxy(json!({"request_transforms": [tokenize(token.clone())]}));
         for key in [create_masked_key(), create_session(&card)] {
-            let request = PROXY.request("POST", "").api_key(&key).proxy_key(&proxy.key);
+            let request = PROXY.post_as(&key, &proxy);
             let response = request.json(&json!({"number": swapped_halves(&card)})).send();
             expect_unsent(&host, &response, "request_transforms[0]");
         }
@@ -100,7 +94,7 @@ fn template_reads_the_message_as_the_client_sent_it() {
         append_token(),
     ]);
     let (host, proxy) = create_collecting_proxy(json!({"request_transforms": transforms}));
-    let request = PROXY.request("POST", "").api_key(&create_masked_key()).proxy_key(&proxy.key);
+    let request = PROXY.post_as(&create_masked_key(), &proxy);
     let body = json!({"order": "77", "number": card.number_expression()});
     request.json(&body).send().expect_answer(200);
     let received: Value = serde_json::from_str(host.single_request().text()).unwrap();
@@ -115,8 +109,7 @@ fn template_reads_the_message_as_the_client_sent_it() {
 fn collect_answer(key: &str, token: Value, card: &TestCard) -> ProxyResponse {
     let transforms = json!([tokenize(token), append_token()]);
     let (_, proxy) = create_collecting_proxy(json!({"response_transforms": transforms}));
-    let request = PROXY.request("POST", "").api_key(key).proxy_key(&proxy.key);
-    request.json(&json!({"number": card.number_expression()})).send()
+    PROXY.post_as(key, &proxy).json(&json!({"number": card.number_expression()})).send()
 }
 
 #[test]
@@ -136,8 +129,7 @@ fn token_from_an_answer_shows_no_digit_of_a_used_token() {
     hidden(&created);
     let id = text_field(&created, "id");
     hidden(&PROXY.server.get_token(&key, &id).expect_status(200));
-    let rules = vec![grant("/", Reveal, &[TokenRead])];
-    let revealing = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let revealing = PROXY.key_with_rule("/", Reveal, &[TokenRead]);
     let stored = PROXY.server.get_token(&revealing, &id).expect_status(200);
     assert_eq!(stored["data"]["number"], card.number);
     assert_eq!(stored["card"]["last4"], card.number[12..]);
@@ -158,15 +150,11 @@ fn answer_of_a_call_with_a_hidden_token_fills_only_data() {
         json!({"type": "token", "data": "x", "metadata": {"order": "{{ res.number }}"}});
     let in_id = json!({"type": "token", "data": "x", "id": "{{ res.number }}"});
     for token in [in_metadata, in_id] {
-        let response = collect_answer(&create_masked_key(), token.clone(), &card);
-        response.expect_error(403, StatedDelivery::NotSent);
+        collect_answer(&create_masked_key(), token.clone(), &card).expect_not_sent(403);
         // A caller that reads the card in clear may copy the answer.
-        let token = match token.get("id") {
-            Some(_) => {
-                json!({"type": "token", "data": "x", "id": "{{ res.number | append: 'x' }}"})
-            }
-            None => token,
-        };
+        let other_id =
+            json!({"type": "token", "data": "x", "id": "{{ res.number | append: 'x' }}"});
+        let token = if token.get("id").is_some() { other_id } else { token };
         collect_answer(&PROXY.keys.private, token, &card).expect_answer(200);
     }
 }
@@ -181,14 +169,15 @@ fn token_from_an_answer_shows_its_digits_to_a_caller_that_reads_the_used_token()
     assert_eq!(stored["card"]["last4"], card.number[12..]);
 }
 
+fn create(list: &str, transform: Value) -> TestResponse {
+    let attributes = json!({(list): [transform], "configuration": {"api_key": "secret"},
+        "application": {"id": create_collector()}});
+    let body = proxy_body(&PROXY.destinations.host(&[]).url(""), attributes);
+    PROXY.server.post(&PROXY.keys.management, "/proxies", &body)
+}
+
 #[test]
 fn template_that_reads_a_cvc_into_another_place_than_a_cards_cvc_is_rejected() {
-    let create = |list: &str, transform: Value| {
-        let url = PROXY.destinations.host(&[]).url("");
-        let body = json!({"name": "p", "destination_url": url, (list): [transform],
-            "application": {"id": create_collector()}});
-        PROXY.server.post(&PROXY.keys.management, "/proxies", &body)
-    };
     let card = |data: Value| tokenize(json!({"type": "card", "data": data}));
     let append = |kind: &str, value: &str| {
         let location = if kind == "append_json" { "$.a" } else { "X-A" };
@@ -231,20 +220,13 @@ fn template_does_not_keep_a_cvc_inside_of_an_object() {
         let (host, proxy) = create_collecting_proxy(
             json!({"require_auth": false, "request_transforms": [tokenize(token)]}),
         );
-        let request = PROXY.request("POST", "").proxy_key(&proxy.key);
-        let response = request.json(&body).send();
+        let response = PROXY.post_keyless(&proxy).json(&body).send();
         expect_unsent(&host, &response, "request_transforms[0]");
     }
 }
 
 #[test]
 fn template_of_a_token_or_an_answer_cannot_read_the_configuration() {
-    let create = |list: &str, transform: Value| {
-        let url = PROXY.destinations.host(&[]).url("");
-        let body = json!({"name": "p", "destination_url": url, (list): [transform],
-            "configuration": {"api_key": "secret"}, "application": {"id": create_collector()}});
-        PROXY.server.post(&PROXY.keys.management, "/proxies", &body)
-    };
     for value in
         ["{{ config: api_key }}", "{{ config.api_key }}", "{{ req.a | append: config.api_key }}"]
     {
@@ -257,25 +239,28 @@ fn template_of_a_token_or_an_answer_cannot_read_the_configuration() {
     }
 }
 
+/// A proxy that appends a secret of its configuration to requests.
+fn create_appending_proxy(host: &DestinationHost, kind: &str, location: &str) -> CreatedProxy {
+    let options = json!({"location": location, "value": "{{ config: api_key }}"});
+    let attributes = json!({"configuration": {"api_key": "provider-secret"},
+        "request_transforms": [{"type": kind, "options": options}]});
+    PROXY.create_proxy_to(host, attributes)
+}
+
 fn masked_request(proxy: &CreatedProxy) -> ProxyRequest {
-    PROXY.request("POST", "").api_key(&create_masked_key()).proxy_key(&proxy.key)
+    PROXY.post_as(&create_masked_key(), proxy)
 }
 
 /// The destination repeats the key of the provider in an error of the vault or in its answer.
 #[test]
 fn header_expression_reads_the_headers_of_the_client_only() {
     let host = PROXY.destinations.host(&[]);
-    let transforms = json!([{"type": "append_header",
-        "options": {"location": "X-API-Key", "value": "{{ config: api_key }}"}}]);
-    let proxy = PROXY.create_proxy_to(
-        &host,
-        json!({"configuration": {"api_key": "provider-secret"}, "request_transforms": transforms}),
-    );
+    let proxy = create_appending_proxy(&host, "append_header", "X-API-Key");
     let card = PROXY.create_card();
     let session = create_session(&card);
     for value in ["{{ proxy.request.headers.X-API-Key }}", "{{ proxy.request.headers }}"] {
         for key in [&session, &PROXY.keys.private] {
-            let request = PROXY.request("POST", "").api_key(key).proxy_key(&proxy.key);
+            let request = PROXY.post_as(key, &proxy);
             let request = request.header("X-Copy", value).header("X-Own", "mine");
             request.json(&json!({})).send().expect_answer(200);
             let received = host.last_request();
@@ -283,7 +268,7 @@ fn header_expression_reads_the_headers_of_the_client_only() {
             assert!(!received.header("x-copy").unwrap_or_default().contains("secret"));
         }
     }
-    let request = PROXY.request("POST", "").api_key(&session).proxy_key(&proxy.key);
+    let request = PROXY.post_as(&session, &proxy);
     let request =
         request.header("X-Own", "mine").header("X-Copy", "{{ proxy.request.headers.x-own }}");
     request.json(&json!({})).send().expect_answer(200);
@@ -293,12 +278,7 @@ fn header_expression_reads_the_headers_of_the_client_only() {
 #[test]
 fn access_session_cannot_read_the_body_with_a_header_expression() {
     let host = PROXY.destinations.host(&[]);
-    let transforms = json!([{"type": "append_json",
-        "options": {"location": "$.key", "value": "{{ config: api_key }}"}}]);
-    let proxy = PROXY.create_proxy_to(
-        &host,
-        json!({"configuration": {"api_key": "provider-secret"}, "request_transforms": transforms}),
-    );
+    let proxy = create_appending_proxy(&host, "append_json", "$.key");
     let card = PROXY.create_card();
     let session = create_session(&card);
     let values = [
@@ -310,9 +290,8 @@ fn access_session_cannot_read_the_body_with_a_header_expression() {
         "{{ proxy.request.headers[proxy.request.body] }}",
     ];
     for value in values {
-        let request = PROXY.request("POST", "").api_key(&session).proxy_key(&proxy.key);
-        let response = request.header("X-Copy", value).json(&json!({})).send();
-        response.expect_error(403, StatedDelivery::NotSent);
+        let request = PROXY.post_as(&session, &proxy);
+        request.header("X-Copy", value).json(&json!({})).send().expect_not_sent(403);
     }
     assert_eq!(host.request_count(), 0);
     let request = PROXY
@@ -327,8 +306,7 @@ fn failing_header_expressions_have_one_error_for_callers_that_may_not_read() {
     let host = PROXY.destinations.host(&[]);
     let proxy = PROXY.create_proxy_to(&host, json!({"configuration": {"pin": "7391"}}));
     let error = |name: &str, value: &str| {
-        let request = masked_request(&proxy).header(name, value);
-        request.json(&json!({})).send().expect_error(403, StatedDelivery::NotSent)
+        masked_request(&proxy).header(name, value).json(&json!({})).send().expect_not_sent(403)
     };
     let first = error("X-A", "{{ config.pin | replace: '7', 'x' | to_number }}");
     let second = error("X-B", "{{ proxy.config.pin | append: 'a' | to_number }}");
@@ -336,6 +314,6 @@ fn failing_header_expressions_have_one_error_for_callers_that_may_not_read() {
     assert_eq!(first["errors"], json!({"proxy": ["not_sent"]}));
     let body = masked_request(&proxy)
         .json(&json!({"a": "{{ config: pin | replace: '7', 'x' | to_number }}"}));
-    let body = body.send().expect_error(403, StatedDelivery::NotSent);
+    let body = body.send().expect_not_sent(403);
     assert_eq!(body["errors"], first["errors"]);
 }

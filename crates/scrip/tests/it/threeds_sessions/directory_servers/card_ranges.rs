@@ -15,6 +15,14 @@ const FIRST: (&str, &str, &str) = ("4000000000000000", "4099999999999999", "A");
 const SECOND: (&str, &str, &str) = ("4100000000000000", "4199999999999999", "A");
 const NOW: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };
 
+fn range_response(serial: &str, ranges: &[(&str, &str, &str)]) -> ServerBehavior {
+    ServerBehavior::JsonWithTransactionId(card_ranges_response(serial, ranges))
+}
+
+fn error_response(code: &str) -> ServerBehavior {
+    ServerBehavior::JsonWithTransactionId(error_message(code))
+}
+
 struct RangeFetchHarness {
     harness: SchemeHarness,
     server: DirectoryServer,
@@ -25,10 +33,7 @@ impl RangeFetchHarness {
     /// Starts a harness and fetches the ranges once.
     fn start() -> Self {
         let harness = SchemeHarness::new();
-        let server = harness.server(&[ServerBehavior::JsonWithTransactionId(
-            card_ranges_response("one", &[FIRST, SECOND]),
-        )]);
-        let servers = harness.connect(harness.transport_plan(&[server.url()]));
+        let (server, servers) = harness.connect_to(&[range_response("one", &[FIRST, SECOND])]);
         let range_harness = Self { harness, server, servers };
         assert_eq!(range_harness.refresh(), Ok(2));
         range_harness
@@ -60,8 +65,7 @@ impl RangeFetchHarness {
 #[test]
 fn no_card_ranges_before_the_first_response() {
     let harness = SchemeHarness::new();
-    let server = harness.server(&[ServerBehavior::Silent]);
-    let servers = harness.connect(harness.transport_plan(&[server.url()]));
+    let (server, servers) = harness.connect_to(&[ServerBehavior::Silent]);
     let ranges = servers.ranges(TenantKind::Production);
     assert_eq!((ranges.len(), ranges[0].scheme), (1, Scheme::Visa));
     assert!(ranges[0].ranges.is_none());
@@ -85,17 +89,11 @@ fn later_requests_fetch_only_changed_ranges() {
     let harness = RangeFetchHarness::start();
     let (range_start, range_end, _) = SECOND;
     let third_range = ("4200000000000000", "4299999999999999", "A");
-    let changes = card_ranges_response("two", &[(range_start, range_end, "D"), third_range]);
-    assert_eq!(harness.refresh_with(&[ServerBehavior::JsonWithTransactionId(changes)]), Ok(2));
+    let changes = range_response("two", &[(range_start, range_end, "D"), third_range]);
+    assert_eq!(harness.refresh_with(&[changes]), Ok(2));
     assert!(harness.contains_card("4000000000000000") && harness.contains_card("4200000000000000"));
     assert!(!harness.contains_card("4100000000000000"));
-    assert_eq!(
-        harness.refresh_with(&[ServerBehavior::JsonWithTransactionId(card_ranges_response(
-            "two",
-            &[]
-        ))]),
-        Ok(2)
-    );
+    assert_eq!(harness.refresh_with(&[range_response("two", &[])]), Ok(2));
     assert!(harness.contains_card("4200000000000000"));
     assert_eq!(harness.requested_serials(), [Value::Null, json!("one"), json!("two")]);
 }
@@ -103,18 +101,13 @@ fn later_requests_fetch_only_changed_ranges() {
 #[test]
 fn all_ranges_are_requested_when_changes_cannot_be_applied() {
     let deletion_of_unknown_range =
-        card_ranges_response("two", &[("5000000000000000", "5099999999999999", "D")]);
-    for first_response in [error_message("307"), deletion_of_unknown_range] {
+        range_response("two", &[("5000000000000000", "5099999999999999", "D")]);
+    for first_response in [error_response("307"), deletion_of_unknown_range] {
         let harness = RangeFetchHarness::start();
-        let complete_response = card_ranges_response("three", &[FIRST]);
-        let ranges = harness.refresh_with(&[
-            ServerBehavior::JsonWithTransactionId(first_response),
-            ServerBehavior::JsonWithTransactionId(complete_response),
-        ]);
-        assert_eq!(ranges, Ok(1));
-        assert!(
-            harness.contains_card("4000000000000000") && !harness.contains_card("4100000000000000")
-        );
+        let complete_response = range_response("three", &[FIRST]);
+        assert_eq!(harness.refresh_with(&[first_response, complete_response]), Ok(1));
+        assert!(harness.contains_card("4000000000000000"));
+        assert!(!harness.contains_card("4100000000000000"));
         assert_eq!(harness.requested_serials(), [Value::Null, json!("one"), Value::Null]);
     }
 }
@@ -126,42 +119,31 @@ fn invalid_range_response_leaves_the_ranges_unchanged() {
         it["threeDSServerTransID"] = json!("6fa459ea-ee8a-4ca4-894e-db77e160355e");
         it
     };
-    let overlapping_response = card_ranges_response("two", &[FIRST, FIRST]);
+
     let faults: [&[ServerBehavior]; 9] = [
         &[ServerBehavior::Bytes(b"not JSON".to_vec())],
         &[ServerBehavior::Bytes(Vec::new())],
         &[ServerBehavior::Json(json!({ "messageType": "ARes" }))],
         &[ServerBehavior::Json(of_another_scheme)],
-        &[ServerBehavior::JsonWithTransactionId(overlapping_response)],
-        &[
-            ServerBehavior::JsonWithTransactionId(error_message("307")),
-            ServerBehavior::JsonWithTransactionId(card_ranges_response("two", &[])),
-        ],
-        &[ServerBehavior::JsonWithTransactionId(error_message("404"))],
+        &[range_response("two", &[FIRST, FIRST])],
+        &[error_response("307"), range_response("two", &[])],
+        &[error_response("404")],
         &[ServerBehavior::Status(500)],
         &[ServerBehavior::HangUp],
     ];
     let harness = RangeFetchHarness::start();
     for behavior in faults {
         assert!(harness.refresh_with(behavior).is_err(), "{behavior:?}");
-        assert!(
-            harness.contains_card("4000000000000000") && harness.contains_card("4100000000000000")
-        );
+        for card in ["4000000000000000", "4100000000000000"] {
+            assert!(harness.contains_card(card), "{card} after {behavior:?}");
+        }
     }
-    assert_eq!(
-        harness.refresh_with(&[ServerBehavior::JsonWithTransactionId(card_ranges_response(
-            "two",
-            &[]
-        ))]),
-        Ok(2)
-    );
+    assert_eq!(harness.refresh_with(&[range_response("two", &[])]), Ok(2));
 }
 
 #[test]
 fn rate_limit_error_of_the_scheme_is_reported() {
     let harness = RangeFetchHarness::start();
-    assert_eq!(
-        harness.refresh_with(&[ServerBehavior::JsonWithTransactionId(error_message("103"))]),
-        Err(RangeFetchError::RateLimited)
-    );
+    let rate_limited = harness.refresh_with(&[error_response("103")]);
+    assert_eq!(rate_limited, Err(RangeFetchError::RateLimited));
 }

@@ -1,18 +1,13 @@
 //! Failover between several addresses of one directory server. A message that may have been
 //! received is never sent again.
 
-use std::time::Duration;
-
 use scrip_core::threeds::DirectoryServerError;
-use scrip_server::directory_servers::{
-    DirectoryServersSettings, ExchangeTimeouts, HttpDirectoryServers,
-};
 use scrip_testing::directory_server::ServerBehavior;
 use serde_json::json;
 use tokio::net::TcpSocket;
 
 use crate::threeds_sessions::directory_servers::harness::{
-    SERVER_NAMES, SchemeHarness, empty_plan, visa_plan,
+    SERVER_NAMES, SHORT_RESPONSE_TIMEOUT, SchemeHarness,
 };
 
 #[test]
@@ -31,10 +26,8 @@ fn next_address_is_tried_only_while_nothing_was_sent() {
     for _ in 0..2 {
         assert_eq!(harness.send(&servers).unwrap(), br#"{"server":"good"}"#);
     }
-    assert_eq!(
-        [&untrusted_server, &good_server, &last_server].map(|it| it.received_requests().len()),
-        [0, 2, 0]
-    );
+    let all_servers = [&untrusted_server, &good_server, &last_server];
+    assert_eq!(all_servers.map(|it| it.received_requests().len()), [0, 2, 0]);
 }
 
 #[test]
@@ -49,16 +42,10 @@ fn message_that_may_have_been_received_is_not_sent_to_the_next_address() {
         let first = harness.server(std::slice::from_ref(&behavior));
         let second_server = harness.server(&[ServerBehavior::Json(json!({}))]);
         let servers = harness.connect(harness.transport_plan(&[first.url(), second_server.url()]));
-        assert_eq!(
-            harness.send(&servers).unwrap_err(),
-            DirectoryServerError::Broken,
-            "{behavior:?}"
-        );
-        assert_eq!(
-            (first.received_requests().len(), second_server.received_requests().len()),
-            (1, 0),
-            "{behavior:?}"
-        );
+        let error = harness.send(&servers).unwrap_err();
+        assert_eq!(error, DirectoryServerError::Broken, "{behavior:?}");
+        let counts = [&first, &second_server].map(|it| it.received_requests().len());
+        assert_eq!(counts, [1, 0], "{behavior:?}");
     }
 }
 
@@ -67,15 +54,8 @@ fn timed_out_message_is_not_sent_to_the_next_address() {
     let harness = SchemeHarness::new();
     let first = harness.server(&[ServerBehavior::Silent]);
     let second_server = harness.server(&[ServerBehavior::Json(json!({}))]);
-    let timeouts =
-        ExchangeTimeouts { connect: Duration::from_secs(30), response: Duration::from_millis(300) };
-    let production = vec![visa_plan(harness.transport_plan(&[first.url(), second_server.url()]))];
-    let servers = HttpDirectoryServers::new(&DirectoryServersSettings {
-        production,
-        timeouts,
-        ..empty_plan()
-    })
-    .unwrap();
+    let transport = harness.transport_plan(&[first.url(), second_server.url()]);
+    let servers = harness.connect_with(transport, SHORT_RESPONSE_TIMEOUT);
     assert_eq!(harness.send(&servers).unwrap_err(), DirectoryServerError::TimedOut);
     assert!(second_server.received_requests().is_empty());
 }

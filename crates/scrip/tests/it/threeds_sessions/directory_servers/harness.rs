@@ -67,11 +67,27 @@ impl SchemeHarness {
 
     /// Returns directory servers with Visa connected for production tenants through this transport.
     pub(crate) fn connect(&self, transport: MutualTlsSettings) -> HttpDirectoryServers {
-        HttpDirectoryServers::new(&DirectoryServersSettings {
-            production: vec![visa_plan(transport)],
-            ..empty_plan()
-        })
-        .unwrap()
+        self.connect_with(transport, empty_plan().timeouts)
+    }
+
+    pub(crate) fn connect_with(
+        &self,
+        transport: MutualTlsSettings,
+        timeouts: ExchangeTimeouts,
+    ) -> HttpDirectoryServers {
+        let production = vec![visa_plan(transport)];
+        let settings = DirectoryServersSettings { production, timeouts, ..empty_plan() };
+        HttpDirectoryServers::new(&settings).unwrap()
+    }
+
+    /// Starts a server with these responses, and connects to it.
+    pub(crate) fn connect_to(
+        &self,
+        behaviors: &[ServerBehavior],
+    ) -> (DirectoryServer, HttpDirectoryServers) {
+        let server = self.server(behaviors);
+        let servers = self.connect(self.transport_plan(&[server.url()]));
+        (server, servers)
     }
 
     pub(crate) fn send(
@@ -90,6 +106,9 @@ impl SchemeHarness {
         self.runtime.block_on(servers.send_message(kind, scheme, Zeroizing::new(MESSAGE.to_vec())))
     }
 }
+
+pub(crate) const SHORT_RESPONSE_TIMEOUT: ExchangeTimeouts =
+    ExchangeTimeouts { connect: Duration::from_secs(30), response: Duration::from_millis(300) };
 
 pub(crate) const MESSAGE: &[u8] = br#"{"messageType":"AReq","acctNumber":"4242424242424242"}"#;
 

@@ -44,10 +44,8 @@ fn production_tenants_never_use_the_simulator() {
     // Negative control: test tenants use the simulator, each scheme at its own path.
     for scheme in Scheme::ALL {
         assert!(harness.send_for(&servers, Test, *scheme).is_ok());
-        assert_eq!(
-            simulator.received_requests().last().unwrap().path,
-            format!("/sim/ds/{}", scheme.slug())
-        );
+        let path = simulator.received_requests().pop().unwrap().path;
+        assert_eq!(path, format!("/sim/ds/{}", scheme.slug()));
         assert_eq!(harness.runtime.block_on(servers.refresh_ranges(Test, *scheme, NOW)), Ok(1));
     }
     assert_eq!(servers.ranges(Test).len(), Scheme::ALL.len());

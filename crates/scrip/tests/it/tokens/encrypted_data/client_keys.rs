@@ -3,13 +3,13 @@
 use scrip_core::types::time::Clock;
 use serde_json::json;
 
-use super::{create_client_key, create_keys, delete_client_key};
+use super::{create_keys, delete_client_key};
 use crate::harness::server::{SERVER, text_field};
 
 #[test]
 fn created_key_has_its_public_key_as_pem() {
     let keys = create_keys();
-    let created = create_client_key(&SERVER, &keys);
+    let created = SERVER.create_client_key(&keys.management);
     let names: Vec<_> = created.as_object().unwrap().keys().collect();
     assert_eq!(names, ["expires_at", "key_id", "public_key_pem"]);
     let pem = text_field(&created, "public_key_pem");
@@ -55,7 +55,7 @@ fn expiry_is_accepted_in_the_form_of_other_clients() {
 #[test]
 fn every_application_of_the_tenant_gets_the_public_key_of_a_live_key() {
     let (keys, other) = (create_keys(), create_keys());
-    let created = create_client_key(&SERVER, &keys);
+    let created = SERVER.create_client_key(&keys.management);
     let path = format!("/keys/{}/public-key", text_field(&created, "key_id"));
     for key in [&keys.public, &keys.private, &keys.management] {
         let found = SERVER.get_path(key, &path).expect_status(200);

@@ -9,13 +9,13 @@ use scrip_core::types::{
 use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
 
-use super::{create_client_key, create_keys, encrypted_card, post_card};
-use crate::harness::server::{SERVER, grant, text_field, unique_card_number};
+use super::{create_keys, encrypted_card, post_card};
+use crate::harness::server::{SERVER, text_field, unique_card_number};
 
 #[test]
 fn captured_jwe_with_other_expressions_is_denied() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let attacker = SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
     let attacks = [
         ("mask", json!({"number": "{{ data.number }}"})),
@@ -53,7 +53,7 @@ fn captured_jwe_with_other_expressions_is_denied() {
 #[test]
 fn tokenize_denies_expressions_on_encrypted_leaves() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let attacker = SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
     let attributes = json!({"search_indexes": ["{{ data.number | slice: 6, 1 }}"]});
     let leaf = encrypted_card(&client_key, &unique_card_number(), attributes);
@@ -64,10 +64,9 @@ fn tokenize_denies_expressions_on_encrypted_leaves() {
 #[test]
 fn captured_jwe_in_another_container_gives_no_right() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let attacker_with = |transform, permissions: &[_]| {
-        let rules = vec![grant("/attacker/", transform, permissions)];
-        SERVER.key_with_rules(&keys.tenant, rules)
+        SERVER.key_with_rule(&keys.tenant, "/attacker/", transform, permissions)
     };
     let own = || json!({"containers": ["/attacker/"]});
     for key in [
@@ -90,16 +89,15 @@ fn captured_jwe_in_another_container_gives_no_right() {
 #[test]
 fn captured_jwe_as_an_intent_in_another_container_gives_no_right() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let body = |attributes| encrypted_card(&client_key, &unique_card_number(), attributes);
-    let rules = vec![grant("/attacker/", Mask, &[TokenIntentCreate, TokenUse])];
-    let attacker = SERVER.key_with_rules(&keys.tenant, rules);
+    let attacker =
+        SERVER.key_with_rule(&keys.tenant, "/attacker/", Mask, &[TokenIntentCreate, TokenUse]);
     for attributes in [json!({"containers": ["/attacker/"]}), json!({})] {
         let response = SERVER.post(&attacker, "/token-intents", &body(attributes));
         response.expect_problem(403, "container");
     }
-    let rules = vec![grant("/attacker/", Mask, &[TokenIntentCreate])];
-    let writer = SERVER.key_with_rules(&keys.tenant, rules);
+    let writer = SERVER.key_with_rule(&keys.tenant, "/attacker/", Mask, &[TokenIntentCreate]);
     let attributes = json!({"containers": ["/attacker/"]});
     SERVER.post(&writer, "/token-intents", &body(attributes)).expect_status(201);
     SERVER.post(&keys.public, "/token-intents", &body(json!({}))).expect_status(201);
@@ -108,7 +106,7 @@ fn captured_jwe_as_an_intent_in_another_container_gives_no_right() {
 #[test]
 fn plaintext_decides_the_type() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let number = unique_card_number();
     let cases = [
         (json!({"number": number}), "card", true),
@@ -140,7 +138,7 @@ fn plaintext_decides_the_type() {
 #[test]
 fn deduplication_of_encrypted_data_returns_no_data_of_the_existing_token() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let (number, created) = post_card(&keys.private, &client_key, json!({"metadata": {"a": "b"}}));
     let existing = created.expect_status(201);
     // Data that a browser encrypted is not compared at all.
@@ -158,10 +156,10 @@ fn deduplication_of_encrypted_data_returns_no_data_of_the_existing_token() {
 #[test]
 fn encrypted_data_of_type_token_has_no_fingerprint_without_a_reveal_right() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let encrypted = encrypt_json(&client_key, &json!("123-45-6789"));
-    let rules = vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenIntentCreate])];
-    let masked = SERVER.key_with_rules(&keys.tenant, rules);
+    let masked =
+        SERVER.key_with_rule(&keys.tenant, "/", Mask, &[TokenCreate, TokenRead, TokenIntentCreate]);
     let body = json!({"type": "token", "encrypted": encrypted});
     for path in ["/tokens", "/token-intents"] {
         let created = SERVER.post(&masked, path, &body).expect_status(201);
@@ -172,8 +170,8 @@ fn encrypted_data_of_type_token_has_no_fingerprint_without_a_reveal_right() {
     // A social security number can have the checksum of a routing number.
     let encrypted = encrypt_json(&client_key, &json!("021000021"));
     let body = json!({"type": "us_bank_routing_number", "encrypted": encrypted});
-    let rules = vec![grant("/bank/low/", Reveal, &[TokenCreate, TokenRead])];
-    let reader = SERVER.key_with_rules(&keys.tenant, rules);
+    let reader =
+        SERVER.key_with_rule(&keys.tenant, "/bank/low/", Reveal, &[TokenCreate, TokenRead]);
     for key in [&reader, &keys.public] {
         SERVER.create_token(key, &body).expect_problem(403, "type");
     }
@@ -181,8 +179,8 @@ fn encrypted_data_of_type_token_has_no_fingerprint_without_a_reveal_right() {
     // An account number has no rule that a social security number does not meet.
     let encrypted = encrypt_json(&client_key, &json!("123456789"));
     let body = json!({"type": "us_bank_account_number", "encrypted": encrypted});
-    let rules = vec![grant("/bank/high/", Reveal, &[TokenCreate, TokenRead])];
-    let reader = SERVER.key_with_rules(&keys.tenant, rules);
+    let reader =
+        SERVER.key_with_rule(&keys.tenant, "/bank/high/", Reveal, &[TokenCreate, TokenRead]);
     SERVER.create_token(&reader, &body).expect_problem(403, "type");
     SERVER.create_token_ok(&masked, &body);
     SERVER.create_token_ok(&keys.private, &body);

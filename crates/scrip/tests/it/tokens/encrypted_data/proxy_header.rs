@@ -8,10 +8,10 @@ use scrip_core::types::{
 use scrip_testing::requests::client_encryption::encrypt_json;
 use serde_json::{Value, json};
 
-use super::{create_client_key, encrypted_card};
+use super::encrypted_card;
 use crate::{
     harness::server::{grant, unique_card_number},
-    proxy::harness::{PROXY, StatedDelivery},
+    proxy::harness::PROXY,
 };
 
 fn encode(value: &Value) -> String {
@@ -22,7 +22,7 @@ const NUMBER: &str = "{{ encrypted | json: '$.data.number' }}";
 
 #[test]
 fn encrypted_header_is_decrypted_for_the_destination_only() {
-    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let client_key = PROXY.server.create_client_key(&PROXY.keys.management);
     let number = unique_card_number();
     let header = encode(&encrypted_card(&client_key, &number, json!({})));
     let host = PROXY.destinations.host(&[]);
@@ -38,7 +38,7 @@ fn encrypted_header_is_decrypted_for_the_destination_only() {
 
 #[test]
 fn encrypted_header_can_name_several_values() {
-    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let client_key = PROXY.server.create_client_key(&PROXY.keys.management);
     let number = unique_card_number();
     let person =
         json!({"type": "token", "encrypted": encrypt_json(&client_key, &json!({"n": "Ann"}))});
@@ -56,13 +56,12 @@ fn encrypted_header_can_name_several_values() {
 
 #[test]
 fn encrypted_header_needs_token_use_in_the_default_container() {
-    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let client_key = PROXY.server.create_client_key(&PROXY.keys.management);
     let header = encode(&encrypted_card(&client_key, &unique_card_number(), json!({})));
     let host = PROXY.destinations.host(&[]);
     let proxy = PROXY.create_proxy_to(&host, json!({}));
     let send = |container: &str, permission, is_pre_configured: bool| {
-        let rules = vec![grant(container, Reveal, &[permission])];
-        let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+        let key = PROXY.key_with_rule(container, Reveal, &[permission]);
         let request = PROXY.request("POST", "").api_key(&key).header("BT-ENCRYPTED", &header);
         let request = match is_pre_configured {
             true => request.proxy_key(&proxy.key),
@@ -70,21 +69,21 @@ fn encrypted_header_needs_token_use_in_the_default_container() {
         };
         request.json(&json!({"pan": NUMBER})).send()
     };
-    send("/other/", TokenUse, false).expect_error(403, StatedDelivery::NotSent);
-    send("/other/", TokenUse, true).expect_error(403, StatedDelivery::NotSent);
-    send("/pci/", ProxyInvoke, true).expect_error(403, StatedDelivery::NotSent);
+    send("/other/", TokenUse, false).expect_not_sent(403);
+    send("/other/", TokenUse, true).expect_not_sent(403);
+    send("/pci/", ProxyInvoke, true).expect_not_sent(403);
     assert_eq!(host.request_count(), 0);
     send("/pci/", TokenUse, false).expect_answer(200);
     send("/pci/", TokenUse, true).expect_answer(200);
     // A client without an API key has no right.
     let open = PROXY.create_proxy_to(&host, json!({"require_auth": false}));
-    let request = PROXY.request("POST", "").proxy_key(&open.key).header("BT-ENCRYPTED", &header);
-    request.json(&json!({})).send().expect_error(403, StatedDelivery::NotSent);
+    let request = PROXY.post_keyless(&open).header("BT-ENCRYPTED", &header);
+    request.json(&json!({})).send().expect_not_sent(403);
 }
 
 #[test]
 fn malformed_encrypted_header_is_rejected_and_nothing_is_sent() {
-    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let client_key = PROXY.server.create_client_key(&PROXY.keys.management);
     let host = PROXY.destinations.host(&[]);
     let card = encrypted_card(&client_key, &unique_card_number(), json!({}));
     let mut wrong_type = card.clone();
@@ -108,29 +107,25 @@ fn malformed_encrypted_header_is_rejected_and_nothing_is_sent() {
     ];
     for header in headers {
         let request = PROXY.post(&host.url("")).header("BT-ENCRYPTED", &header);
-        request.json(&json!({})).send().expect_error(400, StatedDelivery::NotSent);
+        request.json(&json!({})).send().expect_not_sent(400);
     }
     // Without the header, the name means a token.
-    let request = PROXY.post(&host.url("")).json(&json!({"pan": NUMBER}));
-    request.send().expect_error(400, StatedDelivery::NotSent);
+    PROXY.post(&host.url("")).json(&json!({"pan": NUMBER})).send().expect_not_sent(400);
     assert_eq!(host.request_count(), 0);
 }
 
 #[test]
 fn tokenize_transform_stores_encrypted_data() {
-    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let client_key = PROXY.server.create_client_key(&PROXY.keys.management);
     let number = unique_card_number();
     let header = encode(&encrypted_card(&client_key, &number, json!({})));
     let host = PROXY.destinations.host(&[]);
-    let body = json!({"name": "collector", "type": "private", "permissions": ["token:create"]});
-    let application =
-        PROXY.server.post(&PROXY.keys.management, "/applications", &body).expect_status(201);
+    let application = PROXY.create_application(&json!({"permissions": ["token:create"]})).id;
     let id = format!("collected-{number}")
         .replace(&number, &client_key["key_id"].as_str().unwrap()[..8]);
     let transforms = json!([{"type": "tokenize", "options": {"identifier": "card", "token": {
         "id": id, "type": "card", "data": "{{ encrypted | json: '$.data' }}"}}}]);
-    let attributes =
-        json!({"request_transforms": transforms, "application": {"id": application["id"]}});
+    let attributes = json!({"request_transforms": transforms, "application": {"id": application}});
     let proxy = PROXY.create_proxy_to(&host, attributes);
     let request = PROXY.post_to(&proxy).header("BT-ENCRYPTED", &header).json(&json!({}));
     request.send().expect_answer(200);
@@ -141,26 +136,23 @@ fn tokenize_transform_stores_encrypted_data() {
 /// A sender that may only use cards could store one in a container that it reads in clear.
 #[test]
 fn collected_encrypted_data_does_not_give_its_sender_more_rights() {
-    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let client_key = PROXY.server.create_client_key(&PROXY.keys.management);
     let header = encode(&encrypted_card(&client_key, &unique_card_number(), json!({})));
     let host = PROXY.destinations.host(&[]);
-    let body = json!({"name": "collector", "type": "private", "rules": [{"description": "all",
-        "priority": 1, "container": "/", "transform": "reveal",
-        "permissions": ["token:create", "token:read"]}]});
-    let application =
-        PROXY.server.post(&PROXY.keys.management, "/applications", &body).expect_status(201);
+    let rule = json!({"description": "all", "priority": 1, "container": "/",
+        "transform": "reveal", "permissions": ["token:create", "token:read"]});
+    let application = PROXY.create_application(&json!({"rules": [rule]})).id;
     let rules = vec![grant("/pci/", Mask, &[TokenUse]), grant("/open/", Reveal, &[TokenRead])];
     let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
     let send = |container: &str| {
         let transforms = json!([{"type": "tokenize", "options": {"token": {"type": "card",
             "data": "{{ encrypted | json: '$.data' }}", "containers": [container]}}}]);
         let attributes =
-            json!({"request_transforms": transforms, "application": {"id": application["id"]}});
+            json!({"request_transforms": transforms, "application": {"id": application}});
         let proxy = PROXY.create_proxy_to(&host, attributes);
-        let request = PROXY.request("POST", "").api_key(&key).proxy_key(&proxy.key);
-        request.header("BT-ENCRYPTED", &header).json(&json!({})).send()
+        PROXY.post_as(&key, &proxy).header("BT-ENCRYPTED", &header).json(&json!({})).send()
     };
-    let error = send("/open/").expect_error(403, StatedDelivery::NotSent);
+    let error = send("/open/").expect_not_sent(403);
     assert!(error["detail"].as_str().unwrap().contains("sees more"), "{error}");
     assert_eq!(host.request_count(), 0);
     send("/pci/high/").expect_answer(200);
@@ -168,7 +160,7 @@ fn collected_encrypted_data_does_not_give_its_sender_more_rights() {
 
 #[test]
 fn repeated_call_with_the_same_encrypted_data_is_replayed() {
-    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let client_key = PROXY.server.create_client_key(&PROXY.keys.management);
     let number = unique_card_number();
     let host = PROXY.destinations.host(&[]);
     let key = format!("encrypted-{}", client_key["key_id"].as_str().unwrap());
@@ -188,13 +180,12 @@ fn repeated_call_with_the_same_encrypted_data_is_replayed() {
 /// A holder of a captured JWE encrypts guesses with the same idempotency key.
 #[test]
 fn idempotency_key_does_not_compare_encrypted_data_that_the_caller_may_not_read() {
-    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let client_key = PROXY.server.create_client_key(&PROXY.keys.management);
     let number = unique_card_number();
     let host = PROXY.destinations.host(&[]);
-    let rules = vec![grant("/", Mask, &[TokenRead, TokenUse])];
-    let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let key = PROXY.key_with_rule("/", Mask, &[TokenRead, TokenUse]);
     let send = |header: &str| {
-        let request = PROXY.request("POST", "").api_key(&key).url(&host.url(""));
+        let request = PROXY.post_url_as(&key, &host.url(""));
         let request = request.header("BT-ENCRYPTED", header).idempotency_key("captured");
         request.json(&json!({"pan": NUMBER})).send()
     };
@@ -211,17 +202,15 @@ fn idempotency_key_does_not_compare_encrypted_data_that_the_caller_may_not_read(
 /// The caller chooses the type, and the rule that data breaks would tell what it contains.
 #[test]
 fn encrypted_data_that_does_not_fit_its_type_has_one_error_for_callers_that_may_not_read() {
-    let client_key = create_client_key(&PROXY.server, &PROXY.keys);
+    let client_key = PROXY.server.create_client_key(&PROXY.keys.management);
     let host = PROXY.destinations.host(&[]);
-    let rules = vec![grant("/", Mask, &[TokenRead, TokenUse])];
-    let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let key = PROXY.key_with_rule("/", Mask, &[TokenRead, TokenUse]);
     let data = [json!({"number": "1"}), json!({"account_number": "1"}), json!({"other": "1"})];
     let errors = data.map(|data| {
         let encrypted = encrypt_json(&client_key, &data);
         let header = encode(&json!({"type": "card_number", "encrypted": encrypted}));
-        let request = PROXY.request("POST", "").api_key(&key).url(&host.url(""));
-        let response = request.header("BT-ENCRYPTED", &header).json(&json!({})).send();
-        response.expect_error(400, StatedDelivery::NotSent)
+        let request = PROXY.post_url_as(&key, &host.url(""));
+        request.header("BT-ENCRYPTED", &header).json(&json!({})).send().expect_not_sent(400)
     });
     assert_eq!(errors[0], errors[1]);
     assert_eq!(errors[0], errors[2]);

@@ -1,18 +1,16 @@
 //! `encrypted` in place of `data`.
 
-use scrip_core::types::{ApplicationKind, Permission, time::Clock};
+use scrip_core::types::{ApplicationKind::Public, Permission::TokenCreate, time::Clock};
 use scrip_testing::requests::client_encryption::{encrypt, encrypt_json};
 use serde_json::{Value, json};
 
-use super::{
-    card_data, create_client_key, create_keys, delete_client_key, encrypted_card, post_card,
-};
+use super::{card_data, create_keys, delete_client_key, encrypted_card, post_card};
 use crate::harness::server::{SERVER, text_field, unique_card_number};
 
 #[test]
 fn encrypted_card_is_stored_like_a_card_in_clear() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let (number, created) = post_card(&keys.private, &client_key, json!({"metadata": {"a": "b"}}));
     let created = created.expect_status(201);
     assert_eq!(created["containers"], json!(["/pci/high/"]));
@@ -30,7 +28,7 @@ fn encrypted_card_is_stored_like_a_card_in_clear() {
 #[test]
 fn response_does_not_describe_dropped_attributes_of_encrypted_data() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let data = json!({"number": unique_card_number(), "cardholder_name": "Jo", "x": 1});
     let body = json!({"type": "card", "encrypted": encrypt_json(&client_key, &data)});
     for key in [&keys.private, &keys.public] {
@@ -42,10 +40,8 @@ fn response_does_not_describe_dropped_attributes_of_encrypted_data() {
 #[test]
 fn response_shows_the_data_only_to_a_caller_that_may_read_it() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
-    let permissions = [Permission::TokenCreate];
-    let kind = ApplicationKind::Public;
-    let writer = SERVER.key_with_permissions(&keys.tenant, kind, &permissions);
+    let client_key = SERVER.create_client_key(&keys.management);
+    let writer = SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate]);
     let (number, created) = post_card(&writer, &client_key, json!({}));
     let text = created.expect_status(201).to_string();
     assert!(!text.contains(&number) && !text.contains("cvc"), "{text}");
@@ -54,7 +50,7 @@ fn response_shows_the_data_only_to_a_caller_that_may_read_it() {
 #[test]
 fn encrypted_intent_is_converted_like_any_intent() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let number = unique_card_number();
     let body = encrypted_card(&client_key, &number, json!({}));
     let intent = SERVER.post(&keys.public, "/token-intents", &body).expect_status(201);
@@ -68,7 +64,7 @@ fn encrypted_intent_is_converted_like_any_intent() {
 #[test]
 fn tokenize_accepts_encrypted_leaves_or_stores_nothing() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let number = unique_card_number();
     let card = encrypted_card(&client_key, &number, json!({}));
     let pin = json!({"type": "token", "encrypted": encrypt_json(&client_key, &json!({"pin": 7}))});
@@ -103,9 +99,9 @@ fn error_for(api_key: &str, client_key: &Value) -> Value {
 #[test]
 fn unknown_deleted_expired_and_foreign_keys_are_indistinguishable() {
     let (keys, stranger) = (create_keys(), create_keys());
-    let deleted = create_client_key(&SERVER, &keys);
+    let deleted = SERVER.create_client_key(&keys.management);
     delete_client_key(&keys, &deleted);
-    let foreign = create_client_key(&SERVER, &stranger);
+    let foreign = SERVER.create_client_key(&stranger.management);
     let expires_at = SERVER.clock.now().plus(std::time::Duration::from_secs(2));
     let body = json!({"expires_at": expires_at.to_string()});
     let expired = SERVER.post(&keys.management, "/keys", &body).expect_status(201);
@@ -115,10 +111,8 @@ fn unknown_deleted_expired_and_foreign_keys_are_indistinguishable() {
     no_id["key_id"] = json!("not an id");
     std::thread::sleep(std::time::Duration::from_secs(3));
     let expected = error_for(&keys.private, &unknown);
-    assert_eq!(
-        expected["errors"],
-        json!({"encrypted": ["is encrypted for a key that is unknown or expired"]})
-    );
+    let rule = "is encrypted for a key that is unknown or expired";
+    assert_eq!(expected["errors"], json!({"encrypted": [rule]}));
     for client_key in [&deleted, &foreign, &expired, &no_id] {
         assert_eq!(error_for(&keys.private, client_key), expected);
     }
@@ -128,8 +122,8 @@ fn unknown_deleted_expired_and_foreign_keys_are_indistinguishable() {
 #[test]
 fn malformed_jwe_is_a_400_without_any_part_of_the_input() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
-    let other = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
+    let other = SERVER.create_client_key(&keys.management);
     let valid = encrypt_json(&client_key, &card_data(&unique_card_number()));
     let [pem, key_id] = ["public_key_pem", "key_id"].map(|it| text_field(&client_key, it));
     let texts = [
@@ -162,12 +156,13 @@ fn malformed_jwe_is_a_400_without_any_part_of_the_input() {
     ] {
         SERVER.create_token(&keys.private, &body).expect_invalid("encrypted");
     }
-    let body = json!({"type": "card"});
-    SERVER.create_token(&keys.private, &body).expect_invalid("data");
-    let body = json!({"encrypted": valid});
-    SERVER.create_token(&keys.private, &body).expect_invalid("type");
-    let body = json!({"token_intent_id": "x", "encrypted": valid});
-    SERVER.create_token(&keys.private, &body).expect_invalid("token_intent_id");
+    for (body, attribute) in [
+        (json!({"type": "card"}), "data"),
+        (json!({"encrypted": valid}), "type"),
+        (json!({"token_intent_id": "x", "encrypted": valid}), "token_intent_id"),
+    ] {
+        SERVER.create_token(&keys.private, &body).expect_invalid(attribute);
+    }
     let token = SERVER.create_token_ok(&keys.private, &json!({"type": "token", "data": 1}));
     let patch = json!({"encrypted": valid});
     let response = SERVER.patch_token(&keys.private, &text_field(&token, "id"), &patch);
@@ -177,13 +172,10 @@ fn malformed_jwe_is_a_400_without_any_part_of_the_input() {
 #[test]
 fn replay_for_a_browser_compares_encrypted_data_as_it_was_sent() {
     let keys = create_keys();
-    let client_key = create_client_key(&SERVER, &keys);
+    let client_key = SERVER.create_client_key(&keys.management);
     let number = unique_card_number();
     let encrypt = |number: &str| encrypted_card(&client_key, number, json!({}));
-    let create = |body: &Value| {
-        let request = SERVER.request("POST", "/tokens").key(&keys.public);
-        request.idempotency_key("browser-key").json(body).send()
-    };
+    let create = |body: &Value| SERVER.post_once(&keys.public, "/tokens", "browser-key", body);
     let captured = encrypt(&number);
     let first = create(&captured).expect_status(201);
     assert_eq!(create(&captured).expect_status(201)["id"], first["id"]);

@@ -17,7 +17,6 @@ use crate::harness::server::{
 /// Creates the key of an access session that reads all tokens with an id that begins with
 /// `cust-7-`, and creates cards.
 pub(crate) fn create_customer_session(keys: &TenantApiKeys) -> String {
-    let session = SERVER.post(&keys.public, "/sessions", &json!({})).json();
     let rules = json!([
         {"description": "own cards", "priority": 1, "transform": "reveal",
             "permissions": ["token:read", "token:update"], "conditions":
@@ -25,10 +24,7 @@ pub(crate) fn create_customer_session(keys: &TenantApiKeys) -> String {
         {"description": "new cards", "priority": 2, "container": "/pci/", "transform": "mask",
             "permissions": ["token:create"]},
     ]);
-    let grant = json!({"nonce": session["nonce"], "rules": rules});
-    let authorize_response = SERVER.post(&keys.private, "/sessions/authorize", &grant);
-    assert!(matches!(authorize_response.status, 200 | 204), "{}", authorize_response.status);
-    text_field(&session, "session_key")
+    SERVER.create_access_session(&keys.public, &keys.private, &json!({"rules": rules}))
 }
 
 fn create_intent(key: &str) -> Value {
@@ -56,8 +52,7 @@ fn access_session_cannot_convert_an_intent_under_an_id_that_it_may_reveal() {
 #[test]
 fn conversion_requires_rights_on_the_containers_of_the_intent() {
     let create_merchant_key = |name: &str, permissions: &[_]| {
-        SERVER
-            .key_with_rules(&ACME.tenant, vec![grant(&format!("/shop-{name}/"), Mask, permissions)])
+        SERVER.key_with_rule(&ACME.tenant, &format!("/shop-{name}/"), Mask, permissions)
     };
     let intent_creator_key = create_merchant_key("b", &[TokenIntentCreate]);
     let other_merchant_key = create_merchant_key("a", &[TokenCreate, TokenRead]);
@@ -79,35 +74,26 @@ fn conversion_requires_rights_on_the_containers_of_the_intent() {
 
 #[test]
 fn move_or_conversion_into_containers_with_threeds_rights_is_denied() {
-    let created = SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
+    let id = SERVER.create_token_id(&ACME.private, &card_body(&unique_card_number()));
     let intent = create_intent(&ACME.public);
     let conversion_body = json!({"token_intent_id": intent["id"], "containers": ["/attacker/"]});
     for permission in [ThreeDsSessionCreate, ThreeDsSessionAuthenticate, ThreeDsSessionRead] {
-        let key = SERVER.key_with_rules(
-            &ACME.tenant,
-            vec![
-                grant("/pci/", Mask, &[TokenCreate, TokenRead, TokenUpdate]),
-                grant("/attacker/", Mask, &[TokenCreate, TokenRead, TokenUpdate, permission]),
-            ],
-        );
+        let rules = vec![
+            grant("/pci/", Mask, &[TokenCreate, TokenRead, TokenUpdate]),
+            grant("/attacker/", Mask, &[TokenCreate, TokenRead, TokenUpdate, permission]),
+        ];
+        let key = SERVER.key_with_rules(&ACME.tenant, rules);
         let container_patch = json!({"containers": ["/attacker/"]});
-        SERVER
-            .patch_token(&key, &text_field(&created, "id"), &container_patch)
-            .expect_problem(403, "container");
+        SERVER.patch_token(&key, &id, &container_patch).expect_problem(403, "container");
         SERVER.create_token(&key, &conversion_body).expect_problem(403, "container");
     }
     // With equal rights in both containers the move is allowed.
     let permissions = [TokenCreate, TokenRead, TokenUpdate, ThreeDsSessionCreate];
     let rules = vec![grant("/pci/", Reveal, &permissions), grant("/shop/", Reveal, &permissions)];
     let key = SERVER.key_with_rules(&ACME.tenant, rules);
-    SERVER
-        .patch_token(&key, &text_field(&created, "id"), &json!({"containers": ["/shop/"]}))
-        .expect_status(200);
-    let public_key = SERVER.key_with_permissions(
-        &ACME.tenant,
-        Public,
-        &[TokenCreate, TokenIntentCreate, ThreeDsSessionCreate],
-    );
+    SERVER.patch_token(&key, &id, &json!({"containers": ["/shop/"]})).expect_status(200);
+    let permissions = [TokenCreate, TokenIntentCreate, ThreeDsSessionCreate];
+    let public_key = SERVER.key_with_permissions(&ACME.tenant, Public, &permissions);
     let intent = create_intent(&public_key);
     SERVER.create_token(&public_key, &json!({"token_intent_id": intent["id"]})).expect_status(201);
 }

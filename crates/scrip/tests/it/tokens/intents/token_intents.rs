@@ -16,6 +16,15 @@ fn create_intent(server: &TestServer, key: &str, body: &Value) -> Value {
     server.post(key, "/token-intents", body).expect_status(201)
 }
 
+fn card_intent_body(number: &str) -> Value {
+    json!({"type": "card", "data": {"number": number}})
+}
+
+/// The path of an intent.
+fn intent_path(intent: &Value) -> String {
+    format!("/token-intents/{}", text_field(intent, "id"))
+}
+
 fn conversion_body(intent: &Value) -> Value {
     json!({"token_intent_id": intent["id"]})
 }
@@ -23,9 +32,7 @@ fn conversion_body(intent: &Value) -> Value {
 #[test]
 fn token_intent_shows_card_details_but_no_data() {
     let number = unique_card_number();
-    let body = json!({"type": "card", "data":
-        {"number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": "123"}});
-    let created = create_intent(&SERVER, &ACME.public, &body);
+    let created = create_intent(&SERVER, &ACME.public, &card_body(&number));
     let names: Vec<_> = created.as_object().unwrap().keys().cloned().collect();
     let expected = [
         "authentication",
@@ -43,7 +50,7 @@ fn token_intent_shows_card_details_but_no_data() {
     assert_eq!(created["authentication"], Value::Null);
     assert_eq!(created["card"]["last4"], number[12..]);
     assert_eq!(created["card"]["expiration_month"], 7);
-    let path = format!("/token-intents/{}", text_field(&created, "id"));
+    let path = intent_path(&created);
     let get_response = SERVER.get_path(&ACME.private, &format!("{path}/"));
     assert_eq!(get_response.expect_status(200), created);
     assert!(!get_response.text.contains(&number) && !get_response.text.contains("123\""));
@@ -103,13 +110,12 @@ fn invalid_token_intents_name_the_attribute() {
         json!({"type": "network_token", "data": {"number": "4242424242424242"}, "authentication": {"eci_indicator": 5}}),
         "authentication",
     );
-    let body_with_intent_and_data = json!({"token_intent_id": "x", "type": "token", "data": 1});
-    SERVER
-        .create_token(&ACME.private, &body_with_intent_and_data)
-        .expect_invalid("token_intent_id");
-    SERVER
-        .create_token(&ACME.private, &json!({"token_intent_id": "nonsense"}))
-        .expect_invalid("token_intent_id");
+    for body in [
+        json!({"token_intent_id": "x", "type": "token", "data": 1}),
+        json!({"token_intent_id": "nonsense"}),
+    ] {
+        SERVER.create_token(&ACME.private, &body).expect_invalid("token_intent_id");
+    }
     assert_eq!(SERVER.get_path(&ACME.private, "/token-intents/nonsense").status, 404);
 }
 
@@ -128,17 +134,12 @@ fn conversion_drops_the_cvc_and_keeps_other_attributes() {
     let query = json!({"query": format!("data:{number}")});
     let search_result = SERVER.post(&ACME.private, "/v2/tokens/search", &query).expect_status(200);
     assert_eq!(search_result["data"][0]["id"], token["id"]);
-    let path = format!("/token-intents/{}", text_field(&created, "id"));
-    assert_eq!(SERVER.get_path(&ACME.private, &path).status, 404);
+    assert_eq!(SERVER.get_path(&ACME.private, &intent_path(&created)).status, 404);
 }
 
 #[test]
 fn only_one_of_100_concurrent_conversions_succeeds() {
-    let created = create_intent(
-        &SERVER,
-        &ACME.private,
-        &json!({"type": "card", "data": {"number": unique_card_number()}}),
-    );
+    let created = create_intent(&SERVER, &ACME.private, &card_intent_body(&unique_card_number()));
     let body = conversion_body(&created);
     let barrier = Barrier::new(100);
     let statuses: Vec<u16> = thread::scope(|scope| {
@@ -157,23 +158,16 @@ fn only_one_of_100_concurrent_conversions_succeeds() {
 
 #[test]
 fn tokenize_converts_all_or_none() {
-    let intents: Vec<_> = (0..2)
-        .map(|_| {
-            create_intent(
-                &SERVER,
-                &ACME.private,
-                &json!({"type": "card", "data": {"number": unique_card_number()}}),
-            )
-        })
-        .collect();
+    let create =
+        |()| create_intent(&SERVER, &ACME.private, &card_intent_body(&unique_card_number()));
+    let intents = [(); 2].map(create);
     let body = json!({"a": conversion_body(&intents[0]), "b": [conversion_body(&intents[1]), {"type": "card", "data": {"number": "1"}}]});
     assert_eq!(SERVER.post(&ACME.private, "/tokenize", &body).status, 400);
     let body_with_repeated_intent =
         json!([conversion_body(&intents[0]), conversion_body(&intents[0])]);
     assert_eq!(SERVER.post(&ACME.private, "/tokenize", &body_with_repeated_intent).status, 400);
     for intent in &intents {
-        let path = format!("/token-intents/{}", text_field(intent, "id"));
-        assert_eq!(SERVER.get_path(&ACME.private, &path).status, 200);
+        assert_eq!(SERVER.get_path(&ACME.private, &intent_path(intent)).status, 200);
     }
     let body =
         json!({"a": conversion_body(&intents[0]), "b": [conversion_body(&intents[1]), "leaf"]});
@@ -212,13 +206,7 @@ fn conversion_updates_an_existing_duplicate() {
     let expected_extras =
         json!({"deduplicated": true, "deduplication_behavior": "update_existing"});
     assert_eq!(token["_extras"], expected_extras);
-    assert_eq!(
-        server
-            .get_path(&keys.private, &format!("/token-intents/{}", text_field(&created, "id")))
-            .status,
-        404
-    );
-
+    assert_eq!(server.get_path(&keys.private, &intent_path(&created)).status, 404);
     // Without the permission to update, the existing token is returned unchanged.
     let permissions =
         &[Permission::TokenCreate, Permission::TokenRead, Permission::TokenIntentCreate];
@@ -226,74 +214,53 @@ fn conversion_updates_an_existing_duplicate() {
     let created = create_intent(&server, &key, &json!({"type": "card", "data": data(2040)}));
     let token = server.create_token_ok(&key, &conversion_body(&created));
     assert_eq!(token["_extras"]["deduplication_behavior"], "read_existing");
-    assert_eq!(
-        server.get_token(&keys.private, &text_field(&first, "id")).json()["data"]["expiration_year"],
-        2035
-    );
-    assert_eq!(
-        server
-            .get_path(&keys.private, &format!("/token-intents/{}", text_field(&created, "id")))
-            .status,
-        404
-    );
+    let unchanged = server.get_token(&keys.private, &text_field(&first, "id")).json();
+    assert_eq!(unchanged["data"]["expiration_year"], 2035);
+    assert_eq!(server.get_path(&keys.private, &intent_path(&created)).status, 404);
 }
 
 #[test]
 fn intent_expires_with_its_retention_and_its_cvc_earlier() {
-    let server = TestServer::start();
-    let keys = server.create_default_tenant();
+    let (server, keys) = TestServer::start_with_tenant();
     let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
     let created = create_intent(&server, &keys.private, &body);
-    let path = format!("/token-intents/{}", text_field(&created, "id"));
+    let path = intent_path(&created);
     let request = json!({"d": format!("{{{{ token_intent: {} | json: '$.data' }}}}", text_field(&created, "id"))});
     let send_detokenize = |key: &str| server.post(key, "/detokenize", &request);
     assert_eq!(send_detokenize(&keys.private).expect_status(200)["d"]["cvc"], "123");
     server.clock.advance(Duration::from_secs(3600));
-    assert_eq!(
-        send_detokenize(&keys.private).expect_status(200)["d"],
-        json!({"number": "4242424242424242"})
-    );
+    let data = send_detokenize(&keys.private).expect_status(200)["d"].clone();
+    assert_eq!(data, json!({"number": "4242424242424242"}));
     server.clock.advance(Duration::from_secs(23 * 3600 - 1));
     assert_eq!(server.get_path(&keys.private, &path).status, 200);
     server.clock.advance(Duration::from_secs(1));
     assert_eq!(server.get_path(&keys.private, &path).status, 404);
     assert_eq!(server.delete(&keys.private, &path).status, 404);
     assert_eq!(send_detokenize(&keys.private).status, 400);
-    server
-        .create_token(&keys.private, &conversion_body(&created))
-        .expect_invalid("token_intent_id");
+    let conversion = server.create_token(&keys.private, &conversion_body(&created));
+    conversion.expect_invalid("token_intent_id");
 }
 
 #[test]
 fn detokenize_applies_the_transform_to_intents() {
-    let created = create_intent(
-        &SERVER,
-        &ACME.private,
-        &json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}}),
-    );
-    let id = text_field(&created, "id");
+    let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
+    let id = SERVER.create_intent_id(&ACME.private, &body);
     let request = json!({
         "number": format!("{{{{ token_intent: {id} | json: '$.data.number' }}}}"),
         "cvc": format!("{{{{ token_intent: {id} | json: '$.data.cvc' }}}}"),
         "last4": format!("{{{{ token_intent: {id} | json: '$.card.last4' }}}}"),
     });
     let send_detokenize = |key: &str| SERVER.post(key, "/detokenize", &request);
-    assert_eq!(
-        send_detokenize(&ACME.private).expect_status(200),
-        json!({"number": "4242424242424242", "cvc": "123", "last4": "4242"})
-    );
+    let clear = json!({"number": "4242424242424242", "cvc": "123", "last4": "4242"});
+    assert_eq!(send_detokenize(&ACME.private).expect_status(200), clear);
     let permissions = &[Permission::TokenRead, Permission::TokenIntentRead];
     let key_without_reveal =
         SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, permissions);
-    assert_eq!(
-        send_detokenize(&key_without_reveal).expect_status(200),
-        json!({"number": "XXXXXXXXXXXX4242", "cvc": null, "last4": "4242"})
-    );
-    let key_without_intent_read = SERVER.key_with_permissions(
-        &ACME.tenant,
-        ApplicationKind::Private,
-        &[Permission::TokenRead],
-    );
+    let masked = json!({"number": "XXXXXXXXXXXX4242", "cvc": null, "last4": "4242"});
+    assert_eq!(send_detokenize(&key_without_reveal).expect_status(200), masked);
+    let (kind, permissions_without_intents) = (ApplicationKind::Private, [Permission::TokenRead]);
+    let key_without_intent_read =
+        SERVER.key_with_permissions(&ACME.tenant, kind, &permissions_without_intents);
     send_detokenize(&key_without_intent_read).expect_problem(403, "token-intent:read");
     let rules_for_other_container = vec![grant("/general/", Transform::Reveal, permissions)];
     send_detokenize(&SERVER.key_with_rules(&ACME.tenant, rules_for_other_container))
@@ -311,16 +278,9 @@ fn conversion_without_reveal_right_discloses_nothing() {
     let key_without_reveal =
         SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, permissions);
     let number = "4242424242424242";
-    let card = || {
-        create_intent(&SERVER, &ACME.public, &json!({"type": "card", "data": {"number": number}}))
-    };
-    let ssn = || {
-        create_intent(
-            &SERVER,
-            &ACME.public,
-            &json!({"type": "social_security_number", "data": "123-45-6789"}),
-        )
-    };
+    let card = || create_intent(&SERVER, &ACME.public, &card_intent_body(number));
+    let ssn_body = json!({"type": "social_security_number", "data": "123-45-6789"});
+    let ssn = || create_intent(&SERVER, &ACME.public, &ssn_body);
     let convert_with = |intent: &Value, name: &str, value: Value| {
         let mut body = conversion_body(intent);
         body[name] = value;
@@ -347,17 +307,18 @@ fn conversion_without_reveal_right_discloses_nothing() {
     response_to_number_as_id.expect_invalid("id");
     assert_eq!(response_to_number_as_id.without_trace(), response_to_lookalike_id.without_trace());
     // Expressions that disclose no more than the visible details are allowed.
-    convert_with(&card(), "search_indexes", json!(["{{ data.number | last4 }}"]))
-        .expect_status(201);
-    convert_with(&card(), "fingerprint_expression", json!("{{ data.number }}")).expect_status(201);
-
-    convert_with(&card(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).expect_status(201);
-    convert_with(&ssn(), "search_indexes", json!(["{{ data | last4 }}", "{{ data }}"]))
-        .expect_status(201);
-    convert_with(&ssn(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).expect_status(201);
-    // No error discloses whether an id contains the number of another type.
-    convert_with(&ssn(), "id", json!(format!("123-45-6789 {}", uuid::Uuid::new_v4())))
-        .expect_status(201);
+    let unused_id = |prefix: &str| json!(format!("{prefix}{}", uuid::Uuid::new_v4()));
+    for (intent, name, value) in [
+        (card(), "search_indexes", json!(["{{ data.number | last4 }}"])),
+        (card(), "fingerprint_expression", json!("{{ data.number }}")),
+        (card(), "id", unused_id("own-")),
+        (ssn(), "search_indexes", json!(["{{ data | last4 }}", "{{ data }}"])),
+        (ssn(), "id", unused_id("own-")),
+        // No error discloses whether an id contains the number of another type.
+        (ssn(), "id", unused_id("123-45-6789 ")),
+    ] {
+        convert_with(&intent, name, value).expect_status(201);
+    }
     // A caller with a reveal right may set any expression.
     let intent = card();
     let body = json!({"token_intent_id": intent["id"],
@@ -367,21 +328,16 @@ fn conversion_without_reveal_right_discloses_nothing() {
 
 #[test]
 fn repeated_intent_requests_are_replayed() {
+    let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
     let request = || {
-        let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
-        let request = SERVER
-            .request("POST", "/token-intents")
-            .key(&ACME.public)
-            .idempotency_key("intent-once");
-        request.json(&body).send().expect_status(201)
+        let response = SERVER.post_once(&ACME.public, "/token-intents", "intent-once", &body);
+        response.expect_status(201)
     };
     assert_eq!(request(), request());
     let created = request();
-    let send_conversion = || {
-        let request =
-            SERVER.request("POST", "/tokens").key(&ACME.private).idempotency_key("convert-once");
-        request.json(&conversion_body(&created)).send().expect_status(201)
-    };
+    let body = conversion_body(&created);
+    let send_conversion =
+        || SERVER.post_once(&ACME.private, "/tokens", "convert-once", &body).expect_status(201);
     assert_eq!(send_conversion(), send_conversion());
 }
 
@@ -389,30 +345,19 @@ fn repeated_intent_requests_are_replayed() {
 #[test]
 fn conversion_returns_only_data_visible_by_the_read_permission() {
     let number = "4242424242424242";
-    let created = || {
-        create_intent(&SERVER, &ACME.public, &json!({"type": "card", "data": {"number": number}}))
-    };
+    let created = || create_intent(&SERVER, &ACME.public, &card_intent_body(number));
     let create_rule = grant("/pci/", Transform::Reveal, &[Permission::TokenCreate]);
     let read_rule = |transform| grant("/pci/", transform, &[Permission::TokenRead]);
-    let convert_with_rules = |rules, key: &str| {
-        let request = SERVER
-            .request("POST", "/tokens")
-            .key(&SERVER.key_with_rules(&ACME.tenant, rules))
-            .idempotency_key(key);
-        request.json(&conversion_body(&created())).send().expect_status(201).get("data").cloned()
-    };
-    assert_eq!(convert_with_rules(vec![create_rule.clone()], "a"), None);
-    assert_eq!(
-        convert_with_rules(vec![create_rule.clone(), read_rule(Transform::Redact)], "b"),
-        None
-    );
-    let masked = json!({"number": "XXXXXXXXXXXX4242"});
-    assert_eq!(
-        convert_with_rules(vec![create_rule.clone(), read_rule(Transform::Mask)], "c"),
-        Some(masked)
-    );
-    assert_eq!(
-        convert_with_rules(vec![create_rule, read_rule(Transform::Reveal)], "d"),
-        Some(json!({"number": number}))
-    );
+    for (transform, expected) in [
+        (None, None),
+        (Some(Transform::Redact), None),
+        (Some(Transform::Mask), Some(json!({"number": "XXXXXXXXXXXX4242"}))),
+        (Some(Transform::Reveal), Some(json!({"number": number}))),
+    ] {
+        let rules = [create_rule.clone()].into_iter().chain(transform.map(read_rule)).collect();
+        let key = SERVER.key_with_rules(&ACME.tenant, rules);
+        let body = conversion_body(&created());
+        let converted = SERVER.post_once(&key, "/tokens", "once", &body).expect_status(201);
+        assert_eq!(converted.get("data"), expected.as_ref(), "{transform:?}");
+    }
 }

@@ -10,9 +10,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[test]
 fn deliveries_of_a_deleted_webhook_are_deleted() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (harness, _host, webhook) = DelivererHarness::start_with_receiver(&[respond(200)]);
     harness.raise(3);
     harness.wait_for_rows(&webhook, |it| it.state == "delivered");
     let path = format!("/webhooks/{}", webhook.id);
@@ -23,8 +21,7 @@ fn deliveries_of_a_deleted_webhook_are_deleted() {
 #[test]
 fn pending_delivery_of_a_node_that_does_not_deliver_is_exhausted_after_five_days() {
     let harness = DelivererHarness::start_with(|setup, _| setup.node.delivers_webhooks = false);
-    let host = harness.receivers.host(&[respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (_host, webhook) = harness.create_receiver(&[respond(200)]);
     harness.raise(2);
     harness.advance(5 * DAY + Duration::from_secs(60));
     harness.wait_for_rows(&webhook, |it| it.state == "exhausted");

@@ -13,9 +13,8 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[test]
 fn failed_delivery_is_repeated_after_five_seconds_with_the_same_id() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[respond(500), respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let behaviors = [respond(500), respond(200)];
+    let (harness, host, webhook) = DelivererHarness::start_with_receiver(&behaviors);
     harness.raise(1);
     let row = harness.wait_for_attempt(&webhook, 1);
     assert_eq!((&*row.state, row.status), ("pending", 500));
@@ -33,10 +32,9 @@ fn failed_delivery_is_repeated_after_five_seconds_with_the_same_id() {
 
 #[test]
 fn receiver_decides_with_retry_after_when_the_next_attempt_follows() {
-    let harness = DelivererHarness::start();
     let busy = CannedResponse::new(503, "text/plain", "").with_header("Retry-After", "120");
-    let host = harness.receivers.host(&[busy.into(), respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let behaviors = [busy.into(), respond(200)];
+    let (harness, host, webhook) = DelivererHarness::start_with_receiver(&behaviors);
     harness.raise(1);
     let row = harness.wait_for_attempt(&webhook, 1);
     let delay = row.next_at - row.last_attempt_at;
@@ -50,9 +48,7 @@ fn receiver_decides_with_retry_after_when_the_next_attempt_follows() {
 
 #[test]
 fn answer_410_disables_the_webhook_at_once() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[respond(410)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (harness, host, webhook) = DelivererHarness::start_with_receiver(&[respond(410)]);
     harness.raise(1);
     assert!(becomes_true(|| harness.status_of(&webhook) == "disabled"));
     let sql = format!("SELECT actor_kind FROM log_records WHERE entity = '{}'", webhook.id);
@@ -62,8 +58,7 @@ fn answer_410_disables_the_webhook_at_once() {
     harness.advance(HOUR);
     sleep(Duration::from_secs(1));
     assert_eq!(host.request_count(), 1);
-    let page = disabled_counts(&harness);
-    assert_eq!(page, [("gone", 1), ("exhausted", 0)]);
+    assert_eq!(disabled_counts(&harness), [("gone", 1), ("exhausted", 0)]);
 }
 
 fn disabled_counts(harness: &DelivererHarness) -> Vec<(&'static str, u64)> {
@@ -73,9 +68,7 @@ fn disabled_counts(harness: &DelivererHarness) -> Vec<(&'static str, u64)> {
 
 #[test]
 fn webhook_without_a_success_for_five_days_is_disabled() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[respond(500)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (harness, _host, webhook) = DelivererHarness::start_with_receiver(&[respond(500)]);
     harness.raise(1);
     for attempts in 1..=5 {
         let row = harness.wait_for_attempt(&webhook, attempts);
@@ -95,8 +88,7 @@ fn redirect_is_a_failure_and_is_not_followed() {
     let target = harness.receivers.host(&[respond(200)]);
     let redirect = CannedResponse::new(307, "text/plain", "");
     let redirect = redirect.with_header("Location", &target.url("/hooks"));
-    let host = harness.receivers.host(&[redirect.into()]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (_host, webhook) = harness.create_receiver(&[redirect.into()]);
     harness.raise(1);
     let row = harness.wait_for_attempt(&webhook, 1);
     assert_eq!((&*row.state, row.status), ("pending", 307));
@@ -106,9 +98,8 @@ fn redirect_is_a_failure_and_is_not_followed() {
 /// The network of the first address is allowed, the one of the second is not.
 #[test]
 fn receiver_that_moves_to_an_inner_address_gets_no_request() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[DestinationBehavior::HangUp, respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let behaviors = [DestinationBehavior::HangUp, respond(200)];
+    let (harness, host, webhook) = DelivererHarness::start_with_receiver(&behaviors);
     harness.raise(1);
     harness.wait_for_attempt(&webhook, 1);
     assert_eq!(host.connections(), 1);
@@ -123,9 +114,7 @@ fn receiver_that_moves_to_an_inner_address_gets_no_request() {
 
 #[test]
 fn altered_delivery_is_not_sent_and_does_not_stop_the_others() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[respond(500)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (harness, host, webhook) = DelivererHarness::start_with_receiver(&[respond(500)]);
     harness.raise(1);
     harness.wait_for_attempt(&webhook, 1);
     harness.server.engine.execute("UPDATE deliveries SET event_type = 'token.deleted'");
@@ -145,9 +134,8 @@ fn altered_delivery_is_not_sent_and_does_not_stop_the_others() {
 /// answer must not replace the state of the second one.
 #[test]
 fn answer_after_the_end_of_a_lease_is_not_stored() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[respond(500).gated(), respond(200).gated()]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let behaviors = [respond(500).gated(), respond(200).gated()];
+    let (harness, host, webhook) = DelivererHarness::start_with_receiver(&behaviors);
     harness.raise(1);
     host.wait_for_requests(1);
     harness.advance(Duration::from_secs(31));

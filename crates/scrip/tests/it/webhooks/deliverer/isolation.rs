@@ -18,16 +18,13 @@ fn latencies(rows: &[DeliveryRow]) -> (i64, i64) {
 
 #[test]
 fn receiver_that_hangs_does_not_hold_up_another_webhook_of_the_tenant() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (harness, _host, webhook) = DelivererHarness::start_with_receiver(&[respond(200)]);
     harness.raise(EVENTS);
     harness.wait_for_rows(&webhook, |it| it.state == "delivered");
     let alone = latencies(&harness.rows(&webhook));
 
     let head = b"HTTP/1.1 200 OK\r\nContent-".to_vec();
-    let slow_host = harness.receivers.host(&[DestinationBehavior::RawThenSilent(head)]);
-    let slow = harness.create_webhook(&slow_host.url("/"));
+    let (slow_host, slow) = harness.create_receiver(&[DestinationBehavior::RawThenSilent(head)]);
     let started = ticks();
     harness.raise(EVENTS);
     harness.wait_for_rows(&webhook, |it| it.state == "delivered");
@@ -53,9 +50,8 @@ fn receiver_that_hangs_does_not_hold_up_another_webhook_of_the_tenant() {
 
 #[test]
 fn slow_answer_does_not_hold_up_the_other_deliveries_of_its_webhook() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[DestinationBehavior::Silent, respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let behaviors = [DestinationBehavior::Silent, respond(200)];
+    let (harness, host, webhook) = DelivererHarness::start_with_receiver(&behaviors);
     harness.raise(1);
     host.wait_for_requests(1);
     harness.raise(20);

@@ -13,9 +13,7 @@ const FIRST_EVENTS: usize = 8;
 
 #[test]
 fn server_that_stops_finishes_its_attempts_and_gives_back_the_rest() {
-    let harness = DelivererHarness::start();
-    let host = harness.receivers.host(&[respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (harness, host, webhook) = DelivererHarness::start_with_receiver(&[respond(200)]);
     harness.raise(FIRST_EVENTS);
     harness.wait_for_rows(&webhook, |it| it.state == "delivered");
     host.set_behaviors(&[respond(200).gated()]);
@@ -50,8 +48,7 @@ fn server_that_stops_finishes_its_attempts_and_gives_back_the_rest() {
 fn node_with_another_node_on_its_store_delivers_each_event_once() {
     let harness = DelivererHarness::start();
     let _second_node = harness.start_second_node();
-    let host = harness.receivers.host(&[respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (host, webhook) = harness.create_receiver(&[respond(200)]);
     harness.raise(EVENTS);
     harness.wait_for_rows(&webhook, |it| it.state == "delivered");
     assert_eq!(host.request_count(), EVENTS);
@@ -60,8 +57,7 @@ fn node_with_another_node_on_its_store_delivers_each_event_once() {
 #[test]
 fn node_that_does_not_deliver_leaves_deliveries_to_others() {
     let harness = DelivererHarness::start_with(|setup, _| setup.node.delivers_webhooks = false);
-    let host = harness.receivers.host(&[respond(200)]);
-    let webhook = harness.create_webhook(&host.url("/"));
+    let (host, webhook) = harness.create_receiver(&[respond(200)]);
     harness.raise(1);
     sleep(Duration::from_secs(1));
     assert_eq!((host.request_count(), harness.single_row(&webhook).attempts), (0, 0));

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use scrip_core::{
     operations::tokens::expire_token::{erase_cvcs, expire_token},
-    policy::{PolicyPermit, Quotas},
+    policy::Quotas,
     types::{EventType, time::Clock},
 };
 use scrip_testing::{
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::server::{TenantApiKeys, TestServer, text_field, unique_card_number},
     proxy::harness::ProxyHarness,
-    threeds_sessions::requests::{SESSIONS, browser_info, merchant_payment, payment},
+    threeds_sessions::requests::{SESSIONS, browser_info, merchant_payment},
     webhooks::events::{create_webhook, load_events},
 };
 
@@ -62,12 +62,12 @@ impl FullRun<'_> {
     fn write_tokens(&mut self) {
         let (card, other_card) = (self.card(), self.card());
         let (server, key) = (self.server, &self.keys.private);
-        let id = text_field(&server.create_token_ok(key, &card), "id");
+        let id = server.create_token_id(key, &card);
         let text = json!({
             "type": "token", "data": {"name": "planted-name", "text": "planted-text"},
             "mask": {"name": "planted-mask"}, "search_indexes": ["{{ data.name }}"],
         });
-        let text = text_field(&server.create_token_ok(key, &text), "id");
+        let text = server.create_token_id(key, &text);
         let patch = json!({"data": other_card["data"]});
         server.patch_token(key, &id, &patch).expect_status(200);
         server.get_token(key, &id).expect_status(200);
@@ -98,8 +98,7 @@ impl FullRun<'_> {
         let path = format!("/proxies/{}", text_field(&proxy, "id"));
         server.put(key, &path, &body).expect_status(200);
         server.delete(key, &path).expect_status(204);
-        let session = server.post_empty(&self.keys.public, "/sessions");
-        let session = session.expect_status(201);
+        let session = server.post_empty(&self.keys.public, "/sessions").expect_status(201);
         let body = json!({"nonce": session["nonce"], "permissions": ["token:read"]});
         server.post(&self.keys.private, "/sessions/authorize", &body).expect_status(204);
         server.put(key, "/tenants/self", &json!({"name": "Acme"})).expect_status(200);
@@ -114,9 +113,9 @@ impl FullRun<'_> {
         let host = self.harness.destinations.host(&[DestinationBehavior::Respond(answer)]);
         let body = self.card();
         let number = text_field(&body["data"], "number");
-        let card = text_field(&self.server.create_token_ok(&self.keys.private, &body), "id");
+        let card = self.server.create_token_id(&self.keys.private, &body);
         let url = host.url(&format!("/{number}?a=planted-query"));
-        let request = self.harness.request("POST", "").api_key(&self.keys.private).url(&url);
+        let request = self.harness.post_url_as(&self.keys.private, &url);
         let request = request.header("X-Request", "planted-header");
         let body = json!(["planted-request", format!("{{{{ {card} | json: '$.cvc' }}}}")]);
         let request = request.header(&format!("x-{number}"), "a").json(&body);
@@ -132,11 +131,11 @@ impl FullRun<'_> {
             text_field(&intent, "id")
         };
         let body = json!({"token_intent_id": create_intent(), "device_info": browser_info()});
-        let session = text_field(&server.create_session(public, &body), "id");
+        let session = server.create_session_id(public, &body);
         let data = encode(json!({"threeDSServerTransID": session}).to_string().as_bytes());
         let path = format!("{SESSIONS}/{session}/method-notification");
         assert_eq!(server.post_form(&path, &[("threeDSMethodData", &data)]).status, 200);
-        server.authenticate(private, &session, &payment("Challenged")).expect_status(200);
+        server.authenticate_as(private, &session, "Challenged").expect_status(200);
         server.send_result(&session, "Y");
         let authentication = server.directory_servers.exchange(&session).unwrap().response;
         let result = json!({
@@ -150,7 +149,7 @@ impl FullRun<'_> {
         let result = server.get_challenge_result(private, &session).expect_status(200);
         self.secrets.push(text_field(&result, "authentication_value"));
         let body = json!({"token_intent_id": create_intent(), "type": "merchant"});
-        let session = text_field(&server.create_session(private, &body), "id");
+        let session = server.create_session_id(private, &body);
         let decoupled = merchant_payment("Decoupled");
         server.authenticate(private, &session, &decoupled).expect_status(200);
         server.send_result(&session, "Y");
@@ -171,17 +170,7 @@ impl FullRun<'_> {
     fn delete_tenant(&self) {
         let (server, id) = (self.server, self.keys.tenant.id);
         let tenant = server.app.directory.load_full().unwrap().tenant(id).unwrap().clone();
-        server.runtime.block_on(async {
-            let edit = |quotas| Quotas { deletion_grace_seconds: 3600, ..quotas };
-            let permit = PolicyPermit::for_operator(tenant);
-            let edited = scrip_core::operations::tenants::update_tenant::set_tenant_quotas(
-                &server.app.vault,
-                permit,
-                Box::new(edit),
-            );
-            edited.await.unwrap();
-            server.app.reload().await.unwrap();
-        });
+        server.set_quotas(&tenant, |it| Quotas { deletion_grace_seconds: 3600, ..it });
         server.delete(&self.keys.management, "/tenants/self").expect_status(204);
     }
 }

@@ -14,14 +14,12 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::server::{SERVER, TestResponse, text_field},
-    webhooks::events::{Subscription, create_webhook, load_events, operator_actor, pick},
+    webhooks::events::{
+        Subscription, create_webhook, load_events, operator_actor, pick, subscribe,
+    },
 };
 
 const CHANGE_ATTRIBUTES: [&str; 4] = ["created_at", "created_by", "modified_at", "modified_by"];
-
-fn subscribe(event_type: EventType) -> Subscription<'static> {
-    Subscription::new(&SERVER, event_type)
-}
 
 fn rule() -> Value {
     json!({
@@ -44,10 +42,8 @@ fn application_path(application: &Value) -> String {
 }
 
 fn expected_application(response: &Value) -> Value {
-    let mut application = pick(response, &["id", "type", "name"]);
-    for name in CHANGE_ATTRIBUTES.iter().filter(|it| !response[**it].is_null()) {
-        application[name] = response[*name].clone();
-    }
+    let names = [["id", "type", "name"].as_slice(), &CHANGE_ATTRIBUTES].concat();
+    let mut application = pick(response, &names);
     (application["permissions"], application["rules"]) = (json!([]), json!([rule()]));
     json!({"application": application})
 }
@@ -64,10 +60,8 @@ type Change = fn(&Subscription<'_>) -> (TestResponse, Value);
 
 const CHANGES: &[(EventType, Change)] = &[
     (EventType::ApplicationCreated, |it| {
-        let create = || {
-            let request = SERVER.request("POST", "/applications").key(&it.keys.management);
-            request.json(&application_body("Shop")).idempotency_key("key").send()
-        };
+        let (key, body) = (&it.keys.management, application_body("Shop"));
+        let create = || SERVER.post_once(key, "/applications", "key", &body);
         let response = create();
         create().expect_status(201);
         let expected = expected_application(&response.expect_status(201));
@@ -115,8 +109,7 @@ const CHANGES: &[(EventType, Change)] = &[
     (EventType::ProxyUpdated, |it| {
         let path = proxy_path(&create_proxy(it));
         it.expect_none();
-        let request = SERVER.request("PATCH", &path).key(&it.keys.management);
-        let response = request.merge_patch(&json!({"name": "Refunds"})).send();
+        let response = SERVER.patch(&it.keys.management, &path, &json!({"name": "Refunds"}));
         response.expect_status(204);
         (response, expected_refunds(it, &path))
     }),
@@ -225,10 +218,7 @@ fn proxy_path(proxy: &Value) -> String {
 }
 
 fn expected_proxy(response: &Value) -> Value {
-    let mut proxy = pick(response, &["id", "name"]);
-    for name in CHANGE_ATTRIBUTES.iter().filter(|it| !response[**it].is_null()) {
-        proxy[name] = response[*name].clone();
-    }
+    let mut proxy = pick(response, &[["id", "name"].as_slice(), &CHANGE_ATTRIBUTES].concat());
     proxy["destination_url"] = "https://api.example.com/v1".into();
     proxy["require_authentication"] = true.into();
     proxy["timeout"] = 20.into();

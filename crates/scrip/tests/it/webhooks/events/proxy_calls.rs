@@ -27,8 +27,7 @@ fn answering_host(status: u16) -> DestinationHost {
 /// Sends a call with the data of a token in its body and its query.
 fn send_call(keys: &TenantApiKeys, host: &DestinationHost, idempotency_key: &str) -> ProxyResponse {
     let card = PROXY.create_card_of(keys, json!({}));
-    let request =
-        PROXY.request("POST", "").api_key(&keys.private).url(&host.url("/v1/charges?a=b"));
+    let request = PROXY.post_url_as(&keys.private, &host.url("/v1/charges?a=b"));
     let request = request.header("X-Charge", "hidden-charge").json(&json!({
         "number": card.number_expression(), "cvc": card.cvc_expression(),
     }));
@@ -102,7 +101,7 @@ fn call_without_an_api_key_has_one_event_without_an_actor() {
     let (subscription, host) = (subscribe(&PROXY), answering_host(200));
     let attributes = json!({"require_auth": false});
     let proxy = PROXY.create_proxy_of(&subscription.keys, &host.url(""), attributes);
-    let request = PROXY.request("POST", "").proxy_key(&proxy.key).header("X-Charge", "hidden");
+    let request = PROXY.post_keyless(&proxy).header("X-Charge", "hidden");
     let response = request.send().expect_answer(200);
     let event = subscription.expect_one();
     assert_eq!(event["trace_id"], response.header("bt-trace-id").unwrap());
@@ -115,8 +114,7 @@ fn repeated_call_with_an_idempotency_key_has_one_event() {
     let (subscription, host) = (subscribe(&PROXY), answering_host(201));
     let keys = &subscription.keys;
     let request = || {
-        let request =
-            PROXY.request("POST", "").api_key(&keys.private).url(&host.url("/v1/charges"));
+        let request = PROXY.post_url_as(&keys.private, &host.url("/v1/charges"));
         request.header("X-Charge", "hidden").json(&json!({})).idempotency_key("key").send()
     };
     let first = request().expect_answer(201);
@@ -131,9 +129,9 @@ fn repeated_call_with_an_idempotency_key_has_one_event() {
 
 #[test]
 fn call_without_an_answer_has_one_event_with_the_reason() {
-    let cases = [("", DestinationBehavior::HangUp), ("key", DestinationBehavior::HangUp)];
-    for (idempotency_key, behavior) in cases {
-        let (subscription, host) = (subscribe(&PROXY), PROXY.destinations.host(&[behavior]));
+    for idempotency_key in ["", "key"] {
+        let host = PROXY.destinations.host(&[DestinationBehavior::HangUp]);
+        let subscription = subscribe(&PROXY);
         let response = send_call(&subscription.keys, &host, idempotency_key);
         response.expect_error(502, StatedDelivery::MaybeSent);
         let event = subscription.expect_one();
@@ -153,7 +151,7 @@ fn call_with_a_destination_that_cannot_be_found_has_one_event() {
             "" => request,
             key => request.idempotency_key(key),
         };
-        request.send().expect_error(502, StatedDelivery::NotSent);
+        request.send().expect_not_sent(502);
         let event = subscription.expect_one();
         let response = &event["data"]["proxy"]["response"];
         assert_eq!((&response["status"], &response["error"]), (&json!(502), &json!("lookup")));
@@ -163,14 +161,12 @@ fn call_with_a_destination_that_cannot_be_found_has_one_event() {
 #[test]
 fn failed_response_transform_has_one_event_with_both_errors() {
     let subscription = subscribe(&PROXY);
-    let text = DestinationBehavior::text(200, "no JSON");
-    let host = PROXY.destinations.host(&[text]);
+    let partial = CannedResponse::new(206, "application/json", "{}");
+    let host = PROXY.destinations.host(&[partial.into()]);
     let transform = json!({
         "type": "mask", "matcher": "regex", "expression": "(\\d+)", "replacement": "*",
     });
     let attributes = json!({"response_transforms": [transform]});
-    let partial = CannedResponse::new(206, "application/json", "{}");
-    host.set_behaviors(&[DestinationBehavior::Respond(partial)]);
     let proxy = PROXY.create_proxy_of(&subscription.keys, &host.url(""), attributes);
     let request = PROXY.request("POST", "").api_key(&subscription.keys.private);
     let response = request.proxy_key(&proxy.key).json(&json!({})).send();
@@ -189,9 +185,9 @@ fn rejected_call_has_no_event() {
     let (subscription, host) = (subscribe(&PROXY), answering_host(200));
     let keys = &subscription.keys;
     let unknown = json!(["{{ unknown }}"]);
-    let request = PROXY.request("POST", "").api_key(&keys.private).url(&host.url(""));
+    let request = PROXY.post_url_as(&keys.private, &host.url(""));
     assert_eq!(request.json(&unknown).send().status(), 400);
-    let request = PROXY.request("POST", "").api_key(&keys.public).url(&host.url(""));
+    let request = PROXY.post_url_as(&keys.public, &host.url(""));
     assert_eq!(request.json(&json!({})).send().status(), 403);
     let vault = &PROXY.server.app.vault;
     PROXY.server.runtime.block_on(vault.outcome_queue.flush(&*vault.store));

@@ -8,21 +8,25 @@ use scrip_core::{
     store::Store,
     types::{EventType, Permission, StoreFuture, Transform},
 };
-use scrip_testing::faults::intercepted_store::{InterceptedStore, Interceptor};
+use scrip_testing::{
+    faults::intercepted_store::{InterceptedStore, Interceptor},
+    requests::with_members,
+};
 use serde_json::{Value, json};
 
 use crate::{
     harness::server::{
-        SERVER, TestResponse, TestServer, card_body, grant, text_field, unique_card_number,
+        SERVER, TestResponse, TestServer, card_body, grant, text_field, text_fields,
+        unique_card_number,
     },
     webhooks::events::{Subscription, create_webhook},
 };
 
 fn create_card(subscription: &Subscription<'_>) -> String {
     let (server, key) = (subscription.server, &subscription.keys.private);
-    let mut body = card_body(&unique_card_number());
-    body["metadata"] = json!({"order": "7"});
-    text_field(&server.create_token_ok(key, &body), "id")
+    let metadata = json!({"metadata": {"order": "7"}});
+    let body = with_members(card_body(&unique_card_number()), &metadata);
+    server.create_token_id(key, &body)
 }
 
 /// The ids of the tokens in events, sorted.
@@ -55,8 +59,12 @@ fn event_of_a_masked_read_equals_that_of_a_clear_one() {
     let subscription = Subscription::new(&SERVER, EventType::TokenRead);
     let id = create_card(&subscription);
     for transform in [Transform::Redact, Transform::Mask, Transform::Reveal] {
-        let rules = vec![grant("/", transform, &[Permission::TokenRead])];
-        let key = SERVER.key_with_rules(&subscription.keys.tenant, rules);
+        let key = SERVER.key_with_rule(
+            &subscription.keys.tenant,
+            "/",
+            transform,
+            &[Permission::TokenRead],
+        );
         SERVER.get_token(&key, &id).expect_status(200);
     }
     let events = subscription.events();
@@ -101,9 +109,7 @@ fn listed_and_found_tokens_have_one_event_each() {
         let subscription = Subscription::new(&SERVER, EventType::TokenRead);
         let ids: Vec<_> = (0..3).map(|_| create_card(&subscription)).collect();
         let response = request(&subscription.keys.private);
-        let shown = response.expect_status(200)["data"].clone();
-        let mut shown: Vec<_> =
-            shown.as_array().unwrap().iter().map(|it| text_field(it, "id")).collect();
+        let mut shown = text_fields(&response.expect_status(200)["data"], "id");
         shown.sort_unstable();
         assert!(shown.len() == 2 && shown.iter().all(|it| ids.contains(it)), "{shown:?}");
         assert_eq!(read_ids(&subscription.events()), shown);
@@ -170,8 +176,8 @@ fn replayed_response_with_token_data_has_no_event() {
     let subscription = Subscription::new(&SERVER, EventType::TokenRead);
     let body = card_body(&unique_card_number());
     for _ in 0..2 {
-        let request = SERVER.request("POST", "/tokens").key(&subscription.keys.private);
-        request.json(&body).idempotency_key("key").send().expect_status(201);
+        let key = &subscription.keys.private;
+        SERVER.post_once(key, "/tokens", "key", &body).expect_status(201);
     }
     subscription.expect_none();
 }

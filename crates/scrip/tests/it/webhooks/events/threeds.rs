@@ -6,13 +6,9 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::server::{SERVER, text_field},
-    threeds_sessions::requests::{SESSIONS, browser_info, merchant_payment, payment},
-    webhooks::events::{Subscription, pick},
+    threeds_sessions::requests::{SESSIONS, browser_info, merchant_payment},
+    webhooks::events::{Subscription, pick, subscribe},
 };
-
-fn subscribe(event_type: EventType) -> Subscription<'static> {
-    Subscription::new(&SERVER, event_type)
-}
 
 /// The attributes of an event that every type has.
 fn expected_session(subscription: &Subscription<'_>, session: &str) -> Value {
@@ -61,7 +57,7 @@ fn authenticated_session_has_one_event() {
     let subscription = subscribe(EventType::ThreeDsAuthenticated);
     let key = &subscription.keys.private;
     let session = SERVER.create_browser_session(&subscription.keys);
-    let response = SERVER.authenticate(key, &session, &payment("Frictionless"));
+    let response = SERVER.authenticate_as(key, &session, "Frictionless");
     response.expect_status(200);
     let data = subscription.expect_one_of(key, &response);
     assert_eq!(data["session"]["id"], json!(session));
@@ -94,7 +90,7 @@ fn decoupled_challenge_result_has_one_event() {
     let key = &subscription.keys.private;
     let intent = SERVER.create_card_intent(&subscription.keys);
     let body = json!({"token_intent_id": intent, "type": "merchant"});
-    let session = text_field(&SERVER.create_session(key, &body), "id");
+    let session = SERVER.create_session_id(key, &body);
     SERVER.authenticate(key, &session, &merchant_payment("Decoupled")).expect_status(200);
     subscription.expect_none();
     SERVER.send_result(&session, "Y");

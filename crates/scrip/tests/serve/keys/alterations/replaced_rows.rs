@@ -8,34 +8,27 @@ use scrip_testing::process::harness::{ProcessHarness, becomes_true};
 use crate::{
     SCRIP,
     keys::{
-        assert_readable, create_token, is_open, methods, open_database, read_vault_key, stderr,
-        text,
+        add_file_method, assert_readable, create_token, methods, open_database, read_vault_key,
+        stderr, text,
     },
-    operator::commands::run_json,
+    operator::commands::{doctor_report, run_json},
+    process::verification_codes::serve_ready,
 };
-
-fn add_file(process: &ProcessHarness, name: &str) -> String {
-    let file = process.path(name).display().to_string();
-    let added = run_json(process, &["keys", "add", "file", &file, "--label", name]);
-    text(&added["method"]["id"])
-}
 
 #[test]
 fn row_of_a_removed_method_does_not_get_the_next_vault_key() {
     let (process, key) = ProcessHarness::with_api_key(SCRIP);
     let server = process.serve();
     let token = create_token(&server, &key);
-    let leaked = add_file(&process, "leaked");
+    let leaked = add_file_method(&process, "leaked");
     let database = open_database(&process);
-    database
-        .execute_batch("CREATE TEMP TABLE copy AS SELECT * FROM unlocks WHERE label = 'leaked'")
-        .unwrap();
+    let copy_row = "CREATE TEMP TABLE copy AS SELECT * FROM unlocks WHERE label = 'leaked'";
+    database.execute_batch(copy_row).unwrap();
     run_json(&process, &["keys", "remove", &leaked]);
     database.execute_batch("INSERT INTO unlocks SELECT * FROM copy").unwrap();
 
     process.assert_fails(&["keys", "rotate", "vault"], "was altered outside the vault");
-    let report = process.run(&["doctor"]);
-    let report = String::from_utf8_lossy(&report.stdout);
+    let report = doctor_report(&process);
     let is_reported =
         |it: &str| it.contains("leaked") && it.contains("was altered outside the vault");
     assert!(report.lines().any(is_reported), "{report}");
@@ -58,7 +51,7 @@ fn row_of_a_removed_method_does_not_get_the_next_vault_key() {
 fn running_server_rejects_an_older_audit_key() {
     let (process, key) = ProcessHarness::with_api_key(SCRIP);
     let server = process.serve();
-    let leaked = add_file(&process, "leaked");
+    let leaked = add_file_method(&process, "leaked");
     let database = open_database(&process);
     database
         .execute_batch(
@@ -88,7 +81,7 @@ fn method_is_not_removed_if_no_other_one_opens_the_vault_now() {
     let server = process.serve();
     let token = create_token(&server, &key);
     let first = text(&methods(&process)[0]["id"]);
-    let second = add_file(&process, "second");
+    let second = add_file_method(&process, "second");
     fs::rename(process.path("second"), process.path("away")).unwrap();
     let expected = "no other unlock method opens the vault now";
     process.assert_fails(&["keys", "remove", &first], expected);
@@ -116,8 +109,7 @@ fn altered_rows_do_not_prevent_sealing_after_the_loss_of_all_sources() {
         let process = ProcessHarness::initialized(SCRIP)
             .with_variable("SCRIP_KEYS_CHECK_EVERY", "1s")
             .with_variable("SCRIP_KEYS_SEAL_WHEN_SOURCE_LOST", "2s");
-        let server = process.serve();
-        assert!(is_open(&server));
+        let server = serve_ready(&process);
         fs::remove_file(process.data().join("root.key")).unwrap();
         open_database(&process).execute_batch(sql).unwrap();
         assert!(becomes_true(|| server.status("/readyz") == 503), "{sql}");

@@ -9,8 +9,9 @@ use scrip_testing::process::harness::{ProcessHarness, becomes_true};
 
 use crate::{
     SCRIP,
-    keys::{is_open, keep_only, shares::vault_with_shares, text},
-    operator::commands::run_json,
+    keys::{keep_only, shares::vault_with_shares, text},
+    operator::commands::{doctor_report, run_json},
+    process::verification_codes::serve_ready,
     telemetry::metrics::scrape,
 };
 
@@ -37,8 +38,7 @@ fn assert_reason(process: ProcessHarness, expected: &ExpectedReason) {
         assert_eq!(answer.contains(ROOT_KEY_TEXT), expected.label == "root_key", "{answer}");
     }
     assert_eq!(scrape(&server).value("scrip_sealed", &[]), 1.0);
-    let output = process.run(&["doctor"]);
-    let report = String::from_utf8_lossy(&output.stdout);
+    let report = doctor_report(&process);
     let line = report.lines().find(|it| it.starts_with("ERROR    server")).unwrap_or_default();
     assert!(line.contains(expected.doctor), "{report}");
     assert_eq!(line.contains(ROOT_KEY_TEXT), expected.label == "root_key", "{report}");
@@ -84,8 +84,7 @@ fn readable_root_key_is_denied_and_not_called_missing() {
 fn missing_key_of_another_method_is_not_called_a_root_key() {
     let process = ProcessHarness::initialized(SCRIP)
         .with_variable("SCRIP_UNLOCK_KEY", "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");
-    let server = process.serve();
-    assert!(is_open(&server));
+    let server = serve_ready(&process);
     let added = run_json(&process, &["keys", "add", "env", "SCRIP_UNLOCK_KEY"]);
     keep_only(&process, &text(&added["method"]["id"]));
     drop(server);

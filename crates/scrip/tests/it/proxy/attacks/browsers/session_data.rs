@@ -27,39 +27,29 @@ fn create_reader_session() -> String {
 }
 
 fn create_session(rules: &Value) -> String {
-    let server = &PROXY.server;
-    let created = server.post_empty(&PROXY.keys.public, "/sessions").json();
-    let body = json!({"nonce": created["nonce"], "rules": rules});
-    assert_eq!(server.post(&PROXY.keys.private, "/sessions/authorize", &body).status, 204);
-    text_field(&created, "session_key")
-}
-
-fn create_application(rules: &Value) -> Value {
-    let body = json!({"name": "collector", "type": "private", "rules": rules});
-    PROXY.server.post(&PROXY.keys.management, "/applications", &body).expect_status(201)["id"]
-        .clone()
+    PROXY.create_access_session(&json!({"rules": rules}))
 }
 
 fn all_rules(transform: &str) -> Value {
-    json!([{"description": "all", "priority": 1, "container": "/", "transform": transform,
-        "permissions": ["token:create", "token:read"]}])
+    json!({"rules": [{"description": "all", "priority": 1, "container": "/",
+        "transform": transform, "permissions": ["token:create", "token:read"]}]})
+}
+
+/// Transforms that store a token, and append its id to the message.
+fn storing_transforms(token: &Value) -> Value {
+    let id = "{{ transform_identifier: 't' | json: '$.id' }}";
+    json!([
+        {"type": "tokenize", "options": {"identifier": "t", "token": token}},
+        {"type": "append_json", "options": {"location": "$.id", "value": id}},
+    ])
 }
 
 /// A proxy whose destination repeats the request, and which stores a token.
 fn create_storing_proxy(list: &str, token: Value) -> CreatedProxy {
-    let transforms = json!([
-        {"type": "tokenize", "options": {"identifier": "t", "token": token}},
-        {"type": "append_json",
-            "options": {"location": "$.id", "value": "{{ transform_identifier: 't' | json: '$.id' }}"}},
-    ]);
     let host = PROXY.destinations.host(&[DestinationBehavior::Echo]);
-    let attributes = json!({"application": {"id": create_application(&all_rules("reveal"))},
-        list: transforms});
+    let application = PROXY.create_application(&all_rules("reveal")).id;
+    let attributes = json!({"application": {"id": application}, list: storing_transforms(&token)});
     PROXY.create_proxy_to(&host, attributes)
-}
-
-fn send(key: &str, proxy: &CreatedProxy) -> ProxyRequest {
-    PROXY.request("POST", "").api_key(key).proxy_key(&proxy.key)
 }
 
 /// The id of the token that the call stored.
@@ -83,15 +73,14 @@ fn session_with_a_reveal_right_neither_computes_with_encrypted_data_nor_chooses_
     let header = encrypted_card();
     let body = json!({"n": "{{ encrypted | json: '$.data.number' }}"});
     let to_own_url = |key: &str| {
-        let request = PROXY.request("POST", "").api_key(key).url(&host.url(""));
-        request.header("BT-ENCRYPTED", &header).json(&body).send()
+        PROXY.post_url_as(key, &host.url("")).header("BT-ENCRYPTED", &header).json(&body).send()
     };
-    to_own_url(&session).expect_error(403, StatedDelivery::NotSent);
+    to_own_url(&session).expect_not_sent(403);
     let compute = json!({"n": "{{ encrypted | json: '$.data.cvc' | slice: 0, 1 | to_number }}"});
     let to_proxy = |key: &str, body: &Value| {
-        send(key, &proxy).header("BT-ENCRYPTED", &header).json(body).send()
+        PROXY.post_as(key, &proxy).header("BT-ENCRYPTED", &header).json(body).send()
     };
-    to_proxy(&session, &compute).expect_error(403, StatedDelivery::NotSent);
+    to_proxy(&session, &compute).expect_not_sent(403);
     assert_eq!(host.request_count(), 0);
     to_proxy(&session, &body).expect_answer(200);
     to_proxy(&PROXY.keys.private, &compute).expect_answer(200);
@@ -105,7 +94,7 @@ fn repeated_call_of_a_session_does_not_compare_decrypted_data() {
     let proxy = PROXY.create_proxy_to(&host, json!({}));
     let body = json!({"n": "{{ encrypted | json: '$.data.number' }}"});
     let call = |key: &str, idempotency_key: &str| {
-        let request = send(key, &proxy).header("BT-ENCRYPTED", &encrypted_card());
+        let request = PROXY.post_as(key, &proxy).header("BT-ENCRYPTED", &encrypted_card());
         request.idempotency_key(idempotency_key).json(&body).send()
     };
     call(&session, "session-call").expect_answer(200);
@@ -130,7 +119,7 @@ fn token_from_an_answer_with_a_typed_card_is_withheld_from_the_session() {
     let read = |key: &str, id: &str| {
         PROXY.server.get_token(key, id).expect_status(200)["data"].to_string()
     };
-    let stored = stored_id(send(&session, &proxy).json(&body));
+    let stored = stored_id(PROXY.post_as(&session, &proxy).json(&body));
     let shown = read(&session, &stored);
     assert!(!shown.contains(NUMBER) && !shown.contains("987"), "{shown}");
     assert!(read(&PROXY.keys.private, &stored).contains(NUMBER));
@@ -145,34 +134,27 @@ fn collected_intent_or_encrypted_data_gives_its_sender_no_right_that_the_sender_
     let sender = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
     let client_key = create_client_key(&PROXY);
     let card = json!({"type": "card", "data": {"number": NUMBER}});
-    let intent = || {
-        let created = PROXY.server.post(&PROXY.keys.public, "/token-intents", &card);
-        text_field(&created.expect_status(201), "id")
-    };
+    let intent = || PROXY.server.create_intent_id(&PROXY.keys.public, &card);
     let by_intent = |container: &str| {
         let token = json!({"token_intent_id": "{{ req.intent }}", "containers": [container]});
         create_storing_proxy("request_transforms", token)
     };
     let body = || json!({"intent": intent()});
-    send(&sender, &by_intent("/x/"))
-        .json(&body())
-        .send()
-        .expect_error(403, StatedDelivery::NotSent);
-    send(&sender, &by_intent("/pci/high/")).json(&body()).send().expect_answer(200);
+    PROXY.post_as(&sender, &by_intent("/x/")).json(&body()).send().expect_not_sent(403);
+    PROXY.post_as(&sender, &by_intent("/pci/high/")).json(&body()).send().expect_answer(200);
     let by_data = |container: &str| {
         let token =
             json!({"type": "card", "encrypted": "{{ req.enc }}", "containers": [container]});
         create_storing_proxy("request_transforms", token)
     };
     let body = json!({"enc": encrypt_json(&client_key, &card["data"])});
-    send(&sender, &by_data("/x/")).json(&body).send().expect_error(403, StatedDelivery::NotSent);
-    send(&sender, &by_data("/pci/high/")).json(&body).send().expect_answer(200);
+    PROXY.post_as(&sender, &by_data("/x/")).json(&body).send().expect_not_sent(403);
+    PROXY.post_as(&sender, &by_data("/pci/high/")).json(&body).send().expect_answer(200);
 }
 
 /// A key with masks that may call proxies and change tokens.
 fn create_masked_key() -> String {
-    let rules = vec![grant("/", Mask, &[TokenRead, TokenUpdate, ProxyInvoke])];
-    PROXY.server.key_with_rules(&PROXY.keys.tenant, rules)
+    PROXY.key_with_rule("/", Mask, &[TokenRead, TokenUpdate, ProxyInvoke])
 }
 
 /// The destination repeats a security code as a part of a routing number, whose mask hides nothing.
@@ -184,7 +166,7 @@ fn token_from_a_hidden_answer_stays_hidden_until_its_whole_data_is_replaced() {
         "data": {"routing_number": "{{ res.r }}", "account_number": "123456"}});
     let proxy = create_storing_proxy("response_transforms", token);
     let body = json!({"r": format!("{{{{ {id} }}}}000021")});
-    let stored = stored_id(send(&key, &proxy).json(&body));
+    let stored = stored_id(PROXY.post_as(&key, &proxy).json(&body));
     let read = || PROXY.server.get_token(&key, &stored).expect_status(200).to_string();
     assert!(!read().contains("021000021"), "{}", read());
     let patch = json!({"data": {"account_number": "654321"}});
@@ -196,9 +178,9 @@ fn token_from_a_hidden_answer_stays_hidden_until_its_whole_data_is_replaced() {
     let filter = |expression: &str| {
         let body =
             json!({"a": format!("{{{{ {stored} | json: '$.routing_number'{expression} }}}}")});
-        send(&key, &silent).json(&body).send()
+        PROXY.post_as(&key, &silent).json(&body).send()
     };
-    filter(" | slice: 0, 1").expect_error(403, StatedDelivery::NotSent);
+    filter(" | slice: 0, 1").expect_not_sent(403);
     filter("").expect_answer(200);
     let patch = json!({"data": {"account_number": "654321", "routing_number": "021000089"}});
     PROXY.server.patch_token(&key, &stored, &patch).expect_status(200);
@@ -209,37 +191,31 @@ fn token_from_a_hidden_answer_stays_hidden_until_its_whole_data_is_replaced() {
 /// A social security number fits the type, whose mask hides nothing.
 #[test]
 fn encrypted_routing_number_of_a_call_needs_a_reveal_right_on_social_security_numbers() {
-    let rules = vec![grant("/bank/low/", Reveal, &[TokenRead, TokenUse])];
-    let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let key = PROXY.key_with_rule("/bank/low/", Reveal, &[TokenRead, TokenUse]);
     let proxy = PROXY.create_proxy_to(&PROXY.destinations.host(&[]), json!({}));
     let encrypted = encrypt_json(&create_client_key(&PROXY), &json!("021000021"));
     let header = encode_header(&json!({"type": "us_bank_routing_number", "encrypted": encrypted}));
     let call = |key: &str| {
-        let request = send(key, &proxy).header("BT-ENCRYPTED", &header);
+        let request = PROXY.post_as(key, &proxy).header("BT-ENCRYPTED", &header);
         request.json(&json!({"a": "{{ encrypted | json: '$.data' }}"})).send()
     };
-    call(&key).expect_error(403, StatedDelivery::NotSent);
+    call(&key).expect_not_sent(403);
     call(&PROXY.keys.private).expect_answer(200);
 }
 
 /// With a fingerprint, guesses of the type `token` could be compared without a count.
 #[test]
 fn encrypted_text_that_a_proxy_collects_as_a_token_has_no_fingerprint() {
-    let rules = vec![grant("/", Mask, &[TokenRead, TokenUse, TokenCreate])];
-    let key = PROXY.server.key_with_rules(&PROXY.keys.tenant, rules);
+    let key = PROXY.key_with_rule("/", Mask, &[TokenRead, TokenUse, TokenCreate]);
     let host = PROXY.destinations.host(&[DestinationBehavior::Echo]);
-    let transforms = json!([
-        {"type": "tokenize", "options":
-            {"identifier": "t", "token": {"type": "token", "data": "{{ encrypted }}"}}},
-        {"type": "append_json",
-            "options": {"location": "$.id", "value": "{{ transform_identifier: 't' | json: '$.id' }}"}},
-    ]);
-    let attributes = json!({"application": {"id": create_application(&all_rules("mask"))},
-        "request_transforms": transforms});
+    let transforms = storing_transforms(&json!({"type": "token", "data": "{{ encrypted }}"}));
+    let application = PROXY.create_application(&all_rules("mask")).id;
+    let attributes = json!({"application": {"id": application}, "request_transforms": transforms});
     let proxy = PROXY.create_proxy_to(&host, attributes);
     let encrypted = encrypt_json(&create_client_key(&PROXY), &json!("123-45-6789"));
     let header = encode_header(&json!({"type": "token", "encrypted": encrypted}));
-    let stored = stored_id(send(&key, &proxy).header("BT-ENCRYPTED", &header).json(&json!({})));
+    let stored =
+        stored_id(PROXY.post_as(&key, &proxy).header("BT-ENCRYPTED", &header).json(&json!({})));
     let shown = PROXY.server.get_token(&key, &stored).expect_status(200);
     assert_eq!(shown["fingerprint"], Value::Null, "{shown}");
 }
@@ -251,17 +227,15 @@ fn values_of_hosted_fields_fill_only_the_data_of_collected_tokens_and_are_marked
         "container": "/", "permissions": ["token:read", "proxy:invoke"]}]));
     let call = |token: Value| {
         let proxy = create_storing_proxy("request_transforms", token);
-        let request = send(&key, &proxy);
+        let request = PROXY.post_as(&key, &proxy);
         let request = request.header("Scrip-Field-Application", &PROXY.keys.public);
         request.header("Scrip-Field-Kinds", "text").json(&json!({"order": "123456789012"}))
     };
-    for attribute in ["metadata", "id"] {
-        let value = match attribute {
-            "metadata" => json!({"order": "{{ req.order }}"}),
-            _ => json!("{{ req.order }}"),
-        };
+    for (attribute, value) in
+        [("metadata", json!({"order": "{{ req.order }}"})), ("id", json!("{{ req.order }}"))]
+    {
         let token = json!({"type": "card", "data": {"number": NUMBER}, attribute: value});
-        call(token).send().expect_error(403, StatedDelivery::NotSent);
+        call(token).send().expect_not_sent(403);
     }
     let token = json!({"type": "us_bank_account_number", "data": "{{ req.order }}"});
     let stored = stored_id(call(token));
