@@ -310,12 +310,13 @@ mod tests {
         let listener = UnixListener::bind(&private).unwrap();
         let status = json!({"version": env!("CARGO_PKG_VERSION"), "pid": 1}).to_string();
         let result = serde_json::to_string(&ControlResponse::Result(json!(7))).unwrap();
-        let server = thread::spawn(move || {
+        let serve = move || {
             for line in [status, result] {
                 let (mut stream, _) = listener.accept().unwrap();
                 writeln!(stream, "{line}").unwrap();
             }
-        });
+        };
+        let server = thread::Builder::new().name("control server".to_owned()).spawn(serve).unwrap();
         let address = ControlAddress { private, shared: None };
         let number: u32 = send_request(&address, &ControlRequest::ListMethods {}).unwrap();
         assert_eq!(number, 7);
