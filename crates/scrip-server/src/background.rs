@@ -258,8 +258,8 @@ async fn save_watermark(vault: &Vault, time: ClockWatermark, failures: &mut Fail
         && !stored.has_valid_mac(key)
     {
         tracing::error!(
-            "the row of clock_watermark was altered outside of the vault and is replaced; \
-             look for other alterations: scrip doctor"
+            "the row of clock_watermark has no valid MAC and is replaced: it was altered outside \
+             of the vault, or a node with a newer vault key wrote it; run: scrip doctor"
         );
     }
     let result = vault.store.save_watermark(SignedWatermark::new(key, time)).await;
