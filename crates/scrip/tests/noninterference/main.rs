@@ -3,7 +3,7 @@
 //!
 //! A seeded generator drives both vaults with the same requests. Decision 0045 explains the method.
 //! A failure prints its seed and the shortest sequence that still differs. `SCRIP_TEST_SEED` starts
-//! with that seed, and `SCRIP_TEST_LONG` runs a million sequences.
+//! with that seed, `SCRIP_TEST_LONG` runs a million sequences, and `SCRIP_TEST_SEQUENCES` another number.
 
 #![expect(
     clippy::unwrap_used,
@@ -42,6 +42,9 @@ const SEQUENCES_PER_VAULTS: u64 = 2_500;
 const SEQUENCES_PER_ENGINE: u64 = 500;
 
 fn sequence_count() -> u64 {
+    if let Some(count) = env::var_os("SCRIP_TEST_SEQUENCES") {
+        return count.to_str().and_then(|it| it.parse().ok()).expect("a number");
+    }
     if env::var_os("SCRIP_TEST_LONG").is_some() { 1_000_000 } else { 10_000 }
 }
 
