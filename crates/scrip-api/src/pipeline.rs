@@ -24,12 +24,17 @@ use std::{
     sync::Arc,
 };
 
-use axum::{Router, body::HttpBody, extract::Request, response::Response};
+use axum::{
+    Router,
+    body::{Body, HttpBody},
+    extract::Request,
+    response::Response,
+};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hyper::{
     Method,
-    header::{ACCEPT, CACHE_CONTROL, HeaderValue},
+    header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, HeaderValue},
     http::{Extensions, request::Parts},
 };
 use scrip_core::{
@@ -125,6 +130,7 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<axum::BoxError>,
 {
+    let is_head = request.method() == Method::HEAD;
     serve_request(request, async |mut request: Request, trace: &TraceId| {
         let mut response = if request.method() == Method::OPTIONS {
             cors::preflight_response(request.headers())
@@ -143,9 +149,21 @@ where
         if let Some(value) = trace.header() {
             response.headers_mut().insert(trace_id::HEADER, value);
         }
-        response
+        if is_head { drop_body(response) } else { response }
     })
     .await
+}
+
+/// The response to HEAD, also an error. With HTTP/2, a body is an error of the protocol.
+fn drop_body(response: Response) -> Response {
+    if response.body().is_end_stream() {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(head, Body::empty())
 }
 
 /// Finds the route of a request. Proxied calls are the most frequent requests, and every path below

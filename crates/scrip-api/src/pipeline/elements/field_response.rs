@@ -3,10 +3,9 @@
 use axum::{body::Body, response::Response};
 use hyper::{
     HeaderMap, Method, StatusCode,
-    body::Body as _,
     header::{
-        CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
-        IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+        CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH,
+        REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     },
     http::request::Parts,
 };
@@ -44,19 +43,9 @@ pub(crate) fn field_response(
     head: &Parts,
 ) -> Result<Response, Problem> {
     match head.method {
-        Method::GET => get_response(app, path, head),
-        Method::HEAD => get_response(app, path, head).map(drop_body),
+        Method::GET | Method::HEAD => get_response(app, path, head),
         _ => Err(Problem::MethodNotAllowed),
     }
-}
-
-/// The response to HEAD. With HTTP/2, a body is an error of the protocol.
-fn drop_body(response: Response) -> Response {
-    let (mut head, body) = response.into_parts();
-    if let Some(length) = body.size_hint().exact() {
-        head.headers.insert(CONTENT_LENGTH, length.into());
-    }
-    Response::from_parts(head, Body::empty())
 }
 
 fn get_response(app: &App, path: &FieldPath, head: &Parts) -> Result<Response, Problem> {

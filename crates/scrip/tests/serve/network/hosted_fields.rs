@@ -37,16 +37,19 @@ fn serve_needs_a_setting_and_uses_the_host_of_its_origin() {
 }
 
 #[test]
-fn head_of_a_script_has_its_length_and_no_body_with_both_http_versions() {
+fn head_of_a_script_or_an_error_has_a_length_and_no_body_with_both_http_versions() {
     let process = with_tls(ProcessHarness::initialized(crate::SCRIP))
         .with_variable("SCRIP_ELEMENTS_ORIGIN", "https://localhost");
     let certificate = create_certificate(&process);
     let server = process.serve();
     process.wait_for_log("the vault is open");
-    for protocol in ["http/1.1", "h2"] {
+    let paths = [(SCRIPT, 200), ("/elements/0123456789abcdef/client.js", 404), ("/none", 404)];
+    for (protocol, (path, expected)) in
+        ["http/1.1", "h2"].into_iter().flat_map(|it| paths.map(|path| (it, path)))
+    {
         let request = |method: &str| {
             let uri = if protocol == "h2" { "https://localhost" } else { "" };
-            let request = Request::builder().method(method).uri(format!("{uri}{SCRIPT}"));
+            let request = Request::builder().method(method).uri(format!("{uri}{path}"));
             let (sender, body) = channel_body();
             drop(sender);
             request.header("host", "localhost").body(body).unwrap()
@@ -59,8 +62,15 @@ fn head_of_a_script_has_its_length_and_no_body_with_both_http_versions() {
                 (response.status().as_u16(), length, body_text(response).await.len())
             };
             let (status, length, body_length) = exchange("GET").await;
-            assert_eq!((status, &length), (200, &body_length.to_string()), "{protocol}");
-            assert_eq!(exchange("HEAD").await, (200, length, 0), "{protocol}");
+            assert_eq!(
+                (status, &length),
+                (expected, &body_length.to_string()),
+                "{protocol} {path}"
+            );
+            // The trace id of an error is part of its body.
+            let (status, head_length, body_length) = exchange("HEAD").await;
+            assert_eq!((status, body_length), (expected, 0), "{protocol} {path}");
+            assert_eq!(head_length.len(), length.len(), "{protocol} {path}");
         });
     }
 }
