@@ -80,6 +80,17 @@ impl RedisKeyExchange {
         Ok(exchange)
     }
 
+    /// Stores and deletes an epoch that has ended, which needs the rights of an exchange.
+    /// Errors: the server is unavailable, or denies a command.
+    pub async fn check_rights(connection: &mut MultiplexedConnection) -> Result<(), RedisUnusable> {
+        let script = Script::new(SCRIPT);
+        let mut call = script.prepare_invoke();
+        call.key("scrip:epoch:check").arg("restore").arg(1).arg("00000000").arg("check");
+        let response = timeout(CONNECT_TIMEOUT, call.invoke_async::<()>(connection)).await;
+        let timed_out = |_| RedisUnusable::Unavailable("no response in time".to_owned());
+        response.map_err(timed_out)?.map_err(|it| RedisUnusable::Unavailable(describe_error(&it)))
+    }
+
     /// Connects and detects whether the server persists its data.
     /// Errors: the server is unavailable.
     pub async fn probe(
@@ -89,7 +100,7 @@ impl RedisKeyExchange {
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(CONNECT_TIMEOUT));
         let connect = client.get_multiplexed_async_connection_with_config(&config);
-        let timed_out = |_| RedisUnusable::Unavailable("response timeout".to_owned());
+        let timed_out = |_| RedisUnusable::Unavailable("no response in time".to_owned());
         let connection = timeout(CONNECT_TIMEOUT, connect).await.map_err(timed_out)?;
         let mut connection =
             connection.map_err(|it| RedisUnusable::Unavailable(describe_error(&it)))?;
@@ -130,7 +141,7 @@ impl RedisKeyExchange {
         }
         let response = timeout(SCRIPT_TIMEOUT, call.invoke_async(connection)).await;
         let response =
-            response.map_err(|_| RedisUnusable::Unavailable("response timeout".to_owned()))?;
+            response.map_err(|_| RedisUnusable::Unavailable("no response in time".to_owned()))?;
         let entries: Vec<(String, Vec<u8>)> =
             response.map_err(|it| RedisUnusable::Unavailable(describe_error(&it)))?;
         let parse_entry = |(version, wrapped): (String, Vec<u8>)| {
@@ -233,6 +244,15 @@ impl fmt::Debug for RedisKeyExchange {
 
 /// Text for the log: the error category and code of the server, never sent data.
 fn describe_error(error: &RedisError) -> String {
+    if error.is_timeout() {
+        return "no response in time".to_owned();
+    }
+    // A script that may not run a command ends with a general code.
+    const DENIALS: [&str; 2] = ["can't run this command", "ACL failure"];
+    let is_denied = |it: &str| DENIALS.iter().any(|denial| it.contains(denial));
+    if error.code() == Some("NOPERM") || error.detail().is_some_and(is_denied) {
+        return "a command is denied".to_owned();
+    }
     let code = error.code().unwrap_or_default();
     format!("{} {code}", error.category()).trim_end().to_owned()
 }

@@ -25,7 +25,11 @@ pub(crate) struct PostgresFailure(SqlState);
 
 impl fmt::Display for PostgresFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PostgreSQL error {}", self.0.code())
+        write!(f, "PostgreSQL error {}", self.0.code())?;
+        if self.0 == SqlState::INSUFFICIENT_PRIVILEGE {
+            f.write_str(" (this role lacks a right; init and migrate need the role of the owner)")?;
+        }
+        Ok(())
     }
 }
 

@@ -47,6 +47,10 @@ pub(super) async fn check_epoch_keys(settings: &Settings) -> Vec<Finding> {
             warning(CHECK, "Redis may store keys on a disk; destroyed keys may be recoverable")
         }
     }];
+    if let Err(error) = RedisKeyExchange::check_rights(&mut connection).await {
+        let message = format!("Redis accepts no epoch keys ({error}), so requests with a CVC fail");
+        findings.push(failed(CHECK, message));
+    }
     let policy = read_setting(&mut connection, "maxmemory-policy").await.ok().flatten();
     findings.extend(policy.and_then(|it| check_eviction_policy(&it)));
     findings.extend(redis_time_ms(&mut connection).await.and_then(check_clock_drift));

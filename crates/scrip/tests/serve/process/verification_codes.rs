@@ -103,6 +103,34 @@ fn cvcs_survive_a_restart_with_keys_in_a_redis_without_persistence() {
     assert_eq!(cvc_after_restart(&process, &key), json!("123"));
 }
 
+#[test]
+fn doctor_reports_a_redis_user_that_may_not_store_epoch_keys() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let redis = RedisServer::start();
+    let password = process.path("password");
+    fs::write(&password, "secret").unwrap();
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    let password = password.display().to_string();
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS_PASSWORD_FILE", &password);
+    let commands = "+eval +evalsha +script|load +exists +hset +hgetall +pexpireat +info \
+         +config|get +time";
+    let documented: Vec<_> = commands.split_whitespace().collect();
+    let user = |name: &str, allowed: &[&str]| {
+        let start = ["ACL", "SETUSER", name, "on", ">secret", "~scrip:epoch:*"];
+        drop(redis.query::<String>(&[&start[..], allowed].concat()));
+        let address = redis.url().replace("redis://", &format!("redis://{name}@"));
+        let process = process.command(&["doctor"]).env("SCRIP_CVC_EPOCH_KEYS", address).output();
+        String::from_utf8(process.unwrap().stdout).unwrap()
+    };
+    let output = user("documented", &documented);
+    assert!(output.contains("Redis responds and stores nothing on a disk"), "{output}");
+    assert!(!output.contains("accepts no epoch keys"), "{output}");
+    let without_hset: Vec<_> = documented.iter().copied().filter(|it| *it != "+hset").collect();
+    let output = user("limited", &without_hset);
+    assert!(output.contains("Redis accepts no epoch keys (a command is denied)"), "{output}");
+    assert_eq!(redis.query::<Vec<String>>(&["KEYS", "*"]), Vec::<String>::new());
+}
+
 /// The error is reported before the server connects to PostgreSQL, so the test needs no PostgreSQL.
 #[test]
 fn unshared_epoch_keys_are_rejected_on_postgresql() {
