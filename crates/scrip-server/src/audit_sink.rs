@@ -20,6 +20,7 @@ use scrip_core::{
     audit::{ChainHead, LogKind, LogRecord},
     types::id::TenantId,
 };
+use scrip_operator::error::explain;
 use scrip_seal::Mac;
 use serde::Serialize;
 use serde_json::json;
@@ -32,7 +33,6 @@ use crate::{
         sink::LineSink,
     },
     config::AuditSinkTarget,
-    operator_error::explain,
     periodic_tasks::delayed_interval,
 };
 

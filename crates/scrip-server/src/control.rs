@@ -5,6 +5,7 @@
 //! second one for a group of operators, who have fewer rights. A client sends one line of JSON and
 //! receives one. A client of an earlier version sends nothing and receives the status.
 
+mod action_runner;
 mod handler;
 pub mod protocol;
 mod shared_socket;
@@ -27,6 +28,7 @@ use tokio::{net::UnixListener, sync::Semaphore, time::sleep};
 use crate::{
     config::Settings,
     control::{
+        action_runner::ActionRunner,
         handler::ControlHandler,
         protocol::SOCKET_FILE,
         shared_socket::ControlClients,
@@ -55,6 +57,11 @@ impl ControlSocket {
             bind_private(&path).with_context(|| format!("{} cannot be created", path.display()))?;
         let started_at = node.app.vault.clock.now().to_string();
         let handler = ControlHandler {
+            actions: ActionRunner {
+                app: Arc::clone(&node.app),
+                database: settings.storage.database(),
+                head_file: settings.head_file(),
+            },
             manager: node.settings.key_manager.clone(),
             dual_control: node.settings.dual_control.clone(),
             server_uid: Uid::effective().as_raw(),

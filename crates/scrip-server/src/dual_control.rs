@@ -5,7 +5,7 @@ pub mod requests;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use scrip_api::app::App;
 use scrip_core::{
     approval::{
-        ApprovalChange, StoredApprovals, StoredDualControl,
+        ApprovalChange, ApprovalRecord, StoredApprovals, StoredDualControl,
         ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
     },
     change::ChangeOutcome,
@@ -50,6 +50,8 @@ pub struct DualControl {
     changes: Mutex<()>,
     /// The highest sequence that this process has seen. A lower one is a rollback.
     seen_sequence: AtomicI64,
+    /// For metrics: the requests without an approval, when the rows were last loaded.
+    waiting: AtomicUsize,
 }
 
 /// The verified requests, and what signs a change of them.
@@ -67,7 +69,18 @@ impl OpenLedger {
 
 impl DualControl {
     pub fn new(app: Arc<App>, is_set: bool) -> Self {
-        Self { app, is_set, changes: Mutex::default(), seen_sequence: AtomicI64::new(0) }
+        Self {
+            app,
+            is_set,
+            changes: Mutex::default(),
+            seen_sequence: AtomicI64::new(0),
+            waiting: AtomicUsize::default(),
+        }
+    }
+
+    /// The requests that wait for a second operator.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Whether changes need an approval. Altered rows cannot switch dual control off.
@@ -225,6 +238,10 @@ impl DualControl {
                 "rows of dual control were altered outside the vault: they are ignored"
             );
         }
+        let now = self.app.vault.clock.now();
+        let is_waiting = |it: &&ApprovalRecord| !it.is_approved() && !it.is_expired(now);
+        let waiting = ledger.requests().iter().filter(is_waiting).count();
+        self.waiting.store(waiting, Ordering::Relaxed);
         Ok(OpenLedger { ledger, directory, vault })
     }
 

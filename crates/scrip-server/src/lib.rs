@@ -13,7 +13,6 @@ pub mod files;
 pub mod listen;
 pub mod metrics;
 pub mod node;
-pub mod operator_error;
 pub mod periodic_tasks;
 pub mod process;
 pub mod rate_limit;

@@ -10,6 +10,7 @@ use scrip_core::{
     threeds::{DirectoryServers, NoDirectoryServers},
     types::StoreError,
 };
+use scrip_operator::error::explain;
 use scrip_seal::EpochKeys;
 use scrip_store::{
     PageMode, PostgresStore, SqliteStore,
@@ -23,7 +24,6 @@ use crate::{
     config::{Settings, Switch},
     control::status::query_status,
     epoch_keys,
-    operator_error::explain,
     process::MemoryState,
 };
 

@@ -10,7 +10,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use scrip_server::config::{
-    Environment,
+    Environment, Settings,
     check::{self, OutputFormat},
     is_setting_problem,
 };
@@ -184,6 +184,9 @@ On SIGTERM and SIGINT, requests in flight can finish. SIGHUP reloads the certifi
 struct ServeArguments {
     #[command(flatten)]
     config: ConfigArgument,
+    /// Data directory of the vault; overrides the settings.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
     /// Print one line of JSON on standard output when listening.
     #[arg(long)]
     json: bool,
@@ -264,9 +267,11 @@ impl Command {
 fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
     match command {
         Command::Dev(arguments) => dev::run(&arguments, environment),
-        Command::Serve(ServeArguments { config, json }) => {
+        Command::Serve(ServeArguments { config, data_dir, json }) => {
             let announcement = if json { Announcement::Json } else { Announcement::None };
-            serve::serve(config.config.as_deref(), announcement, environment)
+            let flags: Vec<_> = data_dir.map(|it| ("storage.data_dir", it)).into_iter().collect();
+            let settings = Settings::load_with(config.config.as_deref(), &flags, environment)?;
+            serve::serve(settings, announcement)
         }
         Command::Init(InitArguments { config, data_dir }) => {
             init::run(config.config.as_deref(), data_dir, environment)

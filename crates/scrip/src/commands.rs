@@ -1,7 +1,7 @@
-//! Commands for the operator. They work on the store directly, with or without a running server,
-//! and are authorized by the root key.
+//! Commands for the operator. Most are actions of `scrip-operator`: a running server executes them, or
+//! this process on the vault that it opens with an unlock method. The others need files of this machine
+//! or a stopped server.
 
-pub(crate) mod alterations;
 pub(crate) mod approval;
 pub(crate) mod approve;
 pub(crate) mod arguments;
@@ -12,11 +12,11 @@ pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod migrate;
-mod operator;
+mod open_operator;
 pub(crate) mod output;
 pub(crate) mod policy;
 mod progress;
-mod record_failure;
+mod server_action;
 pub(crate) mod simulator;
 pub(crate) mod status;
 pub(crate) mod transfer;

@@ -14,11 +14,11 @@ use std::{
 use anyhow::{Context, bail};
 use scrip_core::{Vault, approval::StoredDualControl, policy::Directory, types::id::TenantId};
 use scrip_demo::{Demo, ShopKeys, authority, provider};
+use scrip_operator::error::explain;
 use scrip_seal::{Secret, VaultKeyRing};
 use scrip_server::{
     config::{Environment, FlagValue, Settings},
     files::{create_folder, head_file},
-    operator_error::explain,
     unlock::manager::KeyManager,
 };
 use tokio::net::TcpListener;

@@ -9,7 +9,6 @@ mod stop_time;
 use std::{
     io,
     net::{self, SocketAddr},
-    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -23,7 +22,7 @@ use scrip_server::{
     audit_sink::{self, health::SinkHealth},
     background::unseal,
     clock::ticks,
-    config::{Environment, Settings, TlsSettings},
+    config::{Settings, TlsSettings},
     control::ControlSocket,
     directory_servers::{HttpDirectoryServers, address::LoopbackUrl, client_cert::ResultsTls},
     dual_control::DualControl,
@@ -76,12 +75,7 @@ pub(crate) enum Announcement {
     Json,
 }
 
-pub(crate) fn serve(
-    config: Option<&Path>,
-    announcement: Announcement,
-    environment: &Environment,
-) -> anyhow::Result<()> {
-    let settings = Settings::load(config, environment)?;
+pub(crate) fn serve(settings: Settings, announcement: Announcement) -> anyhow::Result<()> {
     start(
         settings,
         ServerMode::Production,

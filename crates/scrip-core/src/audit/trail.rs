@@ -35,6 +35,18 @@ impl AuditTrail {
         self.os_user.get_or_init(|| Arc::clone(os_user));
     }
 
+    /// A trail with the same key, for the action of an operator on a running server. All its records
+    /// name the operating-system user.
+    pub fn for_os_user(&self, os_user: &Arc<str>) -> Self {
+        let Self { key, read_recording, os_user: _ } = self;
+        let trail = Self::new(*read_recording);
+        if let Some(key) = key.get() {
+            trail.set_key(key);
+        }
+        trail.set_os_user(os_user);
+        trail
+    }
+
     /// Sets the key of the vault. A later call replaces the keys of the first one, for all holders.
     pub fn set_key(&self, key: &Arc<AuditKey>) {
         let present = self.key.get_or_init(|| Arc::clone(key));

@@ -4,14 +4,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use scrip_api::app::readiness::NotReadyReason;
 use scrip_core::Error;
+use scrip_operator::error::explain;
 use tokio::time::sleep;
 
-use crate::{
-    operator_error::explain,
-    unlock::{
-        manager::{KeyManager, UnsealError},
-        open::open_vault_key,
-    },
+use crate::unlock::{
+    manager::{KeyManager, UnsealError},
+    open::open_vault_key,
 };
 
 const PAUSE_MIN: Duration = Duration::from_millis(250);

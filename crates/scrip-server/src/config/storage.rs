@@ -74,6 +74,13 @@ impl StorageSettings {
         }
     }
 
+    /// Host and name of the database, without the user; `None` for a vault in the data directory.
+    pub fn database(&self) -> Option<String> {
+        let StorageUrl(url) = self.url.as_ref()?;
+        let redacted = url.redacted();
+        Some(redacted.rsplit_once('@').map_or(redacted, |(_, it)| it).to_owned())
+    }
+
     fn tls_connector(&self) -> anyhow::Result<MakeRustlsConnect> {
         let roots = match &self.ca_file {
             Some(file) => read_roots("storage.ca_file", file)?,

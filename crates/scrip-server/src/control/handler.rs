@@ -7,10 +7,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use scrip_core::{approval::ActionText, unlock::UnlockKind};
+use scrip_operator::action::Right;
 use serde_json::{Value, json};
 
 use crate::{
-    control::protocol::{ControlRequest, ControlResponse},
+    control::{
+        action_runner::{ActionRunner, Beginning, Person},
+        protocol::{ActionRequest, ControlRequest, ControlResponse},
+    },
     dual_control::{
         DualControl,
         requests::{ApprovalTicket, Authorization},
@@ -24,6 +28,7 @@ use crate::{
 /// What the requests change.
 #[derive(Debug, Clone)]
 pub(super) struct ControlHandler {
+    pub(super) actions: ActionRunner,
     pub(super) manager: Option<Arc<KeyManager>>,
     pub(super) dual_control: Option<Arc<DualControl>>,
     /// The user of this server.
@@ -41,9 +46,10 @@ enum RequestRight {
 }
 
 /// The result of a request.
-enum Handled {
+pub(super) enum Handled {
     Done(Value),
     Waiting(ApprovalTicket),
+    Unable(String),
 }
 
 impl ControlHandler {
@@ -52,11 +58,15 @@ impl ControlHandler {
         match self.try_handle(request, uid).await {
             Ok(Handled::Done(value)) => ControlResponse::Result(value),
             Ok(Handled::Waiting(ticket)) => ControlResponse::Waiting(ticket),
+            Ok(Handled::Unable(reason)) => ControlResponse::Unable(reason),
             Err(error) => ControlResponse::Error(format!("{error:#}")),
         }
     }
 
     async fn try_handle(&self, request: ControlRequest, uid: u32) -> anyhow::Result<Handled> {
+        if let ControlRequest::RunAction(request) = request {
+            return self.run_action(request, uid).await;
+        }
         self.check_request(&request)?;
         match required_right(&request)? {
             RequestRight::Operator => (),
@@ -73,6 +83,40 @@ impl ControlHandler {
             }
         }
         self.execute(request, uid).await
+    }
+
+    /// Runs an action of an operator: checks the right, waits for a second operator, and records it.
+    async fn run_action(&self, request: ActionRequest, uid: u32) -> anyhow::Result<Handled> {
+        let person = Person { uid, is_trusted: self.is_server_user(uid) };
+        let begun = match self.actions.begin(request, person).await? {
+            Beginning::Begun(begun) => begun,
+            Beginning::Unable(reason) => return Ok(Handled::Unable(reason)),
+        };
+        if begun.spec().right == Right::Change {
+            self.check_change(uid).await?;
+        }
+        let dual_control = self.dual_control.as_ref().filter(|_| begun.needs_second_person());
+        let Some(dual_control) = dual_control else {
+            return Ok(Handled::Done(json!(self.actions.run(begun, async { Ok(()) }).await)));
+        };
+        let action = begun.approval_text()?;
+        let ticket = dual_control.request(uid, &action).await?;
+        if let Some(ticket) = ticket.filter(|it| it.approved_by.is_none()) {
+            return Ok(Handled::Waiting(ticket));
+        }
+        let use_approval = async {
+            match dual_control.authorize(uid, &action).await? {
+                Authorization::NotNeeded | Authorization::Granted => Ok(()),
+                Authorization::Waiting(_) => {
+                    bail!("another command of this user has used the approval; nothing was changed")
+                }
+            }
+        };
+        Ok(Handled::Done(json!(self.actions.run(begun, use_approval).await)))
+    }
+
+    fn is_server_user(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.server_uid
     }
 
     /// Rejects what cannot succeed, before an approval is used for it.
@@ -104,7 +148,7 @@ impl ControlHandler {
     }
 
     async fn check_change(&self, uid: u32) -> anyhow::Result<()> {
-        if uid == 0 || uid == self.server_uid {
+        if self.is_server_user(uid) {
             return Ok(());
         }
         let is_in_force = match &self.dual_control {
@@ -121,7 +165,8 @@ impl ControlHandler {
         let manager = self.manager.as_ref().context("this server has no unlock methods")?;
         let dual_control = self.dual_control.as_ref().context("this server has no dual control");
         Ok(Handled::Done(match request {
-            ControlRequest::Status {} => Value::Null,
+            // Handled before.
+            ControlRequest::Status {} | ControlRequest::RunAction(_) => Value::Null,
             ControlRequest::ListMethods {} => json!(manager.list_methods().await?),
             ControlRequest::AddMethod { kind, label, parameters } => {
                 let settings = parse_method(&kind, &parameters)?;
@@ -176,6 +221,7 @@ impl ControlHandler {
 fn required_right(request: &ControlRequest) -> anyhow::Result<RequestRight> {
     let command = match request {
         ControlRequest::Status {}
+        | ControlRequest::RunAction(_)
         | ControlRequest::ListMethods {}
         | ControlRequest::EnterShare { .. }
         | ControlRequest::DualControl {}

@@ -13,16 +13,13 @@ use nix::{
     sys::socket::{getsockopt, sockopt::PeerCredentials},
     unistd::Uid,
 };
+use scrip_operator::secret_text::SecretText;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::{
-    config::Settings,
-    dual_control::requests::ApprovalTicket,
-    unlock::shares::{ShareCount, ShareText},
-};
+use crate::{config::Settings, dual_control::requests::ApprovalTicket, unlock::shares::ShareCount};
 
 pub(crate) const SOCKET_FILE: &str = "scrip.sock";
 pub(crate) const LINE_BYTES_MAX: u64 = 64 * 1024;
@@ -33,11 +30,27 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 /// How often a request is sent that the server did not receive in time.
 const ATTEMPTS_MAX: u32 = 5;
 
+/// An action for a running server.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActionRequest {
+    /// The name in `ACTIONS`.
+    pub action: String,
+    /// The input as JSON.
+    pub input: SecretText,
+    /// The database in the settings of the command: a server on another one must not run the action.
+    pub database: Option<String>,
+    /// The operating-system user as the command sees it, with the user who ran `sudo`. Only root and
+    /// the server's user are trusted with it.
+    pub os_user: Option<String>,
+}
+
 /// A request of an operator's command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ControlRequest {
     Status {},
+    RunAction(ActionRequest),
     ListMethods {},
     AddMethod {
         kind: String,
@@ -50,7 +63,7 @@ pub enum ControlRequest {
     },
     ConfirmShares {
         method: String,
-        shares: Vec<ShareText>,
+        shares: Vec<SecretText>,
     },
     RemoveMethod {
         id: String,
@@ -63,10 +76,10 @@ pub enum ControlRequest {
     ConfirmRotation {
         /// The id from the answer to the start.
         rotation: String,
-        shares: Vec<ShareText>,
+        shares: Vec<SecretText>,
     },
     EnterShare {
-        share: ShareText,
+        share: SecretText,
     },
     /// The state of dual control.
     DualControl {},
@@ -99,6 +112,8 @@ pub enum ControlResponse {
     Result(Value),
     /// Nothing was changed: a second operator must approve the request first.
     Waiting(ApprovalTicket),
+    /// Nothing was changed: this server cannot run the action, but the command may.
+    Unable(String),
     Error(String),
 }
 
@@ -152,7 +167,7 @@ const REASONS: [(io::ErrorKind, &str); 3] = [
 
 impl ServerNotFound {
     /// Whether a server may run that this user may not use.
-    fn is_denied(&self) -> bool {
+    pub fn is_denied(&self) -> bool {
         let last = self.0.last();
         last.is_some_and(|it| it.error.kind() == io::ErrorKind::PermissionDenied)
     }
@@ -199,6 +214,8 @@ pub enum ControlAnswer<T> {
     Done(T),
     Waiting(ApprovalTicket),
     NoServer(ServerNotFound),
+    /// The server is sealed, or runs another version of the program.
+    Unable(String),
 }
 
 /// Sends a request that needs no approval.
@@ -210,7 +227,9 @@ pub fn send_request<T: DeserializeOwned>(
     match try_request(address, request)? {
         ControlAnswer::Done(value) => Ok(value),
         ControlAnswer::Waiting(it) => bail!("request {} waits for an approval", it.id),
+        ControlAnswer::NoServer(it) if it.is_denied() => bail!("{it}"),
         ControlAnswer::NoServer(it) => bail!("{it}; this command needs a running server"),
+        ControlAnswer::Unable(reason) => bail!(reason),
     }
 }
 
@@ -220,7 +239,7 @@ pub fn send_request<T: DeserializeOwned>(
 pub struct RequestRefusal(String);
 
 /// Sends a request.
-/// Errors: the server rejects the request, does not answer, or this user may not use its socket.
+/// Errors: the server rejects the request, or does not answer.
 pub fn try_request<T: DeserializeOwned>(
     address: &ControlAddress,
     request: &ControlRequest,
@@ -230,7 +249,6 @@ pub fn try_request<T: DeserializeOwned>(
         attempts += 1;
         let stream = match address.connect() {
             Ok(stream) => stream,
-            Err(not_found) if not_found.is_denied() => bail!("{not_found}"),
             Err(not_found) => return Ok(ControlAnswer::NoServer(not_found)),
         };
         let line = exchange(stream, request).context("the server did not answer")?;
@@ -238,10 +256,13 @@ pub fn try_request<T: DeserializeOwned>(
             break line;
         }
     };
-    let response = serde_json::from_str(&line);
-    match response.map_err(|_| anyhow::anyhow!("the server runs another version of scrip"))? {
+    let Ok(response) = serde_json::from_str(&line) else {
+        return Ok(ControlAnswer::Unable("the server runs another version of scrip".to_owned()));
+    };
+    match response {
         ControlResponse::Result(value) => Ok(ControlAnswer::Done(serde_json::from_value(value)?)),
         ControlResponse::Waiting(ticket) => Ok(ControlAnswer::Waiting(ticket)),
+        ControlResponse::Unable(reason) => Ok(ControlAnswer::Unable(reason)),
         ControlResponse::Error(message) => Err(RequestRefusal(message).into()),
     }
 }

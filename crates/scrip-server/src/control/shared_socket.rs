@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fs::{self, Permissions},
+    io,
     os::unix::fs::{MetadataExt, PermissionsExt, chown},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
@@ -10,7 +11,10 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use nix::unistd::{Gid, Group, Uid};
+use nix::{
+    libc,
+    unistd::{Gid, Group, Uid},
+};
 use serde::Serialize;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -39,11 +43,23 @@ pub(super) fn bind_shared(path: &Path, group: &str) -> anyhow::Result<UnixListen
     drop(fs::remove_file(&temporary));
     let listener = UnixListener::bind(&temporary)?;
     fs::set_permissions(&temporary, Permissions::from_mode(0o600))?;
-    chown(&temporary, None, Some(group.as_raw()))
-        .context("server.control_group: the server's user is not a member of this group")?;
+    chown(&temporary, None, Some(group.as_raw())).map_err(explain_group_error)?;
     fs::set_permissions(&temporary, Permissions::from_mode(0o660))?;
     fs::rename(&temporary, path)?;
     Ok(listener)
+}
+
+fn explain_group_error(error: io::Error) -> anyhow::Error {
+    let reason = match error.raw_os_error() {
+        // The user namespace of the server has no number for this group.
+        Some(libc::EINVAL) => {
+            "the server cannot see this group: with systemd, set PrivateUsers=no as \
+             deploy/scrip-operators.conf does"
+        }
+        Some(libc::EPERM) => "the server's user is not a member of this group",
+        Some(_) | None => "the group of the socket cannot be set",
+    };
+    anyhow::Error::new(error).context(format!("server.control_group: {reason}"))
 }
 
 /// Checks that no other user could replace the socket.
@@ -146,7 +162,7 @@ impl ControlClients {
             Ok(Ok(request)) => request,
             Ok(Err(_)) => {
                 let text = "the request is not valid; the server runs another version of scrip";
-                return send_line(stream, &ControlResponse::Error(text.to_owned())).await;
+                return send_line(stream, &ControlResponse::Unable(text.to_owned())).await;
             }
             Err(_) => ControlRequest::Status {},
         };
@@ -197,6 +213,18 @@ mod tests {
         let counts = Arc::new(RequestCounts::default());
         let slots: Vec<_> = (0..1000).filter_map(|uid| counts.count(uid)).collect();
         assert_eq!(slots.len(), REQUESTS_MAX);
+    }
+
+    #[test]
+    fn error_of_a_group_names_its_reason() {
+        for (code, expected) in [
+            (libc::EINVAL, "cannot see this group"),
+            (libc::EPERM, "is not a member"),
+            (libc::EIO, "cannot be set"),
+        ] {
+            let error = explain_group_error(io::Error::from_raw_os_error(code));
+            assert!(format!("{error:#}").contains(expected), "{error:#}");
+        }
     }
 
     #[test]

@@ -26,12 +26,12 @@ use scrip_core::{
     log_tasks::{SavedHeads, head_file::chain_contains},
     types::id::TenantId,
 };
+use scrip_operator::error::explain;
 use scrip_seal::AuditKey;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
     files::atomic_file::{self, path_with_suffix},
-    operator_error::explain,
     periodic_tasks::{FailureSeries, SeriesChange, delayed_interval},
 };
 

@@ -50,6 +50,8 @@ pub(crate) fn render(node: &Node) -> String {
     if let Some(sink) = &node.settings.audit_sink {
         page.write_sample(&[], u64::from(sink.cause().is_none()));
     }
+    let dual_control = node.settings.dual_control.as_ref();
+    page.write_single(&table::APPROVALS_WAITING, dual_control.map_or(0, |it| it.waiting_count()));
     write_disk(&mut page, node);
     write_requests(&mut page, metrics);
     write_connections(&mut page, node);

@@ -41,6 +41,7 @@ families! {
     NOT_READY Gauge "scrip_not_ready" "1 while the server is not ready for this reason.";
     UNLOCK_OK Gauge "scrip_unlock_ok" "1 while an unlock method returns the vault key, by method; absent for methods that need people.";
     AUDIT_SINK_UP Gauge "scrip_audit_sink_up" "1 while records are written to the audit sink; absent without audit.sink.";
+    APPROVALS_WAITING Gauge "scrip_approvals_waiting" "Requests that wait for a second operator.";
     STORE_UP Gauge "scrip_store_up" "1 while the storage accepts reads and writes.";
     DISK_FREE Gauge "scrip_disk_free_bytes" "Free bytes of the file system of a directory.";
     DISK_SIZE Gauge "scrip_disk_size_bytes" "Size of the file system of a directory.";

@@ -12,6 +12,7 @@ use scrip_core::{
     types::id::random_uuid,
     unlock::{UnlockRecord, UnlockState},
 };
+use scrip_operator::secret_text::SecretText;
 use scrip_seal::{AuditKey, AuditKeyPhase, VaultKey};
 use serde::{Deserialize, Serialize};
 use tokio::{task::spawn_blocking, time::sleep};
@@ -22,7 +23,7 @@ use crate::{
     unlock::{
         manager::{KeyManager, OpenVault, PendingRotation},
         open::MethodName,
-        shares::{IssuedShares, ShareCount, ShareText, combine_shares, issue_shares},
+        shares::{IssuedShares, ShareCount, combine_shares, issue_shares},
         unlock_settings::UnlockSettings,
     },
 };
@@ -120,7 +121,7 @@ impl KeyManager {
     pub async fn confirm_rotation(
         &self,
         rotation: &str,
-        shares: &[ShareText],
+        shares: &[SecretText],
         uid: u32,
     ) -> anyhow::Result<RotationStatus> {
         let _guard = self.changes.lock().await;

@@ -11,13 +11,13 @@ use scrip_core::{
     types::id::UnlockId,
     unlock::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity, VaultUnlocks},
 };
+use scrip_operator::secret_text::SecretText;
 use scrip_seal::{
     AgeRecipient, Secret, Share, ShareCollection, ShareLabel, ShareProgress, VaultKey, WrappingKey,
     split_secret,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
-use zeroize::Zeroizing;
 
 use crate::{
     clock::ticks,
@@ -33,38 +33,6 @@ use crate::{
 
 /// How long entered shares stay in memory.
 const SHARE_TIME: Duration = Duration::from_secs(10 * 60);
-
-/// The text of a share, wiped when dropped.
-#[derive(Clone)]
-pub struct ShareText(Zeroizing<String>);
-
-impl ShareText {
-    pub fn new(text: String) -> Self {
-        Self(Zeroizing::new(text))
-    }
-
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for ShareText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ShareText")
-    }
-}
-
-impl Serialize for ShareText {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for ShareText {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self::new)
-    }
-}
 
 /// How many shares there are, and who gets them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +74,7 @@ impl ShareCount {
 pub struct IssuedShares {
     pub method: String,
     pub threshold: u8,
-    pub texts: Vec<ShareText>,
+    pub texts: Vec<SecretText>,
 }
 
 impl std::fmt::Debug for IssuedShares {
@@ -137,13 +105,13 @@ pub(crate) fn issue_shares(
     let split = split_secret(wrapping_key.secret(), label, *threshold, *shares)?;
     let clear_text = |it: &Share| {
         let text = it.to_text();
-        ShareText::new(String::from_utf8_lossy(text.expose()).into_owned())
+        SecretText::new(String::from_utf8_lossy(text.expose()).into_owned())
     };
     let texts = match recipients.is_empty() {
         true => split.iter().map(clear_text).collect(),
         false => {
             let pairs = split.iter().zip(&recipients);
-            pairs.map(|(share, it)| ShareText::new(it.encrypt(&share.to_text()))).collect()
+            pairs.map(|(share, it)| SecretText::new(it.encrypt(&share.to_text()))).collect()
         }
     };
     let parameters =
@@ -159,7 +127,7 @@ pub(crate) fn issue_shares(
 pub(crate) fn combine_shares(
     identity: VaultIdentity,
     record: &UnlockRecord,
-    texts: &[ShareText],
+    texts: &[SecretText],
 ) -> anyhow::Result<Secret> {
     let mut collection = start_collection(record)?;
     for text in texts {
@@ -234,7 +202,7 @@ impl KeyManager {
     pub async fn confirm_shares(
         &self,
         method: &str,
-        shares: &[ShareText],
+        shares: &[SecretText],
         uid: u32,
     ) -> anyhow::Result<MethodStatus> {
         let _guard = self.changes.lock().await;
@@ -261,7 +229,7 @@ impl KeyManager {
     /// Errors: the vault is open, the share is not valid, or the shares do not open the vault.
     pub async fn enter_share(
         self: &Arc<Self>,
-        text: &ShareText,
+        text: &SecretText,
         uid: u32,
     ) -> anyhow::Result<UnsealProgress> {
         let records = self.app.vault.store.load_directory().await?;

@@ -6,21 +6,21 @@ use std::{thread::sleep, time::Duration};
 
 use anyhow::{Context, bail};
 use scrip_core::approval::{
-    ActionText, StoredDualControl,
+    StoredDualControl,
     ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
 };
+use scrip_operator::{action::approval_text, error::explain, operator::Operator};
 use scrip_server::{
     clock::ticks,
     config::Settings,
     control::protocol::{ControlAddress, ControlAnswer, ControlRequest, send_request, try_request},
     dual_control::{DualControlReport, requests::ApprovalTicket},
-    operator_error::explain,
 };
 use scrip_store::sqlite::backup::read_dual_control;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::commands::{operator::Operator, output::print_message, runtime};
+use crate::commands::{output::print_message, runtime};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -43,6 +43,13 @@ pub(super) fn load_tickets(address: &ControlAddress) -> anyhow::Result<Vec<Appro
     send_request(address, &ControlRequest::ListApprovals {})
 }
 
+/// What a server answered to a change.
+pub(crate) enum ServerAnswer<T> {
+    Done(T),
+    /// No server executed it, with the reason if it is not simply that no server runs.
+    NoServer(Option<String>),
+}
+
 /// Sends a change to the server, and waits until a second operator has approved it.
 /// Errors: no server answers, it rejects the change, or the request was not approved in time.
 pub(crate) fn send_change<T: DeserializeOwned>(
@@ -52,29 +59,33 @@ pub(crate) fn send_change<T: DeserializeOwned>(
 ) -> anyhow::Result<T> {
     let address = settings.control_address();
     match try_change(&address, wait, request)? {
-        Some(value) => Ok(value),
-        None => send_request(&address, request),
+        ServerAnswer::Done(value) => Ok(value),
+        ServerAnswer::NoServer(_) => send_request(&address, request),
     }
 }
 
-/// As [`send_change`]. Returns `None` if no server runs.
-fn try_change<T: DeserializeOwned>(
+/// As [`send_change`], also if no server executes it.
+pub(crate) fn try_change<T: DeserializeOwned>(
     address: &ControlAddress,
     wait: Duration,
     request: &ControlRequest,
-) -> anyhow::Result<Option<T>> {
+) -> anyhow::Result<ServerAnswer<T>> {
     let ticket = match try_request(address, request)? {
-        ControlAnswer::Done(value) => return Ok(Some(value)),
+        ControlAnswer::Done(value) => return Ok(ServerAnswer::Done(value)),
         ControlAnswer::Waiting(ticket) => ticket,
-        ControlAnswer::NoServer(_) => return Ok(None),
+        ControlAnswer::NoServer(it) => {
+            return Ok(ServerAnswer::NoServer(it.is_denied().then(|| it.to_string())));
+        }
+        ControlAnswer::Unable(reason) => return Ok(ServerAnswer::NoServer(Some(reason))),
     };
     wait_for_approval(address, wait, &ticket)?;
     match try_request(address, request)? {
-        ControlAnswer::Done(value) => Ok(Some(value)),
+        ControlAnswer::Done(value) => Ok(ServerAnswer::Done(value)),
         ControlAnswer::Waiting(_) => {
             bail!("request {} was used by another command of this user", ticket.id)
         }
         ControlAnswer::NoServer(it) => bail!("the server was stopped: {it}"),
+        ControlAnswer::Unable(reason) => bail!("the server cannot run this command: {reason}"),
     }
 }
 
@@ -153,12 +164,6 @@ fn is_on_at_server(address: &ControlAddress) -> bool {
     matches!(report, Ok(ControlAnswer::Done(it)) if it.is_on)
 }
 
-/// The action of a command, for the second operator.
-pub(crate) fn action_text(command: &str, parameters: &Value) -> anyhow::Result<ActionText> {
-    let action = ActionText::new(command, parameters);
-    action.context("the parameters of this command are too long for a request")
-}
-
 /// Gets the approval of a command that opens the vault itself, before it does so.
 /// Errors: there is no approval, dual control is on and no server runs, or this process cannot run
 /// the command.
@@ -169,17 +174,28 @@ pub(crate) fn require(
     parameters: &Value,
     access: NeededAccess,
 ) -> anyhow::Result<Approved> {
-    let action = action_text(command, parameters)?;
+    let action = approval_text(command, parameters)?;
     let request = ControlRequest::UseApproval { action: action.text().to_owned() };
     let address = settings.control_address();
     if is_on_at_server(&address) {
         check_access(settings, access)?;
     }
     match try_change::<bool>(&address, wait, &request)? {
-        Some(true) => Ok(Approved::Used),
-        Some(false) => Ok(Approved::NotNeeded),
-        None if is_on_without_server(settings)? => bail!(NEEDS_SERVER),
-        None => Ok(Approved::NotNeeded),
+        ServerAnswer::Done(true) => Ok(Approved::Used),
+        ServerAnswer::Done(false) => Ok(Approved::NotNeeded),
+        ServerAnswer::NoServer(Some(reason)) => bail!(reason),
+        ServerAnswer::NoServer(None) => {
+            check_off_without_server(settings)?;
+            Ok(Approved::NotNeeded)
+        }
+    }
+}
+
+/// Errors: dual control must be assumed, and there is no server.
+pub(crate) fn check_off_without_server(settings: &Settings) -> anyhow::Result<()> {
+    match is_on_without_server(settings)? {
+        true => bail!(NEEDS_SERVER),
+        false => Ok(()),
     }
 }
 

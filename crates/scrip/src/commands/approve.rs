@@ -5,17 +5,14 @@ use std::io::{self, BufRead, IsTerminal};
 use anyhow::{Context, bail};
 use clap::Args;
 use nix::unistd::{Uid, User};
+use scrip_operator::output::{CommandOutput, table};
 use scrip_server::{
     config::Environment,
     control::protocol::{ControlRequest, send_request},
 };
 use serde_json::{Value, json};
 
-use crate::commands::{
-    approval::load_tickets,
-    arguments::CommonArguments,
-    output::{CommandOutput, print_message, table},
-};
+use crate::commands::{approval::load_tickets, arguments::CommonArguments, output::print_message};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

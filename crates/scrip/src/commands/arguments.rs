@@ -1,8 +1,13 @@
-//! Arguments of all commands.
+//! Arguments of all commands, and the commands that are actions.
 
-use std::{ops::Deref, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
+use scrip_operator::{
+    action::{Action, ActionAnswer, PreparedAction, SecondPerson, run_action},
+    operator::Operator,
+    output::CommandOutput,
+};
 use scrip_server::{
     config::{Environment, Settings},
     files::head_file,
@@ -11,11 +16,12 @@ use scrip_server::{
 use serde_json::Value;
 
 use crate::commands::{
-    approval::{self, Approved, NeededAccess, parse_wait},
-    operator::Operator,
-    output::{CommandOutput, warn},
+    approval::{self, Approved, NeededAccess, ServerAnswer, parse_wait},
+    open_operator::{open_operator, run_recorded_command},
+    output::{print_command_output, print_warnings, warn},
     progress::{Progress, ProgressUnit, WithoutTerminal},
     runtime,
+    server_action::run_on_server,
 };
 
 /// Arguments of all commands: location of the vault, and output format.
@@ -42,7 +48,37 @@ pub(crate) struct ApprovedArguments {
     pub(crate) wait: Duration,
 }
 
-impl Deref for ApprovedArguments {
+/// A command that is an action.
+#[derive(Debug, Args)]
+pub(crate) struct ActionCommand<A: Action + Args> {
+    #[command(flatten)]
+    pub(crate) action: A,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+/// A command that is an action, and may wait for a second operator.
+#[derive(Debug, Args)]
+pub(crate) struct ApprovedActionCommand<A: Action + Args> {
+    #[command(flatten)]
+    action: A,
+    #[command(flatten)]
+    common: ApprovedArguments,
+}
+
+impl<A: Action + Args> ActionCommand<A> {
+    pub(crate) fn run(&self, environment: &Environment) -> anyhow::Result<()> {
+        self.common.run_action(environment, &self.action)
+    }
+}
+
+impl<A: Action + Args> ApprovedActionCommand<A> {
+    pub(crate) fn run(&self, environment: &Environment) -> anyhow::Result<()> {
+        self.common.run_action(environment, &self.action)
+    }
+}
+
+impl std::ops::Deref for ApprovedArguments {
     type Target = CommonArguments;
 
     fn deref(&self) -> &CommonArguments {
@@ -51,7 +87,17 @@ impl Deref for ApprovedArguments {
 }
 
 impl ApprovedArguments {
-    /// As [`CommonArguments::with_vault`], for an action that needs a second operator under dual
+    /// As [`CommonArguments::run_action`]; the running server may answer that a second operator must
+    /// approve the action.
+    pub(crate) fn run_action<A: Action>(
+        &self,
+        environment: &Environment,
+        action: &A,
+    ) -> anyhow::Result<()> {
+        self.common.run_prepared(environment, action, &serde_json::to_string(action)?, self.wait)
+    }
+
+    /// As [`CommonArguments::with_vault`], for a command that needs a second operator under dual
     /// control. The parameters are shown to that operator.
     pub(crate) fn with_approved_vault(
         &self,
@@ -88,7 +134,39 @@ impl CommonArguments {
         Ok(settings)
     }
 
-    /// Opens the vault, runs one action with audit records, and prints its output.
+    /// Runs an action, and prints its output. A running server executes it; without one, this process
+    /// opens the vault.
+    pub(crate) fn run_action<A: Action>(
+        &self,
+        environment: &Environment,
+        action: &A,
+    ) -> anyhow::Result<()> {
+        self.run_prepared(environment, action, &serde_json::to_string(action)?, Duration::ZERO)
+    }
+
+    fn run_prepared(
+        &self,
+        environment: &Environment,
+        action: &dyn PreparedAction,
+        input: &str,
+        wait: Duration,
+    ) -> anyhow::Result<()> {
+        let settings = self.socket_settings(environment)?;
+        let answer = match run_on_server(&settings, wait, action, input)? {
+            ServerAnswer::Done(answer) => answer,
+            ServerAnswer::NoServer(reason) => {
+                let answer = run_here(&settings, action);
+                answer.map_err(|error| match reason {
+                    Some(reason) => error.context(reason),
+                    None => error,
+                })?
+            }
+        };
+        print_warnings(&answer.warnings);
+        self.print_output(&answer.result.map_err(anyhow::Error::msg)?)
+    }
+
+    /// Opens the vault, runs one command with audit records, and prints its output.
     pub(crate) fn with_vault(
         &self,
         environment: &Environment,
@@ -107,15 +185,12 @@ impl CommonArguments {
         approved: Option<Approved>,
     ) -> anyhow::Result<()> {
         let output = runtime()?.block_on(async {
-            let operator = Operator::open(settings).await?;
+            let operator = open_operator(settings).await?;
             if let Some(approved) = approved {
                 approved.check_state(&operator).await?;
             }
-            let output = operator.run_recorded(command, action(&operator)).await;
-            // A server saves the heads too, but may not be running.
-            if let Err(error) = head_file::update(&settings.head_file(), &operator.vault).await {
-                warn(&error);
-            }
+            let output = run_recorded_command(&operator, command, action(&operator)).await;
+            save_heads(settings, &operator).await;
             output
         })?;
         self.print_output(&output)
@@ -139,6 +214,34 @@ impl CommonArguments {
     }
 
     pub(crate) fn print_output(&self, output: &CommandOutput) -> anyhow::Result<()> {
-        output.print(self.json)
+        print_command_output(output, self.json)
+    }
+}
+
+/// Runs an action in this process, on the vault that it opens.
+/// Errors: this process cannot open the vault, or dual control needs a server.
+fn run_here(settings: &Settings, action: &dyn PreparedAction) -> anyhow::Result<ActionAnswer> {
+    process::confine_command(&settings.server)?;
+    if action.second_person() == SecondPerson::UnderDualControl {
+        approval::check_off_without_server(settings)?;
+    }
+    runtime()?.block_on(async {
+        let operator = open_operator(settings).await?;
+        let check_approval = async {
+            match action.second_person() {
+                SecondPerson::UnderDualControl => Approved::NotNeeded.check_state(&operator).await,
+                SecondPerson::Never => Ok(()),
+            }
+        };
+        let answer = run_action(&operator, action, check_approval).await;
+        save_heads(settings, &operator).await;
+        Ok(answer)
+    })
+}
+
+/// A server saves the heads too, but may not be running.
+async fn save_heads(settings: &Settings, operator: &Operator) {
+    if let Err(error) = head_file::update(&settings.head_file(), &operator.vault).await {
+        warn(&error);
     }
 }

@@ -6,10 +6,15 @@ use scrip_core::audit::{
     LogKind, SavedHead,
     verify::{ChainProblem, VerificationReport, Verifier},
 };
+use scrip_operator::{
+    error::explain,
+    operator::Operator,
+    output::{CommandOutput, format_count},
+    record_failure::explain_record_failure,
+};
 use scrip_server::{
     config::{Environment, Settings},
     files::head_file,
-    operator_error::explain,
     storage::connect_postgres,
 };
 use scrip_store::sqlite::verify::verify_log;
@@ -17,10 +22,9 @@ use serde_json::json;
 
 use crate::commands::{
     arguments::CommonArguments,
-    operator::Operator,
-    output::{CommandOutput, format_count, warn},
+    open_operator::open_operator,
+    output::warn,
     progress::{Progress, ProgressUnit},
-    record_failure::explain_record_failure,
     runtime,
 };
 
@@ -63,7 +67,7 @@ fn verify(arguments: &VerifyAuditArguments, environment: &Environment) -> anyhow
 
 async fn verify_logs(arguments: &VerifyAuditArguments, settings: &Settings) -> anyhow::Result<()> {
     let common = &arguments.common;
-    let operator = Operator::open(settings).await?;
+    let operator = open_operator(settings).await?;
     // A log that can no longer be written can still be verified.
     if let Err(error) = operator.vault.record_command("audit verify", "started").await {
         let cause = explain_record_failure(&operator.vault, error);

@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use scrip_core::card::bin_data::BinTable;
+use scrip_operator::output::{CommandOutput, format_bytes, format_count, name_value_list};
 use scrip_server::{
     config::{Environment, Settings},
     control::status::query_status,
@@ -21,12 +22,7 @@ use scrip_server::{
 use serde_json::json;
 
 use self::import::ImportReport;
-use crate::commands::{
-    arguments::CommonArguments,
-    command_record::record_if_key_present,
-    output::{CommandOutput, format_bytes, format_count, name_value_list},
-    runtime,
-};
+use crate::commands::{arguments::CommonArguments, command_record::record_if_key_present, runtime};
 
 const IMPORT_EXAMPLES: &str = "\
 Examples:

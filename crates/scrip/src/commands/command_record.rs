@@ -1,15 +1,16 @@
 //! Audit records of commands that work without an open vault.
 
 use anyhow::Context;
-use scrip_server::{config::Settings, files::head_file, operator_error::explain};
+use scrip_operator::{
+    alterations::AlteredPolicies,
+    error::explain,
+    record_failure::{explain_record_failure, explain_unrecorded, is_storage_full},
+};
+use scrip_server::{config::Settings, files::head_file};
 
 use crate::commands::{
-    alterations::AlteredPolicies,
-    operator::Operator,
-    output::warn,
-    record_failure::{
-        explain_record_failure, explain_unrecorded, is_storage_full, warn_about_outcome,
-    },
+    open_operator::{build_operator, load_operator, open_operator},
+    output::{warn, warn_about_outcome},
 };
 
 /// Records a command that also works without the root key. Without a root key there is no record;
@@ -24,7 +25,7 @@ pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) ->
             Err(problem) if problem.is_wrong_key => return Err(problem.into()),
             Err(_) => return Ok(AlteredPolicies::default()),
         };
-        let operator = Operator::open_with(settings, vault, records, ring).await?;
+        let operator = build_operator(settings, vault, records, ring).await?;
         let recorded = operator.vault.record_command(command, "completed").await;
         recorded.map_err(|error| explain_record_failure(&operator.vault, error))?;
         Ok(operator.alterations)
@@ -42,7 +43,7 @@ pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) ->
 /// command must not run then.
 pub(crate) async fn record_start(settings: &Settings, command: &str) -> anyhow::Result<()> {
     let vault = settings.open_vault_for_command().await?;
-    let operator = Operator::load(settings, vault).await;
+    let operator = load_operator(settings, vault).await;
     let operator = operator.context(
         "this command is recorded in the audit log, which requires the root key; provide the root \
          key, or use --without-root-key to run without a record",
@@ -67,7 +68,7 @@ pub(crate) async fn record_start(settings: &Settings, command: &str) -> anyhow::
 /// already, so a failure is only a warning.
 pub(crate) async fn record_completion(settings: &Settings, command: &str) {
     let record = async {
-        let operator = Operator::open(settings).await?;
+        let operator = open_operator(settings).await?;
         let recorded = operator.vault.record_command(command, "completed").await;
         recorded.map_err(|error| explain_record_failure(&operator.vault, error))?;
         anyhow::Ok(operator.vault)

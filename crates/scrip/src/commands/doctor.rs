@@ -30,21 +30,23 @@ use scrip_core::{
         time::{Clock, ClockWatermark},
     },
 };
+use scrip_operator::{
+    alterations::AlteredPolicies,
+    error::explain,
+    output::{CommandOutput, format_bytes, format_count},
+    record_failure::explain_record_failure,
+};
 use scrip_server::{
     clock::SystemClock,
     config::{Environment, Settings},
     control::status::{ServerStatus, query_status},
     files::bin_file,
-    operator_error::explain,
 };
 use serde_json::json;
 
 use crate::commands::{
-    alterations::AlteredPolicies,
     arguments::CommonArguments,
     doctor::finding::{CheckVerdict, Finding, failed, passed, warning},
-    output::{CommandOutput, format_bytes, format_count},
-    record_failure::explain_record_failure,
     runtime,
 };
 

@@ -7,17 +7,16 @@ use nix::unistd::{Uid, chown};
 use scrip_core::{
     Vault, operations::tenants::create_tenant::create_vault_chain, policy::Directory,
 };
+use scrip_operator::{error::explain, record_failure::explain_record_failure};
 use scrip_server::{
     config::{Environment, Settings},
     files::{create_folder, head_file},
-    operator_error::explain,
     process,
 };
 
 use crate::commands::{
     doctor::development::describe_dev_keys,
-    output::{print_output, warn},
-    record_failure::{explain_record_failure, warn_about_outcome},
+    output::{print_output, warn, warn_about_outcome},
     runtime,
     vault_opener::VaultOpener,
 };

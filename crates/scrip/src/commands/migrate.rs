@@ -1,13 +1,11 @@
 //! `scrip migrate`: migrate the PostgreSQL schema to the version of this program.
 
+use scrip_operator::output::CommandOutput;
 use scrip_server::{config::Environment, storage::migrate_postgres};
 use scrip_store::postgres::MigrationResult;
 use serde_json::json;
 
-use crate::commands::{
-    arguments::CommonArguments, command_record::record_if_key_present, output::CommandOutput,
-    runtime,
-};
+use crate::commands::{arguments::CommonArguments, command_record::record_if_key_present, runtime};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

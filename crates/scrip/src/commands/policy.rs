@@ -3,7 +3,6 @@
 pub(crate) mod access_session;
 pub(crate) mod application;
 pub(crate) mod key;
-mod key_find;
 pub(crate) mod proxy;
 pub(crate) mod restore;
 pub(crate) mod tenant;

@@ -5,9 +5,8 @@ use std::{
     time::Duration,
 };
 
+use scrip_operator::output::{format_bytes, format_count};
 use scrip_server::clock::ticks;
-
-use crate::commands::output::{format_bytes, format_count};
 
 const BAR_WIDTH: u64 = 32;
 const REDRAW_EVERY: Duration = Duration::from_millis(100);

@@ -1,18 +1,16 @@
 //! `scrip status`: counts, sizes and the running server.
 
+use scrip_operator::{
+    error::explain,
+    output::{CommandOutput, format_bytes, format_count, name_value_list},
+};
 use scrip_server::{
     config::Environment,
     control::status::{PoolStatus, SchemeStatus, query_status},
-    operator_error::explain,
 };
 use serde_json::json;
 
-use crate::commands::{
-    arguments::CommonArguments,
-    command_record::record_if_key_present,
-    output::{CommandOutput, format_bytes, format_count, name_value_list},
-    runtime,
-};
+use crate::commands::{arguments::CommonArguments, command_record::record_if_key_present, runtime};
 
 /// Prints the status. The command needs no root key, because the output is not secret.
 pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {

@@ -16,8 +16,9 @@ use scrip_core::{
     store::open_directory,
     types::{ApplicationKind, Container, Permission, Permissions, TenantKind, Transform},
 };
+use scrip_operator::error::explain;
 use scrip_seal::{KeySource, Pepper};
-use scrip_server::{files::atomic_file, operator_error::explain};
+use scrip_server::files::atomic_file;
 use serde::{Deserialize, Serialize};
 
 /// Keys for a first try. Stored in the clear with the data, which is acceptable for a development

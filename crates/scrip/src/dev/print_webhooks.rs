@@ -1,6 +1,8 @@
 //! `scrip dev --print-webhooks`: a webhook with all event types, and a receiver that prints its
 //! deliveries.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use scrip_api::app::App;
 use scrip_core::{
@@ -14,12 +16,11 @@ use scrip_core::{
     types::{EventType, id::TenantId},
 };
 use scrip_demo::webhook_receiver::{self, InvalidDelivery, ReceivedDelivery, ReceiverKeys};
-use scrip_server::operator_error::explain;
+use scrip_operator::{error::explain, output::replace_control_characters};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tokio::net::TcpListener;
 
-use crate::commands::output::{print_output, replace_control_characters};
+use crate::commands::output::print_output;
 
 /// Only webhooks with this name are removed by the next start.
 const NAME: &str = "scrip dev --print-webhooks";

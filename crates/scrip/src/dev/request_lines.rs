@@ -13,9 +13,10 @@ use std::{
 use anyhow::Context;
 use scrip_api::routes::ROUTES;
 use scrip_core::{card::contains_card_number, types::id::is_random_uuid};
+use scrip_operator::output::replace_control_characters;
 use scrip_server::request_log::{CompletedRequest, RequestLog};
 
-use crate::commands::output::{print_output, replace_control_characters};
+use crate::commands::output::print_output;
 
 /// Lines that wait for the terminal. Further lines are dropped, because no request may wait.
 const LINES_MAX: usize = 1000;

@@ -8,6 +8,7 @@ mod dual_control;
 mod fingerprints;
 mod health;
 mod methods;
+mod personal_accounts;
 mod pkcs11;
 #[cfg(target_os = "linux")]
 mod postgres;

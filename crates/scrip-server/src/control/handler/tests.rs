@@ -35,6 +35,11 @@ struct ControlHarness {
 fn new_handler(app: &Arc<App>, is_set: bool) -> ControlHandler {
     let settings = load("", &[]).unwrap();
     ControlHandler {
+        actions: ActionRunner {
+            app: Arc::clone(app),
+            database: None,
+            head_file: settings.head_file(),
+        },
         manager: Some(Arc::new(KeyManager::new(Arc::clone(app), &settings))),
         dual_control: Some(Arc::new(DualControl::new(Arc::clone(app), is_set))),
         server_uid: SERVER,

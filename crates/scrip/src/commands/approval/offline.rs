@@ -12,6 +12,10 @@ use scrip_core::{
     },
     change::ChangeOutcome,
 };
+use scrip_operator::{
+    action::approval_text, error::explain, operator::Operator,
+    record_failure::explain_record_failure,
+};
 use scrip_server::{
     config::Settings,
     control::{
@@ -19,14 +23,12 @@ use scrip_server::{
         status::query_status,
     },
     dual_control::requests::ApprovalTicket,
-    operator_error::explain,
 };
 use serde_json::Value;
 
 use crate::commands::{
-    approval::{action_text, is_on_without_server, load_ledger, load_state, wait_for_approval},
-    operator::Operator,
-    record_failure::explain_record_failure,
+    approval::{is_on_without_server, load_ledger, load_state, wait_for_approval},
+    open_operator::open_operator,
     runtime,
 };
 
@@ -108,7 +110,7 @@ pub(crate) fn require_for_export(
     parameters: &Value,
     has_root_key: bool,
 ) -> anyhow::Result<OfflineApproval> {
-    let action = action_text("export", parameters)?;
+    let action = approval_text("export", parameters)?;
     request_from_server(settings, wait, &action)?;
     if query_status(&settings.storage.data_dir).is_some() {
         return Ok(OfflineApproval::NotNeeded);
@@ -125,7 +127,7 @@ pub(crate) fn require_for_export(
         };
     }
     runtime()?.block_on(async {
-        let operator = Operator::open(settings).await?;
+        let operator = open_operator(settings).await?;
         use_without_server(&operator, &action, is_on).await
     })
 }

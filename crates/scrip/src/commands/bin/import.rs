@@ -9,13 +9,11 @@ use std::{
 use anyhow::bail;
 use csv::{ByteRecord, ReaderBuilder, Trim};
 use scrip_core::card::bin_data::{BinRow, BinTable};
+use scrip_operator::output::format_count;
 use serde_json::{Value, json};
 
 use super::columns::Columns;
-use crate::commands::{
-    output::format_count,
-    progress::{Progress, ProgressUnit, WithoutTerminal},
-};
+use crate::commands::progress::{Progress, ProgressUnit, WithoutTerminal};
 
 /// Maximum number of line numbers in a report.
 const LINES_MAX: usize = 10;

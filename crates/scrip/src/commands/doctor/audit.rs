@@ -7,9 +7,10 @@ use scrip_core::{
     policy::Directory,
     types::id::TenantId,
 };
+use scrip_operator::error::explain;
 use scrip_server::{
     audit_sink::health::check_target, config::Settings, control::status::query_status,
-    files::head_file, operator_error::explain,
+    files::head_file,
 };
 
 use crate::commands::doctor::finding::{Finding, failed, passed, warning};

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use scrip_core::{Timestamp, types::time::Clock};
+use scrip_operator::output::format_count;
 use scrip_server::{
     clock::SystemClock,
     config::Settings,
@@ -10,10 +11,7 @@ use scrip_server::{
     tls::{CertificateValidity, Certificates, ValidityStatus},
 };
 
-use crate::commands::{
-    doctor::finding::{CheckVerdict, Finding, failed, passed, warning},
-    output::format_count,
-};
+use crate::commands::doctor::finding::{CheckVerdict, Finding, failed, passed, warning};
 
 const MS_PER_DAY: i64 = 24 * 60 * 60 * 1000;
 const RENEW: &str =

@@ -9,7 +9,8 @@ use scrip_core::{
     policy::Directory,
     types::StoreError,
 };
-use scrip_server::{config::Settings, operator_error::explain};
+use scrip_operator::error::explain;
+use scrip_server::config::Settings;
 
 use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 

@@ -5,13 +5,11 @@ use scrip_core::{
     keys::key_rotation::{KeyRotation, RotationPhase, sealing_key_created_at},
     policy::{Directory, Tenant},
 };
+use scrip_operator::{error::explain, output::format_count};
 use scrip_seal::has_fips_module;
-use scrip_server::{config::Settings, operator_error::explain};
+use scrip_server::config::Settings;
 
-use crate::commands::{
-    doctor::finding::{Finding, failed, passed, warning},
-    output::format_count,
-};
+use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 
 /// Reports the cryptographic module of this program.
 pub(super) fn check_module() -> Finding {

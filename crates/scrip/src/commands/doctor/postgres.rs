@@ -1,6 +1,7 @@
 //! Checks the PostgreSQL server: durability of commits, role, connections and version.
 
-use scrip_server::{config::Settings, operator_error::explain, storage::connect_postgres};
+use scrip_operator::error::explain;
+use scrip_server::{config::Settings, storage::connect_postgres};
 use scrip_store::postgres::{PostgresSettings, PostgresTransport, ServerHealth};
 
 use crate::commands::doctor::finding::{Finding, failed, passed, warning};

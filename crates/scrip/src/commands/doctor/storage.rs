@@ -1,16 +1,14 @@
 //! Checks the running server and the free space of its data directory.
 
 use scrip_api::{app::readiness::NotReadyReason, metrics::label::Label};
+use scrip_operator::output::format_bytes;
 use scrip_server::{
     config::Settings,
     control::status::{ServerStatus, query_status},
     files::DiskSpace,
 };
 
-use crate::commands::{
-    doctor::finding::{Finding, failed, passed, warning},
-    output::format_bytes,
-};
+use crate::commands::doctor::finding::{Finding, failed, passed, warning};
 
 /// A large disk with little free space in percent still has room, and a small disk with much free
 /// space in percent may not.

@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use scrip_operator::output::CommandOutput;
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlRequest, RequestRefusal, send_request},
@@ -21,7 +22,6 @@ use crate::commands::{
     approval::send_change,
     arguments::ApprovedArguments,
     keys::{adopt::prepare_key_file, share_output::ShareOutput, shares::read_shares},
-    output::CommandOutput,
 };
 
 pub(super) const EXAMPLES: &str = "\

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use scrip_operator::{error::explain, operator::Operator, output::CommandOutput};
 use scrip_seal::WrappingKey;
 use scrip_server::{
     config::{Environment, Settings},
-    operator_error::explain,
     unlock::{
         create::NewMethod,
         methods::MethodStatus,
@@ -16,7 +16,7 @@ use scrip_server::{
 };
 use serde_json::json;
 
-use crate::commands::{arguments::CommonArguments, operator::Operator, output::CommandOutput};
+use crate::commands::arguments::CommonArguments;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

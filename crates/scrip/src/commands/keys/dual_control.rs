@@ -1,6 +1,7 @@
 //! `scrip keys dual-control`: on, off, status.
 
 use clap::Subcommand;
+use scrip_operator::output::{CommandOutput, format_count};
 use scrip_server::{
     config::Environment,
     control::protocol::{ControlRequest, send_request},
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use crate::commands::{
     approval::send_change,
     arguments::{ApprovedArguments, CommonArguments},
-    output::{CommandOutput, format_count},
 };
 
 pub(super) const EXAMPLES: &str = "\

@@ -2,20 +2,19 @@
 
 use anyhow::{Context, bail};
 use scrip_core::policy::{DirectoryRecords, EMPTY_VAULT};
+use scrip_operator::{
+    error::explain,
+    output::{CommandOutput, table},
+};
 use scrip_seal::{AuditKey, KeyHistory};
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlAnswer, ControlRequest, try_request},
-    operator_error::explain,
     unlock::methods::{MethodList, MethodStatus, VaultKeyAge},
 };
 use serde_json::json;
 
-use crate::commands::{
-    arguments::CommonArguments,
-    output::{CommandOutput, table},
-    runtime,
-};
+use crate::commands::{arguments::CommonArguments, runtime};
 
 /// Asks the running server, which knows the last checks. Without a server, reads the rows; only the
 /// age of the vault key needs the key.
@@ -28,6 +27,7 @@ pub(super) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
             let list = runtime()?.block_on(read_list(&settings));
             list.with_context(|| format!("{not_found}, and the vault cannot be read without it"))?
         }
+        ControlAnswer::Unable(reason) => bail!(reason),
     };
     common.print_output(&report(&list))
 }

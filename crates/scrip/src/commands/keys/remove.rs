@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::Args;
+use scrip_operator::output::CommandOutput;
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlRequest, send_request},
@@ -16,7 +17,6 @@ use crate::commands::{
         new_shares::NewShareArguments,
         rotate_vault::{self, RotationPlan},
     },
-    output::CommandOutput,
 };
 
 #[derive(Debug, Args)]

@@ -11,21 +11,18 @@ use scrip_core::{
     },
     policy::{PolicyPermit, Tenant},
 };
-use scrip_server::{
-    config::{Environment, Settings},
-    operator_error::explain,
+use scrip_operator::{
+    action::approval_text, error::explain, operator::Operator, output::CommandOutput,
 };
+use scrip_server::config::{Environment, Settings};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::commands::{
-    approval::{
-        action_text,
-        offline::{is_in_force, request_from_server, use_without_server},
-    },
+    approval::offline::{is_in_force, request_from_server, use_without_server},
     arguments::ApprovedArguments,
-    operator::Operator,
-    output::{CommandOutput, print_message},
+    open_operator::{load_operator, run_recorded_command},
+    output::print_message,
     runtime,
 };
 
@@ -65,12 +62,12 @@ pub(super) fn run(
     }
     let settings = arguments.common.confined_settings(environment)?;
     let parameters = json!({ "tenant": arguments.tenant });
-    let action = action_text("keys rotate fingerprints", &parameters)?;
+    let action = approval_text("keys rotate fingerprints", &parameters)?;
     request_from_server(&settings, arguments.common.wait, &action)?;
     let output = runtime()?.block_on(async {
         let _lock = settings.lock_data_dir()?;
         let vault = settings.open_vault_exclusively().await?;
-        let operator = Operator::load(&settings, vault).await?;
+        let operator = load_operator(&settings, vault).await?;
         let is_set = settings.keys.dual_control;
         let mut tenants = operator.directory.tenants().into_iter();
         let is_unfinished = tenants.any(|it| it.keys.is_renewing_fingerprints());
@@ -83,7 +80,7 @@ pub(super) fn run(
             TenantSelection::Chosen(arguments.tenant.as_deref())
         };
         let work = rotate(&settings, &operator, selection);
-        operator.run_recorded("keys rotate fingerprints", work).await
+        run_recorded_command(&operator, "keys rotate fingerprints", work).await
     })?;
     arguments.common.print_output(&output)
 }

@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
+use scrip_operator::output::CommandOutput;
 use scrip_server::{
     config::{Environment, Settings},
     control::protocol::{ControlRequest, send_request},
@@ -28,7 +29,6 @@ use crate::commands::{
         share_output::ShareOutput,
         shares::read_shares,
     },
-    output::CommandOutput,
 };
 
 pub(super) const EXAMPLES: &str = "\

@@ -8,7 +8,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use scrip_server::unlock::shares::{IssuedShares, ShareText};
+use scrip_operator::secret_text::SecretText;
+use scrip_server::unlock::shares::IssuedShares;
 use zeroize::Zeroizing;
 
 use crate::commands::{
@@ -98,7 +99,7 @@ impl ShareOutput {
 }
 
 /// Shows one share until its holder presses Enter.
-fn show(title: &str, text: &ShareText) -> anyhow::Result<()> {
+fn show(title: &str, text: &SecretText) -> anyhow::Result<()> {
     let share = format!(
         "{CLEAR}{title}, for one holder only:\n\n{}\n\nWrite it down, then press Enter: the screen \
          is cleared.\n",
@@ -116,7 +117,7 @@ fn show(title: &str, text: &ShareText) -> anyhow::Result<()> {
 }
 
 /// Writes one share to a new file that only its owner can read.
-fn write_file(title: &str, file: Option<&PathBuf>, text: &ShareText) -> anyhow::Result<()> {
+fn write_file(title: &str, file: Option<&PathBuf>, text: &SecretText) -> anyhow::Result<()> {
     let path = file.context("a share has no file")?;
     let error_context = || format!("{title} cannot be written to {}", path.display());
     let mut options = OpenOptions::new();

@@ -4,14 +4,15 @@ use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::bail;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use scrip_operator::secret_text::SecretText;
 use scrip_seal::{Share, ShareCollection, ShareError};
-use scrip_server::unlock::shares::{IssuedShares, ShareText};
+use scrip_server::unlock::shares::IssuedShares;
 
 use crate::commands::output::print_message;
 
 /// Reads enough of the issued shares, one per line. Asks again for a line that is no share, that was
 /// entered before, or that belongs to another set.
-pub(super) fn read_shares(issued: &IssuedShares) -> anyhow::Result<Vec<ShareText>> {
+pub(super) fn read_shares(issued: &IssuedShares) -> anyhow::Result<Vec<SecretText>> {
     // Shares that were encrypted for their holders do not tell their set: the first one decides.
     let mut collection = issued.texts.first().and_then(|it| collect_with(it).ok());
     let mut texts = Vec::new();
@@ -27,12 +28,15 @@ pub(super) fn read_shares(issued: &IssuedShares) -> anyhow::Result<Vec<ShareText
 }
 
 /// An empty collection for the set of a share.
-fn collect_with(text: &ShareText) -> Result<ShareCollection, ShareError> {
+fn collect_with(text: &SecretText) -> Result<ShareCollection, ShareError> {
     let share = Share::parse(text.expose())?;
     Ok(ShareCollection::new(share.label(), share.threshold()))
 }
 
-fn add_share(collection: &mut Option<ShareCollection>, text: &ShareText) -> Result<(), ShareError> {
+fn add_share(
+    collection: &mut Option<ShareCollection>,
+    text: &SecretText,
+) -> Result<(), ShareError> {
     let share = Share::parse(text.expose())?;
     let collection = match collection {
         Some(collection) => collection,
@@ -42,7 +46,7 @@ fn add_share(collection: &mut Option<ShareCollection>, text: &ShareText) -> Resu
 }
 
 /// Reads one share from the terminal without echo, or a line from standard input.
-pub(super) fn read_share(prompt: &str) -> anyhow::Result<ShareText> {
+pub(super) fn read_share(prompt: &str) -> anyhow::Result<SecretText> {
     let text = read_text(prompt)?;
     if text.expose().trim().is_empty() {
         bail!(NO_SHARE);
@@ -52,7 +56,7 @@ pub(super) fn read_share(prompt: &str) -> anyhow::Result<ShareText> {
 
 const NO_SHARE: &str = "no share was entered";
 
-fn read_text(prompt: &str) -> anyhow::Result<ShareText> {
+fn read_text(prompt: &str) -> anyhow::Result<SecretText> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         return read_line();
@@ -64,10 +68,10 @@ fn read_text(prompt: &str) -> anyhow::Result<ShareText> {
     share
 }
 
-fn read_line() -> anyhow::Result<ShareText> {
+fn read_line() -> anyhow::Result<SecretText> {
     let mut line = String::new();
     let length = io::stdin().lock().read_line(&mut line)?;
-    let text = ShareText::new(line);
+    let text = SecretText::new(line);
     if length == 0 {
         bail!(NO_SHARE);
     }

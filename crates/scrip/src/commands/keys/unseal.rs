@@ -1,5 +1,6 @@
 //! `scrip unseal`: enter one share.
 
+use scrip_operator::output::CommandOutput;
 use scrip_server::{
     config::Environment,
     control::protocol::{ControlRequest, send_request},
@@ -7,9 +8,7 @@ use scrip_server::{
 };
 use serde_json::json;
 
-use crate::commands::{
-    arguments::CommonArguments, keys::shares::read_share, output::CommandOutput,
-};
+use crate::commands::{arguments::CommonArguments, keys::shares::read_share};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -19,14 +19,13 @@ use scrip_core::{
     policy::{Directory, DirectoryRecords, PolicyRecords, Tenant},
     types::id::TenantId,
 };
+use scrip_operator::{error::explain, operator::Operator, output::CommandOutput};
 use scrip_seal::TenantKeys;
-use scrip_server::{config::Environment, operator_error::explain};
+use scrip_server::config::Environment;
 use scrip_store::transfer::read_policy;
 use serde_json::json;
 
 use crate::commands::{
-    operator::Operator,
-    output::CommandOutput,
     policy::restore::{
         arguments::PolicyRestoreArguments,
         plan::{RestorePlan, describe_tenant_alterations},

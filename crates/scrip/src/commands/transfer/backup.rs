@@ -15,24 +15,26 @@ use scrip_core::{
     policy::{Directory, DirectoryRecords},
     types::time::Clock,
 };
+use scrip_operator::{
+    alterations::describe_alterations,
+    error::explain,
+    output::{CommandOutput, format_bytes, format_count, holds},
+};
 use scrip_seal::VaultKeyRing;
 use scrip_server::{
     clock::SystemClock,
     config::{Environment, Settings},
     files::atomic_file::{AtomicFile, OnFailure, folder_of},
-    operator_error::explain,
     process,
 };
 use scrip_store::sqlite::backup::{CopyResult, ExaminedBackup, copy_database, examine};
 use serde_json::json;
 
 use crate::commands::{
-    alterations::describe_alterations,
     approval::{self, NeededAccess},
     arguments::{ApprovedArguments, CommonArguments},
     command_record::{record_completion, record_start},
-    operator::Operator,
-    output::{self, CommandOutput, format_bytes, format_count},
+    open_operator::open_operator,
     progress::{Progress, ProgressUnit},
     runtime,
     transfer::backup::file::{BackupFile, Manifest, finish_backup},
@@ -125,7 +127,7 @@ fn create_backup(
     if !arguments.without_root_key {
         runtime()?.block_on(async {
             record_start(&settings, "backup").await?;
-            approved.check_state(&Operator::open(&settings).await?).await
+            approved.check_state(&open_operator(&settings).await?).await
         })?;
     }
     let mut temporary = AtomicFile::open(file, "backup", OnFailure::Remove)?;
@@ -279,7 +281,7 @@ pub(crate) fn check_vault_key(
 }
 
 pub(crate) fn contents_text(manifest: &Manifest) -> String {
-    output::holds(manifest.count("tenants"), manifest.count("tokens"))
+    holds(manifest.count("tenants"), manifest.count("tokens"))
 }
 
 /// Text such as `as of 2026-11-15T08:00:00+00:00, 3 hours ago`.

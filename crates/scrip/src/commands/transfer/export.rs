@@ -8,6 +8,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use scrip_core::types::time::Clock;
+use scrip_operator::output::{CommandOutput, format_bytes, holds};
 use scrip_server::{
     clock::SystemClock,
     config::{Environment, Settings},
@@ -22,7 +23,6 @@ use crate::commands::{
     approval::offline::{OfflineApproval, require_for_export},
     arguments::{ApprovedArguments, CommonArguments},
     command_record::{record_completion, record_start},
-    output::{self, CommandOutput, format_bytes},
     runtime,
     transfer::backup::folder_outside_data_dir,
 };
@@ -139,7 +139,7 @@ fn report(file: &Path, result: &ExportResult) -> CommandOutput {
 }
 
 pub(crate) fn contents_text(summary: &ExportSummary) -> String {
-    output::holds(summary.count(RowKind::Tenants), summary.count(RowKind::Tokens))
+    holds(summary.count(RowKind::Tenants), summary.count(RowKind::Tokens))
 }
 
 pub(crate) fn summary_json(summary: &ExportSummary) -> Value {

@@ -8,9 +8,12 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use scrip_core::policy::{Directory, DirectoryRecords};
+use scrip_operator::{
+    error::explain,
+    output::{CommandOutput, format_count},
+};
 use scrip_server::{
     config::{Environment, Settings},
-    operator_error::explain,
     process,
 };
 use scrip_store::transfer::{CheckedExport, ImportPhase, ImportResult, TransferError, import};
@@ -20,7 +23,7 @@ use crate::commands::{
     arguments::CommonArguments,
     command_record::record_completion,
     init,
-    output::{CommandOutput, format_count, warn},
+    output::warn,
     runtime,
     transfer::{
         backup::{file::open_regular_file, unlock_copy},

@@ -10,12 +10,12 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use scrip_core::{Timestamp, types::time::Clock};
+use scrip_operator::{error::explain, output::CommandOutput};
 use scrip_server::{
     clock::SystemClock,
     config::{Environment, Settings},
     control::status::query_status,
     files::atomic_file::{path_with_suffix, sync_folder},
-    operator_error::explain,
     process,
 };
 use scrip_store::sqlite::backup::{extract_read_log, lock_exclusively, upgrade};
@@ -26,7 +26,6 @@ use crate::commands::{
     command_record::record_completion,
     init,
     keys::list::load_key_history,
-    output::CommandOutput,
     runtime,
     transfer::backup::{
         READING, age_text, check_vault_key, contents_text, examine_database,

@@ -29,9 +29,9 @@ use crate::{
     process::verification_codes::serve_ready,
 };
 
-const SECOND_USER: u32 = 65_534;
-const THIRD_USER: u32 = 65_533;
-const GROUP: u32 = 64_000;
+pub(super) const SECOND_USER: u32 = 65_534;
+pub(super) const THIRD_USER: u32 = 65_533;
+pub(super) const GROUP: u32 = 64_000;
 
 /// Other users need root to start a process as them.
 fn is_root() -> bool {
@@ -44,7 +44,7 @@ fn is_root() -> bool {
 }
 
 /// A vault with an application, and a socket for a group.
-fn harness(dual_control: &str) -> Option<(ProcessHarness, String)> {
+pub(super) fn harness(dual_control: &str) -> Option<(ProcessHarness, String)> {
     if !is_root() {
         return None;
     }
@@ -64,19 +64,19 @@ fn harness(dual_control: &str) -> Option<(ProcessHarness, String)> {
 }
 
 /// Runs a command as another user of a group.
-fn run_as(process: &ProcessHarness, uid: u32, gid: u32, arguments: &[&str]) -> Output {
+pub(super) fn run_as(process: &ProcessHarness, uid: u32, gid: u32, arguments: &[&str]) -> Output {
     process.command(arguments).uid(uid).gid(gid).output().unwrap()
 }
 
 #[track_caller]
-fn second_user(process: &ProcessHarness, arguments: &[&str]) -> Value {
+pub(super) fn second_user(process: &ProcessHarness, arguments: &[&str]) -> Value {
     let output = run_as(process, SECOND_USER, GROUP, &[arguments, &["--json"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 #[track_caller]
-fn second_user_fails(process: &ProcessHarness, arguments: &[&str], expected: &str) {
+pub(super) fn second_user_fails(process: &ProcessHarness, arguments: &[&str], expected: &str) {
     let output = run_as(process, SECOND_USER, GROUP, arguments);
     assert!(!output.status.success());
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
@@ -101,7 +101,7 @@ fn run_approved(process: &ProcessHarness, arguments: &[&str]) -> Value {
     run_json(process, arguments)
 }
 
-fn audit_entries(process: &ProcessHarness) -> String {
+pub(super) fn audit_entries(process: &ProcessHarness) -> String {
     let log = rusqlite::Connection::open(process.data().join("read_log.db")).unwrap();
     let mut statement = log.prepare("SELECT entity FROM log_records ORDER BY sequence").unwrap();
     let entries = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
@@ -407,8 +407,10 @@ fn command_that_cannot_open_the_vault_requests_no_approval() {
     let Some((process, application)) = harness("true") else { return };
     let server = serve_ready(&process);
     let refusal = "this command opens the vault itself, which this process cannot do";
-    second_user_fails(&process, &["key", "create", &application], refusal);
-    second_user_fails(&process, &["keys", "rotate", "tenant", "--all"], refusal);
+    let file = process.path("backup").display().to_string();
+    second_user_fails(&process, &["backup", &file], "cannot be used: Permission denied");
+    let restore = ["policy", "restore", "--from", &file, "--tenant", &application, "--yes"];
+    second_user_fails(&process, &restore, refusal);
     // The new key file would belong to the operator.
     let folder = process.path("operator");
     fs::create_dir(&folder).unwrap();

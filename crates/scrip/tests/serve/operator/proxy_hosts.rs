@@ -55,9 +55,15 @@ fn proxy_host_can_be_added_listed_and_removed_while_the_server_runs() {
     let warning = run_text(&process, &["proxy", "host", "add", "in.shop.example", &other_id]);
     assert!(warning.contains("needs no API key"), "{warning}");
     let listed = run_json(&process, &["proxy", "host", "list", "--tenant", "Acme"]);
+    let row = |host: &str, proxy: &str, name: &str| {
+        json!({
+            "host": host, "proxy_id": proxy, "name": name, "tenant_id": tenant["id"],
+            "tenant": "Acme",
+        })
+    };
     let expected = json!([
-        {"host": "in.shop.example", "proxy_id": other_id, "name": "Inbound", "tenant_id": tenant["id"]},
-        {"host": "pay.shop.example", "proxy_id": id, "name": "Charges", "tenant_id": tenant["id"]},
+        row("in.shop.example", &other_id, "Inbound"),
+        row("pay.shop.example", &id, "Charges"),
     ]);
     assert_eq!(listed["hosts"], expected);
     assert!(run_text(&process, &["proxy", "host", "list"]).contains("pay.shop.example"));

@@ -10,12 +10,12 @@ use scrip_core::{
     policy::{PolicyRecords, SignedRow, TenantRecord},
     types::id::TenantId,
 };
-use scrip_server::{files::head_file, operator_error::explain};
+use scrip_operator::{error::explain, operator::Operator};
+use scrip_server::files::head_file;
 use serde_json::{Value, json};
 
-use crate::commands::{
-    operator::Operator,
-    policy::restore::{arguments::PolicyRestoreArguments, replacement::PolicyReplacement},
+use crate::commands::policy::restore::{
+    arguments::PolicyRestoreArguments, replacement::PolicyReplacement,
 };
 
 /// The minimum grace period that starts again, so that the operator can still undo the deletion.

@@ -9,13 +9,11 @@ use scrip_core::{
     },
     types::id::TenantId,
 };
+use scrip_operator::operator::Operator;
 use scrip_seal::TenantKeys;
 use serde_json::{Value, json};
 
-use crate::commands::{
-    operator::Operator,
-    policy::restore::{deletion::KeptDeletion, replacement::PolicyReplacement},
-};
+use crate::commands::policy::restore::{deletion::KeptDeletion, replacement::PolicyReplacement};
 
 /// What happens to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

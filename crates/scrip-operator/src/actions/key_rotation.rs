@@ -1,9 +1,9 @@
-//! `scrip keys rotation`: show, pause and resume rotations of sealing keys.
+//! Rotations of sealing keys: show, pause, resume.
 
 use std::sync::Arc;
 
 use anyhow::bail;
-use clap::Subcommand;
+use clap::Args;
 use scrip_core::{
     change::ChangeOutcome,
     keys::key_rotation::{KeyRotation, RotationPhase, VersionCount, sealing_key_created_at},
@@ -12,57 +12,55 @@ use scrip_core::{
     store::RotationMark,
 };
 use scrip_seal::{AuditKeyPhase, KeyHistory};
-use scrip_server::{config::Environment, operator_error::explain};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::commands::{
-    arguments::CommonArguments,
+use crate::{
+    action::{Action, ActionSpec},
+    error::explain,
     operator::Operator,
     output::{CommandOutput, table},
 };
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum RotationCommand {
-    /// Print the rotations and the number of rows per key version. Reads every row of the tenants.
-    Status {
-        /// Id of one tenant, or its name.
-        tenant: Option<String>,
-        #[command(flatten)]
-        common: CommonArguments,
-    },
-    /// Pause the rotation of a tenant, or of all tenants.
-    Pause {
-        /// Id of one tenant, or its name.
-        tenant: Option<String>,
-        #[command(flatten)]
-        common: CommonArguments,
-    },
-    /// Resume the rotation of a tenant, or of all tenants.
-    Resume {
-        /// Id of one tenant, or its name.
-        tenant: Option<String>,
-        #[command(flatten)]
-        common: CommonArguments,
-    },
+#[derive(Debug, Args, Serialize, Deserialize)]
+pub struct ShowKeyRotation {
+    /// Id of one tenant, or its name.
+    tenant: Option<String>,
 }
 
-pub(super) fn run(command: &RotationCommand, environment: &Environment) -> anyhow::Result<()> {
-    match command {
-        RotationCommand::Status { tenant, common } => {
-            common.with_vault(environment, "keys rotation status", async |it| {
-                show_status(it, tenant.as_deref()).await
-            })
-        }
-        RotationCommand::Pause { tenant, common } => {
-            common.with_vault(environment, "keys rotation pause", async |it| {
-                mark(it, tenant.as_deref(), RotationMark::Paused).await
-            })
-        }
-        RotationCommand::Resume { tenant, common } => {
-            common.with_vault(environment, "keys rotation resume", async |it| {
-                mark(it, tenant.as_deref(), RotationMark::Resumed).await
-            })
-        }
+impl Action for ShowKeyRotation {
+    const SPEC: ActionSpec = ActionSpec::view("keys rotation status");
+
+    async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
+        show_status(operator, self.tenant.as_deref()).await
+    }
+}
+
+#[derive(Debug, Args, Serialize, Deserialize)]
+pub struct PauseKeyRotation {
+    /// Id of one tenant, or its name.
+    tenant: Option<String>,
+}
+
+impl Action for PauseKeyRotation {
+    const SPEC: ActionSpec = ActionSpec::change("keys rotation pause");
+
+    async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
+        mark(operator, self.tenant.as_deref(), RotationMark::Paused).await
+    }
+}
+
+#[derive(Debug, Args, Serialize, Deserialize)]
+pub struct ResumeKeyRotation {
+    /// Id of one tenant, or its name.
+    tenant: Option<String>,
+}
+
+impl Action for ResumeKeyRotation {
+    const SPEC: ActionSpec = ActionSpec::change("keys rotation resume");
+
+    async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
+        mark(operator, self.tenant.as_deref(), RotationMark::Resumed).await
     }
 }
 

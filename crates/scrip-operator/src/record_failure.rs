@@ -3,12 +3,11 @@
 use std::io;
 
 use scrip_core::{Error, Vault, store::StoreCondition, types::StoreError};
-use scrip_server::operator_error::explain;
 
-use crate::commands::output::warn;
+use crate::error::explain;
 
 /// Whether a cause of the error is a full disk.
-pub(super) fn is_storage_full(error: &anyhow::Error) -> bool {
+pub fn is_storage_full(error: &anyhow::Error) -> bool {
     let find_kind = |it: &(dyn std::error::Error + 'static)| {
         it.downcast_ref::<io::Error>().map(io::Error::kind)
     };
@@ -17,7 +16,7 @@ pub(super) fn is_storage_full(error: &anyhow::Error) -> bool {
 
 /// Explains why a command could not be recorded and did not run. A full disk is named without the
 /// error of the commit, because the operator can only free space or use the alternative.
-pub(super) fn explain_unrecorded(vault: &Vault, error: Error, alternative: &str) -> anyhow::Error {
+pub fn explain_unrecorded(vault: &Vault, error: Error, alternative: &str) -> anyhow::Error {
     match vault.store.condition() {
         StoreCondition::DiskFull => anyhow::anyhow!(
             "the disk of the vault is full, so this command cannot be recorded in the audit log \
@@ -31,7 +30,7 @@ pub(super) fn explain_unrecorded(vault: &Vault, error: Error, alternative: &str)
 }
 
 /// Returns the cause of a record that was not written.
-pub(crate) fn explain_record_failure(vault: &Vault, error: Error) -> anyhow::Error {
+pub fn explain_record_failure(vault: &Vault, error: Error) -> anyhow::Error {
     if vault.store.condition() == StoreCondition::DiskFull {
         return anyhow::anyhow!("the disk of the vault is full");
     }
@@ -45,10 +44,4 @@ pub(crate) fn explain_record_failure(vault: &Vault, error: Error) -> anyhow::Err
         );
     }
     explain(error)
-}
-
-/// Warns that the change of a command was made, but its outcome is not recorded.
-pub(super) fn warn_about_outcome(error: anyhow::Error) {
-    let message = "the command was run, but its outcome is not recorded in the audit log";
-    warn(&error.context(message));
 }

@@ -1,4 +1,4 @@
-//! `scrip key find`: the application, the id and the last use of a key.
+//! Find the application, the id and the last use of a key.
 
 use std::sync::Arc;
 
@@ -11,13 +11,29 @@ use scrip_core::{
     recording::key_use::{LastKeyUse, find_last_key_use},
     types::id::ApiKeyId,
 };
-use scrip_server::operator_error::explain;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::commands::{
+use crate::{
+    action::{Action, ActionSpec},
+    error::explain,
     operator::Operator,
     output::{CommandOutput, name_value_list},
+    secret_text::SecretText,
 };
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FindKey {
+    pub key: SecretText,
+}
+
+impl Action for FindKey {
+    const SPEC: ActionSpec = ActionSpec::view("key find");
+
+    async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
+        find_key(operator, self.key.expose()).await
+    }
+}
 
 /// A key with its application and tenant.
 struct FoundKey<'a> {
@@ -27,7 +43,7 @@ struct FoundKey<'a> {
 }
 
 /// Finds the key with this text. No output or error contains the text.
-pub(super) async fn find_key(operator: &Operator, text: &str) -> anyhow::Result<CommandOutput> {
+async fn find_key(operator: &Operator, text: &str) -> anyhow::Result<CommandOutput> {
     if text.is_empty() {
         bail!("no key was given; put it into a file for --file, or send it to standard input");
     }

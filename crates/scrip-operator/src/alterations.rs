@@ -8,7 +8,8 @@ use scrip_core::{
     policy::{Directory, PolicyAlteration},
     types::id::TenantId,
 };
-use scrip_server::operator_error::explain;
+
+use crate::error::explain;
 
 /// How to repair an altered policy.
 const REPAIR_ADVICE: &str =
@@ -16,21 +17,21 @@ const REPAIR_ADVICE: &str =
 
 /// The altered policy rows of a vault.
 #[derive(Debug, Default)]
-pub(crate) struct AlteredPolicies {
+pub struct AlteredPolicies {
     rows: Vec<AlteredRow>,
 }
 
 /// An altered row, its description, and how to repair it.
 #[derive(Debug)]
-pub(crate) struct AlteredRow {
+pub struct AlteredRow {
     tenant: Option<TenantId>,
-    pub(crate) text: String,
-    pub(crate) advice: String,
+    pub text: String,
+    pub advice: String,
 }
 
 impl AlteredPolicies {
     /// Errors: the deleted tenants cannot be read.
-    pub(crate) async fn load(vault: &Vault, directory: &Directory) -> anyhow::Result<Self> {
+    pub async fn load(vault: &Vault, directory: &Directory) -> anyhow::Result<Self> {
         if directory.alterations().is_empty() {
             return Ok(Self::default());
         }
@@ -44,26 +45,26 @@ impl AlteredPolicies {
         Ok(Self { rows: directory.alterations().iter().map(to_row).collect() })
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    pub(crate) fn contains(&self, tenant: TenantId) -> bool {
+    pub fn contains(&self, tenant: TenantId) -> bool {
         self.rows.iter().any(|it| it.tenant == Some(tenant))
     }
 
-    pub(crate) fn rows(&self) -> &[AlteredRow] {
+    pub fn rows(&self) -> &[AlteredRow] {
         &self.rows
     }
 
     /// Returns one line per altered row, for JSON.
-    pub(crate) fn descriptions(&self) -> Vec<&str> {
+    pub fn descriptions(&self) -> Vec<&str> {
         self.rows.iter().map(|it| it.text.as_str()).collect()
     }
 
     /// Returns the lines that every list prints below its table: tenants with an altered policy are
     /// not in the table.
-    pub(crate) fn lines(&self) -> String {
+    pub fn lines(&self) -> String {
         let describe =
             |it: &AlteredRow| format!("altered outside the vault and rejected: {}\n", it.text);
         let mut lines: String = self.rows.iter().map(describe).collect();
@@ -73,7 +74,7 @@ impl AlteredPolicies {
     }
 
     /// Returns a sentence about the altered rows of one tenant or of all tenants, and the advice.
-    pub(crate) fn message(&self, tenant: Option<TenantId>) -> String {
+    pub fn message(&self, tenant: Option<TenantId>) -> String {
         let rows = || self.rows.iter().filter(|it| tenant.is_none() || it.tenant == tenant);
         let texts: Vec<_> = rows().map(|it| it.text.as_str()).collect();
         format!("{}. {}", texts.join("; "), distinct_advice(rows()).join(". "))
@@ -110,6 +111,6 @@ fn describe(alteration: &PolicyAlteration) -> String {
 }
 
 /// Returns one line per altered policy row of a directory that is not open as a vault.
-pub(crate) fn describe_alterations(directory: &Directory) -> Vec<String> {
+pub fn describe_alterations(directory: &Directory) -> Vec<String> {
     directory.alterations().iter().map(describe).collect()
 }
