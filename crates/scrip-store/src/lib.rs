@@ -2,6 +2,7 @@
 
 pub mod claims;
 mod health;
+mod migrations;
 mod policy_turns;
 pub mod postgres;
 pub mod sealed_columns;

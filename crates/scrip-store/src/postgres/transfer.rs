@@ -165,7 +165,7 @@ impl TransferEngine for PostgresTransfer {
     }
 
     fn schema(&self) -> u32 {
-        u32::try_from(migrate::NEWEST_VERSION).unwrap_or_default()
+        u32::try_from(migrate::newest_version()).unwrap_or_default()
     }
 
     fn begin_reading(&mut self) -> StoreFuture<'_, ()> {

@@ -7,20 +7,10 @@ use deadpool_postgres::{Client, GenericClient};
 use scrip_core::types::StoreError;
 use tokio_postgres::error::SqlState;
 
-use crate::postgres::engine::error::{store_error, unavailable};
-
-/// The migrations in order. A released migration never changes.
-const MIGRATIONS: [&str; 9] = [
-    include_str!("../migrations/0001.sql"),
-    include_str!("../migrations/0002.sql"),
-    include_str!("../migrations/0003.sql"),
-    include_str!("../migrations/0004.sql"),
-    include_str!("../migrations/0005.sql"),
-    include_str!("../migrations/0006.sql"),
-    include_str!("../migrations/0007.sql"),
-    include_str!("../migrations/0008.sql"),
-    include_str!("../migrations/0009.sql"),
-];
+use crate::{
+    migrations::MIGRATIONS,
+    postgres::engine::error::{store_error, unavailable},
+};
 
 const CREATE_SCHEMA_STATE: &str = "
 CREATE TABLE IF NOT EXISTS schema_state (singleton INTEGER PRIMARY KEY CHECK (singleton = 1), version BIGINT NOT NULL);
@@ -29,7 +19,10 @@ CREATE TABLE IF NOT EXISTS schema_state (singleton INTEGER PRIMARY KEY CHECK (si
 /// Maximum number of attempts, because two nodes may create the table at the same time.
 const CREATE_ATTEMPTS_MAX: usize = 8;
 
-pub(crate) const NEWEST_VERSION: i64 = 9;
+/// The version after all migrations.
+pub(crate) fn newest_version() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
 
 /// Schema version before and after a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,28 +35,29 @@ pub struct MigrationResult {
 /// Migrates the schema to the newest version. The result names the previous version.
 pub(crate) async fn migrate(client: &mut Client) -> Result<MigrationResult, StoreError> {
     // A role without the right to migrate can still start if the schema is current.
-    if let Some(from @ NEWEST_VERSION..) = schema_version(client).await? {
+    let newest = newest_version();
+    if let Some(from) = schema_version(client).await?.filter(|it| *it >= newest) {
         check_version(from)?;
-        return Ok(MigrationResult { from, to: NEWEST_VERSION });
+        return Ok(MigrationResult { from, to: newest });
     }
     create_schema_state(client).await?;
     let transaction = client.transaction().await.map_err(store_error)?;
     let sql = "SELECT version FROM schema_state WHERE singleton = 1 FOR UPDATE";
     let row = transaction.query_one(sql, &[]).await.map_err(store_error)?;
     let from: i64 = row.try_get(0).map_err(|_| INVALID_VERSION)?;
-    if from > NEWEST_VERSION {
+    if from > newest {
         check_version(from)?;
     }
     let applied = usize::try_from(from).map_err(|_| INVALID_VERSION)?;
     for migration in MIGRATIONS.iter().skip(applied) {
-        transaction.batch_execute(migration).await.map_err(migration_error)?;
+        transaction.batch_execute(migration.postgres).await.map_err(migration_error)?;
     }
-    if from < NEWEST_VERSION {
+    if from < newest {
         let sql = "UPDATE schema_state SET version = $1 WHERE singleton = 1";
-        transaction.execute(sql, &[&NEWEST_VERSION]).await.map_err(store_error)?;
+        transaction.execute(sql, &[&newest]).await.map_err(store_error)?;
     }
     transaction.commit().await.map_err(store_error)?;
-    Ok(MigrationResult { from, to: NEWEST_VERSION })
+    Ok(MigrationResult { from, to: newest })
 }
 
 /// A migration creates tables and columns that the schema before it does not have. If they exist, a
@@ -81,15 +75,16 @@ fn migration_error(error: tokio_postgres::Error) -> StoreError {
 
 /// Checks that this program supports the schema version.
 pub(crate) fn check_version(version: i64) -> Result<(), StoreError> {
-    let message = match version.cmp(&NEWEST_VERSION) {
+    let newest = newest_version();
+    let message = match version.cmp(&newest) {
         Ordering::Equal => return Ok(()),
         Ordering::Less => format!(
-            "the schema has version {version}, and this program needs version {NEWEST_VERSION}; run: \
+            "the schema has version {version}, and this program needs version {newest}; run: \
              scrip migrate"
         ),
         Ordering::Greater => format!(
             "the schema has version {version}, and this program supports versions up to \
-             {NEWEST_VERSION}; run a newer scrip"
+             {newest}; run a newer scrip"
         ),
     };
     Err(StoreError::Unavailable(message.into()))

@@ -10,7 +10,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use scrip_core::types::StoreError;
 
-use crate::sqlite::engine::statement::store_error;
+use crate::{migrations::MIGRATIONS, sqlite::engine::statement::store_error};
 
 /// How readers access the pages of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,33 +30,12 @@ pub(crate) enum DatabaseKind {
 }
 
 impl DatabaseKind {
-    /// The migrations, one per schema version, in order. A released migration never changes. Both
-    /// kinds have the same versions, because a backup contains both and stores one version.
-    fn migrations(self) -> &'static [&'static str] {
-        match self {
-            Self::Vault => &[
-                include_str!("../migrations/0004.sql"),
-                include_str!("../migrations/0005.sql"),
-                include_str!("../migrations/0006.sql"),
-                include_str!("../migrations/0007.sql"),
-                include_str!("../migrations/0008.sql"),
-                include_str!("../migrations/0009.sql"),
-                include_str!("../migrations/0010.sql"),
-                include_str!("../migrations/0011.sql"),
-                include_str!("../migrations/0012.sql"),
-            ],
-            Self::ReadLog => &[
-                include_str!("../migrations/read-log-0004.sql"),
-                include_str!("../migrations/read-log-0005.sql"),
-                include_str!("../migrations/read-log-0006.sql"),
-                include_str!("../migrations/read-log-0007.sql"),
-                include_str!("../migrations/read-log-0008.sql"),
-                include_str!("../migrations/read-log-0009.sql"),
-                include_str!("../migrations/read-log-0010.sql"),
-                include_str!("../migrations/read-log-0011.sql"),
-                include_str!("../migrations/read-log-0012.sql"),
-            ],
-        }
+    /// The migrations, one per schema version, in order.
+    fn migrations(self) -> impl ExactSizeIterator<Item = &'static str> {
+        MIGRATIONS.iter().map(move |it| match self {
+            Self::Vault => it.vault,
+            Self::ReadLog => it.read_log.unwrap_or_default(),
+        })
     }
 
     /// Sets the page cache of the writer. Token writes touch pages of the whole vault; the read log
@@ -284,7 +263,7 @@ pub(crate) fn run_migrations(
     kind: DatabaseKind,
     count: usize,
 ) -> Result<(), StoreError> {
-    let mut migrations = kind.migrations().iter().take(count);
+    let mut migrations = kind.migrations().take(count);
     migrations.try_for_each(|sql| connection.execute_batch(sql)).map_err(store_error)
 }
 
@@ -315,7 +294,7 @@ fn run_missing_migrations(
 ) -> Result<(), StoreError> {
     let applied = applied_migrations(connection, kind)?;
     let application_id = kind.application_id();
-    for (index, sql) in kind.migrations().iter().enumerate().take(count).skip(applied) {
+    for (index, sql) in kind.migrations().enumerate().take(count).skip(applied) {
         let transaction = connection.transaction().map_err(store_error)?;
         let new_version = VERSION_BEFORE_FIRST.saturating_add(index).saturating_add(1);
         let pragmas = format!(
