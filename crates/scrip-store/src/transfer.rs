@@ -19,6 +19,7 @@ mod vault_digest;
 
 use scrip_core::types::StoreFuture;
 
+pub(crate) use self::kind::policy_kinds;
 pub(crate) use crate::transfer::token::token_entries;
 pub use crate::transfer::{
     error::TransferError,

@@ -3,56 +3,36 @@
 use scrip_core::policy::entity::Column;
 use scrip_seal::Checksum;
 
-use crate::transfer::kind::RowKind;
+use crate::transfer::kind::{NEWEST_FILE_VERSION, RowKind};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum FileFormat {
-    /// Without proxies, and without the detail of log records.
-    First,
-    /// Without webhooks.
-    Second,
-    /// With the events of 3DS sessions in place of deliveries.
-    Third,
-    /// Without client encryption keys.
-    Fourth,
-    /// Without origins of applications.
-    Fifth,
-    /// Without unlock methods, and without the promoted versions of sealing keys.
-    Sixth,
-    #[default]
-    Seventh,
-}
+/// The version of a file, which is one digit of its magic number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FileFormat(u8);
 
 /// The length of the magic number.
 pub(super) const MAGIC_BYTES: usize = 16;
 
 impl FileFormat {
-    pub(super) const NEWEST: Self = Self::Seventh;
+    pub(super) const FIRST: Self = Self(1);
+    /// The first version with the detail of log records.
+    const WITH_DETAIL: Self = Self(2);
+    /// The first version with origins of applications.
+    const WITH_ORIGINS: Self = Self(6);
+    /// The first version with the promoted versions of sealing keys.
+    const WITH_PROMOTED_VERSIONS: Self = Self(7);
+    pub(super) const NEWEST: Self = Self(NEWEST_FILE_VERSION);
 
     /// The start of the file.
     pub(super) fn magic(self) -> [u8; MAGIC_BYTES] {
-        match self {
-            Self::First => *b"\nscrip export 1\n",
-            Self::Second => *b"\nscrip export 2\n",
-            Self::Third => *b"\nscrip export 3\n",
-            Self::Fourth => *b"\nscrip export 4\n",
-            Self::Fifth => *b"\nscrip export 5\n",
-            Self::Sixth => *b"\nscrip export 6\n",
-            Self::Seventh => *b"\nscrip export 7\n",
+        let mut magic = *b"\nscrip export _\n";
+        for byte in magic.iter_mut().filter(|it| **it == b'_') {
+            *byte = b'0'.saturating_add(self.0);
         }
+        magic
     }
 
     pub(super) fn from_magic(magic: [u8; MAGIC_BYTES]) -> Option<Self> {
-        let formats = [
-            Self::First,
-            Self::Second,
-            Self::Third,
-            Self::Fourth,
-            Self::Fifth,
-            Self::Sixth,
-            Self::Seventh,
-        ];
-        formats.into_iter().find(|it| it.magic() == magic)
+        (Self::FIRST.0..=Self::NEWEST.0).map(Self).find(|it| it.magic() == magic)
     }
 
     /// The checksum before the first frame.
@@ -64,20 +44,7 @@ impl FileFormat {
 
     /// Whether files of this version contain the kind.
     pub(super) fn has_kind(self, kind: RowKind) -> bool {
-        let missing: &[RowKind] = match self {
-            Self::First => {
-                &[RowKind::Proxies, RowKind::Webhooks, RowKind::Deliveries, RowKind::ClientKeys]
-            }
-            Self::Second => &[RowKind::Webhooks, RowKind::Deliveries, RowKind::ClientKeys],
-            Self::Third => &[RowKind::Deliveries, RowKind::ClientKeys],
-            Self::Fourth => &[RowKind::LastEvent, RowKind::ThreeDsEvents, RowKind::ClientKeys],
-            Self::Fifth | Self::Sixth | Self::Seventh => {
-                &[RowKind::LastEvent, RowKind::ThreeDsEvents]
-            }
-        };
-        let unlock_kinds = [RowKind::VaultState, RowKind::Unlocks];
-        let is_too_new = unlock_kinds.contains(&kind) && self != Self::Seventh;
-        !is_too_new && !missing.contains(&kind)
+        kind.versions().contains(&self.0)
     }
 
     /// The kinds in the order of the file. A portion has the position of its kind in this list.
@@ -90,17 +57,20 @@ impl FileFormat {
         u8::try_from(self.kinds().position(|it| it == kind)?).ok()
     }
 
-    fn has_origins(self) -> bool {
-        matches!(self, Self::Sixth | Self::Seventh)
-    }
-
     /// The columns of a kind. Later versions append columns, which are NULL in older rows.
     pub(super) fn columns(self, kind: RowKind) -> &'static [Column] {
-        let has_detail = [RowKind::AuditRecords, RowKind::ReadLogRecords].contains(&kind);
+        // The first version with the last column.
+        let complete = if [RowKind::AuditRecords, RowKind::ReadLogRecords].contains(&kind) {
+            Self::WITH_DETAIL
+        } else if kind == RowKind::Applications {
+            Self::WITH_ORIGINS
+        } else if kind == RowKind::Tenants {
+            Self::WITH_PROMOTED_VERSIONS
+        } else {
+            Self::FIRST
+        };
         match kind.columns() {
-            [columns @ .., _] if has_detail && self == Self::First => columns,
-            [columns @ .., _] if kind == RowKind::Applications && !self.has_origins() => columns,
-            [columns @ .., _] if kind == RowKind::Tenants && self != Self::Seventh => columns,
+            [columns @ .., _] if self < complete => columns,
             columns => columns,
         }
     }

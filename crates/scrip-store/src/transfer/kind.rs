@@ -1,6 +1,8 @@
 //! The content of a vault, independent of the engine: kinds of rows and their columns. A policy
 //! entity describes its columns itself.
 
+use std::ops::RangeInclusive;
+
 use scrip_core::policy::{
     ENTITIES,
     access_session::ACCESS_SESSION,
@@ -31,9 +33,22 @@ macro_rules! columns {
     };
 }
 
+/// The versions of the file that contain a kind: all of them without an attribute.
+macro_rules! versions {
+    () => {
+        1..=NEWEST_FILE_VERSION
+    };
+    (since $first:literal) => {
+        $first..=NEWEST_FILE_VERSION
+    };
+    (until $last:literal) => {
+        1..=$last
+    };
+}
+
 /// Defines [`RowKind`] from the name in the file and the columns of each kind.
 macro_rules! kinds {
-    ($($kind:ident $name:literal $columns:tt)*) => {
+    ($($(#[$($version:tt)*])? $kind:ident $name:literal $columns:tt)*) => {
         /// A kind of row. The variants are in the order of the file.
         ///
         /// Referenced rows come before the rows that refer to them. The kinds of SQLite's second
@@ -45,12 +60,19 @@ macro_rules! kinds {
         }
 
         impl RowKind {
-            pub const ALL: [Self; 34] = [$(Self::$kind),*];
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$kind),*];
 
             /// The name in the file and in messages.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)*
+                }
+            }
+
+            /// The versions of the file that contain the kind.
+            pub(super) const fn versions(self) -> RangeInclusive<u8> {
+                match self {
+                    $(Self::$kind => versions!($($($version)*)?),)*
                 }
             }
 
@@ -63,17 +85,36 @@ macro_rules! kinds {
     };
 }
 
+/// The kinds of the entities of a policy besides the tenant, as a pattern.
+macro_rules! policy_kinds {
+    () => {
+        $crate::transfer::RowKind::Applications
+            | $crate::transfer::RowKind::ApiKeys
+            | $crate::transfer::RowKind::Proxies
+            | $crate::transfer::RowKind::Webhooks
+            | $crate::transfer::RowKind::ClientKeys
+    };
+}
+pub(crate) use policy_kinds;
+
+/// The version of the file that the program writes. A new kind or column needs a new version.
+pub(super) const NEWEST_FILE_VERSION: u8 = 7;
+
 kinds! {
     Clock "clock" { Number now, Number earliest, Bytes mac }
     DirectoryVersion "directory_version" { Number version }
+    #[until 3]
     LastEvent "last_event" { Number last_seq }
     Tenants "tenants" TENANT
     TenantKeys "tenant_keys" { Id tenant, Number version, Bytes wrapped }
     PermanentKeys "permanent_keys" { Id tenant, Bytes wrapped }
     Applications "applications" APPLICATION
     ApiKeys "api_keys" API_KEY
+    #[since 2]
     Proxies "proxies" PROXY
+    #[since 3]
     Webhooks "webhooks" WEBHOOK
+    #[since 5]
     ClientKeys "client_keys" CLIENT_KEY
     DeletedTenants "deleted_tenants" { Id id, Number deleted_at, Bytes mac }
     AccessSessions "access_sessions" ACCESS_SESSION
@@ -96,7 +137,9 @@ kinds! {
         Text converted_containers optional, Id converted_number_version optional,
         Bytes converted_mac optional, Bytes body,
     }
+    #[until 3]
     ThreeDsEvents "threeds_events" { Id tenant, Number seq, Id id, Number occurred_at, Bytes body }
+    #[since 4]
     Deliveries "deliveries" {
         Id tenant, Id webhook, Id event, Text event_type, Number occurred_at, Text state,
         Number pending_since, Number attempts, Number first_attempt_at optional,
@@ -118,7 +161,9 @@ kinds! {
         Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
     }
     AuditCheckpoints "audit_checkpoints" { Id tenant, Number sequence, Bytes link, Number at, Bytes mac }
+    #[since 7]
     VaultState "vault_state" { Id vault_id, Number key_version }
+    #[since 7]
     Unlocks "unlocks" {
         Id id, Bytes wrapped, Text kind, Text label, Text parameters, Number key_version,
         Number created_at, Number checked_at optional, Text state, Bytes mac,
@@ -150,7 +195,7 @@ impl RowKind {
 
     /// Whether only files of older versions have rows of this kind. An import skips them.
     pub const fn is_retired(self) -> bool {
-        matches!(self, Self::LastEvent | Self::ThreeDsEvents)
+        *self.versions().end() < NEWEST_FILE_VERSION
     }
 
     /// The position in the file.
@@ -161,7 +206,22 @@ impl RowKind {
 
 #[cfg(test)]
 mod tests {
+    use scrip_core::policy::{POLICY_ENTITIES, PolicyEntity};
+
     use super::*;
+
+    #[test]
+    fn policy_kinds_are_those_of_the_policy_entities() {
+        for kind in RowKind::ALL {
+            let is_policy_entity =
+                POLICY_ENTITIES.iter().any(|it| Some(it.entity) == kind.entity());
+            assert_eq!(matches!(kind, policy_kinds!()), is_policy_entity, "{kind:?}");
+        }
+        for PolicyEntity { entity, .. } in POLICY_ENTITIES {
+            let kinds = RowKind::ALL.into_iter().filter(|it| it.entity() == Some(entity));
+            assert_eq!(kinds.count(), 1, "{}", entity.table);
+        }
+    }
 
     #[test]
     fn each_row_kind_has_its_own_index_and_name() {

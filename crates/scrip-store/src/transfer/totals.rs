@@ -60,7 +60,7 @@ impl RowAccumulator {
 /// digest of the first version, so that the totals of an older file can be compared with the vault.
 fn encode_digested_row(kind: RowKind, row: &TransferRow) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    let first_columns = FileFormat::First.columns(kind);
+    let first_columns = FileFormat::FIRST.columns(kind);
     let (first_values, added_values) = row.split_at_checked(first_columns.len())?;
     let is_complete = row.len() == kind.columns().len();
     if is_complete && added_values.iter().all(|it| *it == RowValue::Null) {

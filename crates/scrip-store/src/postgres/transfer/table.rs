@@ -3,7 +3,7 @@
 use scrip_core::policy::entity::{Column, ColumnType};
 
 use crate::transfer::{
-    RowKind,
+    RowKind, policy_kinds,
     table::{RowSource, TransferTable, column_names, key, key_column},
 };
 
@@ -75,11 +75,7 @@ impl PostgresTable {
             RowKind::Tenants
             | RowKind::TenantKeys
             | RowKind::PermanentKeys
-            | RowKind::Applications
-            | RowKind::ApiKeys
-            | RowKind::Proxies
-            | RowKind::Webhooks
-            | RowKind::ClientKeys
+            | policy_kinds!()
             | RowKind::AccessSessions
             | RowKind::DeletedTenants
             | RowKind::UsageTypes

@@ -3,7 +3,7 @@
 use scrip_core::policy::entity::Column;
 
 use crate::transfer::{
-    RowKind,
+    RowKind, policy_kinds,
     table::{RowSource, TransferTable, column_names, key, parameter_list},
 };
 
@@ -79,11 +79,7 @@ impl SqliteTable {
             RowKind::DirectoryVersion => singleton_table("directory_state"),
             RowKind::LastEvent | RowKind::ThreeDsEvents => return None,
             RowKind::Tenants
-            | RowKind::Applications
-            | RowKind::ApiKeys
-            | RowKind::Proxies
-            | RowKind::Webhooks
-            | RowKind::ClientKeys
+            | policy_kinds!()
             | RowKind::DeletedTenants
             | RowKind::UsageTypes
             | RowKind::Deliveries
