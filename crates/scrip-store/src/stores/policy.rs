@@ -218,8 +218,9 @@ async fn change_policy<T: PolicyTransaction>(
     raise_version(transaction).await?;
     for write in &writes {
         if let PolicyWrite::Put(row) = write
-            && let Some(reason) = conflict_reason(row)
-            && transaction.is_taken(row.as_row()).await?
+            && let row = row.as_row()
+            && let Some(reason) = conflict_reason(row.entity())
+            && transaction.is_taken(row).await?
         {
             return Ok(Err(Error::Conflict { reason }));
         }
@@ -233,16 +234,16 @@ async fn change_policy<T: PolicyTransaction>(
     Ok(Ok(ChangeOutcome::Done))
 }
 
-/// Why a row with a value of another row is rejected. `None` for rows without unique values.
-fn conflict_reason(row: &EntityRow) -> Option<&'static str> {
-    match row {
-        EntityRow::ApiKey(_) => Some("this key is in use"),
-        EntityRow::Proxy(_) => Some("another proxy has this host"),
-        EntityRow::Tenant(_)
-        | EntityRow::Application(_)
-        | EntityRow::Webhook(_)
-        | EntityRow::ClientKey(_) => None,
-    }
+/// The message for an entity that is not named below.
+const VALUE_TAKEN: &str = "another row has a value that must be unique";
+
+/// Why a row with a value of another row is rejected. `None` for an entity without unique values.
+fn conflict_reason(entity: &Entity) -> Option<&'static str> {
+    entity.unique_columns().next().map(|_| match entity.name {
+        "api_key" => "this key is in use",
+        "proxy" => "another proxy has this host",
+        _ => VALUE_TAKEN,
+    })
 }
 
 async fn apply_write<T: PolicyTransaction>(
@@ -263,11 +264,11 @@ async fn apply_write<T: PolicyTransaction>(
 /// Why a row cannot be restored whose unique value another tenant has. `None` for an entity without
 /// unique values.
 fn restore_conflict_reason(entity: &Entity) -> Option<&'static str> {
-    match entity.name {
-        "api_key" => Some(RESTORED_KEY_TAKEN),
-        "proxy" => Some(RESTORED_PROXY_TAKEN),
-        _ => None,
-    }
+    entity.unique_columns().next().map(|_| match entity.name {
+        "api_key" => RESTORED_KEY_TAKEN,
+        "proxy" => RESTORED_PROXY_TAKEN,
+        _ => VALUE_TAKEN,
+    })
 }
 
 async fn restore_policy<T: PolicyTransaction>(
