@@ -63,6 +63,7 @@ pub const ACCESS_SESSION: Entity = Entity {
         Column::mac("mac"),
     ],
     writes: EntityWrites::InsertAndUpdate,
+    restore_warning: None,
 };
 
 /// The stored row of an access session. It has its own MAC and is not part of the policy seal of

@@ -10,7 +10,10 @@ use crate::{
     policy::{
         AccessPolicy, ChangeStamp, DisplayName,
         application::origins::ApplicationOrigins,
-        entity::{Column, Entity, EntityRecord, EntityWrites, InvalidRow, RowReader, RowWriter},
+        entity::{
+            Column, Entity, EntityRecord, EntityWrites, InvalidRow, RestoreEffect, RestoreWarning,
+            RowReader, RowWriter,
+        },
     },
     types::{
         ApplicationKind, TenantKind,
@@ -37,6 +40,11 @@ pub const APPLICATION: Entity = Entity {
         Column::text("origins").added(),
     ],
     writes: EntityWrites::Upsert,
+    restore_warning: Some(RestoreWarning {
+        changes: &[RestoreEffect::Changes],
+        text: "applications that change get the permissions and rules of the backup, which may allow \
+               more than those of today",
+    }),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +87,12 @@ pub const API_KEY: Entity = Entity {
         Column::mac("mac"),
     ],
     writes: EntityWrites::Insert,
+    restore_warning: Some(RestoreWarning {
+        changes: &[RestoreEffect::ComesBack],
+        text: "keys that come back work again, also those that were deleted on purpose after the \
+               backup, and so do access sessions that they authorized; delete them again with: \
+               scrip key delete KEY_ID",
+    }),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +140,10 @@ impl EntityRecord for ApplicationRecord {
             modified: row.modified()?,
         })
     }
+
+    fn description(&self) -> String {
+        format!("{}, {}", self.name.as_str(), self.kind.as_str())
+    }
 }
 
 impl EntityRecord for ApiKeyRecord {
@@ -147,6 +165,10 @@ impl EntityRecord for ApiKeyRecord {
             digest: row.digest("digest")?,
             created: row.created()?,
         })
+    }
+
+    fn description(&self) -> String {
+        format!("application {}, created {}", self.application, self.created.at)
     }
 }
 

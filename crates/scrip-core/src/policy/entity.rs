@@ -144,6 +144,24 @@ pub enum EntityWrites {
     Upsert,
 }
 
+/// What the restoration of a policy from a backup does with a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreEffect {
+    /// The backup has the row, the vault does not.
+    ComesBack,
+    /// The vault has the row, the backup does not.
+    GoesAway,
+    /// Both have the row, with different content.
+    Changes,
+}
+
+/// What an operator must know before a restoration changes rows in these ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestoreWarning {
+    pub changes: &'static [RestoreEffect],
+    pub text: &'static str,
+}
+
 /// A policy entity: one table with signed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entity {
@@ -157,6 +175,8 @@ pub struct Entity {
     /// In the order of the table and of the export file. The first column names the tenant.
     pub columns: &'static [Column],
     pub writes: EntityWrites,
+    /// For rows that get effective again with a restoration.
+    pub restore_warning: Option<RestoreWarning>,
 }
 
 impl Entity {

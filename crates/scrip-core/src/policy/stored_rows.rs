@@ -144,6 +144,9 @@ pub trait StoredRow: fmt::Debug + Send + Sync {
     /// The values of all columns, in their order.
     fn values(&self) -> Vec<RowValue<'_>>;
 
+    /// How an operator recognizes the row, besides its id.
+    fn description(&self) -> String;
+
     /// The number of sealed bytes, which grow with the requests of a client.
     fn sealed_length(&self) -> usize;
 
@@ -177,6 +180,10 @@ where
 
     fn values(&self) -> Vec<RowValue<'_>> {
         SignedRow::values(self)
+    }
+
+    fn description(&self) -> String {
+        self.record.description()
     }
 
     fn sealed_length(&self) -> usize {

@@ -25,6 +25,13 @@ pub trait EntityRecord: Sized {
     /// Reads what [`EntityRecord::write`] wrote.
     fn read(row: &RowReader<'_>) -> Result<Self, InvalidRow>;
 
+    /// How an operator recognizes a row, besides its id: the name, unless the record says more.
+    fn description(&self) -> String {
+        let values = self.values();
+        let name = Self::ENTITY.index_of("name").and_then(|it| values.get(it));
+        if let Some(RowValue::Text(name)) = name { name.to_string() } else { String::new() }
+    }
+
     /// Adds the values of other tables that the MAC covers after this column.
     fn add_other_values(&self, _after: &Column, place: Place) -> Place {
         place

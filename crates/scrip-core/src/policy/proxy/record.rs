@@ -6,7 +6,10 @@ use crate::{
     policy::{
         ChangeStamp, DisplayName,
         destination::HostName,
-        entity::{Column, Entity, EntityRecord, EntityWrites, InvalidRow, RowReader, RowWriter},
+        entity::{
+            Column, Entity, EntityRecord, EntityWrites, InvalidRow, RestoreEffect, RestoreWarning,
+            RowReader, RowWriter,
+        },
     },
     types::id::{ApplicationId, ProxyId, TenantId},
 };
@@ -34,6 +37,10 @@ pub const PROXY: Entity = Entity {
         Column::mac("mac"),
     ],
     writes: EntityWrites::Upsert,
+    restore_warning: Some(RestoreWarning {
+        changes: &[RestoreEffect::ComesBack, RestoreEffect::Changes],
+        text: "proxies that come back or change send data to the destinations of the backup",
+    }),
 };
 
 pub(in crate::policy) const SETTINGS: &str = "proxy.settings";

@@ -9,7 +9,10 @@ use crate::{
     Error, Timestamp,
     policy::{
         ChangeStamp, SignedRow,
-        entity::{Column, Entity, EntityRecord, EntityWrites, InvalidRow, RowReader, RowWriter},
+        entity::{
+            Column, Entity, EntityRecord, EntityWrites, InvalidRow, RestoreEffect, RestoreWarning,
+            RowReader, RowWriter,
+        },
     },
     types::id::{ClientKeyId, TenantId},
 };
@@ -35,6 +38,11 @@ pub const CLIENT_KEY: Entity = Entity {
         Column::mac("mac"),
     ],
     writes: EntityWrites::Insert,
+    restore_warning: Some(RestoreWarning {
+        changes: &[RestoreEffect::ComesBack],
+        text: "client encryption keys that come back can decrypt again what was encrypted for them, \
+               also those that were deleted on purpose",
+    }),
 };
 
 const PRIVATE_KEY: &str = "client-key.private-key";
@@ -108,5 +116,9 @@ impl EntityRecord for ClientKeyRecord {
             private_key: row.sealed("private_key")?,
             created: row.created()?,
         })
+    }
+
+    fn description(&self) -> String {
+        format!("expires {}", self.expires_at)
     }
 }

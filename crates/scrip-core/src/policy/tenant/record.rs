@@ -36,6 +36,7 @@ pub const TENANT: Entity = Entity {
         Column::number("sealing_version").added(),
     ],
     writes: EntityWrites::Upsert,
+    restore_warning: None,
 };
 
 /// The stored row of a tenant. Its keys are stored in two other tables.

@@ -5,7 +5,10 @@ use scrip_seal::Sealed;
 use crate::{
     policy::{
         ChangeStamp, DisplayName,
-        entity::{Column, Entity, EntityRecord, EntityWrites, InvalidRow, RowReader, RowWriter},
+        entity::{
+            Column, Entity, EntityRecord, EntityWrites, InvalidRow, RestoreEffect, RestoreWarning,
+            RowReader, RowWriter,
+        },
         webhook::EventList,
     },
     types::{
@@ -42,6 +45,11 @@ pub const WEBHOOK: Entity = Entity {
         Column::mac("mac"),
     ],
     writes: EntityWrites::Upsert,
+    restore_warning: Some(RestoreWarning {
+        changes: &[RestoreEffect::ComesBack, RestoreEffect::Changes],
+        text: "webhooks that come back or change send events to the URLs of the backup, signed with \
+               the secrets of the backup",
+    }),
 };
 
 pub(super) const SETTINGS: &str = "webhook.settings";
