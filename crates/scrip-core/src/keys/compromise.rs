@@ -14,8 +14,9 @@ use crate::{
         vault_key_rotation::{altered, open_policy},
     },
     policy::{
-        ApiKeyRecord, ApiKeyText, DirectoryRecords, PolicyRecords, SignedRow,
-        proxy::{ProxyKeyText, ProxyRecord, ProxySecrets, ProxySettings},
+        ApiKeyRecord, ApiKeyText, DirectoryRecords, PolicyRecords, SignedRow, StoredRow,
+        application::API_KEY,
+        proxy::{ProxyKeyText, ProxyRecord, ProxySecrets, ProxySettings, record::PROXY},
     },
     types::id::{ApiKeyId, ApplicationId, ProxyId, TenantId},
 };
@@ -149,7 +150,7 @@ impl KeyRenewal {
     /// keys too. Then seals and signs all rows again.
     fn renew_policy(
         &self,
-        mut policy: PolicyRecords,
+        policy: PolicyRecords,
         old: &VaultKey,
         new: &VaultKey,
     ) -> Result<PolicyRecords, Error> {
@@ -167,28 +168,24 @@ impl KeyRenewal {
         let renewed = TenantKeys::renew_permanent_key(old, new, &id, &tenant.keys.permanent);
         tenant.keys.permanent = renewed.map_err(explain)?;
         let keys = TenantKeys::unwrap(new, &id, &tenant.keys).map_err(explain)?;
-        policy.tenant = SignedRow::new(&keys, tenant);
-        for row in &mut policy.applications {
-            *row = SignedRow::new(&keys, row.record.clone());
-        }
-        for row in &mut policy.api_keys {
+        // The rows of these two entities also get the digest of a new key.
+        let has_digest = |it: &&dyn StoredRow| [&API_KEY, &PROXY].contains(&it.entity());
+        let other_rows = policy.rows().filter(|it| !has_digest(it));
+        let mut rows =
+            other_rows.map(|it| it.renew(&keys, version)).collect::<Result<Vec<_>, _>>()?;
+        for row in &policy.api_keys {
             let (_, text) = self.api_keys.get(&row.record.id).ok_or(CHANGED)?;
             let digest = self.pepper.api_key_digest(text.expose());
-            *row = SignedRow::new(&keys, ApiKeyRecord { digest, ..row.record.clone() });
+            let renewed = ApiKeyRecord { digest, ..row.record.clone() };
+            rows.push(SignedRow::new(&keys, renewed).into());
         }
-        for row in &mut policy.proxies {
-            *row = self.renew_proxy(&row.record, &old_keys, &keys)?;
+        for row in &policy.proxies {
+            rows.push(self.renew_proxy(&row.record, &old_keys, &keys)?.into());
         }
-        for row in &mut policy.webhooks {
-            let resealed = row.reseal(&keys, version)?;
-            *row = resealed.unwrap_or_else(|| SignedRow::new(&keys, row.record.clone()));
-        }
-        for row in &mut policy.client_keys {
-            let resealed = row.reseal(&keys, version)?;
-            *row = resealed.unwrap_or_else(|| SignedRow::new(&keys, row.record.clone()));
-        }
-        policy.seal = policy.next_seal(&keys);
-        Ok(policy)
+        let tenant = SignedRow::new(&keys, tenant);
+        let mut renewed = PolicyRecords::from_rows(tenant, policy.seal, rows);
+        renewed.seal = renewed.next_seal(&keys);
+        Ok(renewed)
     }
 
     /// The digest of the key is part of the associated data.

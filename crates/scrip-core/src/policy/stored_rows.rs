@@ -154,9 +154,12 @@ pub trait StoredRow: fmt::Debug + Send + Sync {
     /// `None` if this version sealed them all.
     /// Errors: the row was altered.
     fn reseal(&self, keys: &TenantKeys, version: u32) -> Result<Option<EntityRow>, Error>;
+
+    /// As [`StoredRow::reseal`], and with a new MAC in any case: the key of the MAC is new.
+    fn renew(&self, keys: &TenantKeys, version: u32) -> Result<EntityRow, Error>;
 }
 
-impl<T: EntityRecord + fmt::Debug + Send + Sync> StoredRow for SignedRow<T>
+impl<T: EntityRecord + Clone + fmt::Debug + Send + Sync> StoredRow for SignedRow<T>
 where
     Self: Into<EntityRow>,
 {
@@ -203,10 +206,15 @@ where
     fn reseal(&self, keys: &TenantKeys, version: u32) -> Result<Option<EntityRow>, Error> {
         Ok(SignedRow::reseal(self, keys, version)?.map(Into::into))
     }
+
+    fn renew(&self, keys: &TenantKeys, version: u32) -> Result<EntityRow, Error> {
+        let resealed = SignedRow::reseal(self, keys, version)?;
+        Ok(resealed.unwrap_or_else(|| Self::new(keys, self.record.clone())).into())
+    }
 }
 
 /// Removes the types of rows.
-pub(super) fn as_stored<T: EntityRecord + fmt::Debug + Send + Sync>(
+pub(super) fn as_stored<T: EntityRecord + Clone + fmt::Debug + Send + Sync>(
     rows: &[SignedRow<T>],
 ) -> impl Iterator<Item = &dyn StoredRow>
 where

@@ -8,6 +8,10 @@ use scrip_core::{
         ResealedRow, RotatedTable, RowKey, SealedDelivery, SealedRow, SealedRows,
         key_rotation::{KeyRotation, VersionCount},
     },
+    policy::{
+        POLICY_ENTITIES, PolicyEntity, PolicyRecords, StoredRow,
+        entity::{Column, RowValue},
+    },
     store::{
         DigestChanges, KeyRotationStore, RotationLease, RotationMark, RotationStep, VersionPage,
     },
@@ -115,6 +119,27 @@ fn count<'a>(column: &str, values: impl Iterator<Item = &'a Sealed>) -> Vec<Vers
     }
     let to_count = |(version, rows)| VersionCount { column: column.to_owned(), version, rows };
     counts.into_iter().map(to_count).collect()
+}
+
+/// Counts the versions in the sealed columns of every entity.
+fn count_policy(policy: &PolicyRecords) -> Vec<VersionCount> {
+    let mut counts = Vec::new();
+    for PolicyEntity { entity, .. } in POLICY_ENTITIES {
+        let rows: Vec<_> = policy.rows().filter(|it| it.entity() == entity).collect();
+        for column in entity.sealed_columns() {
+            let sealed: Vec<_> = rows.iter().filter_map(|it| sealed_value(*it, column)).collect();
+            counts.extend(count(&format!("{}.{}", entity.table, column.name), sealed.iter()));
+        }
+    }
+    counts
+}
+
+fn sealed_value(row: &dyn StoredRow, column: &Column) -> Option<Sealed> {
+    let mut columns = row.entity().columns.iter().zip(row.values());
+    match columns.find(|(it, _)| *it == column)?.1 {
+        RowValue::Bytes(bytes) => Some(Sealed::from_stored(bytes.into_owned())),
+        RowValue::Null | RowValue::Id(_) | RowValue::Number(_) | RowValue::Text(_) => None,
+    }
 }
 
 fn outcome(is_done: bool) -> ChangeOutcome {
@@ -250,23 +275,14 @@ impl KeyRotationStore for MemoryStore {
 
     fn count_other_key_versions(&self, tenant: TenantId) -> StoreFuture<'_, Vec<VersionCount>> {
         self.with(move |state| {
-            let policy = state.directory.tenants.iter();
-            let policy: Vec<_> = policy.filter(|it| it.tenant.record.id == tenant).collect();
-            let proxies = || policy.iter().flat_map(|it| &it.proxies).map(|it| &it.record);
-            let webhooks = || policy.iter().flat_map(|it| &it.webhooks).map(|it| &it.record);
-            let client_keys = policy.iter().flat_map(|it| &it.client_keys);
+            let policies = state.directory.tenants.iter();
+            let policy = policies.filter(|it| it.tenant.record.id == tenant);
+            let mut counts: Vec<_> = policy.flat_map(count_policy).collect();
             let responses = || state.idempotency_records.iter().filter(|it| it.tenant == tenant);
             let token_data = responses().flat_map(|it| &it.record.token_data);
-            [
-                count("proxies.settings", proxies().map(|it| &it.settings)),
-                count("proxies.secrets", proxies().map(|it| &it.secrets)),
-                count("webhooks.settings", webhooks().map(|it| &it.settings)),
-                count("webhooks.secrets", webhooks().map(|it| &it.secrets)),
-                count("client_keys.private_key", client_keys.map(|it| &it.record.private_key)),
-                count("idempotency_records.head", responses().map(|it| &it.record.head)),
-                count("response_token_data.sealed", token_data.map(|it| &it.sealed)),
-            ]
-            .concat()
+            counts.extend(count("idempotency_records.head", responses().map(|it| &it.record.head)));
+            counts.extend(count("response_token_data.sealed", token_data.map(|it| &it.sealed)));
+            counts
         })
     }
 }
