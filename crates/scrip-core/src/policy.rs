@@ -13,7 +13,9 @@ pub mod caller;
 pub mod destination;
 pub mod directory;
 mod display_name;
+mod entities;
 pub mod entity;
+mod entity_list;
 mod field_kinds;
 pub mod loaded_proxy;
 mod loaded_tenant;
@@ -38,6 +40,7 @@ pub use self::{
         ApiKeyLookup, Directory, DirectoryRecords, EMPTY_VAULT, REPLACED_KEYS, SystemKeys,
     },
     display_name::DisplayName,
+    entities::ENTITIES,
     field_kinds::FieldKinds,
     loaded_proxy::{Proxy, ProxyLookup, ProxyProgram},
     loaded_tenant::Tenant,
@@ -51,6 +54,5 @@ pub use self::{
         record::{DeduplicationBehavior, TenantRecord, TenantSettings},
     },
 };
-pub use crate::policy::directory::ENTITIES;
 
 pub(crate) use self::caller::has_reveal_right;

@@ -11,13 +11,7 @@ use crate::{
     Error,
     policy::{
         PolicyAlteration, PolicyRecords, PolicySeal, Principal, Proxy, ProxyLookup, Tenant,
-        access_session::ACCESS_SESSION,
-        application::{API_KEY, APPLICATION},
-        destination::HostName,
-        entity::Entity,
-        proxy::{ProxyRecord, record::PROXY},
-        tenant::{client_key::CLIENT_KEY, record::TENANT},
-        webhook::record::WEBHOOK,
+        destination::HostName, proxy::ProxyRecord,
     },
     types::id::{ApiKeyId, ApplicationId, ProxyId, TenantId},
     unlock::VaultUnlocks,
@@ -408,7 +402,3 @@ impl DirectoryRecords {
         if self.has_lost_keys() { LOST_KEYS } else { EMPTY_VAULT }
     }
 }
-
-/// Every entity. A row comes after those that it refers to.
-pub const ENTITIES: [&Entity; 7] =
-    [&TENANT, &APPLICATION, &API_KEY, &PROXY, &WEBHOOK, &CLIENT_KEY, &ACCESS_SESSION];

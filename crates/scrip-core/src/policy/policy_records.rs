@@ -1,31 +1,78 @@
 //! All policy rows of a tenant, and the seal over them that detects alterations.
 
+use std::iter;
+
 use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
     Error,
     policy::{
-        ApiKeyRecord, ApplicationRecord, ClientKeyRecord, EntityId, EntityRow, SignedRow,
-        StoredRow, TenantRecord,
+        EntityId, EntityRow, SignedRow, StoredRow, TenantRecord,
         entity::{EntityRecord, InvalidRow, RowReader, RowSource},
-        proxy::ProxyRecord,
+        entity_list::for_each_policy_entity,
         stored_rows::as_stored,
-        webhook::WebhookRecord,
     },
     types::id::TenantId,
 };
 
-/// All policy rows of one tenant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PolicyRecords {
-    pub tenant: SignedRow<TenantRecord>,
-    pub applications: Vec<SignedRow<ApplicationRecord>>,
-    pub api_keys: Vec<SignedRow<ApiKeyRecord>>,
-    pub proxies: Vec<SignedRow<ProxyRecord>>,
-    pub webhooks: Vec<SignedRow<WebhookRecord>>,
-    pub client_keys: Vec<SignedRow<ClientKeyRecord>>,
-    pub seal: PolicySeal,
+/// Defines the rows of a policy.
+macro_rules! define_records {
+    ($($rows:ident: $Variant:ident, $Record:ty, $Id:ty;)*) => {
+        /// All policy rows of one tenant.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct PolicyRecords {
+            pub tenant: SignedRow<TenantRecord>,
+            $(pub $rows: Vec<SignedRow<$Record>>,)*
+            pub seal: PolicySeal,
+        }
+
+        impl PolicyRecords {
+            /// The policy of these rows, in the order of their keys: the same policy is equal, in
+            /// whatever order an engine reads its rows.
+            pub fn from_rows(
+                tenant: SignedRow<TenantRecord>,
+                seal: PolicySeal,
+                rows: Vec<EntityRow>,
+            ) -> Self {
+                let mut records = Self { tenant, $($rows: Vec::new(),)* seal };
+                for row in rows {
+                    match row {
+                        EntityRow::Tenant(row) => records.tenant = *row,
+                        $(EntityRow::$Variant(row) => records.$rows.push(*row),)*
+                    }
+                }
+                $(records.$rows.sort_by_key(|it| it.record.id);)*
+                // The key of this table begins with the application.
+                records.api_keys.sort_by_key(|it| it.record.application);
+                records
+            }
+
+            /// All rows except the tenant's, in the order of
+            /// [`POLICY_ENTITIES`](crate::policy::POLICY_ENTITIES).
+            pub fn rows(&self) -> impl Iterator<Item = &dyn StoredRow> {
+                iter::empty::<&dyn StoredRow>()$(.chain(as_stored(&self.$rows)))*
+            }
+
+            /// Applies a write to the rows. Engines that store rows in memory use it too.
+            pub fn apply(&mut self, write: &PolicyWrite) {
+                match write {
+                    PolicyWrite::Put(EntityRow::Tenant(row)) => self.tenant.clone_from(row),
+                    $(PolicyWrite::Put(EntityRow::$Variant(row)) => {
+                        put_row(&mut self.$rows, row, |it| it.id);
+                    })*
+                    $(PolicyWrite::Remove(EntityId::$Variant(id)) => {
+                        self.$rows.retain(|it| it.record.id != *id);
+                    })*
+                }
+                if let PolicyWrite::Remove(EntityId::Application(id)) = write {
+                    self.api_keys.retain(|it| it.record.application != *id);
+                }
+            }
+        }
+    };
 }
+
+for_each_policy_entity!(define_records);
 
 /// The MAC over all policy rows of a tenant. The counter grows with every change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,50 +131,6 @@ impl PolicyRecords {
         records
     }
 
-    /// The policy of these rows, in the order of their keys: the same policy is equal, in whatever
-    /// order an engine reads its rows.
-    pub fn from_rows(
-        tenant: SignedRow<TenantRecord>,
-        seal: PolicySeal,
-        rows: Vec<EntityRow>,
-    ) -> Self {
-        let mut records = Self {
-            tenant,
-            applications: Vec::new(),
-            api_keys: Vec::new(),
-            proxies: Vec::new(),
-            webhooks: Vec::new(),
-            client_keys: Vec::new(),
-            seal,
-        };
-        for row in rows {
-            match row {
-                EntityRow::Tenant(row) => records.tenant = *row,
-                EntityRow::Application(row) => records.applications.push(*row),
-                EntityRow::ApiKey(row) => records.api_keys.push(*row),
-                EntityRow::Proxy(row) => records.proxies.push(*row),
-                EntityRow::Webhook(row) => records.webhooks.push(*row),
-                EntityRow::ClientKey(row) => records.client_keys.push(*row),
-            }
-        }
-        records.applications.sort_by_key(|it| it.record.id);
-        records.api_keys.sort_by_key(|it| (it.record.application, it.record.id));
-        records.proxies.sort_by_key(|it| it.record.id);
-        records.webhooks.sort_by_key(|it| it.record.id);
-        records.client_keys.sort_by_key(|it| it.record.id);
-        records
-    }
-
-    /// All rows except the tenant's, in the order of
-    /// [`POLICY_ENTITIES`](crate::policy::POLICY_ENTITIES).
-    pub fn rows(&self) -> impl Iterator<Item = &dyn StoredRow> {
-        as_stored(&self.applications)
-            .chain(as_stored(&self.api_keys))
-            .chain(as_stored(&self.proxies))
-            .chain(as_stored(&self.webhooks))
-            .chain(as_stored(&self.client_keys))
-    }
-
     /// All alterations; empty when all MACs are valid.
     pub fn find_alterations(&self, keys: &TenantKeys) -> Vec<PolicyAlteration> {
         let id = self.tenant.record.id;
@@ -167,42 +170,6 @@ impl PolicyRecords {
             return Err(Error::Unprocessable { reason });
         }
         Ok(())
-    }
-
-    /// Applies a write to the rows. Engines that store rows in memory use it too.
-    pub fn apply(&mut self, write: &PolicyWrite) {
-        match write {
-            PolicyWrite::Put(EntityRow::Tenant(row)) => self.tenant.clone_from(row),
-            PolicyWrite::Put(EntityRow::Application(row)) => {
-                put_row(&mut self.applications, row, |it| it.id);
-            }
-            PolicyWrite::Put(EntityRow::ApiKey(row)) => {
-                put_row(&mut self.api_keys, row, |it| it.id);
-            }
-            PolicyWrite::Put(EntityRow::Proxy(row)) => put_row(&mut self.proxies, row, |it| it.id),
-            PolicyWrite::Put(EntityRow::Webhook(row)) => {
-                put_row(&mut self.webhooks, row, |it| it.id);
-            }
-            PolicyWrite::Put(EntityRow::ClientKey(row)) => {
-                put_row(&mut self.client_keys, row, |it| it.id);
-            }
-            PolicyWrite::Remove(EntityId::Application(id)) => {
-                self.applications.retain(|it| it.record.id != *id);
-                self.api_keys.retain(|it| it.record.application != *id);
-            }
-            PolicyWrite::Remove(EntityId::ApiKey(id)) => {
-                self.api_keys.retain(|it| it.record.id != *id);
-            }
-            PolicyWrite::Remove(EntityId::Proxy(id)) => {
-                self.proxies.retain(|it| it.record.id != *id);
-            }
-            PolicyWrite::Remove(EntityId::Webhook(id)) => {
-                self.webhooks.retain(|it| it.record.id != *id);
-            }
-            PolicyWrite::Remove(EntityId::ClientKey(id)) => {
-                self.client_keys.retain(|it| it.record.id != *id);
-            }
-        }
     }
 
     pub(crate) fn next_seal(&self, keys: &TenantKeys) -> PolicySeal {

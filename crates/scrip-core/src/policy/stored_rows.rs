@@ -8,12 +8,10 @@ use uuid::Uuid;
 use crate::{
     Error,
     policy::{
-        ApiKeyRecord, ApplicationRecord, ClientKeyRecord, SignedRow, TenantRecord,
+        SignedRow, TenantRecord,
         entity::{Entity, EntityRecord, InvalidRow, RowSource, RowValue},
-        proxy::ProxyRecord,
-        webhook::WebhookRecord,
+        entity_list::for_each_policy_entity,
     },
-    types::id::{ApiKeyId, ApplicationId, ClientKeyId, ProxyId, WebhookId},
 };
 
 /// An entity whose rows are parts of a policy, and how they are read.
@@ -23,15 +21,6 @@ pub struct PolicyEntity {
     /// Reads a stored row. Its MAC is not checked yet.
     pub read: fn(&dyn RowSource) -> Result<EntityRow, InvalidRow>,
 }
-
-/// The entities of a policy besides the tenant, in the order of [`ENTITIES`](crate::policy::ENTITIES).
-pub const POLICY_ENTITIES: [PolicyEntity; 5] = [
-    policy_entity::<ApplicationRecord>(),
-    policy_entity::<ApiKeyRecord>(),
-    policy_entity::<ProxyRecord>(),
-    policy_entity::<WebhookRecord>(),
-    policy_entity::<ClientKeyRecord>(),
-];
 
 const fn policy_entity<T: EntityRecord>() -> PolicyEntity
 where
@@ -47,30 +36,27 @@ where
     SignedRow::<T>::read(source).map(Into::into)
 }
 
-/// A signed row of any entity of a policy.
-#[derive(Debug, Clone)]
-pub enum EntityRow {
-    Tenant(Box<SignedRow<TenantRecord>>),
-    Application(Box<SignedRow<ApplicationRecord>>),
-    ApiKey(Box<SignedRow<ApiKeyRecord>>),
-    Proxy(Box<SignedRow<ProxyRecord>>),
-    Webhook(Box<SignedRow<WebhookRecord>>),
-    ClientKey(Box<SignedRow<ClientKeyRecord>>),
-}
+/// Defines the rows and ids of all entities.
+macro_rules! define_rows {
+    ($($rows:ident: $Variant:ident, $Record:ty, $Id:ty;)*) => {
+        /// The entities of a policy besides the tenant, in the order of
+        /// [`ENTITIES`](crate::policy::ENTITIES).
+        pub const POLICY_ENTITIES: [PolicyEntity; [$(stringify!($rows)),*].len()] =
+            [$(policy_entity::<$Record>()),*];
 
-/// The id of a row that a change can remove.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EntityId {
-    Application(ApplicationId),
-    ApiKey(ApiKeyId),
-    Proxy(ProxyId),
-    Webhook(WebhookId),
-    ClientKey(ClientKeyId),
-}
+        /// A signed row of any entity of a policy.
+        #[derive(Debug, Clone)]
+        pub enum EntityRow {
+            Tenant(Box<SignedRow<TenantRecord>>),
+            $($Variant(Box<SignedRow<$Record>>),)*
+        }
 
-/// Conversions of each kind of row and id.
-macro_rules! entity_conversions {
-    ($($Variant:ident: $Record:ident, $Id:ident;)*) => {
+        /// The id of a row that a change can remove.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum EntityId {
+            $($Variant($Id),)*
+        }
+
         $(impl From<SignedRow<$Record>> for EntityRow {
             fn from(row: SignedRow<$Record>) -> Self {
                 Self::$Variant(Box::new(row))
@@ -103,7 +89,7 @@ macro_rules! entity_conversions {
         impl EntityId {
             pub fn entity(self) -> &'static Entity {
                 match self {
-                    $(Self::$Variant(_) => $Record::ENTITY,)*
+                    $(Self::$Variant(_) => <$Record>::ENTITY,)*
                 }
             }
 
@@ -116,13 +102,7 @@ macro_rules! entity_conversions {
     };
 }
 
-entity_conversions! {
-    Application: ApplicationRecord, ApplicationId;
-    ApiKey: ApiKeyRecord, ApiKeyId;
-    Proxy: ProxyRecord, ProxyId;
-    Webhook: WebhookRecord, WebhookId;
-    ClientKey: ClientKeyRecord, ClientKeyId;
-}
+for_each_policy_entity!(define_rows);
 
 impl From<SignedRow<TenantRecord>> for EntityRow {
     fn from(row: SignedRow<TenantRecord>) -> Self {

@@ -12,11 +12,12 @@ use super::*;
 use crate::{
     Timestamp,
     policy::{
-        AccessPolicy, ChangeStamp, DisplayName, ENTITIES, POLICY_ENTITIES, PolicyRow, Quotas,
-        Tenant, TenantSettings,
+        AccessPolicy, ApiKeyRecord, ApplicationRecord, ChangeStamp, ClientKeyRecord, DisplayName,
+        ENTITIES, POLICY_ENTITIES, PolicyRow, Quotas, Tenant, TenantSettings,
         application::origins::ApplicationOrigins,
         destination::HostName,
-        webhook::{EventList, WebhookStatus},
+        proxy::ProxyRecord,
+        webhook::{EventList, WebhookRecord, WebhookStatus},
     },
     types::{
         ApplicationKind, EventType, Permission, Permissions, TenantKind,

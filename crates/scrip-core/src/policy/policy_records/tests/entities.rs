@@ -21,7 +21,9 @@ fn entities_start_with_their_keys_and_have_one_mac() {
         assert_eq!(same_table.count(), 1, "{}", entity.table);
     }
     let tables = POLICY_ENTITIES.iter().map(|it| it.entity.table).collect::<Vec<_>>();
-    assert_eq!(tables, ENTITIES.map(|it| it.table)[1..6]);
+    let not_a_policy = ["tenants", "access_sessions"];
+    let expected = ENTITIES.map(|it| it.table).into_iter().filter(|it| !not_a_policy.contains(it));
+    assert_eq!(tables, expected.collect::<Vec<_>>());
 }
 
 /// Checks the values of a row, and reads them.
