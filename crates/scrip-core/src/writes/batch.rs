@@ -111,7 +111,9 @@ impl<'a> PendingBatch<'a> {
     }
 
     fn build_write(&self, vault: &Vault, entry: &PendingWrite) -> Result<TokenWrite, Error> {
-        let audit = AuditRecord::new(self.operation, self.caller, self.now);
+        let mut audit = AuditRecord::new(self.operation, self.caller, self.now);
+        // In the transaction of the token: a proxied call can end at any time.
+        audit.detail = self.caller.describe_sender();
         match &entry.step {
             WriteStep::Insert(deduplicate) => {
                 entry.pending.write(*deduplicate, audit, vault.fill_random)
