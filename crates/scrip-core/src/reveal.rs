@@ -16,8 +16,8 @@ use crate::{
     expression::compilation::{ReplayableRandom, compile_mask},
     policy::{Caller, Permit},
     token::{
-        Cvc, DroppedAttributes, StoredToken, TokenBody, TokenDetail, TokenView, VisibleData,
-        body::cvc_place,
+        Cvc, DroppedAttributes, StoredToken, TokenBody, TokenDetail, TokenView, ViewPermissions,
+        VisibleData, body::cvc_place,
     },
     types::{Permission, Plaintext, Transform},
     work_meter::{EvaluationAttempt, EvaluationInput, WorkMeter},
@@ -84,6 +84,11 @@ pub(crate) fn build_view(
     detail.bank = detail.bank.filter(|_| shows_details);
     detail.fingerprint_expression =
         detail.fingerprint_expression.filter(|_| view.fingerprint.is_some());
+    view.shown_by.limiting.push(permit.permission());
+    // Data that the caller did not send. Without it, the view has nothing that needs the right to read.
+    if permit.is_limited_to_read() && detail.visible.data.is_some() {
+        view.shown_by.limiting.push(Permission::TokenRead);
+    }
     view.detail = Some(detail);
     Ok(view)
 }
@@ -114,14 +119,14 @@ pub(crate) fn reveal_existing(
     audience: Audience<'_>,
 ) -> Result<TokenView, Error> {
     let caller = permit.caller();
-    match caller.permit(Permission::TokenRead, &stored.record) {
-        Ok(read) if read.transform() <= permit.transform() => reveal(&read, stored, audience),
-        Ok(_) => reveal(permit, stored, audience),
-        Err(_) => {
-            let outline = |body: TokenBody| Ok(outline_view(caller, stored, body.is_marked));
-            TokenBody::open_in_step(caller.work(), permit.tenant(), &stored.record, outline)
-        }
-    }
+    let Ok(read) = caller.permit(Permission::TokenRead, &stored.record) else {
+        let outline = |body: TokenBody| Ok(outline_view(caller, stored, body.is_marked));
+        return TokenBody::open_in_step(caller.work(), permit.tenant(), &stored.record, outline);
+    };
+    let weaker = if read.transform() <= permit.transform() { &read } else { permit };
+    let mut view = reveal(weaker, stored, audience)?;
+    view.shown_by.limiting = vec![permit.permission(), Permission::TokenRead];
+    Ok(view)
 }
 
 /// A view that states only that the token exists.
@@ -137,6 +142,7 @@ pub(crate) fn outline_view(caller: &Caller, stored: &StoredToken, is_marked: boo
         containers: record.containers.clone(),
         expires_at: None,
         detail: None,
+        shown_by: ViewPermissions::default(),
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
     policy::DeduplicationBehavior,
     token::body::with_cvc,
     types::{
-        Containers, Plaintext, Transform,
+        Containers, Permission, Plaintext, Transform,
         id::{ApplicationId, TenantId, TokenId},
     },
 };
@@ -110,6 +110,18 @@ pub struct TokenView {
     pub expires_at: Option<Timestamp>,
     /// `None` for a caller without any right to read the token.
     pub detail: Option<TokenDetail>,
+    /// The permissions that `detail` needs.
+    pub(crate) shown_by: ViewPermissions,
+}
+
+/// The permissions that the details of a view need. The function that builds the view names them, and
+/// a replay of the view needs them again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ViewPermissions {
+    /// Their transforms limit the data.
+    pub(crate) limiting: Vec<Permission>,
+    /// The view needs them with any transform.
+    pub(crate) required: Vec<Permission>,
 }
 
 #[derive(Debug)]

@@ -97,6 +97,16 @@ impl TokenWrite {
         entries.saturating_add(events.written.len()).saturating_add(2)
     }
 
+    /// The bytes of its webhook deliveries.
+    pub(crate) fn delivery_bytes(&self) -> usize {
+        let events = match self {
+            Self::Insert(it) => &it.events,
+            Self::Update(it) => &it.events,
+        };
+        let bytes = events.written.iter().map(|it| it.body.as_bytes().len());
+        bytes.fold(0, usize::saturating_add)
+    }
+
     /// The intent that becomes this token.
     pub fn intent(&self) -> Option<TokenIntentId> {
         match self {

@@ -407,9 +407,10 @@ async fn exchange_messages(
         hidden,
     };
     let request = build_request(app, &call, &plan, &message, &inputs, transforms.as_mut()).await;
+    let created = transforms.as_mut().map(CallTransforms::take_created_tokens).unwrap_or_default();
     let request = match request {
         Ok(request) => request,
-        Err(error) => return Err(tokens.reject(error).await),
+        Err(error) => return Err(tokens.reject_after_storing(&created, error).await),
     };
     // The values that were parsed from the body are no longer needed while the destination works.
     drop(message);
@@ -418,7 +419,6 @@ async fn exchange_messages(
     let deadline = Instant::now() + plan.timeout;
     let claim = claim.take();
     let (is_explained, hidden_data) = (tokens.may_explain_answer(), tokens.hidden_data());
-    let created = transforms.as_mut().map(CallTransforms::take_created_tokens).unwrap_or_default();
     let prepared = PreparedCall { request, created_tokens: created, deadline };
     let (sent, answer) = exchange::send(app, &call, &plan, prepared, tokens, claim).await?;
     if let Some(transforms) = &mut transforms {

@@ -64,8 +64,8 @@ pub struct AuditRecord {
     pub os_user: Option<Arc<str>>,
     /// The number of events in an aggregated record.
     pub repeats: Option<i64>,
-    /// Method, destination host and proxy of a proxied call. Never text that may contain a card
-    /// number.
+    /// Method, destination host and proxy of a proxied call, or the sender for whom a call stored a
+    /// token. Never text that may contain a card number.
     pub detail: Option<Arc<str>>,
     /// The key for the link. Code that links the record needs no other access to the key.
     pub(super) key: Arc<AuditKey>,

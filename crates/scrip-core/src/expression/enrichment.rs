@@ -58,7 +58,7 @@ mod tests {
             self,
             bin_data::{BinDetails, BinRow, BinTable, Brand, Country, PrefixRange},
         },
-        token::{DroppedAttributes, TokenDetail, VisibleData},
+        token::{DroppedAttributes, TokenDetail, ViewPermissions, VisibleData},
         types::{
             Containers, TenantKind, Transform,
             id::{ApplicationId, TenantId, TokenId},
@@ -96,6 +96,7 @@ mod tests {
             containers: Containers::parse(["/"]).unwrap(),
             expires_at: None,
             detail: Some(detail),
+            shown_by: ViewPermissions::default(),
         }
     }
 

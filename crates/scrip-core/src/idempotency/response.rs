@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     Error, Timestamp,
     idempotency::IdempotencyDigests,
-    policy::{Caller, CallerRequirement, DeduplicationBehavior, Permit},
+    policy::{Caller, CallerRequirement, Permit},
     token::{VisibleData, WrittenToken},
     types::{
         Containers, Permission, Plaintext,
@@ -156,10 +156,14 @@ struct ResponseToken {
     /// The token id, for an access session with conditions on ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<String>,
-    /// Further permissions that the response needs for what it shows of the token.
+    /// Further permissions that the response needs for what it shows of the token. Their transforms
+    /// limit the data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     extra_permissions: Vec<String>,
-    /// The id of an existing token that is shown by `extra_permissions`.
+    /// Further permissions that the response needs, with any transform.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    required_permissions: Vec<String>,
+    /// The id of the token that is shown by these permissions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     extra_id: Option<String>,
 }
@@ -202,7 +206,7 @@ impl ResponseSealer<'_> {
         let mut parts = Vec::new();
         for (at, (permit, written)) in permits.iter().zip(written).enumerate() {
             let span = spans.remove(&at);
-            let token = response_token(permit, written, span);
+            let token = response_token(permit, self.permission, written, span);
             // Of tokens that are shown only by id, one entry for each container set is enough.
             if span.is_some() || !tokens.contains(&token) {
                 tokens.push(token);
@@ -242,29 +246,30 @@ impl ResponseSealer<'_> {
     }
 }
 
+/// A replay needs the permissions by which the view was built, as the view names them.
 fn response_token(
     permit: &Permit,
+    request_permission: Permission,
     written: &WrittenToken,
     span: Option<TokenSpan>,
 ) -> ResponseToken {
-    // An existing token is shown by the right to read it; an updated one also by the right to
-    // update it.
-    let detail = written.token.detail.as_ref().filter(|_| span.is_some());
-    let has_data = detail.is_some_and(|it| it.visible.data.is_some());
-    let extra: &[Permission] = match written.deduplicated.filter(|_| detail.is_some()) {
-        None if permit.is_limited_to_read() && has_data => &[Permission::TokenRead],
-        None => &[],
-        Some(DeduplicationBehavior::ReadExisting) => &[Permission::TokenRead],
-        Some(DeduplicationBehavior::UpdateExisting) => {
-            &[Permission::TokenUpdate, Permission::TokenRead]
-        }
+    let is_shown = span.is_some() && written.token.detail.is_some();
+    let shown_by = Some(&written.token.shown_by).filter(|_| is_shown);
+    // Every replay checks the permission of the request.
+    let list_names = |permissions: &[Permission]| -> Vec<String> {
+        let further = permissions.iter().filter(|it| **it != request_permission);
+        further.map(|it| it.as_str().to_owned()).collect()
     };
-    let session = permit.caller().access_session().filter(|_| !extra.is_empty());
+    let extra_permissions = shown_by.map(|it| list_names(&it.limiting)).unwrap_or_default();
+    let required_permissions = shown_by.map(|it| list_names(&it.required)).unwrap_or_default();
+    let needs_none = extra_permissions.is_empty() && required_permissions.is_empty();
+    let session = permit.caller().access_session().filter(|_| !needs_none);
     ResponseToken {
         span,
         containers: permit.containers().to_text(),
         id: permit.id().map(|it| it.as_str().to_owned()),
-        extra_permissions: extra.iter().map(|it| it.as_str().to_owned()).collect(),
+        extra_permissions,
+        required_permissions,
         extra_id: session.map(|_| written.token.id.as_str().to_owned()),
     }
 }
@@ -310,6 +315,7 @@ pub(crate) fn seal_permitted_response(
         containers: permit.containers().to_text(),
         id: permit.id().map(|it| it.as_str().to_owned()),
         extra_permissions: Vec::new(),
+        required_permissions: Vec::new(),
         extra_id: None,
     };
     let permission = Some(permit.permission().as_str().to_owned());

@@ -380,6 +380,17 @@ impl Caller {
         self.sender.is_some()
     }
 
+    /// The sender whose data this caller stores, for the records of its writes.
+    pub(crate) fn describe_sender(&self) -> Option<Arc<str>> {
+        let text = match self.sender.as_ref()? {
+            CollectionSender::Keyless => "collected for a client without an API key".to_owned(),
+            CollectionSender::Caller(sender) => {
+                format!("collected for application {}", sender.application())
+            }
+        };
+        Some(text.into())
+    }
+
     /// The application whose guesses are counted.
     pub(crate) fn guessing_application(&self) -> ApplicationId {
         match &self.sender {

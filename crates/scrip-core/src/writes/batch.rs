@@ -34,6 +34,8 @@ const LARGE_ATTEMPTS_MAX: usize = 16;
 /// The maximum number of rows of a batch. It is one transaction, and the writes of all tenants wait
 /// for it.
 const BATCH_ROWS_MAX: usize = 1000;
+/// The maximum size of the webhook deliveries of a batch, for the same reason.
+const BATCH_DELIVERY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The tokens of one request, before the write.
 pub(crate) struct PendingBatch<'a> {
@@ -95,7 +97,7 @@ impl<'a> PendingBatch<'a> {
             let writes: Result<_, _> =
                 self.entries.iter().map(|it| self.build_write(vault, it)).collect();
             let batch = TokenBatch { writes: writes?, build_record };
-            check_row_count(&batch.writes)?;
+            check_batch_size(&batch.writes)?;
             let lookup = self.caller.permit_lookup(Permission::TokenCreate)?;
             match vault.store.write_tokens(lookup, batch).await? {
                 BatchOutcome::Written(outcomes) => return self.finish(vault, outcomes).await,
@@ -111,7 +113,9 @@ impl<'a> PendingBatch<'a> {
     }
 
     fn build_write(&self, vault: &Vault, entry: &PendingWrite) -> Result<TokenWrite, Error> {
-        let audit = AuditRecord::new(self.operation, self.caller, self.now);
+        let mut audit = AuditRecord::new(self.operation, self.caller, self.now);
+        // In the transaction of the token: a proxied call can end at any time.
+        audit.detail = self.caller.describe_sender();
         match &entry.step {
             WriteStep::Insert(deduplicate) => {
                 entry.pending.write(*deduplicate, audit, vault.fill_random)
@@ -273,7 +277,7 @@ impl<'a> PendingBatch<'a> {
 }
 
 /// Rejects a batch that would keep other writers waiting.
-fn check_row_count(writes: &[TokenWrite]) -> Result<(), Error> {
+fn check_batch_size(writes: &[TokenWrite]) -> Result<(), Error> {
     for write in writes {
         if let TokenWrite::Insert(insert) = write {
             check_index_entries(&insert.token.record, 0)?;
@@ -283,6 +287,12 @@ fn check_row_count(writes: &[TokenWrite]) -> Result<(), Error> {
     if writes.len() > 1 && rows > BATCH_ROWS_MAX {
         let rule = "of one request must need at most 1000 rows: 2 each, and their index entries \
             and webhook deliveries";
+        return Err(FieldError::new("tokens", rule).into());
+    }
+    let bytes = writes.iter().map(TokenWrite::delivery_bytes).fold(0, usize::saturating_add);
+    if writes.len() > 1 && bytes > BATCH_DELIVERY_BYTES_MAX {
+        let rule = "of one request must have at most 4 MiB of webhook deliveries: their metadata \
+            and search indexes, once for each webhook";
         return Err(FieldError::new("tokens", rule).into());
     }
     Ok(())

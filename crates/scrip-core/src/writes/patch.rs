@@ -393,7 +393,9 @@ impl PatchedToken {
         let (caller, record) = (read_permit.caller(), &self.token.record);
         if caller.transform(Permission::TokenRead, record).is_some() {
             let build = || build_view(read_permit, &self.token, self.body.duplicate(), audience);
-            return caller.work().run_opening(record_work(record), build)?;
+            let mut view = caller.work().run_opening(record_work(record), build)??;
+            view.shown_by.required.push(Permission::TokenRead);
+            return Ok(view);
         }
         let view = outline_view(caller, &self.token, self.body.is_marked);
         // Another caller may compare the fingerprint of data that this one does not know.

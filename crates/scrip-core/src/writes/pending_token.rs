@@ -1,7 +1,7 @@
 //! A new token before the write: its data is loaded, checked, evaluated and sealed, and it has an id.
 
 use scrip_expression::is_expression;
-use scrip_seal::{Fingerprint, Sealed};
+use scrip_seal::Sealed;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -11,10 +11,9 @@ use crate::{
     disclosure::{
         DataKnowledge, Deduplicate, ExpressionTrust, TokenDataSource, check_conversion, check_data,
         hides_marked, marks_encrypted, may_digest_marked, misplaces_field_values,
-        shows_fingerprint,
     },
     equality::{
-        Comparable, Comparison,
+        Comparable,
         numbers::{EvaluatedNumbers, EvaluatedTexts},
     },
     events::{EventSource, payload::token::describe_token},
@@ -32,7 +31,10 @@ use crate::{
         id::{CardNumberVersion, TokenId, TokenIntentId},
     },
     work_meter::WorkMeter,
-    writes::evaluation::{Evaluation, EvaluationResult, FailureMode, NewId, evaluate_token_id},
+    writes::{
+        duplicate_identity::{DuplicateIdentity, requests_deduplication, resolve_deduplication},
+        evaluation::{Evaluation, EvaluationResult, FailureMode, NewId, evaluate_token_id},
+    },
 };
 
 /// A new token that is ready to be written.
@@ -134,6 +136,10 @@ pub(crate) fn unknown_intent_error() -> Error {
 
 /// A new token whose numbers were counted.
 pub(crate) struct CountedToken(pub(super) PendingToken);
+
+pub(crate) fn taken_id_error() -> Error {
+    Error::Conflict { reason: "a token with this id exists" }
+}
 
 /// The reaction to an id that is taken.
 enum IdAssignment {
@@ -303,7 +309,7 @@ impl PendingToken {
     /// Errors: the request named the id.
     pub(crate) fn assign_new_id(&mut self, vault: &Vault) -> Result<(), Error> {
         let IdAssignment::Alias { source, draws_remaining } = &mut self.id_assignment else {
-            return Err(Error::Conflict { reason: "a token with this id exists" });
+            return Err(taken_id_error());
         };
         let record = &mut self.token.record;
         if let Some(draws) = draws_remaining.checked_sub(1) {
@@ -323,11 +329,17 @@ impl PendingToken {
         matches!(self.id_assignment, IdAssignment::Alias { .. })
     }
 
-    /// The properties that duplicates have in common.
-    pub(crate) fn duplicate_identity(&self) -> Option<(TokenType, Fingerprint, String)> {
-        let record = &self.token.record;
-        let fingerprint = record.fingerprint.filter(|_| self.deduplicate != Deduplicate::No)?;
-        Some((record.token_type, fingerprint, record.containers.sorted_text()))
+    /// `None` if the token is not deduplicated.
+    pub(crate) fn duplicate_identity(&self) -> Option<DuplicateIdentity> {
+        DuplicateIdentity::of(&self.token.record).filter(|_| self.deduplicate != Deduplicate::No)
+    }
+
+    /// As [`Self::duplicate_identity`], before the numbers of the token are counted.
+    pub(crate) fn requested_identity(&self) -> Option<DuplicateIdentity> {
+        let (caller, record) = (self.permit.caller(), &self.token.record);
+        let is_requested =
+            requests_deduplication(caller, self.is_deduplication_requested, record.token_type);
+        DuplicateIdentity::of(record).filter(|_| is_requested)
     }
 
     /// Errors: as for [`Caller::permit`].
@@ -468,19 +480,4 @@ pub(crate) fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Res
         return Err(FieldError::new("expires_at", "must be in the future").into());
     }
     Ok(())
-}
-
-pub(crate) fn resolve_deduplication(
-    caller: &Caller,
-    requested: Option<bool>,
-    record: &TokenRecord,
-    comparison: Comparison,
-) -> Deduplicate {
-    let is_requested = requested.unwrap_or(caller.tenant().settings.deduplicate_tokens)
-        && shows_fingerprint(caller, record.token_type);
-    if is_requested && record.fingerprint.is_some() {
-        Deduplicate::Yes(comparison)
-    } else {
-        Deduplicate::No
-    }
 }

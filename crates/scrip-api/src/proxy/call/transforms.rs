@@ -6,7 +6,7 @@ use scrip_core::{
     card::TokenType,
     expression::MessageThread,
     operations::{
-        proxy_calls::rehearse_collection::{check_collected_places, rehearse_collection},
+        proxy_calls::rehearse_collection::{CollectionRehearsal, check_collected_places},
         tokens::create_token::create_token,
     },
     policy::{AccessTarget, Caller, proxy::ProxyTransform},
@@ -59,6 +59,7 @@ pub(super) struct CallTransforms<'c> {
     tenant: TenantId,
     /// The end of the time limit of the call, when its request was sent.
     deadline: Option<Instant>,
+    rehearsal: CollectionRehearsal,
     /// The ids of the created tokens, for the record of the outcome.
     created_tokens: Vec<String>,
     /// Where the tokens are that the call used and its sender may not read.
@@ -103,6 +104,7 @@ impl<'c> CallTransforms<'c> {
             sender: call.party.caller(),
             tenant: call.party.tenant(&call.selected)?.id,
             deadline: None,
+            rehearsal: CollectionRehearsal::default(),
             created_tokens: Vec::new(),
             hidden_places: Vec::new(),
         };
@@ -251,7 +253,7 @@ impl<'c> CallTransforms<'c> {
         // The sender sent other data too, but need not know it: an intent by its id, for example.
         let is_known = matches!(new_token.source, TokenSource::Data { .. });
         let mut created = match storage {
-            TokenStorage::Rehearse => rehearse_collection(vault, creator, new_token).await?,
+            TokenStorage::Rehearse => self.rehearsal.add(vault, creator, new_token).await?,
             TokenStorage::Store => create_token(vault, creator, new_token, None).await?,
         };
         if storage == TokenStorage::Store {

@@ -16,7 +16,7 @@ use crate::{
     metrics::CallFailureReason,
     proxy::{
         call::{plan::CallPlan, received_call::ReceivedCall},
-        error::ProxyError,
+        error::{CallDelivery, ProxyError},
     },
 };
 
@@ -72,6 +72,21 @@ impl<'a> UnsentTokens<'a> {
             Err(count_error) => count_error.with_delivery(error.delivery()),
         };
         self.reject_openly(error).await
+    }
+
+    /// As [`UnsentTokens::reject`], and records the tokens that transforms had stored. After the
+    /// rehearsal this is rare: another request took an id in between, for example.
+    pub(super) async fn reject_after_storing(
+        self,
+        created_tokens: &[String],
+        error: ProxyError,
+    ) -> ProxyError {
+        let sender = self.call.party.sender(&self.call.selected);
+        if let Some(sender) = sender.ok().filter(|_| !created_tokens.is_empty()) {
+            let (vault, outcome) = (&self.app.vault, CallDelivery::NotSent.as_str());
+            queue_unsent_call(vault, sender, self.destination(), outcome, created_tokens);
+        }
+        self.reject(error).await
     }
 
     /// Counts the rejection for tokens that the caller may not read.

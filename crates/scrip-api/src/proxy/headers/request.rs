@@ -15,9 +15,9 @@ const CLIENT_CONNECTION: &str = "bt-proxy-connection";
 /// Load balancers in front of the vault add these. A payment provider must not see the addresses of
 /// the vault's clients.
 ///
-/// Some servers take the path from `x-original-url` or `x-rewrite-url`: with these, a call could leave
-/// the base path of the proxy. A server that runs CGI programs passes `proxy` to them as a setting.
-const FORWARDING: [&str; 19] = [
+/// Some servers take the path from `x-original-url`, `x-rewrite-url` or similar headers: with these, a
+/// call could leave the base path of the proxy. A server that runs CGI programs passes `proxy` to them as a setting.
+const FORWARDING: [&str; 22] = [
     "cf-connecting-ip",
     "cf-connecting-ipv6",
     "cf-pseudo-ipv4",
@@ -33,7 +33,10 @@ const FORWARDING: [&str; 19] = [
     "x-client-ip",
     "x-cluster-client-ip",
     "x-envoy-external-address",
+    "x-envoy-original-path",
+    "x-http-destinationurl",
     "x-originating-ip",
+    "x-override-url",
     "x-real-ip",
     "x-remote-ip",
     "x-rewrite-url",

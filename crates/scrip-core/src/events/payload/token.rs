@@ -9,6 +9,10 @@ use crate::{
     types::id::{TokenId, TokenIntentId},
 };
 
+/// Metadata and search indexes with more bytes are left out of an event. The transaction of a write has
+/// a copy for each webhook, and the writes of all tenants wait for it.
+const ATTRIBUTE_BYTES_MAX: usize = 16 * 1024;
+
 /// `token.created` and `token.updated`. Data and mask are left out, and so is everything that is
 /// computed from the data, except the fingerprint.
 ///
@@ -34,14 +38,26 @@ pub fn describe_token(record: &TokenRecord, body: &TokenBody) -> EventData {
         .optional_text("modified_at", record.modified.map(|it| it.at))
         .optional_text("expires_at", record.expires_at);
     if let Some(metadata) = &body.metadata {
-        let entries = metadata.iter().map(|(name, value)| (name.clone(), value.as_str().into()));
-        token = token.value("metadata", Value::Object(entries.collect()));
+        let bytes = metadata.iter().map(|(name, value)| name.len().saturating_add(value.len()));
+        token = if is_in_event(bytes) {
+            let entries = metadata.iter();
+            let entries = entries.map(|(name, value)| (name.clone(), value.as_str().into()));
+            token.value("metadata", Value::Object(entries.collect()))
+        } else {
+            token.value("metadata_omitted", true)
+        };
     }
     let indexes = body.search_indexes.as_deref().unwrap_or_else(|| token_type.default_indexes());
-    if !indexes.is_empty() {
+    if !is_in_event(indexes.iter().map(String::len)) {
+        token = token.value("search_indexes_omitted", true);
+    } else if !indexes.is_empty() {
         token = token.value("search_indexes", indexes.to_vec());
     }
     EventData::new("token", token)
+}
+
+fn is_in_event(bytes: impl Iterator<Item = usize>) -> bool {
+    bytes.fold(0, usize::saturating_add) <= ATTRIBUTE_BYTES_MAX
 }
 
 /// `token.deleted` and `token.expired`.
@@ -103,8 +119,7 @@ mod tests {
         types::{Containers, id::ApplicationId},
     };
 
-    #[track_caller]
-    fn check(token_type: TokenType, is_marked: bool, has_fingerprint: bool) {
+    fn describe(token_type: TokenType, body: &TokenBody) -> serde_json::Map<String, Value> {
         let record = TokenRecord {
             id: TokenId::parse("customer-7").unwrap(),
             token_type,
@@ -119,10 +134,16 @@ mod tests {
             indexes: Vec::new(),
             body: Sealed::from_stored(Vec::new()),
         };
+        let mut attributes = describe_token(&record, body).into_attributes();
+        attributes["token"].as_object_mut().map(std::mem::take).unwrap()
+    }
+
+    #[track_caller]
+    fn check(token_type: TokenType, is_marked: bool, has_fingerprint: bool) {
         let body = TokenBody { is_marked, ..TokenBody::default() };
-        let attributes = describe_token(&record, &body).into_attributes();
+        let token = describe(token_type, &body);
         for name in ["fingerprint", "fingerprint_expression"] {
-            let is_present = attributes.get("token").is_some_and(|it| it.get(name).is_some());
+            let is_present = token.contains_key(name);
             assert_eq!(is_present, has_fingerprint, "{name} of {token_type:?}, {is_marked}");
         }
     }
@@ -133,5 +154,23 @@ mod tests {
         check(TokenType::Card, true, false);
         check(TokenType::Token, false, false);
         check(TokenType::Bank, false, true);
+    }
+
+    #[test]
+    fn event_marks_attributes_above_16_kib_as_omitted() {
+        for (bytes, is_present) in [(16 * 1024, true), (16 * 1024 + 1, false)] {
+            let value = "x".repeat(bytes - 1);
+            let body = TokenBody {
+                metadata: Some([("k".to_owned(), value.clone())].into()),
+                search_indexes: Some(vec!["k".to_owned(), value]),
+                ..TokenBody::default()
+            };
+            let token = describe(TokenType::Token, &body);
+            for name in ["metadata", "search_indexes"] {
+                assert_eq!(token.contains_key(name), is_present, "{name} of {bytes} bytes");
+                let mark = format!("{name}_omitted");
+                assert_eq!(token.get(&mark), (!is_present).then_some(&Value::from(true)));
+            }
+        }
     }
 }

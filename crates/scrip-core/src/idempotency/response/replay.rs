@@ -123,22 +123,33 @@ impl ResponseToken {
         let containers = Containers::parse(self.containers.split(',')).map_err(|_| unreadable())?;
         let id = |it: Option<&str>| it.map(TokenId::parse).transpose().map_err(|_| unreadable());
         let (own_id, also_id) = (id(self.id.as_deref())?, id(self.extra_id.as_deref())?);
-        let extra: Result<Vec<_>, _> =
-            self.extra_permissions.iter().map(|it| parse_permission(it)).collect();
+        let limiting = parse_permissions(&self.extra_permissions)?;
+        let required_too = parse_permissions(&self.required_permissions)?;
         let original = AccessTarget { containers: &containers, id: own_id.as_ref() };
         let mut transform = caller.permit(required, original)?.transform();
         // The token may have moved: the caller's transform in the new containers also applies.
         let moved = part.map(|it| &it.containers);
-        let own = moved.map(|it| (required, AccessTarget { containers: it, id: own_id.as_ref() }));
-        let found = extra?.into_iter().flat_map(|permission| {
-            let places = std::iter::once(&containers).chain(moved);
-            let subject = |containers| AccessTarget { containers, id: also_id.as_ref() };
-            places.map(move |it| (permission, subject(it))).collect::<Vec<_>>()
-        });
-        for (permission, subject) in own.into_iter().chain(found) {
-            match caller.permit(permission, subject) {
+        if let Some(containers) = moved {
+            match caller.permit(required, AccessTarget { containers, id: own_id.as_ref() }) {
                 Ok(permit) => transform = transform.min(permit.transform()),
                 Err(error) => return Ok(Err(error)),
+            }
+        }
+        let places = || std::iter::once(&containers).chain(moved);
+        let permit = |permission: Permission, containers| {
+            caller.permit(permission, AccessTarget { containers, id: also_id.as_ref() })
+        };
+        for (permission, place) in limiting.iter().flat_map(|it| places().map(move |at| (it, at))) {
+            match permit(*permission, place) {
+                Ok(permit) => transform = transform.min(permit.transform()),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        for (permission, place) in
+            required_too.iter().flat_map(|it| places().map(move |at| (it, at)))
+        {
+            if let Err(error) = permit(*permission, place) {
+                return Ok(Err(error));
             }
         }
         Ok(Ok(transform))
@@ -168,6 +179,10 @@ fn open_token_data(
         (Transform::Mask, Transform::Mask | Transform::Reveal)
         | (Transform::Reveal, Transform::Reveal) => Some(data),
     })
+}
+
+fn parse_permissions(texts: &[String]) -> Result<Vec<Permission>, Error> {
+    texts.iter().map(|it| parse_permission(it)).collect()
 }
 
 fn parse_permission(text: &str) -> Result<Permission, Error> {

@@ -24,8 +24,8 @@ use crate::{
     work_meter::contention_error,
     writes::{
         batch::{ATTEMPTS_MAX, existing_token_result},
+        duplicate_identity::resolve_deduplication,
         patch::{PatchCause, PatchContext, PatchedToken},
-        pending_token::resolve_deduplication,
     },
 };
 

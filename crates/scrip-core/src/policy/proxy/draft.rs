@@ -144,7 +144,7 @@ impl ProxyDraft {
             || (current.disable_detokenization && !self.disable_detokenization)
             || self.authorities != current.authorities
             || self.tls_min != current.tls_min
-            || (self.application.is_some() && self.application != current.application)
+            || self.application != current.application
             || self.configuration != current.configuration
     }
 

@@ -267,6 +267,37 @@ fn replay_of_a_deduplicated_token_requires_the_read_permission() {
     }
 }
 
+/// The details of an update need `token:read`. Metadata, masked data and the fingerprint can be from other
+/// callers.
+#[test]
+fn replay_of_an_update_requires_the_read_permission() {
+    for transform in [Reveal, Mask] {
+        let may_read = json!([rule("/", transform, &["token:read", "token:update"])]);
+        let application = ApplicationHarness::new(TenantSettings::default(), &may_read);
+        let mut card = card_body(&unique_card_number());
+        card["metadata"] = json!({"customer": "7"});
+        let stored = SERVER.create_token_ok(&application.keys.private, &card);
+        let path = format!("/tokens/{}", text_field(&stored, "id"));
+        let request = || {
+            let request = SERVER.request("PATCH", &path).key(&application.key);
+            request.idempotency_key("repeated").merge_patch(&json!({"metadata": {"b": "1"}})).send()
+        };
+        let first = request().expect_status(200);
+        assert_eq!(first["metadata"]["customer"], "7");
+        assert_eq!(request().expect_status(200), without_cvcs(&first));
+
+        application.set_rules(&json!([rule("/", transform, &["token:update"])]));
+        request().expect_problem(403, "token:read");
+
+        // Only the transform of `token:update` limits what an update shows.
+        application.set_rules(&json!([
+            rule("/", transform, &["token:update"]),
+            rule("/", Transform::Redact, &["token:read"])
+        ]));
+        assert_eq!(request().expect_status(200), without_cvcs(&first));
+    }
+}
+
 /// A response without any visible token is denied, as for a single token.
 #[test]
 fn replay_without_any_visible_token_is_denied() {

@@ -68,11 +68,16 @@ fn redirecting_a_proxy_needs_application_update() {
         SERVER.put(&updater, &proxy_path(&proxy), &body).expect_problem(403, DENIAL);
         assert_eq!(get_proxy(&proxy), proxy, "{change}");
         assert_eq!(patch_proxy(&manager, &proxy, &change).status, 204, "{change}");
-        // The reverse change redirects too, except the removal of the application.
-        let is_application = change.get("application").is_some();
-        let response = SERVER.put(&updater, &proxy_path(&proxy), &proxy_body(&json!({})));
-        assert_eq!(response.status, if is_application { 200 } else { 403 }, "{change}");
+        // The reverse change redirects too. Without its application, a proxy collects nothing, and only
+        // `application:update` can name one again.
+        let reverse = SERVER.put(&updater, &proxy_path(&proxy), &proxy_body(&json!({})));
+        reverse.expect_problem(403, DENIAL);
     }
+    let proxy = create_proxy(&json!({"application": {"id": application}}));
+    let removal = json!({"application": null});
+    patch_proxy(&updater, &proxy, &removal).expect_problem(403, DENIAL);
+    assert_eq!(get_proxy(&proxy)["application_id"], application);
+    assert_eq!(patch_proxy(&manager, &proxy, &removal).status, 204);
     let proxy = create_proxy(&json!({}));
     let path = format!("{}/client-certificate", proxy_path(&proxy));
     SERVER.put(&updater, &path, &CERTIFICATE).expect_problem(403, DENIAL);

@@ -79,6 +79,80 @@ fn rejected_call_stores_no_token_and_leaves_a_record() {
     assert_eq!((count_tokens(&harness), host.request_count()), (1, 1));
 }
 
+/// Each token is stored in a transaction of its own: a conflict of the second one must be found before
+/// the first is stored.
+#[test]
+fn call_that_cannot_store_all_its_tokens_stores_none() {
+    let harness = ProxyHarness::start();
+    let key = &harness.keys.private;
+    harness.server.create_token_ok(key, &json!({"id": "taken", "type": "token", "data": 1}));
+    let card = json!({"type": "card", "data": {"number": "4242424242424242"}});
+    let intent = harness.server.create_intent_id(key, &card);
+    let collect = |tokens: [&Value; 2]| {
+        let application = harness.create_application(&json!({"permissions": ["token:create"]})).id;
+        let transforms = tokens.map(|it| json!({"type": "tokenize", "options": {"token": it}}));
+        let attributes = json!({"require_auth": false, "application": {"id": application},
+            "request_transforms": transforms});
+        let host = harness.destinations.host(&[]);
+        (harness.create_proxy_to(&host, attributes), host)
+    };
+    let plain = json!({"type": "token", "data": "{{ req.n }}"});
+    let named = json!({"id": "{{ req.id }}", "type": "token", "data": "{{ req.n }}"});
+    let converted = json!({"token_intent_id": "{{ req.intent }}"});
+    let body = json!({"id": "new-id", "n": "a", "intent": intent});
+    let conflicting_body = json!({"id": "taken", "n": "a"});
+    let calls = [
+        ([&named, &named], &body, 409),
+        ([&converted, &converted], &body, 400),
+        ([&plain, &named], &conflicting_body, 409),
+    ];
+    for (tokens, body, status) in calls {
+        let (proxy, host) = collect(tokens);
+        for _ in 0..2 {
+            let request = harness.post_to(&proxy).idempotency_key("one-call").json(body);
+            request.send().expect_not_sent(status);
+        }
+        if status == 409 {
+            harness.post_keyless(&proxy).json(body).send().expect_not_sent(status);
+        }
+        assert_eq!((count_tokens(&harness), host.request_count()), (1, 0), "{tokens:?}");
+    }
+    let conversion = json!({"token_intent_id": intent});
+    harness.server.create_token_ok(key, &conversion);
+
+    // A repeated call finds its own token.
+    let mut equal = named.clone();
+    equal["deduplicate_token"] = json!(true);
+    let (proxy, host) = collect([&equal, &equal]);
+    let tokens = count_tokens(&harness);
+    for _ in 0..2 {
+        harness.post_to(&proxy).json(&body).send().expect_answer(200);
+    }
+    assert_eq!((count_tokens(&harness), host.request_count()), (tokens + 1, 2));
+}
+
+/// The record is part of the transaction of the token: it is complete however the call ends.
+#[test]
+fn record_of_a_collected_token_names_the_sender() {
+    let harness = ProxyHarness::start();
+    let host = harness.destinations.host(&[]);
+    let proxy = create_collecting_proxy(&harness, &host.url(""), append("x"));
+    let sender = harness.create_application(&json!({"permissions": ["proxy:invoke"]}));
+    let body = json!({"data": "a"});
+    harness.post_keyless(&proxy).json(&body).send().expect_answer(200);
+    let request = harness.post_keyless(&proxy).api_key(&sender.key);
+    request.json(&body).send().expect_answer(200);
+    let tenant = harness.server.engine.sql_id(harness.keys.tenant.id.0);
+    let sql = format!(
+        "SELECT outcome, detail FROM log_records WHERE tenant = {tenant} \
+         AND operation = 'create_token' ORDER BY sequence"
+    );
+    let records = harness.server.engine.select_from_log(LogKind::Audit, &sql);
+    let with_key = format!("collected for application {}", sender.id);
+    let expected = ["collected for a client without an API key", with_key.as_str()];
+    assert_eq!(records, expected.map(|it| vec!["created".to_owned(), it.to_owned()]));
+}
+
 #[test]
 fn record_of_the_outcome_names_the_collected_token() {
     let harness = ProxyHarness::start();
