@@ -20,6 +20,7 @@ class FakeElement extends EventTarget {
   }
 }
 
+globalThis.navigator ??= { platform: "" };
 globalThis.document = { createElement: () => new FakeElement(), activeElement: undefined };
 
 function createPart(role, { isPresent = true, takesPaste = true, options = {} } = {}) {

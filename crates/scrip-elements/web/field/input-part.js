@@ -3,7 +3,7 @@
 
 import { editKind, toAsciiDigits } from "./format/digits.js";
 import { stateAfterEdit } from "./payer-entry.js";
-import { applyInput, moveCaret, revealCaret } from "./quiet-edits.js";
+import { applyInput, caretMove, moveCaret, revealCaret } from "./quiet-edits.js";
 import { randomId } from "../parent-channel.js";
 
 /**
@@ -29,6 +29,8 @@ import { randomId } from "../parent-channel.js";
  */
 
 const HISTORY_MAX = 100;
+/** An iPad with a keyboard has the keys of macOS. */
+const isMac = () => /Mac|iPhone|iPad/.test(navigator.platform);
 
 export class InputPart {
   /** The value that `set` gave; undefined after an edit. @type {string | undefined} */
@@ -232,11 +234,9 @@ export class InputPart {
   #moveQuietly(event) {
     const { input } = this;
     const { value: text, selectionStart: start, selectionEnd: end } = input;
-    const isToEnd = event.ctrlKey && (event.key === "Home" || event.key === "End");
-    const hasModifier = (event.ctrlKey && !isToEnd) || event.metaKey || event.altKey;
-    if (hasModifier || start === null || end === null) return;
-    const moved = moveCaret(event, { text, start, end, isBackward: input.selectionDirection === "backward" });
-    if (moved === undefined) return;
+    const move = caretMove(event, isMac());
+    if (move === undefined || start === null || end === null) return;
+    const moved = moveCaret(move, event.shiftKey, { text, start, end, isBackward: input.selectionDirection === "backward" });
     event.preventDefault();
     input.setSelectionRange(moved.start, moved.end, moved.isBackward ? "backward" : "forward");
     revealCaret(input, moved.isBackward ? moved.start : moved.end);
