@@ -183,6 +183,58 @@ onHostilePage("focus inside a card tells nothing about a number that the page be
 const STRIP = { width: "20px", height: "90px", overflow: "auto", whiteSpace: "nowrap" };
 const WIDE = { width: "4000px", fontSize: "40px", fontFamily: "serif", letterSpacing: "300px" };
 
+// Moves of the caret and commands of a keyboard. Some browsers scroll to the caret after each of them.
+const MOVES = ["Control+ArrowDown", "Control+Shift+ArrowDown", "Control+ArrowRight", "Control+Shift+ArrowRight", "Control+End", "PageDown"];
+const COMMANDS = ["transpose", "yank"];
+
+onHostilePage("scroll position of the page tells nothing about a text when the caret moves", async (page, input) => {
+  const session = await page.context().newCDPSession(page);
+  const scrolls = async (place) => {
+    const list = [];
+    const pressAt = async (start, press) => {
+      await page.keyboard.press(start);
+      await page.evaluate((place) => (document.querySelector(place).scrollLeft = 0), place);
+      await press();
+      await page.waitForTimeout(120);
+      list.push(await page.evaluate((place) => document.querySelector(place).scrollLeft, place));
+    };
+    for (const key of MOVES) await pressAt("Home", () => page.keyboard.press(key));
+    for (const command of COMMANDS) {
+      await pressAt("End", async () => {
+        await session.send("Input.dispatchKeyEvent", { type: "rawKeyDown", key: "F13", code: "F13", commands: [command] });
+        await session.send("Input.dispatchKeyEvent", { type: "keyUp", key: "F13", code: "F13" });
+      });
+    }
+    return list;
+  };
+  const text = "wwwwwwwwww wwwwwwwww";
+  await page.evaluate(
+    async ({ STRIP, WIDE }) => {
+      const box = Object.assign(document.createElement("div"), { id: "ordinary" });
+      const own = document.createElement("input");
+      Object.assign(box.style, STRIP);
+      Object.assign(own.style, WIDE);
+      box.append(own);
+      document.body.append(box);
+      own.focus();
+      const { width, ...base } = WIDE;
+      await window.addField("text", "text", { style: { base } });
+      Object.assign(document.getElementById("text").style, STRIP);
+      window.frameOf("text").style.width = width;
+      await window.wait(200);
+    },
+    { STRIP, WIDE },
+  );
+  await typeKeys(page, text);
+  const ordinary = await scrolls("#ordinary");
+  assert.ok(ordinary.filter((it) => it > 0).length >= 5, `control: an ordinary input tells its width: ${ordinary.join(" ")}`);
+  await page.locator("#text").click({ position: { x: 5, y: 10 } });
+  await typeKeys(page, text);
+  const list = await scrolls("#text");
+  assert.equal(await input("text").inputValue(), text);
+  assert.deepEqual(list, list.map(() => 0));
+});
+
 onHostilePage("scroll position of the page tells nothing about typed characters", async (page, input) => {
   const scrolls = async (place) => {
     const list = [];

@@ -84,39 +84,76 @@ async function openInner(page, type, isHidden) {
   return page.frames().find((it) => it.url() === page.url() && it !== page.mainFrame());
 }
 
-for (const isHidden of [false, true]) {
-  const place = isHidden ? "a shadow root" : "another document";
-  onHostilePage(`payer's Tab into a date in ${place} shows no security code as a date`, async (page, input) => {
-    await addForm(page);
-    const inner = await openInner(page, "cardExpirationDate", isHidden);
-    const trap = inner.frameLocator("#trap iframe").locator("input:not([tabindex='-1'])").first();
-    await typeForm(page, input);
-    await pressTab(page);
-    await typeKeys(page, "737");
-    assert.equal(await trap.inputValue(), "07 / 37", "control: the code is in the trap");
-    assert.deepEqual(await lastChange(inner, "trap"), HIDDEN);
-    assert.deepEqual(await storedDate(inner, "trap"), [undefined, undefined]);
-    await inner.evaluate(() => window.fields.trap.clear());
-    await trap.click();
-    await typeKeys(page, "1130");
-    assert.deepEqual(await storedDate(inner, "trap"), [11, 2030], "control: a press opens the date");
-  });
+onHostilePage("payer's Tab into a date in another document shows no security code as a date", async (page, input) => {
+  await addForm(page);
+  const inner = await openInner(page, "cardExpirationDate", false);
+  const trap = inner.frameLocator("#trap iframe").locator("input:not([tabindex='-1'])").first();
+  await typeForm(page, input);
+  await pressTab(page);
+  await typeKeys(page, "737");
+  assert.equal(await trap.inputValue(), "07 / 37", "control: the code is in the trap");
+  assert.deepEqual(await lastChange(inner, "trap"), HIDDEN);
+  assert.deepEqual(await storedDate(inner, "trap"), [undefined, undefined]);
+  await inner.evaluate(() => window.fields.trap.clear());
+  await trap.click();
+  await typeKeys(page, "1130");
+  assert.deepEqual(await storedDate(inner, "trap"), [11, 2030], "control: a press opens the date");
+});
 
-  onHostilePage(`payer's Tab into a number in ${place} reports no first digits of a text`, async (page, input) => {
-    await addForm(page);
-    const inner = await openInner(page, "cardNumber", isHidden);
-    const trap = inner.frameLocator("#trap iframe").locator("input:not([tabindex='-1'])").first();
-    await typeForm(page, input);
-    await pressTab(page);
-    await typeKeys(page, "519283");
-    assert.equal(await trap.inputValue(), "5192 83", "control: the text is in the trap");
-    assert.deepEqual(await lastChange(inner, "trap"), HIDDEN);
-    await inner.evaluate(() => window.fields.trap.clear());
-    await trap.click();
-    await typeKeys(page, NUMBER, 20);
-    await inner.waitForFunction(() => window.fields.trap.cardMetadata.cardBin === "45395787");
+onHostilePage("payer's Tab into a number in another document reports no first digits of a text", async (page, input) => {
+  await addForm(page);
+  const inner = await openInner(page, "cardNumber", false);
+  const trap = inner.frameLocator("#trap iframe").locator("input:not([tabindex='-1'])").first();
+  await typeForm(page, input);
+  await pressTab(page);
+  await typeKeys(page, "519283");
+  assert.equal(await trap.inputValue(), "5192 83", "control: the text is in the trap");
+  assert.deepEqual(await lastChange(inner, "trap"), HIDDEN);
+  await inner.evaluate(() => window.fields.trap.clear());
+  await trap.click();
+  await typeKeys(page, NUMBER, 20);
+  await inner.waitForFunction(() => window.fields.trap.cardMetadata.cardBin === "45395787");
+});
+
+// The page hides its honest fields, so that a date which it adds later does not know what was typed in them.
+for (const type of ["cardNumber", "cardExpirationDate"]) {
+  onHostilePage(`${type} in a shadow root does not start`, async (page, _, faults) => {
+    const outcome = (isHidden) => openInner(page, type, isHidden).then(() => "started", ({ message }) => message);
+    assert.equal(await outcome(false), "started", "control: in another document of the page");
+    const hidden = outcome(true);
+    const isOpen = () => page.frames().filter((it) => it.url().includes("/field.html")).length === 2;
+    while (!isOpen()) await page.waitForTimeout(50);
+    await page.waitForTimeout(1_000);
+    const fields = page.frames().filter((it) => it.url().includes("/field.html"));
+    const counts = await Promise.all(fields.map((it) => it.locator("input:not([tabindex='-1'])").count()));
+    assert.deepEqual(counts, [1, 0]);
+    assert.match(await hidden, /did not start.*shadow root/);
+    assert.match(faults.splice(0).join(), /does not start in a document inside a shadow root/);
   });
 }
+
+onHostilePage("date that the page moves into a shadow root still counts for Tab", async (page, input) => {
+  await addForm(page);
+  const openTrap = async (id) => {
+    await page.evaluate((id) => window.addField(id, "cardExpirationDate", { maxElapsedExpirationYear: 100 }), id);
+    await page.evaluate((id) => document.getElementById(id).before(document.getElementById("own")), id);
+    await page.locator("#own").click();
+    await pressTab(page);
+    await typeKeys(page, "737");
+    assert.equal(await input(id).inputValue(), "07 / 37", "control: the code is in the trap");
+  };
+  await openTrap("first");
+  assert.deepEqual(await storedDate(page, "first"), [7, 2037], "control: the first date");
+  await page.evaluate(() => {
+    for (const id of ["number", "date", "first"]) {
+      const host = document.getElementById(id).appendChild(document.createElement("div"));
+      host.attachShadow({ mode: "open" }).moveBefore(window.frameOf(id), null);
+    }
+  });
+  await openTrap("trap");
+  assert.deepEqual(await lastChange(page, "trap"), HIDDEN);
+  assert.deepEqual(await storedDate(page, "trap"), [undefined, undefined]);
+});
 
 onHostilePage("field in a sandbox without an origin does not start", async (page) => {
   await page.evaluate(() => window.addField("number", "cardNumber"));

@@ -68,13 +68,14 @@ export const HOSTILE_PAGE = `<!DOCTYPE html><html lang="en"><title>Hostile shop<
   document.body.dataset.ready = "true";
 </script>`;
 
-// Opens the page. `page.typed(id)` is the input that a payer sees.
+// Opens the page. `input(id)` is the input that a payer sees. `faults` has the errors of scripts: a test removes the
+// expected ones.
 export function withHostilePage(sites, name, use) {
-  return sites.browser.withPage(`hostile ${name}`, DESKTOP, async (page) => {
+  return sites.browser.withPage(`hostile ${name}`, DESKTOP, async (page, faults) => {
     await page.goto(`${SHOP}/hostile?key=${sites.vault.keys.public}`);
     await page.locator("body[data-ready]").waitFor();
     const input = (id) => page.frameLocator(`#${id} iframe`).locator("input:not([tabindex='-1'])").first();
-    await use(page, input);
+    await use(page, input, faults);
   });
 }
 

@@ -30,7 +30,8 @@ export async function startSites(pages) {
     const { type = "text/html; charset=utf-8", text = page } = typeof page === "string" ? {} : page;
     response.writeHead(200, { "Content-Type": type }).end(text);
   });
-  const rules = [`MAP vault.test:443 127.0.0.1:${fields.port}`];
+  // The vault compares names of hosts only, so it answers at another port too.
+  const rules = [443, 8443].map((port) => `MAP vault.test:${port} 127.0.0.1:${fields.port}`);
   for (const name of ["shop.test", "other.test"]) rules.push(`MAP ${name}:443 127.0.0.1:${shop.port}`);
   const args = [`--host-resolver-rules=${rules.join(", ")}`, "--ignore-certificate-errors"];
   const browser = await startBrowser({ hosts: ["shop.test", "vault.test", "other.test"], args });

@@ -30,6 +30,14 @@ test("field_that_others_do_not_find_is_opened_by_a_press_only", () => {
   assert.equal(hidden.opens([part("expiration", { isEmpty: false })], true), true, "the payer corrects an open text");
 });
 
+test("field_is_seen_as_long_as_others_find_it", () => {
+  const page = { others: [], isSeen: true };
+  const field = new Arrival(() => page);
+  assert.equal(field.isSeen, true);
+  page.isSeen = false;
+  assert.equal(field.isSeen, false, "the page moved its frame");
+});
+
 test("field_asks_the_others_at_each_way_into_it_and_tells_them_what_is_typed", () => {
   const page = { others: [], isSeen: false };
   const moved = new Arrival(() => page);
@@ -98,7 +106,7 @@ const foreignWindow = (frames, named = {}) =>
       },
     },
   );
-const vaultWindow = (arrival) => ({ origin: ORIGIN, length: 0, scripField: arrival && { arrival } });
+const vaultWindow = (scripArrival) => ({ origin: ORIGIN, length: 0, scripArrival });
 
 afterEach(() => delete globalThis.window);
 
@@ -119,6 +127,6 @@ test("field_that_has_no_index_in_its_page_is_not_seen", () => {
 
 test("frame_of_the_page_with_the_name_of_a_property_is_no_field", () => {
   const inner = foreignWindow([]);
-  globalThis.window = { origin: ORIGIN, top: foreignWindow([foreignWindow([inner], { origin: inner, scripField: inner })]) };
+  globalThis.window = { origin: ORIGIN, top: foreignWindow([foreignWindow([inner], { origin: inner, scripArrival: inner })]) };
   assert.deepEqual(lookAtPage().others, []);
 });

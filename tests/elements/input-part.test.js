@@ -20,13 +20,15 @@ class FakeElement extends EventTarget {
   }
 }
 
+globalThis.navigator ??= { platform: "" };
 globalThis.document = { createElement: () => new FakeElement(), activeElement: undefined };
 
 function createPart(role, { isPresent = true, takesPaste = true, options = {} } = {}) {
-  const world = { isPresent, changes: 0 };
+  const world = { isPresent, isSeen: true, changes: 0 };
   const part = new InputPart(role, role, partKind(role, () => options, () => undefined), {
     changed: () => (world.changes += 1),
     presence: () => ({ isPresent: world.isPresent, isDivided: false }),
+    acceptsEdits: () => world.isSeen,
     takesPaste: () => takesPaste,
     tellsContent: () => true,
   });
@@ -50,8 +52,36 @@ function createPart(role, { isPresent = true, takesPaste = true, options = {} } 
       send("input", facts);
     },
     finish: () => send("compositionend", {}),
+    // A browser announces no edit before it fills in a value.
+    fillIn(text) {
+      part.input.value = text;
+      send("input", {});
+    },
+    undo: () => send("keydown", { key: "z", ctrlKey: true, shiftKey: false, altKey: false, metaKey: false }),
   };
 }
+
+test("field_that_others_do_not_find_accepts_no_edit", () => {
+  const edits = {
+    type: (it) => it.type("42"),
+    paste: (it) => it.paste("42"),
+    compose: (it) => (it.compose("４２"), it.finish()),
+    "fill in": (it) => it.fillIn("42"),
+    undo: (it) => it.undo(),
+    delete: (it) => it.edit("deleteContentBackward", null),
+  };
+  for (const [name, edit] of Object.entries(edits)) {
+    for (const isSeen of [true, false]) {
+      const field = createPart("number");
+      field.type("51");
+      Object.assign(field.world, { isSeen, changes: 0 });
+      edit(field);
+      const { text } = field.part;
+      assert.equal(text === "51", !isSeen, `${name}: ${text}`);
+      assert.equal(field.world.changes > 0, isSeen, name);
+    }
+  }
+});
 
 test("composed_text_has_a_state_at_each_input", () => {
   const own = createPart("number");

@@ -52,6 +52,7 @@ pub(crate) const FILES: &[WebFile] = embed![
     "field/number-content.js",
     "field/part-kinds.js",
     "field/payer-entry.js",
+    "field/plain-message.js",
     "field/quiet-edits.js",
     "field/report.js",
     "field/rules/page-rules.js",

@@ -7,5 +7,5 @@ mod release;
 
 pub use self::{
     files::WebFile,
-    release::{FramePage, PageContent, Release, ReleaseFile, release},
+    release::{FramePage, PageContent, PageOrigins, Release, ReleaseFile, release},
 };

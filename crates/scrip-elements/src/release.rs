@@ -2,7 +2,7 @@
 
 mod join;
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::sync::LazyLock;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use scrip_seal::{Checksum, sha384_checksum};
@@ -19,6 +19,8 @@ const FRAME_SCRIPTS: [(&str, &str); 3] = [
 ];
 /// Replaced in pages by the release hash.
 const RELEASE_PLACEHOLDER: &str = "{{release}}";
+/// Replaced in pages by the origin of the fields.
+const FIELD_ORIGIN_PLACEHOLDER: &str = "{{field-origin}}";
 /// Replaced in pages by the allowed origins of the application.
 const ORIGINS_PLACEHOLDER: &str = "{{origins}}";
 /// 64 bits: enough to tell releases from each other, and short in a URL.
@@ -62,10 +64,19 @@ impl FramePage {
     }
 }
 
+/// What a page says to its script.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PageOrigins<'a> {
+    /// The only origin in which the scripts of the page run. Empty for development: any origin.
+    pub field_origin: &'a str,
+    /// The allowed origins of the application, as JSON.
+    pub allowed_origins: &'a str,
+}
+
 /// A page with the origins of an application.
 #[derive(Debug)]
 pub struct PageContent {
-    pub html: Cow<'static, str>,
+    pub html: String,
     /// With its quotes.
     pub etag: String,
 }
@@ -121,19 +132,16 @@ impl Release {
         &self.files
     }
 
-    /// Renders a page. `origins_json` is the list of allowed origins. `policy` is the security
-    /// policy that the page is sent with: a page with another policy must not be taken from a
-    /// cache, so the entity tag covers both.
-    pub fn page(&'static self, page: FramePage, origins_json: &str, policy: &str) -> PageContent {
+    /// Renders a page. `policy` is the security policy that the page is sent with: a page with
+    /// another policy must not be taken from a cache, so the entity tag covers both.
+    pub fn page(&self, page: FramePage, origins: PageOrigins<'_>, policy: &str) -> PageContent {
         let template = match page {
             FramePage::Field => &self.field,
             FramePage::Controller => &self.controller,
         };
-        let html: Cow<'static, str> = if template.contains(ORIGINS_PLACEHOLDER) {
-            template.replace(ORIGINS_PLACEHOLDER, &escape_attribute(origins_json)).into()
-        } else {
-            template.as_str().into()
-        };
+        let html = template
+            .replace(FIELD_ORIGIN_PLACEHOLDER, &escape_attribute(origins.field_origin))
+            .replace(ORIGINS_PLACEHOLDER, &escape_attribute(origins.allowed_origins));
         let etag = entity_tag(&[html.as_bytes(), policy.as_bytes()]);
         PageContent { html, etag }
     }
@@ -236,7 +244,7 @@ mod tests {
     fn pages_refer_to_existing_files_of_the_release() {
         let release = release();
         for page in FramePage::ALL {
-            let html = release.page(page, "[]", "").html;
+            let html = release.page(page, PageOrigins::default(), "").html;
             let prefix = format!("/elements/{}/", release.hash());
             let names: Vec<_> = html
                 .split(&prefix)
@@ -254,14 +262,25 @@ mod tests {
     #[test]
     fn controller_has_the_origins_as_an_escaped_attribute() {
         let origins = r#"["https://shop.example"]"#;
+        let origins = PageOrigins { allowed_origins: origins, ..PageOrigins::default() };
         let page = release().page(FramePage::Controller, origins, "");
         let expected = r#"content="[&quot;https://shop.example&quot;]""#;
         assert!(page.html.replace('\'', "\"").contains(expected), "{}", page.html);
     }
 
     #[test]
+    fn every_page_has_the_origin_of_the_fields() {
+        for page in FramePage::ALL {
+            let origins = PageOrigins { field_origin: "https://a.example", allowed_origins: "[]" };
+            let html = release().page(page, origins, "").html;
+            let expected = r#"<meta name="scrip-field-origin" content="https://a.example">"#;
+            assert!(html.contains(expected), "{html}");
+        }
+    }
+
+    #[test]
     fn entity_tag_of_a_page_changes_with_its_policy() {
-        let tag = |policy| release().page(FramePage::Field, "[]", policy).etag;
+        let tag = |policy| release().page(FramePage::Field, PageOrigins::default(), policy).etag;
         assert_eq!(tag("frame-ancestors *"), tag("frame-ancestors *"));
         assert_ne!(tag("frame-ancestors *"), tag("frame-ancestors https://shop.example"));
     }

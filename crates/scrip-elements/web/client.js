@@ -74,8 +74,9 @@
         this.fail?.(
           location.protocol === "file:"
             ? `The frame ${PAGES} did not start, because this page was opened as a file. Open it from a web server.`
-            : `The frame ${PAGES} did not start. Check that the vault is reachable, that the application's origins ` +
-              `include ${location.origin}, and that frame-src of this page's policy allows ${vault}.`,
+            : `The frame ${PAGES} did not start. Check that the vault is reachable, that its elements.origin is ${vault}, that ` +
+              `the application's origins include ${location.origin}, that frame-src of this page's policy allows ${vault}, ` +
+              `and that no frame around this page is in a shadow root.`,
         );
       setTimeout(fail, FRAME_TIMEOUT);
       // The frame's script runs before its `load` event, so a blocked frame is known soon.

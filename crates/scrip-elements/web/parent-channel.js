@@ -17,6 +17,7 @@
  * @property {string} type element type of the fragment, for example "cardNumber"; "" for the controller
  * @property {() => string | undefined} origin origin of the page; undefined before `init`
  * @property {(type: string, fields?: Record<string, unknown>) => void} send sends to the bound origin
+ * @property {() => void} end receives and sends nothing from now on
  */
 
 const NONCE = /^[0-9a-f]{32}$/;
@@ -28,6 +29,16 @@ const NAME = /^[A-Za-z0-9-]{0,64}$/;
  */
 export function frameApplication() {
   return new URLSearchParams(window.location.search).get("application") ?? undefined;
+}
+
+/**
+ * Whether the frame has the origin that the server wrote into its page. The server compares host names only. On a
+ * second port, the same host would be a second origin, whose frames do not find the others. For development the
+ * page names no origin.
+ */
+function isFieldOrigin() {
+  const origin = document.querySelector('meta[name="scrip-field-origin"]')?.getAttribute("content");
+  return origin === "" || origin === window.location.origin;
 }
 
 /** 128 random bits, hexadecimal. */
@@ -85,17 +96,21 @@ export function openParentChannel(receive) {
   if (fragment === undefined || window.parent === window) {
     throw new Error("This page works only in a frame that the script of the hosted fields creates.");
   }
+  if (!isFieldOrigin()) {
+    throw new Error(`The hosted fields of this vault do not run at ${window.location.origin}: see elements.origin.`);
+  }
   const { nonce, element, type } = fragment;
   const parent = window.parent;
   /** @type {string | undefined} */
   let boundOrigin;
 
-  window.addEventListener("message", (event) => {
+  const listen = (/** @type {MessageEvent} */ event) => {
     const message = acceptMessage(event, { parent, nonce, element, boundOrigin });
     if (message === undefined) return;
     boundOrigin ??= event.origin;
     receive(message);
-  });
+  };
+  window.addEventListener("message", listen);
 
   // Every origin may see `loaded`: the message has only values that the page itself has chosen.
   parent.postMessage({ scrip: 1, nonce, element, type: "loaded" }, "*");
@@ -108,6 +123,10 @@ export function openParentChannel(receive) {
     send(messageType, fields = {}) {
       if (boundOrigin === undefined) return;
       parent.postMessage({ ...fields, scrip: 1, nonce, element, type: messageType }, boundOrigin);
+    },
+    end() {
+      window.removeEventListener("message", listen);
+      boundOrigin = undefined;
     },
   };
 }

@@ -36,6 +36,13 @@ impl FieldHosting {
         HostRole::Api
     }
 
+    /// The only origin in which the frames of a host run. A host with a second port would be a second
+    /// origin, and frames of two origins do not find each other. For development there is none: the
+    /// fields have the origin of the server, whatever its loopback name is.
+    pub(crate) fn frame_origin(&self, host: &str) -> Option<&WebOrigin> {
+        self.origin.as_ref().filter(|_| self.role(host) == HostRole::Fields)
+    }
+
     /// Whether a script of the fields has this origin. For development, the fields have the origin of
     /// the server, which `host` names.
     pub(crate) fn is_own_origin(&self, origin: &WebOrigin, host: &str) -> bool {
@@ -83,5 +90,16 @@ mod tests {
             let roles = [&production, &development, &both, &disabled].map(|it| it.role(host));
             assert_eq!(roles, expected, "{host}");
         }
+    }
+
+    #[test]
+    fn frames_of_the_field_host_have_the_configured_origin_whatever_the_port_is() {
+        let origin = WebOrigin::parse("https://fields.example").ok();
+        let hosting = FieldHosting { origin, is_on_loopback: true };
+        let frame_origin = |host| hosting.frame_origin(host).map(WebOrigin::text);
+        for host in ["fields.example", "Fields.Example:8443"] {
+            assert_eq!(frame_origin(host), Some("https://fields.example"), "{host}");
+        }
+        assert_eq!(frame_origin("localhost:4242"), None);
     }
 }

@@ -44,6 +44,14 @@ export class Arrival {
     this.#learn();
   }
 
+  /**
+   * Whether other fields find this one. A field that they do not find accepts no text: a later field would not learn
+   * of it. A page can move a frame at any time.
+   */
+  get isSeen() {
+    return this.#look().isSeen;
+  }
+
   /** @returns {boolean} whether other fields find this one, and announce to it what is typed */
   #learn() {
     const { others, isSeen } = this.#look();

@@ -1,9 +1,8 @@
 // The copy button: copies the value of another field, or of a reference, without showing it.
 
-import { Arrival } from "./arrival.js";
 import { createCopyButton } from "./view/copying.js";
 import { readOptions } from "./field-options.js";
-import { findController, findField, lookAtPage } from "./siblings.js";
+import { findController, findField } from "./siblings.js";
 import { applyRules, readStyle } from "./view/style.js";
 import { languageFor, textsFor } from "./view/texts.js";
 
@@ -17,7 +16,6 @@ export class CopyButtonField {
   /** @type {() => unknown} */
   #source = () => undefined;
   #copy;
-  arrival = new Arrival(lookAtPage);
 
   /**
    * @param {import("../parent-channel.js").ParentChannel} channel

@@ -1,38 +1,66 @@
 // The page of one field: connects the field with the page that embeds it and with its siblings.
 
+import { Arrival } from "./arrival.js";
 import { CopyButtonField } from "./copy-button-field.js";
 import { InputField } from "./input-field.js";
 import { isInputType } from "./part-kinds.js";
+import { plainCopy } from "./plain-message.js";
+import { lookAtPage } from "./siblings.js";
 import { frameApplication, openParentChannel } from "../parent-channel.js";
 
 /**
  * @typedef {import("../parent-channel.js").ParentChannel} ParentChannel
+ * @typedef {import("../parent-channel.js").PageMessage} PageMessage
  * @typedef {InputField | CopyButtonField} Field
  */
 
 function connect() {
+  const arrival = new Arrival(lookAtPage);
+  // Before the first input: a field whose start fails must still be found. Only frames of the vault's origin can
+  // reach the object.
+  Object.defineProperty(globalThis, "scripArrival", { value: arrival });
+  if (!arrival.isSeen) throw new Error("A field does not start in a document inside a shadow root: other fields cannot find it.");
   /** @type {Field | undefined} */
   let field;
-  const channel = openParentChannel((message) => {
-    if (message.type === "init") field = start(channel, message.options);
-    else if (field !== undefined) handle(field, message);
+  const channel = openParentChannel((sent) => {
+    try {
+      const message = /** @type {PageMessage} */ (plainCopy(sent));
+      if (message.type === "init") field = start(channel, arrival, message.options);
+      else if (field !== undefined) handle(field, message);
+    } catch (error) {
+      field = undefined;
+      close(channel);
+      throw error;
+    }
   });
 }
 
 /**
+ * After an error, nothing of the field remains. A field in an unknown state could report what it must not.
  * @param {ParentChannel} channel
+ */
+function close(channel) {
+  channel.end();
+  document.body.replaceChildren();
+  Reflect.deleteProperty(globalThis, "scripField");
+}
+
+/**
+ * @param {ParentChannel} channel
+ * @param {Arrival} arrival
  * @param {unknown} options
  * @returns {Field | undefined}
  */
-function start(channel, options) {
+function start(channel, arrival, options) {
   const { nonce, element, type } = channel;
   /** @type {Field} */
   let field;
-  if (isInputType(type)) field = new InputField(channel, options);
+  if (isInputType(type)) field = new InputField(channel, arrival, options);
   else if (type === "copyButton") field = new CopyButtonField(channel, options);
   else return undefined;
   // Only frames of the vault's origin can reach this object.
   Object.defineProperty(globalThis, "scripField", {
+    configurable: true,
     value: Object.freeze({
       nonce,
       element,
@@ -41,7 +69,6 @@ function start(channel, options) {
       read: (/** @type {unknown} */ part, /** @type {boolean} */ isPlain) => field.read(part, isPlain),
       readPlain: () => field.readPlain(),
       readCopy: () => field.readCopy(),
-      arrival: field.arrival,
       useAdvance: () => field.useAdvance(),
       showValidation: () => field.showValidation(),
       offer: (/** @type {string} */ token, /** @type {string} */ value) => field.offer(token, value),
@@ -54,7 +81,7 @@ function start(channel, options) {
 
 /**
  * @param {Field} field
- * @param {import("../parent-channel.js").PageMessage} message
+ * @param {PageMessage} message
  */
 function handle(field, message) {
   switch (message.type) {

@@ -1,7 +1,6 @@
 // A field with inputs: card, card number, expiration date, security code or text.
 
 import { Announcements } from "./announcements.js";
-import { Arrival } from "./arrival.js";
 import { NAME_TOKENS } from "./autofill.js";
 import { createBinLookup } from "./bin-lookup.js";
 import { findBrand } from "./format/brand.js";
@@ -17,7 +16,7 @@ import { PARTS, partKind } from "./part-kinds.js";
 import { changeFields, readingFields } from "./report.js";
 import { literalValues, plainText, resolveSetValues } from "./set-values.js";
 import { readKind, readValue } from "./field-value.js";
-import { findController, followField, lookAtPage, siblingFields, waitFor } from "./siblings.js";
+import { findController, followField, siblingFields, waitFor } from "./siblings.js";
 import { randomId } from "../parent-channel.js";
 
 /**
@@ -41,7 +40,7 @@ export class InputField {
   #source;
   #numberContent = new NumberContent();
   #entry = new PayerEntry();
-  arrival = new Arrival(lookAtPage);
+  #arrival;
   /** Whether the payer goes to another part of this field in the order back. */
   #isBack = false;
   #advance = new NumberAdvance();
@@ -71,10 +70,12 @@ export class InputField {
 
   /**
    * @param {ParentChannel} channel
+   * @param {import("./arrival.js").Arrival} arrival
    * @param {unknown} sent
    */
-  constructor(channel, sent) {
+  constructor(channel, arrival, sent) {
     this.#channel = channel;
+    this.#arrival = arrival;
     this.#type = channel.type;
     this.#announcements = new Announcements(channel);
     this.#state = readOptions(channel.type, sent);
@@ -96,7 +97,7 @@ export class InputField {
     followActions((kind, isBack) => {
       this.#isBack = kind === "tab" && isBack;
       const { isPresent } = this.#entry.presence;
-      if (!this.arrival.accepts(kind, this.parts, { isPresent, isBack }) || (kind === "arrival" && !this.#entry.arrive())) return;
+      if (!this.#arrival.accepts(kind, this.parts, { isPresent, isBack }) || (kind === "arrival" && !this.#entry.arrive())) return;
       if (kind === "tab" || kind === "enter") this.#numberContent.finish(onlyDigits(this.#number?.text ?? ""));
       this.#entry.act();
       [this.#rules, this.#validation].forEach((it) => it?.arm());
@@ -120,7 +121,7 @@ export class InputField {
   #partFocused(part) {
     const { targetId, role } = part;
     if (role !== "number") this.#advance.end();
-    const opens = this.arrival.opens(this.#isAway ? this.parts : [part], !this.#isAway && this.#isBack);
+    const opens = this.#arrival.opens(this.#isAway ? this.parts : [part], !this.#isAway && this.#isBack);
     if (!opens) this.#entry.pause();
     else if (performance.now() < this.#advanceEndsAt) this.#entry.act();
     else if (this.#isAway) this.#entry.arrive();
@@ -174,7 +175,8 @@ export class InputField {
         this.parts[this.parts.indexOf(part) - 1]?.focusAtEnd();
       },
       presence: () => this.#entry.presence,
-      takesPaste: (part) => this.arrival.opens([part], false),
+      acceptsEdits: () => this.#arrival.isSeen,
+      takesPaste: (part) => this.#arrival.opens([part], false),
       tellsContent: ({ role }) => role === "number" || role === "expiration" || this.#wasSet || (role === "text" && this.#hasPageRules),
     });
   }
@@ -202,7 +204,7 @@ export class InputField {
   #partChanged(part, { isTyped, isNew }) {
     this.#stopWaiting();
     this.#source = undefined;
-    this.arrival.announce(part.role);
+    this.#arrival.announce(part.role);
     if (isNew && part.role === "number") this.#beginNumber(part);
     part.role === "number" ? this.#advance.edit(part.text, part.state, performance.now()) : this.#advance.end();
     if (this.parts.every((it) => it.isEmpty || (it.state !== "given" && it.state !== "closed"))) this.#endSet();
@@ -367,7 +369,7 @@ export class InputField {
     const part = this.parts.find((it) => it.isEmpty) ?? this.parts[0];
     if (document.hasFocus() && document.activeElement === part?.input) return;
     // Many pages move the focus on to the date when the number is finished, as a card element does.
-    const isNext = this.#type === "cardExpirationDate" && part?.isEmpty === true && this.arrival.opens([part], false);
+    const isNext = this.#type === "cardExpirationDate" && part?.isEmpty === true && this.#arrival.opens([part], false);
     const isAdvance = isNext && siblingFields(this.#channel.nonce).some((it) => it.useAdvance());
     this.#advanceEndsAt = isAdvance ? performance.now() + ADVANCE_FOCUS_MS : 0;
     this.#entry.focusByPage();
@@ -436,7 +438,7 @@ export class InputField {
     const part = this.parts.find(({ role }) =>
       role === "text" ? NAME_TOKENS.includes(token) && autoComplete.text === token : AUTOFILL[role].token === token,
     );
-    if (part === undefined || !part.isEmpty || this.#wasSet || readOnly || disabled) return false;
+    if (part === undefined || !part.isEmpty || this.#wasSet || readOnly || disabled || !this.#arrival.isSeen) return false;
     part.fill(value);
     return true;
   }

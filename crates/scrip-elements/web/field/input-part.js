@@ -3,7 +3,7 @@
 
 import { editKind, toAsciiDigits } from "./format/digits.js";
 import { stateAfterEdit } from "./payer-entry.js";
-import { applyInput, moveCaret, revealCaret } from "./quiet-edits.js";
+import { applyInput, caretMove, moveCaret, revealCaret } from "./quiet-edits.js";
 import { randomId } from "../parent-channel.js";
 
 /**
@@ -23,11 +23,14 @@ import { randomId } from "../parent-channel.js";
  * @property {(part: InputPart, event: KeyboardEvent) => void} key Enter or Escape
  * @property {(part: InputPart) => void} backspaceWhenEmpty
  * @property {() => import("./payer-entry.js").Presence} presence
+ * @property {() => boolean} acceptsEdits whether the payer may edit the text at this moment
  * @property {(part: InputPart) => boolean} takesPaste whether a paste without an action is one
  * @property {(part: InputPart) => boolean} tellsContent whether events or answers tell about the text
  */
 
 const HISTORY_MAX = 100;
+/** An iPad with a keyboard has the keys of macOS. */
+const isMac = () => /Mac|iPhone|iPad/.test(navigator.platform);
 
 export class InputPart {
   /** The value that `set` gave; undefined after an edit. @type {string | undefined} */
@@ -166,6 +169,7 @@ export class InputPart {
     input.addEventListener("beforeinput", (event) => {
       // Browsers announce an edit also where they refuse it.
       if (input.readOnly || input.disabled) return;
+      if (!this.#events.acceptsEdits()) return event.preventDefault();
       if (!event.isComposing) this.#remember();
       this.#presence = this.#events.presence();
       this.#isPaste = event.inputType.startsWith("insertFrom");
@@ -182,7 +186,8 @@ export class InputPart {
     input.addEventListener("input", (event) => {
       const { inputType, isComposing } = /** @type {InputEvent} */ (event);
       // The browser's own history may still have a value that was set or cleared.
-      if (inputType?.startsWith("history")) return this.#show(this.#before);
+      // An edit that cannot be prevented is undone: of an input method editor, or of a browser that fills in a value.
+      if (inputType?.startsWith("history") || !this.#events.acceptsEdits()) return this.#show(this.#before);
       // Text of an input method editor is changed only when it is finished. Android keyboards also
       // compose plain digits, and these are formatted at once.
       if (isComposing && (this.role === "text" || /[^\x00-\x7f]/.test(this.text))) {
@@ -195,6 +200,7 @@ export class InputPart {
       this.#edited(inputType);
     });
     input.addEventListener("compositionend", () => {
+      if (!this.#events.acceptsEdits()) return this.#show(this.#before);
       if (this.role !== "text") input.value = input.value.normalize("NFKC");
       this.#presence ??= this.#events.presence();
       this.#edited("insertCompositionText");
@@ -228,11 +234,9 @@ export class InputPart {
   #moveQuietly(event) {
     const { input } = this;
     const { value: text, selectionStart: start, selectionEnd: end } = input;
-    const isToEnd = event.ctrlKey && (event.key === "Home" || event.key === "End");
-    const hasModifier = (event.ctrlKey && !isToEnd) || event.metaKey || event.altKey;
-    if (hasModifier || start === null || end === null) return;
-    const moved = moveCaret(event, { text, start, end, isBackward: input.selectionDirection === "backward" });
-    if (moved === undefined) return;
+    const move = caretMove(event, isMac());
+    if (move === undefined || start === null || end === null) return;
+    const moved = moveCaret(move, event.shiftKey, { text, start, end, isBackward: input.selectionDirection === "backward" });
     event.preventDefault();
     input.setSelectionRange(moved.start, moved.end, moved.isBackward ? "backward" : "forward");
     revealCaret(input, moved.isBackward ? moved.start : moved.end);
@@ -335,7 +339,7 @@ export class InputPart {
 
   /** @param {boolean} isUndo */
   #travel(isUndo) {
-    if (this.input.readOnly || this.input.disabled) return;
+    if (this.input.readOnly || this.input.disabled || !this.#events.acceptsEdits()) return;
     const [from, to] = isUndo ? [this.#undo, this.#redo] : [this.#redo, this.#undo];
     const state = from.pop();
     if (state === undefined) return;

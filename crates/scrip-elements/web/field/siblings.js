@@ -28,7 +28,6 @@ import { frameApplication } from "../parent-channel.js";
  * @property {(part?: unknown, isPlain?: boolean) => Promise<FieldReading>} read `isPlain`: without `transform`
  * @property {() => string} readPlain the value of one input, without `transform`
  * @property {() => string} readCopy the value for the clipboard, which nobody typed
- * @property {import("./arrival.js").Arrival} arrival what was typed in the page
  * @property {() => boolean} useAdvance whether the payer has just finished a number there, once for each number
  * @property {() => void} showValidation
  * @property {(token: string, value: string) => boolean} offer takes a value of the browser's autofill
@@ -92,7 +91,7 @@ function pageWindows(page = window.top ?? window) {
  */
 export function lookAtPage() {
   const windows = pageWindows();
-  const others = windows.flatMap(({ scripField }) => scripField?.arrival ?? []);
+  const others = windows.flatMap(({ scripArrival }) => scripArrival ?? []);
   return { others, isSeen: windows.includes(window) };
 }
 

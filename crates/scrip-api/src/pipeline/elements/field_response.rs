@@ -13,9 +13,14 @@ use scrip_core::{
     policy::{ApiKeyLookup, Principal, application::web_origin::WebOrigin},
     types::ApplicationKind,
 };
-use scrip_elements::{FramePage, ReleaseFile, release};
+use scrip_elements::{FramePage, PageOrigins, ReleaseFile, release};
 
-use crate::{app::App, pipeline::elements::FieldPath, problem::Problem, route::PublicCacheControl};
+use crate::{
+    app::App,
+    pipeline::elements::FieldPath,
+    problem::Problem,
+    route::{PublicCacheControl, request_host},
+};
 
 /// The path has the hash of its content.
 const IMMUTABLE: PublicCacheControl = PublicCacheControl("public, max-age=31536000, immutable");
@@ -81,9 +86,15 @@ fn file_response(
 fn page_response(app: &App, page: FramePage, head: &Parts) -> Response {
     let parents = FrameParents::find(app, head.uri.query().unwrap_or_default());
     let policy = content_policy(page, &parents);
-    let content = release().page(page, &parents.to_json(), &policy);
+    let host = request_host(head).unwrap_or_default();
+    let field_origin = app.settings.field_hosting.frame_origin(host);
+    let origins = PageOrigins {
+        field_origin: field_origin.map(WebOrigin::text).unwrap_or_default(),
+        allowed_origins: &parents.to_json(),
+    };
+    let content = release().page(page, origins, &policy);
     let content = CachedContent {
-        body: Body::from(content.html.into_owned()),
+        body: Body::from(content.html),
         content_type: HeaderValue::from_static("text/html; charset=utf-8"),
         etag: &content.etag,
     };

@@ -39,6 +39,17 @@ fn fields_are_served_on_the_host_of_their_origin_only() {
 }
 
 #[test]
+fn pages_name_the_one_origin_in_which_their_scripts_run() {
+    let origin = format!("name=\"scrip-field-origin\" content=\"https://{FIELD_HOST}\"");
+    for path in PAGES {
+        for host in [FIELD_HOST, "Fields.Example", "fields.example:8443"] {
+            let response = FIELDS.request("GET", path).header("Host", host).send();
+            assert!(response.text.contains(&origin), "{host} {path}");
+        }
+    }
+}
+
+#[test]
 fn field_host_has_the_api_below_its_path_only() {
     let key = &FIELD_KEYS.private;
     request("GET", "/api/applications/key").key(key).send().expect_status(200);
@@ -79,6 +90,11 @@ fn development_serves_fields_and_api_on_loopback_hosts() {
         for path in [SCRIPTS[0], PAGES[0], "/docs", "/api/docs", "/healthz", "/api/openapi.json"] {
             let response = server.request("GET", path).header("Host", host).send();
             assert_eq!(response.status, 200, "{host} {path}");
+        }
+        // A developer may open the server by each of its names.
+        for path in PAGES {
+            let page = server.request("GET", path).header("Host", host).send().text;
+            assert!(page.contains("name=\"scrip-field-origin\" content=\"\""), "{host} {path}");
         }
     }
     for host in ["vault.example", "127.0.0.1.example"] {
