@@ -25,6 +25,7 @@ pub(crate) mod numbers;
 mod rejected_evaluations;
 pub mod search;
 mod separated_digits;
+mod sorted_texts;
 
 pub use self::{
     bucket::{GuessBucket, GuessRecord},

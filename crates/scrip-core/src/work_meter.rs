@@ -28,6 +28,10 @@ pub const INLINE_WORK_MAX: usize = 1024 * 1024;
 /// The work to open a byte of a sealed body: it is decrypted, parsed and wiped.
 const OPEN_WORK_PER_BYTE: usize = 2;
 
+/// The work to search a byte for numbers: it is read for the digits of a whole text, and for runs of
+/// digits.
+const NUMBER_SEARCH_WORK_PER_BYTE: usize = 4;
+
 /// The maximum work of all attempts of a request that conflicts made useless. A token of ordinary size
 /// allows hundreds of attempts, and the largest one allows two or three.
 const REPEATED_WORK_MAX: usize = REQUEST_WORK_MAX;
@@ -60,7 +64,7 @@ pub struct WorkMeter {
     rejected: AtomicBool,
 }
 
-/// The work to open or seal bodies. Each size is padded, so that the effect of the work does not tell
+/// The work to open or seal bodies, or to search them for numbers. Each size is padded, so that the effect of the work does not tell
 /// the length of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BodyWork(usize);
@@ -69,6 +73,11 @@ impl BodyWork {
     /// Opens a sealed body of this length, or seals one.
     pub(crate) fn for_bytes(sealed_bytes: usize) -> Self {
         Self(padded_size(sealed_bytes).saturating_mul(OPEN_WORK_PER_BYTE))
+    }
+
+    /// Searches a body and evaluated texts of this length for numbers.
+    pub(crate) fn for_number_search(bytes: usize) -> Self {
+        Self(padded_size(bytes).saturating_mul(NUMBER_SEARCH_WORK_PER_BYTE))
     }
 
     pub(crate) fn and(self, other: Self) -> Self {
@@ -194,7 +203,7 @@ impl WorkMeter {
         self.run_long_step(step)
     }
 
-    /// Opens or seals a body: inline within [`INLINE_OPEN_WORK_MAX`], else by the long runner.
+    /// Opens, seals or searches a body: inline within [`INLINE_OPEN_WORK_MAX`], else by the long runner.
     ///
     /// The work is not taken from the budget of expressions: pages and calls have limits of their own
     /// for the bodies that they open.

@@ -182,8 +182,12 @@ impl VaultHarness {
     }
 
     pub async fn tenant(&self, settings: TenantSettings) -> Arc<Tenant> {
+        self.tenant_of_kind(TenantKind::Test, settings).await
+    }
+
+    pub async fn tenant_of_kind(&self, kind: TenantKind, settings: TenantSettings) -> Arc<Tenant> {
         let name = DisplayName::parse("acme").unwrap();
-        let creation = create_tenant(&self.vault, &self.root, name, TenantKind::Test, settings);
+        let creation = create_tenant(&self.vault, &self.root, name, kind, settings);
         let id = creation.await.unwrap();
         Arc::clone(self.directory().await.tenant(id).unwrap())
     }

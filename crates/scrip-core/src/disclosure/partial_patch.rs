@@ -48,7 +48,8 @@ pub(crate) struct PartialPatch<'a> {
 /// anything else would depend on hidden data.
 #[derive(Debug)]
 pub(crate) struct KnownInputs {
-    /// The data, without the hidden leaves that the patch does not write.
+    /// The data that the patch writes, and what every mask shows. Neither values nor names of other
+    /// members are in it.
     pub(crate) data: Plaintext,
     /// Whether the fingerprint has no other inputs.
     pub(crate) covers_fingerprint: bool,
@@ -99,43 +100,25 @@ impl PartialPatch<'_> {
     }
 
     fn known_data(&self, data: &Plaintext) -> Plaintext {
-        let is_known = |leaf: &[&str]| {
-            !is_hidden_leaf(self.token_type, leaf)
-                || !is_empty_object(self.patch) && replaces_leaf(self.patch, leaf)
-        };
-        Plaintext::new(copy_leaves(data.expose(), &mut Vec::new(), &is_known))
+        let data = data.expose();
+        let mut known = copy_written(self.patch, data);
+        if let Some(members) = known.as_object_mut() {
+            let shown = self.token_type.unmasked_properties().iter();
+            let shown = shown.filter_map(|it| Some(((*it).to_owned(), data.get(it)?.clone())));
+            members.extend(shown);
+        }
+        Plaintext::new(known)
     }
 }
 
-/// A copy of the value with null in place of the other leaves.
-fn copy_leaves<'v>(
-    value: &'v Value,
-    path: &mut Vec<&'v str>,
-    is_copied: &dyn Fn(&[&str]) -> bool,
-) -> Value {
-    match value {
-        Value::Object(object) if !object.is_empty() => {
-            let copy_member = |(name, value): (&'v String, &'v Value)| {
-                path.push(name);
-                let copy = copy_leaves(value, path, is_copied);
-                path.pop();
-                (name.clone(), copy)
-            };
-            Value::Object(object.iter().map(copy_member).collect())
-        }
-        Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Array(_)
-        | Value::Object(_) => {
-            if is_copied(path) {
-                value.clone()
-            } else {
-                Value::Null
-            }
-        }
-    }
+/// The members that the patch names, with their values in the patched data. Other members are missing:
+/// their names are hidden too, and they may be numbers.
+fn copy_written(patch: &Value, data: &Value) -> Value {
+    let Value::Object(members) = patch else { return data.clone() };
+    let copy_member = |(name, patch): (&String, &Value)| {
+        (name.clone(), copy_written(patch, data.get(name).unwrap_or(&Value::Null)))
+    };
+    Value::Object(members.iter().map(copy_member).collect())
 }
 
 /// Compares the leaves of the data and of the patch with the inputs of an expression. Inputs are

@@ -14,16 +14,21 @@
 //! stored, so the caller submits nothing: a number that a caller without a reveal right wrote has
 //! another version, and the version is compared too.
 
+use scrip_expression::value_cost;
+
 use crate::{
     Error,
     equality::{
         CallerClass, GuessStore,
         bucket::{FingerprintDisclosure, GuessBudget, GuessLimits},
         ledger::{CountRequest, GuessLedger},
-        numbers::{CountedNumber, EvaluatedNumbers, collect_body_numbers, collect_token_numbers},
+        numbers::{
+            CollectedNumbers, EvaluatedNumbers, collect_body_numbers, collect_token_numbers,
+        },
     },
     policy::Caller,
     types::{DisclosureRules, Plaintext, time::Clock},
+    work_meter::BodyWork,
 };
 
 /// A value that will be compared with stored hidden data.
@@ -94,7 +99,7 @@ impl GuessCount<'_> {
     /// Counts the numbers in a value that the caller submits. `None` if the value must not be
     /// compared, because a budget is exhausted or the value has too many numbers.
     ///
-    /// Errors: the counters cannot be read.
+    /// Errors: the counters cannot be read, or too many long requests are running.
     pub(crate) async fn compare(
         &mut self,
         value: Comparable<'_>,
@@ -115,7 +120,7 @@ impl GuessCount<'_> {
 
     /// Counts the numbers of one token before any result that depends on them is stored or
     /// returned.
-    /// Errors: the counters cannot be read.
+    /// Errors: the counters cannot be read, or too many long requests are running.
     async fn count_numbers(
         &mut self,
         evaluated: EvaluatedNumbers<'_>,
@@ -123,8 +128,9 @@ impl GuessCount<'_> {
         if !self.is_counted() {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        let numbers = collect_token_numbers(self.caller, self.rules, &evaluated);
-        self.count_guesses(numbers).await
+        let collect = || collect_token_numbers(self.caller, self.rules, &evaluated);
+        let collected = self.collect_numbers(evaluated.read_bytes(), collect)?;
+        self.count_guesses(collected).await
     }
 
     /// Counts the numbers of a request body before it is compared with an earlier one.
@@ -136,8 +142,19 @@ impl GuessCount<'_> {
         if !self.is_counted() {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        let numbers = collect_body_numbers(self.caller, self.rules, body);
-        self.count_guesses(numbers).await
+        let collect = || collect_body_numbers(self.caller, self.rules, body);
+        let collected = self.collect_numbers(value_cost(body.expose()), collect)?;
+        self.count_guesses(collected).await
+    }
+
+    /// Searches this many bytes for numbers: a large text outside of the async workers.
+    /// Errors: too many long requests are running.
+    fn collect_numbers(
+        &self,
+        bytes: usize,
+        collect: impl FnOnce() -> CollectedNumbers,
+    ) -> Result<CollectedNumbers, Error> {
+        self.caller.work().run_opening(BodyWork::for_number_search(bytes), collect)
     }
 
     /// Whether a budget is on and the caller could learn a number by guessing. The container of
@@ -150,23 +167,23 @@ impl GuessCount<'_> {
             && (is_public || !self.caller.reveals_whole_tenant())
     }
 
-    /// Counts the numbers. `None` for too many numbers: nothing is counted, and nothing is compared.
+    /// Counts the numbers. Of too many numbers the first ones count, and nothing is compared.
     /// Errors: as [`GuessCount::count_numbers`].
     pub(super) async fn count_guesses(
         &mut self,
-        numbers: Option<Vec<CountedNumber>>,
+        collected: CollectedNumbers,
     ) -> Result<FingerprintDisclosure, Error> {
         let limits = GuessLimits::from_quotas(&self.caller.tenant().quotas);
         if limits.is_off() {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        let Some(numbers) = numbers else { return Ok(FingerprintDisclosure::Withheld) };
+        let CollectedNumbers { numbers, has_too_many } = collected;
         if numbers.is_empty() {
             return Ok(FingerprintDisclosure::Allowed);
         }
         let request = CountRequest::for_caller(self.caller, limits, self.clock.now());
         let result = self.ledger.count(self.store, request, &numbers).await?;
         self.exhausted.extend(result.exhausted);
-        Ok(result.disclosure)
+        Ok(if has_too_many { FingerprintDisclosure::Withheld } else { result.disclosure })
     }
 }

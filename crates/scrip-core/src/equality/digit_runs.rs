@@ -21,75 +21,149 @@ pub(super) enum RunSeparators {
     All,
 }
 
-impl RunSeparators {
-    fn contains(self, character: char) -> bool {
-        match self {
-            Self::WithinNumber => is_number_separator(character),
-            Self::All => !character.is_alphanumeric() && character != '"',
-        }
+/// What a character that is no digit does to the runs before it.
+#[derive(Clone, Copy)]
+enum SeparatorKind {
+    /// Is dropped from runs of both kinds.
+    Number,
+    /// Ends a run within a number, and is dropped from the other one.
+    Other,
+    /// Ends runs of both kinds.
+    RunEnd,
+}
+
+fn separator_kind(character: char) -> SeparatorKind {
+    match character {
+        '-' | '.' | '_' | '/' | ' ' | '\t'..='\r' => SeparatorKind::Number,
+        '"' => SeparatorKind::RunEnd,
+        _ if character.is_ascii_alphanumeric() => SeparatorKind::RunEnd,
+        _ if character.is_ascii() => SeparatorKind::Other,
+        _ if is_other_number_separator(character) => SeparatorKind::Number,
+        _ if character.is_alphanumeric() => SeparatorKind::RunEnd,
+        _ => SeparatorKind::Other,
     }
 }
 
-fn is_number_separator(character: char) -> bool {
+/// Whether people group the digits of a number with this character outside of ASCII.
+fn is_other_number_separator(character: char) -> bool {
     matches!(
         character,
-        '-' | '.' | '_' | '/' | '\u{ad}' | '\u{b7}' | '\u{200b}'..='\u{200f}' | '\u{2010}'..='\u{2015}'
-            | '\u{2022}' | '\u{2027}' | '\u{2060}'..='\u{2064}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}'
+        '\u{ad}' | '\u{b7}' | '\u{200b}'..='\u{200f}' | '\u{2010}'..='\u{2015}' | '\u{2022}'
+            | '\u{2027}' | '\u{2060}'..='\u{2064}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}'
             | '\u{feff}' | '\u{ff0d}'
     ) || character.is_whitespace()
 }
 
-/// Calls `visit` with the digits of each run that has at least [`RUN_DIGITS_MIN`] of them. Digits of
-/// other scripts count with their value. A number with an exponent counts with its decimal value.
-pub(super) fn visit_digit_runs(text: &str, separators: RunSeparators, visit: &mut dyn FnMut(&str)) {
+/// Gets each run. Returns whether it wants more runs.
+type VisitRun<'a> = dyn FnMut(RunSeparators, &str) -> bool + 'a;
+
+/// The runs of both kinds before the current character. The digits of the run within a number are the
+/// last digits of the other run, so one pass over a text finds both.
+struct CurrentRuns {
+    digits: Zeroizing<String>,
+    /// Where the run within a number begins.
+    number_start: usize,
+    /// The number of digits before the last point.
+    point: Option<usize>,
+}
+
+impl CurrentRuns {
+    /// Visits the runs that end here, unless both are the same.
+    fn visit_all(&mut self, exponent: Option<Exponent<'_>>, visit: &mut VisitRun<'_>) -> bool {
+        let is_one_run = self.number_start == 0;
+        self.visit(self.number_start, RunSeparators::WithinNumber, exponent, visit)
+            && (is_one_run || self.visit(0, RunSeparators::All, exponent, visit))
+    }
+
+    /// Visits the run that begins at `start`, and its decimal value if it has an exponent.
+    fn visit(
+        &mut self,
+        start: usize,
+        separators: RunSeparators,
+        exponent: Option<Exponent<'_>>,
+        visit: &mut VisitRun<'_>,
+    ) -> bool {
+        let length = self.digits.len();
+        if length == start {
+            return true;
+        }
+        let mut visit_digits = |digits: &str| {
+            let run = digits.get(start..).unwrap_or_default();
+            run.len() < RUN_DIGITS_MIN || visit(separators, run)
+        };
+        if !visit_digits(&self.digits) {
+            return false;
+        }
+        let point = self.point.filter(|it| *it > start);
+        let fraction_digits = point.map_or(0, |it| length.saturating_sub(it));
+        let Some(zeros) = exponent.and_then(|it| it.zeros(fraction_digits)) else { return true };
+        self.digits.extend(std::iter::repeat_n('0', zeros));
+        let wants_more = visit_digits(&self.digits);
+        self.digits.truncate(length);
+        wants_more
+    }
+
+    fn clear(&mut self) {
+        self.digits.clear();
+        self.number_start = 0;
+        self.point = None;
+    }
+}
+
+/// Calls `visit` with the digits of each run of both kinds that has at least [`RUN_DIGITS_MIN`] of them,
+/// until `visit` returns `false`. Digits of other scripts count with their value. A number with an
+/// exponent counts with its decimal value.
+pub(super) fn visit_digit_runs(text: &str, visit: &mut VisitRun<'_>) {
     if !may_have_run(text) {
         return;
     }
     // A string that grows would leave copies that are not wiped.
     let capacity = text.len().saturating_add(EXPONENT_ZEROS_MAX);
-    let mut run = Zeroizing::new(String::with_capacity(capacity));
-    let mut visit_run = |run: &str| {
-        if run.len() >= RUN_DIGITS_MIN {
-            visit(run);
-        }
-    };
-    // The digits of the run after its last point.
-    let mut fraction_digits = None;
+    let digits = Zeroizing::new(String::with_capacity(capacity));
+    let mut runs = CurrentRuns { digits, number_start: 0, point: None };
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
         if let Some(digit) = ascii_digit(character) {
-            run.push(digit);
-            fraction_digits = fraction_digits.map(|it: usize| it.saturating_add(1));
+            runs.digits.push(digit);
             continue;
         }
-        if run.is_empty() {
+        if runs.digits.is_empty() || (character == '\\' && skip_escape(&mut characters)) {
             continue;
         }
-        // The escape of a control character in the text of an object, or of an object in an object.
-        match characters.clone().next().filter(|_| character == '\\') {
-            Some('b' | 'f' | 'n' | 'r' | 't') => {
-                characters.next();
-                continue;
+        let wants_more = match separator_kind(character) {
+            SeparatorKind::Number => {
+                if character == '.' {
+                    runs.point = Some(runs.digits.len());
+                }
+                true
             }
-            Some('\\') => continue,
-            Some(_) | None => (),
-        }
-        if separators.contains(character) {
-            if character == '.' {
-                fraction_digits = Some(0);
+            SeparatorKind::Other => {
+                let start = runs.number_start;
+                runs.number_start = runs.digits.len();
+                runs.visit(start, RunSeparators::WithinNumber, None, visit)
             }
-            continue;
+            SeparatorKind::RunEnd => {
+                let exponent = Exponent { character, after: characters.as_str() };
+                let wants_more = runs.visit_all(Some(exponent), visit);
+                runs.clear();
+                wants_more
+            }
+        };
+        if !wants_more {
+            return;
         }
-        visit_run(&run);
-        let zeros = exponent_zeros(character, characters.as_str(), fraction_digits.unwrap_or(0));
-        if let Some(zeros) = zeros {
-            run.extend(std::iter::repeat_n('0', zeros));
-            visit_run(&run);
-        }
-        run.clear();
-        fraction_digits = None;
     }
-    visit_run(&run);
+    runs.visit_all(None, visit);
+}
+
+/// Skips the escape of a control character in the text of an object, or of an object in an object.
+/// Returns whether the backslash is a part of one.
+fn skip_escape(characters: &mut std::str::Chars<'_>) -> bool {
+    match characters.clone().next() {
+        Some('b' | 'f' | 'n' | 'r' | 't') => characters.next().is_some(),
+        Some('\\') => true,
+        Some(_) | None => false,
+    }
 }
 
 /// A cheap check, because most texts have few digits.
@@ -102,16 +176,28 @@ fn may_have_run(text: &str) -> bool {
     digits >= RUN_DIGITS_MIN || !text.is_ascii() || (digits > 0 && has_exponent())
 }
 
-/// The zeros behind the digits of a number in scientific notation, such as `4.2e15`.
-fn exponent_zeros(character: char, after: &str, fraction_digits: usize) -> Option<usize> {
-    let exponent = after.strip_prefix('+').unwrap_or(after);
-    let end = exponent.find(|it: char| !it.is_ascii_digit()).unwrap_or(exponent.len());
-    let exponent: usize = exponent.get(..end)?.parse().ok()?;
-    let zeros = exponent.checked_sub(fraction_digits)?;
-    (matches!(character, 'e' | 'E') && (1..=EXPONENT_ZEROS_MAX).contains(&zeros)).then_some(zeros)
+/// A character behind the digits of a number, which may begin an exponent, such as in `4.2e15`.
+#[derive(Clone, Copy)]
+struct Exponent<'a> {
+    character: char,
+    after: &'a str,
 }
 
-/// The digit zero of each script with decimal digits.
+impl Exponent<'_> {
+    /// The zeros that the exponent adds to the digits.
+    fn zeros(self, fraction_digits: usize) -> Option<usize> {
+        if !matches!(self.character, 'e' | 'E') {
+            return None;
+        }
+        let exponent = self.after.strip_prefix('+').unwrap_or(self.after);
+        let end = exponent.find(|it: char| !it.is_ascii_digit()).unwrap_or(exponent.len());
+        let exponent: usize = exponent.get(..end)?.parse().ok()?;
+        let zeros = exponent.checked_sub(fraction_digits)?;
+        (1..=EXPONENT_ZEROS_MAX).contains(&zeros).then_some(zeros)
+    }
+}
+
+/// The digit zero of each script with decimal digits, in ascending order.
 const ZEROS: [char; 41] = [
     '\u{660}',
     '\u{6f0}',
@@ -160,10 +246,9 @@ fn ascii_digit(character: char) -> Option<char> {
     if character.is_ascii() {
         return character.is_ascii_digit().then_some(character);
     }
-    let code = u32::from(character);
-    let value =
-        ZEROS.iter().find_map(|zero| code.checked_sub(u32::from(*zero)).filter(|it| *it < 10))?;
-    char::from_digit(value, 10)
+    let after = ZEROS.partition_point(|zero| *zero <= character);
+    let zero = ZEROS.get(after.checked_sub(1)?)?;
+    char::from_digit(u32::from(character).checked_sub(u32::from(*zero))?, 10)
 }
 
 /// Calls `visit` with every part of a run that is shorter than the run, as long as a card number, and
@@ -196,7 +281,13 @@ mod tests {
     #[track_caller]
     fn check_runs(text: &str, separators: RunSeparators, expected: &[&str]) {
         let mut runs = Vec::new();
-        visit_digit_runs(text, separators, &mut |it| runs.push(it.to_owned()));
+        visit_digit_runs(text, &mut |it, run| {
+            // Runs of both kinds that are the same are visited once.
+            if it == separators {
+                runs.push(run.to_owned());
+            }
+            true
+        });
         assert_eq!(runs, expected, "runs of {text:?}");
     }
 
@@ -225,6 +316,25 @@ mod tests {
         check_runs("4242,4242|4242:4242", WithinNumber, &[]);
         check_runs(r#"["4242,4242|4242:4242","4242(4242)4242+4242"]"#, All, &[number, number]);
         check_runs("42424242424 x 4242", All, &[]);
+    }
+
+    #[test]
+    fn one_pass_finds_both_kinds_of_runs_with_the_points_and_exponents_of_each() {
+        use RunSeparators::{All, WithinNumber};
+        let text = "1.5,42424242.42e6";
+        check_runs(text, WithinNumber, &["42424242420000"]);
+        check_runs(text, All, &["154242424242", "1542424242420000"]);
+        check_runs("1.5,42424242e6", WithinNumber, &["42424242000000"]);
+        check_runs("42424242,.4242e8", WithinNumber, &["424200000000"]);
+        check_runs("424242424242,1|2", WithinNumber, &["424242424242"]);
+        check_runs("424242424242,1|2", All, &["42424242424212"]);
+        check_runs(r"4242,\n42424242\\t", All, &["424242424242"]);
+        let mut visited = 0;
+        visit_digit_runs("424242424242,424242424242", &mut |_, _| {
+            visited += 1;
+            false
+        });
+        assert_eq!(visited, 1);
     }
 
     #[test]

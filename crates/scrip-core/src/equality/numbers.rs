@@ -4,6 +4,7 @@
 //! card number, routing number and last four digits of a bank account, last four digits of a social
 //! security number or employer id.
 
+use scrip_expression::value_cost;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -16,6 +17,7 @@ use crate::{
         CallerClass, GuessBucket, GuessBucketKind,
         digit_runs::{RUN_DIGITS_MIN, RunSeparators, visit_card_parts, visit_digit_runs},
         separated_digits::{extract_digits, last_four, separated_digits, split_digit_runs},
+        sorted_texts::SortedTexts,
     },
     policy::Caller,
     types::{DisclosureRule, DisclosureRules, Plaintext},
@@ -31,7 +33,7 @@ pub(crate) struct CountedNumber {
 
 const IDENTITY_DIGITS: usize = 9;
 /// The maximum number of counted numbers of a request, because each one is stored for 90 days. A
-/// token with more numbers is not counted; its fingerprint is withheld.
+/// token with more numbers has no fingerprint.
 const NUMBERS_MAX: usize = 100;
 /// The maximum for a browser. All visitors of a shop share one budget, and a request with many numbers
 /// would use up much of it.
@@ -39,11 +41,22 @@ const BROWSER_NUMBERS_MAX: usize = 20;
 /// Tokens of one request share the maximum evenly, whatever their data: the numbers of a token that
 /// the caller may not read must not decide about another token. A long account number has about five.
 const TOKEN_NUMBERS_MIN: usize = 10;
-/// A longer run has more parts than [`NUMBERS_MAX`], unless its digits repeat.
+/// A longer run has more parts than [`NUMBERS_MAX`], unless its digits repeat, so it is refused.
 const LONG_RUN_DIGITS_MAX: usize = 400;
 /// A run whose digits are separated by any characters has no counted parts if it is longer: it
 /// consists of several numbers.
 const SEPARATED_RUN_DIGITS_MAX: usize = 32;
+
+/// The numbers of one value.
+#[derive(Debug)]
+pub(super) struct CollectedNumbers {
+    /// The numbers to count, in the order in which the value has them.
+    pub(super) numbers: Vec<CountedNumber>,
+    /// Whether the value has more numbers than a request may have. It must not be compared, but the first
+    /// numbers count: otherwise a caller could test without a cost how many numbers a value has.
+    pub(super) has_too_many: bool,
+}
+
 /// The data of one token, and the texts that its fingerprint expression and search indexes
 /// evaluated to.
 pub(crate) struct EvaluatedNumbers<'a> {
@@ -57,6 +70,18 @@ pub(crate) struct EvaluatedNumbers<'a> {
     pub(crate) tokens: usize,
 }
 
+impl EvaluatedNumbers<'_> {
+    /// The length of what [`collect_token_numbers`] reads. Data that the caller does not know has no
+    /// part in it: the effect of the work would tell its length.
+    pub(super) fn read_bytes(&self) -> usize {
+        if !self.is_known {
+            return 0;
+        }
+        let texts = self.texts.iter().map(|it| it.len());
+        texts.fold(value_cost(self.data.expose()), usize::saturating_add)
+    }
+}
+
 /// The texts that the expressions of one token evaluated to. They may contain numbers, so they are
 /// wiped when dropped.
 #[derive(Default)]
@@ -65,6 +90,12 @@ pub(crate) struct EvaluatedTexts {
     pub(crate) indexes: Vec<Zeroizing<String>>,
     /// The id, if an expression computed it: a taken id confirms an equal value.
     pub(crate) id: Option<Zeroizing<String>>,
+}
+
+impl EvaluatedTexts {
+    fn iter(&self) -> impl Iterator<Item = &Zeroizing<String>> {
+        self.fingerprint.iter().map(|it| &it.text).chain(&self.indexes).chain(&self.id)
+    }
 }
 
 pub(crate) struct FingerprintText {
@@ -98,9 +129,9 @@ struct Collector<'a> {
     counts_every_run: bool,
     numbers: Vec<CountedNumber>,
     /// The card numbers among the numbers, so that a repeated number costs no digest.
-    card_numbers: Vec<Zeroizing<String>>,
+    card_numbers: SortedTexts,
     /// The runs whose parts were added.
-    parted_runs: Vec<Zeroizing<String>>,
+    parted_runs: SortedTexts,
     numbers_max: usize,
     has_too_many: bool,
 }
@@ -113,15 +144,18 @@ impl<'a> Collector<'a> {
             numbers_max,
             counts_every_run: rules.applies(DisclosureRule::EveryDigitRunCounts),
             numbers: Vec::new(),
-            card_numbers: Vec::new(),
-            parted_runs: Vec::new(),
+            card_numbers: SortedTexts::default(),
+            parted_runs: SortedTexts::default(),
             has_too_many: false,
         }
     }
 
-    /// The numbers; `None` if there are more than a request may have.
-    fn finish(self) -> Option<Vec<CountedNumber>> {
-        (!self.has_too_many).then_some(self.numbers)
+    /// The numbers. A refused request spends no more of a budget than an accepted one may.
+    fn finish(mut self) -> CollectedNumbers {
+        if self.has_too_many {
+            self.numbers.truncate(request_numbers_max(self.class).min(self.numbers_max));
+        }
+        CollectedNumbers { numbers: self.numbers, has_too_many: self.has_too_many }
     }
 
     fn add(&mut self, kind: NumberKind, group_parts: [&str; 2], digits: &str) {
@@ -134,21 +168,20 @@ impl<'a> Collector<'a> {
         let digest = keys.guess_digest(&[b"number", kind.label(), first, digits.as_bytes()]);
         let bucket = GuessBucket::new(self.class, GuessBucketKind::Group, group_digest);
         let number = CountedNumber { bucket, number_digest: digest.0 };
-        if !self.numbers.contains(&number) {
-            self.numbers.push(number);
-            self.has_too_many = self.numbers.len() > self.numbers_max;
+        if self.numbers.contains(&number) {
+            return;
         }
-    }
-
-    fn has_card(&self, digits: &str) -> bool {
-        self.card_numbers.iter().any(|it| it.as_str() == digits)
+        if self.numbers.len() < self.numbers_max {
+            self.numbers.push(number);
+        } else {
+            self.has_too_many = true;
+        }
     }
 
     fn add_card(&mut self, digits: &str) {
-        if self.has_too_many || self.has_card(digits) {
+        if self.has_too_many || !self.card_numbers.insert(digits) {
             return;
         }
-        self.card_numbers.push(Zeroizing::new(digits.to_owned()));
         let bin = digits.get(..6).unwrap_or_default();
         self.add(NumberKind::Card, [bin, last_four(digits)], digits);
     }
@@ -178,27 +211,36 @@ impl<'a> Collector<'a> {
         if !self.counts_every_run {
             return;
         }
-        visit_digit_runs(text, RunSeparators::WithinNumber, &mut |run| {
-            self.add_run(run, LONG_RUN_DIGITS_MAX);
-            self.has_too_many |= run.len() > LONG_RUN_DIGITS_MAX;
-        });
-        visit_digit_runs(text, RunSeparators::All, &mut |run| {
-            self.add_run(run, SEPARATED_RUN_DIGITS_MAX);
+        if self.has_too_many {
+            return;
+        }
+        visit_digit_runs(text, &mut |separators, run| {
+            self.add_run(separators, run);
+            !self.has_too_many
         });
     }
 
-    fn add_run(&mut self, run: &str, parts_max: usize) {
-        if self.has_too_many || self.parted_runs.iter().any(|it| it.as_str() == run) {
+    fn add_run(&mut self, separators: RunSeparators, run: &str) {
+        if self.parted_runs.contains(run) {
             return;
         }
         self.add_card(run);
-        if run.len() <= parts_max {
-            self.parted_runs.push(Zeroizing::new(run.to_owned()));
-            visit_card_parts(run, &mut |part| {
-                self.add_card(part);
-                !self.has_too_many
-            });
+        let parts_max = match separators {
+            RunSeparators::WithinNumber => LONG_RUN_DIGITS_MAX,
+            RunSeparators::All => SEPARATED_RUN_DIGITS_MAX,
+        };
+        let is_long = run.len() > parts_max;
+        if is_long && separators == RunSeparators::All {
+            return;
         }
+        if !is_long {
+            self.parted_runs.insert(run);
+        }
+        visit_card_parts(run.get(..parts_max).unwrap_or(run), &mut |part| {
+            self.add_card(part);
+            !self.has_too_many
+        });
+        self.has_too_many |= is_long;
     }
 
     /// Adds the numbers in the text of a fingerprint expression of the request. The text has the
@@ -299,7 +341,9 @@ impl<'a> Collector<'a> {
                 let is_card =
                     text_of("type").and_then(TokenType::parse).is_some_and(TokenType::is_card);
                 let number = members.get("data").filter(|_| is_card).and_then(card::card_number);
-                self.parted_runs.extend(number.map(|it| Zeroizing::new(it.to_owned())));
+                if let Some(number) = number {
+                    self.parted_runs.insert(number);
+                }
                 members.values().for_each(|it| self.add_body(it));
             }
         }
@@ -314,12 +358,16 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// The maximum number of counted numbers of each token in a request.
-fn token_numbers_max(caller: &Caller, tokens: usize) -> usize {
-    let request_max = match CallerClass::for_caller(caller) {
+fn request_numbers_max(class: CallerClass) -> usize {
+    match class {
         CallerClass::Public => BROWSER_NUMBERS_MAX,
         CallerClass::Private => NUMBERS_MAX,
-    };
+    }
+}
+
+/// The maximum number of counted numbers of each token in a request.
+fn token_numbers_max(caller: &Caller, tokens: usize) -> usize {
+    let request_max = request_numbers_max(CallerClass::for_caller(caller));
     request_max.checked_div(tokens).unwrap_or(request_max).max(TOKEN_NUMBERS_MIN)
 }
 
@@ -332,7 +380,7 @@ pub(super) fn collect_token_numbers(
     caller: &Caller,
     rules: DisclosureRules,
     evaluated: &EvaluatedNumbers<'_>,
-) -> Option<Vec<CountedNumber>> {
+) -> CollectedNumbers {
     let EvaluatedNumbers { token_type, data, texts, is_known, tokens } = evaluated;
     let mut collector = Collector::new(caller, rules, token_numbers_max(caller, *tokens));
     collector.add_own_number(*token_type, data.expose());
@@ -375,7 +423,7 @@ impl Collector<'_> {
         if token_type.is_card() {
             // The fingerprint of the type is over the whole number, so a part of it is no guess.
             let number = card::card_number(data).unwrap_or_default();
-            self.parted_runs.push(Zeroizing::new(number.to_owned()));
+            self.parted_runs.insert(number);
         }
         self.add_value_runs(data);
         self.add_texts(token_type, texts);
@@ -384,8 +432,7 @@ impl Collector<'_> {
     /// Adds the numbers in the texts that the expressions evaluated to.
     fn add_texts(&mut self, token_type: TokenType, texts: &EvaluatedTexts) {
         let fingerprint = texts.fingerprint.as_ref();
-        let id = texts.id.as_ref();
-        for text in fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes).chain(id) {
+        for text in texts.iter() {
             match token_type {
                 // Of prose and structured data, only the runs are numbers.
                 TokenType::Token => drop(self.add_digits_only(text)),
@@ -404,8 +451,8 @@ impl Collector<'_> {
         let is_own_account =
             |it: &&FingerprintText| token_type == TokenType::Bank && it.is_from_type_expression;
         let other_fingerprint = fingerprint.filter(|it| !is_own_account(it));
-        for text in other_fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes).chain(id)
-        {
+        let fingerprint_text = other_fingerprint.map(|it| &it.text);
+        for text in fingerprint_text.into_iter().chain(&texts.indexes).chain(&texts.id) {
             self.add_runs(text);
         }
         // The digest of an index entry is the same for every type.
@@ -425,7 +472,7 @@ pub(super) fn collect_term_numbers(
     caller: &Caller,
     rules: DisclosureRules,
     term: &str,
-) -> Option<Vec<CountedNumber>> {
+) -> CollectedNumbers {
     let mut collector = Collector::new(caller, rules, NUMBERS_MAX);
     collector.add_text(term);
     collector.add_runs(term);
@@ -440,7 +487,7 @@ pub(super) fn collect_body_numbers(
     caller: &Caller,
     rules: DisclosureRules,
     body: &Plaintext,
-) -> Option<Vec<CountedNumber>> {
+) -> CollectedNumbers {
     let mut collector = Collector::new(caller, rules, NUMBERS_MAX);
     collector.add_body(body.expose());
     collector.add_value_runs(body.expose());

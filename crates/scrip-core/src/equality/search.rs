@@ -46,8 +46,8 @@ impl GuessCount<'_> {
         if caller.access_session().is_none() && caller.reveals_everywhere() {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        let numbers = collect_term_numbers(caller, self.rules, term);
-        if self.count_guesses(numbers).await? == FingerprintDisclosure::Withheld {
+        let collected = collect_term_numbers(caller, self.rules, term);
+        if self.count_guesses(collected).await? == FingerprintDisclosure::Withheld {
             return Ok(FingerprintDisclosure::Withheld);
         }
         let counters = search_counters(caller, term);

@@ -1,5 +1,5 @@
-//! Patches of large tokens and comparisons of large proxied calls run outside of the async workers, and
-//! ordinary ones on them.
+//! Patches of large tokens, comparisons of large proxied calls and searches of large texts for numbers run
+//! outside of the async workers, and ordinary ones on them.
 
 use scrip_core::{
     Error,
@@ -7,12 +7,14 @@ use scrip_core::{
     idempotency::{CallContent, CallDelivery},
     operations::{
         proxy_calls::claim_proxy_call::{CallClaim, CallRejection, claim_proxy_call},
-        tokens::update_token::update_token,
+        tokens::{create_token::create_token, update_token::update_token},
     },
-    policy::Caller,
+    policy::{Caller, TenantSettings},
     token::TokenPatch,
+    types::{Permission, TenantKind},
 };
 use scrip_testing::{
+    policy::access_without_rules,
     requests::{create, data_patch, new_token, request_without_slots},
     vault_harness::{Engine, VaultHarness},
 };
@@ -54,6 +56,26 @@ async fn large_patch_of_a_small_token_needs_a_slot() {
     let patch = data_patch(json!({"a": vec![1; 90_000]}));
     let patched = patch_without_slots(&json!({"b": 1}), patch).await;
     assert!(matches!(patched, Err(Error::Unavailable(_))), "{patched:?}");
+}
+
+/// Creates a token with this text while no slot is free, as a caller without a reveal right.
+async fn create_without_slots(kind: TenantKind, text: String) -> Result<(), Error> {
+    let harness = VaultHarness::open(Engine::Memory).await;
+    let tenant = harness.tenant_of_kind(kind, TenantSettings::default()).await;
+    let access = access_without_rules(&[Permission::TokenCreate]);
+    let request = request_without_slots(&harness.caller(&tenant, access).await);
+    let token = new_token(TokenType::Token, json!(text));
+    create_token(&harness.vault, &request, token, None).await.map(drop)
+}
+
+#[tokio::test]
+async fn search_of_a_large_text_for_numbers_needs_a_slot() {
+    let large = || format!("1{}", " ".repeat(100_000));
+    let counted = create_without_slots(TenantKind::Production, large()).await;
+    assert!(matches!(counted, Err(Error::Unavailable(_))), "{counted:?}");
+    create_without_slots(TenantKind::Production, "1".repeat(1_000)).await.unwrap();
+    // Control: without budgets, the numbers of the same text are not counted.
+    create_without_slots(TenantKind::Test, large()).await.unwrap();
 }
 
 /// Claims the key of a call with this many values in its body.

@@ -130,6 +130,32 @@ fn fingerprint_of_a_hidden_account_does_not_depend_on_the_group_of_its_hidden_di
     assert!(convert("5555550000007").is_string(), "another account");
 }
 
+/// A patch with as many numbers as a request may have, next to a hidden name that is one of them or not.
+#[test]
+fn names_of_hidden_members_do_not_change_what_a_patch_counts() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let reader = reader(&harness);
+    let hidden = "900000000050";
+    let count_rows = || {
+        harness.flush_counts();
+        harness.server.count_rows(&harness.keys.tenant, "guesses")
+    };
+    let count_patch = |first: u64, write: &dyn Fn(Vec<String>) -> Value| {
+        let body = json!({"type": "token", "data": {"limits": {hidden: 5000}},
+            "fingerprint_expression": "{{ metadata.m }}", "metadata": {"m": "x"}});
+        let id = harness.server.create_token_id(&reader, &body);
+        let numbers = (first..first + 100).map(|it| it.to_string()).collect();
+        let before = count_rows();
+        patch(&harness, &harness.masked, &id, &write(numbers));
+        count_rows() - before
+    };
+    let data = |numbers: Vec<String>| json!({"data": {"z": numbers}});
+    let metadata = |numbers: Vec<String>| json!({"metadata": {"m": numbers.join("a")}});
+    assert_eq!(count_patch(900_000_000_000, &data), 100, "the hidden name is one of them");
+    assert_eq!(count_patch(910_000_000_000, &data), 100, "the hidden name is none of them");
+    assert_eq!(count_patch(920_000_000_000, &metadata), 100, "a patch of only metadata");
+}
+
 /// The shortest card number at the start of the digits.
 fn luhn_part(digits: &str) -> Option<String> {
     (14..=19).map(|it| digits[..it].to_owned()).find(|it| luhn_sum(it).is_multiple_of(10))
