@@ -210,8 +210,8 @@ export class InputField {
     if (this.parts.every((it) => it.isEmpty || (it.state !== "given" && it.state !== "closed"))) this.#endSet();
     if (part.isEmpty) this.#validation?.reset();
     this.#isDirty = true;
-    // Autofill changes a field without the focus.
-    this.#wasLeft = document.activeElement !== part.input;
+    // Autofill changes a field without the focus. A change of the date or the code leaves the number as it is.
+    if (part.role === "number" || this.#number === undefined) this.#wasLeft = document.activeElement !== part.input;
     part.showsError = this.#options.validateOnChange && this.#validation === undefined && !part.isEmpty;
     this.#render();
     const next = this.parts[this.parts.indexOf(part) + 1];
