@@ -12,7 +12,7 @@
 //! | deduplication | [`DuplicateKeys`]: which existing tokens may be returned for, or updated with, new data |
 //! | PATCH of an expression | [`check_expression_change`] |
 //! | PATCH of data with expressions of another application | [`drop_inherited_expressions`]: the expressions are reset to the defaults of the type |
-//! | PATCH of some inputs of a digest over hidden data, metadata included | [`WithheldDigests`](crate::token::WithheldDigests): a fingerprint or index entry that would confirm a guess is withheld |
+//! | PATCH of some inputs of an output over hidden data, metadata included | [`WithheldOutputs`](crate::token::WithheldOutputs): a fingerprint or index entry that would confirm a guess is withheld, and a mask leaf that would show what it hid |
 //! | move | [`check_no_added_rights`] |
 //! | search | a search compares digests of values that the vault computed under the rules above |
 //! | read with a mask | the mask was written under the rules above, and its input has a masked card number |
@@ -21,6 +21,7 @@ mod conversion;
 mod field_place;
 mod lifetime;
 mod partial_patch;
+mod patch_coverage;
 mod trust;
 mod typed_values;
 
@@ -33,7 +34,8 @@ pub(crate) use self::{
         misplaces_field_values,
     },
     lifetime::{LifetimeChange, check_lifetime_change, check_no_added_rights, check_public_move},
-    partial_patch::{KnownInputs, PartialPatch, PatchCoverage, patch_coverage, replaces_all_data},
+    partial_patch::{KnownInputs, PartialPatch},
+    patch_coverage::{PatchCoverage, patch_coverage, replaces_all_data},
     trust::{
         ExpressionSet, ExpressionTrust, check_data, check_expression_change,
         drop_inherited_expressions, effective_mask, has_default_fingerprint_expression,

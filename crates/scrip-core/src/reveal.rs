@@ -4,9 +4,9 @@ mod intent_view;
 
 pub(crate) use self::intent_view::{IntentReader, token_intent_view};
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
-use scrip_expression::{ExpressionError, SHARED_WORK_EXCEEDED, Scope, Template};
+use scrip_expression::{ExpressionError, Scope, Template, value_cost};
 use serde_json::Value;
 
 use crate::{
@@ -146,8 +146,9 @@ pub(crate) fn outline_view(caller: &Caller, stored: &StoredToken, is_marked: boo
     }
 }
 
-/// The masked data for a response. A mask that exceeds the work budget of the request shows no
-/// data: one caller wrote the mask, and requests of others must not fail because of it.
+/// The masked data for a response. A mask that cannot be evaluated, or exceeds the work budget of the
+/// request, shows no data: one caller wrote the mask, another one may have patched the data, and requests
+/// of others must not fail because of them.
 pub(crate) fn mask_within_budget(
     work: &WorkMeter,
     token_type: TokenType,
@@ -155,11 +156,7 @@ pub(crate) fn mask_within_budget(
 ) -> Result<Option<Plaintext>, Error> {
     let masked = apply_mask(work, EvaluationInput::Hidden, token_type, body);
     work.check()?;
-    match masked {
-        Ok(masked) => Ok(masked),
-        Err(error) if error.problem == SHARED_WORK_EXCEEDED => Ok(None),
-        Err(_) => Err(Error::Internal("a stored mask cannot be evaluated".into())),
-    }
+    Ok(masked.ok().flatten())
 }
 
 /// The masked data, if the audience needs it.
@@ -228,7 +225,7 @@ fn build_detail(
     }
 }
 
-/// The masked data; `None` without a mask.
+/// The masked data; `None` without a mask, and for a mask that is withheld as a whole.
 ///
 /// One caller writes the mask, and another caller sees its result. For a card, the input of the
 /// mask contains only BIN and last four, so no mask can show more.
@@ -249,7 +246,11 @@ pub(crate) fn apply_mask(
         attempt.result
     };
     if let Some(mask) = &body.mask {
-        return Ok(Some(Plaintext::new(evaluate(&compile_mask(work, mask)?)?)));
+        let shown_mask = without_withheld_leaves(work, mask, &body.withheld.mask_leaves);
+        if shown_mask.is_null() {
+            return Ok(None);
+        }
+        return Ok(Some(Plaintext::new(evaluate(&compile_mask(work, &shown_mask)?)?)));
     }
     let Some(template) = token_type.default_mask_template() else { return Ok(None) };
     let mut masked = evaluate(template)?;
@@ -258,6 +259,32 @@ pub(crate) fn apply_mask(
     }
     hide_unmasked_secret(token_type, &body.data, &mut masked);
     Ok(Some(Plaintext::new(masked)))
+}
+
+/// The mask with null in place of the withheld leaves.
+fn without_withheld_leaves<'m>(
+    work: &WorkMeter,
+    mask: &'m Value,
+    withheld: &BTreeSet<String>,
+) -> Cow<'m, Value> {
+    if withheld.is_empty() {
+        return Cow::Borrowed(mask);
+    }
+    work.charge(value_cost(mask));
+    Cow::Owned(copy_shown_leaves(mask, withheld))
+}
+
+fn copy_shown_leaves(mask: &Value, withheld: &BTreeSet<String>) -> Value {
+    match mask {
+        Value::String(source) if withheld.contains(source) => Value::Null,
+        Value::Array(items) => items.iter().map(|it| copy_shown_leaves(it, withheld)).collect(),
+        Value::Object(members) => {
+            let copy_member =
+                |(name, it): (&String, _)| (name.clone(), copy_shown_leaves(it, withheld));
+            members.iter().map(copy_member).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => mask.clone(),
+    }
 }
 
 /// The data with a replaced card number, for expressions with results that other callers see.
@@ -358,6 +385,31 @@ mod tests {
         let mask = Some(json!(["{{ data | stringify }}", "{{ data.number | reveal_last: 16 }}"]));
         let expected = json!([r#"{"number":"42424242XXXX4242"}"#, "42424242XXXX4242"]);
         check(TokenType::Card, card(), mask, Some(expected));
+    }
+
+    #[test]
+    fn withheld_leaf_is_null_and_a_withheld_mask_shows_no_data() {
+        let apply = |mask: Value| {
+            let mut body = TokenBody { mask: Some(mask), ..TokenBody::default() };
+            body.data = Plaintext::new(json!({"a": "1", "b": "2"}));
+            body.withheld.mask_leaves.insert("{{ data.a }}".to_owned());
+            mask_within_budget(&WorkMeter::default(), TokenType::Token, &body)
+                .unwrap()
+                .map(Plaintext::into_exposed)
+        };
+        let shown = json!({"a": [null, "2"], "b": "2"});
+        assert_eq!(apply(json!({"a": ["{{ data.a }}", "2"], "b": "{{ data.b }}"})), Some(shown));
+        assert_eq!(apply(json!("{{ data.a }}")), None);
+    }
+
+    #[test]
+    fn mask_that_cannot_be_evaluated_shows_no_data() {
+        for mask in ["{{ data | date: '%Y' }}", "{{ 1 | divided_by: 0 }}", "{{ data | unknown }}"] {
+            let data = Plaintext::new(json!("x"));
+            let body = TokenBody { data, mask: Some(json!(mask)), ..TokenBody::default() };
+            let masked = mask_within_budget(&WorkMeter::default(), TokenType::Token, &body);
+            assert!(masked.unwrap().is_none(), "{mask}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod intent;
 pub mod record;
 
 pub use self::{
-    body::{Cvc, CvcRecord, StoredToken, TokenBody, WithheldDigests},
+    body::{Cvc, CvcRecord, StoredToken, TokenBody, WithheldOutputs},
     collected_data::{CollectedData, DataPlace},
     dropped_attributes::DroppedAttributes,
     encrypted_data::EncryptedData,

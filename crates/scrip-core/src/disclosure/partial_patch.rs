@@ -5,38 +5,30 @@
 //! Therefore a digest over hidden inputs that the patch does not write, and over any input that it
 //! writes, is withheld, until the data is replaced completely or changed with a reveal right.
 //!
-//! A merge patch of an object of free form (type `token`) never covers it: whether it replaces all members
-//! would tell the caller their names. A patch that is no object replaces the value, whatever it was.
+//! A mask is one more output: `{{ data.note | replace: data.ssn, 'XXX' }}` shows the number in the note
+//! after a patch of `ssn`. Each of its leaves is withheld by the same rule. The mask of a card reads only
+//! BIN and last four, which every reader of masks sees, so nothing of it is withheld.
 //!
 //! So no text of hidden and chosen characters is evaluated, and the numbers to count depend only on
 //! what the caller submitted ([`KnownInputs`]).
 
+use std::collections::BTreeSet;
+
+use scrip_expression::is_expression;
 use serde_json::Value;
 
 use crate::{
     card::TokenType,
+    disclosure::patch_coverage::{PatchCoverage, patch_coverage},
     expression::compilation::compile,
-    token::{TokenBody, WithheldDigests},
+    token::{TokenBody, WithheldOutputs},
     types::{DisclosureRule, DisclosureRules, Plaintext},
     work_meter::WorkMeter,
 };
 
-/// The share of the inputs of an expression that a patch writes. Their values do not matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PatchCoverage {
-    /// No input.
-    Absent,
-    /// Some inputs, and not all hidden ones.
-    Partial,
-    /// All hidden inputs.
-    Complete,
-}
-
 /// A patch by a caller without a reveal right.
 pub(crate) struct PartialPatch<'a> {
     pub(crate) token_type: TokenType,
-    /// The data before the patch.
-    pub(crate) before: &'a Value,
     /// The patch of the data; an empty object if there is none.
     pub(crate) patch: &'a Value,
     pub(crate) writes_metadata: bool,
@@ -58,36 +50,48 @@ pub(crate) struct KnownInputs {
 }
 
 impl PartialPatch<'_> {
-    /// Sets the withheld digests of the body, which has the data and the expressions after the patch.
+    /// Sets the withheld outputs of the body, which has the data and the expressions after the patch.
     pub(crate) fn withhold(&self, body: &mut TokenBody) -> KnownInputs {
         let is_rule_on = self.rules.applies(DisclosureRule::PartialPatch);
-        let is_covered = |it: &str| !is_rule_on || self.coverage(it) == PatchCoverage::Complete;
         let sources = body.search_indexes.as_deref();
         let sources = sources.unwrap_or_else(|| self.token_type.default_indexes());
         let expression = body.fingerprint_expression.as_deref();
         let expression =
             expression.unwrap_or_else(|| self.token_type.default_fingerprint_expression());
-        let known = KnownInputs {
-            data: self.known_data(&body.data),
-            covers_fingerprint: is_covered(expression),
-            covered_indexes: sources.iter().filter(|it| is_covered(it)).cloned().collect(),
-        };
-        if is_rule_on {
-            let fingerprint = self.is_withheld(expression, body.withheld.fingerprint);
-            let is_index_withheld =
-                |it: &&String| self.is_withheld(it, body.withheld.indexes.contains(*it));
-            let indexes = sources.iter().filter(is_index_withheld).cloned().collect();
-            body.withheld = WithheldDigests { fingerprint, indexes };
+        let (mut covered_indexes, mut indexes) = (Vec::new(), Vec::new());
+        for source in sources {
+            let coverage = self.coverage(source);
+            if coverage.withholds(body.withheld.indexes.contains(source)) {
+                indexes.push(source.clone());
+            }
+            if !is_rule_on || coverage == PatchCoverage::Complete {
+                covered_indexes.push(source.clone());
+            }
         }
-        known
+        let coverage = self.coverage(expression);
+        let fingerprint = coverage.withholds(body.withheld.fingerprint);
+        let mask_leaves = self.withheld_mask_leaves(body);
+        if is_rule_on {
+            body.withheld = WithheldOutputs { fingerprint, indexes, mask_leaves };
+        } else {
+            body.withheld.mask_leaves = mask_leaves;
+        }
+        KnownInputs {
+            data: self.known_data(&body.data),
+            covers_fingerprint: !is_rule_on || coverage == PatchCoverage::Complete,
+            covered_indexes,
+        }
     }
 
-    fn is_withheld(&self, source: &str, was_withheld: bool) -> bool {
-        match self.coverage(source) {
-            PatchCoverage::Absent => was_withheld,
-            PatchCoverage::Partial => true,
-            PatchCoverage::Complete => false,
+    fn withheld_mask_leaves(&self, body: &TokenBody) -> BTreeSet<String> {
+        if self.token_type.is_card() || !self.rules.applies(DisclosureRule::PartialPatchOfMask) {
+            return BTreeSet::new();
         }
+        let mut leaves = BTreeSet::new();
+        body.mask.iter().for_each(|it| collect_mask_leaves(it, &mut leaves));
+        let is_withheld =
+            |it: &&str| self.coverage(it).withholds(body.withheld.mask_leaves.contains(*it));
+        leaves.into_iter().filter(is_withheld).map(str::to_owned).collect()
     }
 
     fn coverage(&self, source: &str) -> PatchCoverage {
@@ -95,8 +99,7 @@ impl PartialPatch<'_> {
         let Ok(expression) = compile(self.work, source) else { return PatchCoverage::Partial };
         let inputs = expression.data_inputs();
         let writes_metadata = self.writes_metadata && expression.reads_metadata();
-        InputLeaves::find(self.token_type, &inputs, self.before, self.patch)
-            .coverage(writes_metadata)
+        patch_coverage(self.token_type, &inputs, self.patch, writes_metadata)
     }
 
     fn known_data(&self, data: &Plaintext) -> Plaintext {
@@ -121,125 +124,16 @@ fn copy_written(patch: &Value, data: &Value) -> Value {
     Value::Object(members.iter().map(copy_member).collect())
 }
 
-/// Compares the leaves of the data and of the patch with the inputs of an expression. Inputs are
-/// paths into the data; the empty path is the whole data.
-pub(crate) fn patch_coverage(
-    token_type: TokenType,
-    inputs: &[Vec<&str>],
-    before: &Value,
-    patch: &Value,
-) -> PatchCoverage {
-    InputLeaves::find(token_type, inputs, before, patch).coverage(false)
-}
-
-/// Which kinds of leaves the inputs of an expression have.
-#[derive(Default)]
-struct InputLeaves {
-    /// A hidden leaf that the patch writes.
-    has_written_hidden: bool,
-    /// A hidden leaf that the patch does not write.
-    has_unwritten_hidden: bool,
-    /// A leaf that every mask shows, and that the patch writes.
-    has_written_shown: bool,
-}
-
-impl InputLeaves {
-    fn find(token_type: TokenType, inputs: &[Vec<&str>], before: &Value, patch: &Value) -> Self {
-        let is_read = |leaf: &[&str]| {
-            inputs.iter().any(|input| {
-                input.iter().zip(leaf).all(|(input_step, leaf_step)| input_step == leaf_step)
-            })
-        };
-        let mut leaves = Self::default();
-        let mut record_leaf = |leaf: &[&str], is_written: bool| {
-            if is_read(leaf) {
-                let is_hidden = is_hidden_leaf(token_type, leaf);
-                leaves.has_written_hidden |= is_hidden && is_written;
-                leaves.has_unwritten_hidden |= is_hidden && !is_written;
-                leaves.has_written_shown |= !is_hidden && is_written;
-            }
-        };
-        visit_leaves(before, &mut Vec::new(), &mut |leaf| {
-            record_leaf(leaf, replaces_leaf(patch, leaf));
-        });
-        if !is_empty_object(patch) {
-            visit_leaves(patch, &mut Vec::new(), &mut |leaf| record_leaf(leaf, true));
-            // Which members of an object of free form remain is hidden, and so is whether there were any.
-            let is_merged = |it: &Vec<&str>| merges_object(patch, it);
-            if token_type == TokenType::Token && inputs.iter().any(is_merged) {
-                leaves.has_written_hidden = true;
-                leaves.has_unwritten_hidden = true;
-            }
+/// Adds the expressions of a mask.
+fn collect_mask_leaves<'m>(mask: &'m Value, leaves: &mut BTreeSet<&'m str>) {
+    match mask {
+        Value::String(text) if is_expression(text) => _ = leaves.insert(text),
+        Value::Array(items) => items.iter().for_each(|it| collect_mask_leaves(it, leaves)),
+        Value::Object(members) => {
+            members.values().for_each(|it| collect_mask_leaves(it, leaves));
         }
-        leaves
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
     }
-
-    fn coverage(&self, writes_metadata: bool) -> PatchCoverage {
-        let writes_shown = self.has_written_shown || writes_metadata;
-        match (self.has_written_hidden, self.has_unwritten_hidden) {
-            (true, false) => PatchCoverage::Complete,
-            (true, true) => PatchCoverage::Partial,
-            (false, true) if writes_shown => PatchCoverage::Partial,
-            // Without a hidden input, the caller knows all of them.
-            (false, false) if writes_shown => PatchCoverage::Complete,
-            (false, _) => PatchCoverage::Absent,
-        }
-    }
-}
-
-fn is_hidden_leaf(token_type: TokenType, leaf: &[&str]) -> bool {
-    leaf.first().is_none_or(|it| !token_type.unmasked_properties().contains(it))
-}
-
-/// Whether a merge patch replaces every leaf of the data.
-pub(crate) fn replaces_all_data(before: &Value, patch: &Value) -> bool {
-    let mut replaces_all = !is_empty_object(patch);
-    visit_leaves(before, &mut Vec::new(), &mut |leaf| replaces_all &= replaces_leaf(patch, leaf));
-    replaces_all
-}
-
-fn is_empty_object(value: &Value) -> bool {
-    value.as_object().is_some_and(serde_json::Map::is_empty)
-}
-
-/// Calls `visit` with the path of each leaf. Arrays are leaves, because a merge patch replaces them
-/// as a whole.
-fn visit_leaves<'v>(value: &'v Value, path: &mut Vec<&'v str>, visit: &mut dyn FnMut(&[&str])) {
-    match value {
-        Value::Object(object) if !object.is_empty() => {
-            for (name, value) in object {
-                path.push(name);
-                visit_leaves(value, path, visit);
-                path.pop();
-            }
-        }
-        Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Array(_)
-        | Value::Object(_) => visit(path),
-    }
-}
-
-/// Whether a merge patch replaces or removes this leaf.
-fn replaces_leaf(patch: &Value, leaf: &[&str]) -> bool {
-    let mut value = patch;
-    for step in leaf {
-        let Value::Object(object) = value else { return true };
-        let Some(inner) = object.get(*step) else { return false };
-        value = inner;
-    }
-    true
-}
-
-/// Whether the patch has members for the object at this path.
-fn merges_object(patch: &Value, path: &[&str]) -> bool {
-    let mut value = Some(patch);
-    for step in path {
-        value = value.and_then(Value::as_object).and_then(|it| it.get(*step));
-    }
-    value.is_some_and(Value::is_object)
 }
 
 #[cfg(test)]
@@ -248,87 +142,54 @@ mod tests {
 
     use super::*;
 
-    #[track_caller]
-    fn check(inputs: &[&[&str]], before: Value, patch: Value, expected: PatchCoverage) {
-        let inputs: Vec<Vec<&str>> = inputs.iter().map(|it| it.to_vec()).collect();
-        assert_eq!(
-            patch_coverage(TokenType::Token, &inputs, &before, &patch),
-            expected,
-            "coverage of {patch}"
-        );
-    }
-
-    #[test]
-    fn patch_coverage_distinguishes_no_some_and_all_hidden_inputs() {
-        let person = || json!({"pin": "1234", "name": {"first": "a", "last": "b"}});
-        let whole_data: &[&str] = &[];
-        check(&[whole_data], person(), json!({"pin": "1"}), PatchCoverage::Partial);
-        check(&[whole_data], person(), json!({"zip": "1"}), PatchCoverage::Partial);
-        check(&[whole_data], person(), json!({"pin": null}), PatchCoverage::Partial);
-        check(&[whole_data], person(), json!("text"), PatchCoverage::Complete);
-        check(&[whole_data], person(), json!({"pin": 1, "name": "x"}), PatchCoverage::Partial);
-        check(&[whole_data], json!("text"), json!({"pin": 1}), PatchCoverage::Partial);
-        check(&[whole_data], person(), json!(null), PatchCoverage::Complete);
-        check(
-            &[&["name"]],
-            person(),
-            json!({"name": {"first": 1, "last": 2}}),
-            PatchCoverage::Partial,
-        );
-        check(
-            &[&["name"]],
-            json!({"name": "x"}),
-            json!({"name": {"a": 1}}),
-            PatchCoverage::Partial,
-        );
-        check(&[&["name"]], person(), json!({"name": "x"}), PatchCoverage::Complete);
-        check(
-            &[whole_data],
-            person(),
-            json!({"pin": 1, "name": {"first": "x"}}),
-            PatchCoverage::Partial,
-        );
-        check(
-            &[whole_data],
-            person(),
-            json!({"pin": 1, "name": {"first": 1, "last": 2}}),
-            PatchCoverage::Partial,
-        );
-        check(&[&["pin"]], person(), json!({"pin": 1}), PatchCoverage::Complete);
-        check(&[&["pin"]], person(), json!({"name": 1}), PatchCoverage::Absent);
-        check(&[&["pin"], &["name", "last"]], person(), json!({"pin": 1}), PatchCoverage::Partial);
-        check(&[&["name", "last"]], person(), json!({"name": {"first": 1}}), PatchCoverage::Absent);
-        check(&[], person(), json!({"pin": 1}), PatchCoverage::Absent);
-        check(&[whole_data], person(), json!({}), PatchCoverage::Absent);
-    }
-
-    #[test]
-    fn patch_of_a_shown_property_covers_a_part_of_an_expression_over_the_number() {
-        let card = json!({"number": "4242424242424242", "expiration_year": 2030});
-        let inputs = [vec!["number"], vec!["expiration_year"]];
-        let coverage_of = |inputs, patch| patch_coverage(TokenType::Card, inputs, &card, &patch);
-        let year = || json!({"expiration_year": 2031});
-        assert_eq!(coverage_of(&inputs, year()), PatchCoverage::Partial);
-        assert_eq!(coverage_of(&inputs, json!({"number": "1"})), PatchCoverage::Complete);
-        assert_eq!(coverage_of(&inputs[..1], year()), PatchCoverage::Absent);
-        assert_eq!(coverage_of(&inputs[1..], year()), PatchCoverage::Complete);
+    fn withhold(token_type: TokenType, patch: &Value, body: &mut TokenBody) {
+        let work = WorkMeter::default();
+        let rules = DisclosureRules::default();
+        let writes_metadata = false;
+        PartialPatch { token_type, patch, writes_metadata, rules, work: &work }.withhold(body);
     }
 
     #[test]
     fn patch_of_metadata_covers_a_part_of_an_expression_over_hidden_data() {
-        let card = json!({"number": "4242424242424242", "expiration_year": 2030});
         let patch = json!({});
         let work = WorkMeter::default();
         let coverage_of = |source: &str, writes_metadata| {
             let (token_type, rules) = (TokenType::Card, DisclosureRules::default());
-            let (before, patch, work) = (&card, &patch, &work);
-            PartialPatch { token_type, before, patch, writes_metadata, rules, work }
-                .coverage(source)
+            let (patch, work) = (&patch, &work);
+            PartialPatch { token_type, patch, writes_metadata, rules, work }.coverage(source)
         };
         let joined = "{{ metadata.m }}-{{ data.number }}";
         assert_eq!(coverage_of(joined, true), PatchCoverage::Partial);
         assert_eq!(coverage_of(joined, false), PatchCoverage::Absent);
         assert_eq!(coverage_of("{{ data.number }}", true), PatchCoverage::Absent);
         assert_eq!(coverage_of("{{ metadata.m }}", true), PatchCoverage::Complete);
+    }
+
+    #[test]
+    fn mask_leaf_is_withheld_until_all_its_inputs_are_written() {
+        let leaf = "{{ data.note | replace: data.ssn, 'XXX' }}";
+        let mask = json!({"note": leaf, "list": ["{{ data.zip }}", "text"]});
+        let mut body = TokenBody { mask: Some(mask), ..TokenBody::default() };
+        let mut withheld_after = |patch: Value| {
+            withhold(TokenType::Token, &patch, &mut body);
+            body.withheld.mask_leaves.iter().cloned().collect::<Vec<_>>()
+        };
+        assert!(withheld_after(json!({"zip": "1"})).is_empty());
+        assert_eq!(withheld_after(json!({"ssn": "9-"})), [leaf]);
+        assert_eq!(withheld_after(json!({"zip": "2"})), [leaf]);
+        assert_eq!(withheld_after(json!({"note": "x"})), [leaf]);
+        assert!(withheld_after(json!({"note": "x", "ssn": "y"})).is_empty());
+    }
+
+    #[test]
+    fn mask_of_a_card_is_not_withheld_and_that_of_a_bank_account_is() {
+        let mask = json!("{{ data.number }}{{ data.expiration_year }}");
+        let mut card = TokenBody { mask: Some(mask), ..TokenBody::default() };
+        withhold(TokenType::Card, &json!({"expiration_year": 2031}), &mut card);
+        assert!(card.withheld.mask_leaves.is_empty());
+        let mask = json!("{{ data.account_number | remove: data.routing_number }}");
+        let mut bank = TokenBody { mask: Some(mask), ..TokenBody::default() };
+        withhold(TokenType::Bank, &json!({"routing_number": "011000015"}), &mut bank);
+        assert_eq!(bank.withheld.mask_leaves.len(), 1);
     }
 }

@@ -34,8 +34,12 @@ pub(crate) struct ExpressionSet {
 }
 
 impl ExpressionSet {
-    /// The expressions that a patch names.
-    pub(crate) fn patched(patch: &TokenPatch) -> Self {
+    /// The expressions that a patch sets. Without a reveal right, the caller can name an expression
+    /// only unchanged ([`check_expression_change`]), which does not make it the author.
+    pub(crate) fn patched(caller: &Caller, before: &TokenRecord, patch: &TokenPatch) -> Self {
+        if !has_reveal_right(caller, before) {
+            return Self { mask: false, search_indexes: false, fingerprint_expression: false };
+        }
         Self {
             mask: patch.mask.is_some(),
             search_indexes: patch.search_indexes.is_some(),

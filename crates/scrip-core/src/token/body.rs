@@ -1,7 +1,10 @@
 //! What a token stores sealed: its data, mask, metadata and expressions; and the card verification code
 //! (CVC), which is stored separately, encrypted with an epoch key that is destroyed later.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use scrip_expression::{padded_size, value_cost};
 use scrip_seal::{
@@ -37,7 +40,7 @@ pub struct TokenBody {
     /// The application that wrote mask, search indexes and fingerprint expression.
     pub expressions_writer: Option<ApplicationId>,
     #[serde(default)]
-    pub withheld: WithheldDigests,
+    pub withheld: WithheldOutputs,
     /// Whether the token shows BIN, last four, mask and digests only with a reveal right: its data
     /// can be that of another token, which the sender of a proxied call may not read.
     #[serde(default)]
@@ -66,8 +69,8 @@ struct TokenBodyRef<'a> {
     fingerprint_expression: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expressions_writer: Option<String>,
-    #[serde(skip_serializing_if = "WithheldDigests::is_empty")]
-    withheld: &'a WithheldDigests,
+    #[serde(skip_serializing_if = "WithheldOutputs::is_empty")]
+    withheld: &'a WithheldOutputs,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     withheld_details: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,7 +164,8 @@ impl TokenBody {
         if self.withheld_details {
             let indexes = self.search_indexes.as_deref();
             let indexes = indexes.unwrap_or_else(|| token_type.default_indexes()).to_vec();
-            self.withheld = WithheldDigests { fingerprint: true, indexes };
+            self.withheld.fingerprint = true;
+            self.withheld.indexes = indexes;
         }
     }
 
@@ -253,19 +257,23 @@ fn to_i64(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The digests of a token that are not computed, because they would confirm a guess.
+/// The outputs of a token's expressions that are not computed: digests that would confirm a guess, and
+/// leaves of the mask that would show what they hid.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WithheldDigests {
+pub struct WithheldOutputs {
     #[serde(default)]
     pub fingerprint: bool,
     /// The sources of the withheld search indexes.
     #[serde(default)]
     pub indexes: Vec<String>,
+    /// The sources of the withheld leaves of the mask.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub mask_leaves: BTreeSet<String>,
 }
 
-impl WithheldDigests {
+impl WithheldOutputs {
     pub fn is_empty(&self) -> bool {
-        !self.fingerprint && self.indexes.is_empty()
+        !self.fingerprint && self.indexes.is_empty() && self.mask_leaves.is_empty()
     }
 }
 

@@ -13,6 +13,8 @@ pub enum DisclosureRule {
     StrongerRight,
     /// A patch of some inputs withholds the digests over the other hidden ones.
     PartialPatch,
+    /// A patch of some inputs withholds the leaves of a mask over the other hidden ones.
+    PartialPatchOfMask,
     /// Expressions of another application are reset when the secret is replaced.
     InheritedExpressions,
     /// Templates of a proxy read the message as the client sent it, not the data of its tokens.

@@ -2,6 +2,10 @@
 //!
 //! No expression ever sees a CVC: it is removed from the data before any evaluation.
 
+mod mask_check;
+
+pub(crate) use self::mask_check::MaskOrigin;
+
 use std::{borrow::Cow, sync::Arc};
 
 use scrip_expression::{Expression, ExpressionError, Scope, is_expression};
@@ -80,6 +84,7 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) body: &'a TokenBody,
     pub(crate) vault: &'a Vault,
     pub(crate) failure_mode: FailureMode,
+    pub(crate) mask_origin: MaskOrigin,
     /// `None` for a new token, and for a patch by a caller that may read the token.
     pub(crate) hidden_patch: Option<HiddenPatch<'a>>,
 }
@@ -95,7 +100,7 @@ pub(crate) struct HiddenPatch<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// For a new token or intent.
+    /// For a new token or intent, with the expressions of the request.
     pub(crate) fn new(
         vault: &'a Vault,
         caller: &'a Caller,
@@ -103,42 +108,25 @@ impl<'a> Evaluation<'a> {
         body: &'a TokenBody,
         failure_mode: FailureMode,
     ) -> Self {
-        Self { caller, token_type, body, vault, failure_mode, hidden_patch: None }
+        let mask_origin = MaskOrigin::Request;
+        Self { caller, token_type, body, vault, failure_mode, mask_origin, hidden_patch: None }
     }
 }
 
 impl Evaluation<'_> {
     pub(crate) fn evaluate(&self) -> Result<EvaluationResult, FieldError> {
-        let Self { caller, token_type, body, .. } = *self;
+        let Self { caller, body, .. } = *self;
         let mut texts = EvaluatedTexts::default();
         let fingerprint = self.compute_fingerprint(&mut texts)?;
         let mut indexes = self.compute_indexes(&mut texts.indexes)?;
         let data_indexes = indexes.len();
         indexes.extend(metadata_indexes(caller.tenant(), body)?);
-        // The mask of a card sees a masked number; the masks of other types see the data.
-        if body.mask.is_some() && (token_type.is_card() || self.failure_mode == FailureMode::Report)
-        {
-            self.check_mask()?;
-        }
+        self.check_mask()?;
         Ok(EvaluationResult { fingerprint, indexes, data_indexes, texts })
     }
 
     fn metered(&self) -> MeteredInput<'_> {
         MeteredInput { work: self.caller.work(), input: self.failure_mode.input() }
-    }
-
-    fn check_mask(&self) -> Result<(), FieldError> {
-        let Self { caller, token_type, body, .. } = *self;
-        let masked = reveal::apply_mask(caller.work(), self.failure_mode.input(), token_type, body);
-        let masked = masked.map_err(|error| FieldError::from_expression_error("mask", error))?;
-        // The mask itself may contain the number as literal text, although its input does not.
-        let number = card::card_number(body.data.expose()).filter(|_| token_type.is_card());
-        if let (Some(masked), Some(number)) = (masked, number)
-            && contains_number(masked.expose(), number)
-        {
-            return Err(FieldError::new("mask", "must not contain the card number"));
-        }
-        Ok(())
     }
 
     /// For a card, the data with another number that looks like this one. The result of an
@@ -305,22 +293,6 @@ fn index_value(
     let rule =
         || missing_value_rule(token_type, expression, "must give one value that is not empty");
     text.ok_or_else(|| FieldError::new(field(), rule()))
-}
-
-/// Whether a text or name in the value contains the number, also with separators.
-fn contains_number(value: &Value, number: &str) -> bool {
-    match value {
-        Value::Null | Value::Bool(_) => false,
-        Value::Number(it) => it.to_string().contains(number),
-        Value::String(text) => {
-            let unseparated: String = text.chars().filter(|it| !" -._/".contains(*it)).collect();
-            unseparated.contains(number)
-        }
-        Value::Array(items) => items.iter().any(|it| contains_number(it, number)),
-        Value::Object(object) => {
-            object.iter().any(|(name, it)| name.contains(number) || contains_number(it, number))
-        }
-    }
 }
 
 /// How the work on the data of a token is charged.

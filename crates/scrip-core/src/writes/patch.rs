@@ -27,7 +27,7 @@ use crate::{
     reveal::{Audience, build_view, outline_view, reveal_existing},
     token::{
         CvcRecord, StoredToken, TokenBody, TokenModification, TokenPatch, TokenRecord, TokenView,
-        WithheldDigests, WrittenToken, body::record_work, patch_has_card_number,
+        WithheldOutputs, WrittenToken, body::record_work, patch_has_card_number,
     },
     token_batch::{CvcChange, TokenEvents, TokenWrite, UpdateToken},
     types::{
@@ -36,7 +36,7 @@ use crate::{
     },
     work_meter::BodyWork,
     writes::{
-        evaluation::{Evaluation, EvaluationResult, FailureMode, HiddenPatch},
+        evaluation::{Evaluation, EvaluationResult, FailureMode, HiddenPatch, MaskOrigin},
         patch::data_change::{CvcEdit, DataChange, patch_has_secret},
         pending_token::check_expiry,
     },
@@ -54,7 +54,7 @@ pub(crate) struct PatchedToken {
     /// The number of index entries over the data, which are the first ones of the record.
     data_indexes: usize,
     /// Whether the caller wrote the whole data, and so knows what the fingerprint is over.
-    knows_data: bool,
+    pub(crate) knows_data: bool,
     reject_if_in_session_at: Option<Timestamp>,
     /// The work to open and seal the body, which a conflict makes useless.
     pub(crate) body_work: BodyWork,
@@ -80,7 +80,7 @@ impl PatchContext<'_> {
     ) -> Result<PatchedToken, Error> {
         let StoredToken { record, cvc } = stored;
         let (work, tenant) = (self.caller.work(), self.caller.tenant());
-        let body_work = patch_work(&record, patch);
+        let body_work = self.patch_work(&record, patch);
         TokenBody::open_with_work(work, body_work, tenant, &record, |body| {
             self.apply_to_body(&record, body, cvc, patch)
         })
@@ -109,9 +109,8 @@ impl PatchContext<'_> {
         if writes_number && !has_reveal_right(caller, before) {
             body.number_version = Some(CardNumberVersion::random(vault.fill_random));
         }
-        let patched_set = ExpressionSet::patched(patch);
-        if has_reveal_right(caller, before)
-            && !patched_set.is_empty()
+        let patched_set = ExpressionSet::patched(caller, before, patch);
+        if !patched_set.is_empty()
             && patched_set.covers_all_custom(caller.work(), token_type, &body)
         {
             body.expressions_writer = Some(caller.application());
@@ -150,7 +149,7 @@ impl PatchContext<'_> {
             data_indexes: evaluated.data_indexes,
             knows_data,
             reject_if_in_session_at,
-            body_work: patch_work(before, patch),
+            body_work: self.patch_work(before, patch),
         })
     }
 
@@ -168,7 +167,13 @@ impl PatchContext<'_> {
         let is_hidden = hides_marked(caller, body.is_marked);
         let failure_mode = if is_hidden { FailureMode::Hide } else { failure_mode };
         let hidden_patch = known.map(|known| HiddenPatch { before, known });
-        let evaluation = Evaluation { caller, token_type, body, vault, failure_mode, hidden_patch };
+        let writes_mask = patch.mask.is_some() && has_reveal_right(caller, before);
+        let mask_origin = if writes_mask { MaskOrigin::Request } else { MaskOrigin::Stored };
+        let evaluation = Evaluation {
+            mask_origin,
+            hidden_patch,
+            ..Evaluation::new(vault, caller, token_type, body, failure_mode)
+        };
         let mut evaluated = evaluation.evaluate()?;
         if body.is_marked && !may_digest_marked(caller, before) {
             // Digests that a caller with a reveal right computed stay until the data changes.
@@ -246,6 +251,21 @@ impl PatchContext<'_> {
         is_typed || self.caller.carries_typed_values()
     }
 
+    /// The work to open the body, and to seal it again with the values of the patch. Of a caller
+    /// without a reveal right, also the work to find what the patch covers: every expression of the body
+    /// is read, and the data is copied without what the caller does not know.
+    fn patch_work(self, before: &TokenRecord, patch: &TokenPatch) -> BodyWork {
+        let patched = patch.data.as_ref().map(Plaintext::expose).into_iter().chain(&patch.mask);
+        let patch_bytes = patched.map(value_cost).fold(0, usize::saturating_add);
+        let body_work = record_work(before);
+        let work = body_work.and(body_work).and(BodyWork::for_bytes(patch_bytes));
+        if has_reveal_right(self.caller, before) {
+            work
+        } else {
+            work.and(body_work).and(body_work)
+        }
+    }
+
     /// The failure mode for data that the patch does not change.
     fn failure_mode(self, before: &TokenRecord) -> FailureMode {
         if has_reveal_right(self.caller, before) { FailureMode::Report } else { FailureMode::Hide }
@@ -263,44 +283,42 @@ impl PatchContext<'_> {
     ) -> (FailureMode, Option<KnownInputs>) {
         let (token_type, rules) = (before.token_type, self.vault.disclosure);
         let (before_value, patch_value) = (data_before.expose(), data.expose());
-        let coverage = patch_coverage(token_type, &[Vec::new()], before_value, patch_value);
-        body.withheld_details &= !replaces_all_data(before_value, patch_value);
+        let coverage = patch_coverage(token_type, &[Vec::new()], patch_value, false);
+        body.withheld_details &= !replaces_all_data(token_type, before_value, patch_value);
         // A create request that found this token has the same expressions, or they are trusted.
         let is_request = matches!(self.cause, PatchCause::Request);
         if is_request
-            && patch_has_secret(token_type, data_before, data)
+            && patch_has_secret(token_type, data)
             && rules.applies(DisclosureRule::InheritedExpressions)
         {
-            let patched = ExpressionSet::patched(patch);
+            let patched = ExpressionSet::patched(self.caller, before, patch);
             drop_inherited_expressions(self.caller, before, body, patched);
         }
-        let known = self.withhold_digests(before, body, before_value, patch_value, patch);
+        let known = self.withhold_outputs(before, body, patch_value, patch);
         match coverage {
             PatchCoverage::Complete => (FailureMode::Report, known),
             PatchCoverage::Absent | PatchCoverage::Partial => (self.failure_mode(before), known),
         }
     }
 
-    /// Withholds the digests over inputs of which the patch writes some and the caller does not know
-    /// the others. `None` if the caller may read the token.
-    fn withhold_digests(
+    /// Withholds the digests and mask leaves over inputs of which the patch writes some and the caller
+    /// does not know the others. `None` if the caller may read the token.
+    fn withhold_outputs(
         self,
         before: &TokenRecord,
         body: &mut TokenBody,
-        data_before: &Value,
         patched_data: &Value,
         patch: &TokenPatch,
     ) -> Option<KnownInputs> {
         if has_reveal_right(self.caller, before) {
             // New metadata says nothing about data that another caller may have patched in part.
             if patch.data.is_some() {
-                body.withheld = WithheldDigests::default();
+                body.withheld = WithheldOutputs::default();
             }
             return None;
         }
         let partial = PartialPatch {
             token_type: before.token_type,
-            before: data_before,
             patch: patched_data,
             writes_metadata: patch.metadata.is_some(),
             rules: self.vault.disclosure,
@@ -310,11 +328,11 @@ impl PatchContext<'_> {
     }
 }
 
-/// The work to open the body, and to seal it again with the values of the patch.
-fn patch_work(before: &TokenRecord, patch: &TokenPatch) -> BodyWork {
-    let patched = patch.data.as_ref().map(Plaintext::expose).into_iter().chain(&patch.mask);
-    let patch_bytes = patched.map(value_cost).fold(0, usize::saturating_add);
-    record_work(before).and(record_work(before)).and(BodyWork::for_bytes(patch_bytes))
+/// Hides the fingerprint in an answer without details if the caller does not know the data: another
+/// caller may compare it. Every answer to an update uses this function.
+pub(crate) fn hide_unknown_fingerprint(view: TokenView, knows_data: bool) -> TokenView {
+    let is_shown = knows_data || view.detail.is_some();
+    TokenView { fingerprint: view.fingerprint.filter(|_| is_shown), ..view }
 }
 
 /// Whether the patch contains a number, or changes a digest that depends on the number. A patch of
@@ -383,6 +401,12 @@ impl PatchedToken {
         Ok(WrittenToken { token, deduplicated })
     }
 
+    /// Whether the caller may compare the token with another one, which the answer then names: it knows
+    /// what the fingerprint is over, or may read it.
+    pub(crate) fn may_deduplicate(&self, caller: &Caller) -> bool {
+        self.knows_data || caller.transform(Permission::TokenRead, &self.token.record).is_some()
+    }
+
     /// The view of the token after an update. A caller without the right to read gets an outline,
     /// because data and mask may be from other callers.
     fn updated_view(
@@ -398,9 +422,8 @@ impl PatchedToken {
             return Ok(view);
         }
         let view = outline_view(caller, &self.token, self.body.is_marked);
-        // Another caller may compare the fingerprint of data that this one does not know.
-        let fingerprint = view.fingerprint.filter(|_| self.knows_data);
-        Ok(TokenView { fingerprint, expires_at: record.expires_at, ..view })
+        let view = TokenView { expires_at: record.expires_at, ..view };
+        Ok(hide_unknown_fingerprint(view, self.knows_data))
     }
 
     pub(crate) fn write(

@@ -40,17 +40,22 @@ impl Expression {
     }
 }
 
-/// The steps up to the first one that only evaluation determines. A numeric step stands for the
-/// whole array, because a patch replaces whole arrays.
+/// The steps up to the first one that only evaluation determines. A step into an array stands for the
+/// whole array, because a patch replaces whole arrays; so does a property of the whole value.
 fn static_steps(steps: &[Step]) -> Vec<&str> {
     steps.iter().map_while(step_name).collect()
 }
 
 fn step_name(step: &Step) -> Option<&str> {
     match step {
-        Step::Name(name) => Some(name),
-        Step::Index(_) | Step::Computed(_) => None,
+        Step::Name(name) if !may_read_whole_value(name) => Some(name),
+        Step::Name(_) | Step::Index(_) | Step::Computed(_) => None,
     }
+}
+
+/// Whether a property of this name can be other than a member of an object: a size, or an item of an array.
+fn may_read_whole_value(name: &str) -> bool {
+    matches!(name, "size" | "first" | "last") || name.parse::<usize>().is_ok()
 }
 
 fn visit_operands<'e>(nodes: &'e [Node], visit: &mut dyn FnMut(&'e Operand)) {
@@ -237,11 +242,13 @@ mod tests {
     #[test]
     fn data_inputs_name_every_path_that_can_be_read() {
         let whole_data: &[&str] = &[];
-        let rows: [(&str, Vec<&[&str]>); 8] = [
+        let rows: [(&str, Vec<&[&str]>); 10] = [
             ("literal", vec![]),
             ("{{ data }}", vec![whole_data]),
             ("{{ data | stringify }}", vec![whole_data]),
             ("{{ data.a.b | append: data.c }}", vec![&["a", "b"], &["c"]]),
+            ("{{ data.size }}{{ data.a.size }}", vec![whole_data, &["a"]]),
+            ("{{ data.a.first.b }}{{ data.a.last }}{{ data.a['0'] }}", vec![&["a"]; 3]),
             ("{{ data[data.k].x }}", vec![whole_data, &["k"]]),
             ("{% assign x = data.a %}{{ x }}{{ metadata.m }}", vec![&["a"]]),
             (

@@ -5,3 +5,4 @@ mod expressions;
 mod field_marks;
 mod field_readers;
 mod planted_tokens;
+mod stored_masks;

@@ -76,6 +76,12 @@ fn removed_stronger_rights_rule_is_detected() {
 }
 
 #[test]
+fn removed_rule_about_masks_of_patched_data_is_detected() {
+    let rules = &[DisclosureRule::PartialPatchOfMask];
+    expect_difference("the rule about masks of patched data", rules);
+}
+
+#[test]
 fn removed_partial_patch_rule_is_detected() {
     expect_difference("the rule about partial patches", &[DisclosureRule::PartialPatch]);
 }

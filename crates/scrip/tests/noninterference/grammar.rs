@@ -201,6 +201,22 @@ pub(crate) fn mask_expression(random: &mut SeededRandom, kind: TokenKind) -> Val
     }
 }
 
+/// The mask of an honest application in which one input decides what is shown of another one. With the
+/// hidden data it shows the same text in both vaults; patches of attackers contain the values that it
+/// compares with.
+pub(crate) fn two_input_mask(kind: TokenKind) -> Option<Value> {
+    let condition = match kind {
+        TokenKind::Object => "data.code == 'x'",
+        TokenKind::Bank => "data.routing_number == '011000015'",
+        TokenKind::Card | TokenKind::NetworkToken => "data.expiration_year == 2038",
+        TokenKind::CardNumber | TokenKind::Account | TokenKind::Identity => return None,
+    };
+    let secret = kind.secret_path();
+    Some(
+        json!({"a": format!("{{% if {condition} %}}{{{{ {secret} }}}}{{% endif %}}"), "b": "fixed"}),
+    )
+}
+
 pub(crate) fn id_expression(random: &mut SeededRandom, kind: TokenKind) -> String {
     let secret = kind.secret_path();
     match random.below(8) {

@@ -37,7 +37,7 @@ use crate::{
     },
     token::{
         ExpressionProvenance, TokenBody, TokenIntentRecord, TokenModification, TokenRecord,
-        WithheldDigests,
+        WithheldOutputs,
     },
     types::{
         ApplicationKind, Container, Containers, Permission, Permissions, Plaintext, TenantKind,
@@ -103,7 +103,7 @@ fn token_body() -> TokenBody {
         search_indexes: Some(vec!["{{ data.number }}".to_owned()]),
         fingerprint_expression: Some("{{ data.number }}".to_owned()),
         expressions_writer: Some(ApplicationId(uuid(8))),
-        withheld: WithheldDigests::default(),
+        withheld: WithheldOutputs::default(),
         withheld_details: false,
         number_version: None,
         is_marked: false,

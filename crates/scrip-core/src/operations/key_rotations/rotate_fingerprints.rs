@@ -20,7 +20,7 @@ use crate::{
     store::DigestChanges,
     token::{TokenBody, TokenIntentRecord, TokenRecord, intent::IntentBody},
     types::{ApplicationKind, Operation, id::ApplicationId},
-    writes::evaluation::{Evaluation, EvaluationResult, FailureMode},
+    writes::evaluation::{Evaluation, EvaluationResult, FailureMode, MaskOrigin},
 };
 
 /// The tables with fingerprints.
@@ -161,7 +161,10 @@ fn renew_token(
     let body = TokenBody::open_in_step(caller.work(), tenant, record, Ok)?;
     let token_type = record.token_type;
     let failure_mode = FailureMode::Hide;
-    let evaluation = Evaluation::new(vault, caller, token_type, &body, failure_mode);
+    let evaluation = Evaluation {
+        mask_origin: MaskOrigin::Stored,
+        ..Evaluation::new(vault, caller, token_type, &body, failure_mode)
+    };
     let evaluated = evaluation.evaluate()?;
     // A marked token has entries over its data only after a write with a reveal right.
     let has_data_indexes =

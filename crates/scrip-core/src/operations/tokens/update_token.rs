@@ -12,7 +12,7 @@ use crate::{
     reveal::Audience,
     threeds_session::reject_number_change,
     token::{
-        TokenPatch, WrittenToken,
+        StoredToken, TokenPatch, WrittenToken,
         body::{has_cvc_value, load_cvc_key},
         number_in_use_error,
     },
@@ -25,7 +25,7 @@ use crate::{
     writes::{
         batch::{ATTEMPTS_MAX, existing_token_result},
         duplicate_identity::resolve_deduplication,
-        patch::{PatchCause, PatchContext, PatchedToken},
+        patch::{PatchCause, PatchContext, PatchedToken, hide_unknown_fingerprint},
     },
 };
 
@@ -73,7 +73,8 @@ pub async fn update_token(
                     existing
                         .resolve_cvc(&vault.epoch_keys, read_permit.transform(), latest)
                         .await?;
-                    return existing_token_result(&read_permit, existing, audience);
+                    let knows_data = change.knows_data;
+                    return existing_token(&read_permit, existing, audience, knows_data);
                 }
                 _ => return change.written_token(&read_permit, None, audience),
             },
@@ -88,19 +89,31 @@ pub async fn update_token(
     Err(contention_error())
 }
 
-/// The deduplication of an update: only if the identity of the token changes.
+/// The deduplication of an update: only if the identity of the token changes, and the caller may compare
+/// it. A move without the right to read would tell that two hidden tokens are equal.
 fn deduplication_mode(
     caller: &Caller,
     change: &PatchedToken,
     patch: &TokenPatch,
     comparison: Option<Comparison>,
 ) -> Deduplicate {
-    match comparison.filter(|_| change.identity_changed) {
+    match comparison.filter(|_| change.identity_changed && change.may_deduplicate(caller)) {
         Some(comparison) => {
             resolve_deduplication(caller, patch.deduplicate, &change.token.record, comparison)
         }
         None => Deduplicate::No,
     }
+}
+
+/// The equal token that the update found, for the response.
+fn existing_token(
+    permit: &Permit,
+    existing: &StoredToken,
+    audience: Audience<'_>,
+    knows_data: bool,
+) -> Result<WrittenToken, Error> {
+    let WrittenToken { token, deduplicated } = existing_token_result(permit, existing, audience)?;
+    Ok(WrittenToken { token: hide_unknown_fingerprint(token, knows_data), deduplicated })
 }
 
 /// Makes the function that builds the stored response inside the transaction. All parts that do not
@@ -120,12 +133,12 @@ fn make_record_builder(
         Audience::StoredResponse { bins: &vault.bin_data },
     )?;
     let (render, digest) = (recorder.render.clone(), recorder.claim.digests);
-    let bins = Arc::clone(&vault.bin_data);
+    let (bins, knows_data) = (Arc::clone(&vault.bin_data), change.knows_data);
     Ok(Box::new(move |outcomes| {
         let written = match outcomes {
             [WriteOutcome::Existing(existing)] => {
-                existing_token_result(&permit, existing, Audience::StoredResponse { bins: &bins })
-                    .ok()?
+                let audience = Audience::StoredResponse { bins: &bins };
+                existing_token(&permit, existing, audience, knows_data).ok()?
             }
             _ => updated,
         };

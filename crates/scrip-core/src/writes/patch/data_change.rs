@@ -49,10 +49,7 @@ impl PatchContext<'_> {
             patch_attributes(token_type, body, patch)?;
             check_value_count(body, patch)?;
             if patch.metadata.is_some() {
-                let data_before = body.data.duplicate();
-                let no_data = json!({});
-                change.known =
-                    self.withhold_digests(before, body, data_before.expose(), &no_data, patch);
+                change.known = self.withhold_outputs(before, body, &json!({}), patch);
             }
             return Ok(change);
         };
@@ -69,12 +66,12 @@ impl PatchContext<'_> {
             let seal = |it: Cvc| seal_cvc(&vault.epoch_keys, caller, &it, &before.id, now);
             *cvc_record = new_cvc.map(seal).transpose()?;
         }
-        check_number_outside_id(before, body, &data_before, data)?;
+        check_number_outside_id(before, body, data)?;
         patch_attributes(token_type, body, patch)?;
         check_value_count(body, patch)?;
         (change.failure_mode, change.known) =
             self.apply_disclosure_rules(before, body, &data_before, data, patch);
-        change.replaces_data = replaces_all_data(data_before.expose(), data.expose());
+        change.replaces_data = replaces_all_data(token_type, data_before.expose(), data.expose());
         body.is_marked &= !change.replaces_data;
         body.is_marked |= misplaces_field_values(caller, token_type, data.expose())
             || evaluates_field_values(caller, body);
@@ -101,10 +98,9 @@ fn check_value_count(body: &TokenBody, patch: &TokenPatch) -> Result<(), Error> 
 fn check_number_outside_id(
     before: &TokenRecord,
     body: &TokenBody,
-    data_before: &Plaintext,
     patch: &Plaintext,
 ) -> Result<(), Error> {
-    if patch_has_secret(before.token_type, data_before, patch)
+    if patch_has_secret(before.token_type, patch)
         && id_contains_secret(&before.id, before.token_type, body)
     {
         let rule = "must not be a number that the id contains";
@@ -183,11 +179,7 @@ pub(crate) enum PatchCause {
 }
 
 /// Whether a patch names the secret of the type, with any value.
-pub(super) fn patch_has_secret(
-    token_type: TokenType,
-    before: &Plaintext,
-    patch: &Plaintext,
-) -> bool {
+pub(super) fn patch_has_secret(token_type: TokenType, patch: &Plaintext) -> bool {
     let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
-    patch_coverage(token_type, &[secret], before.expose(), patch.expose()) != PatchCoverage::Absent
+    patch_coverage(token_type, &[secret], patch.expose(), false) != PatchCoverage::Absent
 }

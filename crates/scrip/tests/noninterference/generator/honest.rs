@@ -5,7 +5,10 @@ use scrip_testing::random::SeededRandom;
 use serde_json::{Value, json};
 
 use super::{CreatedEntity, EntityKind, SequenceGenerator, attack::SequenceFocus};
-use crate::{grammar::TokenKind, step::Actor};
+use crate::{
+    grammar::{TokenKind, two_input_mask},
+    step::Actor,
+};
 
 /// Picks the fingerprint expression of the honest application for one sequence.
 pub(super) fn pick_fingerprint(
@@ -69,6 +72,13 @@ impl SequenceGenerator {
             && self.random.chance_in_percent(85)
         {
             body["fingerprint_expression"] = it.clone().into();
+        }
+        // Without a draw, so that the sequences of the other topics stay as they were.
+        if self.focus == SequenceFocus::Patch
+            && self.steps.len().is_multiple_of(2)
+            && let Some(mask) = two_input_mask(kind)
+        {
+            body["mask"] = mask;
         }
         if self.random.chance_in_percent(15) {
             let index = match kind {
