@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_finds_both_kinds_of_runs_with_the_points_and_exponents_of_each() {
+    fn both_kinds_of_runs_are_found_in_one_pass_with_their_points_and_exponents() {
         use RunSeparators::{All, WithinNumber};
         let text = "1.5,42424242.42e6";
         check_runs(text, WithinNumber, &["42424242420000"]);

@@ -2,9 +2,10 @@
 //!
 //! No expression ever sees a CVC: it is removed from the data before any evaluation.
 
+mod failure_mode;
 mod mask_check;
 
-pub(crate) use self::mask_check::MaskOrigin;
+pub(crate) use self::failure_mode::{FailureMode, MaskOrigin};
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -59,24 +60,6 @@ impl EvaluationResult {
     }
 }
 
-/// The reaction to an expression that fails, or gives no value, on this data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FailureMode {
-    /// Report an error to the caller, who sent the data or may read it.
-    Report,
-    /// Let the write succeed, because an error would reveal something about hidden data.
-    Hide,
-}
-
-impl FailureMode {
-    fn input(self) -> EvaluationInput {
-        match self {
-            Self::Report => EvaluationInput::Known,
-            Self::Hide => EvaluationInput::HiddenWrite,
-        }
-    }
-}
-
 /// A token's expressions and the data to evaluate them on.
 pub(crate) struct Evaluation<'a> {
     pub(crate) caller: &'a Caller,
@@ -121,7 +104,13 @@ impl Evaluation<'_> {
         let mut indexes = self.compute_indexes(&mut texts.indexes)?;
         let data_indexes = indexes.len();
         indexes.extend(metadata_indexes(caller.tenant(), body)?);
-        self.check_mask()?;
+        mask_check::check_mask(
+            self.caller,
+            self.token_type,
+            self.body,
+            self.failure_mode,
+            self.mask_origin,
+        )?;
         Ok(EvaluationResult { fingerprint, indexes, data_indexes, texts })
     }
 

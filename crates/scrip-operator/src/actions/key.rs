@@ -52,10 +52,9 @@ async fn create(operator: &Operator, id_text: &str) -> anyhow::Result<CommandOut
         application.record.id,
         created.api_key.expose()
     );
-    Ok(CommandOutput::new(
-        text,
-        body_as_json(&wire::policy::application::render_created_key(&created))?,
-    ))
+    let json = body_as_json(&wire::policy::application::render_created_key(&created))?;
+    let application = application.record.id.to_string();
+    Ok(CommandOutput::new(text, json).with("application_id", application, ""))
 }
 
 #[derive(Debug, Args, Serialize, Deserialize)]
@@ -175,9 +174,8 @@ async fn import(
     if is_legacy {
         text += "\nit is a legacy key; replace it with a new key when you can";
     }
-    let mut json = body_as_json(&wire::policy::application::render_key(&record))?;
-    if let Some(object) = json.as_object_mut() {
-        object.insert("legacy".to_owned(), is_legacy.into());
-    }
-    Ok(CommandOutput::new(text, json))
+    let json = body_as_json(&wire::policy::application::render_key(&record))?;
+    let application = application.record.id.to_string();
+    let output = CommandOutput::new(text, json).with("legacy", is_legacy, "");
+    Ok(output.with("application_id", application, ""))
 }

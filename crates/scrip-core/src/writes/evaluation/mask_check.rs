@@ -2,45 +2,44 @@
 
 use serde_json::Value;
 
-use super::{Evaluation, FailureMode};
-use crate::{FieldError, card, reveal};
+use crate::{
+    FieldError,
+    card::{self, TokenType},
+    policy::Caller,
+    reveal,
+    token::TokenBody,
+    writes::evaluation::failure_mode::{FailureMode, MaskOrigin},
+};
 
-/// The origin of the mask of a written token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MaskOrigin {
-    /// The request wrote the mask, so the caller gets its errors.
-    Request,
-    /// The mask was stored before. If it fails on new data, the token shows no masked data: the write of
-    /// one caller must not fail because of the mask of another one.
-    Stored,
-}
-
-impl Evaluation<'_> {
-    pub(super) fn check_mask(&self) -> Result<(), FieldError> {
-        let Self { caller, token_type, body, .. } = *self;
-        // The mask of a card sees a masked number; the masks of other types see the data.
-        let reports_errors =
-            self.mask_origin == MaskOrigin::Request && self.failure_mode == FailureMode::Report;
-        if body.mask.is_none() || !token_type.is_card() && !reports_errors {
-            return Ok(());
-        }
-        let masked = reveal::apply_mask(caller.work(), self.failure_mode.input(), token_type, body);
-        let masked = match (masked, self.mask_origin) {
-            (Ok(masked), _) => masked,
-            (Err(_), MaskOrigin::Stored) => None,
-            (Err(error), MaskOrigin::Request) => {
-                return Err(FieldError::from_expression_error("mask", error));
-            }
-        };
-        // The mask itself may contain the number as literal text, although its input does not.
-        let number = card::card_number(body.data.expose()).filter(|_| token_type.is_card());
-        if let (Some(masked), Some(number)) = (masked, number)
-            && contains_number(masked.expose(), number)
-        {
-            return Err(FieldError::new("mask", "must not contain the card number"));
-        }
-        Ok(())
+/// Errors: the mask fails, or shows the number of the card.
+pub(super) fn check_mask(
+    caller: &Caller,
+    token_type: TokenType,
+    body: &TokenBody,
+    failure_mode: FailureMode,
+    origin: MaskOrigin,
+) -> Result<(), FieldError> {
+    // The mask of a card sees a masked number; the masks of other types see the data.
+    let reports_errors = origin == MaskOrigin::Request && failure_mode == FailureMode::Report;
+    if body.mask.is_none() || !token_type.is_card() && !reports_errors {
+        return Ok(());
     }
+    let masked = reveal::apply_mask(caller.work(), failure_mode.input(), token_type, body);
+    let masked = match (masked, origin) {
+        (Ok(masked), _) => masked,
+        (Err(_), MaskOrigin::Stored) => None,
+        (Err(error), MaskOrigin::Request) => {
+            return Err(FieldError::from_expression_error("mask", error));
+        }
+    };
+    // The mask itself may contain the number as literal text, although its input does not.
+    let number = card::card_number(body.data.expose()).filter(|_| token_type.is_card());
+    if let (Some(masked), Some(number)) = (masked, number)
+        && contains_number(masked.expose(), number)
+    {
+        return Err(FieldError::new("mask", "must not contain the card number"));
+    }
+    Ok(())
 }
 
 /// Whether a text or name in the value contains the number, also with separators.
