@@ -131,7 +131,7 @@ fn new_key_works_when_the_command_returns() {
         let created = run_json(&process, &["key", "create", &application]);
         let key = text(&created["key"]);
         let status = || server.request("GET", "/tokens/none").api_key(&key).send().status;
-        assert_eq!(status(), 404, "the key is known, the token is not");
+        assert_eq!(status(), 403, "the key is known, and lacks the permission");
         run_json(&process, &["key", "delete", &text(&created["id"])]);
         assert_eq!(status(), 401);
     }
