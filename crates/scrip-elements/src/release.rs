@@ -155,7 +155,7 @@ fn served_files(files: &[WebFile]) -> Vec<ReleaseFile> {
         served.push(ReleaseFile::new(file.name, strip_comments(&text(file))));
     }
     for file in files.iter().filter(|it| it.name.ends_with(".css")) {
-        served.push(ReleaseFile::new(file.name, text(file)));
+        served.push(ReleaseFile::new(file.name, strip_comments(&text(file))));
     }
     for (name, module) in FRAME_SCRIPTS {
         // A test ensures that there is no error. A frame that does not start says why.

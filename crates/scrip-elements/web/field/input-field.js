@@ -467,7 +467,8 @@ export class InputField {
     const reading = { ...state, version, kind: readKind(this.#setKind, request), isHidden };
     const value = readValue(this.#type, this.parts.map((it) => this.#plainValue(it)), request);
     if (transform === undefined || typeof value !== "string") return { ...reading, value };
-    if (this.parts[0]?.state === "given") this.#rules?.arm(); // The page knows its own text.
+    // The page knows its own text.
+    if (this.parts[0]?.state === "given") this.#rules?.arm();
     const transformed = await this.#rules?.transform(transform, value, version);
     const errors = transformed === undefined ? [{ targetId: this.#options.targetId, type: "invalid" }] : state.errors;
     return { ...reading, errors, value: transformed };
