@@ -128,7 +128,7 @@ for (const type of ["cardNumber", "cardExpirationDate"]) {
     const counts = await Promise.all(fields.map((it) => it.locator("input:not([tabindex='-1'])").count()));
     assert.deepEqual(counts, [1, 0]);
     assert.match(await hidden, /did not start.*shadow root/);
-    assert.match(faults.splice(0).join(), /does not start in a document inside a shadow root/);
+    assert.match(faults.splice(0).join(), /field in a shadow root does not start/);
   });
 }
 

@@ -94,10 +94,10 @@ export function acceptMessage(event, channel) {
 export function openParentChannel(receive) {
   const fragment = parseFragment(window.location.hash);
   if (fragment === undefined || window.parent === window) {
-    throw new Error("This page works only in a frame that the script of the hosted fields creates.");
+    throw new Error("No frame of client.js");
   }
   if (!isFieldOrigin()) {
-    throw new Error(`The hosted fields of this vault do not run at ${window.location.origin}: see elements.origin.`);
+    throw new Error(`Fields do not run at ${window.location.origin}`);
   }
   const { nonce, element, type } = fragment;
   const parent = window.parent;

@@ -19,7 +19,7 @@ function connect() {
   // Before the first input: a field whose start fails must still be found. Only frames of the vault's origin can
   // reach the object.
   Object.defineProperty(globalThis, "scripArrival", { value: arrival });
-  if (!arrival.isSeen) throw new Error("A field does not start in a document inside a shadow root: other fields cannot find it.");
+  if (!arrival.isSeen) throw new Error("A field in a shadow root does not start.");
   /** @type {Field | undefined} */
   let field;
   const channel = openParentChannel((sent) => {

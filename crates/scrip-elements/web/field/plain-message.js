@@ -15,10 +15,10 @@ const DEPTH_MAX = 16;
  */
 export function plainCopy(value, depth = 0) {
   if (typeof value === "bigint" || typeof value === "symbol" || typeof value === "function") {
-    throw new TypeError(`A message of the page has a value of the type ${typeof value}.`);
+    throw new TypeError(`A message has a ${typeof value}.`);
   }
   if (typeof value !== "object" || value === null || value instanceof RegExp) return value;
-  if (depth === DEPTH_MAX) throw new RangeError("A message of the page is too deep.");
+  if (depth === DEPTH_MAX) throw new RangeError("A message is too deep.");
   if (Array.isArray(value)) return value.map((it) => plainCopy(it, depth + 1));
   return Object.fromEntries(Object.entries(value).map(([name, it]) => [name, plainCopy(it, depth + 1)]));
 }
