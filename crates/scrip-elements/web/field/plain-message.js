@@ -1,7 +1,7 @@
 // A copy of a message of the page that has only plain values.
 //
 // A message can hold everything that structured cloning keeps: big integers, objects that contain themselves,
-// maps. Code that reads such a value late throws where nobody expects it. So the message is copied once, before
+// maps. Code that reads such a value late throws at an unexpected place. So the message is copied once, before
 // anything reads it. Patterns of the page stay what they are.
 
 /** Options of a page are flat. A deeper value, such as one that contains itself, is none. */
