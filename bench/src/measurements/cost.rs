@@ -12,9 +12,10 @@ use std::{
 
 use anyhow::{Context, ensure};
 use scrip_api::{route::Route, routes::ROUTES};
-use scrip_core::{policy::CallerRequirement, types::ApplicationKind};
+use scrip_core::{policy::CallerRequirement, types::Permission};
 use scrip_testing::requests::worst_inputs::{
-    EXCUSED_OPERATIONS, TOKEN_ID, WORST_CALLS, WORST_INPUTS, WorstCall, WorstInput,
+    EXCUSED_OPERATIONS, TOKEN_ID, WORST_CALLS, WORST_INPUTS, WorstCall, WorstCaller, WorstInput,
+    mask_rights,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -43,6 +44,7 @@ const SETTLE: Duration = Duration::from_millis(30);
 pub(crate) struct RouteCost {
     route: String,
     input: &'static str,
+    caller: WorstCaller,
     status: u16,
     worker: Duration,
     transaction: Duration,
@@ -62,6 +64,7 @@ struct ServerTime {
 struct CostTenant {
     server: BenchServer,
     ids: BTreeMap<&'static str, String>,
+    keys: Vec<(WorstCaller, String)>,
 }
 
 pub(crate) async fn measure_cost(plan: &BenchPlan) -> anyhow::Result<Vec<RouteCost>> {
@@ -74,13 +77,21 @@ pub(crate) async fn measure_cost(plan: &BenchPlan) -> anyhow::Result<Vec<RouteCo
     for input in WORST_INPUTS {
         let route = ROUTES.iter().find(|it| it.operation == input.operation);
         let route = route.context("a worst input has no route")?;
-        costs.push(measure_input(&tenant, route, input).await?);
+        for (caller, key) in tenant.keys.iter().filter(|it| it.0.may_call(route.requirement)) {
+            costs.push(measure_input(&tenant, route, input, (*caller, key)).await?);
+        }
     }
     for call in WORST_CALLS {
-        costs.push(measure_call(&tenant, call).await?);
+        for (caller, key) in tenant.keys.iter().filter(|it| may_invoke_proxies(it.0)) {
+            costs.push(measure_call(&tenant, call, (*caller, key)).await?);
+        }
     }
     tenant.server.stop()?;
     Ok(costs)
+}
+
+fn may_invoke_proxies(caller: WorstCaller) -> bool {
+    caller.may_call(CallerRequirement::Permission(Permission::ProxyInvoke))
 }
 
 /// Requests with as many tokens as an operator can allow.
@@ -128,35 +139,58 @@ async fn prepare_tenant(server: BenchServer) -> anyhow::Result<CostTenant> {
         let (_, created) = send(&server, "POST", "/tokens", &key, &body).await?;
         ids.insert(name, id(&serde_json::from_str(&created)?));
     }
-    Ok(CostTenant { server, ids })
+    let keys = create_callers(&server).await?;
+    Ok(CostTenant { server, ids, keys })
+}
+
+/// Returns the API key of each caller.
+async fn create_callers(server: &BenchServer) -> anyhow::Result<Vec<(WorstCaller, String)>> {
+    let text =
+        |it: &Value, name| it.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut application = mask_rights();
+    let mut authorization = mask_rights();
+    application["name"] = json!("masks");
+    application["type"] = json!("private");
+    let masks = send_json(server, "POST /applications", &application).await?;
+    let key = format!("BT-API-KEY: {}\r\n", server.public_key);
+    let (_, session) = send(server, "POST", "/sessions", &key, "").await?;
+    let session: Value = serde_json::from_str(&session)?;
+    authorization["nonce"] = json!(text(&session, "nonce"));
+    let key = format!("BT-API-KEY: {}\r\n", server.api_key);
+    let body = authorization.to_string();
+    let (status, text_of_error) = send(server, "POST", "/sessions/authorize", &key, &body).await?;
+    ensure!(status == 204, "the session was not authorized: {text_of_error}");
+    Ok(vec![
+        (WorstCaller::Reveal, server.api_key.clone()),
+        (WorstCaller::Masks, text(&masks, "key")),
+        (WorstCaller::Browser, server.public_key.clone()),
+        (WorstCaller::Session, text(&session, "session_key")),
+        (WorstCaller::Management, server.management_key.clone()),
+    ])
 }
 
 async fn measure_input(
     tenant: &CostTenant,
     route: &Route,
     input: &WorstInput,
+    (caller, key): (WorstCaller, &str),
 ) -> anyhow::Result<RouteCost> {
     let server = &tenant.server;
-    let key = match route.requirement {
-        CallerRequirement::Permission(it) if it.kinds().contains(&ApplicationKind::Private) => {
-            &server.api_key
-        }
-        CallerRequirement::AnyKey => &server.api_key,
-        CallerRequirement::Kind(_) | CallerRequirement::Permission(_) => &server.management_key,
-    };
     let entity = route.path.split('/').nth(1).and_then(|it| tenant.ids.get(it));
     let path = route.path.replace("{id}", entity.map_or("", String::as_str)) + input.query;
     let body = (input.body)().map(|it| it.to_string()).unwrap_or_default();
     let headers = format!("BT-API-KEY: {key}\r\n");
+    let private = format!("BT-API-KEY: {}\r\n", server.api_key);
     for patch in (input.stored)() {
         let patch = patch.to_string();
-        let sent = send(server, route.method_name(), &path, &headers, &patch);
+        let sent = send(server, route.method_name(), &path, &private, &patch);
         let (status, text) = sent.await?;
         ensure!(status == 200, "{}, {} failed: {status} {text}", route.path, input.input);
     }
     let request = CostRequest {
         name: format!("{} {}", route.method_name(), route.path),
         input: input.input,
+        caller,
         method: route.method_name(),
         path,
         headers,
@@ -166,7 +200,11 @@ async fn measure_input(
 }
 
 /// Measures a call through a proxy of its own to a destination that repeats the body.
-async fn measure_call(tenant: &CostTenant, call: &WorstCall) -> anyhow::Result<RouteCost> {
+async fn measure_call(
+    tenant: &CostTenant,
+    call: &WorstCall,
+    (caller, key): (WorstCaller, &str),
+) -> anyhow::Result<RouteCost> {
     let server = &tenant.server;
     let mut proxy = (call.transforms)();
     let provider = server.provider.as_deref().context("the server has no provider")?;
@@ -179,13 +217,14 @@ async fn measure_call(tenant: &CostTenant, call: &WorstCall) -> anyhow::Result<R
     // The first run claims the key, and the others are compared with it.
     let idempotency_key = if call.is_idempotent { "BT-IDEMPOTENCY-KEY: cost\r\n" } else { "" };
     let headers = format!(
-        "BT-API-KEY: {}\r\nBT-PROXY-KEY: {proxy_key}\r\nContent-Type: {}\r\n{header}\
+        "BT-API-KEY: {key}\r\nBT-PROXY-KEY: {proxy_key}\r\nContent-Type: {}\r\n{header}\
          {idempotency_key}",
-        server.api_key, call.content_type
+        call.content_type
     );
     let request = CostRequest {
         name: "POST /proxy".to_owned(),
         input: call.input,
+        caller,
         method: "POST",
         path: PROXY_PATH.to_owned(),
         headers,
@@ -198,6 +237,7 @@ async fn measure_call(tenant: &CostTenant, call: &WorstCall) -> anyhow::Result<R
 struct CostRequest {
     name: String,
     input: &'static str,
+    caller: WorstCaller,
     method: &'static str,
     path: String,
     headers: String,
@@ -207,11 +247,12 @@ struct CostRequest {
 async fn measure_request(tenant: &CostTenant, request: &CostRequest) -> anyhow::Result<RouteCost> {
     let server = &tenant.server;
     let token = tenant.ids.get(EXPRESSIONS).map_or("", String::as_str);
-    let CostRequest { name, input, method, path, headers, body } = request;
+    let CostRequest { name, input, caller, method, path, headers, body } = request;
     let body = body.replace(TOKEN_ID, token);
     let mut cost = RouteCost {
         route: name.clone(),
         input,
+        caller: *caller,
         status: 0,
         worker: Duration::MAX,
         transaction: Duration::MAX,
@@ -222,7 +263,12 @@ async fn measure_request(tenant: &CostTenant, request: &CostRequest) -> anyhow::
         let (status, text) = send(server, method, path, headers, &body).await?;
         // A call that needs more work than its limit is rejected after this work, and the provider may
         // close the connection during a large body.
-        let status_max = if path == PROXY_PATH { 502 } else { 399 };
+        // Other requests of a caller without a reveal right may be rejected after their work too.
+        let status_max = match caller {
+            _ if path == PROXY_PATH => 502,
+            WorstCaller::Reveal | WorstCaller::Management => 399,
+            WorstCaller::Masks | WorstCaller::Browser | WorstCaller::Session => 403,
+        };
         ensure!(status <= status_max, "{name}, {input} failed: {status} {text}");
         sleep(SETTLE).await;
         let after = server_time(server).await?;
@@ -308,16 +354,17 @@ pub(crate) fn report_cost(costs: &[RouteCost]) -> String {
     );
     let _ = writeln!(
         text,
-        "{:42} {:28} {:>6} {:>10} {:>14} {:>8}  bound",
-        "route", "worst input", "status", "worker ms", "transaction ms", "slot ms"
+        "{:42} {:46} {:10} {:>6} {:>10} {:>14} {:>8}  bound",
+        "route", "worst input", "caller", "status", "worker ms", "transaction ms", "slot ms"
     );
     for it in costs {
         let is_kept = it.worker <= WORKER_MAX && it.transaction <= TRANSACTION_MAX;
         let _ = writeln!(
             text,
-            "{:42} {:28} {:>6} {:>10.2} {:>14.2} {:>8.2}  {}",
+            "{:42} {:46} {:10} {:>6} {:>10.2} {:>14.2} {:>8.2}  {}",
             it.route,
             it.input,
+            it.caller.name(),
             it.status,
             millis(it.worker),
             millis(it.transaction),

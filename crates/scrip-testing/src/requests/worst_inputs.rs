@@ -1,8 +1,72 @@
 //! The most expensive requests that the limits allow, for every route. The cost test sends them in a
 //! debug build and checks the charged work; `bench --cost` measures their processor time.
 
-use scrip_core::types::Operation;
+use scrip_core::{
+    policy::CallerRequirement,
+    types::{ApplicationKind, Operation, Permission},
+};
 use serde_json::{Value, json};
+
+/// Who sends a worst input. What a caller may see decides what the vault computes for it: a partial
+/// patch withholds outputs only without a reveal right, and numbers count as guesses only then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorstCaller {
+    Reveal,
+    Masks,
+    Browser,
+    Session,
+    Management,
+}
+
+impl WorstCaller {
+    pub const ALL: [Self; 5] =
+        [Self::Reveal, Self::Masks, Self::Browser, Self::Session, Self::Management];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reveal => "reveal",
+            Self::Masks => "masks",
+            Self::Browser => "public",
+            Self::Session => "session",
+            Self::Management => "management",
+        }
+    }
+
+    /// Whether the caller has the right that the route needs.
+    pub fn may_call(self, requirement: CallerRequirement) -> bool {
+        let kind = match self {
+            Self::Reveal | Self::Masks => ApplicationKind::Private,
+            Self::Browser => ApplicationKind::Public,
+            Self::Session => {
+                return match requirement {
+                    CallerRequirement::Permission(it) => mask_permissions().contains(&it),
+                    CallerRequirement::AnyKey | CallerRequirement::Kind(_) => false,
+                };
+            }
+            Self::Management => ApplicationKind::Management,
+        };
+        match requirement {
+            CallerRequirement::AnyKey => self == Self::Reveal,
+            CallerRequirement::Kind(it) => it == kind && self != Self::Masks,
+            CallerRequirement::Permission(it) if self == Self::Masks => {
+                mask_permissions().contains(&it)
+            }
+            CallerRequirement::Permission(it) => it.kinds().contains(&kind),
+        }
+    }
+}
+
+/// The permissions of the callers that see masks: an application and an access session.
+pub fn mask_permissions() -> Vec<Permission> {
+    let permissions = Permission::grantable(ApplicationKind::Private);
+    permissions.filter(|it| it.is_container_scoped()).collect()
+}
+
+/// The same as an attribute of an application, or of the authorization of an access session.
+pub fn mask_rights() -> Value {
+    let names: Vec<_> = mask_permissions().into_iter().map(Permission::as_str).collect();
+    json!({"permissions": names})
+}
 
 /// A request of a route that costs as much as the limits allow.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +98,22 @@ pub const WORST_INPUTS: &[WorstInput] = &[
         Some(json!({"type": "token", "data": vec![1; 99_000]}))
     }),
     input(Operation::CreateToken, "16 search indexes", || Some(indexed_token())),
+    input(Operation::CreateToken, "most numbers", || Some(numbers_token())),
     input(Operation::UpdateToken, "largest data", || Some(json!({"data": long_text()}))),
+    input(Operation::UpdateToken, "most numbers", || Some(json!({"data": {"n": number_text()}}))),
+    WorstInput {
+        stored: || vec![token_with_most_outputs()],
+        ..input(Operation::UpdateToken, "one of most inputs of most outputs", || {
+            Some(json!({"data": {"a0": "1"}}))
+        })
+    },
+    WorstInput {
+        stored: || vec![token_with_most_outputs()],
+        ..input(Operation::UpdateToken, "most members, most outputs", || {
+            let members = (0..30_000).map(|it| (format!("a{it}"), json!("1")));
+            Some(json!({"data": members.collect::<serde_json::Map<_, _>>()}))
+        })
+    },
     WorstInput {
         stored: || {
             let patch = |name: &str| json!({"data": {name: many_values()}, "search_indexes": []});
@@ -142,6 +221,27 @@ fn long_text() -> String {
 /// Half of the values and most of half of the bytes that a token may have.
 fn many_values() -> Value {
     json!(vec!["0123456789abcdef"; 49_000])
+}
+
+/// Numbers of a card each, in runs of both kinds: brackets end the one and not the other.
+fn number_text() -> String {
+    "4242424242424242[".repeat(20 * 1024)
+}
+
+fn numbers_token() -> Value {
+    json!({"type": "token", "data": number_text(),
+        "search_indexes": ["{{ data }}", "{{ data | reverse }}"]})
+}
+
+/// Mask leaves, search indexes and a fingerprint that read as many inputs as a source can name.
+fn token_with_most_outputs() -> Value {
+    let expression = |first: usize| -> String {
+        (first..first + 300).map(|it| format!("{{{{data.a{it}}}}}")).collect()
+    };
+    let leaves: Vec<_> = (0..50).map(expression).collect();
+    let indexes: Vec<_> = (0..16).map(|it| expression(it * 20)).collect();
+    json!({"data": {"a0": "0"}, "mask": leaves, "search_indexes": indexes,
+        "fingerprint_expression": expression(0)})
 }
 
 fn large_token() -> Value {
