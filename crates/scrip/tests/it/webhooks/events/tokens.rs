@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use scrip_core::{
     operations::tokens::expire_token::{erase_cvcs, expire_token},
-    policy::DeduplicationBehavior,
+    policy::{DeduplicationBehavior, Quotas},
     types::{EventType, time::Clock},
 };
 use scrip_testing::requests::with_members;
@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::server::{SERVER, TestServer, card_body, text_field, unique_card_number},
-    webhooks::events::{Subscription, deduplicating, pick, subscribe, vault_actor},
+    webhooks::{
+        create_webhook_on,
+        events::{Subscription, deduplicating, pick, subscribe, vault_actor},
+    },
 };
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -250,4 +253,31 @@ fn intent_that_becomes_an_existing_token_has_one_event() {
         "token": {"id": existing["id"], "type": "card"},
     });
     assert_eq!(subscription.expect_one_of(key, &response), expected);
+}
+
+/// Every webhook gets a copy of the metadata, in the transaction of all tokens.
+#[test]
+fn tokenize_request_with_more_than_4_mib_of_deliveries_is_rejected_as_a_whole() {
+    let keys = SERVER.create_default_tenant();
+    SERVER.set_quotas(&keys.tenant, |quotas| Quotas {
+        webhook_limit: 10,
+        tokenize_limit: 30,
+        ..quotas
+    });
+    for _ in 0..10 {
+        create_webhook_on(&SERVER, &keys, &json!({}));
+    }
+    let tokenize = |count: usize| {
+        let metadata = json!({"note": "x".repeat(16_000)});
+        let token = json!({"type": "token", "data": "1", "metadata": metadata});
+        SERVER.post(&keys.private, "/tokenize", &json!(vec![token; count]))
+    };
+    tokenize(20).expect_status(200);
+    let tokens = SERVER.count_rows(&keys.tenant, "tokens");
+    assert_eq!(tokens, 20);
+    let errors = tokenize(30).expect_status(400)["errors"].clone();
+    let rule = errors["tokens"][0].as_str().unwrap_or_default().to_owned();
+    assert!(rule.contains("at most 4 MiB of webhook deliveries"), "{errors}");
+    assert_eq!(SERVER.count_rows(&keys.tenant, "tokens"), 20);
+    assert_eq!(SERVER.count_rows(&keys.tenant, "deliveries"), 200);
 }
